@@ -1,0 +1,67 @@
+"""Time-stepping methods on spheres and Lie groups, and the kernels they are compiled from.
+
+>>> import integrators, systems
+>>> system = systems.get("spherical_pendulum_chain")
+>>> method = integrators.get("variational+suzuki4")
+>>> run = integrators.integrate(
+...     system, method, system.start("lee"), step_size=0.01, duration=1.0, samples=10
+... )
+>>> run.states.shape
+(11, 4, 3)
+"""
+
+from integrators.dormand_prince import METHOD as DOP853
+from integrators.errors import InputError, check_known
+from integrators.integration import Trajectories, integrate
+from integrators.methods import Integrator, Method
+from integrators.runge_kutta import RK2_HEUN, RK2_MIDPOINT, RK4
+from integrators.variational import VARIATIONAL
+
+ALL_INTEGRATORS = (VARIATIONAL, RK2_MIDPOINT, RK2_HEUN, RK4, DOP853)
+
+__all__ = [
+    "ALL_INTEGRATORS",
+    "InputError",
+    "Integrator",
+    "Method",
+    "Trajectories",
+    "get",
+    "integrate",
+    "names",
+]
+
+
+def get(name, **options):
+    """The integrator of a name such as ``variational+suzuki4`` or ``rk4+projected``.
+
+    Parameters
+    ----------
+    name : str
+        A method of `ALL_INTEGRATORS`, and a composition or projection after ``+``.
+    **options
+        Options of the method; see ``sweep show integrator NAME``.
+
+    Returns
+    -------
+    Integrator
+
+    Raises
+    ------
+    InputError
+        For an unknown name, modifier or option, with the nearest valid one.
+    """
+    base, _, modifier = str(name).partition("+")
+    methods = {method.name: method for method in ALL_INTEGRATORS}
+    check_known("integrator", base, methods)
+    if "+" in str(name) and not modifier:
+        raise InputError(f"{name!r} ends with '+'; expected a composition or projection after it")
+    return Integrator(methods[base], modifier, options)
+
+
+def names():
+    """All valid names, with modifiers."""
+    return [
+        name
+        for method in ALL_INTEGRATORS
+        for name in (method.name, *(f"{method.name}+{m}" for m in method.modifiers))
+    ]

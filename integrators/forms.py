@@ -1,0 +1,165 @@
+"""Forms: what a system offers and a method requires.
+
+A form holds a system's compiled functions and numbers. A `SpheresLagrangian` derives the rest
+from potential, gradient and inertia: its `VectorField` in two formulations, energy, momentum.
+"""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from integrators import spheres
+from integrators.errors import InputError
+from integrators.kernels import Kernel
+
+FORMULATIONS = ("q_omega", "q_qdot")
+
+
+@dataclass(frozen=True)
+class VectorField:
+    """ẏ = f(t, y) in the embedding space, with what a method needs besides f.
+
+    Parameters
+    ----------
+    field : Kernel
+        ``field(t, y, p, out, work)`` writes f, of the state's shape ``(rows, 3)``.
+    monitor : Kernel
+        Writes the quantities whose statistics are kept at every step, ``out[0, :2]``.
+    projections : mapping of str to Kernel
+        By the name of the modifier: brings ``y`` back, compensated by ``out``.
+    parameters : ndarray, shape (k,)
+        The parameters `field` and `monitor` read.
+    rows : int
+        Rows of the state.
+    """
+
+    field: Kernel
+    monitor: Kernel
+    projections: Mapping[str, Kernel]
+    parameters: np.ndarray
+    rows: int
+
+
+@dataclass(frozen=True)
+class SpheresLagrangian:
+    """L = ½ Σ M_ij q̇_i·q̇_j − V(t, q) on a product of two-spheres; state (q, ω), 2n rows.
+
+    Parameters
+    ----------
+    inertia : ndarray, shape (n, n)
+        Symmetric, positive definite.
+    potential : Kernel
+        ``potential(t, q, p)`` returns V; `q` has n rows. Signature `kernels.state_value`.
+    potential_gradient : Kernel
+        ``potential_gradient(t, q, p, out, work)`` writes ∂V/∂q_i to row i of `out`.
+    parameters : ndarray, shape (k,)
+        The system's own parameters, `p` above.
+    force : Kernel, optional
+        ``force(t, q, omega, p, out, work)`` writes the non-conservative force on each body;
+        signature `kernels.generalized_force`.
+
+    Raises
+    ------
+    InputError
+        If the inertia is not square, symmetric and positive definite.
+
+    Notes
+    -----
+    The equations are those of Lee, Leok and McClamroch, *Lagrangian mechanics and variational
+    integrators on two-spheres*, (2.2) and (2.7)–(2.11).
+    """
+
+    inertia: np.ndarray
+    potential: Kernel
+    potential_gradient: Kernel
+    parameters: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    force: Kernel | None = None
+
+    def __post_init__(self):
+        inertia = np.array(self.inertia, dtype=float)
+        if inertia.ndim != 2 or inertia.shape[0] != inertia.shape[1]:
+            raise InputError(f"inertia has shape {inertia.shape}; expected a square matrix")
+        if not np.array_equal(inertia, inertia.T) or np.linalg.eigvalsh(inertia)[0] <= 0:
+            raise InputError("the inertia matrix must be symmetric and positive definite")
+        object.__setattr__(self, "inertia", inertia)
+
+    @property
+    def bodies(self):
+        """n, the number of spheres."""
+        return len(self.inertia)
+
+    @property
+    def rows(self):
+        """Rows of the state: q, then ω."""
+        return 2 * self.bodies
+
+    @functools.cached_property
+    def diagonal(self):
+        """Whether the bodies are coupled through the potential only."""
+        return not np.any(self.inertia - np.diag(np.diag(self.inertia)))
+
+    @functools.cached_property
+    def packed(self):
+        """``[M, M⁻¹, own parameters]``; M is its diagonal (n) or the full matrix (n×n)."""
+        if self.diagonal:
+            mass = np.diag(self.inertia)
+            matrices = [mass, 1.0 / mass]
+        else:
+            inverse = np.linalg.inv(self.inertia)
+            matrices = [self.inertia.ravel(), (0.5 * (inverse + inverse.T)).ravel()]
+        return np.concatenate([*matrices, np.asarray(self.parameters, dtype=float)])
+
+    @functools.cached_property
+    def net_gradient(self):
+        """∂V/∂q − F of a state (q, ω), with the packed parameters."""
+        return _net_gradient(self.potential_gradient, self.force, self.diagonal)
+
+    def vector_field(self, formulation="q_omega"):
+        """The equations of motion, (2.9)–(2.10) in ``q_omega`` and (2.7) in ``q_qdot``."""
+        return VectorField(
+            field=_field(self.potential_gradient, self.force, self.diagonal, formulation),
+            monitor=self.monitor(formulation),
+            projections={
+                "projected": spheres.project_position,
+                "projected_tangent": spheres.project_tangent,
+            },
+            parameters=self.packed,
+            rows=self.rows,
+        )
+
+    def monitor(self, formulation="q_omega"):
+        """Energy and mean unit length error of a state in a formulation."""
+        return _monitor(self.potential, self.diagonal, formulation)
+
+    @functools.cached_property
+    def energy(self):
+        """Kernel: the energy of a state (q, q̇)."""
+        return _energy(self.potential, self.diagonal)
+
+    @functools.cached_property
+    def angular_momentum(self):
+        """Kernel: the total angular momentum of a state (q, q̇)."""
+        return _angular_momentum(self.diagonal)
+
+
+# One kernel for all instances of a system: its compiled code does not depend on parameters.
+_net_gradient = functools.lru_cache(maxsize=None)(spheres.net_gradient_kernel)
+_field = functools.lru_cache(maxsize=None)(spheres.field_kernel)
+_monitor = functools.lru_cache(maxsize=None)(spheres.monitor_kernel)
+_energy = functools.lru_cache(maxsize=None)(spheres.energy_kernel)
+_angular_momentum = functools.lru_cache(maxsize=None)(spheres.angular_momentum_kernel)
+
+
+def velocities(state):
+    """(q, ω) to (q, q̇): q̇_i = ω_i × q_i. Shape ``(…, 2n, 3)`` to the same."""
+    q, omega = np.split(np.asarray(state, dtype=float), 2, axis=-2)
+    return np.concatenate([q, np.cross(omega, q)], axis=-2)
+
+
+def angular_velocities(state):
+    """(q, q̇) to (q, ω): ω_i = q_i × q̇_i / (q_i·q_i), the inverse of `velocities`."""
+    q, velocity = np.split(np.asarray(state, dtype=float), 2, axis=-2)
+    squared = np.sum(q * q, axis=-1, keepdims=True)
+    return np.concatenate([q, np.cross(q, velocity) / squared], axis=-2)

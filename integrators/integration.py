@@ -1,0 +1,249 @@
+"""Integrate systems from Python, one trajectory or an ensemble, without Dask or a store."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from integrators import dormand_prince, stepping
+from integrators.errors import InputError
+from integrators.forms import angular_velocities, velocities
+from integrators.lanes import ALIGNMENT, WIDTH
+
+BLOCK_BYTES = 32 * 2**20  # of sampled states that one call of a kernel fills
+
+
+@dataclass(frozen=True)
+class Trajectories:
+    """The result of `integrate`.
+
+    Attributes
+    ----------
+    times : ndarray, shape (S + 1,)
+    states : ndarray, shape (S + 1, rows, 3) or (members, S + 1, rows, 3)
+        (q, ω) at the sample times; NaN after a failure.
+    status : int, or ndarray of shape (members,)
+        0 complete, else an index into `stepping.STATUS`.
+    counters : dict
+        ``steps``, ``evaluations``, ``stop_step``, ``iterations_mean``, … of each trajectory.
+    """
+
+    times: np.ndarray
+    states: np.ndarray
+    status: object
+    counters: dict
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Up to eight trajectories of one problem, as a kernel left them.
+
+    Attributes
+    ----------
+    states : ndarray, shape (members, S + 1, rows, 3)
+        In the problem's formulation.
+    statistics : ndarray, shape (members, S, 2, 5)
+        Of energy and unit length error over the steps of each interval: mean, minimum,
+        maximum, mean and maximum of the absolute value. S = 0 where none were asked for.
+    report : ndarray, shape (members, 5)
+        Rows of `stepping`: status, stop step and residual, solver iterations.
+    """
+
+    states: np.ndarray
+    statistics: np.ndarray
+    report: np.ndarray
+
+
+def integrate(system, integrator, state, *, duration, samples, step_size=None, tolerance=None):
+    """Integrate `system` from `state` for `duration`, sampled at equal intervals.
+
+    Parameters
+    ----------
+    system : System or form
+    integrator : Integrator
+        From `integrators.get`.
+    state : array_like, shape (rows, 3) or (members, rows, 3)
+        (q, ω) at time 0. Several members run in lanes, eight at a time.
+    duration : float
+        In the system's units of time.
+    samples : int
+        Intervals between samples; a fixed step must divide ``duration / samples``.
+    step_size : float, optional
+        Of a fixed-step integrator.
+    tolerance : float, optional
+        Of an adaptive integrator.
+
+    Returns
+    -------
+    Trajectories
+
+    Raises
+    ------
+    InputError
+        If the integrator does not fit the system, the state has a wrong shape, the step does
+        not divide the sample interval, or a step size meets an adaptive integrator.
+    """
+    integrator.check(system)
+    members = _members(system, state)
+    if not (duration > 0 and samples >= 1):
+        raise InputError(f"duration = {duration!r}, samples = {samples!r}; expected both > 0")
+    times = duration * np.arange(samples + 1) / samples
+    if integrator.adaptive:
+        result = _adaptive(system, members, times, step_size, tolerance)
+    else:
+        if tolerance is not None:
+            raise InputError(f"{integrator.name!r} has a fixed step: tolerance does not apply")
+        result = _fixed(integrator.bind(system), members, step_size, duration, samples)
+    states, status, counters = result
+    if np.ndim(state) == 2:
+        states, status = states[0], int(status[0])
+        counters = {name: values[0] for name, values in counters.items()}
+    return Trajectories(times, states, status, counters)
+
+
+def _members(system, state):
+    members = np.array(state, dtype=float, ndmin=3)
+    rows = getattr(system, "rows", None)
+    if members.ndim != 3 or members.shape[2] != 3 or rows not in (None, members.shape[1]):
+        raise InputError(
+            f"state of shape {np.shape(state)}; expected ({rows}, 3) or (members, {rows}, 3)"
+        )
+    return members
+
+
+def _adaptive(system, members, times, step_size, tolerance):
+    if step_size is not None or tolerance is None:
+        raise InputError("an adaptive integrator takes a tolerance and no step_size")
+    runs = [dormand_prince.solve(system, member, times, tolerance) for member in members]
+    counters = {name: np.array([run[2][name] for run in runs]) for name in runs[0][2]}
+    return np.stack([run[0] for run in runs]), np.array([run[1] for run in runs]), counters
+
+
+def _fixed(problem, members, step_size, duration, samples):
+    steps = steps_per_interval(step_size, duration / samples)
+    batches = [
+        run_batch(problem, members[i : i + WIDTH], step_size, steps, samples)
+        for i in range(0, len(members), WIDTH)
+    ]
+    report = np.concatenate([batch.report for batch in batches])
+    states = np.concatenate([batch.states for batch in batches])
+    return (
+        canonical(problem, states),
+        report[:, stepping.STATUS_ROW].astype(np.int8),
+        counters_of(problem, report, steps * samples),
+    )
+
+
+def steps_per_interval(step_size, interval):
+    """The whole number of steps in a sample interval, or `InputError`."""
+    if step_size is None or not step_size > 0:
+        raise InputError(f"step_size = {step_size!r}; expected a number > 0", key="step_size")
+    ratio = interval / step_size
+    steps = round(ratio)
+    if steps < 1 or abs(ratio - steps) > 1e-9 * ratio:
+        near = [interval / count for count in {max(1, int(ratio)), int(ratio) + 1}]
+        raise InputError(
+            f"step_size = {step_size!r} does not divide the sample interval {interval!r}; the "
+            f"nearest that do: {', '.join(repr(h) for h in sorted(near))}",
+            key="step_size",
+        )
+    return steps
+
+
+def canonical(problem, states):
+    """States in the problem's formulation as (q, ω)."""
+    return angular_velocities(states) if problem.formulation == "q_qdot" else states
+
+
+def lagrangian(problem, states):
+    """States in the problem's formulation as (q, q̇)."""
+    return states if problem.formulation == "q_qdot" else velocities(states)
+
+
+def counters_of(problem, report, steps):
+    """What each trajectory took, by name; arrays of shape (members,)."""
+    failed = report[:, stepping.STATUS_ROW] > stepping.COMPLETE
+    taken = np.where(failed, report[:, stepping.STOP_STEP], steps).astype(np.int64)
+    solves = np.maximum(taken * problem.solves, 1)
+    return {
+        "steps": taken,
+        "stop_step": np.where(failed, report[:, stepping.STOP_STEP], -1).astype(np.int64),
+        "stop_residual": np.where(failed, report[:, stepping.STOP_RESIDUAL], np.nan),
+        "iterations_mean": report[:, stepping.ITERATIONS] / solves,
+        "iterations_max": report[:, stepping.ITERATIONS_MAX].astype(np.int64),
+    }
+
+
+def run_batch(problem, members, step_size, steps, samples, statistics=False):
+    """Integrate up to eight initial states of one problem: in lanes, or scalar if there is one.
+
+    Parameters
+    ----------
+    problem : Problem
+    members : ndarray, shape (members, rows, 3)
+        (q, ω) at time 0; missing lanes are filled with copies of the first.
+    step_size : float
+    steps : int
+        Steps in a sample interval.
+    samples : int
+        Sample intervals.
+    statistics : bool
+        Whether to keep the statistics of every step.
+
+    Returns
+    -------
+    Batch
+    """
+    count = len(members)
+    initial = velocities(members) if problem.formulation == "q_qdot" else members
+    width = () if count == 1 else (WIDTH,)
+    shape = (problem.rows, 3, *width)
+    y = aligned(shape)
+    y[...] = initial[0] if not width else _lanes_first_filled(initial)
+    scratch = 3 + max(problem.work, problem.monitor.work(problem.rows))
+    memory, work = aligned((problem.memory, *width)), aligned((scratch, *width))
+    baseline, report = aligned((2, *width)), aligned((stepping.REPORT_SIZE, *width))
+    loop = stepping.trajectory(lanes=bool(width))
+    functions = [
+        kernel.compiled(bool(width))
+        for kernel in (problem.advance, problem.function, problem.projection, problem.monitor)
+    ]
+    states, kept = [y[None].copy()], []
+    block = max(1, BLOCK_BYTES // (8 * int(np.prod(shape))))
+    for start in range(0, samples, block):
+        size = min(block, samples - start)
+        sampled = aligned((size, *shape))
+        stats = aligned(
+            (size if statistics else 0, stepping.MONITORED, stepping.STATISTICS, *width)
+        )
+        loop(
+            *functions, 0.0, step_size, start * steps, steps, problem.constants, problem.options,
+            y, memory, problem.parameters, work, baseline, sampled, stats, report,
+        )  # fmt: skip
+        states.append(sampled)
+        kept.append(stats)
+    return Batch(
+        states=_members_first(np.concatenate(states), count),
+        statistics=_members_first(np.concatenate(kept), count),
+        report=_members_first(report, count),
+    )
+
+
+def _lanes_first_filled(members):
+    """Shape (members, rows, 3) to (rows, 3, 8); missing lanes are copies of the first member."""
+    filled = np.concatenate([members, np.repeat(members[:1], WIDTH - len(members), axis=0)])
+    return np.moveaxis(filled, 0, -1)
+
+
+def _members_first(values, count):
+    """The lanes' axis to the front, without the copies."""
+    if count == 1:
+        return values[None]
+    return np.ascontiguousarray(np.moveaxis(values, -1, 0)[:count])
+
+
+def aligned(shape):
+    """Zeros on a cache line of their own: threads that share one slow each other down."""
+    size = int(np.prod(shape))
+    raw = np.zeros(size + 2 * ALIGNMENT // 8)
+    offset = (-raw.ctypes.data % ALIGNMENT) // 8
+    return raw[offset : offset + size].reshape(shape)

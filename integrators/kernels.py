@@ -1,0 +1,211 @@
+"""The kernel decorator: one Python function, compiled for scalars and for lanes.
+
+``@kernel(signature)`` takes a function from an element type to a Numba signature and gives a
+`Kernel`: ``.scalar`` and ``.lanes`` are compiled on first use and served from a disk cache
+afterwards; ``.inline`` is for calls from other kernels, which compile it into themselves.
+With ``NUMBA_DISABLE_JIT=1`` all three are the plain Python function.
+"""
+
+import functools
+import hashlib
+import importlib.util
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+os.environ.setdefault("NUMBA_DISABLE_INTEL_SVML", "1")  # its vector sines differ from libm's
+
+import numba
+from numba import types
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
+
+from integrators.lanes import flat, lane, vectors
+
+# Neither fastmath nor contraction: lanes must equal scalars to the last bit. The GIL is
+# released, since a Dask worker that holds it too long is killed.
+OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": False, "fastmath": False}
+
+
+def whole_state(element):
+    """Signature ``(t, y, p, out, work)`` of a function of the whole state.
+
+    `t` is a float64, `y` the state of shape ``(rows, 3)``, `p` the float64 parameters, `out`
+    a stack of 3-vectors that the function fills, `work` flat scratch of a declared size. All
+    functions that a system offers have this signature, so that a method is compiled once for
+    all systems and reaches them through a pointer.
+    """
+    return types.void(
+        types.float64, vectors(element), flat(types.float64), vectors(element), flat(element)
+    )
+
+
+def state_value(element):
+    """Signature ``(t, q, p) -> value`` of a number that belongs to a state."""
+    return element(types.float64, vectors(element), flat(types.float64))
+
+
+def generalized_force(element):
+    """Signature ``(t, q, omega, p, out, work)`` of a force on bodies at `q` turning at `omega`."""
+    stack = vectors(element)
+    return types.void(types.float64, stack, stack, flat(types.float64), stack, flat(element))
+
+
+def inlined(function):
+    """Compile a helper into the kernels that call it."""
+    return numba.njit(**OPTIONS)(function)
+
+
+class Kernel:
+    """A function of numbers and arrays of one element type, compiled for scalars and lanes.
+
+    Parameters
+    ----------
+    function : callable
+        Plain Python in the vocabulary of `integrators.lanes`.
+    signature : callable
+        From an element type (``float64`` or ``lane``) to a Numba signature.
+    made_from : tuple
+        What `function` closes over, kernels and plain values; they name it in the disk cache.
+    work : callable
+        From the number of rows of the state to the elements of scratch that it needs.
+    """
+
+    def __init__(self, function, signature, made_from=(), work=None):
+        self.function = function
+        self.signature = signature
+        self.work = work or (lambda rows: 0)
+        self.packages = {_package(function)}
+        self.packages.update(*(k.packages for k in made_from if isinstance(k, Kernel)))
+        origin = f"{function.__module__}.{function.__qualname__}"
+        inner = ",".join(str(getattr(k, "label", k)) for k in made_from)
+        self.label = f"{origin}({inner})" if inner else origin
+
+    def __repr__(self):
+        return f"<kernel {self.label}>"
+
+    @functools.cached_property
+    def inline(self):
+        """For calls from other kernels."""
+        return inlined(self.function)
+
+    @functools.cached_property
+    def scalar(self):
+        """Compiled for float64."""
+        return self._compile(types.float64)
+
+    @functools.cached_property
+    def lanes(self):
+        """Compiled for lanes of eight float64."""
+        return self._compile(lane)
+
+    def compiled(self, lanes):
+        """``.lanes`` or ``.scalar``."""
+        return self.lanes if lanes else self.scalar
+
+    def _compile(self, element):
+        dispatcher = numba.njit(**OPTIONS)(self.function)
+        if numba.config.DISABLE_JIT:
+            return dispatcher
+        cache = _SourceKeyedCache(self.function)
+        cache.locate(self.packages, f"{self.label}.{element}")
+        dispatcher._cache = cache
+        dispatcher.compile(self.signature(element).args)
+        dispatcher.disable_compile()
+        return dispatcher
+
+
+def kernel(signature=whole_state, work=None):
+    """Decorate a function as a `Kernel` of `signature`; see there."""
+    return lambda function: Kernel(function, signature, work=work)
+
+
+# --- the disk cache --------------------------------------------------------------------------
+
+
+class _Locator:
+    """Where a kernel is cached: a directory that changes with any of the sources."""
+
+    def __init__(self, packages, label):
+        self._directory = _cache_root() / sources_hash(frozenset(packages))
+        self._label = hashlib.sha256(label.encode()).hexdigest()[:16]
+        self._py_file = label  # named in Numba's warnings
+
+    def get_cache_path(self):
+        return str(self._directory)
+
+    def ensure_cache_path(self):
+        self._directory.mkdir(parents=True, exist_ok=True)
+
+    def get_source_stamp(self):
+        return ""  # the directory is the stamp
+
+    def get_disambiguator(self):
+        return self._label
+
+
+class _Implementation(CompileResultCacheImpl):
+    def __init__(self, function, locator):
+        self._lineno = function.__code__.co_firstlineno
+        self._locator = locator
+        self._filename_base = self.get_filename_base(function.__name__, "")
+
+
+class _SourceKeyedCache(FunctionCache):
+    """Numba's function cache, keyed to all kernel sources instead of one file's date.
+
+    Numba does not see edits in what a kernel calls, and never finds a closure over compiled
+    functions again; a directory named by the hash of all sources and a label do both.
+    """
+
+    def __init__(self, function):
+        self._name = repr(function)
+        self._py_func = function
+
+    def locate(self, packages, label):
+        from numba.core.caching import IndexDataCacheFile
+
+        locator = _Locator(packages, label)
+        self._impl = _Implementation(self._py_func, locator)
+        self._cache_path = locator.get_cache_path()
+        self._cache_file = IndexDataCacheFile(self._cache_path, self._impl.filename_base, "")
+        self.enable()
+
+    def _index_key(self, sig, codegen):
+        return sig, codegen.magic_tuple()  # the CPU and its features
+
+
+def _package(function):
+    """The package whose sources a kernel's machine code depends on."""
+    return function.__module__.partition(".")[0]
+
+
+@functools.cache
+def sources_hash(packages):
+    """Hash of Numba's version and every source file of `packages` and of this package."""
+    digest = hashlib.sha256(f"{numba.__version__} {sys.version_info[:2]}".encode())
+    for package in sorted({*packages, __name__.partition(".")[0]}):
+        for path in _source_files(package):
+            digest.update(f"{package}/{path.name}".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _source_files(package):
+    module = sys.modules.get(package)
+    file = getattr(module, "__file__", None) or importlib.util.find_spec(package).origin
+    path = Path(file)
+    return sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
+
+
+def _cache_root():
+    """``GEOSWEEP_CACHE_DIR``, else the user's cache directory, else a temporary one."""
+    given = os.environ.get("GEOSWEEP_CACHE_DIR")
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "geosweep"
+    root = Path(given) if given else base
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=root).close()
+    except OSError:
+        root = Path(tempfile.gettempdir()) / f"geosweep-{os.getuid()}"
+    return root / "kernels"

@@ -1,0 +1,248 @@
+"""What a method declares, and the integrator that a user asks for by name.
+
+A method is one file with its kernels and a `Method`; `integrators.ALL_INTEGRATORS` lists them.
+An `Integrator` is a method with its modifiers (``+suzuki4``, ``+projected``) and options; bound
+to a system's form it becomes a `Problem`, which the stepping loop runs.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+
+from integrators.composition import COMPOSITIONS
+from integrators.errors import InputError, check_known
+from integrators.forms import FORMULATIONS, SpheresLagrangian, VectorField
+from integrators.kernels import Kernel
+
+ALL_DEGREES = ("linear", "quadratic", "other")
+BASE = np.ones(1)  # the γ of a method that is not composed
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a method: its default, what it must be, and what it does."""
+
+    default: object
+    description: str
+    choices: tuple = ()
+
+    def check(self, name, value):
+        """The value, or `InputError`."""
+        if self.choices:
+            check_known(name, value, self.choices, key=name)
+            return value
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not is_number or not np.isfinite(value) or value < 0:
+            raise InputError(f"{name} = {value!r}; expected a number ≥ 0", key=name)
+        return float(value)
+
+
+FORMULATION = Option(
+    "q_omega", "variables of the vector field: (q, ω) or (q, q̇)", choices=FORMULATIONS
+)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A method bound to a form: everything that the stepping loop needs but h and the state.
+
+    `memory` and `work` are sizes, in elements; `solves` the implicit solves in a step;
+    `formulation` says what the state's second half is: ω (``q_omega``) or q̇ (``q_qdot``).
+    """
+
+    advance: Kernel
+    function: Kernel
+    projection: Kernel
+    monitor: Kernel
+    constants: np.ndarray
+    options: np.ndarray
+    parameters: np.ndarray
+    rows: int
+    memory: int
+    work: int
+    solves: int = 0
+    formulation: str = "q_omega"
+
+
+@dataclass(frozen=True)
+class Method:
+    """What a method is and declares.
+
+    Parameters
+    ----------
+    name, description : str
+        The name by which it is asked for, and one line on it.
+    order : int
+        Order of convergence.
+    symmetric : bool
+        Whether a step of −h undoes a step of h; such a method can be composed.
+    forms : tuple of type
+        The forms of which a system must offer one.
+    preserves : mapping of str to tuple of str
+        What it keeps to round-off, and for invariants of which degree: by kind (``energy``,
+        ``momentum_map``, ``casimir``) or constraint (``unit_length``, ``tangency``). The key
+        ``symplectic_form`` has no degree.
+    bind : callable
+        ``bind(form, integrator)`` gives the `Problem`; None for a method that a library steps.
+    evaluations : int
+        Evaluations of the system's function in a step.
+    options : mapping of str to Option
+    projections : mapping of str to tuple of str
+        The modifiers that project, and the constraints that each enforces.
+    adaptive : bool
+        Whether it chooses its steps by a tolerance.
+    """
+
+    name: str
+    description: str
+    order: int
+    symmetric: bool
+    forms: tuple
+    preserves: Mapping[str, tuple]
+    bind: Callable | None
+    evaluations: int
+    options: Mapping[str, Option] = field(default_factory=lambda: MappingProxyType({}))
+    projections: Mapping[str, tuple] = field(default_factory=lambda: MappingProxyType({}))
+    adaptive: bool = False
+
+    @property
+    def modifiers(self):
+        """The names that may follow ``+``."""
+        return [*(COMPOSITIONS if self.symmetric else ()), *self.projections]
+
+
+@dataclass(frozen=True)
+class Integrator:
+    """A method with its modifier and options; made by `integrators.get`.
+
+    Raises
+    ------
+    InputError
+        For a modifier that the method does not take, or an unknown or wrong option.
+    """
+
+    method: Method
+    modifier: str = ""
+    given: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self):
+        if self.modifier and self.modifier not in self.method.modifiers:
+            self._refuse_modifier()
+        for key, value in self.given.items():
+            check_known(f"option of {self.method.name}", key, self.method.options, key=key)
+            self.method.options[key].check(key, value)
+
+    def _refuse_modifier(self):
+        name, modifier = self.method.name, self.modifier
+        if modifier in COMPOSITIONS:
+            raise InputError(
+                f"{name!r} cannot be composed by {modifier!r}: it is not symmetric, and only "
+                "symmetric integrators compose. Compose 'variational', or leave it out."
+            )
+        known = self.method.modifiers
+        if not known:
+            raise InputError(f"{name!r} takes no modifier; got {modifier!r}")
+        check_known(f"composition or projection of {name!r}:", modifier, known)
+
+    @property
+    def name(self):
+        """As it is asked for: ``variational+suzuki4``."""
+        return f"{self.method.name}+{self.modifier}" if self.modifier else self.method.name
+
+    @property
+    def composition(self):
+        """The `Composition`, or None."""
+        return COMPOSITIONS.get(self.modifier)
+
+    @property
+    def stages(self):
+        """The γ of the composition, shape ``(stages,)``; [1] without one."""
+        return self.composition.coefficients if self.composition else BASE
+
+    @property
+    def order(self):
+        """Order of convergence."""
+        return self.composition.order if self.composition else self.method.order
+
+    @property
+    def symmetric(self):
+        """Whether a step of −h undoes a step of h."""
+        return self.method.symmetric
+
+    @property
+    def adaptive(self):
+        """Whether it chooses its steps by a tolerance."""
+        return self.method.adaptive
+
+    @property
+    def options(self):
+        """All options, defaults filled in."""
+        defaults = {key: option.default for key, option in self.method.options.items()}
+        return defaults | {
+            key: self.method.options[key].check(key, v) for key, v in self.given.items()
+        }
+
+    @property
+    def preserves(self):
+        """As `Method.preserves`, with what a projection enforces."""
+        enforced = self.method.projections.get(self.modifier, ())
+        return {**self.method.preserves, **dict.fromkeys(enforced, ALL_DEGREES)}
+
+    @property
+    def evaluations(self):
+        """Evaluations of the system's function in a step."""
+        return self.method.evaluations * len(self.stages)
+
+    def check(self, system):
+        """Raise `InputError` unless `system` offers a form that the method takes."""
+        form = form_of(system)
+        if not any(_offers(form, wanted) for wanted in self.method.forms):
+            wanted = " or ".join(wanted.__name__ for wanted in self.method.forms)
+            raise InputError(
+                f"{self.name!r} needs the form {wanted}, which {system_name(system)} does not "
+                f"offer. Integrators that would do: {', '.join(_fitting(form)) or 'none'}."
+            )
+        if form_has_force(form) and self.method.symmetric:
+            raise InputError(
+                f"{self.name!r} does not take the non-conservative force of {system_name(system)}."
+                f" Integrators that would do: {', '.join(_fitting(form))}."
+            )
+
+    def bind(self, system):
+        """The `Problem` of this integrator on `system`; `InputError` if they do not fit."""
+        self.check(system)
+        return self.method.bind(form_of(system), self)
+
+
+def form_of(system):
+    """A system's form; a form stands for itself."""
+    return getattr(system, "form", system)
+
+
+def system_name(system):
+    """The name of a system in messages."""
+    return repr(getattr(system, "name", type(system).__name__))
+
+
+def form_has_force(form):
+    """Whether a Lagrangian has a non-conservative force."""
+    return getattr(form, "force", None) is not None
+
+
+def _offers(form, wanted):
+    return isinstance(form, wanted) or (
+        wanted is VectorField and isinstance(form, SpheresLagrangian)
+    )
+
+
+def _fitting(form):
+    from integrators import ALL_INTEGRATORS
+
+    return [
+        method.name
+        for method in ALL_INTEGRATORS
+        if any(_offers(form, wanted) for wanted in method.forms)
+        and not (form_has_force(form) and method.symmetric)
+    ]

@@ -1,0 +1,139 @@
+"""Explicit Runge–Kutta methods in the embedding space: one kernel over any Butcher tableau.
+
+They know nothing of the manifold. ``+projected`` brings q back to unit length after each step
+(the reprojection of Lee, Leok and McClamroch, Example 3); ``+projected_tangent`` makes ω (or q̇)
+orthogonal to q as well.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from integrators.forms import SpheresLagrangian, VectorField
+from integrators.kernels import Kernel
+from integrators.methods import FORMULATION, Method, Problem
+from integrators.stepping import NOT_FINITE, fail, is_finite, method_signature, poison
+from integrators.vectors import axpy, get, increment, put, scale
+from integrators.views import rows_of, tail
+
+
+@dataclass(frozen=True)
+class Tableau:
+    """An explicit Butcher tableau.
+
+    Parameters
+    ----------
+    a : tuple of tuple of float
+        Row i has the i coefficients of stage i on the stages before it.
+    b : tuple of float
+        The weights.
+    """
+
+    a: tuple
+    b: tuple
+
+    @property
+    def constants(self):
+        """``[b, c, a row by row]`` as the kernel reads it; c is the row sums of a."""
+        stages = len(self.b)
+        matrix = np.zeros((stages, stages))
+        for i, row in enumerate(self.a):
+            matrix[i, : len(row)] = row
+        return np.concatenate([self.b, matrix.sum(axis=1), matrix.ravel()])
+
+
+MIDPOINT = Tableau(a=((), (0.5,)), b=(0.0, 1.0))
+HEUN = Tableau(a=((), (1.0,)), b=(0.5, 0.5))
+KUTTA = Tableau(a=((), (0.5,), (0.0, 0.5), (0.0, 0.0, 1.0)), b=(1 / 6, 1 / 3, 1 / 3, 1 / 6))
+
+
+def memory_size(rows):
+    """Elements carried from step to step: what the compensated sum of the state lost."""
+    return 3 * rows
+
+
+def work_size(rows, stages):
+    """Elements of scratch besides the field's: the slopes and the argument of the field."""
+    return 3 * rows * (stages + 1)
+
+
+def _advance(
+    field, projection, t0, h, first, count, constants, options, y, memory, p, work, report
+):
+    size = y.shape[0]
+    stages = int(options[0])
+    low, argument = rows_of(memory, 0, size), rows_of(work, 0, size)
+    scratch = tail(work, 3 * size * (stages + 1))
+    for k in range(first, first + count):
+        for s in range(stages):
+            weights = tail(constants, 2 * stages + s * stages)
+            for i in range(size):
+                total = get(y, i)
+                for r in range(s):
+                    if weights[r] != 0.0:
+                        slope = rows_of(work, 3 * size * (r + 1), size)
+                        total = axpy(h * weights[r], get(slope, i), total)
+                put(argument, i, total)
+            slope = rows_of(work, 3 * size * (s + 1), size)
+            field(t0 + k * h + constants[stages + s] * h, argument, p, slope, scratch)
+        for i in range(size):
+            total = scale(h * constants[0], get(rows_of(work, 3 * size, size), i))
+            for r in range(1, stages):
+                slope = rows_of(work, 3 * size * (r + 1), size)
+                total = axpy(h * constants[r], get(slope, i), total)
+            increment(y, low, i, total)
+        if options[1] > 0.0:
+            projection(t0 + (k + 1) * h, y, p, low, scratch)
+        ok = is_finite(y)
+        fail(report, ok, NOT_FINITE, k, y[0, 0])
+        poison(y, ok)
+
+
+advance = Kernel(_advance, method_signature)
+
+
+def _bind(tableau):
+    def bind(form, integrator):
+        formulation = integrator.options["formulation"]
+        if isinstance(form, SpheresLagrangian):
+            form = form.vector_field(formulation)
+        projection = form.projections.get(integrator.modifier)
+        stages = len(tableau.b)
+        return Problem(
+            advance=advance,
+            function=form.field,
+            projection=projection or form.field,  # not called without one
+            monitor=form.monitor,
+            constants=tableau.constants,
+            options=np.array([stages, float(projection is not None)]),
+            parameters=form.parameters,
+            rows=form.rows,
+            memory=memory_size(form.rows),
+            work=work_size(form.rows, stages) + form.field.work(form.rows),
+            formulation=formulation,
+        )
+
+    return bind
+
+
+def _method(name, description, order, tableau):
+    return Method(
+        name=name,
+        description=description,
+        order=order,
+        symmetric=False,
+        forms=(VectorField,),
+        preserves={"momentum_map": ("linear",), "casimir": ("linear",)},
+        bind=_bind(tableau),
+        evaluations=len(tableau.b),
+        options={"formulation": FORMULATION},
+        projections={
+            "projected": ("unit_length",),
+            "projected_tangent": ("unit_length", "tangency"),
+        },
+    )
+
+
+RK2_MIDPOINT = _method("rk2_midpoint", "explicit midpoint rule", 2, MIDPOINT)
+RK2_HEUN = _method("rk2_heun", "Heun's method, the explicit trapezoidal rule", 2, HEUN)
+RK4 = _method("rk4", "the classical Runge–Kutta method", 4, KUTTA)

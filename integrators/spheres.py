@@ -1,0 +1,349 @@
+"""What follows from a Lagrangian on two-spheres: its vector fields, energy, momentum.
+
+L = ½ Σ M_ij q̇_i·q̇_j − V(q), bodies i = 1…n on the unit sphere (Lee, Leok, McClamroch,
+*Lagrangian mechanics and variational integrators on two-spheres*, eq. (2.2)). The functions
+here make kernels from a system's potential, gradient and force. Those on the whole state read
+the packed parameters ``[M, M⁻¹, the system's own]``, where M is a diagonal (n) or a full matrix
+(n×n), and a state of 2n rows: q, then ω (formulation ``q_omega``) or q̇ (``q_qdot``).
+
+Off the manifold the fields extend (2.9) and (2.8) as they are printed, which is what a
+Runge–Kutta method without projection sees.
+"""
+
+from integrators.kernels import Kernel, inlined, kernel, state_value, whole_state
+from integrators.lanes import select
+from integrators.vectors import (
+    accumulate,
+    add,
+    axpy,
+    cross,
+    dot,
+    factor_ldl,
+    get,
+    increment,
+    normalizing,
+    put,
+    scale,
+    solve_ldl,
+    sub,
+)
+from integrators.views import rows, rows_of, tail
+
+
+@inlined
+def packed_size(n, diagonal):
+    """Elements of the packed parameters before the system's own."""
+    return 2 * n if diagonal else 2 * n * n
+
+
+@inlined
+def conjugate_momentum(v, p, n, i, diagonal):
+    """Row i of M q̇: Σ_j M_ij q̇_j."""
+    if diagonal:
+        return scale(p[i], get(v, i))
+    total = scale(p[i * n], get(v, 0))
+    for j in range(1, n):
+        total = axpy(p[i * n + j], get(v, j), total)
+    return total
+
+
+@inlined
+def velocities(y, n, v):
+    """q̇_i = ω_i × q_i, (2.10), from the rows q, ω of `y` into `v`."""
+    for i in range(n):
+        put(v, i, cross(get(y, n + i), get(y, i)))
+
+
+# --- energy, momentum, constraints ------------------------------------------------------------
+
+
+def energy_kernel(potential, diagonal):
+    """½ Σ M_ij q̇_i·q̇_j + V of a state (q, q̇), into ``out[0, 0]``."""
+    value = energy_value(potential, diagonal).inline
+
+    def energy(t, y, p, out, work):
+        out[0, 0] = value(t, y, p)
+
+    return Kernel(energy, whole_state, made_from=(potential, diagonal))
+
+
+def energy_value(potential, diagonal):
+    """½ Σ M_ij q̇_i·q̇_j + V of a state (q, q̇), as a number."""
+    potential_of = potential.inline
+
+    def energy(t, y, p):
+        n = y.shape[0] // 2
+        q, v = rows(y, 0, n), rows(y, n, n)
+        kinetic = dot(get(v, 0), conjugate_momentum(v, p, n, 0, diagonal))
+        for i in range(1, n):
+            kinetic = kinetic + dot(get(v, i), conjugate_momentum(v, p, n, i, diagonal))
+        return 0.5 * kinetic + potential_of(t, q, tail(p, packed_size(n, diagonal)))
+
+    return Kernel(energy, state_value, made_from=(potential, diagonal))
+
+
+def angular_momentum_kernel(diagonal):
+    """Σ_i q_i × Σ_j M_ij q̇_j of a state (q, q̇), into ``out[0, :]``."""
+
+    def angular_momentum(t, y, p, out, work):
+        n = y.shape[0] // 2
+        q, v = rows(y, 0, n), rows(y, n, n)
+        put(out, 0, cross(get(q, 0), conjugate_momentum(v, p, n, 0, diagonal)))
+        for i in range(1, n):
+            accumulate(out, 0, cross(get(q, i), conjugate_momentum(v, p, n, i, diagonal)))
+
+    return Kernel(angular_momentum, whole_state, made_from=(diagonal,))
+
+
+@kernel()
+def unit_length_error(t, y, p, out, work):
+    """max_i |q_i·q_i − 1| of a state in either formulation, into ``out[0, 0]``."""
+    largest = 0.0 * y[0, 0]  # of the state's element type
+    for i in range(y.shape[0] // 2):
+        error = abs(dot(get(y, i), get(y, i)) - 1.0)
+        largest = select(error > largest, error, largest)
+    out[0, 0] = largest
+
+
+@kernel()
+def tangency_error(t, y, p, out, work):
+    """max_i |q_i·ω_i| or |q_i·q̇_i|, as the formulation has it, into ``out[0, 0]``."""
+    n = y.shape[0] // 2
+    largest = 0.0 * y[0, 0]  # of the state's element type
+    for i in range(n):
+        error = abs(dot(get(y, i), get(y, n + i)))
+        largest = select(error > largest, error, largest)
+    out[0, 0] = largest
+
+
+def monitor_kernel(potential, diagonal, formulation):
+    """What the statistics follow at every step: ``out[0] = energy, mean_i |q_i·q_i − 1|``."""
+    energy = energy_value(potential, diagonal).inline
+    turning = formulation == "q_omega"
+
+    def monitor(t, y, p, out, work):
+        n = y.shape[0] // 2
+        if turning:
+            state = rows_of(work, 0, 2 * n)
+            for i in range(n):
+                put(state, i, get(y, i))
+            velocities(y, n, rows(state, n, n))
+            out[0, 0] = energy(t, state, p)
+        else:
+            out[0, 0] = energy(t, y, p)
+        total = abs(dot(get(y, 0), get(y, 0)) - 1.0)
+        for i in range(1, n):
+            total = total + abs(dot(get(y, i), get(y, i)) - 1.0)
+        out[0, 1] = total / n
+
+    made_from = (potential, diagonal, formulation)
+    return Kernel(monitor, whole_state, made_from, work=lambda rows: 3 * rows)
+
+
+# --- projections -------------------------------------------------------------------------------
+
+
+@kernel()
+def project_position(t, y, p, low, work):
+    """Bring every q_i to unit length, by increments that `low` compensates."""
+    for i in range(y.shape[0] // 2):
+        increment(y, low, i, normalizing(get(y, i)))
+
+
+@kernel()
+def project_tangent(t, y, p, low, work):
+    """Bring q_i to unit length and make ω_i (or q̇_i) orthogonal to it."""
+    n = y.shape[0] // 2
+    for i in range(n):
+        increment(y, low, i, normalizing(get(y, i)))
+        q = get(y, i)
+        increment(y, low, n + i, scale(-dot(q, get(y, n + i)), q))
+
+
+# --- vector fields -----------------------------------------------------------------------------
+
+
+def net_gradient_kernel(gradient, force, diagonal):
+    """∂V/∂q − F of a state (q, ω): the gradient, and the force where there is one.
+
+    Takes the packed parameters. `out` has n rows.
+    """
+    gradient_of = gradient.inline
+    if force is None:
+
+        def net_gradient(t, y, p, out, work):
+            n = y.shape[0] // 2
+            gradient_of(t, rows(y, 0, n), tail(p, packed_size(n, diagonal)), out, work)
+
+        return Kernel(net_gradient, whole_state, (gradient, diagonal), gradient.work)
+    force_of = force.inline
+
+    def net_gradient_with_force(t, y, p, out, work):
+        n = y.shape[0] // 2
+        q, omega = rows(y, 0, n), rows(y, n, n)
+        own, scratch = tail(p, packed_size(n, diagonal)), tail(work, 3 * n)
+        applied = rows_of(work, 0, n)
+        gradient_of(t, q, own, out, scratch)
+        force_of(t, q, omega, own, applied, scratch)
+        for i in range(n):
+            put(out, i, sub(get(out, i), get(applied, i)))
+
+    def work(rows):
+        return 3 * (rows // 2) + max(gradient.work(rows), force.work(rows))
+
+    return Kernel(net_gradient_with_force, whole_state, (gradient, force, diagonal), work)
+
+
+def field_kernel(gradient, force, diagonal, formulation):
+    """The vector field of the Lagrangian in one formulation, on the embedding space."""
+    net = net_gradient_kernel(gradient, force, diagonal)
+    maker = {
+        ("q_omega", True): _field_q_omega_diagonal,
+        ("q_omega", False): _field_q_omega,
+        ("q_qdot", True): _field_q_qdot_diagonal,
+        ("q_qdot", False): _field_q_qdot,
+    }[formulation, diagonal]
+    return maker(net, force is not None)
+
+
+def _field_q_omega_diagonal(net, forced):
+    net_gradient = net.inline
+
+    def field(t, y, p, out, work):
+        n = y.shape[0] // 2
+        g = rows_of(work, 0, n)
+        net_gradient(t, y, p, g, tail(work, 3 * n))
+        for i in range(n):
+            q = get(y, i)
+            put(out, i, cross(get(y, n + i), q))  # (2.10)
+            put(out, n + i, scale(-p[n + i], cross(q, get(g, i))))  # (2.9), M_ij = 0
+
+    return Kernel(field, whole_state, (net,), lambda rows: 3 * (rows // 2) + net.work(rows))
+
+
+def _field_q_qdot_diagonal(net, forced):
+    net_gradient = _net_gradient_of_qdot(net, forced)
+
+    def field(t, y, p, out, work):
+        n = y.shape[0] // 2
+        g = rows_of(work, 0, n)
+        net_gradient(t, y, p, g, tail(work, 3 * n))
+        for i in range(n):
+            q, v = get(y, i), get(y, n + i)
+            put(out, i, v)
+            bending = scale(p[n + i], cross(q, cross(q, get(g, i))))
+            put(out, n + i, axpy(-dot(v, v), q, bending))  # (2.7), M_ij = 0
+
+    return Kernel(field, whole_state, (net,), lambda rows: 6 * rows + net.work(rows))
+
+
+def _field_q_omega(net, forced):
+    """(2.9) through u_j = ω̇_j × q_j: Σ_j M̃_ij u_j = r_i + λ_i q_i with q_i·u_i = 0,
+
+    where M̃ is M with M_ii/(q_i·q_i) on its diagonal and r_i = Σ_{j≠i} M_ij |ω_j|² q_j − ∂V_i.
+    """
+    net_gradient = net.inline
+
+    def field(t, y, p, out, work):
+        n = y.shape[0] // 2
+        r, scratch = rows_of(work, 0, n), tail(work, 3 * n)
+        g, multipliers = rows(out, 0, n), tail(scratch, 2 * n * n)
+        net_gradient(t, y, p, g, scratch)
+        for i in range(n):
+            total = scale(-1.0, get(g, i))
+            for j in range(n):
+                if j != i:
+                    omega = get(y, n + j)
+                    total = axpy(p[i * n + j] * dot(omega, omega), get(y, j), total)
+            put(r, i, total)
+            multipliers[i] = 0.0
+        u = rows(out, n, n)
+        _solve_constrained(y, n, p, r, multipliers, u, scratch)
+        for i in range(n):
+            q = get(y, i)
+            put(out, i, cross(get(y, n + i), q))  # (2.10)
+            put(u, i, scale(1.0 / dot(q, q), cross(q, get(u, i))))
+
+    return Kernel(field, whole_state, (net,), _constrained_work(net))
+
+
+def _field_q_qdot(net, forced):
+    """(2.7): Σ_j M̃_ij q̈_j = −∂V_i + λ_i q_i with q_i·q̈_i = −(q_i·q_i)|q̇_i|²; M̃ as above."""
+    net_gradient = _net_gradient_of_qdot(net, forced)
+
+    def field(t, y, p, out, work):
+        n = y.shape[0] // 2
+        r, scratch = rows_of(work, 0, n), tail(work, 3 * n)
+        g, multipliers = rows(out, 0, n), tail(scratch, 2 * n * n)
+        net_gradient(t, y, p, g, scratch)
+        for i in range(n):
+            q, v = get(y, i), get(y, n + i)
+            put(r, i, scale(-1.0, get(g, i)))
+            multipliers[i] = -dot(q, q) * dot(v, v)
+        _solve_constrained(y, n, p, r, multipliers, rows(out, n, n), scratch)
+        for i in range(n):
+            put(out, i, get(y, n + i))
+
+    return Kernel(field, whole_state, (net,), _constrained_work(net))
+
+
+def _net_gradient_of_qdot(net, forced):
+    """`net` for a state (q, q̇); a force wants ω = q × q̇ / (q·q)."""
+    net_gradient = net.inline
+    if not forced:
+        return net_gradient
+
+    @inlined
+    def turned(t, y, p, out, work):
+        n = y.shape[0] // 2
+        state = rows_of(work, 0, 2 * n)
+        for i in range(n):
+            q = get(y, i)
+            put(state, i, q)
+            put(state, n + i, scale(1.0 / dot(q, q), cross(q, get(y, n + i))))
+        net_gradient(t, state, p, out, tail(work, 6 * n))
+
+    return turned
+
+
+def _constrained_work(net):
+    def work(rows):
+        n = rows // 2
+        return 3 * n + max(2 * n * n + n, 3 * rows + net.work(rows))
+
+    return work
+
+
+@inlined
+def _solve_constrained(y, n, p, r, multipliers, x, work):
+    """Solve Σ_j M̃_ij x_j = r_i + λ_i q_i, q_i·x_i = b_i for x; b is in `multipliers`.
+
+    With W = M̃⁻¹: Σ_j W_ij (q_i·q_j) λ_j = b_i − q_i·(W r)_i, an n×n system.
+    """
+    w, a = work, tail(work, n * n)
+    for i in range(n):  # M̃ into a, its inverse into w, column by column
+        for j in range(n):
+            a[i * n + j] = p[i * n + j]
+        a[i * n + i] = p[i * n + i] / dot(get(y, i), get(y, i))
+    factor_ldl(a, n)
+    for j in range(n):
+        column = tail(w, j * n)
+        for i in range(n):
+            column[i] = 0.0
+        column[j] = 1.0
+        solve_ldl(a, n, column)
+    for i in range(n):
+        total = scale(w[i * n], get(r, 0))
+        for j in range(1, n):
+            total = axpy(w[i * n + j], get(r, j), total)
+        put(x, i, total)
+        multipliers[i] = multipliers[i] - dot(get(y, i), total)
+        for j in range(n):
+            a[i * n + j] = w[i * n + j] * dot(get(y, i), get(y, j))
+    factor_ldl(a, n)
+    solve_ldl(a, n, multipliers)
+    for i in range(n):
+        total = get(x, i)
+        for j in range(n):
+            total = add(total, scale(w[i * n + j] * multipliers[j], get(y, j)))
+        put(x, i, total)

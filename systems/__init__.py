@@ -1,0 +1,51 @@
+"""Mechanical systems on spheres, each a file of physics.
+
+>>> import systems
+>>> systems.get("spherical_pendulum_chain", count=3, gravity=9.81).bodies
+3
+"""
+
+from integrators.errors import InputError, check_known
+from systems.base import Quantity, System
+from systems.nbody import NBodySphere
+from systems.pendulum_chain import SphericalPendulumChain
+
+ALL_SYSTEMS = (SphericalPendulumChain, NBodySphere)
+
+__all__ = ["ALL_SYSTEMS", "InputError", "Quantity", "System", "get", "named", "names"]
+
+
+def get(name, **parameters):
+    """The system of a name with its parameters; defaults for those not given.
+
+    Parameters
+    ----------
+    name : str
+    **parameters
+        See ``sweep show system NAME``.
+
+    Returns
+    -------
+    System
+
+    Raises
+    ------
+    InputError
+        For an unknown name or parameter, with the nearest valid one, or a wrong value.
+    """
+    system = named(name)
+    for key in parameters:
+        check_known(f"parameter of {name}", key, system.parameter_names(), key=key)
+    return system(**parameters)
+
+
+def named(name):
+    """The class of a system, or `InputError`."""
+    systems = {system.name: system for system in ALL_SYSTEMS}
+    check_known("system", name, systems)
+    return systems[name]
+
+
+def names():
+    """All names."""
+    return [system.name for system in ALL_SYSTEMS]

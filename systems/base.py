@@ -1,0 +1,253 @@
+"""What every system offers: parameters, starts, ensembles, quantities with units."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from integrators import InputError
+from integrators.errors import check_known
+from integrators.kernels import Kernel
+from systems import ensembles
+
+ON_MANIFOLD = 1e-9  # how far a given state may be off the manifold
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A recorded quantity: an invariant, a constraint or an observable.
+
+    Parameters
+    ----------
+    name : str
+        As in a study's ``record`` and in the store.
+    kind : {"energy", "momentum_map", "casimir", "constraint", "observable"}
+    units : str
+        ``"1"`` where there is none.
+    long_name : str
+    function : Kernel
+        Signature `integrators.kernels.whole_state`, writes row 0 of ``out``. An invariant or
+        observable of a Lagrangian system reads the state (q, q̇), a constraint the state in
+        the integrator's own formulation.
+    components : tuple of str
+        Names of the components of a vector; empty for a number.
+    columns : tuple of int
+        Which columns of row 0 these are.
+    degree : {"linear", "quadratic", "other"}
+        Of an invariant, as a polynomial in the state.
+    """
+
+    name: str
+    kind: str
+    units: str
+    long_name: str
+    function: Kernel
+    components: tuple = ()
+    columns: tuple = (0,)
+    degree: str = "other"
+
+
+@dataclass(frozen=True)
+class Start:
+    """A named initial state: ``make(system)`` gives it, shape (rows, 3)."""
+
+    name: str
+    description: str
+    make: Callable
+
+
+@dataclass(frozen=True)
+class System(ABC):
+    """A mechanical system with its parameters; a frozen dataclass for each.
+
+    A subclass has class attributes `name`, `description`, `named_starts`, `units`, the
+    parameters as fields, and `form`. Its states have shape ``(rows, 3)``: q, then ω.
+    """
+
+    @property
+    @abstractmethod
+    def form(self):
+        """The form, with compiled functions and numbers."""
+
+    @property
+    @abstractmethod
+    def quantities(self):
+        """Tuple of `Quantity`."""
+
+    @classmethod
+    def parameter_names(cls):
+        """Names of the parameters."""
+        return tuple(field.name for field in fields(cls))
+
+    @property
+    def parameters(self):
+        """The parameters by name; vectors are tuples."""
+        return {name: getattr(self, name) for name in self.parameter_names()}
+
+    @property
+    def time_units(self):
+        """Units of time."""
+        return self.units["time"]
+
+    @property
+    def bodies(self):
+        """The number of spheres."""
+        return self.form.bodies
+
+    @property
+    def rows(self):
+        """Rows of a state."""
+        return self.form.rows
+
+    @property
+    def starts(self):
+        """Names of the initial states that come with the system."""
+        return tuple(start.name for start in self.named_starts)
+
+    def start(self, name):
+        """A named initial state.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        ndarray, shape (rows, 3)
+
+        Raises
+        ------
+        InputError
+            If there is none of that name, or it does not suit the parameters.
+        """
+        check_known(f"start of {self.name}", name, self.starts)
+        start = next(start for start in self.named_starts if start.name == name)
+        return start.make(self)
+
+    def ensemble(self, members, seed, around=None, spread=None):
+        """Random initial states on the manifold; member m depends on ``(seed, m)`` alone.
+
+        Parameters
+        ----------
+        members : int or range
+            How many, or which.
+        seed : int
+        around : str or ndarray of shape (rows, 3), optional
+            The start that they scatter around; without one, q is uniform on the spheres and
+            ω a standard Gaussian tangent vector.
+        spread : float, optional
+            With `around`: standard deviation of the Gaussian tangent vector, in radians for q
+            and relative for ω.
+
+        Returns
+        -------
+        ndarray, shape (members, rows, 3)
+
+        Raises
+        ------
+        InputError
+            If only one of `around` and `spread` is given, or `spread` is not positive.
+        """
+        chosen = range(members) if isinstance(members, int) else members
+        if (around is None) != (spread is None):
+            raise InputError("an ensemble takes both 'around' and 'spread', or neither")
+        if spread is not None and not spread > 0:
+            raise InputError(f"spread = {spread!r}; expected a number > 0", key="spread")
+        if around is None:
+            drawn = [ensembles.uniform(self.bodies, seed, member) for member in chosen]
+        else:
+            centre = self.start(around) if isinstance(around, str) else np.asarray(around)
+            drawn = [ensembles.near(centre, spread, seed, member) for member in chosen]
+        return np.array(drawn).reshape(-1, self.rows, 3)
+
+    def check_state(self, state):
+        """Raise `InputError` unless `state` is finite, of the right shape, on the manifold."""
+        state = np.asarray(state, dtype=float)
+        if state.shape != (self.rows, 3):
+            raise InputError(
+                f"state of shape {state.shape}; {self.name} with {self.bodies} bodies expects "
+                f"({self.rows}, 3): {self.bodies} rows of q, then {self.bodies} of omega"
+            )
+        if not np.all(np.isfinite(state)):
+            raise InputError("the state has a number that is not finite")
+        q, omega = np.split(state, 2)
+        length = np.abs(np.sum(q * q, axis=1) - 1.0)
+        slope = np.abs(np.sum(q * omega, axis=1))
+        for what, error in (("|q·q − 1|", length), ("|q·omega|", slope)):
+            if error.max() > ON_MANIFOLD:
+                raise InputError(
+                    f"body {error.argmax()} is off the manifold: {what} = {error.max():.3g}; "
+                    f"expected at most {ON_MANIFOLD:g}. Give more digits, or normalize = true"
+                )
+
+    def normalized(self, state):
+        """`state` brought to the manifold: |q| = 1, then ω orthogonal to q."""
+        return ensembles.on_manifold(np.asarray(state, dtype=float))
+
+
+def quantities_of_spheres(form, units, momentum):
+    """Energy, unit length and tangency of a `SpheresLagrangian`, and its conserved momenta.
+
+    Parameters
+    ----------
+    form : SpheresLagrangian
+    units : dict
+        Of ``energy``, ``momentum`` and ``time``.
+    momentum : str
+        The conserved components of the total angular momentum: ``"xyz"``, ``"z"`` or ``""``.
+    """
+    from integrators.spheres import tangency_error, unit_length_error
+
+    per_time = "1" if units["time"] == "1" else f"rad {units['time']}-1"
+    result = [
+        Quantity("energy", "energy", units["energy"], "total energy", form.energy),
+        Quantity("unit_length", "constraint", "1", "max |q·q − 1| over bodies", unit_length_error),
+        Quantity("tangency", "constraint", per_time, "max |q·ω| over bodies", tangency_error),
+    ]
+    if momentum:
+        vertical = len(momentum) == 1
+        result.append(
+            Quantity(
+                name="momentum",
+                kind="momentum_map",
+                units=units["momentum"],
+                long_name=f"{'vertical' if vertical else 'total'} angular momentum",
+                function=form.angular_momentum,
+                components=() if vertical else tuple(momentum),
+                columns=tuple("xyz".index(axis) for axis in momentum),
+                degree="quadratic",
+            )
+        )
+    return tuple(result)
+
+
+def positive_vector(name, value, count):
+    """A parameter for each of `count` bodies: a number repeated, or a list of that length."""
+    values = [value] * count if np.ndim(value) == 0 else list(value)
+    if len(values) != count:
+        raise InputError(f"{name} has {len(values)} values; expected {count}", key=name)
+    return tuple(number(name, item, above=0.0) for item in values)
+
+
+def number(name, value, above=-np.inf):
+    """A finite real number greater than `above`, as float."""
+    real = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    if not real or not np.isfinite(value) or not value > above:
+        expected = "a number" if above == -np.inf else f"a number > {above:g}"
+        raise InputError(f"{name} = {value!r}; expected {expected}", key=name)
+    return float(value)
+
+
+def count_of(name, value, least=1):
+    """A whole number of at least `least`."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or value < least:
+        raise InputError(f"{name} = {value!r}; expected a whole number ≥ {least}", key=name)
+    return int(value)
+
+
+def set_checked(instance, **values):
+    """Set validated fields of a frozen dataclass while it is made."""
+    for name, value in values.items():
+        object.__setattr__(instance, name, value)
