@@ -203,10 +203,7 @@ def run_batch(problem, members, step_size, steps, samples, statistics=False):
     memory, work = aligned((problem.memory, *width)), aligned((scratch, *width))
     baseline, report = aligned((2, *width)), aligned((stepping.REPORT_SIZE, *width))
     loop = stepping.trajectory(lanes=bool(width))
-    functions = [
-        kernel.compiled(bool(width))
-        for kernel in (problem.advance, problem.function, problem.projection, problem.monitor)
-    ]
+    functions = problem.kernels(lanes=bool(width))
     states, kept = [y[None].copy()], []
     block = max(1, BLOCK_BYTES // (8 * int(np.prod(shape))))
     for start in range(0, samples, block):

@@ -65,6 +65,11 @@ class Problem:
     solves: int = 0
     formulation: str = "q_omega"
 
+    def kernels(self, lanes):
+        """The compiled functions that the stepping loop takes first."""
+        made = (self.advance, self.function, self.projection, self.monitor)
+        return [kernel.compiled(lanes) for kernel in made]
+
 
 @dataclass(frozen=True)
 class Method:

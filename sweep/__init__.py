@@ -1,0 +1,32 @@
+"""Geosweep: distributed parameter studies of integrators on spheres and Lie groups.
+
+>>> import sweep
+>>> outcome = sweep.run("quickstart", "quickstart.zarr")   # doctest: +SKIP
+>>> tree = sweep.open_study("quickstart.zarr")             # doctest: +SKIP
+"""
+
+import importlib
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+__all__ = ["grid", "open_study", "run", "versions"]
+
+# Imported when first used: `sweep --help` should not wait for Dask, xarray and Numba.
+_HOMES = {"run": "sweep.runner", "open_study": "sweep.opening", "grid": "sweep.analysis.dense"}
+
+
+def __getattr__(name):
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def versions():
+    """Versions of Geosweep, Python and the packages that results depend on, as a dict."""
+    found = {"python": platform.python_version()}
+    for package in ("geosweep", "numba", "numpy", "scipy", "xarray", "zarr", "distributed"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "unknown"
+    return found

@@ -1,0 +1,22 @@
+"""Answers from a run table, on xarray alone: orders, drifts, dense grids.
+
+Each function takes one experiment of a store, or any selection of its runs:
+
+>>> tree = sweep.open_study("orders.zarr")
+>>> order_table(tree["composition"])
+>>> drift_table(tree["drift"].to_dataset().query(run="integrator == 'variational'"))
+"""
+
+from sweep.analysis.dense import grid
+from sweep.analysis.drifts import DriftEstimate, Spread, drift_table
+from sweep.analysis.orders import OrderEstimate, OrderPoint, order_table
+
+__all__ = [
+    "DriftEstimate",
+    "OrderEstimate",
+    "OrderPoint",
+    "Spread",
+    "drift_table",
+    "grid",
+    "order_table",
+]

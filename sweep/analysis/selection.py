@@ -1,0 +1,162 @@
+"""What every analysis asks of a run table: its axes, its groups, the runs that count."""
+
+import json
+
+import numpy as np
+import xarray as xr
+
+from integrators.errors import InputError, nearest
+
+# Coordinates along `run` that every run table has; any other is an axis that the study scans.
+RUN_COORDINATES = (
+    "run",
+    "run_id",
+    "integrator",
+    "step_size",
+    "tolerance",
+    "adaptive",
+    "initial_condition",
+    "ensemble",
+    "in_study",
+)
+
+# Errors that are measured against a reference solution, which has an error of its own.
+REFERENCE_ERRORS = ("global_error", "position_error", "velocity_error")
+
+
+def run_table(dataset):
+    """The run table as a Dataset, from a Dataset or from a node of `sweep.open_study`'s tree.
+
+    Raises
+    ------
+    InputError
+        When it is no run table, or when the selection left no run.
+    """
+    dataset = dataset.to_dataset() if isinstance(dataset, xr.DataTree) else dataset
+    needed = ("integrator", "step_size", "initial_condition")
+    if any(name not in dataset.coords or dataset[name].dims != ("run",) for name in needed):
+        raise InputError(
+            f"this is no run table: it lacks one of the coordinates {', '.join(needed)} along "
+            "`run`. Give one experiment of the study, e.g. open_study(store)['order']."
+        )
+    if dataset.sizes["run"] == 0:
+        raise InputError("no runs are selected: widen the selection.")
+    return dataset
+
+
+def variable(dataset, name):
+    """`dataset[name]`, or an InputError that says what there is instead."""
+    if name not in dataset.data_vars:
+        there = [str(key) for key in dataset.data_vars if str(key).endswith("_error")]
+        advice = (
+            " Errors against a reference need `reference = {…}` in the experiment."
+            if name in REFERENCE_ERRORS
+            else ""
+        )
+        raise InputError(f"the dataset has no {name!r}.{nearest(name, there)}{advice}")
+    return dataset[name]
+
+
+def scanned_axes(dataset):
+    """Names of the coordinates along `run` that the study scans, e.g. ``("gravity",)``."""
+    return tuple(
+        str(name)
+        for name, coordinate in dataset.coords.items()
+        if coordinate.dims == ("run",) and name not in RUN_COORDINATES
+    )
+
+
+def complete(dataset, also_stopped=False):
+    """Which runs count: committed, complete, and still in the study; shape ``(run,)``, bool.
+
+    With `also_stopped` those too that blew up, left their domain or did not converge: they are
+    results until then.
+    """
+    counts = np.ones(dataset.sizes["run"], dtype=bool)
+    if "sample_count" in dataset:
+        counts &= dataset["sample_count"].values > 0
+    if "status" in dataset:
+        status = dataset["status"].values
+        counts &= (status >= 0) if also_stopped else (status == 0)
+    if "in_study" in dataset:
+        counts &= dataset["in_study"].values.astype(bool)
+    return counts
+
+
+def adaptive_runs(dataset):
+    """Which runs choose their own step size; shape ``(run,)``, bool."""
+    if "adaptive" in dataset:
+        return dataset["adaptive"].values.astype(bool)
+    return np.isnan(dataset["step_size"].values)
+
+
+def codes(values):
+    """Distinct values and, for each value, its place among them.
+
+    Labels keep the order in which they first appear, which is the study's; numbers are sorted.
+
+    Parameters
+    ----------
+    values : ndarray, shape ``(run,)``
+
+    Returns
+    -------
+    distinct : ndarray
+    code : ndarray of int, shape ``(run,)``
+    """
+    if values.dtype.kind in "biuf":
+        return np.unique(values, return_inverse=True)
+    labels = values.tolist()
+    place = {label: i for i, label in enumerate(dict.fromkeys(labels))}
+    code = np.fromiter((place[label] for label in labels), dtype=np.int64, count=len(labels))
+    return np.array(list(place), dtype=object), code
+
+
+def take(dataset, runs):
+    """The runs at the given ascending positions; contiguous ones are read as a slice."""
+    contiguous = len(runs) > 0 and runs[-1] - runs[0] + 1 == len(runs)
+    return dataset.isel(run=slice(runs[0], runs[-1] + 1) if contiguous else runs)
+
+
+def groups(dataset, names):
+    """Split the runs by the values of the coordinates `names`.
+
+    Yields
+    ------
+    key : dict
+        The value of each name, as Python objects.
+    runs : ndarray of int
+        Positions along `run` of the runs that have these values, ascending.
+    """
+    keys, place = [], np.zeros(dataset.sizes["run"], dtype=np.int64)
+    for name in names:
+        distinct, code = codes(dataset[name].values)
+        keys.append(distinct)
+        place = place * len(distinct) + code
+    shape = [len(distinct) for distinct in keys]
+    order = np.argsort(place, kind="stable")
+    firsts = np.flatnonzero(np.diff(place[order], prepend=-1))
+    for runs in np.split(order, firsts[1:]):
+        where = np.unravel_index(place[runs[0]], shape) if names else ()
+        yield (
+            {name: plain(key[i]) for name, key, i in zip(names, keys, where, strict=True)},
+            runs,
+        )
+
+
+def plain(value):
+    """A NumPy scalar as the Python object that prints and serialises like one."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def descriptions(dataset):
+    """What the store says of each integrator: ``{label: {name, options, order, …}}``."""
+    return json.loads(dataset.attrs.get("integrators", "{}"))
+
+
+def describe(key):
+    """``{"gravity": 1.0}`` as the text ``gravity=1``, as tables and plots show it."""
+    return ", ".join(
+        f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
+        for name, value in key.items()
+    )

@@ -1,0 +1,155 @@
+"""Dask: a local cluster or a running one, and a sliding window of tasks on it.
+
+Dask is disposable, the store is the truth: a lost worker's task is submitted again, and
+whatever dies, the next `sweep run` goes on from what is committed.
+"""
+
+import contextlib
+import logging
+import signal
+import threading
+import uuid
+
+import dask
+from distributed import Client, KilledWorker, LocalCluster, as_completed
+
+from integrators.errors import InputError
+from sweep.tasks import compute
+
+WINDOW = 2  # tasks in flight for each worker: one running, one waiting
+CONNECT_SECONDS = 10
+SETTINGS = {
+    # Dask blames every task that a dying worker held; only the coordinator gives up.
+    "distributed.scheduler.allowed-failures": 1000,
+    "distributed.logging.distributed": "error",
+    "distributed.worker.memory.terminate": False,
+}
+
+
+class Interrupted(Exception):
+    """The run was drained before its end; what was running is committed."""
+
+
+class TaskFailed(Exception):
+    """A task raised: says which and why."""
+
+
+def start_local(workers):
+    """A local cluster: processes of one thread each."""
+    with dask.config.set(SETTINGS):
+        return LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,
+            preload=["sweep.worker_setup"],
+        )
+
+
+@contextlib.contextmanager
+def remote_client(address):
+    """A client of the scheduler at `address`; `InputError` if it does not answer."""
+    with dask.config.set(SETTINGS):
+        try:
+            client = Client(address, timeout=CONNECT_SECONDS)
+        except (OSError, TimeoutError, ValueError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise InputError(
+                f"the scheduler {address!r} does not answer within {CONNECT_SECONDS} s: {reason}. "
+                "Expected an address such as tcp://host:8786 of a running `dask scheduler`"
+            ) from None
+        with client:
+            if not client.scheduler_info(n_workers=-1)["workers"]:
+                raise InputError(
+                    f"the scheduler {address!r} has no workers; start some with "
+                    f"`dask worker {address} --nthreads 1`"
+                )
+            yield client
+
+
+def count_workers(client):
+    """Number of task slots of the cluster."""
+    return max(1, sum(client.nthreads().values()))
+
+
+class Drain:
+    """Turns the first Ctrl-C into a request to stop feeding; the second one interrupts."""
+
+    def __init__(self):
+        self.requested = False
+
+    def __enter__(self):
+        self._main = threading.current_thread() is threading.main_thread()
+        if self._main:
+            self._before = signal.signal(signal.SIGINT, self._request)
+        return self
+
+    def __exit__(self, *exception):
+        if self._main:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _request(self, number, frame):
+        if self.requested:
+            raise KeyboardInterrupt
+        self.requested = True
+
+
+def execute(client, tasks, drain, on_receipt):
+    """Compute tasks on the cluster, in order, a few in flight at a time.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    tasks : list of RunTask or ReferenceTask
+    drain : Drain
+        When it is requested, no further task is submitted and those in flight are waited for.
+    on_receipt : callable
+        Called with each task that is done and its `Receipt`.
+
+    Raises
+    ------
+    Interrupted
+        If it was drained with tasks left.
+    TaskFailed
+        If a task raised, after those in flight have ended.
+    """
+    session = uuid.uuid4().hex
+    waiting = list(reversed(tasks))
+    flying, failure = {}, None
+
+    def submit(task):
+        future = client.submit(compute, task, session, pure=False, retries=0)
+        flying[future.key] = task
+        return future
+
+    size = WINDOW * count_workers(client)
+    first = [submit(waiting.pop()) for _ in range(min(size, len(waiting)))]
+    completed = as_completed(first)
+    for future in completed:
+        task = flying.pop(future.key)
+        if future.status == "finished":
+            on_receipt(task, future.result())
+        else:
+            error = _error_of(future)
+            if error is None:
+                waiting.append(task)
+            else:
+                failure = failure or (task, error)
+        future.release()
+        if waiting and not drain.requested and failure is None:
+            completed.add(submit(waiting.pop()))
+    if failure is not None:
+        task, error = failure
+        text = f"{type(error).__name__}: {error}"
+        raise TaskFailed(f"a task of experiment {task.experiment!r} failed: {text}") from error
+    if waiting:
+        raise Interrupted
+
+
+def _error_of(future):
+    """The error a task raised, or None if its worker was lost and it must run again."""
+    if future.status in ("lost", "cancelled"):
+        return None
+    error = future.exception()
+    return None if isinstance(error, KilledWorker) else error

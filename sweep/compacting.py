@@ -1,0 +1,70 @@
+"""Per-run scalars in large chunks when a study is complete, in chunk rows while it is worked on.
+
+A million runs in chunks of a few rows cost seconds to read; in one large chunk, milliseconds.
+But tasks own chunk rows, so a store that grows is spread out again first. Arrays are written
+anew beside the store's own and take their place by renames, in an order that `recover` can
+finish: a crash at any point loses nothing.
+"""
+
+import shutil
+from pathlib import Path
+
+from sweep import schema, storage
+
+SCALARS = (*schema.RUN_VARIABLES, schema.MARKER)
+COMPACT_ROWS = 65_536
+WORTHWHILE = 16  # chunks of a scalar from which compacting pays
+STAGING = "compacting"
+READY = "ready"
+
+
+def compact(path):
+    """Rewrite the scalars of experiments with many chunks in large ones."""
+    root = storage.open_root(path)
+    for name in storage.experiments(root):
+        marker = root[name][schema.MARKER.name]
+        if marker.shape[0] / marker.chunks[0] > WORTHWHILE and marker.chunks[0] < COMPACT_ROWS:
+            _rewrite(path, name, COMPACT_ROWS)
+
+
+def spread(path):
+    """Rewrite the scalars of experiments that are compacted in chunk rows, for tasks to own."""
+    root = storage.open_root(path)
+    for name in storage.experiments(root):
+        rows = storage.chunk_rows_of(root[name])
+        if root[name][schema.MARKER.name].chunks[0] != rows:
+            _rewrite(path, name, rows)
+
+
+def recover(path):
+    """Finish a rewrite that was cut short, or forget one that had not come to its renames."""
+    staging = _staging(path)
+    if (staging / READY).exists():
+        _swap(path, (staging / READY).read_text())
+    shutil.rmtree(staging, ignore_errors=True)
+
+
+def _staging(path):
+    return Path(path) / storage.INTERNAL / STAGING
+
+
+def _rewrite(path, name, rows):
+    staging = _staging(path)
+    shutil.rmtree(staging, ignore_errors=True)
+    source = storage.open_root(path)[name]
+    target = storage.open_root(staging, mode="a")
+    sizes = {"run": source[schema.MARKER.name].shape[0]}
+    for variable in SCALARS:
+        storage.create_variable(target, variable, sizes, rows)[:] = source[variable.name][:]
+    (staging / READY).write_text(name)
+    _swap(path, name)
+    shutil.rmtree(staging)
+
+
+def _swap(path, name):
+    """Put the staged arrays in the place of the store's; harmless when done again."""
+    for variable in SCALARS:
+        staged, place = _staging(path) / variable.name, Path(path) / name / variable.name
+        if staged.exists():
+            shutil.rmtree(place, ignore_errors=True)
+            staged.rename(place)

@@ -1,0 +1,229 @@
+"""Compute runs: from initial states to the arrays of the run table. Knows no storage.
+
+A `Recorder` belongs to one system and one integrator; up to eight runs that differ in their
+initial state go through it together, in lanes.
+"""
+
+import time
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+import integrators
+import systems
+from integrators import dormand_prince, stepping
+from integrators.integration import canonical, counters_of, lagrangian, run_batch
+from sweep.time_axis import TimeAxis
+
+EVERY_STEP = "every_step"
+
+
+@dataclass(frozen=True)
+class Named:
+    """A system or an integrator by name, with parameters or options as sorted pairs."""
+
+    name: str
+    settings: tuple
+
+    @classmethod
+    def of(cls, name, settings):
+        """From a dict of settings."""
+        return cls(name, tuple(sorted(settings.items())))
+
+
+def system_of(named):
+    """The `systems.System` of a `Named`."""
+    return systems.get(named.name, **dict(named.settings))
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is recorded of every run of an experiment.
+
+    Parameters
+    ----------
+    time_axis : TimeAxis
+    record : tuple of str
+    statistics : {"every_step", "none"}
+    reference_samples : int
+        Leading sample times for which there is a reference; 0 without one.
+    """
+
+    time_axis: TimeAxis
+    record: tuple
+    statistics: str
+    reference_samples: int
+
+    @cached_property
+    def times(self):
+        """Times of the samples, shape (samples + 1,)."""
+        return self.time_axis.times
+
+
+@dataclass(frozen=True)
+class Recorder:
+    """Integrates and records the runs of one system and one integrator.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    system, integrator : Named
+    """
+
+    recipe: Recipe
+    system: Named
+    integrator: Named
+
+    @cached_property
+    def _system(self):
+        return system_of(self.system)
+
+    @cached_property
+    def _integrator(self):
+        return integrators.get(self.integrator.name, **dict(self.integrator.settings))
+
+    @cached_property
+    def problem(self):
+        """The integrator bound to the system."""
+        return self._integrator.bind(self._system)
+
+    def run(self, initial, step_size, steps_per_sample, reference=None):
+        """Integrate up to eight initial states.
+
+        Parameters
+        ----------
+        initial : ndarray, shape (runs, rows, 3)
+        step_size : float
+        steps_per_sample : int
+        reference : tuple of ndarray, optional
+            Reference states (runs, samples, rows, 3) and their error (runs, samples).
+
+        Returns
+        -------
+        dict of str to ndarray
+            By the names of `sweep.schema`; the first axis is the runs.
+        """
+        samples = len(self.recipe.times) - 1
+        self.problem.kernels(lanes=len(initial) > 1)  # compiled before the clock starts
+        wall, cpu = time.perf_counter(), time.thread_time()
+        batch = run_batch(
+            self.problem, initial, step_size, steps_per_sample, samples,
+            statistics=self.recipe.statistics == EVERY_STEP,
+        )  # fmt: skip
+        cpu, wall = time.thread_time() - cpu, time.perf_counter() - wall
+        states = canonical(self.problem, batch.states)
+        valid = np.isfinite(batch.states).all(axis=(2, 3)).cumprod(axis=1).astype(bool)
+        columns = self._scalars(batch, samples * steps_per_sample, valid)
+        columns |= {
+            "cpu_time": np.full(len(initial), cpu / len(initial)),
+            "wall_time": np.full(len(initial), wall / len(initial)),
+        }
+        for name, values in (
+            self._sampled(batch, states) | self._errors(states, reference)
+        ).items():
+            values[~valid] = np.nan
+            columns[name] = values
+        if "state" in self.recipe.record:
+            columns["state"] = np.where(valid[:, :, None, None], states, np.nan)
+        return columns
+
+    def _scalars(self, batch, steps, valid):
+        counters = counters_of(self.problem, batch.report, steps)
+        runs = len(batch.report)
+        return counters | {
+            "sample_count": valid.sum(axis=1),
+            "status": batch.report[:, stepping.STATUS_ROW].astype(np.int8),
+            "rejected_steps": np.zeros(runs, dtype=np.int64),
+            "evaluations": counters["steps"] * self._integrator.evaluations,
+        }
+
+    def _sampled(self, batch, states):
+        """The recorded quantities and their statistics, shape (runs, samples + 1) each."""
+        columns = {}
+        for quantity in self._system.quantities:
+            if quantity.name not in self.recipe.record:
+                continue
+            if quantity.kind == "constraint":
+                columns[f"{quantity.name}_error"] = self._evaluate(quantity, batch.states)[0]
+                continue
+            components = self._evaluate(quantity, lagrangian(self.problem, batch.states))
+            changes = [values - values[:, :1] for values in components]
+            if quantity.components:
+                names = [f"{quantity.name}_{axis}" for axis in quantity.components]
+                columns |= dict(zip(names, components, strict=True))
+                columns[f"{quantity.name}_error"] = np.sqrt(sum(c * c for c in changes))
+            else:
+                columns[quantity.name] = components[0]
+                columns[f"{quantity.name}_error"] = changes[0]
+        return columns | self._statistics(batch)
+
+    def _evaluate(self, quantity, states):
+        """The components of a quantity of the states (runs, S, rows, 3)."""
+        runs, samples, rows, _ = states.shape
+        flat = np.ascontiguousarray(states.reshape(-1, rows, 3))
+        out = np.zeros((len(flat), 1, 3))
+        work = np.zeros(quantity.function.work(rows) + 1)
+        stepping.evaluate.scalar(
+            quantity.function.scalar,
+            np.tile(self.recipe.times, runs),
+            flat,
+            self.problem.parameters,
+            out,
+            work,
+        )
+        return [out[:, 0, column].reshape(runs, samples) for column in quantity.columns]
+
+    def _statistics(self, batch):
+        """Statistics over the steps of the interval that ends at a sample; NaN at time 0."""
+        if self.recipe.statistics != EVERY_STEP:
+            return {}
+        values = {}
+        if "energy" in self.recipe.record:
+            names = ("mean", "min", "max", "abs_mean", "abs_max")
+            values = {f"energy_error_{name}": (0, i) for i, name in enumerate(names)}
+        if "unit_length" in self.recipe.record:
+            values["unit_length_error_mean"] = (1, stepping.MEAN)
+        return {
+            name: np.pad(batch.statistics[:, :, m, s], ((0, 0), (1, 0)), constant_values=np.nan)
+            for name, (m, s) in values.items()
+        }
+
+    def _errors(self, states, reference):
+        """Errors against the reference where there is one, NaN elsewhere."""
+        if not self.recipe.reference_samples:
+            return {}
+        names = ("position_error", "velocity_error", "global_error", "reference_error")
+        columns = {name: np.full(states.shape[:2], np.nan) for name in names}
+        if reference is not None:
+            known, own_error = reference
+            upto = slice(0, self.recipe.reference_samples)
+            squares = np.sum((states[:, upto] - known) ** 2, axis=3)
+            half = states.shape[2] // 2
+            position, velocity = squares[..., :half].sum(axis=2), squares[..., half:].sum(axis=2)
+            columns["position_error"][:, upto] = np.sqrt(position)
+            columns["velocity_error"][:, upto] = np.sqrt(velocity)
+            columns["global_error"][:, upto] = np.sqrt(position + velocity)
+            columns["reference_error"][:, upto] = own_error
+        return columns
+
+
+def reference_trajectory(system, initial, times, tolerance):
+    """A reference trajectory and its own error.
+
+    Parameters
+    ----------
+    system : systems.System
+    initial : ndarray, shape (rows, 3)
+    times : ndarray, shape (S,)
+    tolerance : float
+
+    Returns
+    -------
+    states : ndarray, shape (S, rows, 3)
+    error : ndarray, shape (S,)
+        Distance of the states at ten times the tolerance; the reference is better than this.
+    """
+    states, _, _ = dormand_prince.solve(system, initial, times, tolerance)
+    coarse, _, _ = dormand_prince.solve(system, initial, times, min(10 * tolerance, 0.1))
+    return states, np.sqrt(np.sum((states - coarse) ** 2, axis=(1, 2)))

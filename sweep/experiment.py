@@ -1,0 +1,224 @@
+"""An experiment of a study: what is run, written down as frozen values."""
+
+import dataclasses
+import itertools
+import math
+import re
+
+import numpy as np
+
+import integrators
+import systems
+from integrators.dormand_prince import SMALLEST_TOLERANCE
+from integrators.errors import InputError, check_known
+from sweep.time_axis import TimeAxis
+
+STATISTICS = ("every_step", "none")
+MOST_RUNS = 10_000_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Axis:
+    """A scanned parameter of the system.
+
+    Parameters
+    ----------
+    name : str
+        Of the parameter.
+    values : tuple of int, float, str or tuple
+    labels : tuple of str or None
+        What the values, vectors for example, are called in the store; None: what they are.
+    where : str
+        Where the study says so, for messages.
+    """
+
+    name: str
+    values: tuple
+    labels: tuple | None = None
+    where: str = dataclasses.field(default="", compare=False)
+
+    @property
+    def column(self):
+        """The coordinate of the axis: an array of numbers or labels."""
+        return np.array(self.values if self.labels is None else self.labels)
+
+
+@dataclasses.dataclass(frozen=True)
+class IntegratorEntry:
+    """An integrator of an experiment.
+
+    Parameters
+    ----------
+    label : str
+        By which the store knows it.
+    name : str
+        With its modifiers, ``variational+suzuki4``.
+    options : dict
+        All of them, defaults filled in.
+    step_sizes : tuple of float or None
+        Its own; None: those of the experiment.
+    where : str
+        Where the study says so, for messages.
+    """
+
+    label: str
+    name: str
+    options: dict
+    step_sizes: tuple | None = None
+    where: str = dataclasses.field(default="", compare=False)
+
+    def integrator(self):
+        """The `integrators.Integrator`."""
+        return integrators.get(self.name, **self.options)
+
+
+@dataclasses.dataclass(frozen=True)
+class Reference:
+    """The trajectory that errors are measured against.
+
+    Parameters
+    ----------
+    integrator : str
+        An adaptive one.
+    tolerance : float
+        Relative and absolute.
+    until : float
+        Time up to which it is computed.
+
+    Raises
+    ------
+    InputError
+        If the tolerance is below what double precision supports, or a value out of bounds.
+    """
+
+    integrator: str
+    tolerance: float
+    until: float
+
+    def __post_init__(self):
+        if not SMALLEST_TOLERANCE <= self.tolerance < 1:
+            raise InputError(
+                f"expected a tolerance from 2.3e-14 to 1, got {self.tolerance}", key="tolerance"
+            )
+        if not self.until > 0:
+            raise InputError(f"expected a positive time, got {self.until}", key="until")
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+    """One experiment: a group of the store.
+
+    Parameters
+    ----------
+    name : str
+        Letters, digits, ``_`` and ``-``; does not start with ``_``.
+    system : str
+    parameters : dict
+        Those of the system's parameters that the study gives.
+    scan : tuple of Axis
+    integrators : tuple of IntegratorEntry
+    step_sizes : tuple of float
+        Exact; for the integrators that have none of their own.
+    initial_conditions : tuple of NamedStart, GivenStart or RandomStarts
+    duration : float
+    samples : int
+        Intervals of equal length, see `TimeAxis`.
+    record : tuple of str
+        Quantities of the system, and ``state``.
+    statistics : {"every_step", "none"}
+    reference : Reference or None
+    exclude : tuple of Rule
+        Runs for which one of them holds are left out.
+    where : str
+        Where the study says so, for messages.
+
+    Raises
+    ------
+    InputError
+        If a value is out of bounds or a step size does not divide the sample interval.
+    """
+
+    name: str
+    system: str
+    parameters: dict
+    scan: tuple
+    integrators: tuple
+    step_sizes: tuple
+    initial_conditions: tuple
+    duration: float
+    samples: int
+    record: tuple
+    statistics: str
+    reference: Reference | None
+    exclude: tuple
+    where: str = dataclasses.field(default="", compare=False)
+
+    def __post_init__(self):
+        if not re.fullmatch("[A-Za-z0-9-][A-Za-z0-9_-]*", self.name):
+            raise InputError(
+                f"expected letters, digits, '_' and '-', the first not '_', got {self.name!r}",
+                key="name",
+            )
+        check_known("statistics", self.statistics, STATISTICS, key="statistics")
+        time_axis = self.time_axis
+        for entry in self.integrators:
+            for step_size in self.steps_of(entry):
+                time_axis.steps(step_size)
+        if self.reference is not None and self.reference.until > self.duration:
+            raise InputError(
+                f"the reference goes until {self.reference.until}, beyond the duration "
+                f"{self.duration}",
+                key="reference",
+            )
+        if self.size > MOST_RUNS:
+            raise InputError(f"has {self.size:,} runs; at most {MOST_RUNS:,} are possible")
+
+    @property
+    def time_axis(self):
+        """The `TimeAxis`."""
+        return TimeAxis(self.duration, self.samples)
+
+    @property
+    def times(self):
+        """Times of the samples, shape ``(samples + 1,)``."""
+        return self.time_axis.times
+
+    @property
+    def size(self):
+        """Number of runs before any is excluded."""
+        steps = sum(len(self.steps_of(entry)) for entry in self.integrators)
+        starts = sum(start.size for start in self.initial_conditions)
+        return steps * starts * math.prod(len(axis.values) for axis in self.scan)
+
+    def steps_of(self, entry):
+        """Step sizes of an `IntegratorEntry`."""
+        return self.step_sizes if entry.step_sizes is None else entry.step_sizes
+
+    def make_systems(self):
+        """The systems, one for each combination of scanned values; the last axis is fastest."""
+        return tuple(
+            systems.get(self.system, **self.parameters, **chosen)
+            for chosen in combinations(self.scan)
+        )
+
+    def expanded(self):
+        """The experiment with all that was generated, as lists, dicts, strings and numbers."""
+        return _plain(self)
+
+
+def combinations(scan):
+    """The combinations of the values of `scan`, as dicts; the last axis is fastest."""
+    names = [axis.name for axis in scan]
+    for values in itertools.product(*(axis.values for axis in scan)):
+        yield dict(zip(names, values, strict=True))
+
+
+def _plain(value):
+    if dataclasses.is_dataclass(value):
+        fields = (field.name for field in dataclasses.fields(value) if field.name != "where")
+        return {name: _plain(getattr(value, name)) for name in fields}
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,94 @@
+"""The identity of a run: what makes two runs the same one.
+
+The identifier is a hash of everything that determines a trajectory, and of nothing else: the
+system and its parameters, the integrator and its options, the exact step size, and the initial
+state. Labels and the duration are no part of it, hence runs keep theirs when a study is edited.
+
+It is put together from two digests, so that a million of them cost a few seconds::
+
+    method = blake2b(JSON of [system, parameters, integrator, options, step size], 16 bytes)
+    start  = blake2b(initial state as little-endian float64, row by row, 16 bytes)
+    run_id = blake2b(method + start, 8 bytes), in hexadecimal
+
+The JSON has sorted keys and no spaces, and every number in it is written as ``float.hex``.
+"""
+
+import hashlib
+import json
+
+import numpy as np
+
+
+def method_digest(system, integrator_name, options, step_size):
+    """Digest of all that a run is but its initial state.
+
+    Parameters
+    ----------
+    system : systems.System
+    integrator_name : str
+    options : dict
+        All options of the integrator, defaults filled in.
+    step_size : float
+
+    Returns
+    -------
+    bytes
+    """
+    parts = [system.name, system.parameters, integrator_name, options, step_size]
+    text = json.dumps(_canonical(parts), sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+def start_digest(state):
+    """Digest of an initial state, an ndarray of shape ``(rows, 3)``, as bytes."""
+    data = np.ascontiguousarray(state, dtype="<f8").tobytes()
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
+def run_digests(method, starts):
+    """Digests of the runs of one `method_digest` from many `start_digest`.
+
+    Parameters
+    ----------
+    method : bytes
+    starts : iterable of bytes
+
+    Yields
+    ------
+    bytes
+        Eight each; in hexadecimal, the ``run_id``.
+    """
+    before = hashlib.blake2b(method, digest_size=8)
+    for start in starts:
+        both = before.copy()
+        both.update(start)
+        yield both.digest()
+
+
+def run_id(system, integrator_name, options, step_size, state):
+    """Identifier of one run, 16 hexadecimal digits.
+
+    Parameters
+    ----------
+    system, integrator_name, options, step_size
+        As in `method_digest`.
+    state : ndarray, shape (rows, 3)
+        The initial state.
+
+    Returns
+    -------
+    str
+    """
+    method = method_digest(system, integrator_name, options, step_size)
+    return next(run_digests(method, [start_digest(state)])).hex()
+
+
+def _canonical(value):
+    """`value` with its numbers in hexadecimal, by which 1 and 1.0 are the same."""
+    if isinstance(value, dict):
+        return {key: _canonical(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [_canonical(item) for item in value]
+    if isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
+        return float(value).hex()
+    return value

@@ -1,0 +1,227 @@
+"""The coordinator's book: which runs a study asks for, and which rows of the store they are.
+
+`compare` reads a store and says what a study would add, or refuses it. Nothing here writes.
+"""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import zarr
+
+from integrators.errors import InputError
+from sweep import storage
+from sweep.expand import expand
+from sweep.identity import method_digest, run_digests, start_digest
+
+REFERENCES = "references"
+
+
+class StoreError(InputError):
+    """A store that cannot take this study."""
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """An experiment of the study and its rows in the store.
+
+    Parameters
+    ----------
+    table : sweep.expand.RunTable
+    rows : ndarray of int, shape (runs,)
+        Row of each run of the table; new ones come after those that are there.
+    pending : ndarray of bool, shape (runs,)
+        Whether the run is still to be computed.
+    known : int
+        Rows that the store has already; 0 if the experiment is new.
+    gone : int
+        Rows of the store that the study no longer asks for.
+    chunk_rows : int or None
+        As in the store; None if the experiment is new.
+    """
+
+    table: object
+    rows: np.ndarray
+    pending: np.ndarray
+    known: int
+    gone: int
+    chunk_rows: int | None
+
+    @property
+    def experiment(self):
+        """The `sweep.study.Experiment`."""
+        return self.table.experiment
+
+    @property
+    def name(self):
+        """Of the experiment, and of its group."""
+        return self.experiment.name
+
+    @property
+    def new(self):
+        """Number of runs that the store does not know yet."""
+        return int(np.sum(self.rows >= self.known))
+
+    @property
+    def size(self):
+        """Rows of the store with this study."""
+        return self.known + self.new
+
+
+def compare(path, study):
+    """What `study` asks of the store at `path`, which need not exist.
+
+    Parameters
+    ----------
+    path : Path
+    study : sweep.study.Study
+
+    Returns
+    -------
+    list of Entry
+
+    Raises
+    ------
+    StoreError
+        If there is something else at `path`, or a store of another study, or the study changed
+        an experiment's system, time axis, record, statistics or reference.
+    """
+    root = open_existing(path)
+    if root is not None and root.attrs["study_name"] != study.name:
+        raise StoreError(
+            f"{path} is the store of the study {root.attrs['study_name']!r}, not of "
+            f"{study.name!r}; give another STORE, or rename the study"
+        )
+    return [_entry(path, root, experiment) for experiment in study.experiments]
+
+
+def open_existing(path):
+    """The root group of the store at `path`, None if nothing is there; or `StoreError`."""
+    path = Path(path)
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        _check_writable(path)
+        return None
+    try:
+        root = storage.open_root(path)
+        version = root.attrs["format_version"]
+    except (OSError, KeyError, ValueError, zarr.errors.BaseZarrError):
+        raise StoreError(f"{path} exists and is not a Geosweep store; give another STORE") from None
+    if version > storage.FORMAT_VERSION:
+        raise StoreError(
+            f"{path} has format {version}, written by a newer Geosweep; this one reads up to "
+            f"{storage.FORMAT_VERSION}. Update Geosweep"
+        )
+    return root
+
+
+def _check_writable(path):
+    parent = path if path.exists() else path.parent
+    while not parent.exists():
+        parent = parent.parent
+    if not parent.is_dir():
+        raise StoreError(f"{path} cannot be made: {parent} is not a directory")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise StoreError(f"{path} cannot be made: no permission to write in {parent}")
+
+
+def _entry(path, root, experiment):
+    table = expand(experiment)
+    if root is None or experiment.name not in root:
+        everything = np.arange(table.size)
+        return Entry(table, everything, np.ones(table.size, dtype=bool), 0, 0, None)
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise StoreError(f"{path} cannot be written: no permission")
+    group = root[experiment.name]
+    _check_unchanged(path, group, experiment)
+    row_of = known_rows(group)
+    known = len(row_of)
+    rows = np.array([row_of.get(run_id, -1) for run_id in table.run_id])
+    is_new = rows < 0
+    rows[is_new] = known + np.arange(is_new.sum())
+    pending = np.ones(table.size, dtype=bool)
+    pending[~is_new] = ~storage.committed(group)[rows[~is_new]]
+    gone = known - int(np.sum(~is_new))
+    return Entry(table, rows, pending, known, gone, storage.chunk_rows_of(group))
+
+
+def known_rows(group):
+    """Row of each id in a group; an interrupted growth may have left rows without one."""
+    if "run_id" not in group:
+        return {}
+    return {run_id: row for row, run_id in enumerate(group["run_id"][:].tolist()) if run_id}
+
+
+def fixed_parts(experiment):
+    """What may not change while a store grows: what its rows would no longer agree on."""
+    expanded = experiment.expanded()
+    names = ("system", "duration", "samples", "statistics", "reference")
+    return {name: expanded[name] for name in names} | {"record": sorted(expanded["record"])}
+
+
+def _check_unchanged(path, group, experiment):
+    stored = json.loads(group.attrs["fixed"])
+    for name, now in json.loads(storage.to_json(fixed_parts(experiment))).items():
+        if stored[name] != now:
+            raise StoreError(
+                f"{path}: experiment {experiment.name!r} was begun with {name} = "
+                f"{stored[name]!r}; the study now says {now!r}. A store keeps its system, time "
+                "axis, record, statistics and reference: give another STORE, or another name to "
+                "the experiment"
+            )
+
+
+# --- references ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class References:
+    """The distinct reference trajectories of an experiment.
+
+    Parameters
+    ----------
+    ids : ndarray of str, shape (references,)
+    of_run : ndarray of int, shape (runs,)
+        Which of them each run of the table is measured against.
+    first_run : ndarray of int, shape (references,)
+        A run of the table that has the reference's system and initial state.
+    samples : int
+        Leading sample times that they cover.
+    """
+
+    ids: np.ndarray
+    of_run: np.ndarray
+    first_run: np.ndarray
+    samples: int
+
+    def rows(self, group):
+        """Row in the store of each reference; all are there once the store is brought up."""
+        row_of = known_rows(group)
+        return np.array([row_of[run_id] for run_id in self.ids])
+
+
+def references_of(table):
+    """The `References` of a run table, or None if its experiment has none."""
+    experiment = table.experiment
+    if experiment.reference is None:
+        return None
+    width = max(len(starts) for starts in table.starts)
+    key = table.system_index * width + table.start_index
+    distinct, first_run, of_run = np.unique(key, return_index=True, return_inverse=True)
+    tolerance = experiment.reference.tolerance
+    ids = []
+    for value, run in zip(distinct, first_run, strict=True):
+        system = table.systems[value // width]
+        method = method_digest(
+            system, experiment.reference.integrator, {"tolerance": tolerance}, 0.0
+        )
+        start = start_digest(table.initial_state(run))
+        ids.append(next(run_digests(method, [start])).hex())
+    samples = int(np.sum(experiment.times <= experiment.reference.until * (1 + 1e-12)))
+    return References(np.array(ids), of_run, first_run, samples)
+
+
+def references_group(root, name):
+    """Group of the references of an experiment."""
+    return root[f"{storage.INTERNAL}/{REFERENCES}/{name}"]

@@ -1,0 +1,54 @@
+"""Open a store with xarray."""
+
+from pathlib import Path
+
+import xarray as xr
+
+from integrators.errors import InputError
+from sweep.storage import INTERNAL
+
+
+def open_study(store):
+    """Open a store as a DataTree, a Dataset for each experiment.
+
+    Parameters
+    ----------
+    store : str or Path
+
+    Returns
+    -------
+    xarray.DataTree
+        Coordinates and variables over ``run`` alone are in memory, the others are read when
+        they are used.
+
+    Raises
+    ------
+    InputError
+        If there is no store.
+
+    Examples
+    --------
+    >>> order = sweep.open_study("quickstart.zarr")["pendulum"].to_dataset()  # doctest: +SKIP
+    >>> order.query(run="integrator == 'variational' and step_size < 0.05")   # doctest: +SKIP
+    """
+    path = Path(store)
+    if not (path / "zarr.json").exists():
+        raise InputError(f"{store} is not a store; expected a directory that `sweep run` wrote")
+    tree = xr.open_datatree(path, engine="zarr", chunks=None)
+    if "format_version" not in tree.attrs:
+        raise InputError(f"{store} is a Zarr store, but not one that `sweep run` wrote")
+    experiments = {
+        name: _scalars_in_memory(node.to_dataset())
+        for name, node in tree.children.items()
+        if name != INTERNAL
+    }
+    result = xr.DataTree.from_dict(experiments)
+    result.attrs = tree.attrs
+    return result
+
+
+def _scalars_in_memory(dataset):
+    for name in (*dataset.coords, *dataset.data_vars):
+        if dataset[name].dims == ("run",):
+            dataset[name].load()
+    return dataset

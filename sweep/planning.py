@@ -1,0 +1,367 @@
+"""What a study costs, and how its work is cut into tasks.
+
+A pilot of a few milliseconds measures each integrator on each system; everything else is
+counting. The pilot also compiles the kernels, once, before any worker starts.
+"""
+
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from integrators.integration import run_batch
+from integrators.lanes import WIDTH
+from sweep import schema, storage
+from sweep.computing import Named, Recipe, Recorder, reference_trajectory
+from sweep.growing import REFERENCE_CHUNK
+from sweep.ledger import references_group, references_of
+from sweep.tasks import Chunk, ReferenceTask, RunTask
+
+PILOT_SECONDS = 2e-3
+PILOT_REPEATS = 3
+PILOT_SAMPLES = 16
+WRITE_SECONDS = 1.5e-3  # of one chunk of one variable
+LEAST_TASK, MOST_TASK = 1.0, 30.0  # seconds; Dask takes 1.5 ms a task
+TASKS_PER_WORKER = 6
+MOST_CHUNK_ROWS = 1024
+MOST_FILES = 100_000
+CHUNK_SECONDS = 10.0
+CHUNKS = 12  # of an experiment, where it has the runs: work for every worker
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Measured cost of a pair of system and integrator.
+
+    Parameters
+    ----------
+    step : float
+        Seconds of one step of one trajectory.
+    slowest_step : float
+        The slowest of the repeats.
+    sample : float
+        Seconds to record one sample of one trajectory.
+    """
+
+    step: float
+    slowest_step: float
+    sample: float
+
+
+@dataclass(frozen=True, eq=False)
+class ExperimentPlan:
+    """An experiment's runs with their cost.
+
+    Parameters
+    ----------
+    entry : sweep.ledger.Entry
+    seconds, most_seconds : ndarray, shape (runs,)
+        Expected CPU time of each run, and by the slowest pilot.
+    reference_seconds : float
+        Of one reference trajectory.
+    chunk_rows : int
+    variables : int
+        Arrays over runs that tasks write.
+    sampled : int
+        Those of them over time as well.
+    """
+
+    entry: object
+    seconds: np.ndarray
+    most_seconds: np.ndarray
+    reference_seconds: float
+    chunk_rows: int
+    variables: int
+    sampled: int
+
+    @property
+    def steps(self):
+        """Steps of all pending runs."""
+        table = self.entry.table
+        return int(np.sum(table.steps_per_sample[self.entry.pending]) * table.experiment.samples)
+
+    @property
+    def files(self):
+        """Chunk files of the experiment's results."""
+        chunks = math.ceil(self.entry.size / self.chunk_rows)
+        time_chunks = math.ceil((self.entry.experiment.samples + 1) / storage.TIME_CHUNK)
+        return chunks * (self.sampled * time_chunks + self.variables - self.sampled)
+
+    @property
+    def bytes(self):
+        """Bytes of the experiment's results before compression."""
+        samples = self.entry.experiment.samples + 1
+        state = self.entry.table.systems[0].rows * 3 if self._stores_state else 0
+        return self.entry.size * 8 * (samples * (self.sampled + max(0, state - 1)) + 12)
+
+    @property
+    def _stores_state(self):
+        return "state" in self.entry.experiment.record
+
+    @property
+    def pending_seconds(self):
+        """Expected and largest CPU time of the pending runs."""
+        pending = self.entry.pending
+        return float(self.seconds[pending].sum()), float(self.most_seconds[pending].sum())
+
+
+def plan_experiment(entry):
+    """Measure and plan an experiment.
+
+    Parameters
+    ----------
+    entry : sweep.ledger.Entry
+
+    Returns
+    -------
+    ExperimentPlan
+    """
+    table, experiment = entry.table, entry.experiment
+    recipe = recipe_of(table)
+    costs = _pilot(table, recipe)
+    pair = table.integrator_index * len(table.systems) + table.system_index
+    per_step, slowest, per_sample = (
+        np.array([getattr(costs[int(p)], name) for p in np.unique(pair)])[
+            np.searchsorted(np.unique(pair), pair)
+        ]
+        for name in ("step", "slowest_step", "sample")
+    )
+    steps = table.steps_per_sample * float(experiment.samples)
+    recording = per_sample * (experiment.samples + 1)
+    sampled = len(schema.sampled_variables(experiment, table.systems[0]))
+    variables = sampled + len(schema.RUN_VARIABLES) + 1
+    seconds = steps * per_step + recording
+    return ExperimentPlan(
+        entry=entry,
+        seconds=seconds,
+        most_seconds=steps * slowest + recording,
+        reference_seconds=_reference_seconds(table) if experiment.reference else 0.0,
+        chunk_rows=entry.chunk_rows or _choose_chunk_rows(table, seconds, variables),
+        variables=variables,
+        sampled=sampled,
+    )
+
+
+def recipe_of(table):
+    """The `Recipe` of an experiment's runs."""
+    experiment = table.experiment
+    references = references_of(table)
+    return Recipe(
+        time_axis=experiment.time_axis,
+        record=tuple(experiment.record),
+        statistics=experiment.statistics,
+        reference_samples=references.samples if references else 0,
+    )
+
+
+def named_systems(table):
+    """The systems of a run table as `Named`."""
+    return tuple(Named.of(system.name, system.parameters) for system in table.systems)
+
+
+def named_integrators(table):
+    """The integrators of a run table as `Named`."""
+    return tuple(Named.of(e.name, e.options) for e in table.experiment.integrators)
+
+
+# --- the pilot -------------------------------------------------------------------------------
+
+
+def _pilot(table, recipe):
+    """`Cost` by integrator and system, for the pairs that occur; equal sizes share one."""
+    systems, methods = named_systems(table), named_integrators(table)
+    measured, costs = {}, {}
+    pair = table.integrator_index * len(systems) + table.system_index
+    for index, run in zip(*np.unique(pair, return_index=True), strict=True):
+        i, s = divmod(int(index), len(systems))
+        key = i, table.systems[s].rows
+        if key not in measured:
+            lanes = table.starts[s][: min(WIDTH, len(table.starts[s]))]
+            recorder = Recorder(recipe, systems[s], methods[i])
+            measured[key] = _measure(recorder, lanes, float(table.step_size[run]))
+        costs[int(index)] = measured[key]
+    return costs
+
+
+def _measure(recorder, initial, step_size):
+    problem, statistics = recorder.problem, recorder.recipe.statistics == "every_step"
+
+    def timed(steps, samples=1):
+        began = time.perf_counter()
+        run_batch(problem, initial, step_size, steps, samples, statistics=statistics)
+        return time.perf_counter() - began
+
+    timed(1)  # compiles
+    steps = 8
+    while (seconds := timed(steps)) < PILOT_SECONDS and steps < 10**6:
+        steps *= 4
+    call = timed(1)
+    repeats = [seconds, *(timed(steps) for _ in range(PILOT_REPEATS - 1))]
+    per_step = [max(one - call, 1e-9) / steps / len(initial) for one in repeats]
+    return Cost(min(per_step), max(per_step), _sample_seconds(recorder, initial, step_size))
+
+
+def _sample_seconds(recorder, initial, step_size):
+    """Seconds to record a sample of a trajectory: a short run, less its integration."""
+    axis = type(recorder.recipe.time_axis)(step_size * PILOT_SAMPLES, PILOT_SAMPLES)
+    short = Recipe(axis, recorder.recipe.record, recorder.recipe.statistics, 0)
+    brief = Recorder(short, recorder.system, recorder.integrator)
+    brief.run(initial, step_size, 1)
+    began = time.perf_counter()
+    columns = brief.run(initial, step_size, 1)
+    recording = time.perf_counter() - began - columns["wall_time"].sum()
+    return max(recording, 0.0) / (len(initial) * (PILOT_SAMPLES + 1))
+
+
+def _reference_seconds(table):
+    """Seconds of one reference, from the first of its sample intervals."""
+    experiment = table.experiment
+    times = experiment.times[experiment.times <= experiment.reference.until * (1 + 1e-12)]
+    system, state = table.systems[0], table.initial_state(0)
+    first = times[: max(2, len(times) // 50)]
+    reference_trajectory(system, state, times[:2], 1e-3)  # compiles
+    began = time.perf_counter()
+    reference_trajectory(system, state, first, experiment.reference.tolerance)
+    return (time.perf_counter() - began) * (len(times) - 1) / (len(first) - 1)
+
+
+# --- chunks and tasks ------------------------------------------------------------------------
+
+
+def _choose_chunk_rows(table, seconds, variables):
+    """Rows of a chunk: a power of two up to 1024, a multiple of 8 where lanes are filled.
+
+    Few enough that there is work for every worker and a chunk does not take too long, many
+    enough for at most 1e5 files; the last rule wins.
+    """
+    ensemble = max(len(starts) for starts in table.starts) > 1
+    least = WIDTH if ensemble else 1
+    wanted = min(table.size / CHUNKS, CHUNK_SECONDS / max(float(np.mean(seconds)), 1e-9))
+    rows = max(least, 2 ** math.floor(math.log2(max(wanted, 1))))
+    time_chunks = math.ceil((table.experiment.samples + 1) / storage.TIME_CHUNK)
+    while rows < MOST_CHUNK_ROWS and table.size / rows * variables * time_chunks > MOST_FILES:
+        rows *= 2
+    return min(rows, MOST_CHUNK_ROWS)
+
+
+def make_tasks(path, root, plans, workers):
+    """The pending work as tasks: references first, then runs, the longest first.
+
+    Parameters
+    ----------
+    path : Path
+        Of the store, which is brought up.
+    root : zarr.Group
+    plans : list of ExperimentPlan
+    workers : int
+
+    Returns
+    -------
+    references, runs : list of ReferenceTask, list of RunTask
+    """
+    path = str(path)
+    references = [t for plan in plans for t in _reference_tasks(path, root, plan, workers)]
+    total = sum(plan.pending_seconds[0] for plan in plans)
+    target = min(MOST_TASK, max(LEAST_TASK, total / (TASKS_PER_WORKER * max(workers, 1))))
+    runs = [task for plan in plans for task in _run_tasks(path, root, plan, target)]
+    return references, sorted(runs, key=lambda task: -task.cost)
+
+
+def count_tasks(plans, workers):
+    """Number of tasks that `make_tasks` would make, without a store."""
+    total = sum(plan.pending_seconds[0] for plan in plans)
+    target = min(MOST_TASK, max(LEAST_TASK, total / (TASKS_PER_WORKER * max(workers, 1))))
+    return sum(len(_grouped(_chunk_costs(plan), target)) for plan in plans)
+
+
+def _chunk_costs(plan):
+    """Chunks with pending runs, and their seconds: two arrays."""
+    entry = plan.entry
+    chunk = entry.rows[entry.pending] // plan.chunk_rows
+    distinct, index = np.unique(chunk, return_inverse=True)
+    seconds = np.bincount(index, plan.seconds[entry.pending], len(distinct))
+    return distinct, seconds + plan.variables * WRITE_SECONDS
+
+
+def _grouped(chunk_costs, target):
+    """Lists of chunks of about `target` seconds."""
+    groups, current, cost = [], [], 0.0
+    for chunk, seconds in zip(*chunk_costs, strict=True):
+        if current and cost + seconds > target:
+            groups.append((current, cost))
+            current, cost = [], 0.0
+        current.append(int(chunk))
+        cost += float(seconds)
+    return [*groups, (current, cost)] if current else groups
+
+
+def _run_tasks(path, root, plan, target):
+    entry, table = plan.entry, plan.entry.table
+    if not entry.pending.any():
+        return []
+    references = references_of(table)
+    reference_rows = (
+        references.rows(references_group(root, entry.name))[references.of_run]
+        if references
+        else None
+    )
+    recipe, systems, methods = recipe_of(table), named_systems(table), named_integrators(table)
+    order = np.flatnonzero(entry.pending)
+    order = order[np.argsort(entry.rows[order], kind="stable")]
+    chunk_of = entry.rows[order] // plan.chunk_rows
+    tasks = []
+    for chunks, cost in _grouped(_chunk_costs(plan), target):
+        made = []
+        for chunk in chunks:
+            lo, hi = np.searchsorted(chunk_of, [chunk, chunk + 1])
+            runs = order[lo:hi]
+            start = chunk * plan.chunk_rows
+            made.append(
+                Chunk(
+                    start=start,
+                    stop=min(start + plan.chunk_rows, entry.size),
+                    rows=entry.rows[runs],
+                    integrator=table.integrator_index[runs],
+                    system=table.system_index[runs],
+                    step_size=table.step_size[runs],
+                    steps_per_sample=table.steps_per_sample[runs],
+                    reference=reference_rows[runs] if references else np.zeros(0, dtype=int),
+                )
+            )
+        tasks.append(RunTask(path, entry.name, recipe, systems, methods, tuple(made), cost))
+    return tasks
+
+
+def _reference_tasks(path, root, plan, workers):
+    """Tasks for the references of pending runs that are not in the store yet."""
+    entry, table = plan.entry, plan.entry.table
+    references = references_of(table)
+    if references is None or not entry.pending.any():
+        return []
+    group = references_group(root, entry.name)
+    rows = references.rows(group)
+    needed = np.zeros(len(rows), dtype=bool)
+    needed[references.of_run[entry.pending]] = True
+    needed &= ~storage.committed(group)[rows]
+    system = table.system_index[references.first_run]
+    tasks = []
+    size = group[schema.MARKER.name].shape[0]
+    for start in range(0, size, REFERENCE_CHUNK):
+        mine = np.flatnonzero(needed & (rows // REFERENCE_CHUNK == start // REFERENCE_CHUNK))
+        if len(mine):
+            tasks.append(
+                ReferenceTask(
+                    store=path,
+                    experiment=entry.name,
+                    times=entry.experiment.times[: references.samples],
+                    tolerance=entry.experiment.reference.tolerance,
+                    systems=named_systems(table),
+                    rows=rows[mine],
+                    system=system[mine],
+                    start=start,
+                    stop=min(start + REFERENCE_CHUNK, size),
+                    cost=len(mine) * plan.reference_seconds,
+                )
+            )
+    return tasks

@@ -1,0 +1,401 @@
+"""Pictures of a run table: convergence, energy and unit length over time.
+
+Each function takes one experiment, or a selection of its runs, and returns a Figure that belongs
+to no window. An integrator looks the same in all of them.
+"""
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
+
+from integrators.errors import InputError
+from sweep.analysis.orders import WIDEST, order_table
+from sweep.analysis.selection import (
+    adaptive_runs,
+    codes,
+    complete,
+    describe,
+    groups,
+    run_table,
+    scanned_axes,
+    take,
+    variable,
+)
+from sweep.analysis.slopes import USED
+
+# Okabe and Ito's colours, told apart by colour-blind readers; without yellow, too pale for a line.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
+MARKERS = "osD^vPX<>*hp"
+DASHES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)))
+GREY = "0.55"
+STYLE = {
+    "font.size": 9.0,
+    "legend.fontsize": 8.0,
+    "xtick.labelsize": 8.0,
+    "ytick.labelsize": 8.0,
+    "axes.titlesize": 9.0,
+    "pdf.fonttype": 42,  # text stays text
+    "svg.fonttype": "none",
+}
+MOST_PANELS = 6
+MOST_POINTS = 250  # along time: more cannot be told apart in print
+
+
+def convergence(dataset, error="global_error", at="end"):
+    """Error against step size, as `order_table` measures it.
+
+    Filled markers count for the order in the legend, open ones do not. Lines are geometric means
+    over the starts, bars their range; a grey line beside them falls with each declared order.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset or xarray.DataTree
+        One experiment, or a selection of its runs.
+    error, at : str, optional
+        As in `order_table`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    InputError
+        As `order_table`, and when the selection would fill more than six panels.
+    """
+    dataset = run_table(dataset)
+    looks = _looks(dataset)
+    estimates = order_table(dataset, error, at)
+    panels = {}
+    for row in estimates:
+        panels.setdefault(describe(row.parameters), []).append(row)
+    with rc_context(STYLE):
+        figure, axes = _figure(list(panels))
+        for ax, rows in zip(axes, panels.values(), strict=True):
+            for row in rows:
+                _error_curve(ax, row, looks[row.integrator], with_order=len(panels) == 1)
+            ax.set(xscale="log", yscale="log", xlabel=_label(dataset["step_size"], "step size h"))
+            _order_guides(ax, rows)
+            _plain_step_ticks(ax)
+        where = "at the end" if at == "end" else "supremum over time"
+        axes[0].set_ylabel(f"{_label(dataset[error], error.replace('_', ' '))}, {where}")
+        _legend(figure, axes, "measured order" if len(panels) == 1 else None)
+    return figure
+
+
+def _error_curve(ax, row, look, with_order):
+    points = [point for point in row.points if point.error > 0]
+    h = np.array([point.step_size for point in points])
+    error = np.array([point.error for point in points])
+    used = np.array([point.use == USED for point in points], dtype=bool)
+    label = row.integrator
+    if with_order:
+        # First, since digits are of one width: so they line up in the legend.
+        half = (row.high - row.low) / 2
+        measured = f"{row.order:.2f} ± {half:.2f}" if half <= WIDEST else "undecided"
+        label = f"{measured}   {label}"
+    if row.starts > 1:
+        low, high = (np.array([getattr(p, side) for p in points]) for side in ("low", "high"))
+        ax.vlines(h, low, high, color=look["color"], lw=0.6, alpha=0.5)
+    ax.plot(h, error, color=look["color"], lw=0.7, ls=(0, (1, 1.5)))
+    ax.plot(h[used], error[used], label=label, **look)
+    ax.plot(h[~used], error[~used], mfc="white", **(look | {"ls": "none"}))
+
+
+def _order_guides(ax, rows):
+    """A short line of the declared slope below the lowest curve of each order."""
+    lowest = {}
+    for row in rows:
+        used = [point for point in row.points if point.use == USED]
+        if row.declared and row.verdict != "undecided":
+            curve = (used[0].error / used[0].step_size ** row.declared, used)
+            lowest[row.declared] = min(lowest.get(row.declared, curve), curve)
+    for order, (_, used) in lowest.items():
+        h = used[0].step_size * np.array([1.0, min(2.5, used[-1].step_size / used[0].step_size)])
+        guide = 0.25 * used[0].error * (h / h[0]) ** order
+        ax.plot(h, guide, color=GREY, lw=0.8, zorder=1)
+        ax.annotate(
+            f"$h^{{{order}}}$",
+            (h[1], guide[1]),
+            (3, -3),
+            textcoords="offset points",
+            ha="left",
+            va="top",
+            color="0.3",
+            fontsize=8,
+            zorder=4,
+            bbox={"fc": "white", "ec": "none", "alpha": 0.8, "pad": 0.5},
+        )
+
+
+def energy_over_time(dataset, step_size=None):
+    """Size of the energy error over time: median over the starts, and their range.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset or xarray.DataTree
+        One experiment, or a selection of its runs.
+    step_size : float, optional
+        Each integrator is shown at its step size nearest to this one; by default the smallest
+        of those that most integrators share.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    InputError
+        When there is no energy error, or the selection would fill more than six panels.
+    """
+    dataset = run_table(dataset)
+    every_step = "energy_error_abs_max" in dataset
+    name = "energy_error_abs_max" if every_step else "energy_error"
+    text = "max $|E - E_0|$ over steps" if every_step else "$|E - E_0|$"
+    label = _label(variable(dataset, name), text)
+    return _over_time(dataset, name, label, step_size)
+
+
+def unit_length_over_time(dataset, step_size=None):
+    """Departure from unit length over time: median over the starts, and their range.
+
+    Parameters and result are those of `energy_over_time`.
+    """
+    dataset = run_table(dataset)
+    every_step = "unit_length_error_mean" in dataset
+    name = "unit_length_error_mean" if every_step else "unit_length_error"
+    text = r"mean $|q \cdot q - 1|$ over steps" if every_step else r"$|q \cdot q - 1|$"
+    label = _label(variable(dataset, name), text)
+    return _over_time(dataset, name, label, step_size)
+
+
+def _over_time(dataset, name, label, step_size):
+    looks = _looks(dataset)
+    runs, steps = _shown(dataset, step_size)
+    needed = [key for key in (name, "status", "sample_count") if key in dataset]
+    shown = dataset[needed].isel(run=runs)
+    panels = {}
+    for key, members in groups(shown, [*scanned_axes(shown), "integrator"]):
+        integrator = key.pop("integrator")
+        panels.setdefault(describe(key), {})[integrator] = take(shown, members).load()
+    one_step = len(set(steps.values())) == 1
+    with rc_context(STYLE):
+        figure, axes = _figure(list(panels), _said(panels, steps, one_step))
+        for ax, cells in zip(axes, panels.values(), strict=True):
+            for integrator, cell in cells.items():
+                text = integrator if one_step else f"{integrator}, {steps[integrator]}"
+                phase = list(looks).index(integrator) / len(looks)
+                _time_curve(ax, cell, name, text, looks[integrator], phase)
+            ax.set(yscale="log", xlabel=_label(dataset["time"], "time t"))
+            _time_axis(ax, dataset["time"].values)
+        axes[0].set_ylabel(label)
+        _legend(figure, axes)
+    return figure
+
+
+def _said(panels, steps, one_step):
+    """What a picture shows, in words: the step size if it is one, and of how many starts."""
+    starts = max(cell.sizes["run"] for cells in panels.values() for cell in cells.values())
+    words = [next(iter(steps.values()))] if one_step else []
+    return ", ".join(words + ([f"median and range over {starts} starts"] if starts > 1 else []))
+
+
+def _time_axis(ax, times):
+    """From the start to the end; logarithmic where the samples thin out with time."""
+    widths = np.diff(times)
+    if len(widths) > 2 and widths[-1] > 3 * widths[0]:
+        ax.set_xscale("log")
+    else:
+        ax.set_xlim(times[0], times[-1])
+
+
+def _shown(dataset, step_size):
+    """The runs to show, and in words the step size of each integrator."""
+    counts = complete(dataset, also_stopped=True)
+    adaptive = adaptive_runs(dataset)
+    sizes = np.where(adaptive, dataset["tolerance"], dataset["step_size"])
+    of = {key["integrator"]: runs for key, runs in groups(dataset, ["integrator"])}
+    of = {integrator: runs[counts[runs]] for integrator, runs in of.items()}
+    of = {integrator: runs for integrator, runs in of.items() if len(runs)}
+    if not of:
+        raise InputError("none of the selected runs has any results yet.")
+    chosen, words = [], {}
+    for integrator, runs in of.items():
+        own = np.unique(sizes[runs])
+        if adaptive[runs[0]]:
+            size, name = own[0], "tolerance"
+        else:
+            wanted = _most_shared(of, sizes, adaptive) if step_size is None else step_size
+            size, name = own[np.argmin(np.abs(np.log(own / wanted)))], "h"
+        chosen.append(runs[sizes[runs] == size])
+        words[integrator] = f"{name} = {size:g}"
+    return np.sort(np.concatenate(chosen)), words
+
+
+def _most_shared(of, sizes, adaptive):
+    """The smallest of the step sizes that most integrators have."""
+    own = [np.unique(sizes[runs]) for runs in of.values() if not adaptive[runs[0]]]
+    distinct, count = np.unique(np.concatenate(own), return_counts=True)
+    return distinct[count == count.max()].min()
+
+
+def _time_curve(ax, cell, name, label, look, phase):
+    values = np.abs(cell[name].transpose("run", "time").values)
+    times = cell["time"].values
+    there = np.isfinite(values).any(axis=0)
+    times, values = _thinned(times[there], values[:, there])
+    stopped = int((cell["status"].values > 0).sum()) if "status" in cell else 0
+    if stopped:
+        label += f" ({stopped} of {len(values)} stopped)"
+    # Marks differ in phase, so that they stay apart where curves coincide.
+    look = look | {"ms": 0.7 * look["ms"], "markevery": (0.12 * phase, 0.12)}
+    ax.plot(times, np.nanmedian(values, axis=0), label=label, **look)
+    if len(values) > 1:
+        low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
+        ax.fill_between(times, low, high, color=look["color"], alpha=0.12, lw=0)
+
+
+def _thinned(times, values):
+    """At most `MOST_POINTS` times; each keeps the largest value of those that it stands for."""
+    stride = -(-len(times) // MOST_POINTS)
+    if stride < 2:
+        return times, values
+    starts = np.arange(0, len(times), stride)
+    ends = np.minimum(starts + stride, len(times)) - 1
+    return times[ends], np.fmax.reduceat(values, starts, axis=1)
+
+
+def _looks(dataset):
+    """Colour, marker and line of each integrator, by its place in the study.
+
+    Later ones are finer, so that of curves that coincide the lower one still shows.
+    """
+    labels, _ = codes(dataset["integrator"].values)
+    return {
+        label: {
+            "color": COLOURS[i % len(COLOURS)],
+            "marker": MARKERS[i % len(MARKERS)],
+            "ls": DASHES[i // len(COLOURS) % len(DASHES)],
+            "lw": 1.6 - 0.7 * i / len(labels),
+            "ms": 6.0 - 2.0 * i / len(labels),
+            "zorder": 2 + i / len(labels),
+        }
+        for i, label in enumerate(labels)
+    }
+
+
+def _figure(titles, said=""):
+    """A figure with a panel for each title, and above them what it shows."""
+    if len(titles) > MOST_PANELS:
+        raise InputError(
+            f"{len(titles)} combinations of scanned values are selected, and a figure holds "
+            f"{MOST_PANELS}: select some, e.g. those with {titles[0]}."
+        )
+    columns = min(len(titles), 3)
+    rows = -(-len(titles) // columns)
+    figure = Figure(figsize=(3.0 + 3.8 * columns**0.8, 4.0 * rows**0.9), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = list(figure.subplots(rows, columns, sharey=True, squeeze=False).flat)
+    for ax, title in zip(axes, titles, strict=False):
+        ax.set_title(title, loc="left")
+        ax.grid(visible=True, which="major", lw=0.4, color="0.9")
+        ax.set_axisbelow(True)
+        ax.spines[["top", "right"]].set_visible(False)
+    for ax in axes[len(titles) :]:
+        ax.remove()
+    if len(titles) == 1:
+        axes[0].set_title(said, loc="left", color="0.3")
+    elif said:
+        figure.suptitle(said, x=0.01, ha="left", fontsize=9, color="0.3")
+    return figure, axes[: len(titles)]
+
+
+def _legend(figure, axes, title=None):
+    """One legend beside the panels, each integrator once."""
+    entries = {}
+    for ax in axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    figure.legend(
+        entries.values(),
+        entries.keys(),
+        loc="outside right center",
+        frameon=False,
+        handlelength=3.2,
+        title=title,
+        alignment="left",
+    )
+
+
+def _label(array, text):
+    units = array.attrs.get("units", "1")
+    return text if units == "1" else f"{text} [{units}]"
+
+
+def _plain_step_ticks(ax):
+    """Ticks at 1, 2 and 5 over a decade or two, written as decimals."""
+    low, high = ax.get_xlim()
+    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 150 * low else (1,)))
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.xaxis.set_minor_formatter(NullFormatter())
+
+
+def save(figure, path):
+    """Write a figure in the format that the ending of `path` names.
+
+    Raises
+    ------
+    InputError
+        When the ending is not one that can be written, e.g. .png, .pdf or .svg.
+    """
+    path = Path(path)
+    formats = figure.canvas.get_supported_filetypes()
+    ending = path.suffix.removeprefix(".").lower()
+    if ending not in formats:
+        raise InputError(
+            f"cannot write a picture as {path.name!r}: its ending must be one of "
+            f"{', '.join('.' + name for name in formats)}.",
+            key="output",
+        )
+    with rc_context(STYLE):
+        figure.savefig(path, dpi=200)
+    return path
+
+
+def save_all(dataset, directory, stem, ending=".png"):
+    """Write every picture that the dataset has the variables for.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset or xarray.DataTree
+    directory : path
+        Made where it is missing.
+    stem : str
+        Files are named ``stem-convergence.png`` and so on.
+    ending : str, optional
+        Format, e.g. ``.pdf``.
+
+    Returns
+    -------
+    list of Path
+    """
+    dataset = run_table(dataset)
+    directory = Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    return [
+        save(draw(dataset), directory / f"{stem}-{kind}{ending}")
+        for kind, (draw, needs) in KINDS.items()
+        if needs in dataset
+    ]
+
+
+# What can be drawn, by the name that the command line and file names give it.
+KINDS = {
+    "convergence": (convergence, "global_error"),
+    "energy": (energy_over_time, "energy_error"),
+    "unit-length": (unit_length_over_time, "unit_length_error"),
+}

@@ -1,0 +1,194 @@
+"""From the text of a study to its experiments: every value is read and checked here."""
+
+import dataclasses
+import re
+
+import integrators
+from integrators.errors import InputError
+from sweep import axes
+from sweep.experiment import STATISTICS, Experiment, Reference
+from sweep.rules import Condition, Rule
+from sweep.sources import Gathered, Node, distinct, gathered
+
+FORMAT = 1
+STUDY_KEYS = ("format", "name", "description", "plugins", "defaults", "experiment")
+DEFAULT_KEYS = ("integrators", "step_size", "initial_condition", "duration", "samples")
+DEFAULT_KEYS += ("record", "statistics", "reference")
+EXPERIMENT_KEYS = ("name", "system", "parameters", "scan", "tolerance", "exclude", *DEFAULT_KEYS)
+REQUIRED_KEYS = ("name", "system", "integrators", "initial_condition", "duration", "samples")
+RECORDED = ("energy", "momentum_map", "casimir", "constraint")  # kinds, where a study says nothing
+
+
+def read_study(top):
+    """Read the top table of a study.
+
+    Parameters
+    ----------
+    top : Node
+
+    Returns
+    -------
+    dict
+        ``format``, ``name``, ``description`` and ``experiments``, a tuple of `Experiment`.
+
+    Raises
+    ------
+    StudyError
+        With every problem that was found.
+    """
+    gather = Gathered()
+    read = _reader(top, gather)
+    gather(top.table, STUDY_KEYS, ("format", "name", "experiment"))
+    read("plugins", _no_plugins, default=None)
+    defaults = read("defaults", _defaults, default=None)
+    found = {
+        "format": read("format", _format),
+        "name": read("name", _study_name),
+        "description": read("description", _description, default=""),
+        "experiments": read("experiment", _experiments, defaults),
+    }
+    gather.finish()
+    return found
+
+
+def _reader(table, gather):
+    """A function that reads a key of `table`, and keeps its problems in `gather`."""
+
+    def read(key, reader, *needs, default=Gathered.FAILED):
+        return gather(reader, table[key], *needs) if key in table else default
+
+    return read
+
+
+def _format(node):
+    if node.integer() != FORMAT:
+        raise node.error(f"this version reads format {FORMAT}, got {node.value}")
+    return node.value
+
+
+def _study_name(node):
+    if not re.fullmatch("[A-Za-z0-9][A-Za-z0-9_.-]*", node.string()):
+        raise node.error(
+            f"expected letters, digits, '_', '-' and '.', as for a file, got {node.value!r}"
+        )
+    return node.value
+
+
+def _description(node):
+    return node.string() if node.value != "" else ""
+
+
+def _no_plugins(node):
+    if node.elements(least=0):
+        raise node.error("plugins are not supported yet; leave the array empty")
+
+
+def _defaults(node):
+    return node.table(DEFAULT_KEYS)
+
+
+def _experiments(node, defaults):
+    if type(node.value) is dict:
+        raise node.error("expected an array of tables, got a table; write [[experiment]]")
+    nodes = [dataclasses.replace(table.table(), fallback=defaults) for table in node.elements()]
+    found = gathered(_experiment, nodes)
+    distinct([table["name"] for table in nodes], [e.name for e in found], "name")
+    return found
+
+
+def _experiment(table):
+    gather = Gathered()
+    read = _reader(table, gather)
+    gather(table.table, EXPERIMENT_KEYS, REQUIRED_KEYS)
+    read("tolerance", axes.no_tolerance, default=None)
+    system = read("system", axes.system_class)
+    fixed = read("parameters", axes.fixed_parameters, system, default={})
+    scan = read("scan", axes.scan_axes, system, fixed, default=())
+    family = gather(axes.family_of, table, system, fixed, scan)
+    duration = read("duration", Node.real)
+    samples = read("samples", Node.integer)
+    time_axis = gather(axes.time_axis_of, table, duration, samples)
+    steps = read("step_size", axes.step_sizes, time_axis, default=())
+    entries = read("integrators", axes.integrator_entries, family)
+    entries = read("integrators", axes.with_step_sizes, entries, time_axis, steps)
+    starts = read("initial_condition", axes.initial_conditions, family)
+    values = {
+        "name": read("name", Node.string),
+        "system": table.value.get("system"),
+        "parameters": fixed,
+        "scan": scan,
+        "integrators": entries,
+        "step_sizes": steps,
+        "initial_conditions": starts,
+        "duration": duration,
+        "samples": samples,
+        "record": gather(_record, table, family),
+        "statistics": read("statistics", _statistics, default=STATISTICS[0]),
+        "reference": read("reference", _reference, family, duration, default=None),
+        "exclude": read("exclude", _exclude, entries, starts, scan, default=()),
+    }
+    gather.finish()
+    with table.context():
+        return Experiment(**values, where=table.where)
+
+
+def _statistics(node):
+    return node.choice("statistics", STATISTICS)
+
+
+def _record(table, family):
+    shared = set.intersection(*({q.name for q in system.quantities} for system in family))
+    offered = [quantity for quantity in family[0].quantities if quantity.name in shared]
+    if "record" not in table:
+        return tuple(quantity.name for quantity in offered if quantity.kind in RECORDED)
+    nodes = table["record"].elements(least=0)
+    valid = [quantity.name for quantity in offered] + ["state"]
+    names = gathered(Node.choice, nodes, f"quantity of {family[0].name}", valid)
+    distinct(nodes, names, "quantity")
+    return names
+
+
+def _reference(node, family, duration):
+    if node.value is False:  # none, where the defaults have one
+        return None
+    node.table(("integrator", "tolerance", "until"), ("integrator",))
+    name = node["integrator"].string()
+    with node["integrator"].context():
+        integrator = integrators.get(name)
+        if not integrator.adaptive:
+            raise InputError(f"a reference is adaptive, such as 'dop853', and {name!r} is not")
+        for system in family:
+            integrator.check(system)
+    with node.context():
+        return Reference(
+            integrator=name,
+            tolerance=node.optional("tolerance", Node.real, 2.3e-14),
+            until=node.optional("until", Node.real, duration),
+        )
+
+
+def _exclude(node, entries, starts, scan):
+    columns = {
+        "integrator": [entry.label for entry in entries],
+        "step_size": None,
+        "initial_condition": [label for start in starts for label in start.labels],
+        "ensemble": [start.ensemble for start in starts if start.ensemble],
+    }
+    for axis in scan:
+        words = axis.labels is not None or isinstance(axis.values[0], str)
+        columns[axis.name] = axis.column.tolist() if words else None
+    return gathered(_rule, node.elements(least=0), columns)
+
+
+def _rule(node, columns):
+    node.table(columns)
+    if not node.value:
+        raise node.expected("a table of conditions")
+    return Rule(gathered(_condition, [node[key] for key in node.value], columns))
+
+
+def _condition(node, columns):
+    written = node.value if type(node.value) is str else node.number()
+    column = node.path[-1]
+    with node.context():
+        return Condition.parse(column, written, columns[column])

@@ -1,0 +1,100 @@
+"""Rules that leave runs out of an experiment."""
+
+import dataclasses
+import re
+
+import numpy as np
+
+from integrators.errors import InputError, check_known, nearest
+
+EQUAL = 1e-9  # relative difference up to which two numbers of a column are the same
+SHOWN = 20  # labels to look for the nearest in; an ensemble may have a million
+
+
+@dataclasses.dataclass(frozen=True)
+class Condition:
+    """A comparison of a column of the run table with a number or a label.
+
+    Parameters
+    ----------
+    column : str
+        ``integrator``, ``step_size``, ``initial_condition``, ``ensemble`` or a scanned parameter.
+    operator : {"==", "!=", "<", "<=", ">", ">="}
+        Labels are only equal or not.
+    value : float or str
+
+    Raises
+    ------
+    InputError
+        If there is no such operator for the value.
+    """
+
+    column: str
+    operator: str
+    value: float | str
+
+    def __post_init__(self):
+        if isinstance(self.value, str) and self.operator not in ("==", "!="):
+            raise InputError(f"labels are compared by '==' or '!=', got {self.operator!r}")
+        check_known("operator", self.operator, ("==", "!=", "<", "<=", ">", ">="))
+
+    @classmethod
+    def parse(cls, column, written, labels):
+        """Condition as a study has it: a value to be equal to, or a string such as ``">= 0.05"``.
+
+        Parameters
+        ----------
+        column : str
+        written : int, float or str
+        labels : list of str or None
+            All labels of the column; None for a column of numbers.
+
+        Raises
+        ------
+        InputError
+            If it is neither, or there is no such label.
+        """
+        found = re.fullmatch(r"(==|!=|<=|>=|<|>)\s*(.+)", str(written))
+        operator, operand = found.groups() if found else ("==", written)
+        if labels is not None and operand not in labels:
+            close = nearest(operand, labels[:SHOWN])
+            raise InputError(f"unknown {column} {operand!r}.{close}")
+        if labels is not None:
+            return cls(column, operator, operand)
+        try:
+            return cls(column, operator, float(operand))
+        except ValueError:
+            raise InputError(
+                f"expected a number or a comparison such as '>= 0.05', got {written!r}"
+            ) from None
+
+    def holds(self, values):
+        """Where the condition holds for the column `values`: a boolean array of its shape."""
+        if isinstance(self.value, str):
+            same = values == self.value
+        else:
+            same = np.abs(values - self.value) <= EQUAL * abs(self.value)
+        match self.operator:
+            case "==":
+                return same
+            case "!=":
+                return ~same
+            case "<":
+                return (values < self.value) & ~same
+            case "<=":
+                return (values < self.value) | same
+            case ">":
+                return (values > self.value) & ~same
+            case ">=":
+                return (values > self.value) | same
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """Leaves out the runs for which all `conditions`, a tuple of `Condition`, hold."""
+
+    conditions: tuple
+
+    def holds(self, column):
+        """Where all conditions hold; `column` takes a name to an array over the runs."""
+        return np.logical_and.reduce([c.holds(column(c.column)) for c in self.conditions])

@@ -1,0 +1,210 @@
+"""Run a study: compare it with its store, plan, compute what is missing, finish the store."""
+
+import contextlib
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from distributed import Client
+
+from integrators.errors import InputError
+from sweep import growing, ledger, planning, storage
+from sweep import study as studies
+from sweep.cluster import (
+    Drain,
+    Interrupted,
+    count_workers,
+    execute,
+    remote_client,
+    start_local,
+)
+from sweep.compacting import compact, recover, spread
+from sweep.schema import MARKER
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How far an experiment is.
+
+    Parameters
+    ----------
+    experiment : str
+    runs : int
+        Runs of the study.
+    done : int
+        Of these, committed.
+    failed : tuple of (str, int)
+        Number of runs by status, other than ``complete``.
+    """
+
+    experiment: str
+    runs: int
+    done: int
+    failed: tuple
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a store holds of a study after a run.
+
+    Parameters
+    ----------
+    store : Path
+    tallies : tuple of Tally
+    interrupted : bool
+        Whether it was drained before its end.
+    """
+
+    store: Path
+    tallies: tuple
+    interrupted: bool
+
+    @property
+    def complete(self):
+        """Whether every run is committed, whatever its status."""
+        return all(tally.done == tally.runs for tally in self.tallies)
+
+    @property
+    def failed(self):
+        """Number of runs that did not complete."""
+        return sum(count for tally in self.tallies for _, count in tally.failed)
+
+
+class Watcher:
+    """What `run` tells as it goes; the command line prints it. This one is silent."""
+
+    def compared(self, entries):
+        """The study was compared with its store."""
+
+    def planned(self, plans, tasks, workers):
+        """Costs are known; `tasks` is their number."""
+
+    def began(self, runs, seconds):
+        """Work begins on so many runs, of so many expected CPU seconds."""
+
+    def progressed(self, task, receipt):
+        """A task committed its runs."""
+
+    def ended(self):
+        """The last task has ended."""
+
+
+def run(study, store=None, client=None, *, workers=None, scheduler=None, watcher=None):
+    """Run a study on a Dask cluster, into its store; what is there already is kept.
+
+    Parameters
+    ----------
+    study : str, Path or Study
+        A file, or the name of a packaged study.
+    store : str or Path, optional
+        ``./NAME.zarr`` unless given; all workers must see it.
+    client : distributed.Client, optional
+        Of a running cluster, which is left running.
+    workers : int, optional
+        Processes of the local cluster; one a core unless given.
+    scheduler : str, optional
+        Address of a running scheduler, instead of a local cluster.
+    watcher : Watcher, optional
+        Told of the progress.
+
+    Returns
+    -------
+    Outcome
+
+    Raises
+    ------
+    StudyError
+        If the study is not valid.
+    StoreError
+        If the store is another study's, or cannot be written.
+    InputError
+        If the scheduler does not answer or has no workers.
+    TaskFailed
+        If a task raised; what was committed stays.
+    """
+    watcher = watcher or Watcher()
+    study = study if isinstance(study, studies.Study) else studies.load(study)
+    path = Path(store if store is not None else f"{study.name}.zarr").absolute()
+    if workers is not None and workers < 1:
+        raise InputError(f"workers = {workers}; expected at least 1")
+    entries = ledger.compare(path, study)
+    watcher.compared(entries)
+    pending = any(entry.pending.any() for entry in entries)
+    with contextlib.ExitStack() as stack:
+        connected = stack.enter_context(_connecting(stack, client, workers, scheduler, pending))
+        plans = [planning.plan_experiment(entry) for entry in entries] if pending else []
+        chunk_rows = {plan.entry.name: plan.chunk_rows for plan in plans}
+        recover(path)
+        growing.bring_up(path, study, entries, chunk_rows)
+        interrupted = pending and _compute(connected(), path, plans, watcher)
+        return finish(path, entries, interrupted)
+
+
+def _compute(client, path, plans, watcher):
+    """Compute all that is pending; whether it was interrupted."""
+    storage.sweep_partial_files(path)
+    spread(path)
+    root = storage.open_root(path)
+    workers = count_workers(client)
+    references, runs = planning.make_tasks(path, root, plans, workers)
+    watcher.planned(plans, len(references) + len(runs), workers)
+    watcher.began(
+        sum(int(plan.entry.pending.sum()) for plan in plans),
+        sum(task.cost for task in (*references, *runs)),
+    )
+    try:
+        with Drain() as drain:
+            for tasks in (references, runs):
+                execute(client, tasks, drain, watcher.progressed)
+    except Interrupted:
+        return True
+    finally:
+        watcher.ended()
+    return False
+
+
+@contextlib.contextmanager
+def _connecting(stack, client, workers, scheduler, pending):
+    """A function that gives the client; a local cluster starts while the pilot runs."""
+    if client is not None or not pending:
+        yield lambda: client
+    elif scheduler is not None:
+        with remote_client(scheduler) as remote:
+            yield lambda: remote
+    else:
+        with ThreadPoolExecutor(1) as pool:
+            starting = pool.submit(start_local, workers or os.cpu_count() or 1)
+            try:
+                yield lambda: stack.enter_context(Client(starting.result()))
+            finally:
+                starting.result().close()
+
+
+def finish(path, entries, interrupted=False):
+    """Compact and consolidate the store, and count what it holds of the study."""
+    tallies = tuple(_tally(storage.open_root(path), entry) for entry in entries)
+    if all(tally.done == tally.runs for tally in tallies):
+        compact(path)
+    storage.consolidate(path)
+    return Outcome(path, tallies, interrupted)
+
+
+def _tally(root, entry):
+    group = root[entry.name]
+    done = group[MARKER.name][:][entry.rows] > 0
+    status = group["status"][:][entry.rows][done]
+    meanings = dict(
+        zip(
+            group["status"].attrs["flag_values"],
+            group["status"].attrs["flag_meanings"].split(),
+            strict=True,
+        )
+    )
+    failed = tuple(
+        (meanings[int(value)], int(np.sum(status == value)))
+        for value in np.unique(status)
+        if value > 0
+    )
+    return Tally(entry.name, entry.table.size, int(done.sum()), failed)

@@ -1,0 +1,137 @@
+"""The run table's variables: names, dimensions, types, units. What the store is made from."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from integrators.stepping import STATUS
+
+PENDING = -1
+STATUS_FLAGS = {"flag_values": [PENDING, *range(len(STATUS))]} | {
+    "flag_meanings": " ".join(("pending", *STATUS))
+}
+ENERGY_STATISTICS = {
+    "energy_error_mean": "mean of the signed energy error over the steps of an interval",
+    "energy_error_min": "least signed energy error over the steps of an interval",
+    "energy_error_max": "largest signed energy error over the steps of an interval",
+    "energy_error_abs_mean": "mean of |energy error| over the steps of an interval",
+    "energy_error_abs_max": "largest |energy error| over the steps of an interval",
+}
+REFERENCE_ERRORS = {
+    "position_error": "Euclidean norm of the error of all q",
+    "velocity_error": "Euclidean norm of the error of all ω",
+    "global_error": "Euclidean norm of the error of the stacked state",
+    "reference_error": "the reference against itself at ten times the tolerance",
+}
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of the run table.
+
+    Parameters
+    ----------
+    name : str
+    dims : tuple of str
+    units, long_name : str
+    dtype : str
+    fill : float or int
+        What reads as never written.
+    attributes : dict
+        Further attributes.
+    """
+
+    name: str
+    dims: tuple
+    units: str
+    long_name: str
+    dtype: str = "float64"
+    fill: float = np.nan
+    attributes: dict = field(default_factory=dict)
+
+    @property
+    def all_attributes(self):
+        """Units, long name and the others."""
+        return {"units": self.units, "long_name": self.long_name, **self.attributes}
+
+
+def sampled_variables(experiment, system):
+    """The variables over ``(run, time)`` of an experiment.
+
+    Parameters
+    ----------
+    experiment : sweep.study.Experiment
+    system : systems.System
+        Any of the experiment's; only its quantities and units are read.
+
+    Returns
+    -------
+    list of Variable
+    """
+    variables = []
+    for quantity in system.quantities:
+        if quantity.name in experiment.record:
+            variables += _of_quantity(quantity, experiment.statistics == "every_step")
+    if experiment.reference is not None:
+        for name, text in REFERENCE_ERRORS.items():
+            variables.append(_sampled(name, _reference_units(name, system), text))
+    if "state" in experiment.record:
+        dims = ("run", "time", "row", "component")
+        variables.append(Variable("state", dims, "1", "q, then omega, of each body"))
+    return variables
+
+
+def _of_quantity(quantity, statistics):
+    name, units, text = quantity.name, quantity.units, quantity.long_name
+    if quantity.kind == "constraint":
+        variables = [_sampled(f"{name}_error", units, text)]
+        if statistics and name == "unit_length":
+            mean = "mean of |q·q − 1| over bodies and the steps of an interval"
+            variables.append(_sampled("unit_length_error_mean", units, mean))
+        return variables
+    if quantity.components:
+        variables = [
+            _sampled(f"{name}_{axis}", units, f"{text}, {axis} component")
+            for axis in quantity.components
+        ]
+        error = f"norm of the change of the {text}"
+    else:
+        variables = [_sampled(name, units, text)]
+        error = f"change of the {text}"
+    variables.append(_sampled(f"{name}_error", units, error))
+    if statistics and name == "energy":
+        variables += [_sampled(key, units, text) for key, text in ENERGY_STATISTICS.items()]
+    return variables
+
+
+def _sampled(name, units, long_name):
+    return Variable(name, ("run", "time"), units, long_name)
+
+
+def _reference_units(name, system):
+    per_time = "1" if system.time_units == "1" else f"{system.time_units}-1"
+    return per_time if name == "velocity_error" else "1"
+
+
+def _count(name, long_name, fill=0, dtype="int64", **attributes):
+    return Variable(name, ("run",), "1", long_name, dtype, fill, attributes)
+
+
+RUN_VARIABLES = (
+    _count("steps", "steps taken"),
+    _count("rejected_steps", "steps rejected by the step control"),
+    _count("evaluations", "evaluations of the system's gradient or field"),
+    _count("iterations_max", "most solver iterations in a stage"),
+    Variable("iterations_mean", ("run",), "1", "mean solver iterations in a stage"),
+    Variable("cpu_time", ("run",), "s", "CPU time of the integration; a lane's share of its batch"),
+    Variable("wall_time", ("run",), "s", "time of the integration; a lane's share of its batch"),
+    _count("stop_step", "step at which the run failed; -1 if it did not", fill=-1),
+    Variable("stop_residual", ("run",), "1", "residual with which the run failed"),
+    _count("status", "how the run ended", PENDING, "int8", **STATUS_FLAGS),
+)
+MARKER = _count("sample_count", "valid samples; 0: not computed yet, written last")
+"""The commit marker: what it does not count is not there."""
+
+INITIAL_STATE = Variable(
+    "initial_state", ("run", "row", "component"), "1", "q, then omega, of each body at time 0"
+)

@@ -1,0 +1,270 @@
+"""The text of a study, its values with the places where they stand, and its errors."""
+
+import contextlib
+import dataclasses
+import json
+import math
+import re
+import reprlib
+import tomllib
+
+from integrators.errors import InputError, check_known
+from sweep import toml_lines
+
+_TYPES = {bool: "a boolean", int: "an integer", float: "a number", str: "a string"}
+_TYPES |= {list: "an array", dict: "a table"}
+
+
+class StudyError(InputError):
+    """A study that cannot be used; one line for each problem.
+
+    Parameters
+    ----------
+    *problems : str
+        Each as ``file:line: key.path: what is wrong, what was expected``.
+    """
+
+    def __init__(self, *problems):
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+class Gathered:
+    """Calls readers one after the other, so that all their problems are reported together."""
+
+    FAILED = object()
+
+    def __init__(self):
+        self.problems = []
+
+    def __call__(self, read, *needs):
+        """``read(*needs)``, or `FAILED` where that or one of its needs is a problem."""
+        if any(need is self.FAILED for need in needs):
+            return self.FAILED
+        try:
+            return read(*needs)
+        except StudyError as error:
+            self.problems.extend(error.problems)
+            return self.FAILED
+
+    def finish(self):
+        """Raise all problems, if there are any."""
+        if self.problems:
+            # a default's problem is found once by each experiment that uses it
+            raise StudyError(*dict.fromkeys(self.problems))
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A text, the name it goes by in messages, and the line of each key path in it."""
+
+    name: str
+    text: str
+    lines: dict
+
+    def where(self, path):
+        """``file:line: key.path`` of a path, or of the deepest part of it that is written."""
+        while path not in self.lines:
+            path = path[:-1]
+        return f"{self.name}:{self.lines[path]}" + (f": {key_path(path)}" if path else "")
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """A value of a study and where it stands.
+
+    Parameters
+    ----------
+    value : object
+        As `tomllib` gives it.
+    path : tuple of str and int
+        Keys and indices from the top of the text.
+    source : Source
+    fallback : Node, optional
+        Table that supplies the keys that this one lacks.
+    """
+
+    value: object
+    path: tuple
+    source: Source
+    fallback: "Node | None" = None
+
+    @property
+    def where(self):
+        """``file:line: key.path``."""
+        return self.source.where(self.path)
+
+    def error(self, message):
+        """The `StudyError` that says where this value stands and what is wrong with it."""
+        return StudyError(f"{self.where}: {message}")
+
+    @contextlib.contextmanager
+    def context(self, otherwise=None):
+        """Turn an `InputError` into a `StudyError` at the key that it names.
+
+        If it names none that is here, then at the node `otherwise`, by default this one.
+        """
+        try:
+            yield
+        except StudyError:
+            raise
+        except InputError as error:
+            raise self.get(error.key, otherwise or self).error(str(error)) from None
+
+    def __contains__(self, key):
+        own = isinstance(self.value, dict) and key in self.value
+        return own or (self.fallback is not None and key in self.fallback)
+
+    def __getitem__(self, key):
+        if self.fallback is not None and key not in self.value:
+            return self.fallback[key]
+        return Node(self.value[key], self.path + (key,), self.source)
+
+    def optional(self, key, read, default):
+        """``read`` of the node of a key, or `default` if there is none."""
+        return read(self[key]) if key in self else default
+
+    def get(self, key, otherwise):
+        """The node of a key, or `otherwise` if there is none."""
+        return self.optional(key, lambda node: node, otherwise)
+
+    def expected(self, what):
+        """The error of a value of the wrong type or size."""
+        kind = _TYPES.get(type(self.value))
+        shown = f"{kind}: {reprlib.repr(self.value)}" if kind else f"a date or time: {self.value}"
+        return self.error(f"expected {what}, got {shown}")
+
+    def number(self):
+        """A finite number; an integer stays one."""
+        if type(self.value) is float and math.isfinite(self.value):
+            return self.value
+        if type(self.value) is float:
+            raise self.expected("a finite number")
+        return self.integer("a number")
+
+    def real(self):
+        """A finite number, as a float."""
+        return float(self.number())
+
+    def integer(self, what="an integer"):
+        """An integer of at most 64 bits, which is what TOML promises."""
+        if type(self.value) is not int or abs(self.value) >= 2**63:
+            raise self.expected(what)
+        return self.value
+
+    def boolean(self):
+        """``true`` or ``false``."""
+        if type(self.value) is not bool:
+            raise self.expected("true or false")
+        return self.value
+
+    def string(self):
+        """A string that is not empty."""
+        if type(self.value) is not str or not self.value:
+            raise self.expected("a string that is not empty")
+        return self.value
+
+    def choice(self, kind, valid):
+        """One of the strings `valid`."""
+        with self.context():
+            check_known(kind, self.string(), valid)
+        return self.value
+
+    def elements(self, least=1):
+        """The nodes of an array with at least `least` elements."""
+        if type(self.value) is not list or len(self.value) < least:
+            raise self.expected("an array that is not empty" if least else "an array")
+        return [self[index] for index in range(len(self.value))]
+
+    def one_or_more(self):
+        """The nodes of an array, or this one if it is none."""
+        return self.elements() if type(self.value) is list else [self]
+
+    def table(self, keys=None, required=(), kind="key"):
+        """Check that this is a table with keys from `keys` (None: any) and with all `required`."""
+        if type(self.value) is not dict:
+            raise self.expected("a table")
+        gather = Gathered()
+        for key in self.value:
+            if keys is not None:
+                gather(self[key]._known, kind, keys)
+        for key in required:
+            if key not in self:
+                gather.problems += self.error(f"the key {key!r} is missing").problems
+        gather.finish()
+        return self
+
+    def _known(self, kind, keys):
+        with self.context():
+            check_known(kind, self.path[-1], keys)
+
+
+def gathered(read, nodes, *needs):
+    """``read(node, *needs)`` of every node; the problems of all are reported together."""
+    gather = Gathered()
+    values = tuple(gather(read, node, *needs) for node in nodes)
+    gather.finish()
+    return values
+
+
+def distinct(nodes, values, what, remedy=""):
+    """Refuse a value that stands twice."""
+    first = {}
+    for node, value in zip(nodes, values, strict=True):
+        if value in first:
+            raise node.error(f"the {what} {value!r} is also that of {first[value].where}{remedy}")
+        first[value] = node
+
+
+def key_path(path):
+    """A key path as one writes it: ``experiment[0].integrators[2].name``."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            bare = re.fullmatch(r"[A-Za-z0-9_-]+", part)
+            text += ("." if text else "") + (part if bare else json.dumps(part))
+    return text
+
+
+def parse_toml(text, name):
+    """Parse a TOML text into the node of its top table.
+
+    Parameters
+    ----------
+    text : str
+    name : str
+        Of the text, for messages.
+
+    Returns
+    -------
+    Node
+
+    Raises
+    ------
+    StudyError
+        If the text is not valid TOML.
+    """
+    try:
+        data = tomllib.loads(text)
+    except ValueError as error:  # a TOMLDecodeError, or an integer of thousands of digits
+        raise _syntax_error(text, name, str(error)) from None
+    except RecursionError:
+        raise StudyError(f"{name}: arrays or tables are nested too deeply") from None
+    return Node(data, (), Source(name, text, toml_lines.scan(text).lines))
+
+
+def _syntax_error(text, name, message):
+    found = re.search(r" \(at line (\d+), column (\d+)\)$", message)
+    if found is None:
+        return StudyError(f"{name}: not valid TOML: {message}")
+    line, broken = int(found[1]), toml_lines.scan(text).broken
+    if broken is None or broken.broken != line:
+        what = message[: found.start()]
+        return StudyError(f"{name}:{line}: not valid TOML: {what}, at column {found[2]}")
+    return StudyError(
+        f"{name}:{broken.opened}: {key_path(broken.path)}: the inline table that opens here goes "
+        f"on after the end of line {broken.broken}, which TOML 1.0 forbids. Write {{ … }} on one "
+        "line; only an array inside it may span several"
+    )

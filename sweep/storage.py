@@ -1,0 +1,151 @@
+"""The store: a run table for each experiment, in plain Zarr v3.
+
+``/EXPERIMENT`` is a group that xarray opens; everything that is not a result lives under
+``/_geosweep``. Only the coordinator creates, resizes and writes coordinates. A worker writes
+whole chunk rows of the variables, and `schema.MARKER` last: a run that it does not count is
+computed again, whatever else was written of it.
+"""
+
+import json
+import math
+import warnings
+from pathlib import Path
+
+import numpy as np
+import zarr
+from zarr.codecs import BloscCodec, Crc32cCodec
+
+from sweep import schema
+
+FORMAT_VERSION = 1
+TIME_CHUNK = 1024
+COORDINATE_CHUNK = 65_536
+INTERNAL = "_geosweep"
+# Without a checksum a flipped bit is read back as data.
+CODECS = {"compressors": [BloscCodec(cname="zstd", clevel=5, shuffle="shuffle"), Crc32cCodec()]}
+
+
+def configure():
+    """Zarr as every process here wants it; not persisted, so set in each worker."""
+    zarr.config.set({"array.write_empty_chunks": True, "threading.max_workers": 1})
+    warnings.filterwarnings("ignore", message="Consolidated metadata is currently not part")
+
+
+def open_root(path, mode="r"):
+    """The root group; always the metadata as it is, never the consolidated copy."""
+    configure()
+    return zarr.open_group(str(path), mode=mode, zarr_format=3, use_consolidated=False)
+
+
+def create_variable(group, variable, sizes, chunk_rows):
+    """Create the array of a `schema.Variable`.
+
+    Parameters
+    ----------
+    group : zarr.Group
+    variable : schema.Variable
+    sizes : dict of str to int
+        Of the dimensions.
+    chunk_rows : int
+        Rows of a chunk along ``run``.
+    """
+    extents = {"run": chunk_rows, "time": TIME_CHUNK}
+    shape = tuple(sizes[dim] for dim in variable.dims)
+    chunks = tuple(
+        extents[dim] if dim == "run" else max(1, min(extents.get(dim, sizes[dim]), sizes[dim]))
+        for dim in variable.dims
+    )
+    return group.create_array(
+        variable.name,
+        shape=shape,
+        chunks=chunks,
+        dtype=variable.dtype,
+        fill_value=variable.fill,
+        dimension_names=variable.dims,
+        attributes=variable.all_attributes,
+        **CODECS,
+    )
+
+
+def set_coordinate(group, name, values, dim, **attributes):
+    """Write a coordinate along `dim`, growing it where there are more values than before.
+
+    Existing chunks are replaced one by one, so that a reader or a crash never finds none.
+    """
+    values = np.asarray(values)
+    text = values.dtype.kind in "UTO"
+    if name not in group:
+        group.create_array(
+            name,
+            shape=values.shape,
+            chunks=(max(1, min(COORDINATE_CHUNK, 2 ** math.ceil(math.log2(len(values) + 1)))),),
+            dtype=str if text else values.dtype,
+            dimension_names=(dim,),
+            attributes={"units": "1", "long_name": name.replace("_", " "), **attributes},
+            **({"fill_value": np.nan} if values.dtype.kind == "f" else {}),
+            **CODECS,
+        )
+    array = group[name]
+    if array.shape != values.shape:
+        array.resize(values.shape)
+    array[:] = values.astype(object) if text else values
+
+
+def chunk_rows_of(group):
+    """Rows of a chunk of the group's variables; the scalars' own may be compacted."""
+    return group.attrs["chunk_rows"]
+
+
+def write_rows(arrays, start, columns):
+    """Write whole chunk rows, the commit marker last.
+
+    Parameters
+    ----------
+    arrays : dict of str to zarr.Array
+    start : int
+        First row, at the start of a chunk.
+    columns : dict of str to ndarray
+        All of the same length: whole chunks, or to the end of the table.
+
+    Raises
+    ------
+    ValueError
+        If the rows are not whole chunks: another task would own a part of one, and lose it.
+    """
+    marker = arrays[schema.MARKER.name]
+    stop = start + len(columns[schema.MARKER.name])
+    if start % marker.chunks[0] or (stop % marker.chunks[0] and stop != marker.shape[0]):
+        raise ValueError(f"rows {start} to {stop} are not whole chunks of {marker.chunks[0]} rows")
+    for name, values in columns.items():
+        if name != schema.MARKER.name:
+            arrays[name][start:stop] = values
+    marker[start:stop] = columns[schema.MARKER.name]
+
+
+def consolidate(path):
+    """Consolidate the metadata of each group and of the root, for fast opening."""
+    root = open_root(path, mode="a")
+    for name in experiments(root):
+        zarr.consolidate_metadata(str(path), path=name)
+    zarr.consolidate_metadata(str(path))
+
+
+def experiments(root):
+    """Names of the experiments' groups."""
+    return sorted(name for name, _ in root.groups() if name != INTERNAL)
+
+
+def sweep_partial_files(path):
+    """Remove what writers that were killed left behind."""
+    for file in Path(path).rglob("*.partial"):
+        file.unlink(missing_ok=True)
+
+
+def committed(group):
+    """Whether each run's results are in the store, shape (runs,)."""
+    return group[schema.MARKER.name][:] > 0
+
+
+def to_json(value):
+    """JSON for an attribute; numpy numbers and arrays as numbers and lists."""
+    return json.dumps(value, default=lambda item: item.tolist(), ensure_ascii=False)

@@ -1,0 +1,131 @@
+"""Studies: what a researcher writes, as a TOML file, and its experiments.
+
+>>> from sweep import study
+>>> [experiment.name for experiment in study.load("study.toml").experiments]  # doctest: +SKIP
+['order', 'drift']
+"""
+
+import dataclasses
+import importlib.resources
+from pathlib import Path
+
+from integrators.errors import nearest
+from sweep.experiment import Axis, Experiment, IntegratorEntry, Reference
+from sweep.reading import read_study
+from sweep.sources import StudyError, parse_toml
+from sweep.starts import GivenStart, NamedStart, RandomStarts
+
+__all__ = [
+    "Axis",
+    "Experiment",
+    "GivenStart",
+    "IntegratorEntry",
+    "NamedStart",
+    "RandomStarts",
+    "Reference",
+    "Study",
+    "StudyError",
+    "load",
+    "packaged",
+    "parse",
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """A study that was read and found valid.
+
+    Parameters
+    ----------
+    format : int
+        Of the file; 1.
+    name : str
+    description : str
+    experiments : tuple of Experiment
+    text : str
+        As written.
+    source : str
+        The name of the text in messages.
+    """
+
+    format: int
+    name: str
+    description: str
+    experiments: tuple
+    text: str
+    source: str
+
+
+def parse(text, source="study"):
+    """Read a study from its text.
+
+    Parameters
+    ----------
+    text : str
+        TOML, format 1.
+    source : str
+        The name of the text, for messages.
+
+    Returns
+    -------
+    Study
+
+    Raises
+    ------
+    StudyError
+        With every problem that was found: where, what, and what was expected.
+    """
+    return Study(**read_study(parse_toml(text, source)), text=text, source=source)
+
+
+def load(study):
+    """Read a study from a file, or a packaged one by its name. A file wins.
+
+    Parameters
+    ----------
+    study : str or Path
+
+    Returns
+    -------
+    Study
+
+    Raises
+    ------
+    StudyError
+        If there is neither, the file cannot be read, or the study has a problem.
+    """
+    path, shelf = Path(study), _packaged_files()
+    try:
+        if path.exists() and not path.is_dir():
+            return parse(_decoded(path.read_bytes(), str(study)), str(study))
+        is_directory = path.is_dir()
+    except OSError as error:
+        raise StudyError(f"{study}: cannot be read: {error.strerror}") from None
+    if str(study) in shelf:
+        file = shelf[str(study)]
+        return parse(_decoded(file.read_bytes(), file.name), file.name)
+    if is_directory:
+        raise StudyError(f"{study}: is a directory; expected a study file")
+    raise StudyError(
+        f"{study}: there is no such file, and no packaged study of that name."
+        f"{nearest(path.stem, shelf)}"
+    )
+
+
+def packaged():
+    """Names of the packaged studies, in alphabetical order."""
+    return tuple(_packaged_files())
+
+
+def _packaged_files():
+    folder = importlib.resources.files("sweep").joinpath("studies")
+    files = sorted(folder.iterdir(), key=lambda file: file.name) if folder.is_dir() else []
+    return {file.name.removesuffix(".toml"): file for file in files if file.name.endswith(".toml")}
+
+
+def _decoded(data, name):
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise StudyError(f"{name}:{line}: is not UTF-8 text") from None

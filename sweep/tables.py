@@ -1,0 +1,174 @@
+"""Results as plain text for a terminal, and as rows for JSON."""
+
+import dataclasses
+import math
+
+from sweep.analysis.selection import plain
+
+
+def number(value, digits=3):
+    """A number in as few characters as `digits` significant ones need; an en dash for none."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.{digits}g}"
+    return str(value)
+
+
+def scientific(value, digits=2):
+    """An error in scientific notation, which lines up in a column: ``1.2e-09``."""
+    return "–" if math.isnan(value) else f"{value:.{digits - 1}e}"
+
+
+def format_table(headers, rows):
+    """Text in aligned columns: words to the left, numbers to the right.
+
+    Parameters
+    ----------
+    headers : sequence of str
+    rows : sequence of sequence of str
+
+    Returns
+    -------
+    str
+        A header, a rule and one line for each row, without a newline at the end.
+    """
+    columns = list(zip(headers, *rows, strict=True))
+    widths = [max(len(cell) for cell in column) for column in columns]
+    right = [bool(rows) and all(_is_numeric(cell) for cell in column[1:]) for column in columns]
+    lines = [list(headers), ["─" * width for width in widths], *map(list, rows)]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(line, widths, right, strict=True)
+        ).rstrip()
+        for line in lines
+    )
+
+
+def _is_numeric(cell):
+    return cell[:1] in "–-+.0123456789"
+
+
+def format_orders(estimates):
+    """The order table, and below it why an order is not confirmed.
+
+    Parameters
+    ----------
+    estimates : sequence of OrderEstimate
+    """
+    axes = _axes(estimates)
+    headers = ["integrator", *axes, "order", "95 %", "declared", "verdict", "points", "step sizes"]
+    rows = [
+        [
+            row.integrator,
+            *(number(row.parameters[axis]) for axis in axes),
+            _fixed(row.order),
+            f"±{(row.high - row.low) / 2:.2f}" if math.isfinite(row.order) else "–",
+            number(row.declared),
+            row.verdict,
+            f"{row.used} of {len(row.points)}",
+            f"{number(row.step_low)} – {number(row.step_high)}" if row.used else "–",
+        ]
+        for row in estimates
+    ]
+    notes = [f"{_name(row)}: {row.verdict}, {row.reason}" for row in estimates if row.reason]
+    failed = sum(row.left_out for row in estimates)
+    if failed:
+        notes.append(f"{failed} runs that failed, are unfinished or left the study do not count.")
+    return "\n".join([format_table(headers, rows), *_below(notes)])
+
+
+def format_drifts(estimates):
+    """A drift table for each quantity, medians over the starts; below it what is missing.
+
+    Parameters
+    ----------
+    estimates : sequence of DriftEstimate
+    """
+    by_quantity = {}
+    for row in estimates:
+        by_quantity.setdefault(row.quantity, []).append(row)
+    return "\n\n".join(_drift_section(rows) for rows in by_quantity.values())
+
+
+def _drift_section(rows):
+    axes = _axes(rows)
+    steps = [
+        name
+        for name in ("step_size", "tolerance")
+        if any(math.isfinite(getattr(row, name)) for row in rows)
+    ]
+    headers = ["integrator", *axes, *(name.replace("_", " ") for name in steps)]
+    headers += ["mean", "max", "drift", "|drift| ≤"]
+    cells = [
+        [
+            row.integrator,
+            *(number(row.parameters[axis]) for axis in axes),
+            *(number(getattr(row, name)) for name in steps),
+            scientific(row.mean_abs.median, 4),
+            scientific(row.max_abs.median),
+            scientific(row.drift),
+            scientific(row.bound),
+        ]
+        for row in rows
+    ]
+    reasons = dict.fromkeys(f"{_name(row)}: {row.sentence}" for row in rows if row.reason)
+    return "\n".join([_drift_title(rows), format_table(headers, cells), *reasons])
+
+
+def _drift_title(rows):
+    first = rows[0]
+    name, units = first.quantity.replace("_", " "), first.units
+    of = "every step" if first.every_step else "samples"
+    starts = max(row.starts for row in rows)
+    median = f", medians over {starts} starts" if starts > 1 else ""
+    return (
+        f"{name} error{'' if units == '1' else f' [{units}]'}: mean and max of |error| of {of}"
+        f"{median}; drift {first.rate} over {first.span} (95 %)"
+    )
+
+
+def json_rows(rows):
+    """Frozen dataclasses and their properties as dictionaries for `json`; NaN becomes None.
+
+    Parameters
+    ----------
+    rows : sequence of dataclass instances
+
+    Returns
+    -------
+    list of dict
+    """
+    return [_jsonable(dataclasses.asdict(row) | _properties(row)) for row in rows]
+
+
+def _properties(row):
+    members = vars(type(row)).items()
+    return {name: getattr(row, name) for name, member in members if isinstance(member, property)}
+
+
+def _jsonable(value):
+    if isinstance(value, dict):
+        return {key: _jsonable(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_jsonable(item) for item in value]
+    value = plain(value)
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _axes(estimates):
+    return list(dict.fromkeys(axis for row in estimates for axis in row.parameters))
+
+
+def _name(row):
+    values = ", ".join(f"{axis}={number(value)}" for axis, value in row.parameters.items())
+    return f"{row.integrator} ({values})" if values else row.integrator
+
+
+def _fixed(value):
+    return "–" if math.isnan(value) else f"{value:.2f}"
+
+
+def _below(notes):
+    return ["", *notes] if notes else []
