@@ -120,15 +120,13 @@ def _order_guides(ax, rows):
         ax.plot(h, guide, color=GREY, lw=0.8, zorder=1)
         ax.annotate(
             f"$h^{{{order}}}$",
-            (h[1], guide[1]),
-            (3, -3),
+            (h[0], guide[0]),
+            (2, -3),
             textcoords="offset points",
             ha="left",
             va="top",
             color="0.3",
             fontsize=8,
-            zorder=4,
-            bbox={"fc": "white", "ec": "none", "alpha": 0.8, "pad": 0.5},
         )
 
 
@@ -227,12 +225,13 @@ def _shown(dataset, step_size):
     for integrator, runs in of.items():
         own = np.unique(sizes[runs])
         if adaptive[runs[0]]:
-            size, name = own[0], "tolerance"
+            size = own[0]
+            words[integrator] = f"tolerance = {size:g}"
         else:
             wanted = _most_shared(of, sizes, adaptive) if step_size is None else step_size
-            size, name = own[np.argmin(np.abs(np.log(own / wanted)))], "h"
+            size = own[np.argmin(np.abs(np.log(own / wanted)))]
+            words[integrator] = _label(dataset["step_size"], f"h = {size:g}", "{} {}")
         chosen.append(runs[sizes[runs] == size])
-        words[integrator] = f"{name} = {size:g}"
     return np.sort(np.concatenate(chosen)), words
 
 
@@ -247,6 +246,8 @@ def _time_curve(ax, cell, name, label, look, phase):
     values = np.abs(cell[name].transpose("run", "time").values)
     times = cell["time"].values
     there = np.isfinite(values).any(axis=0)
+    if not there.any():
+        return
     times, values = _thinned(times[there], values[:, there])
     stopped = int((cell["status"].values > 0).sum()) if "status" in cell else 0
     if stopped:
@@ -331,9 +332,9 @@ def _legend(figure, axes, title=None):
     )
 
 
-def _label(array, text):
+def _label(array, text, form="{} [{}]"):
     units = array.attrs.get("units", "1")
-    return text if units == "1" else f"{text} [{units}]"
+    return text if units == "1" else form.format(text, units)
 
 
 def _plain_step_ticks(ax):
@@ -367,7 +368,7 @@ def save(figure, path):
 
 
 def save_all(dataset, directory, stem, ending=".png"):
-    """Write every picture that the dataset has the variables for.
+    """Write every picture that the dataset has the results for.
 
     Parameters
     ----------
@@ -386,16 +387,19 @@ def save_all(dataset, directory, stem, ending=".png"):
     dataset = run_table(dataset)
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
-    return [
-        save(draw(dataset), directory / f"{stem}-{kind}{ending}")
-        for kind, (draw, needs) in KINDS.items()
-        if needs in dataset
-    ]
+    paths = []
+    for kind, draw in KINDS.items():
+        try:
+            figure = draw(dataset)
+        except InputError:
+            continue  # the dataset lacks what it shows
+        paths.append(save(figure, directory / f"{stem}-{kind}{ending}"))
+    return paths
 
 
 # What can be drawn, by the name that the command line and file names give it.
 KINDS = {
-    "convergence": (convergence, "global_error"),
-    "energy": (energy_over_time, "energy_error"),
-    "unit-length": (unit_length_over_time, "unit_length_error"),
+    "convergence": convergence,
+    "energy": energy_over_time,
+    "unit-length": unit_length_over_time,
 }

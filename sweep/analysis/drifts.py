@@ -235,9 +235,7 @@ def _series(cell, quantity):
     size = values["_abs_mean"][:, 1:] if "_abs_mean" in values else mean
     largest = values["_abs_max"][:, 1:] if "_abs_max" in values else np.abs(sampled)
     mean_abs = _over_every_step(size, np.diff(ends), cell["steps"].values)
-    return _Series(
-        ends, mean, mean_abs, largest.max(axis=1), np.isfinite(mean).all(axis=1), True
-    )
+    return _Series(ends, mean, mean_abs, largest.max(axis=1), np.isfinite(mean).all(axis=1), True)
 
 
 def _over_every_step(means, widths, steps):

@@ -67,8 +67,9 @@ def fit_order(step_sizes, errors, resolved=True):
     """
     step_sizes = np.asarray(step_sizes, dtype=float)
     errors = np.asarray(errors, dtype=float)
-    resolved = np.broadcast_to(resolved, errors.shape).reshape(len(step_sizes), -1)
-    errors = errors.reshape(len(step_sizes), -1)
+    resolved = np.broadcast_to(resolved, errors.shape)
+    if errors.ndim == 1:
+        errors, resolved = errors[:, None], resolved[:, None]
     order = np.argsort(step_sizes)
     x, errors = np.log(step_sizes[order]), errors[order]
     there = np.isfinite(errors)
@@ -104,18 +105,23 @@ def _mean_curve(errors, counts):
 
 
 def _above_floor(x, curve):
-    """Which points lie well above the level at which the curve stops falling, and that bound."""
+    """Which points lie well above the level at which the curve stops falling, and that bound.
+
+    Its tail has stopped falling if it is flat as seen from one of its two finest points, with at
+    most one point in between that looks steep: in a tail of noise the finest may be low by
+    chance.
+    """
     falling = np.ones(len(x), dtype=bool)
-    if len(x) < 2:
+    tail = 0
+    for j in range(1, len(x)):
+        if j > max(tail, 1) + 2:
+            break
+        rise = curve[j] - curve[: min(j, 2)]
+        if np.any(rise < FLAT * (x[j] - x[: min(j, 2)])):
+            tail = j
+    if tail == 0:
         return falling, np.nan
-    # Slopes seen from the finest point. Where the tail is only noise, the first of them may be
-    # steep by chance, the second hardly.
-    secants = (curve[1:] - curve[0]) / (x[1:] - x[0])
-    if secants[:2].min() >= FLAT:
-        return falling, np.nan
-    steep = np.flatnonzero(secants[1:] >= FLAT)
-    tail = steep[0] + 2 if len(steep) else len(x)
-    bound = curve[:tail].min() + np.log(MARGIN)
+    bound = np.median(curve[: tail + 1]) + np.log(MARGIN)
     falling[: np.flatnonzero(curve < bound)[-1] + 1] = False
     return falling, float(np.exp(bound))
 

@@ -1,0 +1,1 @@
+"""The command `sweep`: one file a subcommand. Only this package imports click."""

@@ -1,0 +1,1 @@
+"""Packaged studies, TOML files that `sweep run NAME` finds by their names."""

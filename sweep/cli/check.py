@@ -1,0 +1,39 @@
+"""`sweep check`: read a study and say what it asks for, or what is wrong with it."""
+
+import click
+
+from sweep.cli.common import study_argument
+
+
+@click.command("check")
+@study_argument
+def command(study):
+    """Check STUDY, a file or a packaged study's name, without running anything.
+
+    \b
+    Example:
+      sweep check my-study.toml
+    """
+    from sweep.expand import expand
+    from sweep.study import load
+    from sweep.tables import format_table
+
+    loaded = load(study)
+    rows = []
+    for experiment in loaded.experiments:
+        table = expand(experiment)
+        starts = len(table.starts[0])
+        rows.append(
+            [
+                experiment.name,
+                experiment.system,
+                str(len(experiment.integrators)),
+                str(len(set(table.step_size))),
+                str(starts),
+                str(len(table.systems)),
+                f"{table.size:,}",
+            ]
+        )
+    headers = ["experiment", "system", "integrators", "step sizes", "starts", "scanned", "runs"]
+    click.echo(format_table(headers, rows))
+    click.echo(f"{loaded.name}: valid, {sum(int(row[-1].replace(',', '')) for row in rows):,} runs")

@@ -1,0 +1,40 @@
+"""Arguments and lookups that several subcommands share."""
+
+import json
+
+import click
+
+study_argument = click.argument("study")
+store_argument = click.argument("store", type=click.Path())
+optional_store = click.argument("store", required=False, type=click.Path())
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+experiment_option = click.option(
+    "--experiment", "-e", multiple=True, metavar="NAME", help="Only this experiment; repeatable."
+)
+
+
+def store_path(study, store):
+    """The store's path: the one given, or ./NAME.zarr."""
+    from pathlib import Path
+
+    return Path(store if store is not None else f"{study.name}.zarr").absolute()
+
+
+def opened(store, experiments=()):
+    """The datasets of a store by experiment; only `experiments` if some are named."""
+    from integrators.errors import check_known
+    from sweep.opening import open_study
+
+    tree = open_study(store)
+    for name in experiments:
+        check_known(f"experiment of {store}", name, tree.children)
+    return {
+        name: node.to_dataset()
+        for name, node in tree.children.items()
+        if not experiments or name in experiments
+    }
+
+
+def echo_json(value):
+    """Print a value as JSON."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))

@@ -1,0 +1,31 @@
+"""`sweep init`: a study file to start from."""
+
+import importlib.resources
+from pathlib import Path
+
+import click
+
+
+@click.command("init")
+@click.argument("path", default="study.toml", type=click.Path(dir_okay=False))
+def command(path):
+    """Write a commented study file to PATH (study.toml unless given).
+
+    An existing file is never overwritten.
+
+    \b
+    Example:
+      sweep init my-study.toml && sweep check my-study.toml
+    """
+    from integrators import InputError
+
+    text = importlib.resources.files("sweep").joinpath("cli", "template.toml").read_text("utf-8")
+    target = Path(path)
+    try:
+        with target.open("x", encoding="utf-8") as file:
+            file.write(text.replace('"my-study"', f'"{target.stem}"'))
+    except FileExistsError:
+        raise InputError(f"{path} exists; give another path, or remove it first") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}") from None
+    click.echo(f"Wrote {path}. Next: sweep check {path}, sweep run {path}")

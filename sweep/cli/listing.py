@@ -1,0 +1,66 @@
+"""`sweep ls`: what there is to choose from."""
+
+import click
+
+from sweep.cli.common import echo_json, json_option
+
+
+@click.command("ls")
+@click.argument("kind", type=click.Choice(["systems", "integrators", "studies"]))
+@json_option
+def command(kind, as_json):
+    """List systems, integrators or packaged studies.
+
+    \b
+    Example:
+      sweep ls integrators
+    """
+    from sweep.tables import format_table
+
+    rows = {"systems": _systems, "integrators": _integrators, "studies": _studies}[kind]()
+    if as_json:
+        echo_json(rows)
+        return
+    click.echo(format_table(list(rows[0]), [[_text(v) for v in row.values()] for row in rows]))
+
+
+def _systems():
+    import systems
+
+    return [
+        {
+            "name": system.name,
+            "parameters": list(system.parameter_names()),
+            "starts": [start.name for start in system.named_starts],
+            "description": system.description,
+        }
+        for system in systems.ALL_SYSTEMS
+    ]
+
+
+def _integrators():
+    import integrators
+
+    return [
+        {
+            "name": method.name,
+            "order": method.order,
+            "symmetric": method.symmetric,
+            "needs": [form.__name__ for form in method.forms],
+            "modifiers": [f"+{name}" for name in method.modifiers],
+            "description": method.description,
+        }
+        for method in integrators.ALL_INTEGRATORS
+    ]
+
+
+def _studies():
+    from sweep.study import load, packaged
+
+    return [{"name": name, "description": load(name).description} for name in packaged()]
+
+
+def _text(value):
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return " ".join(value) if isinstance(value, list) else str(value)

@@ -1,0 +1,82 @@
+"""The command group, its exit codes, and what turns an error into one message.
+
+Exit codes: 0 complete, 1 internal error, 2 bad input, 3 complete but something does not hold,
+4 incomplete and resumable. A subcommand is imported when it is used, and imports the service
+when it runs: help does not wait for Numba and Dask.
+"""
+
+import importlib
+import sys
+
+import click
+
+COMMANDS = (
+    "init", "check", "plan", "run", "status", "ls", "show", "order", "drift", "plot",
+)  # fmt: skip
+MODULES = {"ls": "listing"}
+
+BAD_INPUT, DOES_NOT_HOLD, INCOMPLETE = 2, 3, 4
+
+
+class Commands(click.Group):
+    """Loads `sweep.cli.NAME` for the subcommand NAME."""
+
+    def list_commands(self, ctx):
+        """In the order of their use."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx, name):
+        """The `command` of the subcommand's module."""
+        if name not in COMMANDS:
+            return None
+        return importlib.import_module(f"sweep.cli.{MODULES.get(name, name)}").command
+
+    def resolve_command(self, ctx, args):
+        """As click does, with the nearest command in the message."""
+        import difflib
+
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            close = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            ctx.fail(f"No such command {args[0]!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="geosweep", prog_name="sweep")
+def group():
+    """Compare time-stepping methods on spheres and Lie groups, on a cluster.
+
+    \b
+    sweep run quickstart          a first study, about ten seconds
+    sweep init my-study.toml      a study file to start from
+    sweep run my-study.toml       run it; the same command goes on after an interruption
+    """
+
+
+def main():
+    """Entry point of the command `sweep`."""
+    try:
+        sys.exit(group.main(standalone_mode=False))
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(BAD_INPUT)
+    except click.Abort:
+        click.echo("Interrupted; the same command goes on from what is committed.", err=True)
+        sys.exit(INCOMPLETE)
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read the output has enough
+        sys.exit(0)
+    except ValueError as error:
+        _bad_input(error)
+
+
+def _bad_input(error):
+    from integrators import InputError
+
+    if not isinstance(error, InputError):
+        raise error
+    click.echo(f"Error: {error}", err=True)
+    sys.exit(BAD_INPUT)

@@ -1,0 +1,120 @@
+"""`sweep run`: compute what a study asks for and its store lacks."""
+
+import sys
+import time
+
+import click
+
+from sweep.cli.common import optional_store, store_path, study_argument
+from sweep.cli.main import DOES_NOT_HOLD, INCOMPLETE
+
+
+@click.command("run")
+@study_argument
+@optional_store
+@click.option("--workers", type=click.IntRange(min=1), help="Local processes; one a core.")
+@click.option("--scheduler", metavar="ADDRESS", help="A running Dask scheduler, tcp://host:8786.")
+@click.option("--summary/--no-summary", default=True, help="Tables and plots at the end.")
+def command(study, store, workers, scheduler, summary):
+    """Run STUDY, a file or a packaged study's name, into STORE (./NAME.zarr unless given).
+
+    Running it again goes on where it stopped; an edited study adds what is missing. Ctrl-C lets
+    running tasks commit. Exit code 3: some runs failed, 4: interrupted.
+
+    \b
+    Example:
+      sweep run quickstart
+      sweep run my-study.toml /scratch/my-study.zarr --scheduler tcp://login1:8786
+    """
+    if workers is not None and scheduler is not None:
+        raise click.UsageError("--workers is for a local cluster: not together with --scheduler")
+    from sweep import runner
+    from sweep.study import load
+
+    loaded = load(study)
+    path = store_path(loaded, store)
+    click.echo(f"Store: {path}")
+    outcome = runner.run(
+        loaded, path, workers=workers, scheduler=scheduler, watcher=Terminal(loaded.name)
+    )
+    if summary and outcome.complete:
+        from sweep.cli.summary import print_summary
+
+        print_summary(path)
+    print_outcome(outcome, study, store)
+    if not outcome.complete:
+        sys.exit(INCOMPLETE)
+    if outcome.failed:
+        sys.exit(DOES_NOT_HOLD)
+
+
+def print_outcome(outcome, study, store):
+    """How the run ended: what failed, or how to go on."""
+    runs = sum(tally.runs for tally in outcome.tallies)
+    done = sum(tally.done for tally in outcome.tallies)
+    for tally in outcome.tallies:
+        for meaning, count in tally.failed:
+            click.echo(f"{tally.experiment}: {count:,} of {tally.runs:,} runs {_words(meaning)}")
+    if outcome.failed:
+        click.echo("Which runs: sweep status STORE --failed")
+    if outcome.complete:
+        click.echo(f"Complete: {runs:,} runs in {outcome.store}")
+    else:
+        command = " ".join(["sweep run", study, *([store] if store else [])])
+        click.echo(f"Stopped with {done:,} of {runs:,} runs committed. To go on: {command}")
+
+
+def _words(meaning):
+    return {
+        "left_domain": "left the domain of the method (step too large)",
+        "not_converged": "did not converge",
+        "not_finite": "blew up",
+    }[meaning]
+
+
+class Terminal:
+    """Prints what `sweep.runner.run` tells: the comparison, the plan, a progress bar."""
+
+    def __init__(self, name):
+        self._name = name
+        self._bar = None
+
+    def compared(self, entries):
+        """How many runs are new, kept, and no longer in the study."""
+        new = sum(entry.new for entry in entries)
+        kept = sum(entry.table.size for entry in entries) - new
+        gone = sum(entry.gone for entry in entries)
+        text = f"Study {self._name}: {new:,} new runs, {kept:,} kept"
+        click.echo(text + (f", {gone:,} no longer in the study" if gone else ""))
+        waiting = sum(int(entry.pending.sum()) for entry in entries)
+        if not waiting:
+            click.echo("Nothing to compute.")
+
+    def planned(self, plans, tasks, workers):
+        """The plan."""
+        from sweep.cli.plan import format_plan
+
+        click.echo(format_plan(plans, tasks) + f", {workers} workers")
+
+    def began(self, runs, seconds):
+        """A progress bar in expected CPU seconds, which is how time passes."""
+        self._began, self._runs, self._done = time.perf_counter(), runs, 0
+        self._bar = click.progressbar(
+            length=max(1, int(1000 * seconds)),
+            label="Running",
+            item_show_func=lambda item: item,
+            file=sys.stderr,
+            hidden=not sys.stderr.isatty(),
+        )
+        self._bar.__enter__()
+
+    def progressed(self, task, receipt):
+        """A task has committed."""
+        self._done += receipt.runs
+        rate = self._done / (time.perf_counter() - self._began)
+        text = f"{self._done:,}/{self._runs:,} runs, {rate:.3g}/s"
+        self._bar.update(int(1000 * task.cost), text)
+
+    def ended(self):
+        """Close the bar."""
+        self._bar.__exit__(None, None, None)

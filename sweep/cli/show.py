@@ -1,0 +1,100 @@
+"""`sweep show`: one system, integrator or study in full."""
+
+import inspect
+
+import click
+
+from sweep.cli.common import echo_json, json_option
+
+
+@click.command("show")
+@click.argument("kind", type=click.Choice(["system", "integrator", "study"]))
+@click.argument("name")
+@json_option
+def command(kind, name, as_json):
+    """Show a system, an integrator or a study.
+
+    \b
+    Example:
+      sweep show system spherical_pendulum_chain
+      sweep show integrator variational+suzuki4
+      sweep show study quickstart
+    """
+    if kind == "study":
+        _show_study(name, as_json)
+        return
+    facts, text = {"system": _system, "integrator": _integrator}[kind](name)
+    if as_json:
+        echo_json(facts)
+        return
+    width = max(map(len, facts))
+    for key, value in facts.items():
+        for line in _lines(value):
+            click.echo(f"{key:<{width}}  {line}")
+            key = ""
+    if text:
+        click.echo(f"\n{text}")
+
+
+def _show_study(name, as_json):
+    from sweep.study import load
+
+    study = load(name)
+    if as_json:
+        echo_json([experiment.expanded() for experiment in study.experiments])
+    else:
+        click.echo(study.text.rstrip())
+
+
+def _system(name):
+    import systems
+
+    system = systems.named(name)
+    made = system()
+    parameters = {
+        key: f"{_plain(value)} {system.parameter_units[key]}".removesuffix(" 1")
+        for key, value in made.parameters.items()
+    }
+    facts = {
+        "system": name,
+        "description": system.description,
+        "form": type(made.form).__name__,
+        "parameters": parameters,
+        "starts": {start.name: start.description for start in system.named_starts},
+        "record": {q.name: f"{q.long_name}, {q.kind}, in {q.units}" for q in made.quantities},
+    }
+    return facts, inspect.getdoc(inspect.getmodule(system))
+
+
+def _integrator(name):
+    import integrators
+
+    made = integrators.get(name)
+    facts = {
+        "integrator": made.name,
+        "description": made.method.description,
+        "order": made.order,
+        "symmetric": "yes" if made.symmetric else "no",
+        "adaptive": "yes" if made.adaptive else "no",
+        "needs": ", ".join(form.__name__ for form in made.method.forms),
+        "evaluations": f"{made.evaluations} a step",
+        "preserves": {k: ", ".join(v) or "yes" for k, v in made.preserves.items()},
+        "options": {
+            key: f"{option.default!r}: {option.description}"
+            for key, option in made.method.options.items()
+        },
+        "modifiers": " ".join(f"+{m}" for m in made.method.modifiers) or "none",
+    }
+    if made.composition:
+        facts["composition"] = f"{made.composition.stages} stages; {made.composition.source}"
+    return facts, None
+
+
+def _plain(value):
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _lines(value):
+    if isinstance(value, dict):
+        return [f"{key}: {item}" for key, item in value.items()] or ["none"]
+    return [value]

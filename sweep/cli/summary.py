@@ -1,0 +1,32 @@
+"""The tables and plots that end a run."""
+
+from pathlib import Path
+
+import click
+
+from sweep.cli.common import opened
+
+
+def print_summary(path):
+    """Print order and drift tables of each experiment, and where the plots are."""
+    from sweep.analysis import drift_table, order_table
+    from sweep.plots import save_all
+    from sweep.tables import format_drifts, format_orders
+
+    for name, dataset in opened(path).items():
+        title = f"{name}: {dataset.attrs['title'].partition(': ')[2]}"
+        click.echo(f"\n{title}\n{'=' * len(title)}")
+        if "global_error" in dataset:
+            click.echo(format_orders(order_table(dataset)) + "\n")
+        quantities = [q for q in ("energy",) if f"{q}_error" in dataset]
+        if quantities:
+            click.echo(format_drifts(drift_table(dataset, quantities, step_sizes="smallest")))
+        directory = plot_directory(path)
+        save_all(dataset, directory, name)
+    click.echo(f"\nPlots: {directory}")
+
+
+def plot_directory(path):
+    """Where the plots of a store go unless told: beside it, NAME-plots."""
+    path = Path(path)
+    return path.with_name(f"{path.name.removesuffix('.zarr')}-plots")
