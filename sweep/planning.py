@@ -19,7 +19,7 @@ from sweep.ledger import references_group, references_of
 from sweep.tasks import Chunk, ReferenceTask, RunTask
 
 PILOT_SECONDS = 2e-3
-PILOT_REPEATS = 3
+PILOT_REPEATS = 5
 PILOT_SAMPLES = 16
 WRITE_SECONDS = 1.5e-3  # of one chunk of one variable
 LEAST_TASK, MOST_TASK = 1.0, 30.0  # seconds; Dask takes 1.5 ms a task
@@ -38,14 +38,14 @@ class Cost:
     ----------
     step : float
         Seconds of one step of one trajectory.
-    slowest_step : float
-        The slowest of the repeats.
+    usual_step : float
+        The median of the repeats, on a machine that others use too.
     sample : float
         Seconds to record one sample of one trajectory.
     """
 
     step: float
-    slowest_step: float
+    usual_step: float
     sample: float
 
 
@@ -57,7 +57,7 @@ class ExperimentPlan:
     ----------
     entry : sweep.ledger.Entry
     seconds, most_seconds : ndarray, shape (runs,)
-        Expected CPU time of each run, and by the slowest pilot.
+        Expected CPU time of each run, and by the pilot's median.
     reference_seconds : float
         Of one reference trajectory.
     chunk_rows : int
@@ -121,11 +121,11 @@ def plan_experiment(entry):
     recipe = recipe_of(table)
     costs = _pilot(table, recipe)
     pair = table.integrator_index * len(table.systems) + table.system_index
-    per_step, slowest, per_sample = (
+    per_step, usual, per_sample = (
         np.array([getattr(costs[int(p)], name) for p in np.unique(pair)])[
             np.searchsorted(np.unique(pair), pair)
         ]
-        for name in ("step", "slowest_step", "sample")
+        for name in ("step", "usual_step", "sample")
     )
     steps = table.steps_per_sample * float(experiment.samples)
     recording = per_sample * (experiment.samples + 1)
@@ -135,7 +135,7 @@ def plan_experiment(entry):
     return ExperimentPlan(
         entry=entry,
         seconds=seconds,
-        most_seconds=steps * slowest + recording,
+        most_seconds=steps * usual + recording,
         reference_seconds=_reference_seconds(table) if experiment.reference else 0.0,
         chunk_rows=entry.chunk_rows or _choose_chunk_rows(table, seconds, variables),
         variables=variables,
@@ -199,7 +199,7 @@ def _measure(recorder, initial, step_size):
     call = timed(1)
     repeats = [seconds, *(timed(steps) for _ in range(PILOT_REPEATS - 1))]
     per_step = [max(one - call, 1e-9) / steps / len(initial) for one in repeats]
-    return Cost(min(per_step), max(per_step), _sample_seconds(recorder, initial, step_size))
+    return Cost(min(per_step), float(np.median(per_step)), _sample_seconds(recorder, initial, step_size))
 
 
 def _sample_seconds(recorder, initial, step_size):

@@ -72,7 +72,14 @@ def format_orders(estimates):
         ]
         for row in estimates
     ]
-    notes = [f"{_name(row)}: {row.verdict}, {row.reason}" for row in estimates if row.reason]
+    by_reason = {}
+    for row in estimates:
+        by_reason.setdefault((row.verdict, row.reason), []).append(_name(row))
+    notes = [
+        f"{_some(names, len(estimates))}: {verdict}, {reason}"
+        for (verdict, reason), names in by_reason.items()
+        if reason
+    ]
     failed = sum(row.left_out for row in estimates)
     if failed:
         notes.append(f"{failed} runs that failed, are unfinished or left the study do not count.")
@@ -164,6 +171,10 @@ def _axes(estimates):
 def _name(row):
     values = ", ".join(f"{axis}={number(value)}" for axis, value in row.parameters.items())
     return f"{row.integrator} ({values})" if values else row.integrator
+
+
+def _some(names, everyone):
+    return f"all {everyone}" if 1 < len(names) == everyone else ", ".join(names)
 
 
 def _fixed(value):

@@ -18,6 +18,7 @@ USED, FLOOR, PRE_ASYMPTOTIC = "used", "floor", "pre-asymptotic"
 FEWEST = 3  # points of a fit: two always lie on a line
 MARGIN = 100.0  # an error counts when it is this many times what disturbs it: 1 %
 FLAT = 0.5  # no method has so low an order: an error that falls slower has met a floor
+SHORTEST = np.log(1.2)  # a tail: over less, errors that merely scatter look flat
 BEND = 0.05  # slopes that differ by more are not of one power law
 OCTAVE = np.log(1.99)  # the finest points, by which others are judged, span a factor of two
 
@@ -116,8 +117,9 @@ def _above_floor(x, curve):
     for j in range(1, len(x)):
         if j > max(tail, 1) + 2:
             break
-        rise = curve[j] - curve[: min(j, 2)]
-        if np.any(rise < FLAT * (x[j] - x[: min(j, 2)])):
+        finest = slice(0, min(j, 2))
+        flat = curve[j] - curve[finest] < FLAT * (x[j] - x[finest])
+        if flat.any() and x[j] - x[0] > SHORTEST:
             tail = j
     if tail == 0:
         return falling, np.nan

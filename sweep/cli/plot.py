@@ -24,5 +24,5 @@ def command(store, experiment, output, suffix):
 
     directory = output or plot_directory(store)
     for name, dataset in opened(store, experiment).items():
-        for path in save_all(dataset, directory, name, suffix=suffix):
+        for path in save_all(dataset, directory, name, ending=f".{suffix}"):
             click.echo(path)
