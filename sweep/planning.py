@@ -199,7 +199,8 @@ def _measure(recorder, initial, step_size):
     call = timed(1)
     repeats = [seconds, *(timed(steps) for _ in range(PILOT_REPEATS - 1))]
     per_step = [max(one - call, 1e-9) / steps / len(initial) for one in repeats]
-    return Cost(min(per_step), float(np.median(per_step)), _sample_seconds(recorder, initial, step_size))
+    per_sample = _sample_seconds(recorder, initial, step_size)
+    return Cost(min(per_step), float(np.median(per_step)), per_sample)
 
 
 def _sample_seconds(recorder, initial, step_size):
