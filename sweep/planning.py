@@ -17,10 +17,11 @@ from sweep.computing import Named, Recipe, Recorder, reference_trajectory
 from sweep.growing import REFERENCE_CHUNK
 from sweep.ledger import references_group, references_of
 from sweep.tasks import Chunk, ReferenceTask, RunTask
+from sweep.time_axis import TimeAxis
 
 PILOT_SECONDS = 2e-3
 PILOT_REPEATS = 5
-PILOT_SAMPLES = 16
+PILOT_SAMPLES = 256  # at most: recording has a fixed cost that long runs share
 WRITE_SECONDS = 1.5e-3  # of one chunk of one variable
 LEAST_TASK, MOST_TASK = 1.0, 30.0  # seconds; Dask takes 1.5 ms a task
 TASKS_PER_WORKER = 6
@@ -204,15 +205,16 @@ def _measure(recorder, initial, step_size):
 
 
 def _sample_seconds(recorder, initial, step_size):
-    """Seconds to record a sample of a trajectory: a short run, less its integration."""
-    axis = type(recorder.recipe.time_axis)(step_size * PILOT_SAMPLES, PILOT_SAMPLES)
+    """Seconds to record a sample of a trajectory: runs of one step a sample, less those steps."""
+    samples = min(recorder.recipe.time_axis.samples, PILOT_SAMPLES)
+    axis = TimeAxis(step_size * samples, samples)
     short = Recipe(axis, recorder.recipe.record, recorder.recipe.statistics, 0)
     brief = Recorder(short, recorder.system, recorder.integrator)
     brief.run(initial, step_size, 1)
     began = time.perf_counter()
     columns = brief.run(initial, step_size, 1)
     recording = time.perf_counter() - began - columns["wall_time"].sum()
-    return max(recording, 0.0) / (len(initial) * (PILOT_SAMPLES + 1))
+    return max(recording, 0.0) / (len(initial) * (samples + 1))
 
 
 def _reference_seconds(table):

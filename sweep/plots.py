@@ -118,16 +118,9 @@ def _order_guides(ax, rows):
         h = used[0].step_size * np.array([1.0, min(2.5, used[-1].step_size / used[0].step_size)])
         guide = 0.25 * used[0].error * (h / h[0]) ** order
         ax.plot(h, guide, color=GREY, lw=0.8, zorder=1)
-        ax.annotate(
-            f"$h^{{{order}}}$",
-            (h[0], guide[0]),
-            (2, -3),
-            textcoords="offset points",
-            ha="left",
-            va="top",
-            color="0.3",
-            fontsize=8,
-        )
+        small = {"ha": "left", "va": "top", "color": "0.3", "fontsize": 8}
+        place = {"xy": (h[0], guide[0]), "xytext": (2, -3), "textcoords": "offset points"}
+        ax.annotate(f"$h^{{{order}}}$", **place, **small)
 
 
 def energy_over_time(dataset, step_size=None):
@@ -172,6 +165,8 @@ def unit_length_over_time(dataset, step_size=None):
 
 
 def _over_time(dataset, name, label, step_size):
+    if dataset.sizes["time"] < 3:
+        raise InputError("a picture over time needs at least 2 sample intervals.", key="samples")
     looks = _looks(dataset)
     runs, steps = _shown(dataset, step_size)
     needed = [key for key in (name, "status", "sample_count") if key in dataset]
@@ -321,15 +316,8 @@ def _legend(figure, axes, title=None):
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
-    figure.legend(
-        entries.values(),
-        entries.keys(),
-        loc="outside right center",
-        frameon=False,
-        handlelength=3.2,
-        title=title,
-        alignment="left",
-    )
+    look = {"frameon": False, "handlelength": 3.2, "title": title, "alignment": "left"}
+    figure.legend(entries.values(), entries.keys(), loc="outside right center", **look)
 
 
 def _label(array, text, form="{} [{}]"):

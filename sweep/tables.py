@@ -72,17 +72,10 @@ def format_orders(estimates):
         ]
         for row in estimates
     ]
-    by_reason = {}
-    for row in estimates:
-        by_reason.setdefault((row.verdict, row.reason), []).append(_name(row))
-    notes = [
-        f"{_some(names, len(estimates))}: {verdict}, {reason}"
-        for (verdict, reason), names in by_reason.items()
-        if reason
-    ]
+    notes = _notes(estimates, lambda row: row.reason and f"{row.verdict}, {row.reason}")
     failed = sum(row.left_out for row in estimates)
     if failed:
-        notes.append(f"{failed} runs that failed, are unfinished or left the study do not count.")
+        notes.append(f"Left out, as failed, unfinished or no longer in the study: {failed} runs.")
     return "\n".join([format_table(headers, rows), *_below(notes)])
 
 
@@ -120,8 +113,8 @@ def _drift_section(rows):
         ]
         for row in rows
     ]
-    reasons = dict.fromkeys(f"{_name(row)}: {row.sentence}" for row in rows if row.reason)
-    return "\n".join([_drift_title(rows), format_table(headers, cells), *reasons])
+    notes = _notes(rows, lambda row: row.reason and row.sentence)
+    return "\n".join([_drift_title(rows), format_table(headers, cells), *_below(notes)])
 
 
 def _drift_title(rows):
@@ -173,8 +166,16 @@ def _name(row):
     return f"{row.integrator} ({values})" if values else row.integrator
 
 
-def _some(names, everyone):
-    return f"all {everyone}" if 1 < len(names) == everyone else ", ".join(names)
+def _notes(rows, remark):
+    """What `remark` says of each row, each remark once behind the names that it holds for."""
+    names = {}
+    for row in rows:
+        names.setdefault(remark(row), []).append(_name(row))
+    return [
+        f"{f'all {len(rows)}' if 1 < len(of) == len(rows) else ', '.join(of)}: {text}"
+        for text, of in names.items()
+        if text
+    ]
 
 
 def _fixed(value):
