@@ -98,6 +98,8 @@ class Method:
         The modifiers that project, and the constraints that each enforces.
     adaptive : bool
         Whether it chooses its steps by a tolerance.
+    takes_force : bool
+        Whether a non-conservative force enters its steps.
     """
 
     name: str
@@ -111,6 +113,11 @@ class Method:
     options: Mapping[str, Option] = field(default_factory=lambda: MappingProxyType({}))
     projections: Mapping[str, tuple] = field(default_factory=lambda: MappingProxyType({}))
     adaptive: bool = False
+    takes_force: bool = True
+
+    def fits(self, form):
+        """Whether `form` is, or yields, one that the method takes."""
+        return any(_offers(form, wanted) for wanted in self.forms)
 
     @property
     def modifiers(self):
@@ -203,17 +210,16 @@ class Integrator:
     def check(self, system):
         """Raise `InputError` unless `system` offers a form that the method takes."""
         form = form_of(system)
-        if not any(_offers(form, wanted) for wanted in self.method.forms):
+        if not self.method.fits(form):
             wanted = " or ".join(wanted.__name__ for wanted in self.method.forms)
-            raise InputError(
-                f"{self.name!r} needs the form {wanted}, which {system_name(system)} does not "
-                f"offer. Integrators that would do: {', '.join(_fitting(form)) or 'none'}."
-            )
-        if form_has_force(form) and self.method.symmetric:
-            raise InputError(
-                f"{self.name!r} does not take the non-conservative force of {system_name(system)}."
-                f" Integrators that would do: {', '.join(_fitting(form))}."
-            )
+            problem = f"needs the form {wanted}, which {system_name(system)} does not offer"
+        elif _has_force(form) and not self.method.takes_force:
+            problem = f"does not take the non-conservative force of {system_name(system)}"
+        else:
+            return
+        raise InputError(
+            f"{self.name!r} {problem}. Integrators that would do: {', '.join(_fitting(form))}."
+        )
 
     def bind(self, system):
         """The `Problem` of this integrator on `system`; `InputError` if they do not fit."""
@@ -231,8 +237,7 @@ def system_name(system):
     return repr(getattr(system, "name", type(system).__name__))
 
 
-def form_has_force(form):
-    """Whether a Lagrangian has a non-conservative force."""
+def _has_force(form):
     return getattr(form, "force", None) is not None
 
 
@@ -248,6 +253,5 @@ def _fitting(form):
     return [
         method.name
         for method in ALL_INTEGRATORS
-        if any(_offers(form, wanted) for wanted in method.forms)
-        and not (form_has_force(form) and method.symmetric)
+        if method.fits(form) and (method.takes_force or not _has_force(form))
     ]

@@ -317,6 +317,7 @@ VARIATIONAL = Method(
     },
     bind=_bind,
     evaluations=1,
+    takes_force=False,
     options={
         "solver_tolerance": Option(
             0.0, "largest residual of |q|² at which the implicit solver may stop; 0: round-off"

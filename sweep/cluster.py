@@ -18,19 +18,20 @@ from sweep.tasks import compute
 
 WINDOW = 2  # tasks in flight for each worker: one running, one waiting
 CONNECT_SECONDS = 10
+DEATHS = 30  # of workers, with one task each time, before Dask gives that task up
+GIVEN_UP = 5  # tasks given up in a row before the coordinator does too
 SETTINGS = {
-    # Dask blames every task that a dying worker held; only the coordinator gives up.
-    "distributed.scheduler.allowed-failures": 1000,
+    # Dask blames every task that a dying worker held, also those that only waited there.
+    "distributed.scheduler.allowed-failures": DEATHS,
     "distributed.logging.distributed": "error",
-    "distributed.worker.memory.terminate": False,
 }
 
 
 class Interrupted(Exception):
-    """The run was drained before its end; what was running is committed."""
+    """The run ended early, for the reason given; what was running is committed or repeated."""
 
 
-class TaskFailed(Exception):
+class TaskFailed(RuntimeError):
     """A task raised: says which and why."""
 
 
@@ -116,23 +117,26 @@ def execute(client, tasks, drain, on_receipt):
     """
     session = uuid.uuid4().hex
     waiting = list(reversed(tasks))
-    flying, failure = {}, None
+    flying, failure, given_up = {}, None, 0
 
     def submit(task):
-        future = client.submit(compute, task, session, pure=False, retries=0)
+        future = client.submit(compute, task, session, pure=False)
         flying[future.key] = task
         return future
 
     size = WINDOW * count_workers(client)
-    first = [submit(waiting.pop()) for _ in range(min(size, len(waiting)))]
-    completed = as_completed(first)
+    completed = as_completed([submit(waiting.pop()) for _ in range(min(size, len(waiting)))])
     for future in completed:
         task = flying.pop(future.key)
         if future.status == "finished":
             on_receipt(task, future.result())
+            given_up = 0
+        elif client.status != "running":
+            raise Interrupted("the scheduler is gone")
         else:
-            error = _error_of(future)
-            if error is None:
+            error = future.exception() if future.status == "error" else None
+            given_up += 1
+            if error is None or (isinstance(error, KilledWorker) and given_up < GIVEN_UP):
                 waiting.append(task)
             else:
                 failure = failure or (task, error)
@@ -140,16 +144,15 @@ def execute(client, tasks, drain, on_receipt):
         if waiting and not drain.requested and failure is None:
             completed.add(submit(waiting.pop()))
     if failure is not None:
-        task, error = failure
-        text = f"{type(error).__name__}: {error}"
-        raise TaskFailed(f"a task of experiment {task.experiment!r} failed: {text}") from error
+        raise TaskFailed(_explain(*failure)) from failure[1]
     if waiting:
-        raise Interrupted
+        raise Interrupted("interrupted")
 
 
-def _error_of(future):
-    """The error a task raised, or None if its worker was lost and it must run again."""
-    if future.status in ("lost", "cancelled"):
-        return None
-    error = future.exception()
-    return None if isinstance(error, KilledWorker) else error
+def _explain(task, error):
+    if isinstance(error, KilledWorker):
+        return (
+            f"a task of experiment {task.experiment!r} ended {DEATHS} workers, again and again: "
+            "too little memory, or a crash in a kernel"
+        )
+    return f"a task of experiment {task.experiment!r} failed: {type(error).__name__}: {error}"

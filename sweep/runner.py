@@ -53,13 +53,13 @@ class Outcome:
     ----------
     store : Path
     tallies : tuple of Tally
-    interrupted : bool
-        Whether it was drained before its end.
+    stopped : str
+        Why it ended early; empty if it did not.
     """
 
     store: Path
     tallies: tuple
-    interrupted: bool
+    stopped: str = ""
 
     @property
     def complete(self):
@@ -138,12 +138,12 @@ def run(study, store=None, client=None, *, workers=None, scheduler=None, watcher
         chunk_rows = {plan.entry.name: plan.chunk_rows for plan in plans}
         recover(path)
         growing.bring_up(path, study, entries, chunk_rows)
-        interrupted = pending and _compute(connected(), path, plans, watcher)
-        return finish(path, entries, interrupted)
+        stopped = _compute(connected(), path, plans, watcher) if pending else ""
+        return finish(path, entries, stopped)
 
 
 def _compute(client, path, plans, watcher):
-    """Compute all that is pending; whether it was interrupted."""
+    """Compute all that is pending; why it ended early, or nothing."""
     storage.sweep_partial_files(path)
     spread(path)
     root = storage.open_root(path)
@@ -158,11 +158,11 @@ def _compute(client, path, plans, watcher):
         with Drain() as drain:
             for tasks in (references, runs):
                 execute(client, tasks, drain, watcher.progressed)
-    except Interrupted:
-        return True
+    except Interrupted as reason:
+        return str(reason)
     finally:
         watcher.ended()
-    return False
+    return ""
 
 
 @contextlib.contextmanager
@@ -182,13 +182,13 @@ def _connecting(stack, client, workers, scheduler, pending):
                 starting.result().close()
 
 
-def finish(path, entries, interrupted=False):
+def finish(path, entries, stopped=""):
     """Compact and consolidate the store, and count what it holds of the study."""
     tallies = tuple(_tally(storage.open_root(path), entry) for entry in entries)
     if all(tally.done == tally.runs for tally in tallies):
         compact(path)
     storage.consolidate(path)
-    return Outcome(path, tallies, interrupted)
+    return Outcome(path, tallies, stopped)
 
 
 def _tally(root, entry):

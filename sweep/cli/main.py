@@ -15,7 +15,7 @@ COMMANDS = (
 )  # fmt: skip
 MODULES = {"ls": "listing"}
 
-BAD_INPUT, DOES_NOT_HOLD, INCOMPLETE = 2, 3, 4
+INTERNAL, BAD_INPUT, DOES_NOT_HOLD, INCOMPLETE = 1, 2, 3, 4
 
 
 class Commands(click.Group):
@@ -69,14 +69,19 @@ def main():
     except BrokenPipeError:
         sys.stderr.close()  # whoever read the output has enough
         sys.exit(0)
-    except ValueError as error:
-        _bad_input(error)
+    except (ValueError, RuntimeError) as error:
+        _known_or_raise(error)
 
 
-def _bad_input(error):
+def _known_or_raise(error):
+    """One message for bad input or a task that failed; anything else is ours, with traceback."""
     from integrators import InputError
+    from sweep.cluster import TaskFailed
 
-    if not isinstance(error, InputError):
-        raise error
-    click.echo(f"Error: {error}", err=True)
-    sys.exit(BAD_INPUT)
+    if isinstance(error, InputError):
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(BAD_INPUT)
+    if isinstance(error, TaskFailed):
+        click.echo(f"Error: {error}. What is committed stays; the same command goes on.", err=True)
+        sys.exit(INTERNAL)
+    raise error

@@ -61,7 +61,8 @@ def print_outcome(outcome, study, store):
         click.echo(f"Complete: {runs:,} runs in {outcome.store}")
     else:
         command = " ".join(["sweep run", study, *([store] if store else [])])
-        click.echo(f"Stopped with {done:,} of {runs:,} runs committed. To go on: {command}")
+        why = f" ({outcome.stopped})" if outcome.stopped else ""
+        click.echo(f"Stopped{why} with {done:,} of {runs:,} runs committed. To go on: {command}")
 
 
 def _words(meaning):

@@ -1,0 +1,62 @@
+"""A study that uses all of format 1, and its smaller kin."""
+
+FULL = """\
+format = 1
+name = "double-pendulum"
+description = "Order and drift on Example 1 of Lee, Leok and McClamroch"
+plugins = []
+
+[defaults]                              # for every experiment that does not say otherwise
+record = ["energy", "momentum", "unit_length", "tangency"]
+statistics = "every_step"
+
+[[experiment]]
+name = "order"                          # the group in the store
+system = "spherical_pendulum_chain"
+parameters = { count = 2, mass = [1.0, 1.0] }
+scan = { gravity = [1.0, 9.81] }
+integrators = [
+    "variational", "variational+suzuki4",
+    { name = "variational", solver_tolerance = 1e-8, label = "loose solver" },
+    { name = "rk4", formulation = "q_qdot", step_size = [0.02, 0.01] },   # overrides the axis
+]
+step_size = { start = 0.1, stop = 1e-3, count = 9, spacing = "log" }
+initial_condition = [
+    "lee",
+    { around = "lee", random = 64, spread = 1e-3, seed = 7 },
+    { q = [[0.8660, 0.0, 0.5], [0.0, 0.0, 1.0]], omega = [
+        [0.0, 0.0, 0.0],
+        [0.0, 0.0, 0.0],
+    ], normalize = true },
+]
+duration = 10.0
+samples = 100
+reference = { integrator = "dop853", tolerance = 2.3e-14, until = 10.0 }
+exclude = [{ integrator = "rk4", step_size = ">= 0.02" }]
+
+[[experiment]]
+name = "nbody"
+system = "nbody_sphere"
+integrators = "rk4"
+step_size = 0.1
+initial_condition = { random = 3, seed = 1 }
+duration = 1
+samples = 5
+record = ["energy", "state"]
+statistics = "none"
+"""
+
+
+def one_experiment(**changes):
+    """Text of a study with one experiment; `changes` are keys and TOML values, None for none."""
+    keys = {
+        "name": '"only"',
+        "system": '"spherical_pendulum_chain"',
+        "integrators": '["variational", "rk4"]',
+        "step_size": "[0.1, 0.05]",
+        "initial_condition": '["lee", { random = 2, seed = 1 }]',
+        "duration": "1.0",
+        "samples": "10",
+    }
+    lines = [f"{key} = {value}" for key, value in (keys | changes).items() if value is not None]
+    return 'format = 1\nname = "test"\n[[experiment]]\n' + "\n".join(lines) + "\n"

@@ -1,0 +1,213 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from run_tables import run_table, with_series
+from scipy.signal import lfilter
+
+from integrators.errors import InputError
+from sweep.analysis import drift_table
+from sweep.analysis.drifts import fit_drift
+
+TIMES = np.linspace(0.0, 100.0, 101)
+
+
+def only(rows):
+    (row,) = rows
+    return row
+
+
+def energy_table(error, step_sizes=(0.1,), starts=("lee",), **statistics):
+    table = run_table({"a": 2}, step_sizes=step_sizes, starts=starts, times=TIMES)
+    return with_series(table, "energy_error", error, **statistics)
+
+
+@given(st.floats(-1e3, 1e3), st.floats(-1e3, 1e3), st.integers(8, 300))
+def test_a_straight_line_gives_its_slope(slope, start, intervals):
+    ends = np.linspace(0.0, 10.0, intervals + 1)
+    middles = (ends[1:] + ends[:-1]) / 2
+    measured, low, high, reason = fit_drift(ends, (start + slope * middles)[None])
+    assert measured == pytest.approx(slope, abs=1e-9)
+    assert low <= measured <= high
+    assert high - low < 1e-9
+    assert reason == ""
+
+
+@given(st.floats(-10, 10), st.floats(1e-3, 1e3), st.integers(0, 2**32 - 1))
+def test_adding_a_trend_shifts_and_a_factor_scales(trend, factor, seed):
+    ends = np.linspace(0.0, 10.0, 101)
+    noise = np.random.default_rng(seed).normal(size=(3, 100))
+    slope, low, high, _ = fit_drift(ends, noise)
+    line = trend * (ends[1:] + ends[:-1]) / 2
+    shifted = fit_drift(ends, noise + line)
+    scaled = fit_drift(ends, factor * noise)
+    assert shifted[:3] == pytest.approx((slope + trend, low + trend, high + trend), abs=1e-9)
+    assert scaled[:3] == pytest.approx((factor * slope, factor * low, factor * high), rel=1e-9)
+
+
+def white(rng, n):
+    return rng.normal(size=n)
+
+
+def correlated(rng, n):
+    """Autocorrelated over a thirtieth of the run."""
+    return lfilter([1], [1, -np.exp(-30 / n)], rng.normal(size=4 * n))[-n:]
+
+
+def oscillating(rng, n):
+    """Three cycles over the run or more, at any phase."""
+    return np.sin(2 * np.pi * (rng.uniform(3, n / 4) * np.arange(n) / n + rng.uniform()))
+
+
+def bursting(rng, n):
+    """Short peaks, as of close encounters."""
+    return (oscillating(rng, n) > 0.95).astype(float)
+
+
+@pytest.mark.parametrize("intervals", [100, 1000])
+@pytest.mark.parametrize("series", [white, correlated, oscillating, bursting])
+def test_the_interval_covers_the_truth_in_a_single_run(series, intervals):
+    rng = np.random.default_rng(1)
+    ends = np.linspace(0.0, 1.0, intervals + 1)
+    trend = 0.3
+    line = trend * (ends[1:] + ends[:-1]) / 2
+    fits = [fit_drift(ends, (series(rng, intervals) + line)[None]) for _ in range(400)]
+    covered = np.mean([low <= trend <= high for _, low, high, _ in fits])
+    assert covered >= 0.92  # of 95 %, with 400 trials
+
+
+def test_an_ensemble_of_random_walks_is_covered():
+    rng = np.random.default_rng(2)
+    ends = np.linspace(0.0, 1.0, 101)
+    fits = [fit_drift(ends, rng.normal(size=(16, 100)).cumsum(axis=1)) for _ in range(400)]
+    assert np.mean([low <= 0 <= high for _, low, high, _ in fits]) >= 0.92
+
+
+def test_a_drift_small_beside_the_oscillation_is_seen():
+    ends = np.linspace(0.0, 100.0, 1001)
+    middles = (ends[1:] + ends[:-1]) / 2
+    _, low, high, _ = fit_drift(ends, (np.sin(7.3 * middles) + 1e-3 * middles)[None])
+    assert 0 < low < 1e-3 < high < 2e-3
+
+
+def test_samples_that_thin_out_with_time():
+    ends = np.concatenate([[0.0], np.geomspace(0.01, 100.0, 400)])
+    middles = (ends[1:] + ends[:-1]) / 2
+    slope, _, _, _ = fit_drift(ends, (2.0 * middles)[None])
+    assert slope == pytest.approx(2.0)
+
+
+def test_the_mean_over_every_step_counts_step_zero_as_none():
+    rng = np.random.default_rng(0)
+    steps_per_interval, intervals = 7, 100
+    error = rng.normal(size=intervals * steps_per_interval)  # of steps 1 … N
+    by_interval = np.abs(error).reshape(intervals, steps_per_interval)
+    table = energy_table(
+        np.concatenate([[0.0], error[steps_per_interval - 1 :: steps_per_interval]]),
+        mean=np.concatenate([[np.nan], error.reshape(by_interval.shape).mean(axis=1)]),
+        abs_mean=np.concatenate([[np.nan], by_interval.mean(axis=1)]),
+        abs_max=np.concatenate([[np.nan], by_interval.max(axis=1)]),
+    )
+    table["steps"][:] = error.size
+    row = only(drift_table(table))
+    every_step = np.abs(np.concatenate([[0.0], error]))
+    assert row.mean_abs.median == pytest.approx(every_step.mean(), rel=1e-14)
+    assert row.max_abs.median == every_step.max()
+    assert row.every_step
+
+
+def test_intervals_of_different_length_weigh_by_their_steps():
+    times = np.array([0.0, 1.0, 10.0])
+    table = with_series(
+        run_table({"a": 2}, step_sizes=(0.5,), times=times),
+        "energy_error",
+        [0.0, 1.0, 1.0],
+        mean=[np.nan, 1.0, 4.0],
+        abs_mean=[np.nan, 1.0, 4.0],
+    )
+    assert table.steps.item() == 20
+    row = only(drift_table(table))
+    assert row.mean_abs.median == pytest.approx((2 * 1.0 + 18 * 4.0) / 21)
+    assert np.isnan(row.drift)
+    assert row.sentence == "no drift measured: needs 8 sample intervals, has 1"
+
+
+def test_samples_stand_in_for_statistics_and_it_is_said():
+    row = only(drift_table(energy_table(-2.0 * TIMES)))
+    assert row.drift == pytest.approx(-2.0)
+    assert row.mean_abs.median == pytest.approx(100.0)
+    assert row.max_abs.median == 200.0
+    assert not row.every_step
+    assert "from samples" in row.sentence
+
+
+def test_the_sentence_bounds_the_drift_and_has_units():
+    row = only(drift_table(energy_table(3e-9 * TIMES, mean=3e-9 * TIMES)))
+    assert row.sentence == "|drift| ≤ 3e-09 J/s over 100 s (95 %)"
+    assert row.bound >= abs(row.drift)
+
+
+def test_an_ensemble_has_a_median_and_a_range():
+    starts = ("lee", "lee[0]", "lee[1]")
+    error = np.array([[1.0], [5.0], [2.0]]) * np.sin(TIMES)
+    row = only(drift_table(energy_table(error, starts=starts)))
+    assert row.starts == 3
+    largest = np.abs(np.sin(TIMES)).max()
+    spread = row.max_abs
+    assert (spread.low, spread.median, spread.high) == pytest.approx(
+        (largest, 2 * largest, 5 * largest)
+    )
+
+
+def test_runs_that_do_not_count_are_left_out_and_counted():
+    starts = ("lee", "lee[0]", "lee[1]", "lee[2]")
+    error = np.ones((4, 1)) * TIMES
+    error[2] = np.nan
+    table = energy_table(error, starts=starts)
+    table["status"][0] = 3
+    row = only(drift_table(table))
+    assert (row.starts, row.left_out) == (2, 2)
+    assert row.drift == pytest.approx(1.0)
+
+
+def test_no_complete_run_says_so():
+    table = energy_table(TIMES)
+    table["status"][:] = -1
+    row = only(drift_table(table))
+    assert np.isnan(row.drift)
+    assert row.sentence == "no drift measured: no run is complete"
+
+
+def test_rows_by_step_size_and_quantity():
+    table = energy_table(TIMES, step_sizes=(0.1, 0.01, 0.05))
+    table = with_series(table, "momentum_error", TIMES)
+    rows = drift_table(table)
+    assert [(row.step_size, row.quantity) for row in rows] == [
+        (h, quantity) for h in (0.01, 0.05, 0.1) for quantity in ("energy", "momentum")
+    ]
+    smallest = drift_table(table, quantities=["momentum"], step_sizes="smallest")
+    assert [(row.step_size, row.quantity) for row in smallest] == [(0.01, "momentum")]
+
+
+def test_the_smallest_step_size_is_found_for_each_scanned_value():
+    table = run_table(
+        {"a": 2, "b": 2}, step_sizes=(0.1, 0.05), scan={"gravity": (1.0, 9.81)}, times=TIMES
+    )
+    table = with_series(table, "energy_error", TIMES)
+    # One of the four has no run at the smaller step size.
+    lacks = (table.integrator == "b") & (table.gravity == 1.0) & (table.step_size == 0.05)
+    rows = drift_table(table.isel(run=~lacks.values), step_sizes="smallest")
+    assert [(row.integrator, row.parameters["gravity"], row.step_size) for row in rows] == [
+        ("a", 1.0, 0.05),
+        ("a", 9.81, 0.05),
+        ("b", 1.0, 0.1),
+        ("b", 9.81, 0.05),
+    ]
+
+
+def test_bad_input_names_what_there_is():
+    table = energy_table(TIMES)
+    with pytest.raises(InputError, match="Did you mean 'energy_error'"):
+        drift_table(table, quantities=["enrgy"])
+    with pytest.raises(InputError, match="'all' or 'smallest'"):
+        drift_table(table, step_sizes="largest")

@@ -1,0 +1,191 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import xarray as xr
+from run_tables import run_table, with_series
+
+from integrators.errors import InputError
+from sweep import plots
+
+TIMES = np.linspace(0.0, 10.0, 51)
+LABELS = {
+    "variational": 2,
+    "variational+triple_jump4": 4,
+    "variational+suzuki4": 4,
+    "variational+yoshida6": 6,
+    "variational+kahan_li6": 6,
+    "variational+kahan_li8": 8,
+    "rk2_midpoint": 2,
+    "rk2_heun": 2,
+    "rk4": 4,
+    "rk4+projected": 4,
+    "rk4+projected_tangent": 4,
+}
+
+
+@pytest.fixture
+def table():
+    return full_table()
+
+
+def full_table(labels=LABELS, scan=None, starts=("lee", "lee[0]")):
+    table = run_table(labels, times=TIMES, scan=scan, starts=starts)
+    size = table.global_error.values
+    table = with_series(table, "energy_error", size, abs_max=2 * size)
+    return with_series(table, "unit_length_error", 1e-16 + 0 * size)
+
+
+def legend_of(figure):
+    (legend,) = figure.legends
+    return [text.get_text() for text in legend.get_texts()]
+
+
+def extents(figure):
+    figure.canvas.draw()
+    return figure.canvas.get_renderer()
+
+
+@pytest.mark.parametrize("draw", plots.KINDS.values())
+def test_nothing_is_clipped_and_the_legend_stands_beside_the_panel(draw, table):
+    figure = draw(table)
+    renderer = extents(figure)
+    width, height = figure.canvas.get_width_height()
+    (ax,), (legend,) = figure.axes, figure.legends
+    panel, beside = ax.get_tightbbox(renderer), legend.get_window_extent(renderer)
+    for box in (panel, beside):
+        assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= width and box.y1 <= height
+    assert panel.x1 <= beside.x0
+    assert panel.width > 0.4 * width
+
+
+@pytest.mark.parametrize("draw", plots.KINDS.values())
+def test_every_integrator_has_a_look_of_its_own(draw, table):
+    (legend,) = draw(table).legends
+    looks = {
+        (line.get_color(), line.get_marker(), str(line.get_linestyle()))
+        for line in legend.get_lines()
+    }
+    assert len(looks) == len(LABELS)
+
+
+def test_convergence_shows_what_the_table_measures(table):
+    figure = plots.convergence(table)
+    assert legend_of(figure)[0] == "2.00 ± 0.00   variational"
+    (ax,) = figure.axes
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    assert ax.get_ylabel() == "global error, at the end"
+    guides = {text.get_text() for text in ax.texts}
+    assert guides == {"$h^{2}$", "$h^{4}$", "$h^{6}$", "$h^{8}$"}
+
+
+def test_step_sizes_that_do_not_count_have_open_markers(table):
+    rk4 = table.isel(run=(table.integrator == "rk4").values)
+    rk4["global_error"][rk4.step_size.values == 0.01] = 1e-17
+    (ax,) = plots.convergence(rk4).axes
+    open_markers = [line for line in ax.lines if line.get_markerfacecolor() == "white"]
+    assert [list(line.get_xdata()) for line in open_markers] == [[0.01]]
+
+
+def test_the_median_over_starts_is_drawn():
+    table = full_table({"rk4": 4}, starts=("lee", "lee[0]", "lee[1]"))
+    (ax,) = plots.energy_over_time(table).axes
+    (line,) = ax.lines
+    np.testing.assert_allclose(line.get_ydata(), 2 * 2 * 0.01**4 * TIMES)
+    assert ax.get_title(loc="left") == "h = 0.01, median and range over 3 starts"
+    assert ax.get_ylabel() == "max $|E - E_0|$ over steps [J]"
+    assert ax.get_xlabel() == "time t [s]"
+
+
+def test_integrators_are_shown_at_the_step_size_that_most_share(table):
+    assert legend_of(plots.energy_over_time(table)) == list(LABELS)
+    rk4 = (table.integrator == "rk4").values
+    table = table.assign_coords(step_size=table.step_size.where(~rk4, 1.5 * table.step_size))
+    labels = legend_of(plots.energy_over_time(table))
+    assert "variational, h = 0.01" in labels
+    assert "rk4, h = 0.015" in labels
+    labels = legend_of(plots.energy_over_time(table, step_size=0.04))
+    assert "variational, h = 0.05" in labels
+    assert "rk4, h = 0.0375" in labels
+
+
+def test_runs_that_stopped_are_shown_until_then(table):
+    rk4 = table.isel(run=(table.integrator == "rk4").values)
+    last = rk4.step_size.values == 0.01
+    rk4["status"][last] = 3
+    rk4["energy_error_abs_max"][last, 20:] = np.nan
+    figure = plots.energy_over_time(rk4)
+    assert legend_of(figure) == ["rk4 (2 of 2 stopped)"]
+    assert len(figure.axes[0].lines[0].get_xdata()) == 20
+
+
+def test_a_panel_for_each_scanned_value():
+    scan = {"gravity": (1.0, 9.81), "body": ("top", "disc")}
+    for draw in plots.KINDS.values():
+        figure = draw(full_table({"rk4": 4, "variational": 2}, scan))
+        titles = [ax.get_title(loc="left") for ax in figure.axes]
+        assert titles[0] == "gravity=1, body=top"
+        assert len(titles) == 4
+        assert len(legend_of(figure)) == 2
+    with pytest.raises(InputError, match="10 combinations.*select some"):
+        plots.convergence(full_table({"rk4": 4}, {"gravity": np.arange(10.0)}))
+
+
+def test_a_long_series_keeps_its_peaks():
+    times = np.linspace(0.0, 1.0, 10_001)
+    values = np.ones((1, times.size))
+    values[0, 4321] = 9.0
+    thin_times, thin_values = plots._thinned(times, values)
+    assert thin_times.size <= plots.MOST_POINTS
+    assert thin_values.max() == 9.0
+    assert thin_times[-1] == times[-1]
+
+
+def test_sparse_late_samples_have_a_logarithmic_axis():
+    times = np.concatenate([[0.0], np.geomspace(0.1, 1e4, 50)])
+    table = run_table({"rk4": 4}, times=times)
+    table = with_series(table, "energy_error", 1e-9 * (1 + times))
+    (ax,) = plots.energy_over_time(table).axes
+    assert ax.get_xscale() == "log"
+
+
+@pytest.mark.parametrize(
+    ("ending", "magic"), [(".png", b"\x89PNG"), (".pdf", b"%PDF"), (".svg", b"<?xml")]
+)
+def test_files_are_written_in_the_format_of_their_ending(tmp_path, table, ending, magic):
+    paths = plots.save_all(table, tmp_path / "new", "study-order", ending)
+    assert [path.name for path in paths] == [
+        f"study-order-{kind}{ending}" for kind in ("convergence", "energy", "unit-length")
+    ]
+    for path in paths:
+        assert path.read_bytes().startswith(magic)
+
+
+def test_what_the_store_lacks_is_not_drawn(tmp_path, table):
+    paths = plots.save_all(table.drop_vars("global_error"), tmp_path, "s")
+    assert [path.name for path in paths] == ["s-energy.png", "s-unit-length.png"]
+    table["status"][:] = -1
+    assert plots.save_all(table.drop_vars("global_error"), tmp_path, "s") == []
+
+
+def test_bad_input_is_refused_with_a_reason(tmp_path, table):
+    with pytest.raises(InputError, match=r"\.png"):
+        plots.save(plots.convergence(table), tmp_path / "figure.doc")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(InputError, match="energy_error"):
+        plots.energy_over_time(table.drop_vars(["energy_error", "energy_error_abs_max"]))
+    with pytest.raises(InputError, match="at least 2 sample intervals"):
+        plots.energy_over_time(table.isel(time=[0, 50]))
+    with pytest.raises(InputError, match="no runs are selected"):
+        plots.unit_length_over_time(table.isel(run=[]))
+
+
+def test_a_node_of_a_tree_will_do(table):
+    tree = xr.DataTree.from_dict({"/order": table})
+    assert plots.energy_over_time(tree["order"]).axes
+
+
+def test_no_window_system_is_loaded():
+    code = "import sys; import sweep.plots; sys.exit('matplotlib.pyplot' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

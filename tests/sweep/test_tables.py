@@ -1,0 +1,86 @@
+import json
+
+import numpy as np
+import pytest
+from run_tables import run_table, with_series
+
+from sweep import tables
+from sweep.analysis import drift_table, order_table
+
+TIMES = np.linspace(0.0, 100.0, 101)
+
+
+@pytest.fixture
+def table():
+    table = run_table({"variational": 2, "rk4": 4}, times=TIMES, scan={"gravity": (1.0, 9.81)})
+    return with_series(table, "energy_error", 1e-3 * np.sin(TIMES), mean=1e-3 * np.sin(TIMES))
+
+
+def test_columns_are_aligned_and_numbers_stand_to_the_right():
+    text = tables.format_table(["name", "value"], [["a", "1.5"], ["longer", "-20"]])
+    assert text.splitlines() == [
+        "name    value",
+        "──────  ─────",
+        "a         1.5",
+        "longer    -20",
+    ]
+
+
+def test_a_table_of_nothing_is_its_header():
+    assert tables.format_table(["name", "value"], []).splitlines()[0] == "name  value"
+
+
+def test_numbers_have_sensible_digits():
+    assert tables.number(0.0123456) == "0.0123"
+    assert tables.number(float("nan")) == tables.number(None) == "–"
+    assert tables.number(4) == "4"
+    assert tables.scientific(2.16472e-5, 4) == "2.165e-05"
+
+
+def test_the_order_table_shows_orders_and_why_not(table):
+    table["status"][0] = 3
+    table = table.isel(run=~((table.integrator == "rk4") & (table.step_size > 0.03)).values)
+    text = tables.format_orders(order_table(table.isel(run=table.step_size.values > 0.01)))
+    lines = text.splitlines()
+    assert lines[0].split()[:4] == ["integrator", "gravity", "order", "95"]
+    assert "variational" in lines[2] and "2.00" in lines[2] and "confirmed" in lines[2]
+    assert lines[-2] == (
+        "rk4 (gravity=1), rk4 (gravity=9.81): "
+        "undecided, 2 step sizes count, 3 are needed: add step sizes"
+    )
+    assert lines[-1].endswith("no longer in the study: 1 runs.")
+
+
+def test_the_drift_table_has_a_part_for_each_quantity(table):
+    table = with_series(table, "momentum_error", 0.0 * TIMES)
+    parts = tables.format_drifts(drift_table(table, step_sizes="smallest")).split("\n\n")
+    assert parts[0].startswith("energy error [J]: mean and max of |error| of every step")
+    assert parts[1].startswith("momentum error [J]: mean and max of |error| of samples")
+    assert "J/s over 100 s (95 %)" in parts[0]
+    assert len(parts[0].splitlines()) == 3 + 4
+
+
+def test_what_holds_for_all_rows_is_said_once(table):
+    text = tables.format_drifts(drift_table(table.isel(time=slice(0, 5))))
+    assert text.splitlines()[-1] == "all 20: no drift measured: needs 8 sample intervals, has 4"
+
+
+def test_lines_fit_a_terminal(table):
+    table = table.isel(run=(table.gravity == 1.0).values).drop_vars("gravity")
+    for text in (
+        tables.format_orders(order_table(table)),
+        tables.format_drifts(drift_table(table)).split("\n", 1)[1],
+    ):
+        assert max(map(len, text.splitlines())) <= 80
+
+
+def test_rows_for_json_have_no_nan(table):
+    table["status"][:5] = 3
+    rows = tables.json_rows([*order_table(table), *drift_table(table)])
+    text = json.dumps(rows, allow_nan=False)
+    order, drift = json.loads(text)[0], json.loads(text)[-1]
+    assert order["parameters"] == {"gravity": 1.0}
+    assert order["points"][0]["use"] == "used"
+    assert drift["sentence"].startswith("|drift| ≤")
+    assert set(drift["mean_abs"]) == {"median", "low", "high"}
+    assert drift["tolerance"] is None
