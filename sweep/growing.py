@@ -49,6 +49,7 @@ def bring_up(path, study, entries, chunk_rows):
             "study_name": study.name,
             "description": study.description,
             "study": study.text,
+            "experiments": [entry.name for entry in entries],
             "versions": sweep.versions(),
         }
     )

@@ -37,9 +37,10 @@ def open_study(store):
     tree = xr.open_datatree(path, engine="zarr", chunks=None)
     if "format_version" not in tree.attrs:
         raise InputError(f"{store} is a Zarr store, but not one that `sweep run` wrote")
+    order = [*tree.attrs["experiments"], *tree.children]  # of the study, then what left it
     experiments = {
-        name: _scalars_in_memory(node.to_dataset())
-        for name, node in tree.children.items()
+        name: _scalars_in_memory(tree[name].to_dataset())
+        for name in dict.fromkeys(order)
         if name != INTERNAL
     }
     result = xr.DataTree.from_dict(experiments)
