@@ -53,6 +53,7 @@ def bring_up(path, study, entries, chunk_rows):
             "versions": sweep.versions(),
         }
     )
+    root.require_group(storage.INTERNAL)
     for entry in entries:
         _bring_up_experiment(root, entry, entry.chunk_rows or chunk_rows[entry.name])
     for name in storage.experiments(root):
