@@ -3,6 +3,7 @@
 Rows are never moved or removed: what a study no longer asks for stays, with ``in_study`` false.
 """
 
+import json
 import shutil
 from pathlib import Path
 
@@ -37,40 +38,48 @@ def bring_up(path, study, entries, chunk_rows):
         Rows of a chunk for each new experiment.
     """
     path = Path(path)
-    existing = open_existing(path) is not None
-    place = path if existing else path.with_name(path.name + ".creating")
-    if not existing:
+    existing = open_existing(path)
+    if existing is not None and _is_current(existing, study, entries):
+        return
+    place = path if existing is not None else path.with_name(path.name + ".creating")
+    if existing is None:
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(place, ignore_errors=True)
     root = storage.open_root(place, mode="a")
-    root.attrs.update(
-        {
-            "format_version": storage.FORMAT_VERSION,
-            "study_name": study.name,
-            "description": study.description,
-            "study": study.text,
-            "experiments": [entry.name for entry in entries],
-            "versions": sweep.versions(),
-        }
-    )
     root.require_group(storage.INTERNAL)
     for entry in entries:
         _bring_up_experiment(root, entry, entry.chunk_rows or chunk_rows[entry.name])
     for name in storage.experiments(root):
         if name not in {entry.name for entry in entries}:
             root[name]["in_study"][:] = False
+    root.attrs.update(
+        {
+            "format_version": storage.FORMAT_VERSION,
+            "study_name": study.name,
+            "description": study.description,
+            "experiments": [entry.name for entry in entries],
+            "versions": sweep.versions(),
+            "study": study.text,
+        }
+    )
     storage.consolidate(place)
-    if not existing:
+    if existing is None:
         if path.exists():
             path.rmdir()
         place.rename(path)
+
+
+def _is_current(root, study, entries):
+    """Whether the store was brought up to just this study, whose text is written last."""
+    return root.attrs["study"] == study.text and not any(entry.new for entry in entries)
 
 
 def _bring_up_experiment(root, entry, chunk_rows):
     table, system = entry.table, entry.table.systems[0]
     group = root.require_group(entry.name)
     group.attrs["chunk_rows"] = chunk_rows
-    rows = max(made.rows for made in table.systems)
+    present = group["row"].shape[0] if "row" in group else 0
+    rows = max(present, *(made.rows for made in table.systems))
     sizes = {"run": entry.size, "time": len(entry.experiment.times), "row": rows, "component": 3}
     sampled = schema.sampled_variables(entry.experiment, system)
     for variable in (*sampled, *schema.RUN_VARIABLES, schema.MARKER):
@@ -121,21 +130,20 @@ def _bring_up_references(root, entry, rows):
 
 
 def _write_axes(group, entry, system, rows):
-    if "time" in group:
-        return
-    same_rows = all(made.rows == rows for made in entry.table.systems)
     bodies = rows // 2
     labels = [f"q{i}" for i in range(bodies)] + [f"omega{i}" for i in range(bodies)]
+    if any(made.rows != rows for made in entry.table.systems):
+        labels = [str(row) for row in range(rows)]  # what a row holds differs from run to run
     storage.set_coordinate(
         group, "time", entry.experiment.times, "time", units=system.time_units, long_name="time"
     )
-    storage.set_coordinate(group, "row", labels if same_rows else np.arange(rows), "row")
+    storage.set_coordinate(group, "row", labels, "row")
     storage.set_coordinate(group, "component", ["x", "y", "z"], "component")
 
 
 def _write_attributes(group, entry, system):
     experiment = entry.experiment
-    methods = {}
+    methods = json.loads(group.attrs.get("integrators", "{}"))
     for method in experiment.integrators:
         made = method.integrator()
         methods[method.label] = {
@@ -145,7 +153,6 @@ def _write_attributes(group, entry, system):
             "symmetric": made.symmetric,
             "adaptive": made.adaptive,
         }
-    scanned = {axis.name for axis in experiment.scan}
     group.attrs.update(
         {
             "title": f"{entry.name}: {system.description}",
@@ -153,7 +160,6 @@ def _write_attributes(group, entry, system):
             "fixed": storage.to_json(fixed_parts(experiment)),
             "integrators": storage.to_json(methods),
             "system": storage.to_json({"name": system.name, "parameters": system.parameters}),
-            "scanned": sorted(scanned),
             "duration": experiment.duration,
             "samples": experiment.samples,
         }
@@ -162,7 +168,8 @@ def _write_attributes(group, entry, system):
 
 def _write_run_coordinates(group, entry):
     """Every row's labels; those of rows that the study no longer has stay as they were."""
-    table = entry.table
+    table, system = entry.table, entry.table.systems[0]
+    scan = _scanned(group, table)
     columns = {
         "integrator": table.integrator,
         "step_size": table.step_size,
@@ -170,29 +177,48 @@ def _write_run_coordinates(group, entry):
         "adaptive": np.zeros(table.size, dtype=bool),
         "initial_condition": table.initial_condition,
         "ensemble": table.ensemble,
-        "in_study": np.ones(table.size, dtype=bool),
-        **table.scan,
+        **scan,
     }
-    units = {"step_size": table.systems[0].time_units}
-    units |= getattr(table.systems[0], "parameter_units", {})
+    units = {"step_size": system.time_units, **system.parameter_units}
     for name, values in columns.items():
-        values = np.asarray(values)
-        merged = np.full(entry.size, _blank(values), dtype=values.dtype)
+        merged = np.full(entry.size, _blank(values), dtype=_roomy(values))
         if name in group:
-            old = group[name][: entry.known]
-            if values.dtype.kind == "U":
-                merged = merged.astype(object)
-            merged[: len(old)] = old if name != "in_study" else False
+            merged[: entry.known] = group[name][: entry.known]
         merged[entry.rows] = values
         storage.set_coordinate(group, name, merged, "run", units=units.get(name, "1"))
+    in_study = np.zeros(entry.size, dtype=bool)
+    in_study[entry.rows] = True
+    storage.set_coordinate(group, "in_study", in_study, "run")
     storage.set_coordinate(group, "run", np.arange(entry.size), "run", long_name="row of the table")
-    names = ["run_id", *columns]
-    group.attrs["coordinates"] = " ".join(names)
+    group.attrs["coordinates"] = " ".join(["run_id", "in_study", *columns])
+    group.attrs["scanned"] = list(scan)
     ids = np.full(entry.size, "", dtype=object)
     if entry.known:
         ids[: entry.known] = group["run_id"][: entry.known]
     ids[entry.rows] = table.run_id
     storage.set_coordinate(group, "run_id", ids, "run", long_name="identity of the run")
+
+
+def _scanned(group, table):
+    """The scanned columns, also of axes that only an earlier version of the study scanned.
+
+    Numbers are floats: an axis of whole numbers may get others later.
+    """
+    scan = {
+        name: values if values.dtype.kind == "U" else values.astype(float)
+        for name, values in table.scan.items()
+    }
+    for name in group.attrs.get("scanned", []):
+        if name not in scan:
+            value = table.systems[0].parameters[name]
+            text = group[name].dtype.kind not in "biuf"
+            scan[name] = np.full(table.size, str(value) if text else value)
+    return scan
+
+
+def _roomy(values):
+    """A type that old labels of any length fit in as well."""
+    return object if values.dtype.kind == "U" else values.dtype
 
 
 def _blank(values):

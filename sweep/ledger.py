@@ -170,6 +170,14 @@ def _check_unchanged(path, group, experiment):
                 "axis, record, statistics and reference: give another STORE, or another name to "
                 "the experiment"
             )
+    for axis in experiment.scan:
+        if axis.name in group and (group[axis.name].dtype.kind in "biuf") != (
+            axis.column.dtype.kind in "biuf"
+        ):
+            raise StoreError(
+                f"{path}: experiment {experiment.name!r} was begun with the axis {axis.name!r} of "
+                "numbers, or of labels, and the study now says the other: give another STORE"
+            )
 
 
 # --- references ------------------------------------------------------------------------------

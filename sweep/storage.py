@@ -73,7 +73,7 @@ def set_coordinate(group, name, values, dim, **attributes):
     Existing chunks are replaced one by one, so that a reader or a crash never finds none.
     """
     values = np.asarray(values)
-    text = values.dtype.kind in "UTO"
+    text = values.dtype.kind in "UO"
     if name not in group:
         group.create_array(
             name,

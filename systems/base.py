@@ -61,8 +61,9 @@ class Start:
 class System(ABC):
     """A mechanical system with its parameters; a frozen dataclass for each.
 
-    A subclass has class attributes `name`, `description`, `named_starts`, `units`, the
-    parameters as fields, and `form`. Its states have shape ``(rows, 3)``: q, then ω.
+    A subclass has class attributes `name`, `description`, `named_starts`, `units` (of energy,
+    momentum and time) and `parameter_units`, the parameters as fields, and `form`. Its states
+    have shape ``(rows, 3)``: q, then ω.
     """
 
     @property
