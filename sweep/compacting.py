@@ -22,7 +22,7 @@ def compact(path):
     """Rewrite the scalars of experiments with many chunks in large ones."""
     root = storage.open_root(path)
     for name in storage.experiments(root):
-        marker = root[name][schema.MARKER.name]
+        marker = storage.open_group(root, name)[schema.MARKER.name]
         if marker.shape[0] / marker.chunks[0] > WORTHWHILE and marker.chunks[0] < COMPACT_ROWS:
             _rewrite(path, name, COMPACT_ROWS)
 
@@ -31,8 +31,8 @@ def spread(path):
     """Rewrite the scalars of experiments that are compacted in chunk rows, for tasks to own."""
     root = storage.open_root(path)
     for name in storage.experiments(root):
-        rows = storage.chunk_rows_of(root[name])
-        if root[name][schema.MARKER.name].chunks[0] != rows:
+        rows = storage.chunk_rows_of(storage.open_group(root, name))
+        if storage.open_group(root, name)[schema.MARKER.name].chunks[0] != rows:
             _rewrite(path, name, rows)
 
 
@@ -51,7 +51,7 @@ def _staging(path):
 def _rewrite(path, name, rows):
     staging = _staging(path)
     shutil.rmtree(staging, ignore_errors=True)
-    source = storage.open_root(path)[name]
+    source = storage.open_group(storage.open_root(path), name)
     target = storage.open_root(staging, mode="a")
     sizes = {"run": source[schema.MARKER.name].shape[0]}
     for variable in SCALARS:

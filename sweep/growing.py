@@ -51,7 +51,7 @@ def bring_up(path, study, entries, chunk_rows):
         _bring_up_experiment(root, entry, entry.chunk_rows or chunk_rows[entry.name])
     for name in storage.experiments(root):
         if name not in {entry.name for entry in entries}:
-            root[name]["in_study"][:] = False
+            storage.open_group(root, name)["in_study"][:] = False
     root.attrs.update(
         {
             "format_version": storage.FORMAT_VERSION,
@@ -76,7 +76,7 @@ def _is_current(root, study, entries):
 
 def _bring_up_experiment(root, entry, chunk_rows):
     table, system = entry.table, entry.table.systems[0]
-    group = root.require_group(entry.name)
+    group = _required_group(root, entry.name)
     group.attrs["chunk_rows"] = chunk_rows
     present = group["row"].shape[0] if "row" in group else 0
     rows = max(present, *(made.rows for made in table.systems))
@@ -92,6 +92,11 @@ def _bring_up_experiment(root, entry, chunk_rows):
     _write_axes(group, entry, system, rows)
     _write_attributes(group, entry, system)
     _write_run_coordinates(group, entry)
+
+
+def _required_group(root, name):
+    root.require_group(name)
+    return storage.open_group(root, name)
 
 
 def _grown(group, variable, sizes, chunk_rows):
@@ -116,7 +121,7 @@ def _append_states(array, states, first):
 
 def _bring_up_references(root, entry, rows):
     references = references_of(entry.table)
-    group = root.require_group(f"{storage.INTERNAL}/{REFERENCES}/{entry.name}")
+    group = _required_group(root, f"{storage.INTERNAL}/{REFERENCES}/{entry.name}")
     known = known_rows(group)
     fresh = [i for i, run_id in enumerate(references.ids) if run_id not in known]
     size = len(known) + len(fresh)

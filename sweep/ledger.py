@@ -133,7 +133,7 @@ def _entry(path, root, experiment):
         return Entry(table, everything, np.ones(table.size, dtype=bool), 0, 0, None)
     if not os.access(path, os.W_OK | os.X_OK):
         raise StoreError(f"{path} cannot be written: no permission")
-    group = root[experiment.name]
+    group = storage.open_group(root, experiment.name)
     _check_unchanged(path, group, experiment)
     row_of = known_rows(group)
     known = len(row_of)
@@ -232,4 +232,4 @@ def references_of(table):
 
 def references_group(root, name):
     """Group of the references of an experiment."""
-    return root[f"{storage.INTERNAL}/{REFERENCES}/{name}"]
+    return storage.open_group(root, f"{storage.INTERNAL}/{REFERENCES}/{name}")

@@ -34,7 +34,13 @@ def open_study(store):
     path = Path(store)
     if not (path / "zarr.json").exists():
         raise InputError(f"{store} is not a store; expected a directory that `sweep run` wrote")
-    tree = xr.open_datatree(path, engine="zarr", chunks=None)
+    try:
+        tree = xr.open_datatree(path, engine="zarr", chunks=None)
+    except ValueError as error:
+        raise InputError(
+            f"{store} was left while it grew, and its arrays differ in length ({error}); "
+            "the `sweep run` that grew it mends it"
+        ) from error
     if "format_version" not in tree.attrs:
         raise InputError(f"{store} is a Zarr store, but not one that `sweep run` wrote")
     order = [*tree.attrs["experiments"], *tree.children]  # of the study, then what left it

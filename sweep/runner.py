@@ -192,7 +192,7 @@ def finish(path, entries, stopped=""):
 
 
 def _tally(root, entry):
-    group = root[entry.name]
+    group = storage.open_group(root, entry.name)
     done = group[MARKER.name][:][entry.rows] > 0
     status = group["status"][:][entry.rows][done]
     meanings = dict(

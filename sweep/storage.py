@@ -37,6 +37,12 @@ def open_root(path, mode="r"):
     return zarr.open_group(str(path), mode=mode, zarr_format=3, use_consolidated=False)
 
 
+def open_group(root, name):
+    """A group below the root; like the root's, its metadata as it is."""
+    mode = "r" if root.read_only else "r+"
+    return zarr.open_group(root.store, path=name, mode=mode, zarr_format=3, use_consolidated=False)
+
+
 def create_variable(group, variable, sizes, chunk_rows):
     """Create the array of a `schema.Variable`.
 

@@ -132,7 +132,7 @@ def compute(task, session):
 def _arrays(store, group, session):
     """The arrays of a group, opened once."""
     root = storage.open_root(store, mode="r+")
-    return dict(root[group].arrays())
+    return dict(storage.open_group(root, group).arrays())
 
 
 @functools.lru_cache(maxsize=8)
