@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 from scipy.integrate import DOP853
 
-from integrators.errors import InputError
+from integrators.errors import InputError, check_number
 from integrators.forms import SpheresLagrangian, VectorField
 from integrators.methods import Method, form_of
 from integrators.stepping import COMPLETE, NOT_FINITE
@@ -55,10 +55,12 @@ def solve(system, state, times, tolerance):
     InputError
         If the tolerance is smaller than double precision supports.
     """
-    if not tolerance >= SMALLEST_TOLERANCE:
-        raise InputError(f"tolerance = {tolerance!r}; expected at least 2.3e-14", key="tolerance")
+    if not SMALLEST_TOLERANCE <= check_number("tolerance", tolerance) < 1:
+        raise InputError(f"tolerance = {tolerance!r}; expected 2.3e-14 to 1", key="tolerance")
     slope = _slope(system)
     states = np.full((len(times), *np.shape(state)), np.nan)
+    if not np.all(np.isfinite(slope(times[0], np.ravel(state)))):  # SciPy would search for ever
+        return states, NOT_FINITE, {"steps": 0, "evaluations": 1, "rejected_steps": 0}
     states[0] = state
     y, step, counters = np.ravel(state).astype(float), None, {"steps": 0, "evaluations": 0}
     for i in range(1, len(times)):
@@ -93,12 +95,12 @@ def _reach_end(solver, step, counters):
     """Step to the end of the interval; the state there, or None, and the step to go on with."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # overflow on the way to a failure
-        while solver.status == "running":
+        while solver.status == "running" and solver.h_abs > 0:
             solver.step()
             counters["steps"] += 1
             if solver.status == "running" or step is None:
                 step = solver.step_size  # the last step is cut short: no measure for the next
     counters["evaluations"] += solver.nfev
-    if solver.status == "failed" or not np.all(np.isfinite(solver.y)):
+    if solver.status != "finished" or not np.all(np.isfinite(solver.y)):
         return None, step
     return solver.y, max(step, solver.h_abs)

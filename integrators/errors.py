@@ -1,6 +1,10 @@
 """The one exception for input that cannot be used."""
 
 import difflib
+import math
+import numbers
+
+import numpy as np
 
 
 class InputError(ValueError):
@@ -33,3 +37,29 @@ def check_known(kind, name, valid, key=None):
     """Raise `InputError` unless `name` is one of `valid`, with the nearest valid name."""
     if name not in valid:
         raise InputError(f"unknown {kind} {name!r}.{nearest(name, valid)}", key=key)
+
+
+def check_number(name, value, above=-math.inf):
+    """`value` as a float if it is a finite real number greater than `above`, or `InputError`."""
+    real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not real or not math.isfinite(value) or not value > above:
+        expected = "a number" if above == -math.inf else f"a number > {above:g}"
+        raise InputError(f"{name} = {value!r}; expected {expected}", key=name)
+    return float(value)
+
+
+def check_whole(name, value, least=1):
+    """`value` as an int if it is a whole number of at least `least`, or `InputError`."""
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not whole or value < least:
+        raise InputError(f"{name} = {value!r}; expected a whole number ≥ {least}", key=name)
+    return int(value)
+
+
+def check_array(name, value, shape):
+    """`value` as a float array; `InputError`, which says the `shape` to give, if it is none."""
+    try:
+        return np.array(value, dtype=float)
+    except (TypeError, ValueError):
+        message = f"{name} is not an array of numbers; expected {shape}"
+        raise InputError(message, key=name) from None

@@ -155,11 +155,13 @@ _angular_momentum = functools.lru_cache(maxsize=None)(spheres.angular_momentum_k
 def velocities(state):
     """(q, ω) to (q, q̇): q̇_i = ω_i × q_i. Shape ``(…, 2n, 3)`` to the same."""
     q, omega = np.split(np.asarray(state, dtype=float), 2, axis=-2)
-    return np.concatenate([q, np.cross(omega, q)], axis=-2)
+    with np.errstate(all="ignore"):  # a run that blew up has inf and NaN
+        return np.concatenate([q, np.cross(omega, q)], axis=-2)
 
 
 def angular_velocities(state):
     """(q, q̇) to (q, ω): ω_i = q_i × q̇_i / (q_i·q_i), the inverse of `velocities`."""
     q, velocity = np.split(np.asarray(state, dtype=float), 2, axis=-2)
-    squared = np.sum(q * q, axis=-1, keepdims=True)
-    return np.concatenate([q, np.cross(q, velocity) / squared], axis=-2)
+    with np.errstate(all="ignore"):
+        squared = np.sum(q * q, axis=-1, keepdims=True)
+        return np.concatenate([q, np.cross(q, velocity) / squared], axis=-2)

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from integrators import dormand_prince, stepping
-from integrators.errors import InputError
+from integrators.errors import InputError, check_array, check_number, check_whole
 from integrators.forms import angular_velocities, velocities
 from integrators.lanes import ALIGNMENT, WIDTH
+from integrators.methods import form_of
 
 BLOCK_BYTES = 32 * 2**20  # of sampled states that one call of a kernel fills
 
@@ -84,8 +85,8 @@ def integrate(system, integrator, state, *, duration, samples, step_size=None, t
     """
     integrator.check(system)
     members = _members(system, state)
-    if not (duration > 0 and samples >= 1):
-        raise InputError(f"duration = {duration!r}, samples = {samples!r}; expected both > 0")
+    duration = check_number("duration", duration, above=0.0)
+    samples = check_whole("samples", samples)
     times = duration * np.arange(samples + 1) / samples
     if integrator.adaptive:
         result = _adaptive(system, members, times, step_size, tolerance)
@@ -101,12 +102,12 @@ def integrate(system, integrator, state, *, duration, samples, step_size=None, t
 
 
 def _members(system, state):
-    members = np.array(state, dtype=float, ndmin=3)
-    rows = getattr(system, "rows", None)
-    if members.ndim != 3 or members.shape[2] != 3 or rows not in (None, members.shape[1]):
-        raise InputError(
-            f"state of shape {np.shape(state)}; expected ({rows}, 3) or (members, {rows}, 3)"
-        )
+    rows = form_of(system).rows
+    shape = f"({rows}, 3) or (members, {rows}, 3)"
+    members = check_array("state", state, shape)
+    members = members[np.newaxis] if members.ndim == 2 else members
+    if members.ndim != 3 or members.shape[1:] != (rows, 3) or not len(members):
+        raise InputError(f"state of shape {np.shape(state)}; expected {shape}", key="state")
     return members
 
 
@@ -135,8 +136,7 @@ def _fixed(problem, members, step_size, duration, samples):
 
 def steps_per_interval(step_size, interval):
     """The whole number of steps in a sample interval, or `InputError`."""
-    if step_size is None or not step_size > 0:
-        raise InputError(f"step_size = {step_size!r}; expected a number > 0", key="step_size")
+    step_size = check_number("step_size", step_size, above=0.0)
     ratio = interval / step_size
     steps = round(ratio)
     if steps < 1 or abs(ratio - steps) > 1e-9 * ratio:

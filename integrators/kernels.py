@@ -9,7 +9,9 @@ With ``NUMBA_DISABLE_JIT=1`` all three are the plain Python function.
 import functools
 import hashlib
 import importlib.util
+import itertools
 import os
+import secrets
 import sys
 import tempfile
 from pathlib import Path
@@ -18,6 +20,7 @@ os.environ.setdefault("NUMBA_DISABLE_INTEL_SVML", "1")  # its vector sines diffe
 
 import numba
 from numba import types
+from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
 from integrators.lanes import flat, lane, vectors
@@ -25,6 +28,20 @@ from integrators.lanes import flat, lane, vectors
 # Neither fastmath nor contraction: lanes must equal scalars to the last bit. The GIL is
 # released, since a Dask worker that holds it too long is killed.
 OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": False, "fastmath": False}
+
+
+def _number_functions_apart():
+    """Start Numba's numbering of functions at random.
+
+    Machine code is linked by a function's qualified name and that number. Closures of one name
+    that different processes compiled, each its own, would bear the same number in the cache and
+    replace each other, without an error, in a process that loads both.
+    """
+    FunctionIdentity._unique_ids = itertools.count(secrets.randbits(60))
+
+
+_number_functions_apart()
+os.register_at_fork(after_in_child=_number_functions_apart)
 
 
 def whole_state(element):
@@ -107,9 +124,10 @@ class Kernel:
         dispatcher = numba.njit(**OPTIONS)(self.function)
         if numba.config.DISABLE_JIT:
             return dispatcher
-        cache = _SourceKeyedCache(self.function)
-        cache.locate(self.packages, f"{self.label}.{element}")
-        dispatcher._cache = cache
+        if all(_source_files(package) for package in self.packages):
+            cache = _SourceKeyedCache(self.function)
+            cache.locate(self.packages, f"{self.label}.{element}")
+            dispatcher._cache = cache
         dispatcher.compile(self.signature(element).args)
         dispatcher.disable_compile()
         return dispatcher
@@ -191,11 +209,17 @@ def sources_hash(packages):
     return digest.hexdigest()[:16]
 
 
+@functools.cache
 def _source_files(package):
+    """The source files of a package or module; none for what was typed or piped in."""
     module = sys.modules.get(package)
-    file = getattr(module, "__file__", None) or importlib.util.find_spec(package).origin
+    file = getattr(module, "__file__", None)
+    if file is None and package != "__main__":
+        file = importlib.util.find_spec(package).origin
+    if file is None or not Path(file).is_file():
+        return ()
     path = Path(file)
-    return sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
+    return tuple(sorted(path.parent.rglob("*.py"))) if path.name == "__init__.py" else (path,)
 
 
 def _cache_root():

@@ -282,7 +282,10 @@ def _each_lane(function):
     """`function` of a float, lane by lane: Numba's own scalar implementation each time."""
 
     def wrapped(x):
-        return function(x)
+        try:
+            return function(x)
+        except ValueError:  # outside the domain, where compiled code gives NaN, or −inf for log 0
+            return -math.inf if x == 0.0 else math.nan
 
     wrapped.__name__ = function.__name__
     wrapped.__doc__ = f"``math.{function.__name__}``, lane by lane."

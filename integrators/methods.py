@@ -12,7 +12,7 @@ from types import MappingProxyType
 import numpy as np
 
 from integrators.composition import COMPOSITIONS
-from integrators.errors import InputError, check_known
+from integrators.errors import InputError, check_known, check_number
 from integrators.forms import FORMULATIONS, SpheresLagrangian, VectorField
 from integrators.kernels import Kernel
 
@@ -33,8 +33,7 @@ class Option:
         if self.choices:
             check_known(name, value, self.choices, key=name)
             return value
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not is_number or not np.isfinite(value) or value < 0:
+        if check_number(name, value) < 0:
             raise InputError(f"{name} = {value!r}; expected a number ≥ 0", key=name)
         return float(value)
 
@@ -217,9 +216,8 @@ class Integrator:
             problem = f"does not take the non-conservative force of {system_name(system)}"
         else:
             return
-        raise InputError(
-            f"{self.name!r} {problem}. Integrators that would do: {', '.join(_fitting(form))}."
-        )
+        fitting = ", ".join(_fitting(form)) or "none"
+        raise InputError(f"{self.name!r} {problem}. Integrators that would do: {fitting}.")
 
     def bind(self, system):
         """The `Problem` of this integrator on `system`; `InputError` if they do not fit."""

@@ -5,6 +5,7 @@ They know nothing of the manifold. ``+projected`` brings q back to unit length a
 orthogonal to q as well.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,7 +86,7 @@ def _advance(
         if options[1] > 0.0:
             projection(t0 + (k + 1) * h, y, p, low, scratch)
         ok = is_finite(y)
-        fail(report, ok, NOT_FINITE, k, y[0, 0])
+        fail(report, ok, NOT_FINITE, k, math.nan)
         poison(y, ok)
 
 

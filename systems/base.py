@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from integrators import InputError
-from integrators.errors import check_known
+from integrators.errors import check_array, check_known, check_number, check_whole
 from integrators.kernels import Kernel
 from systems import ensembles
 
@@ -148,23 +148,28 @@ class System(ABC):
         Raises
         ------
         InputError
-            If only one of `around` and `spread` is given, or `spread` is not positive.
+            If only one of `around` and `spread` is given, `around` is no state, or a number is
+            out of bounds.
         """
-        chosen = range(members) if isinstance(members, int) else members
+        if not isinstance(members, range):
+            members = range(check_whole("members", members, least=0))
+        if len(members) and min(members) < 0:
+            raise InputError(f"members = {members!r}; expected whole numbers ≥ 0", key="members")
+        seed = check_whole("seed", seed, least=0)
         if (around is None) != (spread is None):
             raise InputError("an ensemble takes both 'around' and 'spread', or neither")
-        if spread is not None and not spread > 0:
-            raise InputError(f"spread = {spread!r}; expected a number > 0", key="spread")
         if around is None:
-            drawn = [ensembles.uniform(self.bodies, seed, member) for member in chosen]
+            drawn = [ensembles.uniform(self.bodies, seed, member) for member in members]
         else:
-            centre = self.start(around) if isinstance(around, str) else np.asarray(around)
-            drawn = [ensembles.near(centre, spread, seed, member) for member in chosen]
+            spread = check_number("spread", spread, above=0.0)
+            centre = self.start(around) if isinstance(around, str) else around
+            self.check_state(centre)
+            drawn = [ensembles.near(centre, spread, seed, member) for member in members]
         return np.array(drawn).reshape(-1, self.rows, 3)
 
     def check_state(self, state):
         """Raise `InputError` unless `state` is finite, of the right shape, on the manifold."""
-        state = np.asarray(state, dtype=float)
+        state = check_array("state", state, f"({self.rows}, 3)")
         if state.shape != (self.rows, 3):
             raise InputError(
                 f"state of shape {state.shape}; {self.name} with {self.bodies} bodies expects "
@@ -228,24 +233,7 @@ def positive_vector(name, value, count):
     values = [value] * count if np.ndim(value) == 0 else list(value)
     if len(values) != count:
         raise InputError(f"{name} has {len(values)} values; expected {count}", key=name)
-    return tuple(number(name, item, above=0.0) for item in values)
-
-
-def number(name, value, above=-np.inf):
-    """A finite real number greater than `above`, as float."""
-    real = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    if not real or not np.isfinite(value) or not value > above:
-        expected = "a number" if above == -np.inf else f"a number > {above:g}"
-        raise InputError(f"{name} = {value!r}; expected {expected}", key=name)
-    return float(value)
-
-
-def count_of(name, value, least=1):
-    """A whole number of at least `least`."""
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or value < least:
-        raise InputError(f"{name} = {value!r}; expected a whole number ≥ {least}", key=name)
-    return int(value)
+    return tuple(check_number(name, item, above=0.0) for item in values)
 
 
 def set_checked(instance, **values):

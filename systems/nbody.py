@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from integrators import InputError
+from integrators.errors import check_number, check_whole
 from integrators.forms import SpheresLagrangian
 from integrators.kernels import kernel, state_value
 from integrators.lanes import sqrt
@@ -20,8 +21,6 @@ from integrators.vectors import accumulate, dot, get, scale
 from systems.base import (
     Start,
     System,
-    count_of,
-    number,
     positive_vector,
     quantities_of_spheres,
     set_checked,
@@ -93,12 +92,12 @@ class NBodySphere(System):
     named_starts = (Start("lee", "Example 2 of Lee et al.: three bodies", _lee),)
 
     def __post_init__(self):
-        count = count_of("count", self.count, least=2)
+        count = check_whole("count", self.count, least=2)
         set_checked(
             self,
             count=count,
             mass=positive_vector("mass", self.mass, count),
-            coupling=number("coupling", self.coupling),
+            coupling=check_number("coupling", self.coupling),
         )
 
     @cached_property

@@ -13,13 +13,12 @@ from functools import cached_property
 import numpy as np
 
 from integrators import InputError
+from integrators.errors import check_number, check_whole
 from integrators.forms import SpheresLagrangian
 from integrators.kernels import kernel, state_value
 from systems.base import (
     Start,
     System,
-    count_of,
-    number,
     positive_vector,
     quantities_of_spheres,
     set_checked,
@@ -85,13 +84,13 @@ class SphericalPendulumChain(System):
     named_starts = (Start("lee", "Example 1 of Lee et al.: the double pendulum", _lee),)
 
     def __post_init__(self):
-        count = count_of("count", self.count)
+        count = check_whole("count", self.count)
         set_checked(
             self,
             count=count,
             mass=positive_vector("mass", self.mass, count),
             length=positive_vector("length", self.length, count),
-            gravity=number("gravity", self.gravity),
+            gravity=check_number("gravity", self.gravity),
         )
 
     @cached_property

@@ -1,0 +1,109 @@
+"""A run that fails is a result: its status, where it stopped, NaN from there."""
+
+import numpy as np
+import pytest
+from cases import pairings
+
+import integrators
+import systems
+from integrators import dormand_prince, stepping
+from integrators.integration import run_batch
+
+
+def run(name, system, start, step_size, samples=20, **options):
+    return integrators.integrate(
+        system, integrators.get(name, **options), start,
+        step_size=step_size, duration=step_size * samples, samples=samples,
+    )  # fmt: skip
+
+
+def assert_stopped(result, status):
+    """The status, and a trajectory that is whole before the stop and gone after it."""
+    assert stepping.STATUS[result.status] == status
+    stop = result.counters["stop_step"]
+    assert 0 < stop == result.counters["steps"] < len(result.times) - 1
+    assert np.all(np.isfinite(result.states[: stop + 1]))
+    assert np.all(np.isnan(result.states[stop + 1 :]))
+
+
+def test_a_coarse_explicit_step_leaves_the_domain():
+    system = systems.get("nbody_sphere")
+    result = run("variational", system, system.start("lee"), 0.5)
+    assert_stopped(result, "left_domain")
+    before = result.states[result.counters["stop_step"]]
+    assert result.counters["stop_residual"] > 1.0  # |h ω|² after the kick, (3.17)
+    assert np.all(np.abs(np.sum(before[:3] ** 2, axis=1) - 1.0) < 1e-15)
+
+
+def test_a_coarse_implicit_step_does_not_converge():
+    system = systems.get("spherical_pendulum_chain")
+    result = run("variational", system, system.ensemble(1, seed=4)[0], 0.3)
+    assert_stopped(result, "not_converged")
+    assert not result.counters["stop_residual"] <= 1e-12
+
+
+def test_runge_kutta_blows_up():
+    system = systems.get("nbody_sphere")
+    result = run("rk4", system, system.start("lee"), 0.5)
+    assert_stopped(result, "not_finite")
+
+
+def test_a_start_that_is_not_finite_stops_at_once(pairing):
+    state = pairing.case.state.copy()
+    state[0, 1] = np.inf
+    batch = pairing.batch([state], steps=1, samples=3)
+    status, stop = batch.report[0, [stepping.STATUS_ROW, stepping.STOP_STEP]]
+    assert status != stepping.COMPLETE and stop == 0
+    assert np.all(np.isnan(batch.states[0, 1:]))
+
+
+def test_one_body_that_leaves_its_domain_takes_the_whole_state_along():
+    """A state of which one body is NaN and another is not would be no state."""
+    system = systems.get("nbody_sphere")
+    problem = integrators.get("variational").bind(system)
+    start = system.start("lee")
+    start[4] *= 30.0  # the second body alone is too fast for the step
+    batch = run_batch(problem, start[None], 0.1, 1, 2)
+    assert batch.report[0, stepping.STATUS_ROW] == stepping.LEFT_DOMAIN
+    assert np.all(np.isnan(batch.states[0, 1:]))
+
+
+def test_a_complete_run_reports_no_stop():
+    system = systems.get("spherical_pendulum_chain")
+    result = run("variational", system, system.start("lee"), 0.01, samples=100)
+    assert stepping.STATUS[result.status] == "complete"
+    assert result.counters["steps"] == 100 and result.counters["stop_step"] == -1
+    assert np.isnan(result.counters["stop_residual"])
+    assert 2.0 < result.counters["iterations_mean"] < 6.0
+    assert 6 <= result.counters["iterations_max"] <= 12
+
+
+def test_the_reference_reports_a_state_without_a_vector_field(monkeypatch):
+    slope_of = dormand_prince._slope
+
+    def impatient(system):
+        slope, patience = slope_of(system), iter(range(10_000))
+
+        def counted(t, y):
+            next(patience)  # StopIteration instead of an endless run
+            return slope(t, y)
+
+        return counted
+
+    monkeypatch.setattr(dormand_prince, "_slope", impatient)
+    system = systems.get("nbody_sphere", count=2)
+    together = np.array([[0, 0, 1], [0, 0, 1], [1, 0, 0], [1, 0, 0]], dtype=float)
+    result = integrators.integrate(
+        system, integrators.get("dop853"), together, duration=1.0, samples=2, tolerance=1e-9
+    )
+    assert stepping.STATUS[result.status] == "not_finite"
+    assert np.all(np.isnan(result.states[1:]))
+
+
+@pytest.mark.parametrize("implicit", [p for p in pairings() if p.problem.solves], ids=str)
+def test_solver_iterations_are_few_and_counted(implicit):
+    """Without the extrapolated start value there would be five and more."""
+    batch = implicit.batch([implicit.case.state], steps=200, samples=1, step=0.005)
+    solves = 200 * implicit.problem.solves
+    assert 1.0 < batch.report[0, stepping.ITERATIONS] / solves < 4.0
+    assert batch.report[0, stepping.ITERATIONS_MAX] <= 6

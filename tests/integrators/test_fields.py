@@ -1,0 +1,143 @@
+"""What a Lagrangian yields: its equations of motion in both formulations, forced or not."""
+
+import numpy as np
+import pytest
+
+import integrators
+from integrators.forms import angular_velocities, velocities
+
+
+def states_of(case):
+    """The case's state and some random ones."""
+    return [case.state, *case.system.ensemble(4, seed=11)]
+
+
+def derivative(function, h):
+    """Fourth-order central difference of a function at 0."""
+    return (8 * (function(h) - function(-h)) - (function(2 * h) - function(-2 * h))) / (12 * h)
+
+
+def accelerations(state, slope):
+    """q̈ of a state (q, ω) and its slope (q̇, ω̇)."""
+    q, omega = np.split(state, 2)
+    velocity, turning = np.split(slope, 2)
+    return np.cross(turning, q) + np.cross(omega, velocity)
+
+
+def test_formulations_describe_one_motion(case):
+    for state in states_of(case):
+        turning = case.field("q_omega", state, t=0.3)
+        moving = case.field("q_qdot", velocities(state), t=0.3)
+        velocity, acceleration = np.split(moving, 2)
+        size = np.abs(acceleration).max()
+        np.testing.assert_allclose(np.split(turning, 2)[0], velocity, atol=1e-14 * size)
+        np.testing.assert_allclose(accelerations(state, turning), acceleration, atol=1e-12 * size)
+
+
+def test_fields_are_tangent(case):
+    for state in states_of(case):
+        q, omega = np.split(state, 2)
+        velocity, turning = np.split(case.field("q_omega", state, t=0.3), 2)
+        size = np.abs(turning).max()
+        assert np.abs(np.sum(q * velocity, axis=1)).max() <= 1e-14 * size
+        # q·ω = 0 stays so: q̇·ω + q·ω̇ = 0, where q̇·ω = 0 already
+        assert np.abs(np.sum(q * turning, axis=1)).max() <= 1e-12 * size
+
+
+def test_formulations_invert_each_other(case):
+    for state in states_of(case):
+        np.testing.assert_allclose(angular_velocities(velocities(state)), state, atol=1e-14)
+
+
+def test_euler_lagrange_equations_hold(case):
+    """M q̈ + ∂V − F has no part tangent to the spheres; V by differences of the potential."""
+    form = case.system.form
+    for state in states_of(case):
+        q, omega = np.split(state, 2)
+        acceleration = np.split(case.field("q_qdot", velocities(state), t=0.3), 2)[1]
+        force = -getattr(case.system, "damping", 0.0) * np.cross(omega, q)
+        residual = form.inertia @ acceleration + gradient_by_differences(case, q, 0.3) - force
+        tangent = np.cross(q, residual)
+        assert np.abs(tangent).max() <= 1e-9 * max(1.0, np.abs(residual).max())
+
+
+def gradient_by_differences(case, q, t):
+    """∂V/∂q, shape (n, 3), by central differences of the compiled potential."""
+    form = case.system.form
+
+    def potential(moved):
+        return form.potential.scalar(t, np.ascontiguousarray(moved), form.parameters)
+
+    result = np.empty_like(q)
+    for place in np.ndindex(q.shape):
+        unit = np.zeros_like(q)
+        unit[place] = 1.0
+        result[place] = derivative(lambda s, unit=unit: potential(q + s * unit), 1e-3 * gap(q))
+    return result
+
+
+def gap(q):
+    """How far the closest two bodies are from each other or from being opposite."""
+    c = (q @ q.T)[np.triu_indices(len(q), 1)]
+    return np.sqrt(np.min(1.0 - np.abs(c), initial=1.0))
+
+
+def test_gradients_are_those_of_the_potential(case):
+    form = case.system.form
+    for state in states_of(case):
+        q = np.ascontiguousarray(np.split(state, 2)[0])
+        out, work = np.empty_like(q), np.zeros(1 + form.potential_gradient.work(form.rows))
+        form.potential_gradient.scalar(0.3, q, form.parameters, out, work)
+        expected = gradient_by_differences(case, q, 0.3)
+        np.testing.assert_allclose(out, expected, atol=1e-9 * max(1.0, np.abs(out).max()))
+
+
+def test_energy_changes_by_what_is_done_on_it(case):
+    """dE/dt = Σ F·q̇ + ∂V/∂t along the field; nothing where there is neither."""
+    form = case.system.form
+    for state in states_of(case):
+        y = velocities(state)
+        q, v = np.split(y, 2)
+        slope = case.field("q_qdot", y, t=0.3)
+
+        def energy(s, y=y, slope=slope):
+            return case.evaluate(form.energy, (y + s * slope)[None], [0.3 + s])[0, 0]
+
+        def potential(s, q=q):
+            return form.potential.scalar(0.3 + s, np.ascontiguousarray(q), form.parameters)
+
+        drag = getattr(case.system, "damping", 0.0)
+        power = derivative(potential, 1e-3) - drag * np.sum(v * v)
+        h = 1e-3 * gap(q) / max(1.0, np.abs(v).max())
+        scale = max(1.0, abs(energy(0.0)), np.abs(slope).max() ** 2)
+        assert derivative(energy, h) == pytest.approx(power, abs=1e-8 * scale)
+
+
+def test_slopes_are_those_of_a_trajectory(case):
+    h = 1e-3 * case.time_scale
+    times = case.time_scale + h * np.array([-2, -1, 0, 1, 2])
+    before, previous, now, following, after = (case.exact(t) for t in times)
+    slope = (8 * (following - previous) - (after - before)) / (12 * h)
+    expected = case.field("q_omega", now, t=times[2])
+    np.testing.assert_allclose(slope, expected, atol=1e-8 * np.abs(expected).max())
+
+
+def test_variational_refuses_a_force(case):
+    if case.system.form.force is None:
+        integrators.get("variational").check(case.system)
+        return
+    with pytest.raises(integrators.InputError, match=r"force of 'driven_chain'.*rk2_midpoint.*rk4"):
+        integrators.get("variational+suzuki4").check(case.system)
+
+
+def test_damping_takes_energy_out_and_leaves_the_manifold_alone():
+    from driven_chain import DrivenChain
+
+    system = DrivenChain(count=2, damping=2.0)
+    state = integrators.integrate(
+        system, integrators.get("rk4"), system.start("tilted"),
+        step_size=0.01, duration=20.0, samples=1,
+    ).states[-1]  # fmt: skip
+    q, omega = np.split(state, 2)
+    assert np.abs(omega).max() < 0.02
+    assert q == pytest.approx(np.array([[0, 0, 1], [0, 0, 1]]), abs=0.02)

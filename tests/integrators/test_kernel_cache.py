@@ -1,0 +1,123 @@
+"""Kernels are compiled once, found again by every later process, and never mistaken."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cases import Pairing, cases, pairings
+
+import integrators
+from integrators import kernels
+
+ROOT = Path(integrators.__file__).parents[1]
+PATHS = [ROOT, Path(sys.modules["cases"].__file__).parent]
+
+COMPILED = """
+import numba.core.event as event
+recorder = event.RecordingListener()
+event.register("numba:compile", recorder)
+def compiled(): return sum(e.is_start for _, e in recorder.buffer)
+"""
+
+
+def run(script, *arguments, paths=PATHS, **environment):
+    """What a fresh process prints."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths))} | environment
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", script, *map(str, arguments)],
+        env=environment, check=True, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    return done.stdout.split()
+
+
+RUN_EVERYTHING = f"""{COMPILED}
+from cases import cases, pairings
+for pairing in pairings():
+    for count in (1, 2):
+        pairing.batch([pairing.case.state] * count, steps=1, samples=1)
+for case in cases():
+    case.exact(0.01 * case.time_scale)
+    for quantity in case.system.quantities:
+        quantity.function.scalar, quantity.function.lanes
+print(compiled())
+"""
+
+
+def test_a_later_process_compiles_nothing():
+    for pairing in pairings():  # most have run in this process before
+        for count in (1, 2):
+            pairing.batch([pairing.case.state] * count, steps=1, samples=1)
+    for case in cases():
+        case.exact(0.01 * case.time_scale)
+        for quantity in case.system.quantities:
+            assert quantity.function.scalar and quantity.function.lanes
+    assert run(RUN_EVERYTHING) == ["0"]
+
+
+ENERGY = f"""{COMPILED}
+import sys
+from cases import cases
+chosen = [case for case in cases() if case.label in sys.argv[1:]]
+energies = [case.system.form.energy.scalar for case in chosen]
+for case in chosen:
+    print(case.evaluate(case.system.form.energy, case.state[None])[0, 0].hex())
+print(compiled())
+"""
+
+
+def test_a_fresh_cache_is_filled_once(tmp_path):
+    first, again = (run(ENERGY, "nbody_sphere", GEOSWEEP_CACHE_DIR=str(tmp_path)) for _ in range(2))
+    assert first[0] == again[0]
+    assert int(first[1]) > 0 and int(again[1]) == 0
+    assert list(tmp_path.rglob("*.nbc"))
+
+
+def test_processes_that_compile_apart_do_not_mix_kernels_up(tmp_path):
+    """Closures of one name, compiled by two processes, loaded together by a third."""
+    labels = ["spherical_pendulum_chain", "spherical_pendulum_chain.1", "nbody_sphere"]
+    cache = {"GEOSWEEP_CACHE_DIR": str(tmp_path)}
+    apart = [run(ENERGY, label, **cache)[0] for label in labels]
+    assert run(ENERGY, *labels, **cache) == [*apart, "0"]
+
+
+PRINT_HASH = "from integrators import kernels; print(kernels.sources_hash(frozenset({'systems'})))"
+
+
+def test_an_edited_source_changes_the_directory(tmp_path):
+    for package in ("integrators", "systems"):
+        shutil.copytree(ROOT / package, tmp_path / package)
+    before = run(PRINT_HASH, paths=[tmp_path])
+    assert before == [kernels.sources_hash(frozenset({"systems"}))]
+    (tmp_path / "integrators" / "vectors.py").open("a").write("# edited\n")
+    helper = run(PRINT_HASH, paths=[tmp_path])
+    (tmp_path / "systems" / "nbody.py").open("a").write("# edited\n")
+    physics = run(PRINT_HASH, paths=[tmp_path])
+    assert len({*before, *helper, *physics}) == 3
+
+
+def test_the_cache_moves_where_it_can_write(tmp_path, monkeypatch):
+    monkeypatch.setenv("GEOSWEEP_CACHE_DIR", str(tmp_path / "here"))
+    assert kernels._cache_root().is_relative_to(tmp_path / "here")
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("GEOSWEEP_CACHE_DIR", str(tmp_path / "file"))
+    elsewhere = kernels._cache_root()
+    assert not elsewhere.is_relative_to(tmp_path / "file")
+
+
+def test_a_kernel_refuses_types_that_it_was_not_compiled_for():
+    case = cases()[0]
+    kernel = case.system.form.energy.scalar
+    with pytest.raises(TypeError, match="No matching definition"):
+        kernel(0.0, case.state.astype("float32"), case.state[0], case.state, case.state[0])
+
+
+def test_labels_tell_kernels_apart():
+    made = [
+        Pairing("rk4", (("formulation", formulation),), case).problem.function
+        for case in cases()
+        for formulation in ("q_omega", "q_qdot")
+    ]
+    assert len({kernel.label for kernel in made}) == len(set(made)) > 4

@@ -1,0 +1,81 @@
+"""A trajectory comes out the same to the last bit, alone or in any lane, whatever the others do."""
+
+import numpy as np
+import pytest
+from cases import pairings
+
+import integrators
+from integrators import stepping
+
+
+def assert_same_bits(found, expected):
+    """Equal to the last bit, the sign of zero included; NaN equals NaN."""
+    np.testing.assert_array_equal(found, expected)
+    there = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(found)[there], np.signbit(expected)[there])
+
+
+def assert_same_batches(batch, alone):
+    """Every member of a batch as it is in a batch of its own."""
+    for part in ("states", "statistics", "report"):
+        expected = np.concatenate([getattr(single, part) for single in alone])
+        assert_same_bits(getattr(batch, part), expected)
+
+
+def test_members_come_out_as_alone(pairing):
+    members = pairing.case.system.ensemble(8, seed=1)
+    alone = [pairing.batch(members[m : m + 1]) for m in range(8)]
+    assert all(np.all(np.isfinite(single.states)) for single in alone)
+    for count in (1, 2, 7, 8):
+        assert_same_batches(pairing.batch(members[:count]), alone[:count])
+    assert_same_batches(pairing.batch(members[::-1]), alone[::-1])
+
+
+@pytest.mark.parametrize("count", [9, 17])
+def test_more_members_than_lanes(case, count):
+    pairing = next(p for p in reversed(pairings()) if p.case is case)
+    members = case.system.ensemble(count, seed=2)
+
+    def run(state):
+        return integrators.integrate(
+            case.system, pairing.integrator, state, step_size=0.01, duration=0.05, samples=5
+        )
+
+    together = run(members)
+    assert together.states.shape == (count, 6, case.system.rows, 3)
+    for m, member in enumerate(members):
+        alone = run(member)
+        assert_same_bits(together.states[m], alone.states)
+        assert together.status[m] == alone.status
+        for name, values in together.counters.items():
+            assert_same_bits(values[m], alone.counters[name])
+
+
+@pytest.mark.parametrize("factor", [np.nan, 1e200], ids=["not_finite", "overflow"])
+def test_a_failing_lane_disturbs_no_other(pairing, factor):
+    members = pairing.case.system.ensemble(8, seed=1)
+    members[3, -1] *= factor
+    members[6, 0] *= factor
+    batch = pairing.batch(members)
+    assert_same_batches(batch, [pairing.batch(members[m : m + 1]) for m in range(8)])
+    failed = batch.report[:, stepping.STATUS_ROW] != stepping.COMPLETE
+    assert failed.tolist() == [m in (3, 6) for m in range(8)]
+
+
+@pytest.mark.parametrize(
+    ("name", "system", "step"),
+    [
+        ("variational", "nbody_sphere", 0.1),
+        ("variational", "spherical_pendulum_chain", 0.25),
+        ("rk4", "spherical_pendulum_chain", 1.0),
+    ],
+)
+def test_lanes_that_fail_at_different_steps_disturb_no_other(name, system, step):
+    pairing = next(p for p in pairings() if p.name == name and str(p.case) == system)
+    members = pairing.case.system.ensemble(8, seed=5)
+    coarse = {"step": step, "steps": 2, "samples": 50}
+    batch = pairing.batch(members, **coarse)
+    failed = batch.report[:, stepping.STATUS_ROW] != stepping.COMPLETE
+    assert 1 <= np.count_nonzero(failed) <= 7
+    assert len(set(batch.report[failed, stepping.STOP_STEP])) > 1
+    assert_same_batches(batch, [pairing.batch(members[m : m + 1], **coarse) for m in range(8)])

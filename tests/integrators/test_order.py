@@ -1,0 +1,82 @@
+"""Every integrator has the order that it declares, on every system."""
+
+import numpy as np
+import pytest
+from cases import Case, Pairing
+
+import integrators
+import systems
+
+# Step counts over one time scale, four to an octave.
+LADDER = np.unique(np.round(2.0 ** (np.arange(8, 49) / 4)).astype(int))
+# Of these the steps count whose error is below what stands here for the declared order: above
+# it the next terms of the error's expansion show (they bend the slope of `yoshida6` on two
+# bodies by 0.1 at 1e-7, that of `rk2_midpoint+projected` there by 0.3 at 1e-3).
+PRE_ASYMPTOTIC = {2: 3e-5, 4: 2e-7, 6: 1e-9, 8: 1e-8}
+# And from this many times the reference's error at ten times its tolerance on.
+ROUND_OFF = 5
+
+
+def measured_order(pairing):
+    """Slope of log error over log steps, and the number of steps that it rests on."""
+    case = pairing.case
+    exact = case.exact(case.time_scale)
+    reference_error = np.linalg.norm(exact - case.exact(case.time_scale, tolerance=2.3e-13))
+    floor, ceiling = ROUND_OFF * reference_error, PRE_ASYMPTOTIC[pairing.integrator.order]
+    points = []
+    for steps in LADDER:
+        error = np.linalg.norm(pairing.end(case.state, int(steps)) - exact)
+        if error < floor:
+            break
+        if error < ceiling:
+            points.append((np.log(steps), np.log(error)))
+    return -np.polyfit(*np.transpose(points), 1)[0], len(points)
+
+
+def test_order_is_the_declared_one(pairing):
+    order, points = measured_order(pairing)
+    assert points >= 3
+    assert order == pytest.approx(pairing.integrator.order, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "duration", "steps", "slopes"),
+    [
+        ("nbody_sphere", 1.0, (25, 40, 50), (7.93, 7.96)),
+        ("spherical_pendulum_chain", 1.2, (15, 20, 24), None),
+    ],
+)
+def test_order_eight_in_its_narrow_window(name, duration, steps, slopes):
+    system = systems.get(name)
+    case = Case(system, system.start("lee"), name)
+    pairing = Pairing("variational+kahan_li8", (), case)
+    scales = duration / case.time_scale
+    exact = case.exact(duration)
+    errors = [np.linalg.norm(pairing.end(case.state, n, scales) - exact) for n in steps]
+    found = -np.diff(np.log(errors)) / np.diff(np.log(steps))
+    assert found.min() > 7.8 and found.max() < 8.04
+    if slopes:
+        assert found == pytest.approx(slopes, abs=0.01)
+
+
+def test_an_adaptive_reference_follows_its_tolerance(case):
+    best = case.exact(case.time_scale)
+    errors = [
+        np.linalg.norm(case.exact(case.time_scale, tolerance) - best)
+        for tolerance in (1e-5, 1e-8, 1e-11)
+    ]
+    assert errors[0] > errors[1] > errors[2]
+    assert errors[2] < 1e-10
+
+
+def test_adaptive_errors_fall_with_the_steps_at_least_as_declared():
+    system, method = systems.get("spherical_pendulum_chain"), integrators.get("dop853")
+    runs = [
+        integrators.integrate(
+            system, method, system.start("lee"), duration=10.0, samples=1, tolerance=tolerance
+        )
+        for tolerance in (1e-6, 1e-8, 1e-10, 2.3e-14)
+    ]
+    errors = [np.linalg.norm(run.states[-1] - runs[-1].states[-1]) for run in runs[:-1]]
+    steps = [run.counters["steps"] for run in runs[:-1]]
+    assert -np.polyfit(np.log(steps), np.log(errors), 1)[0] > method.order - 0.1

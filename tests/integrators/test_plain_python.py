@@ -1,0 +1,45 @@
+"""The scalar kernels are plain Python that Numba compiles, and give the same bits either way."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+from cases import pairings
+
+import integrators
+
+SCRIPT = """
+import sys, warnings
+warnings.simplefilter("ignore")
+import numba, numpy as np
+assert numba.config.DISABLE_JIT
+from cases import cases, pairings
+from integrators import kernels
+result = {}
+for pairing in pairings():
+    assert pairing.problem.advance.scalar is pairing.problem.advance.function
+    batch = pairing.batch([pairing.case.state], steps=2, samples=3)
+    for part in ("states", "statistics", "report"):
+        result[f"{pairing} {part}"] = getattr(batch, part)
+np.savez(sys.argv[1], **result)
+"""
+
+
+def test_compiled_kernels_equal_plain_python(tmp_path):
+    paths = [Path(integrators.__file__).parents[1], Path(sys.modules["cases"].__file__).parent]
+    environment = os.environ | {
+        "NUMBA_DISABLE_JIT": "1",
+        "PYTHONPATH": os.pathsep.join(map(str, paths)),
+    }
+    file = tmp_path / "plain.npz"
+    command = [sys.executable, "-P", "-c", SCRIPT, file]
+    subprocess.run(command, env=environment, check=True, timeout=120)
+    plain = np.load(file)
+    assert len(plain.files) == 3 * len(pairings())
+    for pairing in pairings():
+        compiled = pairing.batch([pairing.case.state], steps=2, samples=3)
+        for part in ("states", "statistics", "report"):
+            name = f"{pairing} {part}"
+            np.testing.assert_array_equal(getattr(compiled, part), plain[name], err_msg=name)

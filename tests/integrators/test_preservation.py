@@ -1,0 +1,71 @@
+"""Integrators keep what they declare to keep, to round-off, over long runs."""
+
+import numpy as np
+import pytest
+
+import integrators
+import systems
+from integrators import stepping
+from integrators.forms import velocities
+from integrators.integration import lagrangian
+
+STEPS, SAMPLES = 20_000, 200
+EPSILON = np.finfo(float).eps
+
+# Largest error over the run, by kind or name, in units of ε and the quantity's natural size.
+# Measured: 2, 1 and 3. A plain sum of 20,000 roundings would drift by some hundred.
+BOUNDS = {"unit_length": 4, "tangency": 4, "momentum_map": 10, "energy": 10, "casimir": 10}
+
+
+def natural_size(quantity, form, state):
+    """What round-off of a quantity is in proportion to: 1, max |q̇_i| or max_i |M||q̇|."""
+    speed = np.linalg.norm(np.split(velocities(state), 2)[1], axis=1)
+    sizes = {"unit_length": 1.0, "tangency": speed.max()}
+    return sizes.get(quantity.name, np.max(np.abs(form.inertia) @ speed))
+
+
+def test_long_runs_keep_what_is_promised(promise):
+    pairing, quantity = promise.pairing, promise.quantity
+    case = pairing.case
+    batch = pairing.batch(
+        [case.state], steps=STEPS // SAMPLES, samples=SAMPLES, step=5e-4, statistics=False
+    )
+    assert batch.report[0, stepping.STATUS_ROW] == stepping.COMPLETE
+    states = batch.states[0]
+    if quantity.kind == "constraint":  # of the state in the integrator's own formulation
+        found = errors = case.evaluate(quantity.function, states)
+    else:
+        found = case.evaluate(quantity.function, lagrangian(pairing.problem, states))
+        errors = np.abs(found - found[0])[:, quantity.columns]
+    assert found.shape[0] == SAMPLES + 1
+    size = max(natural_size(quantity, case.system.form, state) for state in states[::20])
+    bound = BOUNDS.get(quantity.name, BOUNDS.get(quantity.kind))
+    assert errors.max() <= bound * EPSILON * size
+
+
+def test_a_loose_solver_saves_iterations_and_costs_length():
+    system = systems.get("spherical_pendulum_chain")
+    runs = [
+        integrators.integrate(
+            system, integrators.get("variational", solver_tolerance=tolerance), system.start("lee"),
+            step_size=0.01, duration=10.0, samples=100,
+        )
+        for tolerance in (0.0, 1e-6)
+    ]  # fmt: skip
+    tight, loose = (np.abs(np.sum(run.states[:, :2] ** 2, axis=2) - 1.0).max() for run in runs)
+    assert tight <= 4 * EPSILON < 1e-9 < loose < 2e-6
+    assert runs[1].counters["iterations_mean"] < runs[0].counters["iterations_mean"] - 1.0
+
+
+def test_reversed_velocities_lead_back(reversible_pairing):
+    case = reversible_pairing.case
+    forth = reversible_pairing.end(case.state, steps=100)
+    assert np.abs(forth - case.state).max() > 0.1
+    back = flipped(reversible_pairing.end(flipped(forth), steps=100))
+    assert back == pytest.approx(case.state, abs=2e-13)
+
+
+def flipped(state):
+    """The state with its velocities reversed."""
+    q, omega = np.split(state, 2)
+    return np.concatenate([q, -omega])

@@ -1,0 +1,178 @@
+"""What the inherited tests run on: every registered system, integrator and choice of options.
+
+Nothing here is named that the registries know, but for `VARIANTS`: parameters that reach other
+code than a system's defaults do.
+"""
+
+import functools
+import itertools
+from dataclasses import dataclass, field
+
+import numpy as np
+from driven_chain import DrivenChain
+
+import integrators
+import systems
+from integrators import InputError, stepping
+from integrators.integration import run_batch
+
+VARIANTS = {
+    "spherical_pendulum_chain": (
+        {"count": 1, "length": 0.7},  # one body: a diagonal inertia, so explicit methods
+        {"count": 3, "mass": (1.0, 0.5, 2.0), "length": (0.6, 1.0, 0.8), "gravity": -9.81},
+    ),
+    "nbody_sphere": ({"count": 2, "mass": (1.0, 2.5), "coupling": 0.7},),
+    # A system of the tests: explicit time, a force, scratch in both functions.
+    "driven_chain": ({"count": 1}, {"count": 2, "damping": 0.3}, {"count": 1, "damping": 0.3}),
+}
+
+
+SEED = 5  # of the variants' states; one where no term of an error happens to vanish
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A system with an initial state."""
+
+    system: systems.System
+    state: np.ndarray = field(repr=False)
+    label: str
+
+    def __str__(self):
+        return self.label
+
+    @functools.cached_property
+    def time_scale(self):
+        """The time in which the state changes by about itself; steps are measured in it."""
+        slope = self.field("q_omega", self.state)
+        turning, speeding = np.split(np.linalg.norm(slope, axis=1), 2)
+        return 1.0 / max(turning.max(), np.sqrt(speeding.max()))
+
+    def field(self, formulation, state, t=0.0):
+        """The compiled vector field at a state in its formulation, shape (rows, 3)."""
+        form = self.system.form.vector_field(formulation)
+        out, work = np.empty_like(state), np.zeros(form.field.work(form.rows) + 1)
+        form.field.scalar(t, np.ascontiguousarray(state), form.parameters, out, work)
+        return out
+
+    def evaluate(self, kernel, states, times=None):
+        """Row 0 of what a `whole_state` kernel makes of states, shape (S, 3)."""
+        times = np.zeros(len(states)) if times is None else np.asarray(times, dtype=float)
+        out, work = np.zeros((len(states), 1, 3)), np.zeros(1 + kernel.work(self.system.rows))
+        states, p = np.ascontiguousarray(states), self.system.form.packed
+        stepping.evaluate.scalar(kernel.scalar, times, states, p, out, work)
+        return out[:, 0]
+
+    @functools.cache  # noqa: B019 (the cases live as long as the tests)
+    def exact(self, duration, tolerance=2.3e-14):
+        """The state after `duration`, by the reference integrator."""
+        run = integrators.integrate(
+            self.system, integrators.get("dop853"), self.state,
+            duration=duration, samples=1, tolerance=tolerance,
+        )  # fmt: skip
+        return run.states[-1]
+
+
+@dataclass(frozen=True, eq=False)
+class Pairing:
+    """A fixed-step integrator with its options on a case."""
+
+    name: str
+    options: tuple
+    case: Case
+
+    def __str__(self):
+        return f"{self.name}{''.join(f'[{value}]' for _, value in self.options)}-{self.case}"
+
+    @functools.cached_property
+    def integrator(self):
+        """The integrator."""
+        return integrators.get(self.name, **dict(self.options))
+
+    @functools.cached_property
+    def problem(self):
+        """The integrator bound to the system."""
+        return self.integrator.bind(self.case.system)
+
+    def batch(self, members, steps=3, samples=2, step=0.01, statistics=True):
+        """`run_batch` with a step in time scales."""
+        h = step * self.case.time_scale
+        return run_batch(self.problem, np.asarray(members), h, steps, samples, statistics)
+
+    def end(self, state, steps, scales=1.0):
+        """The state after so many time scales, taken in `steps` steps."""
+        duration = scales * self.case.time_scale
+        run = integrators.integrate(
+            self.case.system, self.integrator, state,
+            step_size=duration / steps, duration=duration, samples=1,
+        )  # fmt: skip
+        return run.states[-1]
+
+
+@dataclass(frozen=True, eq=False)
+class Promise:
+    """A quantity that an integrator declares to keep."""
+
+    pairing: Pairing
+    quantity: systems.Quantity
+
+    def __str__(self):
+        return f"{self.pairing}-{self.quantity.name}"
+
+
+@functools.cache
+def cases():
+    """Every system with its defaults and first start; its variants with a random state."""
+    result = []
+    for cls in (*systems.ALL_SYSTEMS, DrivenChain):
+        system = cls()
+        start = system.start(system.starts[0]) if system.starts else system.ensemble(1, SEED)[0]
+        result.append(Case(system, start, system.name))
+        for i, parameters in enumerate(VARIANTS.get(cls.name, ()), start=1):
+            variant = cls(**parameters)
+            result.append(Case(variant, variant.ensemble(1, SEED)[0], f"{cls.name}.{i}"))
+    return tuple(result)
+
+
+@functools.cache
+def pairings():
+    """Every fixed-step integrator, with every choice of its options, on every case it fits."""
+    result = []
+    for name, case in itertools.product(integrators.names(), cases()):
+        integrator = integrators.get(name)
+        if integrator.adaptive or not _fits(integrator, case.system):
+            continue
+        choices = [
+            [(key, choice) for choice in option.choices]
+            for key, option in integrator.method.options.items()
+            if option.choices
+        ]
+        result += [Pairing(name, options, case) for options in itertools.product(*choices)]
+    return tuple(result)
+
+
+def _fits(integrator, system):
+    try:
+        integrator.check(system)
+    except InputError:
+        return False
+    return True
+
+
+def reversible_pairings():
+    """Those that must retrace their steps: symmetric, and without explicit time."""
+    return [
+        p for p in pairings() if p.integrator.symmetric and p.case.system.name != "driven_chain"
+    ]
+
+
+def promises():
+    """What every integrator declares to keep of every case's quantities."""
+    result = []
+    for pairing in pairings():
+        claims = pairing.integrator.preserves
+        for quantity in pairing.case.system.quantities:
+            key = quantity.name if quantity.kind == "constraint" else quantity.kind
+            if quantity.degree in claims.get(key, ()):
+                result.append(Promise(pairing, quantity))
+    return result
