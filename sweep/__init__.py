@@ -7,7 +7,9 @@
 
 import importlib
 import platform
+import subprocess
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 __all__ = ["grid", "open_study", "run", "versions"]
 
@@ -22,11 +24,26 @@ def __getattr__(name):
 
 
 def versions():
-    """Versions of Geosweep, Python and the packages that results depend on, as a dict."""
+    """Versions of Geosweep, Python and the packages that results depend on, as a dict.
+
+    In a git checkout with its ``commit``.
+    """
     found = {"python": platform.python_version()}
     for package in ("geosweep", "numba", "numpy", "scipy", "xarray", "zarr", "distributed"):
         try:
             found[package] = version(package)
         except PackageNotFoundError:
             found[package] = "unknown"
-    return found
+    return found | _commit()
+
+
+def _commit():
+    home = Path(__file__).resolve().parent.parent
+    if not (home / ".git").exists():
+        return {}
+    command = ["git", "-C", str(home), "describe", "--always", "--dirty", "--abbrev=40"]
+    try:
+        asked = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    return {"commit": asked.stdout.strip()}

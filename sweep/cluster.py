@@ -6,11 +6,14 @@ whatever dies, the next `sweep run` goes on from what is committed.
 
 import contextlib
 import logging
+import platform
 import signal
 import threading
 import uuid
+from collections import Counter
 
 import dask
+import llvmlite.binding
 from distributed import Client, KilledWorker, LocalCluster, as_completed
 
 from integrators.errors import InputError
@@ -72,6 +75,20 @@ def remote_client(address):
 def count_workers(client):
     """Number of task slots of the cluster."""
     return max(1, sum(client.nthreads().values()))
+
+
+def describe_hosts(client):
+    """The hosts of the workers: name, machine, kind of CPU and number of workers of each."""
+    kinds = client.run(_host).values()
+    return [{**dict(kind), "workers": count} for kind, count in Counter(kinds).items()]
+
+
+def _host():
+    return (
+        ("host", platform.node()),
+        ("system", platform.platform()),
+        ("cpu", llvmlite.binding.get_host_cpu_name()),
+    )
 
 
 class Drain:

@@ -16,6 +16,7 @@ from sweep.cluster import (
     Drain,
     Interrupted,
     count_workers,
+    describe_hosts,
     execute,
     remote_client,
     start_local,
@@ -146,7 +147,8 @@ def _compute(client, path, plans, watcher):
     """Compute all that is pending; why it ended early, or nothing."""
     storage.sweep_partial_files(path)
     spread(path)
-    root = storage.open_root(path)
+    root = storage.open_root(path, mode="a")
+    _note_hosts(root, describe_hosts(client))
     workers = count_workers(client)
     references, runs = planning.make_tasks(path, root, plans, workers)
     watcher.planned(plans, len(references) + len(runs), workers)
@@ -163,6 +165,12 @@ def _compute(client, path, plans, watcher):
     finally:
         watcher.ended()
     return ""
+
+
+def _note_hosts(root, hosts):
+    """Add hosts that the store does not know yet: results may depend on the CPU and libm."""
+    known = root.attrs.get("hosts", [])
+    root.attrs["hosts"] = known + [host for host in hosts if host not in known]
 
 
 @contextlib.contextmanager
