@@ -26,8 +26,15 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from integrators.lanes import flat, lane, vectors
 
 # Neither fastmath nor contraction: lanes must equal scalars to the last bit. The GIL is
-# released, since a Dask worker that holds it too long is killed.
-OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": False, "fastmath": False}
+# released, since a Dask worker that holds it too long is killed. No runtime (`_nrt`): kernels
+# allocate nothing, and counting references to their arrays costs more than a step.
+OPTIONS = {
+    "nogil": True,
+    "error_model": "numpy",
+    "boundscheck": False,
+    "fastmath": False,
+    "_nrt": False,
+}
 
 
 def _number_functions_apart():
@@ -70,7 +77,7 @@ def generalized_force(element):
 
 def inlined(function):
     """Compile a helper into the kernels that call it."""
-    return numba.njit(**OPTIONS)(function)
+    return numba.njit(forceinline=True, **OPTIONS)(function)
 
 
 class Kernel:

@@ -1,12 +1,14 @@
 """Views inside kernels: parts of arrays of scalars or lanes that cost no reference counting.
 
 Slicing an array in a compiled loop counts references atomically; these views own nothing and
-cost an addition.
+cost an addition. They are lowered where they stand rather than compiled as functions of their
+own, since kernels count no references (`kernels.OPTIONS`) and so may return no arrays.
 """
 
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.extending import intrinsic, overload
+from numba.core.imputils import lower_builtin
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 
 from integrators.lanes import array, lane
 
@@ -31,26 +33,38 @@ def _borrowed(context, builder, array_type, data, shape):
     return result._getvalue()
 
 
+def _view(function, result):
+    """Register the lowering of the view `function`; `result` gives its type from its arguments'.
+
+    The decorated ``data, shape = lower(builder, source, *integers)`` says what the view covers.
+    """
+
+    def generic(self, args, kws):
+        counts = [types.int64] * (len(args) - 1)
+        return signature(result(args[0]), args[0], *counts)
+
+    infer_global(function)(type(f"_{function.__name__}", (AbstractTemplate,), {"generic": generic}))
+
+    def register(lower):
+        @lower_builtin(function, types.Array, types.VarArg(types.Integer))
+        def emit(context, builder, sig, args):
+            source = context.make_array(sig.args[0])(context, builder, value=args[0])
+            data, shape = lower(builder, source, *args[1:])
+            return _borrowed(context, builder, sig.return_type, data, shape)
+
+        return lower
+
+    return register
+
+
 def as_lanes(floats):
     """View a C-contiguous float64 array of shape ``(…, 8)`` as an array ``(…)`` of lanes."""
     return floats
 
 
-@intrinsic
-def _as_lanes(typingctx, floats):
-    result = array(lane, floats.ndim - 1)
-
-    def emit(context, builder, sig, args):
-        source = context.make_array(sig.args[0])(context, builder, value=args[0])
-        shape = cgutils.unpack_tuple(builder, source.shape)[:-1]
-        return _borrowed(context, builder, sig.return_type, source.data, shape)
-
-    return result(floats), emit
-
-
-@overload(as_lanes)
-def _as_lanes_overload(floats):
-    return lambda floats: _as_lanes(floats)
+@_view(as_lanes, lambda floats: array(lane, floats.ndim - 1))
+def _as_lanes(builder, source):
+    return source.data, cgutils.unpack_tuple(builder, source.shape)[:-1]
 
 
 def rows(y, start, count):
@@ -58,9 +72,20 @@ def rows(y, start, count):
     return y[start : start + count]
 
 
+@_view(rows, lambda y: y)
+def _rows(builder, source, start, count):
+    three = ir.IntType(64)(3)
+    return builder.gep(source.data, [builder.mul(start, three)]), [count, three]
+
+
 def rows_of(work, start, count):
     """`count` 3-vectors laid over the flat array `work` from element `start`, as a view."""
     return work[start : start + 3 * count].reshape(count, 3)
+
+
+@_view(rows_of, lambda work: array(work.dtype, 2))
+def _rows_of(builder, source, start, count):
+    return builder.gep(source.data, [start]), [count, ir.IntType(64)(3)]
 
 
 def tail(work, start):
@@ -68,51 +93,7 @@ def tail(work, start):
     return work[start:]
 
 
-def _pointer_at(context, builder, array_type, value, offset):
-    source = context.make_array(array_type)(context, builder, value=value)
-    return builder.gep(source.data, [offset]), cgutils.unpack_tuple(builder, source.shape)
-
-
-@intrinsic
-def _rows(typingctx, y, start, count):
-    def emit(context, builder, sig, args):
-        offset = builder.mul(args[1], ir.IntType(64)(3))
-        data, _ = _pointer_at(context, builder, sig.args[0], args[0], offset)
-        return _borrowed(context, builder, sig.return_type, data, [args[2], ir.IntType(64)(3)])
-
-    return y(y, types.int64, types.int64), emit
-
-
-@intrinsic
-def _rows_of(typingctx, work, start, count):
-    result = array(work.dtype, 2)
-
-    def emit(context, builder, sig, args):
-        data, _ = _pointer_at(context, builder, sig.args[0], args[0], args[1])
-        return _borrowed(context, builder, sig.return_type, data, [args[2], ir.IntType(64)(3)])
-
-    return result(work, types.int64, types.int64), emit
-
-
-@intrinsic
-def _tail(typingctx, work, start):
-    def emit(context, builder, sig, args):
-        data, shape = _pointer_at(context, builder, sig.args[0], args[0], args[1])
-        return _borrowed(context, builder, sig.return_type, data, [builder.sub(shape[0], args[1])])
-
-    return work(work, types.int64), emit
-
-
-@overload(rows)
-def _rows_overload(y, start, count):
-    return lambda y, start, count: _rows(y, start, count)
-
-
-@overload(rows_of)
-def _rows_of_overload(work, start, count):
-    return lambda work, start, count: _rows_of(work, start, count)
-
-
-@overload(tail)
-def _tail_overload(work, start):
-    return lambda work, start: _tail(work, start)
+@_view(tail, lambda work: work)
+def _tail(builder, source, start):
+    (extent,) = cgutils.unpack_tuple(builder, source.shape)
+    return builder.gep(source.data, [start]), [builder.sub(extent, start)]

@@ -6,6 +6,7 @@ anew beside the store's own and take their place by renames, in an order that `r
 finish: a crash at any point loses nothing.
 """
 
+import os
 import shutil
 from pathlib import Path
 
@@ -39,9 +40,12 @@ def spread(path):
 def recover(path):
     """Finish a rewrite that was cut short, or forget one that had not come to its renames."""
     staging = _staging(path)
+    if not os.path.isdir(staging):
+        return
     if (staging / READY).exists():
         _swap(path, (staging / READY).read_text())
-    shutil.rmtree(staging, ignore_errors=True)
+    else:
+        shutil.rmtree(staging)
 
 
 def _staging(path):
@@ -58,13 +62,15 @@ def _rewrite(path, name, rows):
         storage.create_variable(target, variable, sizes, rows)[:] = source[variable.name][:]
     (staging / READY).write_text(name)
     _swap(path, name)
-    shutil.rmtree(staging)
 
 
 def _swap(path, name):
     """Put the staged arrays in the place of the store's; harmless when done again."""
+    staging = _staging(path)
     for variable in SCALARS:
-        staged, place = _staging(path) / variable.name, Path(path) / name / variable.name
+        staged, place = staging / variable.name, Path(path) / name / variable.name
         if staged.exists():
             shutil.rmtree(place, ignore_errors=True)
             staged.rename(place)
+    storage.consolidate(path)
+    shutil.rmtree(staging)

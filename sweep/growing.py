@@ -11,7 +11,14 @@ import numpy as np
 
 import sweep
 from sweep import schema, storage
-from sweep.ledger import REFERENCES, fixed_parts, known_rows, open_existing, references_of
+from sweep.ledger import (
+    REFERENCES,
+    creating_path,
+    fixed_parts,
+    known_rows,
+    open_existing,
+    references_of,
+)
 
 REFERENCE_CHUNK = 16
 INITIAL_CHUNK = 1024
@@ -41,7 +48,7 @@ def bring_up(path, study, entries, chunk_rows):
     existing = open_existing(path)
     if existing is not None and _is_current(existing, study, entries):
         return
-    place = path if existing is not None else path.with_name(path.name + ".creating")
+    place = path if existing is not None else creating_path(path)
     if existing is None:
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(place, ignore_errors=True)
@@ -137,8 +144,10 @@ def _bring_up_references(root, entry, rows):
 def _write_axes(group, entry, system, rows):
     bodies = rows // 2
     labels = [f"q{i}" for i in range(bodies)] + [f"omega{i}" for i in range(bodies)]
-    if any(made.rows != rows for made in entry.table.systems):
-        labels = [str(row) for row in range(rows)]  # what a row holds differs from run to run
+    sizes = {rows, *(made.rows for made in entry.table.systems)}
+    before = group["row"][:].tolist() if "row" in group else labels
+    if len(sizes) > 1 or before != labels:  # what a row holds differs from run to run
+        labels = [str(row) for row in range(rows)]
     storage.set_coordinate(
         group, "time", entry.experiment.times, "time", units=system.time_units, long_name="time"
     )

@@ -12,7 +12,7 @@ import numpy as np
 import zarr
 
 from integrators.errors import InputError
-from sweep import storage
+from sweep import schema, storage
 from sweep.expand import expand
 from sweep.identity import method_digest, run_digests, start_digest
 
@@ -100,9 +100,12 @@ def compare(path, study):
 def open_existing(path):
     """The root group of the store at `path`, None if nothing is there; or `StoreError`."""
     path = Path(path)
-    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
-        _check_writable(path)
-        return None
+    try:
+        if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+            _check_writable(path)
+            return None
+    except OSError as error:
+        raise StoreError(f"{path} cannot be made: {error.strerror}") from None
     try:
         root = storage.open_root(path)
         version = root.attrs["format_version"]
@@ -116,14 +119,22 @@ def open_existing(path):
     return root
 
 
+def creating_path(path):
+    """Where a new store is put together before it takes its place."""
+    return path.with_name(path.name + ".creating")
+
+
 def _check_writable(path):
-    parent = path if path.exists() else path.parent
-    while not parent.exists():
+    """Raise OSError unless the store can be made: makes a directory, and removes it again."""
+    parent = path.parent
+    while not os.path.lexists(parent):
         parent = parent.parent
     if not parent.is_dir():
         raise StoreError(f"{path} cannot be made: {parent} is not a directory")
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise StoreError(f"{path} cannot be made: no permission to write in {parent}")
+    probe = creating_path(path) if parent == path.parent else parent / f"{path.name}.probe"
+    if not probe.exists():
+        probe.mkdir()
+        probe.rmdir()
 
 
 def _entry(path, root, experiment):
@@ -138,6 +149,8 @@ def _entry(path, root, experiment):
     row_of = known_rows(group)
     known = len(row_of)
     rows = np.array([row_of.get(run_id, -1) for run_id in table.run_id])
+    if schema.MARKER.name not in group:
+        raise StoreError(f"{path} was left while it was compacted; `sweep run` mends it")
     is_new = rows < 0
     rows[is_new] = known + np.arange(is_new.sum())
     pending = np.ones(table.size, dtype=bool)
@@ -157,18 +170,29 @@ def fixed_parts(experiment):
     """What may not change while a store grows: what its rows would no longer agree on."""
     expanded = experiment.expanded()
     names = ("system", "duration", "samples", "statistics", "reference")
-    return {name: expanded[name] for name in names} | {"record": sorted(expanded["record"])}
+    fixed = {name: expanded[name] for name in names} | {"record": sorted(expanded["record"])}
+    parameters = experiment.make_systems()[0].parameters
+    return fixed | {"parameters": {name: _brief(value) for name, value in parameters.items()}}
+
+
+def _brief(value):
+    """A vector of equal numbers as that number: how many there are may be scanned."""
+    return value[0] if isinstance(value, tuple) and len(set(value)) == 1 else value
 
 
 def _check_unchanged(path, group, experiment):
     stored = json.loads(group.attrs["fixed"])
-    for name, now in json.loads(storage.to_json(fixed_parts(experiment))).items():
-        if stored[name] != now:
+    now = json.loads(storage.to_json(fixed_parts(experiment)))
+    for name in {*group.attrs["scanned"], *(axis.name for axis in experiment.scan)}:
+        now["parameters"].pop(name)  # a coordinate says which value each row has
+        stored["parameters"].pop(name)
+    for name, value in now.items():
+        if stored[name] != value:
             raise StoreError(
                 f"{path}: experiment {experiment.name!r} was begun with {name} = "
-                f"{stored[name]!r}; the study now says {now!r}. A store keeps its system, time "
-                "axis, record, statistics and reference: give another STORE, or another name to "
-                "the experiment"
+                f"{stored[name]!r}; the study now says {value!r}. A store keeps its system, "
+                "parameters, time axis, record, statistics and reference: scan the parameter, give "
+                "another STORE, or give the experiment another name"
             )
     for axis in experiment.scan:
         if axis.name in group and (group[axis.name].dtype.kind in "biuf") != (

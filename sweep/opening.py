@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import xarray as xr
+from zarr.errors import BaseZarrError
 
 from integrators.errors import InputError
-from sweep.storage import INTERNAL
+from sweep.storage import INTERNAL, open_root
 
 
 def open_study(store):
@@ -32,17 +33,21 @@ def open_study(store):
     >>> order.query(run="integrator == 'variational' and step_size < 0.05")   # doctest: +SKIP
     """
     path = Path(store)
-    if not (path / "zarr.json").exists():
-        raise InputError(f"{store} is not a store; expected a directory that `sweep run` wrote")
+    try:
+        attributes = open_root(path).attrs
+    except (OSError, ValueError, BaseZarrError):
+        raise InputError(
+            f"{store} is not a store; expected a directory that `sweep run` wrote"
+        ) from None
+    if "format_version" not in attributes:
+        raise InputError(f"{store} is a Zarr store, but not one that `sweep run` wrote")
     try:
         tree = xr.open_datatree(path, engine="zarr", chunks=None)
-    except ValueError as error:
+    except (ValueError, KeyError) as error:
         raise InputError(
-            f"{store} was left while it grew, and its arrays differ in length ({error}); "
-            "the `sweep run` that grew it mends it"
+            f"{store} was left while it grew, and its arrays do not agree ({error}); the "
+            "`sweep run` that grew it mends it"
         ) from error
-    if "format_version" not in tree.attrs:
-        raise InputError(f"{store} is a Zarr store, but not one that `sweep run` wrote")
     order = [*tree.attrs["experiments"], *tree.children]  # of the study, then what left it
     experiments = {
         name: _scalars_in_memory(tree[name].to_dataset())

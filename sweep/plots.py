@@ -70,6 +70,8 @@ def convergence(dataset, error="global_error", at="end"):
     dataset = run_table(dataset)
     looks = _looks(dataset)
     estimates = order_table(dataset, error, at)
+    if not any(point.error > 0 for row in estimates for point in row.points):
+        raise InputError(f"no run has an {error!r} to show.", key="error")
     panels = {}
     for row in estimates:
         panels.setdefault(describe(row.parameters), []).append(row)
@@ -175,6 +177,8 @@ def _over_time(dataset, name, label, step_size):
     for key, members in groups(shown, [*scanned_axes(shown), "integrator"]):
         integrator = key.pop("integrator")
         panels.setdefault(describe(key), {})[integrator] = take(shown, members).load()
+    if not any(_positive(cell[name]) for cells in panels.values() for cell in cells.values()):
+        raise InputError(f"no run has a {name!r} other than 0 to show.")
     one_step = len(set(steps.values())) == 1
     with rc_context(STYLE):
         figure, axes = _figure(list(panels), _said(panels, steps, one_step))
@@ -188,6 +192,10 @@ def _over_time(dataset, name, label, step_size):
         axes[0].set_ylabel(label)
         _legend(figure, axes)
     return figure
+
+
+def _positive(errors):
+    return bool((np.abs(errors.values[:, 1:]) > 0).any())
 
 
 def _said(panels, steps, one_step):

@@ -130,6 +130,7 @@ def run(study, store=None, client=None, *, workers=None, scheduler=None, watcher
     path = Path(store if store is not None else f"{study.name}.zarr").absolute()
     if workers is not None and workers < 1:
         raise InputError(f"workers = {workers}; expected at least 1")
+    recover(path)
     entries = ledger.compare(path, study)
     watcher.compared(entries)
     pending = any(entry.pending.any() for entry in entries)
@@ -137,7 +138,7 @@ def run(study, store=None, client=None, *, workers=None, scheduler=None, watcher
         connected = stack.enter_context(_connecting(stack, client, workers, scheduler, pending))
         plans = [planning.plan_experiment(entry) for entry in entries] if pending else []
         chunk_rows = {plan.entry.name: plan.chunk_rows for plan in plans}
-        recover(path)
+        storage.sweep_partial_files(path)
         growing.bring_up(path, study, entries, chunk_rows)
         stopped = _compute(connected(), path, plans, watcher) if pending else ""
         return finish(path, entries, stopped)
@@ -145,10 +146,10 @@ def run(study, store=None, client=None, *, workers=None, scheduler=None, watcher
 
 def _compute(client, path, plans, watcher):
     """Compute all that is pending; why it ended early, or nothing."""
-    storage.sweep_partial_files(path)
     spread(path)
     root = storage.open_root(path, mode="a")
     _note_hosts(root, describe_hosts(client))
+    storage.consolidate(path)
     workers = count_workers(client)
     references, runs = planning.make_tasks(path, root, plans, workers)
     watcher.planned(plans, len(references) + len(runs), workers)

@@ -140,7 +140,7 @@ def json_rows(rows):
     -------
     list of dict
     """
-    return [_jsonable(dataclasses.asdict(row) | _properties(row)) for row in rows]
+    return [jsonable(dataclasses.asdict(row) | _properties(row)) for row in rows]
 
 
 def _properties(row):
@@ -148,11 +148,12 @@ def _properties(row):
     return {name: getattr(row, name) for name, member in members if isinstance(member, property)}
 
 
-def _jsonable(value):
+def jsonable(value):
+    """Numpy numbers as Python's, tuples as lists, and NaN and infinities as None."""
     if isinstance(value, dict):
-        return {key: _jsonable(item) for key, item in value.items()}
+        return {key: jsonable(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_jsonable(item) for item in value]
+        return [jsonable(item) for item in value]
     value = plain(value)
     return None if isinstance(value, float) and not math.isfinite(value) else value
 

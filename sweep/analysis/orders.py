@@ -134,7 +134,8 @@ def order_table(dataset, error="global_error", at="end"):
     if at not in ("end", "sup"):
         raise InputError(f"at is {at!r}, and must be 'end' or 'sup'.", key="at")
     dataset = run_table(dataset)
-    variable(dataset, error)
+    if variable(dataset, error).dims != ("run", "time"):
+        raise InputError(f"error is {error!r}, and must be over (run, time).", key="error")
     fixed = take(dataset, np.flatnonzero(~adaptive_runs(dataset)))
     if fixed.sizes["run"] == 0:
         raise InputError("no run has a fixed step size, and only those have an order in it.")

@@ -36,5 +36,18 @@ def opened(store, experiments=()):
 
 
 def echo_json(value):
-    """Print a value as JSON."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    """Print a value as JSON; NaN as null, which JSON has not."""
+    from sweep.tables import jsonable
+
+    click.echo(json.dumps(jsonable(value), indent=2, ensure_ascii=False))
+
+
+def save_plots(dataset, directory, name, ending=".png"):
+    """Write an experiment's plots; their paths. `InputError` if that cannot be."""
+    from integrators import InputError
+    from sweep.plots import save_all
+
+    try:
+        return save_all(dataset, directory, name, ending=ending)
+    except OSError as error:
+        raise InputError(f"{directory} cannot be written: {error.strerror}") from None

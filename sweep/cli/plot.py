@@ -2,7 +2,7 @@
 
 import click
 
-from sweep.cli.common import experiment_option, opened, store_argument
+from sweep.cli.common import experiment_option, opened, save_plots, store_argument
 
 
 @click.command("plot")
@@ -20,9 +20,8 @@ def command(store, experiment, output, suffix):
       sweep plot quickstart.zarr -o figures --format pdf
     """
     from sweep.cli.summary import plot_directory
-    from sweep.plots import save_all
 
     directory = output or plot_directory(store)
     for name, dataset in opened(store, experiment).items():
-        for path in save_all(dataset, directory, name, ending=f".{suffix}"):
+        for path in save_plots(dataset, directory, name, ending=f".{suffix}"):
             click.echo(path)

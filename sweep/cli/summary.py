@@ -4,13 +4,12 @@ from pathlib import Path
 
 import click
 
-from sweep.cli.common import opened
+from sweep.cli.common import opened, save_plots
 
 
 def print_summary(path):
     """Print order and drift tables of each experiment, and where the plots are."""
     from sweep.analysis import drift_table, order_table
-    from sweep.plots import save_all
     from sweep.tables import format_drifts, format_orders
 
     for name, dataset in opened(path).items():
@@ -21,9 +20,21 @@ def print_summary(path):
         quantities = [q for q in ("energy",) if f"{q}_error" in dataset]
         if quantities:
             click.echo(format_drifts(drift_table(dataset, quantities, step_sizes="smallest")))
-        directory = plot_directory(path)
-        save_all(dataset, directory, name)
-    click.echo(f"\nPlots: {directory}")
+    _plot(path)
+
+
+def _plot(path):
+    """Write the plots; where that cannot be, the run is complete all the same."""
+    from integrators import InputError
+
+    directory = plot_directory(path)
+    try:
+        for name, dataset in opened(path).items():
+            save_plots(dataset, directory, name)
+    except InputError as error:
+        click.echo(f"\nNo plots: {error}", err=True)
+    else:
+        click.echo(f"\nPlots: {directory}")
 
 
 def plot_directory(path):
