@@ -107,6 +107,11 @@ class Drain:
         if self._main:
             signal.signal(signal.SIGINT, self._before)
 
+    def check(self):
+        """Raise KeyboardInterrupt, at a place of our choice, if it was requested."""
+        if self.requested:
+            raise KeyboardInterrupt
+
     def _request(self, number, frame):
         if self.requested:
             raise KeyboardInterrupt

@@ -15,7 +15,7 @@ from sweep import schema, storage
 SCALARS = (*schema.RUN_VARIABLES, schema.MARKER)
 COMPACT_ROWS = 65_536
 WORTHWHILE = 16  # chunks of a scalar from which compacting pays
-STAGING = "compacting"
+STAGING = ".compacting"  # after the store's own name
 READY = "ready"
 
 
@@ -49,7 +49,7 @@ def recover(path):
 
 
 def _staging(path):
-    return Path(path) / storage.INTERNAL / STAGING
+    return Path(path).with_name(Path(path).name + STAGING)
 
 
 def _rewrite(path, name, rows):

@@ -23,7 +23,7 @@ PILOT_SECONDS = 2e-3
 PILOT_REPEATS = 5
 PILOT_SAMPLES = 256  # at most: recording has a fixed cost that long runs share
 WRITE_SECONDS = 1.5e-3  # of one chunk of one variable
-LEAST_TASK, MOST_TASK = 1.0, 30.0  # seconds; Dask takes 1.5 ms a task
+LEAST_TASK, MOST_TASK = 0.25, 30.0  # seconds; Dask takes 1.5 ms a task
 TASKS_PER_WORKER = 6
 MOST_CHUNK_ROWS = 1024
 MOST_FILES = 100_000
@@ -107,12 +107,14 @@ class ExperimentPlan:
         return float(self.seconds[pending].sum()), float(self.most_seconds[pending].sum())
 
 
-def plan_experiment(entry):
+def plan_experiment(entry, between=lambda: None):
     """Measure and plan an experiment.
 
     Parameters
     ----------
     entry : sweep.ledger.Entry
+    between : callable
+        Called between two measurements, which compile for seconds at first; it may raise.
 
     Returns
     -------
@@ -120,7 +122,7 @@ def plan_experiment(entry):
     """
     table, experiment = entry.table, entry.experiment
     recipe = recipe_of(table)
-    costs = _pilot(table, recipe)
+    costs = _pilot(table, recipe, between)
     pair = table.integrator_index * len(table.systems) + table.system_index
     per_step, usual, per_sample = (
         np.array([getattr(costs[int(p)], name) for p in np.unique(pair)])[
@@ -169,12 +171,13 @@ def named_integrators(table):
 # --- the pilot -------------------------------------------------------------------------------
 
 
-def _pilot(table, recipe):
+def _pilot(table, recipe, between):
     """`Cost` by integrator and system, for the pairs that occur; equal sizes share one."""
     systems, methods = named_systems(table), named_integrators(table)
     measured, costs = {}, {}
     pair = table.integrator_index * len(systems) + table.system_index
     for index, run in zip(*np.unique(pair, return_index=True), strict=True):
+        between()
         i, s = divmod(int(index), len(systems))
         key = i, table.systems[s].rows
         if key not in measured:

@@ -134,17 +134,17 @@ def run(study, store=None, client=None, *, workers=None, scheduler=None, watcher
     entries = ledger.compare(path, study)
     watcher.compared(entries)
     pending = any(entry.pending.any() for entry in entries)
-    with contextlib.ExitStack() as stack:
+    with Drain() as drain, contextlib.ExitStack() as stack:
         connected = stack.enter_context(_connecting(stack, client, workers, scheduler, pending))
-        plans = [planning.plan_experiment(entry) for entry in entries] if pending else []
+        plans = [planning.plan_experiment(e, drain.check) for e in entries] if pending else []
         chunk_rows = {plan.entry.name: plan.chunk_rows for plan in plans}
         storage.sweep_partial_files(path)
         growing.bring_up(path, study, entries, chunk_rows)
-        stopped = _compute(connected(), path, plans, watcher) if pending else ""
+        stopped = _compute(connected(), path, plans, drain, watcher) if pending else ""
         return finish(path, entries, stopped)
 
 
-def _compute(client, path, plans, watcher):
+def _compute(client, path, plans, drain, watcher):
     """Compute all that is pending; why it ended early, or nothing."""
     spread(path)
     root = storage.open_root(path, mode="a")
@@ -158,9 +158,8 @@ def _compute(client, path, plans, watcher):
         sum(task.cost for task in (*references, *runs)),
     )
     try:
-        with Drain() as drain:
-            for tasks in (references, runs):
-                execute(client, tasks, drain, watcher.progressed)
+        for tasks in (references, runs):
+            execute(client, tasks, drain, watcher.progressed)
     except Interrupted as reason:
         return str(reason)
     finally:

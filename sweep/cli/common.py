@@ -20,19 +20,27 @@ def store_path(study, store):
     return Path(store if store is not None else f"{study.name}.zarr").absolute()
 
 
-def opened(store, experiments=()):
-    """The datasets of a store by experiment; only `experiments` if some are named."""
+def opened(store, experiments=(), everything=False):
+    """The datasets of a store by experiment; only `experiments` if some are named.
+
+    Runs that left the study are left out, and experiments that did, unless `everything` is
+    asked for.
+    """
     from integrators.errors import check_known
     from sweep.opening import open_study
 
     tree = open_study(store)
     for name in experiments:
         check_known(f"experiment of {store}", name, tree.children)
-    return {
+    datasets = {
         name: node.to_dataset()
         for name, node in tree.children.items()
         if not experiments or name in experiments
     }
+    if everything:
+        return datasets
+    current = {name: data.isel(run=data["in_study"].values) for name, data in datasets.items()}
+    return {name: data for name, data in current.items() if data.sizes["run"]}
 
 
 def echo_json(value):

@@ -1,6 +1,7 @@
 """`sweep init`: a study file to start from."""
 
 import importlib.resources
+import re
 from pathlib import Path
 
 import click
@@ -23,7 +24,8 @@ def command(path):
     target = Path(path)
     try:
         with target.open("x", encoding="utf-8") as file:
-            file.write(text.replace('"my-study"', f'"{target.stem}"'))
+            name = re.sub("[^A-Za-z0-9_.-]+", "-", target.stem).strip("-_.") or "my-study"
+            file.write(text.replace('"my-study"', f'"{name}"'))
     except FileExistsError:
         raise InputError(f"{path} exists; give another path, or remove it first") from None
     except OSError as error:

@@ -18,7 +18,7 @@ def command(store, failed, as_json):
     """
     from sweep.tables import format_table
 
-    datasets = opened(store)
+    datasets = opened(store, everything=True)
     rows = [_counts(name, dataset) for name, dataset in datasets.items()]
     failures = [row for name, dataset in datasets.items() for row in _failures(name, dataset)]
     if as_json:

@@ -1,0 +1,232 @@
+"""What the tests of the service share: a cluster, the command, and stores read with plain zarr."""
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+import zarr
+from distributed import Client
+
+import sweep
+from sweep import study
+from sweep.cluster import start_local
+
+PROGRAMS = Path(sys.executable).parent
+TIMES = ("cpu_time", "wall_time")
+PATIENCE = 120.0  # seconds after which what was waited for does not come
+
+# 136 runs in 17 chunks of about 0.4 s, a few of which make a task.
+LONG = """\
+format = 1
+name = "long"
+
+[[experiment]]
+name = "pendulum"
+system = "spherical_pendulum_chain"
+integrators = ["variational", "rk4"]
+step_size = 0.01
+initial_condition = { around = "lee", random = 68, spread = 1e-2, seed = 1 }
+duration = 6000.0
+samples = 10
+record = ["energy", "state"]
+"""
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    """A client of a local cluster of two worker processes."""
+    with start_local(2) as local, Client(local) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def undisturbed(cluster, tmp_path_factory):
+    """The store of a study of some seconds, ``long.toml`` in the directory `long_study`."""
+    path = tmp_path_factory.mktemp("undisturbed") / "long.zarr"
+    assert sweep.run(study.parse(LONG), path, cluster).complete
+    return path
+
+
+@pytest.fixture
+def long_study(tmp_path):
+    """A directory with ``long.toml``, whose 136 runs take some seconds."""
+    (tmp_path / "long.toml").write_text(LONG)
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
+def command():
+    """Run `sweep` as a user does: ``command(cwd, *arguments, code=0)``."""
+
+    def run(cwd, *arguments, code=0):
+        done = subprocess.run(
+            [PROGRAMS / "sweep", *map(str, arguments)],
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+        assert done.returncode == code, f"{arguments}: {done.stdout}\n{done.stderr}"
+        assert "Traceback" not in done.stdout + done.stderr
+        return done
+
+    return run
+
+
+@pytest.fixture
+def start():
+    """Start `sweep` or `dask` in a process group of its own, killed when the test ends."""
+    processes = []
+
+    def launch(program, *arguments, cwd):
+        process = Group([PROGRAMS / program, *arguments], cwd)
+        processes.append(process)
+        return process
+
+    yield launch
+    for process in processes:
+        process.kill()
+
+
+class Group(subprocess.Popen):
+    """A process, and all those that it starts."""
+
+    def __init__(self, arguments, cwd):
+        super().__init__(
+            [str(argument) for argument in arguments],
+            cwd=cwd,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def finish(self):
+        """Wait for the end; what was written to stdout and stderr."""
+        return self.communicate(timeout=PATIENCE)
+
+    def signal_all(self, number):
+        """Send a signal to every process of the group."""
+        os.killpg(self.pid, number)
+
+    def kill(self):
+        """SIGKILL to every process of the group, and wait until all are gone."""
+        group = self.members()
+        if group:
+            self.signal_all(signal.SIGKILL)
+        self.communicate(timeout=PATIENCE)
+        psutil.wait_procs(group, timeout=PATIENCE)
+
+    def members(self):
+        """The living processes of the group."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if os.getpgid(process.pid) == self.pid and process.status() != "zombie":
+                    found.append(process)
+            except (ProcessLookupError, psutil.NoSuchProcess):
+                continue
+        return found
+
+    def busiest_worker(self):
+        """The process, other than the first one, that computes most just now."""
+        others = [process for process in self.members() if process.pid != self.pid]
+        for process in others:
+            process.cpu_percent()
+        time.sleep(0.1)
+        return max(others, key=lambda process: process.cpu_percent())
+
+
+@pytest.fixture(scope="session")
+def until():
+    """Wait for a condition: ``until(condition)`` returns what it gives as soon as that is true."""
+
+    def wait(condition):
+        deadline = time.monotonic() + PATIENCE
+        while not (found := condition()):
+            assert time.monotonic() < deadline, "waited in vain"
+            time.sleep(0.01)
+        return found
+
+    return wait
+
+
+@pytest.fixture(scope="session")
+def arrays():
+    """All arrays of a group, read with plain zarr: ``arrays(store, "experiment")``."""
+    return _arrays
+
+
+@pytest.fixture(scope="session")
+def committed():
+    """Number of runs that a store counts as computed, also while it is written."""
+
+    def count(store, name):
+        try:
+            return int(np.sum(_group(store, name)["sample_count"][:] > 0))
+        except (FileNotFoundError, KeyError):
+            return 0
+
+    return count
+
+
+@pytest.fixture(scope="session")
+def assert_same_runs():
+    """Assert that two groups agree to the last bit on all their runs, whatever their rows.
+
+    ``assert_same_runs(store, other, name, runs=None, timings=False)``: `runs` are the ids to
+    compare, by default all of both; `timings` says whether times must agree too.
+    """
+
+    def check(store, other, name, runs=None, timings=False):
+        one, two = (_arrays(path, name) for path in (store, other))
+        row_of = [
+            {run_id: row for row, run_id in enumerate(table["run_id"].tolist())}
+            for table in (one, two)
+        ]
+        if runs is None:
+            assert set(row_of[0]) == set(row_of[1])
+            assert set(one) == set(two)
+            runs = row_of[0]
+        rows = [np.array([row[run_id] for run_id in runs]) for row in row_of]
+        for key in set(one) & set(two) - {"run", "in_study"} - set(() if timings else TIMES):
+            a, b = one[key], two[key]
+            if key not in ("time", "row", "component"):
+                a, b = a[rows[0]], b[rows[1]]
+            same = a.tolist() == b.tolist() if a.dtype.kind in "UT" else bits(a) == bits(b)
+            assert same, f"{key} differs"
+
+    def bits(array):
+        return array.dtype, array.shape, array.tobytes()
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def fingerprint():
+    """A hash of everything below a path: names and bytes."""
+
+    def of(path):
+        path, digest = Path(path), hashlib.sha256()
+        for file in sorted([path, *path.rglob("*")]):
+            digest.update(str(file.relative_to(path)).encode())
+            if file.is_file():
+                digest.update(file.read_bytes())
+        return digest.hexdigest()
+
+    return of
+
+
+def _group(store, name):
+    return zarr.open_group(store, path=name, mode="r", use_consolidated=False)
+
+
+def _arrays(store, name):
+    return {key: array[...] for key, array in _group(store, name).arrays()}

@@ -1,0 +1,319 @@
+"""Every command by its entry point, as a user or a script calls it."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import integrators
+import sweep
+import systems
+from sweep import study
+
+PROGRAM = Path(sys.executable).with_name("sweep")
+COMMANDS = ("init", "check", "plan", "run", "status", "ls", "show", "order", "drift", "plot")
+
+# The kin of `quickstart`: both systems, a reference, an ensemble in lanes.
+STUDY = """\
+format = 1
+name = "small"
+description = "Two systems, two integrators"
+
+[defaults]
+initial_condition = ["lee", { around = "lee", random = 3, spread = 1e-2, seed = 1 }]
+integrators = ["variational", "rk4"]
+step_size = { start = 0.05, stop = 0.01, count = 4, spacing = "log" }
+samples = 10
+reference = { integrator = "dop853", tolerance = 2.3e-14 }
+
+[[experiment]]
+name = "pendulum"
+system = "spherical_pendulum_chain"
+duration = 2.0
+
+[[experiment]]
+name = "three-bodies"
+system = "nbody_sphere"
+duration = 0.5
+"""
+RUNS = 64
+
+
+def parsed(done):
+    """Strict JSON: no NaN, and nothing else on stdout."""
+    return json.loads(done.stdout, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    place = tmp_path_factory.mktemp("commands")
+    (place / "small.toml").write_text(STUDY)
+    return place
+
+
+@pytest.fixture(scope="module")
+def ran(place, command):
+    """What the first run printed; its store is ``small.zarr``."""
+    return command(place, "run", "small.toml")
+
+
+@pytest.fixture(scope="module")
+def store(ran, place):
+    return place / "small.zarr"
+
+
+# --- help ------------------------------------------------------------------------------------
+
+
+def test_help_names_every_command(command, tmp_path):
+    began = time.monotonic()
+    text = command(tmp_path, "--help").stdout
+    assert time.monotonic() - began < 5
+    for name in COMMANDS:
+        assert re.search(rf"^  {name} +\w.*", text, re.MULTILINE), name
+    assert "sweep run quickstart" in text
+    assert command(tmp_path, "-h").stdout == text
+    assert re.fullmatch(r"sweep, version \d+\.\d+\.\d+\n", command(tmp_path, "--version").stdout)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_a_command_has_an_example(command, tmp_path, name):
+    began = time.monotonic()
+    text = command(tmp_path, name, "--help").stdout
+    assert time.monotonic() - began < 5  # neither Numba nor Dask is loaded for it
+    assert text.startswith(f"Usage: sweep {name} ")
+    assert re.search(rf"Example:\n +sweep {name} \S+", text)
+    assert not list(tmp_path.iterdir())
+
+
+# --- before a run ----------------------------------------------------------------------------
+
+
+def test_init_writes_a_study_that_runs(command, cluster, tmp_path):
+    assert "sweep check mine.toml" in command(tmp_path, "init", "mine.toml").stdout
+    written = study.load(tmp_path / "mine.toml")
+    assert written.name == "mine" and len(written.experiments) == 2
+    checked = command(tmp_path, "check", "mine.toml").stdout
+    assert checked.splitlines()[-1] == "mine: valid, 146 runs"
+    command(tmp_path, "init")
+    assert study.load(tmp_path / "study.toml").name == "study"
+    outcome = sweep.run(written, tmp_path / "mine.zarr", cluster)
+    assert outcome.complete and not outcome.failed
+
+
+def test_init_writes_no_study_that_check_refuses(command, tmp_path):
+    """A file may have a name that is none of a study."""
+    command(tmp_path, "init", "my study (2).toml")
+    assert study.load(tmp_path / "my study (2).toml").experiments
+
+
+def test_check_counts_and_writes_nothing(command, place):
+    before = sorted(place.iterdir())
+    done = command(place, "check", "small.toml")
+    assert done.stderr == "" and sorted(place.iterdir()) == before
+    *_, pendulum, _, total = done.stdout.splitlines()
+    assert pendulum.split() == ["pendulum", "spherical_pendulum_chain", "2", "4", "4", "1", "32"]
+    assert total == f"small: valid, {RUNS} runs"
+    assert "valid, 864 runs" in command(place, "check", "quickstart").stdout
+
+
+def test_plan_counts_and_writes_nothing(command, tmp_path):
+    (tmp_path / "small.toml").write_text(STUDY)
+    done = command(tmp_path, "plan", "small.toml")
+    assert done.stderr == ""
+    assert done.stdout.startswith(f"Store: {tmp_path / 'small.zarr'}\n")
+    assert re.search(rf"^{RUNS} runs to compute in \d+ tasks?, .* of CPU time", done.stdout, re.M)
+    plan = parsed(command(tmp_path, "plan", "small.toml", "elsewhere.zarr", "--json"))
+    assert [file.name for file in tmp_path.iterdir()] == ["small.toml"]
+    assert plan["store"] == str(tmp_path / "elsewhere.zarr") and plan["tasks"] >= 1
+    pendulum, bodies = plan["experiments"]
+    assert (pendulum["experiment"], pendulum["runs"], pendulum["committed"]) == ("pendulum", 32, 0)
+    steps = [round(2.0 / h) for h in study.load(tmp_path / "small.toml").experiments[0].step_sizes]
+    assert pendulum["steps"] == 2 * 4 * sum(steps)
+    for row in (pendulum, bodies):
+        assert 0 < row["cpu_seconds"] <= row["cpu_seconds_most"] < 60
+        assert row["files"] > 0 and row["bytes"] > 0
+
+
+def test_what_plan_says_of_files_is_what_run_writes(command, place, store):
+    plan = parsed(command(place, "plan", "small.toml", "new.zarr", "--json"))
+    rows = {row["experiment"]: row for row in plan["experiments"]}
+    for name, node in sweep.open_study(store).children.items():
+        written = [key for key, v in node.data_vars.items() if key != "initial_state"]
+        files = [f for key in written for f in (store / name / key / "c").rglob("*") if f.is_file()]
+        assert rows[name]["files"] == len(files)
+        values = sum(node[key].nbytes for key in written)
+        assert values <= rows[name]["bytes"] * 1.2 and rows[name]["bytes"] <= values * 1.2
+
+
+# --- a run -----------------------------------------------------------------------------------
+
+
+def test_a_run_ends_with_tables_and_says_where_all_is(ran, place):
+    assert ran.stderr == ""  # no progress bar, since this is no terminal
+    lines = ran.stdout.splitlines()
+    assert lines[0] == f"Store: {place / 'small.zarr'}"
+    assert lines[1] == f"Study small: {RUNS} new runs, 0 kept"
+    assert lines[-1] == f"Complete: {RUNS} runs in {place / 'small.zarr'}"
+    assert lines[-2] == f"Plots: {place / 'small-plots'}"
+    orders = [line.split() for line in lines if re.match(r"(variational|rk4) .*confirmed", line)]
+    assert [(row[0], row[3]) for row in orders] == [("variational", "2"), ("rk4", "4")] * 2
+    for row in orders:
+        assert abs(float(row[1]) - float(row[3])) < 0.3
+    assert ran.stdout.count("energy error") == 2
+    assert {file.suffix for file in (place / "small-plots").iterdir()} == {".png"}
+    assert sorted(file.name for file in place.iterdir()) == [
+        "small-plots", "small.toml", "small.zarr",
+    ]  # fmt: skip
+
+
+def test_a_run_of_what_is_done_computes_nothing(command, place, store):
+    done = command(place, "run", "small.toml", "--no-summary")
+    assert done.stdout.splitlines() == [
+        f"Store: {store}",
+        f"Study small: 0 new runs, {RUNS} kept",
+        "Nothing to compute.",
+        f"Complete: {RUNS} runs in {store}",
+    ]
+
+
+def test_a_run_on_a_terminal_has_a_progress_bar(tmp_path):
+    (tmp_path / "small.toml").write_text(STUDY)
+    screen, terminal = pty.openpty()
+    arguments = [PROGRAM, "run", "small.toml", "--no-summary", "--workers", "1"]
+    done = subprocess.run(
+        arguments, cwd=tmp_path, stdout=subprocess.PIPE, stderr=terminal, timeout=120
+    )
+    os.close(terminal)
+    shown = os.read(screen, 100_000).decode()
+    os.close(screen)
+    assert done.returncode == 0, shown
+    assert "Running" in shown and f"{RUNS}/{RUNS} runs" in shown
+    assert "Running" not in done.stdout.decode()
+
+
+# --- after a run -----------------------------------------------------------------------------
+
+
+def test_status(command, place, store):
+    text = command(place, "status", "small.zarr").stdout
+    assert re.search(r"^pendulum +32 +32 +0 +0 +0 ", text, re.M)
+    assert "No run failed." in command(place, "status", "small.zarr", "--failed").stdout
+    status = parsed(command(place, "status", "small.zarr", "--json", "--failed"))
+    assert status["failures"] == []
+    for row in status["experiments"]:
+        assert (row["runs"], row["done"], row["pending"], row["failed"]) == (32, 32, 0, 0)
+        assert row["cpu_seconds"] > 0
+    assert [row["experiment"] for row in status["experiments"]] == ["pendulum", "three-bodies"]
+
+
+def test_order(command, place, store):
+    text = command(place, "order", "small.zarr", "-e", "pendulum").stdout
+    assert text.startswith("pendulum: order of global_error at the end\n")
+    assert "three-bodies" not in text
+    tables = parsed(command(place, "order", "small.zarr", "--json"))
+    assert list(tables) == ["pendulum", "three-bodies"]
+    for rows in tables.values():
+        assert [(row["integrator"], row["verdict"]) for row in rows] == [
+            ("variational", "confirmed"), ("rk4", "confirmed"),
+        ]  # fmt: skip
+    sup = parsed(
+        command(place, "order", "small.zarr", "--at", "sup", "--error", "position_error", "--json")
+    )
+    assert {row["error"] for rows in sup.values() for row in rows} == {"position_error"}
+    assert all(abs(rows[0]["order"] - 2) < 0.3 for rows in sup.values())
+
+
+def test_drift(command, place, store):
+    text = command(place, "drift", "small.zarr", "-q", "energy", "-e", "pendulum").stdout
+    assert "energy error [J]" in text and "momentum" not in text
+    tables = parsed(command(place, "drift", "small.zarr", "--all-steps", "--json"))
+    pendulum = sweep.open_study(store)["pendulum"].to_dataset()
+    steps = {row["step_size"] for row in tables["pendulum"]}
+    assert steps == set(pendulum.step_size.values.tolist())
+    row = next(
+        row
+        for row in tables["pendulum"]
+        if (row["quantity"], row["integrator"]) == ("energy", "rk4") and row["step_size"] == 0.05
+    )
+    runs = pendulum.query(run="integrator == 'rk4' and step_size == 0.05")
+    largest = runs.energy_error_abs_max.max("time").median().item()
+    assert row["max_abs"]["median"] == pytest.approx(largest)
+    # over k = 0 … N: nothing at the start, then the mean of each interval
+    mean = runs.energy_error_abs_mean.mean("time").median().item() * 40 / 41
+    assert row["mean_abs"]["median"] == pytest.approx(mean)
+
+
+def test_plot(command, place, store, tmp_path):
+    arguments = ("plot", store, "-e", "pendulum", "-o", "figures", "--format", "svg")
+    printed = command(tmp_path, *arguments).stdout.split()
+    assert printed == [
+        f"figures/pendulum-{kind}.svg" for kind in ("convergence", "energy", "unit-length")
+    ]
+    assert all("<svg" in (tmp_path / file).read_text() for file in printed)
+
+
+# --- what there is ---------------------------------------------------------------------------
+
+
+def test_ls(command, tmp_path):
+    found = {
+        kind: parsed(command(tmp_path, "ls", kind, "--json"))
+        for kind in ("systems", "integrators", "studies")
+    }
+    assert [row["name"] for row in found["systems"]] == systems.names()
+    assert [row["name"] for row in found["integrators"]] == [
+        method.name for method in integrators.ALL_INTEGRATORS
+    ]
+    assert [row["name"] for row in found["studies"]] == list(study.packaged())
+    assert all(row["description"] for rows in found.values() for row in rows)
+    text = command(tmp_path, "ls", "integrators").stdout
+    assert len(text.splitlines()) == len(found["integrators"]) + 2
+
+
+@pytest.mark.parametrize("name", systems.names())
+def test_show_system(command, tmp_path, name):
+    facts = parsed(command(tmp_path, "show", "system", name, "--json"))
+    system = systems.get(name)
+    assert set(facts["parameters"]) == set(system.parameters)
+    assert set(facts["starts"]) == set(system.starts)
+    assert set(facts["record"]) == {quantity.name for quantity in system.quantities}
+
+
+def test_show_system_explains_it(command, tmp_path):
+    text = command(tmp_path, "show", "system", "spherical_pendulum_chain").stdout
+    assert all(f"{key}: " in text for key in systems.get("spherical_pendulum_chain").parameters)
+    assert "L = " in text and "Source: " in text
+
+
+@pytest.mark.parametrize("name", ["variational+suzuki4", "dop853"])
+def test_show_integrator(command, tmp_path, name):
+    facts = parsed(command(tmp_path, "show", "integrator", name, "--json"))
+    made = integrators.get(name)
+    assert (facts["integrator"], facts["order"]) == (name, made.order)
+    assert facts["symmetric"] == ("yes" if made.symmetric else "no")
+    assert set(facts["options"]) == set(made.options)
+
+
+def test_show_study(command, tmp_path):
+    written = command(tmp_path, "show", "study", "quickstart").stdout
+    assert study.parse(written).name == "quickstart"
+    experiments = parsed(command(tmp_path, "show", "study", "quickstart", "--json"))
+    assert [row["name"] for row in experiments] == ["pendulum", "three-bodies"]
+    assert np.array(experiments[0]["step_sizes"]).size == 6
+
+
+def test_output_into_a_pipe_that_closes(place, store, start):
+    """As in ``sweep ls integrators | head -1``."""
+    done = start("sweep", "ls", "integrators", cwd=place)
+    done.stdout.close()
+    assert done.stderr.read() == ""
+    assert done.wait() in (0, 1)
+    done.stdout = None

@@ -1,0 +1,246 @@
+"""Input that cannot be used ends in one message, exit code 2, and leaves nothing behind."""
+
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import zarr
+from study_text import one_experiment
+
+import sweep
+from sweep import study
+
+SWEEP = Path(sys.executable).with_name("sweep")
+GIVEN = "{{ q = [{}], omega = [[0, 0, 0], [0, 0, 0]] }}"
+UP, ASIDE = "[0, 0, 1]", "[0.6, 0, 0.7]"
+
+# What the study says instead, where the message says so, and words of the message.
+STUDIES = {
+    "unknown system": (
+        {"system": '"spherical_pendulum"'},
+        "5: experiment[0].system",
+        "Did you mean 'spherical_pendulum_chain'?",
+    ),
+    "unknown integrator": (
+        {"integrators": '["rk4", "variationl"]'},
+        "6: experiment[0].integrators[1]",
+        "unknown integrator 'variationl'. Did you mean 'variational'?",
+    ),
+    "unknown parameter": (
+        {"parameters": "{ mas = 1.0 }"},
+        "11: experiment[0].parameters.mas",
+        "Did you mean 'mass'?",
+    ),
+    "unknown option": (
+        {"integrators": '[\n  "rk4",\n  { name = "variational", solver_tolerence = 1e-9 },\n]'},
+        "8: experiment[0].integrators[1].solver_tolerence",
+        "Did you mean 'solver_tolerance'?",
+    ),
+    "unknown composition": (
+        {"integrators": '["variational+suzuki"]'},
+        "6: experiment[0].integrators[0]",
+        "Did you mean 'suzuki4'?",
+    ),
+    "composition of a method that is not symmetric": (
+        {"integrators": '["rk4+suzuki4"]'},
+        "6: experiment[0].integrators[0]",
+        "not symmetric",
+    ),
+    "unknown start": (
+        {"initial_condition": '"leee"'},
+        "8: experiment[0].initial_condition",
+        "Did you mean 'lee'?",
+    ),
+    "a start of another system": (
+        {"initial_condition": '"lee"', "parameters": "{ count = 3 }"},
+        "8: experiment[0].initial_condition",
+        "count = 3",
+    ),
+    "unknown key": (
+        {"stepsize": "0.1"},
+        "11: experiment[0].stepsize",
+        "unknown key 'stepsize'. Did you mean 'step_size'?",
+    ),
+    "missing key": ({"duration": None}, "3: experiment[0]", "'duration' is missing"),
+    "wrong type": ({"samples": '"many"'}, "10: experiment[0].samples", "expected an integer"),
+    "wrong sign": (
+        {"parameters": "{ mass = -1.0 }"},
+        "11: experiment[0].parameters.mass",
+        "expected a number > 0",
+    ),
+    "step size of zero": ({"step_size": "0.0"}, "7: experiment[0].step_size", "positive step size"),
+    "step size larger than the sample interval": (
+        {"step_size": "[0.1, 0.2]"},
+        "7: experiment[0].step_size[1]",
+        "0.2 is larger than the sample interval 0.1",
+    ),
+    "step size that does not divide the sample interval": (
+        {"step_size": "0.03"},
+        "7: experiment[0].step_size",
+        "0.03333333333 (3 steps) and 0.025 (4 steps)",
+    ),
+    "tolerance of a fixed-step integrator": (
+        {"integrators": '[{ name = "rk4", tolerance = 1e-6 }]'},
+        "6: experiment[0].integrators[0].tolerance",
+        "'rk4' has a fixed step",
+    ),
+    "state off the manifold": (
+        {"initial_condition": GIVEN.format(f"{UP}, {ASIDE}")},
+        "8: experiment[0].initial_condition",
+        "body 1 is off the manifold",
+    ),
+    "state of the wrong shape": (
+        {"initial_condition": GIVEN.format(UP)},
+        "8: experiment[0].initial_condition.q",
+        "expected 2 vectors, one for each body, got 1",
+    ),
+    "duplicate run": (
+        {"integrators": '["rk4", { name = "rk4", label = "again" }]'},
+        "6: experiment[0].integrators[1] ('again')",
+        "give each run only once",
+    ),
+    "TOML that is none": ({"samples": "10 10"}, "10", "not valid TOML"),
+}
+
+WRITTEN = one_experiment()
+BEFORE = ("file", "mine.toml", "other.toml", "taken", "test.zarr", "young.zarr", "zarr.zarr")
+
+# The arguments, and words of the message.
+COMMANDS = {
+    "unknown subcommand": (["statsu"], "No such command 'statsu'. Did you mean 'status'?"),
+    "unknown option": (["run", "mine.toml", "--worker", "1"], "--workers"),
+    "no argument": (["run"], "Missing argument 'STUDY'"),
+    "no worker": (["run", "mine.toml", "--workers", "0"], "'--workers'"),
+    "two kinds of workers": (
+        ["run", "mine.toml", "--workers", "1", "--scheduler", "tcp://127.0.0.1:1"],
+        "not together with --scheduler",
+    ),
+    "missing file": (["run", "mien.toml"], "mien.toml: there is no such file"),
+    "missing file to check": (["check", "mien.toml"], "mien.toml: there is no such file"),
+    "packaged study misspelt": (["run", "quikstart"], "Did you mean 'quickstart'?"),
+    "a directory as study": (["run", "taken"], "taken: is a directory"),
+    "no text": (["check", "test.zarr/only/energy/c/0/0"], "is not UTF-8 text"),
+    "store of another study": (
+        ["run", "other.toml", "test.zarr"],
+        "is the store of the study 'test', not of 'other'",
+    ),
+    "store from the future": (["run", "mine.toml", "young.zarr"], "Update Geosweep"),
+    "a file as store": (["run", "mine.toml", "file"], "exists and is not a Geosweep store"),
+    "a taken directory": (["run", "mine.toml", "taken"], "exists and is not a Geosweep store"),
+    "a store below a file": (["run", "mine.toml", "file/far/below.zarr"], "is not a directory"),
+    "a place where nothing can be made": (["run", "mine.toml", "/proc/a.zarr"], "cannot be"),
+    "too long a name": (["run", "mine.toml", "n" * 300], "cannot be"),
+    "status of no store": (["status", "none.zarr"], "none.zarr is not a store"),
+    "orders of no store": (["order", "none.zarr"], "none.zarr is not a store"),
+    "drifts of no store": (["drift", "none.zarr"], "none.zarr is not a store"),
+    "plots of no store": (["plot", "none.zarr"], "none.zarr is not a store"),
+    "status of another Zarr store": (["status", "zarr.zarr"], "not one that `sweep run` wrote"),
+    "orders without a reference": (["order", "test.zarr"], "orders need a 'reference'"),
+    "unknown error": (["order", "test.zarr", "-e", "only", "--error", "eror"], "no 'eror'"),
+    "an error over no time": (
+        ["order", "test.zarr", "-e", "only", "--error", "initial_state"],
+        "initial_state",
+    ),
+    "unknown experiment": (["drift", "test.zarr", "-e", "onyl"], "Did you mean 'only'?"),
+    "unknown quantity": (["drift", "test.zarr", "-q", "enrgy"], "Did you mean 'energy"),
+    "plots where a file is": (["plot", "test.zarr", "-o", "file"], "file"),
+    "plots below a file": (["plot", "test.zarr", "-o", "file/plots"], "file/plots"),
+    "unknown file type": (["plot", "test.zarr", "--format", "gif"], "'--format'"),
+    "unknown kind": (["ls", "system"], "systems"),
+    "unknown system": (["show", "system", "nbody"], "Did you mean 'nbody_sphere'?"),
+    "unknown integrator": (["show", "integrator", "rk4+projcted"], "Did you mean 'projected'?"),
+    "unknown study": (["show", "study", "quikstart"], "Did you mean 'quickstart'?"),
+    "a file that is there": (["init", "mine.toml"], "mine.toml exists"),
+    "a file that cannot be written": (["init", "file/new.toml"], "file/new.toml cannot be written"),
+}  # fmt: skip
+
+
+def run(cwd, *arguments):
+    return subprocess.run([SWEEP, *arguments], cwd=cwd, capture_output=True, text=True, timeout=120)
+
+
+def all_at_once(function, items):
+    """The results of a function by key; two run at a time."""
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(items, pool.map(function, items), strict=True))
+
+
+@pytest.fixture(scope="module")
+def studies(tmp_path_factory):
+    """What became of each of `STUDIES`: the process, and the files that are there."""
+
+    def refuse(key):
+        place = tmp_path_factory.mktemp("study")
+        (place / "study.toml").write_text(one_experiment(**STUDIES[key][0]))
+        return run(place, "run", "study.toml"), [file.name for file in place.iterdir()]
+
+    return all_at_once(refuse, STUDIES)
+
+
+@pytest.mark.parametrize("mistake", STUDIES)
+def test_a_mistake_in_a_study(studies, mistake):
+    _, where, words = STUDIES[mistake]
+    done, files = studies[mistake]
+    assert done.returncode == 2
+    (message,) = done.stderr.splitlines()
+    assert message.startswith(f"Error: study.toml:{where}: ")
+    assert words in message
+    assert files == ["study.toml"]
+
+
+@pytest.fixture(scope="module")
+def place(cluster, tmp_path_factory):
+    """A directory with studies, a store, and what is in the way."""
+    place = tmp_path_factory.mktemp("mistakes")
+    (place / "mine.toml").write_text(WRITTEN)
+    (place / "other.toml").write_text(WRITTEN.replace('"test"', '"other"'))
+    (place / "file").write_text("precious")
+    (place / "taken").mkdir()
+    (place / "taken" / "thesis.tex").write_text("precious")
+    zarr.create_group(place / "zarr.zarr")
+    sweep.run(study.parse(WRITTEN), place / "test.zarr", cluster)
+    shutil.copytree(place / "test.zarr", place / "young.zarr")
+    zarr.open_group(place / "young.zarr").attrs["format_version"] = 2
+    return place
+
+
+@pytest.fixture(scope="module")
+def refused(place, fingerprint):
+    """What became of each of `COMMANDS`, and a hash of all files before and after."""
+    before = fingerprint(place)
+    done = all_at_once(lambda key: run(place, *COMMANDS[key][0]), COMMANDS)
+    return done, before == fingerprint(place)
+
+
+@pytest.mark.parametrize("mistake", COMMANDS)
+def test_a_mistake_in_a_command(refused, mistake):
+    done = refused[0][mistake]
+    assert done.returncode == 2, done.stderr
+    *usage, message = done.stderr.splitlines()
+    assert message.startswith("Error: ")
+    assert COMMANDS[mistake][1] in message
+    assert not usage or usage[0].startswith("Usage: sweep")
+    assert "Traceback" not in done.stdout
+
+
+def test_no_mistake_left_anything_behind(refused, place):
+    assert sorted(file.name for file in place.iterdir()) == sorted(BEFORE)
+    assert refused[1]
+
+
+def test_all_mistakes_of_a_study_come_at_once(command, tmp_path):
+    """One message, a line for each; and `check` says what `run` says."""
+    text = one_experiment(integrators='["rk5", "variationl"]', step_size="0.3", recrod="[]")
+    (tmp_path / "study.toml").write_text(text)
+    (tmp_path / "again").mkdir()
+    checked = command(tmp_path, "check", "study.toml", code=2).stderr
+    assert checked == command(tmp_path, "run", "study.toml", code=2).stderr
+    assert [line.removeprefix("Error: ").split(": ")[1] for line in checked.splitlines()] == [
+        "experiment[0].recrod",
+        "experiment[0].step_size",
+        "experiment[0].integrators[0]",
+        "experiment[0].integrators[1]",
+    ]

@@ -1,0 +1,96 @@
+"""A study on a running cluster: real `dask scheduler` and `dask worker` processes."""
+
+import json
+import signal
+import time
+
+import pytest
+from distributed import Client
+
+RUNS = 136
+ENOUGH = 41  # 30 % of the runs
+
+
+@pytest.fixture
+def scheduler(start, until, tmp_path_factory):
+    """Start a scheduler: a function that gives its address."""
+
+    def launch():
+        folder = tmp_path_factory.mktemp("scheduler")
+        file = folder / "scheduler.json"
+        start(
+            "dask", "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
+            "--dashboard-address", ":0", "--scheduler-file", file, cwd=folder,
+        )  # fmt: skip
+        until(file.exists)
+        until(lambda: file.read_text().rstrip().endswith("}"))
+        return json.loads(file.read_text())["address"]
+
+    return launch
+
+
+@pytest.fixture
+def worker(start, tmp_path_factory):
+    """Start a worker of one thread: ``worker(address)``."""
+
+    def launch(address):
+        return start(
+            "dask", "worker", address, "--nthreads", "1", "--no-dashboard",
+            cwd=tmp_path_factory.mktemp("worker"),
+        )  # fmt: skip
+
+    return launch
+
+
+def test_one_of_two_workers_is_killed(
+    long_study, scheduler, worker, start, until, committed, undisturbed, assert_same_runs
+):
+    address = scheduler()
+    workers = [worker(address), worker(address)]
+    until(lambda: count_workers(address) == 2)
+    run = start(
+        "sweep", "run", "long.toml", "--scheduler", address, "--no-summary", cwd=long_study
+    )  # fmt: skip
+    store = long_study / "long.zarr"
+    until(lambda: committed(store, "pendulum") >= ENOUGH or run.poll() is not None)
+    workers[0].signal_all(signal.SIGKILL)  # it and its nanny
+    assert committed(store, "pendulum") < RUNS
+    printed, errors = run.finish()
+    assert run.returncode == 0, errors
+    assert "2 workers" in printed and f"Complete: {RUNS} runs" in printed
+    assert "Traceback" not in errors
+    assert not list(store.rglob("*.partial"))
+    assert count_workers(address) == 1  # the cluster is left running
+    assert_same_runs(undisturbed, store, "pendulum")
+
+
+def count_workers(address):
+    with Client(address) as client:
+        return len(client.scheduler_info(n_workers=-1)["workers"])
+
+
+def refused(command, long_study, address):
+    """The message of a run that was refused and left nothing behind."""
+    began = time.monotonic()
+    done = command(long_study, "run", "long.toml", "--scheduler", address, code=2)
+    assert time.monotonic() - began < 25
+    assert [file.name for file in long_study.iterdir()] == ["long.toml"]
+    (message,) = done.stderr.splitlines()
+    return message
+
+
+def test_a_scheduler_that_does_not_answer(long_study, command):
+    message = refused(command, long_study, "tcp://127.0.0.1:1")
+    assert "the scheduler 'tcp://127.0.0.1:1' does not answer" in message
+
+
+@pytest.mark.parametrize("address", ["nonsense", "http://127.0.0.1:8786", "tcp://127.0.0.1"])
+def test_an_address_that_is_none(long_study, command, address):
+    assert f"the scheduler '{address}'" in refused(command, long_study, address)
+
+
+def test_a_scheduler_without_workers(long_study, scheduler, command):
+    address = scheduler()
+    message = refused(command, long_study, address)
+    assert f"the scheduler '{address}' has no workers" in message
+    assert f"dask worker {address}" in message

@@ -1,0 +1,232 @@
+"""A crash at any step of what the coordinator writes loses nothing: the next run mends it."""
+
+import contextlib
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from study_text import one_experiment
+from zarr.storage import LocalStore
+
+import sweep
+from sweep import (
+    compacting,
+    computing,
+    growing,
+    ledger,
+    planning,
+    runner,
+    storage,
+    study,
+    tasks,
+)
+
+MANY = {"record": "[]", "initial_condition": "{ random = 34, seed = 1 }"}  # 17 chunks
+FEW = {"record": '["energy"]', "reference": '{ integrator = "dop853", tolerance = 1e-6 }'}
+GROWN = FEW | {
+    "step_size": "[0.1, 0.05, 0.02]",
+    "integrators": '["rk4", { name = "variational", label = "leapfrog" }]',
+}
+
+
+class Killed(BaseException):
+    """What happens to the process at the chosen step."""
+
+
+class Steps:
+    """Counts the calls of a function and, at the one chosen, stops there."""
+
+    def __init__(self, function, last):
+        self.function = function
+        self.left = last
+
+    def __call__(self, *arguments, **options):
+        if self.left == 0:
+            raise Killed
+        self.left -= 1
+        return self.function(*arguments, **options)
+
+
+def stopped(monkeypatch, action, last, *places):
+    """Whether `action` was stopped before step `last`, a call of one of `places`.
+
+    Every step after it would find the process gone, too.
+    """
+    with monkeypatch.context() as patch:
+        steps = Steps(lambda function, *args, **options: function(*args, **options), last)
+        for owner, name in places:
+            function = getattr(owner, name)
+
+            def counted(*args, function=function, **options):
+                return steps(function, *args, **options)
+
+            patch.setattr(owner, name, counted)
+        with contextlib.suppress(Killed):
+            action()
+            return False
+    return True
+
+
+def points(monkeypatch, base, copy, action, *places, first=0, every=1):
+    """A copy of `base` for each step of `action`, as it was left when it was stopped there."""
+    for last in range(first, 10_000, every):
+        shutil.rmtree(copy, ignore_errors=True)
+        if base is not None:
+            shutil.copytree(base, copy)
+        if not stopped(monkeypatch, action, last, *places):
+            assert last > 5 * every, "hardly a step was found"
+            return
+        yield last
+    raise AssertionError("it never came to its end")
+
+
+def run(written, path, cluster):
+    outcome = sweep.run(study.parse(one_experiment(**written)), path, cluster)
+    assert outcome.complete
+    return outcome
+
+
+@pytest.fixture(scope="module")
+def compacted(cluster, tmp_path_factory):
+    path = tmp_path_factory.mktemp("crashes") / "many.zarr"
+    run(MANY, path, cluster)
+    assert scalar_chunk(path) > 136
+    return path
+
+
+def scalar_chunk(path):
+    return storage.open_group(storage.open_root(path), "only")["sample_count"].chunks[0]
+
+
+RENAMES = ((os, "rename"), (os, "rmdir"), (Path, "write_text"))
+
+
+def test_stopped_while_it_compacts(compacted, cluster, tmp_path, monkeypatch, assert_same_runs):
+    base, copy = tmp_path / "spread.zarr", tmp_path / "copy.zarr"
+    shutil.copytree(compacted, base)
+    compacting.spread(base)
+    storage.consolidate(base)
+    assert scalar_chunk(base) == 8
+    compact = lambda: compacting.compact(copy)  # noqa: E731 (it is passed on)
+    for _ in points(monkeypatch, base, copy, compact, *RENAMES, every=2):
+        run(MANY, copy, cluster)
+        check_mended(compacted, copy, assert_same_runs)
+
+
+def test_stopped_while_it_spreads_to_grow(
+    compacted, cluster, tmp_path, monkeypatch, assert_same_runs
+):
+    copy = tmp_path / "copy.zarr"
+    spread = lambda: compacting.spread(copy)  # noqa: E731 (it is passed on)
+    for _ in points(monkeypatch, compacted, copy, spread, *RENAMES, first=1, every=4):
+        run(MANY, copy, cluster)
+        check_mended(compacted, copy, assert_same_runs)
+
+
+def check_mended(whole, copy, assert_same_runs):
+    assert_same_runs(whole, copy, "only", timings=True)
+    assert not copy.with_name(copy.name + compacting.STAGING).exists()
+    assert sweep.open_study(copy)["only"].sizes["run"] == 136
+    assert (sweep.open_study(copy)["only"].sample_count == 11).all()
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_stopped_after_it_spread_and_before_it_computed(
+    compacted, cluster, tmp_path, monkeypatch, assert_same_runs
+):
+    """A reader still finds what is committed, and so does the next run."""
+    store, larger = tmp_path / "many.zarr", MANY | {"step_size": "[0.1, 0.05, 0.02]"}
+    shutil.copytree(compacted, store)
+
+    def killed(*arguments):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "execute", killed)
+        with pytest.raises(Killed):
+            run(larger, store, cluster)
+    assert scalar_chunk(store) == 8
+    half = sweep.open_study(store)["only"]
+    assert (half.sizes["run"], int((half.sample_count > 0).sum())) == (204, 136)
+    run(larger, store, cluster)
+    ids = sweep.open_study(compacted)["only"].run_id.values.tolist()
+    assert_same_runs(compacted, store, "only", runs=ids, timings=True)
+    assert (sweep.open_study(store)["only"].sample_count == 11).all()
+
+
+@pytest.fixture(scope="module")
+def small(cluster, tmp_path_factory):
+    path = tmp_path_factory.mktemp("crashes") / "few.zarr"
+    run(FEW, path, cluster)
+    return path
+
+
+def bring_up(written, path):
+    parsed = study.parse(one_experiment(**written))
+    growing.bring_up(path, parsed, ledger.compare(path, parsed), {"only": 8})
+
+
+WRITES = ((LocalStore, "set"), (os, "rename"))
+
+
+def test_stopped_while_it_grows(
+    small, cluster, tmp_path, monkeypatch, assert_same_runs, arrays, fingerprint
+):
+    fresh, copy = tmp_path / "fresh.zarr", tmp_path / "copy.zarr"
+    run(GROWN, fresh, cluster)
+    kept = arrays(small, "only")["run_id"].tolist()
+    grow = lambda: bring_up(GROWN, copy)  # noqa: E731 (it is passed on)
+    for last in points(monkeypatch, small, copy, grow, *WRITES, every=4):
+        # whatever was there is found and counted, in its rows
+        entry = ledger.compare(copy, study.parse(one_experiment(**GROWN)))[0]
+        assert (entry.known >= 12, entry.size, entry.gone) == (True, 18, 0)
+        assert entry.pending.sum() == 6
+        if last % 16 == 0:
+            run(GROWN, copy, cluster)
+            assert_same_runs(fresh, copy, "only")
+            old = arrays(copy, "only")
+            assert old["run_id"][:12].tolist() == kept
+            before = arrays(small, "only")["cpu_time"]
+            assert old["cpu_time"][:12].tobytes() == before.tobytes()
+
+
+def test_stopped_while_a_store_is_made(cluster, tmp_path, monkeypatch, assert_same_runs, small):
+    """A new store appears at once: before, there is none."""
+    place = tmp_path / "new"
+    store = place / "few.zarr"
+    make = lambda: bring_up(FEW, store)  # noqa: E731
+    for last in points(monkeypatch, None, place, make, *WRITES, every=10):
+        assert not store.exists()
+        if last % 40 == 0:
+            run(FEW, store, cluster)
+            assert_same_runs(small, store, "only")
+            assert [file.name for file in place.iterdir()] == ["few.zarr"]
+
+
+def test_stopped_between_two_commits_of_a_task(
+    cluster, tmp_path, monkeypatch, assert_same_runs, arrays
+):
+    """Of a chunk of eight runs six are committed: they are kept, and two computed."""
+    store, fresh, written = tmp_path / "few.zarr", tmp_path / "fresh.zarr", {"record": '["state"]'}
+    parsed = study.parse(one_experiment(**written))
+    entries = ledger.compare(store, parsed)
+    plans = [planning.plan_experiment(entry) for entry in entries]
+    growing.bring_up(store, parsed, entries, {"only": 8})
+    _, (task,) = planning.make_tasks(store, storage.open_root(store), plans, 1)
+
+    def batches():
+        tasks.compute(task, "a session")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tasks, "COMMIT_SECONDS", 0.0)
+        assert stopped(patch, batches, 2, (computing.Recorder, "run"))
+    before = arrays(store, "only")
+    done = before["sample_count"] > 0
+    assert done.tolist() == [True] * 6 + [False] * 6
+    assert run(written, store, cluster).complete
+    after = arrays(store, "only")
+    for name in ("cpu_time", "state", "status"):
+        assert after[name][done].tobytes() == before[name][done].tobytes(), name
+    run(written, fresh, cluster)
+    assert_same_runs(fresh, store, "only")

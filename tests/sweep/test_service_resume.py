@@ -1,0 +1,119 @@
+"""Whatever is killed, the same command finishes the job and computes nothing twice."""
+
+import shlex
+import signal
+
+import numpy as np
+import pytest
+
+import sweep
+
+RUNS = 136
+ENOUGH = 41  # 30 % of the runs
+
+
+@pytest.fixture
+def under_way(long_study, start, until, committed):
+    """A run that has committed at least so many of its runs and works on the others."""
+
+    def begin(least, *options):
+        run = start("sweep", "run", "long.toml", "--no-summary", *options, cwd=long_study)
+        store = long_study / "long.zarr"
+        until(lambda: committed(store, "pendulum") >= least or run.poll() is not None)
+        assert run.poll() is None, run.communicate()
+        return run
+
+    return begin
+
+
+@pytest.fixture
+def check_complete(long_study, undisturbed, assert_same_runs):
+    def check():
+        assert_same_runs(undisturbed, long_study / "long.zarr", "pendulum")
+        assert not list(long_study.rglob("*.partial"))
+        assert sorted(file.name for file in long_study.iterdir()) == ["long.toml", "long.zarr"]
+        assert (sweep.open_study(long_study / "long.zarr")["pendulum"].sample_count == 11).all()
+
+    return check
+
+
+def test_a_killed_worker_is_replaced(long_study, under_way, check_complete, committed):
+    run = under_way(ENOUGH, "--workers", 2)
+    victim = run.busiest_worker()
+    victim.send_signal(signal.SIGKILL)
+    assert committed(long_study / "long.zarr", "pendulum") < RUNS
+    printed, errors = run.finish()
+    assert run.returncode == 0, errors
+    assert not victim.is_running()
+    assert f"Complete: {RUNS} runs" in printed
+    check_complete()
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_all_processes_killed(long_study, under_way, check_complete, committed, command, arrays):
+    run = under_way(ENOUGH)
+    assert len(run.members()) >= 3
+    run.kill()
+    store = long_study / "long.zarr"
+    before = arrays(store, "pendulum")
+    done = before["sample_count"] > 0
+    assert ENOUGH <= done.sum() < RUNS
+    check_readable(store, done)
+    (store / "pendulum" / "energy" / "0.1234.partial").write_bytes(b"half a chunk")
+    again = command(long_study, "run", "long.toml", "--no-summary").stdout
+    assert f"Study long: 0 new runs, {RUNS} kept\n" in again
+    assert f"{RUNS - done.sum()} runs to compute" in again
+    assert f"Complete: {RUNS} runs" in again
+    after = arrays(store, "pendulum")
+    for name in ("cpu_time", "wall_time", "energy", "state", "status"):
+        assert after[name][done].tobytes() == before[name][done].tobytes(), name
+    assert not np.array_equal(after["cpu_time"], before["cpu_time"])
+    check_complete()
+
+
+def check_readable(store, done):
+    """What is committed can be read and selected at any time."""
+    dataset = sweep.open_study(store)["pendulum"].to_dataset().load()
+    assert (dataset.sample_count.values > 0).tolist() == done.tolist()
+    assert np.isfinite(dataset.energy.values[done]).all()
+    assert (dataset.status.values == np.where(done, 0, -1)).all()
+
+
+def test_ctrl_c_lets_running_tasks_commit_and_says_how_to_go_on(
+    long_study, under_way, check_complete, committed, command, arrays
+):
+    run = under_way(1, "--workers", 1)
+    run.signal_all(signal.SIGINT)
+    printed, errors = run.finish()
+    assert run.returncode == 4, errors
+    assert "Traceback" not in errors
+    before = arrays(long_study / "long.zarr", "pendulum")
+    done = before["sample_count"] > 0
+    assert 0 < done.sum() < RUNS
+    assert f"{done.sum()} of {RUNS} runs committed" in printed
+    go_on = shlex.split(printed.partition("To go on: ")[2])
+    assert go_on[:3] == ["sweep", "run", "long.toml"]
+    assert f"Complete: {RUNS} runs" in command(long_study, *go_on[1:], "--no-summary").stdout
+    after = arrays(long_study / "long.zarr", "pendulum")
+    assert after["cpu_time"][done].tobytes() == before["cpu_time"][done].tobytes()
+    check_complete()
+
+
+def test_ctrl_c_while_the_cluster_starts(long_study, start, until):
+    """From the first line it prints on, a run ends by Ctrl-C in order."""
+    run = start("sweep", "run", "long.toml", cwd=long_study)
+    assert "Store: " in run.stdout.readline()
+    until(lambda: len(run.members()) >= 2 or run.poll() is not None)
+    run.signal_all(signal.SIGINT)
+    printed, errors = run.finish()
+    assert run.returncode == 4, errors
+    assert "Traceback" not in errors
+    until(lambda: not run.members())
+
+
+def test_what_a_killed_writer_left_is_swept_away(undisturbed, long_study, cluster):
+    """Also where there is nothing to compute."""
+    left = undisturbed / "pendulum" / "zarr.json.1234.partial"
+    left.write_bytes(b"{")
+    assert sweep.run(long_study / "long.toml", undisturbed, cluster).complete
+    assert not left.exists()
