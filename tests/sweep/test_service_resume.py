@@ -43,7 +43,7 @@ def test_a_killed_worker_is_replaced(long_study, under_way, check_complete, comm
     victim.send_signal(signal.SIGKILL)
     assert committed(long_study / "long.zarr", "pendulum") < RUNS
     printed, errors = run.finish()
-    assert run.returncode == 0, errors
+    assert run.returncode == 0, printed + errors
     assert not victim.is_running()
     assert f"Complete: {RUNS} runs" in printed
     check_complete()
@@ -60,7 +60,9 @@ def test_all_processes_killed(long_study, under_way, check_complete, committed, 
     assert ENOUGH <= done.sum() < RUNS
     check_readable(store, done)
     (store / "pendulum" / "energy" / "0.1234.partial").write_bytes(b"half a chunk")
-    again = command(long_study, "run", "long.toml", "--no-summary").stdout
+    done_again = command(long_study, "run", "long.toml", "--no-summary")
+    assert done_again.stderr == ""
+    again = done_again.stdout
     assert f"Study long: 0 new runs, {RUNS} kept\n" in again
     assert f"{RUNS - done.sum()} runs to compute" in again
     assert f"Complete: {RUNS} runs" in again
@@ -85,7 +87,7 @@ def test_ctrl_c_lets_running_tasks_commit_and_says_how_to_go_on(
     run = under_way(1, "--workers", 1)
     run.signal_all(signal.SIGINT)
     printed, errors = run.finish()
-    assert run.returncode == 4, errors
+    assert run.returncode == 4, printed + errors
     assert "Traceback" not in errors
     before = arrays(long_study / "long.zarr", "pendulum")
     done = before["sample_count"] > 0
@@ -106,7 +108,7 @@ def test_ctrl_c_while_the_cluster_starts(long_study, start, until):
     until(lambda: len(run.members()) >= 2 or run.poll() is not None)
     run.signal_all(signal.SIGINT)
     printed, errors = run.finish()
-    assert run.returncode == 4, errors
+    assert run.returncode == 4, printed + errors
     assert "Traceback" not in errors
     until(lambda: not run.members())
 
