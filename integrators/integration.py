@@ -8,7 +8,7 @@ from integrators import dormand_prince, stepping
 from integrators.errors import InputError, check_array, check_number, check_whole
 from integrators.forms import angular_velocities, velocities
 from integrators.lanes import ALIGNMENT, WIDTH
-from integrators.methods import form_of
+from integrators.methods import Integrator, form_of
 
 BLOCK_BYTES = 32 * 2**20  # of sampled states that one call of a kernel fills
 
@@ -80,9 +80,12 @@ def integrate(system, integrator, state, *, duration, samples, step_size=None, t
     Raises
     ------
     InputError
-        If the integrator does not fit the system, the state has a wrong shape, the step does
-        not divide the sample interval, or a step size meets an adaptive integrator.
+        If the integrator does not fit the system, the state has a wrong shape or is off the
+        manifold, the step does not divide the sample interval, or a step size meets an adaptive
+        integrator.
     """
+    if not isinstance(integrator, Integrator):
+        raise InputError(f"integrator is {integrator!r}; expected one that integrators.get gives")
     integrator.check(system)
     members = _members(system, state)
     duration = check_number("duration", duration, above=0.0)
@@ -94,6 +97,7 @@ def integrate(system, integrator, state, *, duration, samples, step_size=None, t
         if tolerance is not None:
             raise InputError(f"{integrator.name!r} has a fixed step: tolerance does not apply")
         result = _fixed(integrator.bind(system), members, step_size, duration, samples)
+        result[2]["evaluations"] = result[2]["steps"] * integrator.evaluations
     states, status, counters = result
     if np.ndim(state) == 2:
         states, status = states[0], int(status[0])
@@ -108,6 +112,9 @@ def _members(system, state):
     members = members[np.newaxis] if members.ndim == 2 else members
     if members.ndim != 3 or members.shape[1:] != (rows, 3) or not len(members):
         raise InputError(f"state of shape {np.shape(state)}; expected {shape}", key="state")
+    if hasattr(system, "check_state"):
+        for member in members[np.isfinite(members).all(axis=(1, 2))]:  # NaN gives its status
+            system.check_state(member)
     return members
 
 

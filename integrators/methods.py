@@ -197,9 +197,10 @@ class Integrator:
 
     @property
     def preserves(self):
-        """As `Method.preserves`, with what a projection enforces."""
-        enforced = self.method.projections.get(self.modifier, ())
-        return {**self.method.preserves, **dict.fromkeys(enforced, ALL_DEGREES)}
+        """As `Method.preserves`; a projection keeps what it enforces, and nothing else."""
+        if self.modifier in self.method.projections:
+            return dict.fromkeys(self.method.projections[self.modifier], ALL_DEGREES)
+        return self.method.preserves
 
     @property
     def evaluations(self):

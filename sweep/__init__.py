@@ -1,4 +1,4 @@
-"""Geosweep: distributed parameter studies of integrators on spheres and Lie groups.
+"""Geosweep: distributed parameter studies of integrators on spheres.
 
 >>> import sweep
 >>> outcome = sweep.run("quickstart", "quickstart.zarr")   # doctest: +SKIP

@@ -21,6 +21,7 @@ from sweep.tasks import compute
 
 WINDOW = 2  # tasks in flight for each worker: one running, one waiting
 CONNECT_SECONDS = 10
+EXPECTED = "Expected an address such as tcp://host:8786 of a running `dask scheduler`"
 DEATHS = 30  # of workers, with one task each time, before Dask gives that task up
 GIVEN_UP = 5  # tasks given up in a row before the coordinator does too
 SETTINGS = {
@@ -57,11 +58,15 @@ def remote_client(address):
     with dask.config.set(SETTINGS):
         try:
             client = Client(address, timeout=CONNECT_SECONDS)
-        except (OSError, TimeoutError, ValueError) as error:
+        except ValueError as error:
+            raise InputError(
+                f"{address!r} is no address of a scheduler: {error}. {EXPECTED}"
+            ) from None
+        except (OSError, TimeoutError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise InputError(
                 f"the scheduler {address!r} does not answer within {CONNECT_SECONDS} s: {reason}. "
-                "Expected an address such as tcp://host:8786 of a running `dask scheduler`"
+                f"{EXPECTED}"
             ) from None
         with client:
             if not client.scheduler_info(n_workers=-1)["workers"]:
@@ -94,8 +99,9 @@ def _host():
 class Drain:
     """Turns the first Ctrl-C into a request to stop feeding; the second one interrupts."""
 
-    def __init__(self):
+    def __init__(self, on_request=lambda: None):
         self.requested = False
+        self._on_request = on_request
 
     def __enter__(self):
         self._main = threading.current_thread() is threading.main_thread()
@@ -116,6 +122,7 @@ class Drain:
         if self.requested:
             raise KeyboardInterrupt
         self.requested = True
+        self._on_request()
 
 
 def execute(client, tasks, drain, on_receipt):
@@ -174,7 +181,7 @@ def execute(client, tasks, drain, on_receipt):
 def _explain(task, error):
     if isinstance(error, KilledWorker):
         return (
-            f"a task of experiment {task.experiment!r} ended {DEATHS} workers, again and again: "
-            "too little memory, or a crash in a kernel"
+            f"a task of experiment {task.experiment!r} ended its workers again and again: too "
+            "little memory, or a crash in a kernel"
         )
     return f"a task of experiment {task.experiment!r} failed: {type(error).__name__}: {error}"

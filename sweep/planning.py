@@ -200,9 +200,10 @@ def _measure(recorder, initial, step_size):
     steps = 8
     while (seconds := timed(steps)) < PILOT_SECONDS and steps < 10**6:
         steps *= 4
-    call = timed(1)
     repeats = [seconds, *(timed(steps) for _ in range(PILOT_REPEATS - 1))]
-    per_step = [max(one - call, 1e-9) / steps / len(initial) for one in repeats]
+    call = min(timed(1) for _ in range(PILOT_REPEATS))
+    # On a busy machine a call can seem to take longer than the steps: they cost half at least.
+    per_step = [max(one - call, 0.5 * one) / steps / len(initial) for one in repeats]
     per_sample = _sample_seconds(recorder, initial, step_size)
     return Cost(min(per_step), float(np.median(per_step)), per_sample)
 
@@ -267,18 +268,24 @@ def make_tasks(path, root, plans, workers):
     references, runs : list of ReferenceTask, list of RunTask
     """
     path = str(path)
-    references = [t for plan in plans for t in _reference_tasks(path, root, plan, workers)]
-    total = sum(plan.pending_seconds[0] for plan in plans)
-    target = min(MOST_TASK, max(LEAST_TASK, total / (TASKS_PER_WORKER * max(workers, 1))))
+    references = [t for plan in plans for t in _reference_tasks(path, root, plan)]
+    target = _target_seconds(plans, workers)
     runs = [task for plan in plans for task in _run_tasks(path, root, plan, target)]
     return references, sorted(runs, key=lambda task: -task.cost)
 
 
 def count_tasks(plans, workers):
-    """Number of tasks that `make_tasks` would make, without a store."""
-    total = sum(plan.pending_seconds[0] for plan in plans)
-    target = min(MOST_TASK, max(LEAST_TASK, total / (TASKS_PER_WORKER * max(workers, 1))))
-    return sum(len(_grouped(_chunk_costs(plan), target)) for plan in plans)
+    """Number of tasks that `make_tasks` would make, without a store that knows references."""
+    target = _target_seconds(plans, workers)
+    runs = sum(len(_grouped(_chunk_costs(plan), target)) for plan in plans)
+    references = (references_of(p.entry.table) for p in plans if p.entry.pending.any())
+    return runs + sum(math.ceil(len(r.ids) / REFERENCE_CHUNK) for r in references if r)
+
+
+def _target_seconds(plans, workers):
+    """Seconds that a task should take."""
+    total = sum(plan.pending_seconds[1] for plan in plans)
+    return min(MOST_TASK, max(LEAST_TASK, total / (TASKS_PER_WORKER * max(workers, 1))))
 
 
 def _chunk_costs(plan):
@@ -286,7 +293,7 @@ def _chunk_costs(plan):
     entry = plan.entry
     chunk = entry.rows[entry.pending] // plan.chunk_rows
     distinct, index = np.unique(chunk, return_inverse=True)
-    seconds = np.bincount(index, plan.seconds[entry.pending], len(distinct))
+    seconds = np.bincount(index, plan.most_seconds[entry.pending], len(distinct))
     return distinct, seconds + plan.variables * WRITE_SECONDS
 
 
@@ -339,7 +346,7 @@ def _run_tasks(path, root, plan, target):
     return tasks
 
 
-def _reference_tasks(path, root, plan, workers):
+def _reference_tasks(path, root, plan):
     """Tasks for the references of pending runs that are not in the store yet."""
     entry, table = plan.entry, plan.entry.table
     references = references_of(table)

@@ -88,6 +88,9 @@ class Watcher:
     def progressed(self, task, receipt):
         """A task committed its runs."""
 
+    def draining(self):
+        """Ctrl-C was pressed: what is running commits, then the run ends."""
+
     def ended(self):
         """The last task has ended."""
 
@@ -134,7 +137,7 @@ def run(study, store=None, client=None, *, workers=None, scheduler=None, watcher
     entries = ledger.compare(path, study)
     watcher.compared(entries)
     pending = any(entry.pending.any() for entry in entries)
-    with Drain() as drain, contextlib.ExitStack() as stack:
+    with Drain(watcher.draining) as drain, contextlib.ExitStack() as stack:
         connected = stack.enter_context(_connecting(stack, client, workers, scheduler, pending))
         plans = [planning.plan_experiment(e, drain.check) for e in entries] if pending else []
         chunk_rows = {plan.entry.name: plan.chunk_rows for plan in plans}
@@ -187,7 +190,8 @@ def _connecting(stack, client, workers, scheduler, pending):
             try:
                 yield lambda: stack.enter_context(Client(starting.result()))
             finally:
-                starting.result().close()
+                if starting.exception() is None:
+                    starting.result().close()
 
 
 def finish(path, entries, stopped=""):

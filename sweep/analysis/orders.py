@@ -19,6 +19,7 @@ from sweep.analysis.selection import (
 )
 from sweep.analysis.slopes import FEWEST, FLOOR, MARGIN, PRE_ASYMPTOTIC, USED, fit_order
 
+NEAR = 0.25  # gap to the declared order below which one that closes at all is not a refutation
 TOLERANCE = 0.1  # a measured order this close to the declared one is that order
 WIDEST = 0.5  # half an interval: with more, the next whole order is inside too
 ROUND_OFF = 1e-15  # what a reference is wrong by at least
@@ -291,6 +292,8 @@ def _still_closing(gaps, used):
     A method of that order has slopes that differ from it by a multiple of h or h². `gaps` and
     `used` ascend with the step size.
     """
+    if gaps[0] < gaps[-1] < NEAR:
+        return True
     middles = np.sqrt(used[1:] * used[:-1])
     return gaps[0] <= gaps[-1] * np.sqrt(middles[0] / middles[-1])
 

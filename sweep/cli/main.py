@@ -45,7 +45,7 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="geosweep", prog_name="sweep")
 def group():
-    """Compare time-stepping methods on spheres and Lie groups, on a cluster.
+    """Compare time-stepping methods on spheres, on a cluster.
 
     \b
     sweep run quickstart          a first study, about ten seconds

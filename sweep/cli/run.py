@@ -1,5 +1,6 @@
 """`sweep run`: compute what a study asks for and its store lacks."""
 
+import shlex
 import sys
 import time
 
@@ -41,14 +42,14 @@ def command(study, store, workers, scheduler, summary):
         from sweep.cli.summary import print_summary
 
         print_summary(path)
-    print_outcome(outcome, study, store)
+    print_outcome(outcome)
     if not outcome.complete:
         sys.exit(INCOMPLETE)
     if outcome.failed:
         sys.exit(DOES_NOT_HOLD)
 
 
-def print_outcome(outcome, study, store):
+def print_outcome(outcome):
     """How the run ended: what failed, or how to go on."""
     runs = sum(tally.runs for tally in outcome.tallies)
     done = sum(tally.done for tally in outcome.tallies)
@@ -60,7 +61,7 @@ def print_outcome(outcome, study, store):
     if outcome.complete:
         click.echo(f"Complete: {runs:,} runs in {outcome.store}")
     else:
-        command = " ".join(["sweep run", study, *([store] if store else [])])
+        command = shlex.join(["sweep", *sys.argv[1:]])
         why = f" ({outcome.stopped})" if outcome.stopped else ""
         click.echo(f"Stopped{why} with {done:,} of {runs:,} runs committed. To go on: {command}")
 
@@ -115,6 +116,10 @@ class Terminal:
         rate = self._done / (time.perf_counter() - self._began)
         text = f"{self._done:,}/{self._runs:,} runs, {rate:.3g}/s"
         self._bar.update(int(1000 * task.cost), text)
+
+    def draining(self):
+        """Say that Ctrl-C was heard."""
+        click.echo("\nStopping when running tasks have committed; Ctrl-C again gives up", err=True)
 
     def ended(self):
         """Close the bar."""

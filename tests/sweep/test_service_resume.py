@@ -81,24 +81,46 @@ def check_readable(store, done):
     assert (dataset.status.values == np.where(done, 0, -1)).all()
 
 
+PART = """
+[[experiment]]
+name = "part{}"
+system = "spherical_pendulum_chain"
+integrators = "rk4"
+step_size = 0.01
+initial_condition = {{ around = "lee", random = 16, spread = 1e-2, seed = {} }}
+duration = 5000.0
+samples = 10
+record = ["energy"]
+"""
+
+
 def test_ctrl_c_lets_running_tasks_commit_and_says_how_to_go_on(
-    long_study, under_way, check_complete, committed, command, arrays
+    tmp_path, start, until, committed, command, arrays
 ):
-    run = under_way(1, "--workers", 1)
+    """Six experiments are six tasks at least, of which two are in flight."""
+    parts = "".join(PART.format(i, i) for i in range(6))
+    (tmp_path / "parts.toml").write_text('format = 1\nname = "parts"\n' + parts)
+    store, names = tmp_path / "parts.zarr", [f"part{i}" for i in range(6)]
+    run = start("sweep", "run", "parts.toml", "--workers", 1, "--no-summary", cwd=tmp_path)
+    until(lambda: any(committed(store, name) for name in names) or run.poll() is not None)
     run.signal_all(signal.SIGINT)
     printed, errors = run.finish()
     assert run.returncode == 4, printed + errors
-    assert "Traceback" not in errors
-    before = arrays(long_study / "long.zarr", "pendulum")
-    done = before["sample_count"] > 0
-    assert 0 < done.sum() < RUNS
-    assert f"{done.sum()} of {RUNS} runs committed" in printed
+    assert "Stopping when running tasks have committed" in errors and "Traceback" not in errors
+    before = {name: arrays(store, name) for name in names}
+    done = {name: table["sample_count"] > 0 for name, table in before.items()}
+    count = sum(rows.sum() for rows in done.values())
+    assert 0 < count < 96
+    assert f"{count} of 96 runs committed" in printed
     go_on = shlex.split(printed.partition("To go on: ")[2])
-    assert go_on[:3] == ["sweep", "run", "long.toml"]
-    assert f"Complete: {RUNS} runs" in command(long_study, *go_on[1:], "--no-summary").stdout
-    after = arrays(long_study / "long.zarr", "pendulum")
-    assert after["cpu_time"][done].tobytes() == before["cpu_time"][done].tobytes()
-    check_complete()
+    assert go_on[:3] == ["sweep", "run", "parts.toml"]
+    again = command(tmp_path, *go_on[1:], "--no-summary").stdout
+    assert f"{96 - count} runs to compute" in again and "Complete: 96 runs" in again
+    for name, rows in done.items():
+        after = arrays(store, name)
+        assert (after["sample_count"] == 11).all() and np.isfinite(after["energy"]).all()
+        for key in ("cpu_time", "energy", "status"):
+            assert after[key][rows].tobytes() == before[name][key][rows].tobytes()
 
 
 def test_ctrl_c_while_the_cluster_starts(long_study, start, until):
