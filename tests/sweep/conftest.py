@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +79,27 @@ def command():
         return done
 
     return run
+
+
+@pytest.fixture(scope="session")
+def together():
+    """Run many commands, two at a time: ``together(cwd, {key: arguments})``, results by key."""
+
+    def run(arguments, cwd):
+        return subprocess.run(
+            [PROGRAMS / "sweep", *arguments],
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+
+    def run_all(cwd, commands):
+        with ThreadPoolExecutor(2) as pool:
+            done = pool.map(lambda arguments: run(arguments, cwd), commands.values())
+            return dict(zip(commands, done, strict=True))
+
+    return run_all
 
 
 @pytest.fixture

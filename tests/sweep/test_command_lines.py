@@ -18,6 +18,7 @@ import systems
 from sweep import study
 
 PROGRAM = Path(sys.executable).with_name("sweep")
+SHOWN = ("variational+suzuki4", "rk4+projected", "dop853")
 COMMANDS = ("init", "check", "plan", "run", "status", "ls", "show", "order", "drift", "plot")
 
 # The kin of `quickstart`: both systems, a reference, an ensemble in lanes.
@@ -46,9 +47,9 @@ duration = 0.5
 RUNS = 64
 
 
-def parsed(done):
-    """Strict JSON: no NaN, and nothing else on stdout."""
-    return json.loads(done.stdout, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+def parsed(answer):
+    """Strict JSON: no NaN, and nothing else."""
+    return json.loads(answer, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +68,46 @@ def ran(place, command):
 @pytest.fixture(scope="module")
 def store(ran, place):
     return place / "small.zarr"
+
+
+QUESTIONS = {
+    "check": ("check", "small.toml"),
+    "check quickstart": ("check", "quickstart"),
+    "plan": ("plan", "small.toml", "new.zarr"),
+    "plan in json": ("plan", "small.toml", "new.zarr", "--json"),
+    "plan of what is done": ("plan", "small.toml"),
+    "status": ("status", "small.zarr", "--failed"),
+    "status in json": ("status", "small.zarr", "--failed", "--json"),
+    "order": ("order", "small.zarr", "-e", "pendulum"),
+    "order in json": ("order", "small.zarr", "--json"),
+    "order in the sup norm": (
+        "order", "small.zarr", "--at", "sup", "--error", "position_error", "--json",
+    ),
+    "drift": ("drift", "small.zarr", "-q", "energy", "-e", "pendulum"),
+    "drift in json": ("drift", "small.zarr", "--all-steps", "--json"),
+    "ls": ("ls", "integrators"),
+    "ls systems": ("ls", "systems", "--json"),
+    "ls integrators": ("ls", "integrators", "--json"),
+    "ls studies": ("ls", "studies", "--json"),
+    "show system": ("show", "system", "spherical_pendulum_chain"),
+    "show study": ("show", "study", "quickstart"),
+    "show study in json": ("show", "study", "quickstart", "--json"),
+} | {
+    f"show {kind} {name}": ("show", kind, name, "--json")
+    for kind, names in (("system", systems.names()), ("integrator", SHOWN))
+    for name in names
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def answers(place, store, together):
+    """What each of `QUESTIONS` prints; they write nothing."""
+    before = sorted(place.rglob("*"))
+    done = together(place, QUESTIONS)
+    assert sorted(place.rglob("*")) == before
+    for key, answer in done.items():
+        assert (answer.returncode, answer.stderr) == (0, ""), key
+    return {key: answer.stdout for key, answer in done.items()}
 
 
 # --- help ------------------------------------------------------------------------------------
@@ -114,39 +155,34 @@ def test_init_writes_no_study_that_check_refuses(command, tmp_path):
     assert study.load(tmp_path / "my study (2).toml").experiments
 
 
-def test_check_counts_and_writes_nothing(command, place):
-    before = sorted(place.iterdir())
-    done = command(place, "check", "small.toml")
-    assert done.stderr == "" and sorted(place.iterdir()) == before
-    *_, pendulum, _, total = done.stdout.splitlines()
+def test_check_counts_runs(answers):
+    *_, pendulum, _, total = answers["check"].splitlines()
     assert pendulum.split() == ["pendulum", "spherical_pendulum_chain", "2", "4", "4", "1", "32"]
     assert total == f"small: valid, {RUNS} runs"
-    assert "valid, 864 runs" in command(place, "check", "quickstart").stdout
+    assert "valid, 864 runs" in answers["check quickstart"]
 
 
-def test_plan_counts_and_writes_nothing(command, tmp_path):
-    (tmp_path / "small.toml").write_text(STUDY)
-    done = command(tmp_path, "plan", "small.toml")
-    assert done.stderr == ""
-    assert done.stdout.startswith(f"Store: {tmp_path / 'small.zarr'}\n")
-    assert re.search(rf"^{RUNS} runs to compute in \d+ tasks?, .* of CPU time", done.stdout, re.M)
-    plan = parsed(command(tmp_path, "plan", "small.toml", "elsewhere.zarr", "--json"))
-    assert [file.name for file in tmp_path.iterdir()] == ["small.toml"]
-    assert plan["store"] == str(tmp_path / "elsewhere.zarr") and plan["tasks"] >= 1
+def test_plan_counts_what_is_to_be_done(answers, place):
+    assert answers["plan"].startswith(f"Store: {place / 'new.zarr'}\n")
+    assert re.search(
+        rf"^{RUNS} runs to compute in \d+ tasks?, .* of CPU time", answers["plan"], re.M
+    )
+    plan = parsed(answers["plan in json"])
+    assert plan["store"] == str(place / "new.zarr") and plan["tasks"] >= 1
     pendulum, bodies = plan["experiments"]
     assert (pendulum["experiment"], pendulum["runs"], pendulum["committed"]) == ("pendulum", 32, 0)
-    steps = [round(2.0 / h) for h in study.load(tmp_path / "small.toml").experiments[0].step_sizes]
+    steps = [round(2.0 / h) for h in study.parse(STUDY).experiments[0].step_sizes]
     assert pendulum["steps"] == 2 * 4 * sum(steps)
     for row in (pendulum, bodies):
         assert 0 < row["cpu_seconds"] <= row["cpu_seconds_most"] < 60
         assert row["files"] > 0 and row["bytes"] > 0
+    assert "0 runs to compute in 0 tasks" in answers["plan of what is done"]
 
 
-def test_what_plan_says_of_files_is_what_run_writes(command, place, store):
-    plan = parsed(command(place, "plan", "small.toml", "new.zarr", "--json"))
-    rows = {row["experiment"]: row for row in plan["experiments"]}
+def test_what_plan_says_of_files_is_what_run_writes(answers, store):
+    rows = {row["experiment"]: row for row in parsed(answers["plan in json"])["experiments"]}
     for name, node in sweep.open_study(store).children.items():
-        written = [key for key, v in node.data_vars.items() if key != "initial_state"]
+        written = [key for key in node.data_vars if key != "initial_state"]
         files = [f for key in written for f in (store / name / key / "c").rglob("*") if f.is_file()]
         assert rows[name]["files"] == len(files)
         values = sum(node[key].nbytes for key in written)
@@ -202,11 +238,10 @@ def test_a_run_on_a_terminal_has_a_progress_bar(tmp_path):
 # --- after a run -----------------------------------------------------------------------------
 
 
-def test_status(command, place, store):
-    text = command(place, "status", "small.zarr").stdout
-    assert re.search(r"^pendulum +32 +32 +0 +0 +0 ", text, re.M)
-    assert "No run failed." in command(place, "status", "small.zarr", "--failed").stdout
-    status = parsed(command(place, "status", "small.zarr", "--json", "--failed"))
+def test_status(answers):
+    assert re.search(r"^pendulum +32 +32 +0 +0 +0 ", answers["status"], re.M)
+    assert "No run failed." in answers["status"]
+    status = parsed(answers["status in json"])
     assert status["failures"] == []
     for row in status["experiments"]:
         assert (row["runs"], row["done"], row["pending"], row["failed"]) == (32, 32, 0, 0)
@@ -214,27 +249,23 @@ def test_status(command, place, store):
     assert [row["experiment"] for row in status["experiments"]] == ["pendulum", "three-bodies"]
 
 
-def test_order(command, place, store):
-    text = command(place, "order", "small.zarr", "-e", "pendulum").stdout
-    assert text.startswith("pendulum: order of global_error at the end\n")
-    assert "three-bodies" not in text
-    tables = parsed(command(place, "order", "small.zarr", "--json"))
+def test_order(answers):
+    assert answers["order"].startswith("pendulum: order of global_error at the end\n")
+    assert "three-bodies" not in answers["order"]
+    tables = parsed(answers["order in json"])
     assert list(tables) == ["pendulum", "three-bodies"]
     for rows in tables.values():
         assert [(row["integrator"], row["verdict"]) for row in rows] == [
             ("variational", "confirmed"), ("rk4", "confirmed"),
         ]  # fmt: skip
-    sup = parsed(
-        command(place, "order", "small.zarr", "--at", "sup", "--error", "position_error", "--json")
-    )
+    sup = parsed(answers["order in the sup norm"])
     assert {row["error"] for rows in sup.values() for row in rows} == {"position_error"}
     assert all(abs(rows[0]["order"] - 2) < 0.3 for rows in sup.values())
 
 
-def test_drift(command, place, store):
-    text = command(place, "drift", "small.zarr", "-q", "energy", "-e", "pendulum").stdout
-    assert "energy error [J]" in text and "momentum" not in text
-    tables = parsed(command(place, "drift", "small.zarr", "--all-steps", "--json"))
+def test_drift(answers, store):
+    assert "energy error [J]" in answers["drift"] and "momentum" not in answers["drift"]
+    tables = parsed(answers["drift in json"])
     pendulum = sweep.open_study(store)["pendulum"].to_dataset()
     steps = {row["step_size"] for row in tables["pendulum"]}
     assert steps == set(pendulum.step_size.values.tolist())
@@ -251,61 +282,54 @@ def test_drift(command, place, store):
     assert row["mean_abs"]["median"] == pytest.approx(mean)
 
 
-def test_plot(command, place, store, tmp_path):
+def test_plot(command, store, tmp_path):
     arguments = ("plot", store, "-e", "pendulum", "-o", "figures", "--format", "svg")
     printed = command(tmp_path, *arguments).stdout.split()
-    assert printed == [
-        f"figures/pendulum-{kind}.svg" for kind in ("convergence", "energy", "unit-length")
-    ]
+    kinds = ("convergence", "energy", "unit-length")
+    assert printed == [f"figures/pendulum-{kind}.svg" for kind in kinds]
     assert all("<svg" in (tmp_path / file).read_text() for file in printed)
 
 
 # --- what there is ---------------------------------------------------------------------------
 
 
-def test_ls(command, tmp_path):
-    found = {
-        kind: parsed(command(tmp_path, "ls", kind, "--json"))
-        for kind in ("systems", "integrators", "studies")
-    }
+def test_ls(answers):
+    found = {kind: parsed(answers[f"ls {kind}"]) for kind in ("systems", "integrators", "studies")}
     assert [row["name"] for row in found["systems"]] == systems.names()
-    assert [row["name"] for row in found["integrators"]] == [
-        method.name for method in integrators.ALL_INTEGRATORS
-    ]
+    methods = [method.name for method in integrators.ALL_INTEGRATORS]
+    assert [row["name"] for row in found["integrators"]] == methods
     assert [row["name"] for row in found["studies"]] == list(study.packaged())
     assert all(row["description"] for rows in found.values() for row in rows)
-    text = command(tmp_path, "ls", "integrators").stdout
-    assert len(text.splitlines()) == len(found["integrators"]) + 2
+    assert len(answers["ls"].splitlines()) == len(methods) + 2
 
 
 @pytest.mark.parametrize("name", systems.names())
-def test_show_system(command, tmp_path, name):
-    facts = parsed(command(tmp_path, "show", "system", name, "--json"))
+def test_show_system(answers, name):
+    facts = parsed(answers[f"show system {name}"])
     system = systems.get(name)
     assert set(facts["parameters"]) == set(system.parameters)
     assert set(facts["starts"]) == set(system.starts)
     assert set(facts["record"]) == {quantity.name for quantity in system.quantities}
 
 
-def test_show_system_explains_it(command, tmp_path):
-    text = command(tmp_path, "show", "system", "spherical_pendulum_chain").stdout
+def test_show_system_explains_it(answers):
+    text = answers["show system"]
     assert all(f"{key}: " in text for key in systems.get("spherical_pendulum_chain").parameters)
     assert "L = " in text and "Source: " in text
 
 
-@pytest.mark.parametrize("name", ["variational+suzuki4", "dop853"])
-def test_show_integrator(command, tmp_path, name):
-    facts = parsed(command(tmp_path, "show", "integrator", name, "--json"))
+@pytest.mark.parametrize("name", SHOWN)
+def test_show_integrator(answers, name):
+    facts = parsed(answers[f"show integrator {name}"])
     made = integrators.get(name)
     assert (facts["integrator"], facts["order"]) == (name, made.order)
     assert facts["symmetric"] == ("yes" if made.symmetric else "no")
     assert set(facts["options"]) == set(made.options)
 
 
-def test_show_study(command, tmp_path):
-    written = command(tmp_path, "show", "study", "quickstart").stdout
-    assert study.parse(written).name == "quickstart"
-    experiments = parsed(command(tmp_path, "show", "study", "quickstart", "--json"))
+def test_show_study(answers):
+    assert study.parse(answers["show study"]).name == "quickstart"
+    experiments = parsed(answers["show study in json"])
     assert [row["name"] for row in experiments] == ["pendulum", "three-bodies"]
     assert np.array(experiments[0]["step_sizes"]).size == 6
 

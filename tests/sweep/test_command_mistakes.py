@@ -1,10 +1,6 @@
 """Input that cannot be used ends in one message, exit code 2, and leaves nothing behind."""
 
 import shutil
-import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 import zarr
@@ -13,7 +9,6 @@ from study_text import one_experiment
 import sweep
 from sweep import study
 
-SWEEP = Path(sys.executable).with_name("sweep")
 GIVEN = "{{ q = [{}], omega = [[0, 0, 0], [0, 0, 0]] }}"
 UP, ASIDE = "[0, 0, 1]", "[0.6, 0, 0.7]"
 
@@ -158,37 +153,27 @@ COMMANDS = {
 }  # fmt: skip
 
 
-def run(cwd, *arguments):
-    return subprocess.run([SWEEP, *arguments], cwd=cwd, capture_output=True, text=True, timeout=120)
-
-
-def all_at_once(function, items):
-    """The results of a function by key; two run at a time."""
-    with ThreadPoolExecutor(2) as pool:
-        return dict(zip(items, pool.map(function, items), strict=True))
-
-
 @pytest.fixture(scope="module")
-def studies(tmp_path_factory):
-    """What became of each of `STUDIES`: the process, and the files that are there."""
-
-    def refuse(key):
-        place = tmp_path_factory.mktemp("study")
-        (place / "study.toml").write_text(one_experiment(**STUDIES[key][0]))
-        return run(place, "run", "study.toml"), [file.name for file in place.iterdir()]
-
-    return all_at_once(refuse, STUDIES)
+def studies(together, tmp_path_factory):
+    """What became of each of `STUDIES`."""
+    place, commands = tmp_path_factory.mktemp("studies"), {}
+    for number, (key, (changes, _, _)) in enumerate(STUDIES.items()):
+        (place / f"{number}.toml").write_text(one_experiment(**changes))
+        commands[key] = ("run", f"{number}.toml")
+    before = sorted(place.iterdir())
+    done = together(place, commands)
+    assert sorted(place.iterdir()) == before
+    return done
 
 
 @pytest.mark.parametrize("mistake", STUDIES)
 def test_a_mistake_in_a_study(studies, mistake):
     _, where, words = STUDIES[mistake]
-    done, files = studies[mistake]
+    done = studies[mistake]
     assert done.returncode == 2
     (message,) = done.stderr.splitlines()
-    assert message.startswith(f"Error: study.toml:{where}: ")
+    assert message.startswith(f"Error: {list(STUDIES).index(mistake)}.toml:{where}: ")
     assert words in message
-    assert files == ["study.toml"]
 
 
 @pytest.fixture(scope="module")
@@ -208,10 +193,10 @@ def place(cluster, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def refused(place, fingerprint):
+def refused(place, fingerprint, together):
     """What became of each of `COMMANDS`, and a hash of all files before and after."""
     before = fingerprint(place)
-    done = all_at_once(lambda key: run(place, *COMMANDS[key][0]), COMMANDS)
+    done = together(place, {key: arguments for key, (arguments, _) in COMMANDS.items()})
     return done, before == fingerprint(place)
 
 

@@ -86,7 +86,7 @@ def test_a_scheduler_that_does_not_answer(long_study, command):
 
 @pytest.mark.parametrize("address", ["nonsense", "http://127.0.0.1:8786", "tcp://127.0.0.1"])
 def test_an_address_that_is_none(long_study, command, address):
-    assert f"the scheduler '{address}'" in refused(command, long_study, address)
+    assert f"'{address}' is no address" in refused(command, long_study, address)
 
 
 def test_a_scheduler_without_workers(long_study, scheduler, command):

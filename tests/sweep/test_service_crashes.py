@@ -131,6 +131,19 @@ def check_mended(whole, copy, assert_same_runs):
     assert (sweep.open_study(copy)["only"].sample_count == 11).all()
 
 
+def test_a_store_that_is_removed_after_a_crash_leaves_nothing_to_mend(
+    compacted, cluster, tmp_path, monkeypatch
+):
+    store = tmp_path / "many.zarr"
+    shutil.copytree(compacted, store)
+    assert stopped(monkeypatch, lambda: compacting.spread(store), 4, (os, "rename"))
+    shutil.rmtree(store)
+    run(FEW, store, cluster)
+    only = sweep.open_study(store)["only"]
+    assert only.sizes["run"] == 12 and (only.sample_count == 11).all()
+    assert [file.name for file in tmp_path.iterdir()] == ["many.zarr"]
+
+
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_stopped_after_it_spread_and_before_it_computed(
     compacted, cluster, tmp_path, monkeypatch, assert_same_runs

@@ -89,8 +89,6 @@ def test_status_says_which(ended, command):
         for name, table in failed.items()
         for row in (table.isel(run=i) for i in range(table.sizes["run"]))
     ]
-    text = command(place, "status", "failures.zarr", "--failed").stdout
-    assert text.count("not_converged") == text.count("not_finite") == 4
 
 
 def test_nan_from_where_it_stopped_and_the_others_untouched(ended):
@@ -154,11 +152,10 @@ def test_a_failed_run_is_not_tried_again(ended, command, arrays):
     assert arrays(place / "failures.zarr", "pendulum")["cpu_time"].tobytes() == before.tobytes()
 
 
-def test_tables_and_plots_do_without_them(ended, command):
+def test_tables_and_plots_do_without_them(ended):
     place, printed = ended
-    assert "energy error" in printed and (place / "failures-plots").is_dir()
-    for name in ("order", "drift", "plot"):
-        command(place, name, "failures.zarr")
+    assert printed.count("energy error") == 2 and "order" in printed
+    assert len(list((place / "failures-plots").iterdir())) >= 5
 
 
 def test_a_study_of_failures_alone(command, tmp_path):

@@ -70,7 +70,6 @@ EDITS = {
         text(initial_condition='[{ random = 1, seed = 2, label = "new" }, "lee"]'), (4, 4, 8)
     ),
     "a removed integrator": (text(integrators='["rk4"]'), (0, 6, 6)),
-    "an integrator for another": (text(integrators='["rk2_heun", "rk4"]'), (6, 6, 6)),
     "a changed label": (
         text(integrators='["variational", { name = "rk4", label = "classic" }]'), (0, 12, 0)
     ),
