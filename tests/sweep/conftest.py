@@ -34,7 +34,7 @@ system = "spherical_pendulum_chain"
 integrators = ["variational", "rk4"]
 step_size = 0.01
 initial_condition = { around = "lee", random = 68, spread = 1e-2, seed = 1 }
-duration = 6000.0
+duration = 5000.0
 samples = 10
 record = ["energy", "state"]
 """

@@ -1,5 +1,6 @@
 """Input that cannot be used ends in one message, exit code 2, and leaves nothing behind."""
 
+import re
 import shutil
 
 import pytest
@@ -12,7 +13,7 @@ from sweep import study
 GIVEN = "{{ q = [{}], omega = [[0, 0, 0], [0, 0, 0]] }}"
 UP, ASIDE = "[0, 0, 1]", "[0.6, 0, 0.7]"
 
-# What the study says instead, where the message says so, and words of the message.
+# What a study of one experiment says instead, where the message says so, and its words.
 STUDIES = {
     "unknown system": (
         {"system": '"spherical_pendulum"'},
@@ -100,6 +101,9 @@ STUDIES = {
     "TOML that is none": ({"samples": "10 10"}, "10", "not valid TOML"),
 }
 
+# Found when all the rest of a study is valid; the others can be made in one.
+ALONE = ("duplicate run", "TOML that is none")
+
 WRITTEN = one_experiment()
 BEFORE = ("file", "mine.toml", "other.toml", "taken", "test.zarr", "young.zarr", "zarr.zarr")
 
@@ -114,7 +118,6 @@ COMMANDS = {
         "not together with --scheduler",
     ),
     "missing file": (["run", "mien.toml"], "mien.toml: there is no such file"),
-    "missing file to check": (["check", "mien.toml"], "mien.toml: there is no such file"),
     "packaged study misspelt": (["run", "quikstart"], "Did you mean 'quickstart'?"),
     "a directory as study": (["run", "taken"], "taken: is a directory"),
     "no text": (["check", "test.zarr/only/energy/c/0/0"], "is not UTF-8 text"),
@@ -154,25 +157,45 @@ COMMANDS = {
 
 
 @pytest.fixture(scope="module")
-def studies(together, tmp_path_factory):
-    """What became of each of `STUDIES`."""
-    place, commands = tmp_path_factory.mktemp("studies"), {}
-    for number, (key, (changes, _, _)) in enumerate(STUDIES.items()):
-        (place / f"{number}.toml").write_text(one_experiment(**changes))
-        commands[key] = ("run", f"{number}.toml")
+def messages(together, tmp_path_factory):
+    """What a run says to each of `STUDIES`, with the line and key of a study of its own."""
+    place, shared, first = tmp_path_factory.mktemp("studies"), 'format = 1\nname = "test"\n', {}
+    for number, key in enumerate(key for key in STUDIES if key not in ALONE):
+        text = one_experiment(**STUDIES[key][0], name=f'"mistake{number}"')
+        first[number] = key, shared.count("\n") - 2
+        shared += text[text.index("[[") :]
+    (place / "shared.toml").write_text(shared)
+    for number, key in enumerate(ALONE):
+        (place / f"{number}.toml").write_text(one_experiment(**STUDIES[key][0]))
     before = sorted(place.iterdir())
-    done = together(place, commands)
+    files = {"shared": "shared.toml"} | {key: f"{i}.toml" for i, key in enumerate(ALONE)}
+    done = together(place, {key: ("run", file) for key, file in files.items()})
     assert sorted(place.iterdir()) == before
-    return done
+    assert {process.returncode for process in done.values()} == {2}
+    found = {key: [own_place(line, 0, 0) for line in lines(done[key])] for key in ALONE}
+    for line in lines(done["shared"]):
+        number = int(re.search(r"experiment\[(\d+)\]", line)[1])
+        key, before = first[number]
+        found.setdefault(key, []).append(own_place(line, number, before))
+    return found
+
+
+def lines(process):
+    assert process.stderr.startswith("Error: ")
+    return process.stderr.removeprefix("Error: ").splitlines()
+
+
+def own_place(message, number, before):
+    """The message without the file, as if its experiment were the only one."""
+    _, line, text = message.split(":", 2)
+    return f"{int(line) - before}:{text.replace(f'experiment[{number}]', 'experiment[0]')}"
 
 
 @pytest.mark.parametrize("mistake", STUDIES)
-def test_a_mistake_in_a_study(studies, mistake):
+def test_a_mistake_in_a_study(messages, mistake):
     _, where, words = STUDIES[mistake]
-    done = studies[mistake]
-    assert done.returncode == 2
-    (message,) = done.stderr.splitlines()
-    assert message.startswith(f"Error: {list(STUDIES).index(mistake)}.toml:{where}: ")
+    (message,) = messages[mistake]
+    assert message.startswith(f"{where}: ")
     assert words in message
 
 

@@ -80,12 +80,6 @@ EDITS = {
         ),
         (0, 12, 0),
     ),
-    "another option": (
-        text(integrators='["variational", { name = "rk4", formulation = "q_qdot" }]'), (6, 6, 6)
-    ),
-    "another order of entries": (
-        text(integrators='["rk4", "variational"]', step_size="[0.05, 0.1]"), (0, 12, 0)
-    ),
     "another experiment": (text() + "[[" + SECOND, (4, 12, 0)),
     "runs excluded": (text(exclude='[{ integrator = "rk4", step_size = 0.1 }]'), (0, 9, 3)),
     "all at once": (
