@@ -6,7 +6,6 @@ anew beside the store's own and take their place by renames, in an order that `r
 finish: a crash at any point loses nothing.
 """
 
-import os
 import shutil
 from pathlib import Path
 
@@ -38,11 +37,14 @@ def spread(path):
 
 
 def recover(path):
-    """Finish a rewrite that was cut short, or forget one that had not come to its renames."""
+    """Finish a rewrite that was cut short.
+
+    One that had not come to its renames is forgotten, and one whose store was removed since.
+    """
     staging = _staging(path)
-    if not os.path.isdir(staging):
+    if not staging.is_dir():
         return
-    if (staging / READY).exists():
+    if (staging / READY).exists() and Path(path).is_dir():
         _swap(path, (staging / READY).read_text())
     else:
         shutil.rmtree(staging)
