@@ -7,7 +7,6 @@ and round-off near 1e-14 make it an independent check of everything with a fixed
 import warnings
 
 import numpy as np
-from scipy.integrate import DOP853
 
 from integrators.errors import InputError, check_number
 from integrators.forms import SpheresLagrangian, VectorField
@@ -57,6 +56,8 @@ def solve(system, state, times, tolerance):
     """
     if not SMALLEST_TOLERANCE <= check_number("tolerance", tolerance) < 1:
         raise InputError(f"tolerance = {tolerance!r}; expected 2.3e-14 to 1", key="tolerance")
+    from scipy.integrate import DOP853  # here: it takes as long to import as all the rest
+
     slope = _slope(system)
     states = np.full((len(times), *np.shape(state)), np.nan)
     if not np.all(np.isfinite(slope(times[0], np.ravel(state)))):  # SciPy would search for ever

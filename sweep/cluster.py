@@ -28,6 +28,7 @@ SETTINGS = {
     # Dask blames every task that a dying worker held, also those that only waited there.
     "distributed.scheduler.allowed-failures": DEATHS,
     "distributed.logging.distributed": "error",
+    "distributed.worker.profile.enabled": False,
 }
 
 
@@ -46,7 +47,7 @@ def start_local(workers):
             n_workers=workers,
             threads_per_worker=1,
             processes=True,
-            dashboard_address=":0",  # the default port may be taken
+            dashboard_address=None,
             silence_logs=logging.CRITICAL,
             preload=["sweep.worker_setup"],
         )

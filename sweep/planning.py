@@ -20,14 +20,14 @@ from sweep.tasks import Chunk, ReferenceTask, RunTask
 from sweep.time_axis import TimeAxis
 
 PILOT_SECONDS = 2e-3
-PILOT_REPEATS = 5
+PILOT_REPEATS = 3
 PILOT_SAMPLES = 256  # at most: recording has a fixed cost that long runs share
 WRITE_SECONDS = 1.5e-3  # of one chunk of one variable
 LEAST_TASK, MOST_TASK = 0.25, 30.0  # seconds; Dask takes 1.5 ms a task
-TASKS_PER_WORKER = 6
+TASKS_PER_WORKER = 3  # that the work left is divided into
 MOST_CHUNK_ROWS = 1024
 MOST_FILES = 100_000
-CHUNK_SECONDS = 10.0
+CHUNK_SECONDS = 2.5  # no task is shorter than a chunk
 CHUNKS = 12  # of an experiment, where it has the runs: work for every worker
 
 
@@ -40,7 +40,7 @@ class Cost:
     step : float
         Seconds of one step of one trajectory.
     usual_step : float
-        The median of the repeats, on a machine that others use too.
+        The median of the repeats.
     sample : float
         Seconds to record one sample of one trajectory.
     """
@@ -191,10 +191,11 @@ def _pilot(table, recipe, between):
 def _measure(recorder, initial, step_size):
     problem, statistics = recorder.problem, recorder.recipe.statistics == "every_step"
 
-    def timed(steps, samples=1):
-        began = time.perf_counter()
-        run_batch(problem, initial, step_size, steps, samples, statistics=statistics)
-        return time.perf_counter() - began
+    def timed(steps):
+        # The thread's own time: the local cluster's workers start meanwhile.
+        began = time.thread_time()
+        run_batch(problem, initial, step_size, steps, 1, statistics=statistics)
+        return time.thread_time() - began
 
     timed(1)  # compiles
     steps = 8
@@ -202,7 +203,7 @@ def _measure(recorder, initial, step_size):
         steps *= 4
     repeats = [seconds, *(timed(steps) for _ in range(PILOT_REPEATS - 1))]
     call = min(timed(1) for _ in range(PILOT_REPEATS))
-    # On a busy machine a call can seem to take longer than the steps: they cost half at least.
+    # A call can seem to take longer than the steps, which cost half at least.
     per_step = [max(one - call, 0.5 * one) / steps / len(initial) for one in repeats]
     per_sample = _sample_seconds(recorder, initial, step_size)
     return Cost(min(per_step), float(np.median(per_step)), per_sample)
@@ -215,9 +216,9 @@ def _sample_seconds(recorder, initial, step_size):
     short = Recipe(axis, recorder.recipe.record, recorder.recipe.statistics, 0)
     brief = Recorder(short, recorder.system, recorder.integrator)
     brief.run(initial, step_size, 1)
-    began = time.perf_counter()
+    began = time.thread_time()
     columns = brief.run(initial, step_size, 1)
-    recording = time.perf_counter() - began - columns["wall_time"].sum()
+    recording = time.thread_time() - began - columns["cpu_time"].sum()
     return max(recording, 0.0) / (len(initial) * (samples + 1))
 
 
@@ -228,9 +229,9 @@ def _reference_seconds(table):
     system, state = table.systems[0], table.initial_state(0)
     first = times[: max(2, len(times) // 50)]
     reference_trajectory(system, state, times[:2], 1e-3)  # compiles
-    began = time.perf_counter()
+    began = time.thread_time()
     reference_trajectory(system, state, first, experiment.reference.tolerance)
-    return (time.perf_counter() - began) * (len(times) - 1) / (len(first) - 1)
+    return (time.thread_time() - began) * (len(times) - 1) / (len(first) - 1)
 
 
 # --- chunks and tasks ------------------------------------------------------------------------
@@ -269,23 +270,34 @@ def make_tasks(path, root, plans, workers):
     """
     path = str(path)
     references = [t for plan in plans for t in _reference_tasks(path, root, plan)]
-    target = _target_seconds(plans, workers)
-    runs = [task for plan in plans for task in _run_tasks(path, root, plan, target)]
+    runs = [
+        task
+        for plan, groups in zip(plans, _group_chunks(plans, workers), strict=True)
+        for task in _run_tasks(path, root, plan, groups)
+    ]
     return references, sorted(runs, key=lambda task: -task.cost)
 
 
 def count_tasks(plans, workers):
     """Number of tasks that `make_tasks` would make, without a store that knows references."""
-    target = _target_seconds(plans, workers)
-    runs = sum(len(_grouped(_chunk_costs(plan), target)) for plan in plans)
+    runs = sum(len(groups) for groups in _group_chunks(plans, workers))
     references = (references_of(p.entry.table) for p in plans if p.entry.pending.any())
     return runs + sum(math.ceil(len(r.ids) / REFERENCE_CHUNK) for r in references if r)
 
 
-def _target_seconds(plans, workers):
-    """Seconds that a task should take."""
-    total = sum(plan.pending_seconds[1] for plan in plans)
-    return min(MOST_TASK, max(LEAST_TASK, total / (TASKS_PER_WORKER * max(workers, 1))))
+def _group_chunks(plans, workers):
+    """The chunks of each task and its seconds, as a list for each plan.
+
+    Tasks get smaller: each takes a share of what its plan has left (guided self-scheduling),
+    so that the workers end together.
+    """
+    groups = []
+    for plan in plans:
+        chunks, seconds = _chunk_costs(plan)
+        left = np.cumsum(seconds[::-1])[::-1]
+        targets = np.clip(left / (TASKS_PER_WORKER * max(workers, 1)), LEAST_TASK, MOST_TASK)
+        groups.append(_grouped(chunks, seconds, targets))
+    return groups
 
 
 def _chunk_costs(plan):
@@ -297,19 +309,22 @@ def _chunk_costs(plan):
     return distinct, seconds + plan.variables * WRITE_SECONDS
 
 
-def _grouped(chunk_costs, target):
-    """Lists of chunks of about `target` seconds."""
-    groups, current, cost = [], [], 0.0
-    for chunk, seconds in zip(*chunk_costs, strict=True):
-        if current and cost + seconds > target:
+def _grouped(chunks, seconds, targets):
+    """Lists of consecutive chunks of about the seconds that the first one's target says."""
+    groups, current, cost, target = [], [], 0.0, 0.0
+    for chunk, own, wanted in zip(chunks, seconds, targets, strict=True):
+        if current and cost + own > target:
             groups.append((current, cost))
             current, cost = [], 0.0
+        if not current:
+            target = wanted
         current.append(int(chunk))
-        cost += float(seconds)
+        cost += float(own)
     return [*groups, (current, cost)] if current else groups
 
 
-def _run_tasks(path, root, plan, target):
+def _run_tasks(path, root, plan, groups):
+    """The tasks of a plan, of groups of its chunks and their cost."""
     entry, table = plan.entry, plan.entry.table
     if not entry.pending.any():
         return []
@@ -324,7 +339,7 @@ def _run_tasks(path, root, plan, target):
     order = order[np.argsort(entry.rows[order], kind="stable")]
     chunk_of = entry.rows[order] // plan.chunk_rows
     tasks = []
-    for chunks, cost in _grouped(_chunk_costs(plan), target):
+    for chunks, cost in groups:
         made = []
         for chunk in chunks:
             lo, hi = np.searchsorted(chunk_of, [chunk, chunk + 1])

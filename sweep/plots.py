@@ -4,6 +4,7 @@ Each function takes one experiment, or a selection of its runs, and returns a Fi
 to no window. An integrator looks the same in all of them.
 """
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -80,7 +81,8 @@ def convergence(dataset, error="global_error", at="end"):
         for ax, rows in zip(axes, panels.values(), strict=True):
             for row in rows:
                 _error_curve(ax, row, looks[row.integrator], with_order=len(panels) == 1)
-            ax.set(xscale="log", yscale="log", xlabel=_label(dataset["step_size"], "step size h"))
+            ax.set(xscale="log", xlabel=_label(dataset["step_size"], "step size h"))
+            _error_axis(ax)
             _order_guides(ax, rows)
             _plain_step_ticks(ax)
         where = "at the end" if at == "end" else "supremum over time"
@@ -122,7 +124,7 @@ def _order_guides(ax, rows):
         ax.plot(h, guide, color=GREY, lw=0.8, zorder=1)
         small = {"ha": "left", "va": "top", "color": "0.3", "fontsize": 8}
         place = {"xy": (h[0], guide[0]), "xytext": (2, -3), "textcoords": "offset points"}
-        ax.annotate(f"$h^{{{order}}}$", **place, **small)
+        ax.annotate(f"h{_raised(order)}", **place, **small)
 
 
 def energy_over_time(dataset, step_size=None):
@@ -148,7 +150,7 @@ def energy_over_time(dataset, step_size=None):
     dataset = run_table(dataset)
     every_step = "energy_error_abs_max" in dataset
     name = "energy_error_abs_max" if every_step else "energy_error"
-    text = "max $|E - E_0|$ over steps" if every_step else "$|E - E_0|$"
+    text = "max |E − E₀| over steps" if every_step else "|E − E₀|"
     label = _label(variable(dataset, name), text)
     return _over_time(dataset, name, label, step_size)
 
@@ -161,7 +163,7 @@ def unit_length_over_time(dataset, step_size=None):
     dataset = run_table(dataset)
     every_step = "unit_length_error_mean" in dataset
     name = "unit_length_error_mean" if every_step else "unit_length_error"
-    text = r"mean $|q \cdot q - 1|$ over steps" if every_step else r"$|q \cdot q - 1|$"
+    text = "mean |q·q − 1| over steps" if every_step else "|q·q − 1|"
     label = _label(variable(dataset, name), text)
     return _over_time(dataset, name, label, step_size)
 
@@ -187,7 +189,8 @@ def _over_time(dataset, name, label, step_size):
                 text = integrator if one_step else f"{integrator}, {steps[integrator]}"
                 phase = list(looks).index(integrator) / len(looks)
                 _time_curve(ax, cell, name, text, looks[integrator], phase)
-            ax.set(yscale="log", xlabel=_label(dataset["time"], "time t"))
+            ax.set(xlabel=_label(dataset["time"], "time t"))
+            _error_axis(ax)
             _time_axis(ax, dataset["time"].values)
         axes[0].set_ylabel(label)
         _legend(figure, axes)
@@ -331,6 +334,17 @@ def _legend(figure, axes, title=None):
 def _label(array, text, form="{} [{}]"):
     units = array.attrs.get("units", "1")
     return text if units == "1" else form.format(text, units)
+
+
+def _error_axis(ax):
+    """A logarithmic axis labelled in plain text, which is drawn twice as fast as formulas."""
+    ax.set_yscale("log")
+    ax.yaxis.set_major_formatter(lambda value, place: f"10{_raised(round(math.log10(value)))}")
+    ax.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _raised(power):
+    return str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 def _plain_step_ticks(ax):

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -190,8 +191,8 @@ def _connecting(stack, client, workers, scheduler, pending):
             try:
                 yield lambda: stack.enter_context(Client(starting.result()))
             finally:
-                if starting.exception() is None:
-                    starting.result().close()
+                if starting.exception() is None:  # the caller need not wait for workers to end
+                    threading.Thread(target=starting.result().close).start()
 
 
 def finish(path, entries, stopped=""):

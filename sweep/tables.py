@@ -3,7 +3,7 @@
 import dataclasses
 import math
 
-from sweep.analysis.selection import plain
+import numpy as np
 
 
 def number(value, digits=3):
@@ -154,7 +154,7 @@ def jsonable(value):
         return {key: jsonable(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [jsonable(item) for item in value]
-    value = plain(value)
+    value = value.item() if isinstance(value, np.generic) else value
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -12,7 +12,8 @@ def print_summary(path):
     from sweep.analysis import drift_table, order_table
     from sweep.tables import format_drifts, format_orders
 
-    for name, dataset in opened(path).items():
+    datasets = opened(path)
+    for name, dataset in datasets.items():
         title = f"{name}: {dataset.attrs['title'].partition(': ')[2]}"
         click.echo(f"\n{title}\n{'=' * len(title)}")
         if "global_error" in dataset:
@@ -20,16 +21,16 @@ def print_summary(path):
         quantities = [q for q in ("energy",) if f"{q}_error" in dataset]
         if quantities:
             click.echo(format_drifts(drift_table(dataset, quantities, step_sizes="smallest")))
-    _plot(path)
+    _plot(path, datasets)
 
 
-def _plot(path):
+def _plot(path, datasets):
     """Write the plots; where that cannot be, the run is complete all the same."""
     from integrators import InputError
 
     directory = plot_directory(path)
     try:
-        for name, dataset in opened(path).items():
+        for name, dataset in datasets.items():
             save_plots(dataset, directory, name)
     except InputError as error:
         click.echo(f"\nNo plots: {error}", err=True)
