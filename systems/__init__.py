@@ -9,8 +9,13 @@ from integrators.errors import InputError, check_known
 from systems.base import Quantity, System
 from systems.nbody import NBodySphere
 from systems.pendulum_chain import SphericalPendulumChain
+from systems.spring_pendula import SpringPendula
 
-ALL_SYSTEMS = (SphericalPendulumChain, NBodySphere)
+ALL_SYSTEMS = (
+    SphericalPendulumChain,
+    NBodySphere,
+    SpringPendula,
+)
 
 __all__ = ["ALL_SYSTEMS", "InputError", "Quantity", "System", "get", "named", "names"]
 
