@@ -7,6 +7,7 @@
 
 from integrators.errors import InputError, check_known
 from systems.base import Quantity, System
+from systems.elastic_rod import ElasticRod
 from systems.nbody import NBodySphere
 from systems.pendulum_chain import SphericalPendulumChain
 from systems.spring_pendula import SpringPendula
@@ -15,6 +16,7 @@ ALL_SYSTEMS = (
     SphericalPendulumChain,
     NBodySphere,
     SpringPendula,
+    ElasticRod,
 )
 
 __all__ = ["ALL_SYSTEMS", "InputError", "Quantity", "System", "get", "named", "names"]
