@@ -8,6 +8,7 @@
 from integrators.errors import InputError, check_known
 from systems.base import Quantity, System
 from systems.elastic_rod import ElasticRod
+from systems.magnetic_dipoles import MagneticDipoles
 from systems.nbody import NBodySphere
 from systems.pendulum_chain import SphericalPendulumChain
 from systems.spring_pendula import SpringPendula
@@ -17,6 +18,7 @@ ALL_SYSTEMS = (
     NBodySphere,
     SpringPendula,
     ElasticRod,
+    MagneticDipoles,
 )
 
 __all__ = ["ALL_SYSTEMS", "InputError", "Quantity", "System", "get", "named", "names"]
