@@ -8,6 +8,7 @@
 from integrators.errors import InputError, check_known
 from systems.base import Quantity, System
 from systems.elastic_rod import ElasticRod
+from systems.lennard_jones import LennardJonesSphere
 from systems.magnetic_dipoles import MagneticDipoles
 from systems.nbody import NBodySphere
 from systems.pendulum_chain import SphericalPendulumChain
@@ -19,6 +20,7 @@ ALL_SYSTEMS = (
     SpringPendula,
     ElasticRod,
     MagneticDipoles,
+    LennardJonesSphere,
 )
 
 __all__ = ["ALL_SYSTEMS", "InputError", "Quantity", "System", "get", "named", "names"]
