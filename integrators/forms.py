@@ -48,8 +48,9 @@ class SpheresLagrangian:
 
     Parameters
     ----------
-    inertia : ndarray, shape (n, n)
-        Symmetric, positive definite.
+    inertia : ndarray, shape (n, n) or (n,)
+        Symmetric, positive definite; or, where only the potential couples the bodies, the
+        diagonal of one.
     potential : Kernel
         ``potential(t, q, p)`` returns V; `q` has n rows. Signature `kernels.state_value`.
     potential_gradient : Kernel
@@ -63,7 +64,7 @@ class SpheresLagrangian:
     Raises
     ------
     InputError
-        If the inertia is not square, symmetric and positive definite.
+        As `checked_inertia`.
 
     Notes
     -----
@@ -78,17 +79,17 @@ class SpheresLagrangian:
     force: Kernel | None = None
 
     def __post_init__(self):
-        inertia = np.array(self.inertia, dtype=float)
-        if inertia.ndim != 2 or inertia.shape[0] != inertia.shape[1]:
-            raise InputError(f"inertia has shape {inertia.shape}; expected a square matrix")
-        if not np.array_equal(inertia, inertia.T) or np.linalg.eigvalsh(inertia)[0] <= 0:
-            raise InputError("the inertia matrix must be symmetric and positive definite")
-        object.__setattr__(self, "inertia", inertia)
+        object.__setattr__(self, "inertia", checked_inertia(self.inertia))
 
     @property
     def bodies(self):
         """n, the number of spheres."""
         return len(self.inertia)
+
+    @property
+    def inertia_matrix(self):
+        """The inertia as a full matrix, shape (n, n)."""
+        return np.diag(self.inertia) if self.inertia.ndim == 1 else self.inertia
 
     @property
     def rows(self):
@@ -98,13 +99,14 @@ class SpheresLagrangian:
     @functools.cached_property
     def diagonal(self):
         """Whether the bodies are coupled through the potential only."""
-        return not np.any(self.inertia - np.diag(np.diag(self.inertia)))
+        matrix = self.inertia
+        return matrix.ndim == 1 or not np.any(matrix - np.diag(np.diag(matrix)))
 
     @functools.cached_property
     def packed(self):
         """``[M, M⁻¹, own parameters]``; M is its diagonal (n) or the full matrix (n×n)."""
         if self.diagonal:
-            mass = np.diag(self.inertia)
+            mass = self.inertia if self.inertia.ndim == 1 else np.diag(self.inertia)
             matrices = [mass, 1.0 / mass]
         else:
             inverse = np.linalg.inv(self.inertia)
@@ -150,6 +152,46 @@ _field = functools.lru_cache(maxsize=None)(spheres.field_kernel)
 _monitor = functools.lru_cache(maxsize=None)(spheres.monitor_kernel)
 _energy = functools.lru_cache(maxsize=None)(spheres.energy_kernel)
 _angular_momentum = functools.lru_cache(maxsize=None)(spheres.angular_momentum_kernel)
+
+
+def checked_inertia(inertia):
+    """An inertia matrix, or the diagonal of one, as a new float array.
+
+    Parameters
+    ----------
+    inertia : array_like, shape (n, n) or (n,)
+
+    Returns
+    -------
+    ndarray
+
+    Raises
+    ------
+    InputError
+        If it is not finite, square, symmetric and positive definite.
+    """
+    inertia = np.array(inertia, dtype=float)
+    if inertia.ndim not in (1, 2) or inertia.size == 0 or len(set(inertia.shape)) > 1:
+        raise InputError(
+            f"inertia has shape {inertia.shape}; expected a square matrix, or its diagonal"
+        )
+    if not _is_positive_definite(inertia):
+        raise InputError("the inertia matrix must be finite, symmetric and positive definite")
+    return inertia
+
+
+def _is_positive_definite(inertia):
+    if not np.all(np.isfinite(inertia)):
+        return False
+    if inertia.ndim == 1:
+        return bool(np.all(inertia > 0))
+    if not np.array_equal(inertia, inertia.T):
+        return False
+    try:
+        np.linalg.cholesky(inertia)
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def velocities(state):

@@ -7,12 +7,14 @@ types: ``float64`` (one trajectory) and `lane` (eight trajectories side by side,
 
 Every operation is the correctly rounded IEEE one (or the scalar library function lane by
 lane), so that lanes are bitwise equal to scalar code whatever the width of the CPU's vectors.
-In plain Python (``NUMBA_DISABLE_JIT=1``) the functions below work on floats.
+In plain Python (``NUMBA_DISABLE_JIT=1``) the functions below work on floats; lanes within one
+trajectory (`integrators.blocks`) are arrays of eight floats there.
 """
 
 import math
 import operator
 
+import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.imputils import lower_builtin, lower_cast
@@ -176,6 +178,12 @@ _register_operators()
 
 def select(condition, if_true, if_false):
     """Where `condition` holds `if_true`, elsewhere `if_false`; both are evaluated."""
+    if np.ndim(condition):
+        return np.where(condition, if_true, if_false)
+    return _select_scalar(condition, if_true, if_false)
+
+
+def _select_scalar(condition, if_true, if_false):
     return if_true if condition else if_false
 
 
@@ -191,7 +199,7 @@ def _select_lanes(typingctx, condition, if_true, if_false):
 def _select(condition, if_true, if_false):
     if condition is mask:
         return lambda condition, if_true, if_false: _select_lanes(condition, if_true, if_false)
-    return select
+    return _select_scalar
 
 
 def any_lane(condition):
@@ -313,13 +321,16 @@ log = _each_lane(math.log)
 
 def hsum(x):
     """Sum of the lanes in a fixed tree: halves are added three times."""
+    while np.ndim(x):
+        half = len(x) // 2
+        x = x[:half] + x[half:] if half else x[0]
     return x
 
 
 @overload(hsum)
 def _hsum(x):
     if x is not lane:
-        return hsum
+        return lambda x: x
 
     def tree(x):
         a = (_extract(x, 0) + _extract(x, 4)) + (_extract(x, 2) + _extract(x, 6))
@@ -329,9 +340,49 @@ def _hsum(x):
     return tree
 
 
+def eight(value):
+    """A lane of eight times `value`, whatever the kernel's element type."""
+    return np.full(WIDTH, value)
+
+
+@intrinsic
+def _eight(typingctx, value):
+    def emit(context, builder, sig, args):
+        return _splat(builder, args[0])
+
+    return lane(types.float64), emit
+
+
+@overload(eight)
+def _eight_overload(value):
+    return lambda value: _eight(value)
+
+
+def lane_of(x, i):
+    """The number in lane i of `x`; a scalar is the number itself."""
+    return x[i] if np.ndim(x) else x
+
+
+@overload(lane_of)
+def _lane_of(x, i):
+    return (lambda x, i: _extract(x, i)) if x is lane else (lambda x, i: x)
+
+
+def with_lane(x, i, value):
+    """`x` with `value` in lane i; a scalar becomes `value`."""
+    return np.where(np.arange(WIDTH) == i, value, x) if np.ndim(x) else value
+
+
+@overload(with_lane)
+def _with_lane(x, i, value):
+    if x is lane:
+        return lambda x, i, value: _insert(x, value, i)
+    return lambda x, i, value: value
+
+
 def ramp(like):
     """0, 1, … 7 in the lanes; 0 for a scalar. `like` only gives the element type."""
-    return 0.0
+    return np.arange(float(WIDTH)) if np.ndim(like) else 0.0
 
 
 @intrinsic
@@ -344,4 +395,4 @@ def _ramp_lanes(typingctx):
 
 @overload(ramp)
 def _ramp(like):
-    return (lambda like: _ramp_lanes()) if like is lane else ramp
+    return (lambda like: _ramp_lanes()) if like is lane else (lambda like: 0.0)

@@ -10,7 +10,7 @@ from numba.core import cgutils, types
 from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 
-from integrators.lanes import array, lane
+from integrators.lanes import WIDTH, array, lane
 
 
 def _borrowed(context, builder, array_type, data, shape):
@@ -33,7 +33,7 @@ def _borrowed(context, builder, array_type, data, shape):
     return result._getvalue()
 
 
-def _view(function, result):
+def view(function, result):
     """Register the lowering of the view `function`; `result` gives its type from its arguments'.
 
     The decorated ``data, shape = lower(builder, source, *integers)`` says what the view covers.
@@ -62,9 +62,31 @@ def as_lanes(floats):
     return floats
 
 
-@_view(as_lanes, lambda floats: array(lane, floats.ndim - 1))
+@view(as_lanes, lambda floats: array(lane, floats.ndim - 1))
 def _as_lanes(builder, source):
     return source.data, cgutils.unpack_tuple(builder, source.shape)[:-1]
+
+
+def as_floats(elements):
+    """View an array ``(…)`` of elements as float64 ``(…, width)``: 8 for lanes, 1 for scalars."""
+    return elements[..., None]
+
+
+@view(as_floats, lambda elements: array(types.float64, elements.ndim + 1))
+def _as_floats(builder, source):
+    width = WIDTH if isinstance(source.data.type.pointee, ir.VectorType) else 1
+    return source.data, [*cgutils.unpack_tuple(builder, source.shape), ir.IntType(64)(width)]
+
+
+def flattened(y):
+    """The first two axes of `y` as one: a stack row by row, as a view."""
+    return y.reshape(-1, *y.shape[2:])
+
+
+@view(flattened, lambda y: array(y.dtype, y.ndim - 1))
+def _flattened(builder, source):
+    count, width, *others = cgutils.unpack_tuple(builder, source.shape)
+    return source.data, [builder.mul(count, width), *others]
 
 
 def rows(y, start, count):
@@ -72,7 +94,7 @@ def rows(y, start, count):
     return y[start : start + count]
 
 
-@_view(rows, lambda y: y)
+@view(rows, lambda y: y)
 def _rows(builder, source, start, count):
     three = ir.IntType(64)(3)
     return builder.gep(source.data, [builder.mul(start, three)]), [count, three]
@@ -80,10 +102,10 @@ def _rows(builder, source, start, count):
 
 def rows_of(work, start, count):
     """`count` 3-vectors laid over the flat array `work` from element `start`, as a view."""
-    return work[start : start + 3 * count].reshape(count, 3)
+    return work[start : start + 3 * count].reshape(count, 3, *work.shape[1:])
 
 
-@_view(rows_of, lambda work: array(work.dtype, 2))
+@view(rows_of, lambda work: array(work.dtype, 2))
 def _rows_of(builder, source, start, count):
     return builder.gep(source.data, [start]), [count, ir.IntType(64)(3)]
 
@@ -93,7 +115,7 @@ def tail(work, start):
     return work[start:]
 
 
-@_view(tail, lambda work: work)
+@view(tail, lambda work: work)
 def _tail(builder, source, start):
     (extent,) = cgutils.unpack_tuple(builder, source.shape)
     return builder.gep(source.data, [start]), [builder.sub(extent, start)]

@@ -7,10 +7,21 @@
 
 from integrators.errors import InputError, check_known
 from systems.base import Quantity, System
+from systems.elastic_rod import ElasticRod
+from systems.lennard_jones import LennardJonesSphere
+from systems.magnetic_dipoles import MagneticDipoles
 from systems.nbody import NBodySphere
 from systems.pendulum_chain import SphericalPendulumChain
+from systems.spring_pendula import SpringPendula
 
-ALL_SYSTEMS = (SphericalPendulumChain, NBodySphere)
+ALL_SYSTEMS = (
+    SphericalPendulumChain,
+    NBodySphere,
+    SpringPendula,
+    ElasticRod,
+    MagneticDipoles,
+    LennardJonesSphere,
+)
 
 __all__ = ["ALL_SYSTEMS", "InputError", "Quantity", "System", "get", "named", "names"]
 

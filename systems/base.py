@@ -186,6 +186,16 @@ class System(ABC):
                     f"body {error.argmax()} is off the manifold: {what} = {error.max():.3g}; "
                     f"expected at most {ON_MANIFOLD:g}. Give more digits, or normalize = true"
                 )
+        self.check_positions(q)
+
+    def check_positions(self, q):
+        """Raise `InputError` where the potential is singular; here it is so nowhere.
+
+        Parameters
+        ----------
+        q : ndarray, shape (n, 3)
+        """
+        return
 
     def normalized(self, state):
         """`state` brought to the manifold: |q| = 1, then ω orthogonal to q."""
@@ -201,7 +211,7 @@ def quantities_of_spheres(form, units, momentum):
     units : dict
         Of ``energy``, ``momentum`` and ``time``.
     momentum : str
-        The conserved components of the total angular momentum: ``"xyz"``, ``"z"`` or ``""``.
+        The axes about which angular momentum is conserved: ``"xyz"``, one of them or ``""``.
     """
     from integrators.spheres import tangency_error, unit_length_error
 
@@ -212,20 +222,52 @@ def quantities_of_spheres(form, units, momentum):
         Quantity("tangency", "constraint", per_time, "max |q·ω| over bodies", tangency_error),
     ]
     if momentum:
-        vertical = len(momentum) == 1
+        names = {"xyz": "total angular momentum", "z": "vertical angular momentum"}
+        other = f"angular momentum about e{'xyz'.find(momentum) + 1}"
         result.append(
             Quantity(
                 name="momentum",
                 kind="momentum_map",
                 units=units["momentum"],
-                long_name=f"{'vertical' if vertical else 'total'} angular momentum",
+                long_name=names.get(momentum, other),
                 function=form.angular_momentum,
-                components=() if vertical else tuple(momentum),
+                components=() if len(momentum) == 1 else tuple(momentum),
                 columns=tuple("xyz".index(axis) for axis in momentum),
                 degree="quadratic",
             )
         )
     return tuple(result)
+
+
+def axes_along(vectors):
+    """The axes to which all of `vectors`, shape (k, 3), are parallel: ``"xyz"`` for none at all."""
+    vectors = np.reshape(np.asarray(vectors, dtype=float), (-1, 3))
+    return "".join(
+        name for c, name in enumerate("xyz") if not np.any(np.delete(vectors, c, axis=1))
+    )
+
+
+def check_distinct(q, antipodal=False):
+    """Refuse bodies that coincide or, if asked, are antipodal.
+
+    Parameters
+    ----------
+    q : ndarray, shape (n, 3)
+    antipodal : bool
+
+    Raises
+    ------
+    InputError
+        Naming the first pair.
+    """
+    for what, sign in (("coincide", 1.0), ("are antipodal", -1.0))[: 1 + antipodal]:
+        for i in range(1, len(q)):
+            apart = np.linalg.norm(q[:i] - sign * q[i], axis=1)
+            if apart.min() <= ON_MANIFOLD:
+                raise InputError(
+                    f"bodies {apart.argmin()} and {i} {what}, where the potential is singular",
+                    key="q",
+                )
 
 
 def positive_vector(name, value, count):
@@ -234,6 +276,21 @@ def positive_vector(name, value, count):
     if len(values) != count:
         raise InputError(f"{name} has {len(values)} values; expected {count}", key=name)
     return tuple(check_number(name, item, above=0.0) for item in values)
+
+
+def is_list(value, length=None):
+    """Whether `value` is a list, tuple or array, of `length` items if that is given."""
+    listed = isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim > 0)
+    return listed and length in (None, len(value))
+
+
+def vector_list(name, value, count=None):
+    """A parameter that is a list of 3-vectors, of `count` if that is given, as tuples."""
+    if not is_list(value) or not len(value) or not all(is_list(row, 3) for row in value):
+        raise InputError(f"{name} = {value!r}; expected a list of [x, y, z]", key=name)
+    if count is not None and len(value) != count:
+        raise InputError(f"{name} has {len(value)} vectors; expected {count}", key=name)
+    return tuple(tuple(check_number(name, part) for part in row) for row in value)
 
 
 def set_checked(instance, **values):

@@ -21,6 +21,7 @@ from integrators.vectors import accumulate, dot, get, scale
 from systems.base import (
     Start,
     System,
+    check_distinct,
     positive_vector,
     quantities_of_spheres,
     set_checked,
@@ -99,6 +100,10 @@ class NBodySphere(System):
             mass=positive_vector("mass", self.mass, count),
             coupling=check_number("coupling", self.coupling),
         )
+
+    def check_positions(self, q):
+        """Refuse bodies that meet or are antipodal."""
+        check_distinct(q, antipodal=True)
 
     @cached_property
     def form(self):

@@ -91,7 +91,7 @@ def _integrator(name):
 
 
 def _plain(value):
-    return list(value) if isinstance(value, tuple) else value
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _lines(value):

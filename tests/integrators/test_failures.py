@@ -105,5 +105,5 @@ def test_solver_iterations_are_few_and_counted(implicit):
     """Without the extrapolated start value there would be five and more."""
     batch = implicit.batch([implicit.case.state], steps=200, samples=1, step=0.005)
     solves = 200 * implicit.problem.solves
-    assert 1.0 < batch.report[0, stepping.ITERATIONS] / solves < 4.0
-    assert batch.report[0, stepping.ITERATIONS_MAX] <= 6
+    assert 1.0 < batch.report[0, stepping.ITERATIONS] / solves < 4.5
+    assert batch.report[0, stepping.ITERATIONS_MAX] <= 7

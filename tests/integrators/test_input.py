@@ -143,8 +143,15 @@ def test_a_system_without_the_form_is_told_what_would_do():
 
 @pytest.mark.parametrize(
     "inertia",
-    [np.ones(3), np.ones((2, 3)), [[1.0, 2.0], [0.0, 1.0]], [[1.0, 2.0], [2.0, 1.0]]],
-    ids=["vector", "oblong", "skew", "indefinite"],
+    [
+        np.ones((2, 3)),
+        [[1.0, 2.0], [0.0, 1.0]],
+        [[1.0, 2.0], [2.0, 1.0]],
+        [1.0, 0.0],
+        [],
+        [[1.0, 0.0], [0.0, np.nan]],
+    ],
+    ids=["oblong", "skew", "indefinite", "massless", "empty", "nan"],
 )
 def test_inertia_is_symmetric_and_positive_definite(inertia):
     form = CHAIN.form

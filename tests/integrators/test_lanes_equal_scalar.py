@@ -23,7 +23,7 @@ def assert_same_batches(batch, alone):
 
 
 def test_members_come_out_as_alone(pairing):
-    members = pairing.case.system.ensemble(8, seed=1)
+    members = pairing.case.members(8, seed=1)
     alone = [pairing.batch(members[m : m + 1]) for m in range(8)]
     assert all(np.all(np.isfinite(single.states)) for single in alone)
     for count in (1, 2, 7, 8):
@@ -34,7 +34,7 @@ def test_members_come_out_as_alone(pairing):
 @pytest.mark.parametrize("count", [9, 17])
 def test_more_members_than_lanes(case, count):
     pairing = next(p for p in reversed(pairings()) if p.case is case)
-    members = case.system.ensemble(count, seed=2)
+    members = case.members(count, seed=2)
 
     def run(state):
         return integrators.integrate(
@@ -53,7 +53,7 @@ def test_more_members_than_lanes(case, count):
 
 @pytest.mark.parametrize("factor", [np.nan, 1e200], ids=["not_finite", "overflow"])
 def test_a_failing_lane_disturbs_no_other(pairing, factor):
-    members = pairing.case.system.ensemble(8, seed=1)
+    members = pairing.case.members(8, seed=1)
     members[3, -1] *= factor
     members[6, 0] *= factor
     batch = pairing.batch(members)
@@ -72,7 +72,7 @@ def test_a_failing_lane_disturbs_no_other(pairing, factor):
 )
 def test_lanes_that_fail_at_different_steps_disturb_no_other(name, system, step):
     pairing = next(p for p in pairings() if p.name == name and str(p.case) == system)
-    members = pairing.case.system.ensemble(8, seed=5)
+    members = pairing.case.members(8, seed=5)
     coarse = {"step": step, "steps": 2, "samples": 50}
     batch = pairing.batch(members, **coarse)
     failed = batch.report[:, stepping.STATUS_ROW] != stepping.COMPLETE

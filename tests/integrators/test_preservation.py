@@ -21,7 +21,7 @@ def natural_size(quantity, form, state):
     """What round-off of a quantity is in proportion to: 1, max |q̇_i| or max_i |M||q̇|."""
     speed = np.linalg.norm(np.split(velocities(state), 2)[1], axis=1)
     sizes = {"unit_length": 1.0, "tangency": speed.max()}
-    return sizes.get(quantity.name, np.max(np.abs(form.inertia) @ speed))
+    return sizes.get(quantity.name, np.max(np.abs(form.inertia_matrix) @ speed))
 
 
 def test_long_runs_keep_what_is_promised(promise):

@@ -10,7 +10,7 @@ from integrators.integration import lagrangian
 
 @pytest.mark.parametrize("members", [1, 3])
 def test_sampling_does_not_change_the_end(pairing, members):
-    start = pairing.case.system.ensemble(members, seed=5)
+    start = pairing.case.members(members, seed=5)
     fine = pairing.batch(start, steps=1, samples=24, statistics=False)
     for steps, samples, statistics in ((24, 1, False), (6, 4, False), (1, 24, True), (8, 3, True)):
         other = pairing.batch(start, steps, samples, statistics=statistics)
@@ -19,7 +19,7 @@ def test_sampling_does_not_change_the_end(pairing, members):
 
 
 def test_blocks_of_samples_do_not_change_anything(pairing, monkeypatch):
-    start = pairing.case.system.ensemble(2, seed=5)
+    start = pairing.case.members(2, seed=5)
     whole = pairing.batch(start, steps=2, samples=7)
     monkeypatch.setattr(integration, "BLOCK_BYTES", 3 * 8 * 8 * 3 * pairing.case.system.rows)
     cut = pairing.batch(start, steps=2, samples=7)

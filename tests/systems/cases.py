@@ -22,10 +22,37 @@ VARIANTS = {
         {"count": 3, "mass": (1.0, 0.5, 2.0), "length": (0.6, 1.0, 0.8), "gravity": -9.81},
     ),
     "nbody_sphere": ({"count": 2, "mass": (1.0, 2.5), "coupling": 0.7},),
+    "spring_pendula": (
+        {
+            "count": 2,
+            "length": (0.1, 0.2),
+            "edges": ((1, 0), (0, 1)),
+            "stiffness": (5.0, 2.0),
+            "pivots": ((0.0, 0.0, 0.0), (0.0, 0.0, 0.3)),  # on the vertical: a momentum map
+        },
+    ),
+    "elastic_rod": (
+        {"count": 3, "mass": (0.3, 0.2, 0.1), "stiffness": (0.3, 0.2, 0.1), "gravity": 0.0},
+        {"count": 2, "mass": 0.5, "stiffness": 1.0, "inertia": "printed"},
+    ),
+    "magnetic_dipoles": (
+        {
+            "moment": (0.1, 0.2, 0.3),
+            "mass": (0.05, 0.04, 0.03),
+            "positions": ((0.0, 0.0, 0.0), (0.03, 0.0, 0.0), (0.1, 0.0, 0.0)),  # in a row
+        },
+    ),
     # A system of the tests: explicit time, a force, scratch in both functions.
     "driven_chain": ({"count": 1}, {"count": 2, "damping": 0.3}, {"count": 1, "damping": 0.3}),
 }
 
+
+# Instead of a system's defaults, where those take long or are too stiff for these tests.
+MILD = {
+    "elastic_rod": {"count": 4, "stiffness": 0.02},
+    "lennard_jones_sphere": {"level": 0, "epsilon": 0.1},
+}
+CROWDED = {"lennard_jones_sphere"}  # random states of which collide: members keep near the start
 
 SEED = 5  # of the variants' states; one where no term of an error happens to vanish
 
@@ -54,6 +81,12 @@ class Case:
         out, work = np.empty_like(state), np.zeros(form.field.work(form.rows) + 1)
         form.field.scalar(t, np.ascontiguousarray(state), form.parameters, out, work)
         return out
+
+    def members(self, count, seed):
+        """Random states, shape (count, rows, 3)."""
+        if self.system.name in CROWDED:
+            return self.system.ensemble(count, seed, around=self.state, spread=0.03)
+        return self.system.ensemble(count, seed)
 
     def evaluate(self, kernel, states, times=None):
         """Row 0 of what a `whole_state` kernel makes of states, shape (S, 3)."""
@@ -122,10 +155,10 @@ class Promise:
 
 @functools.cache
 def cases():
-    """Every system with its defaults and first start; its variants with a random state."""
+    """Every system, default or `MILD`, with its first start; its variants with a random state."""
     result = []
     for cls in (*systems.ALL_SYSTEMS, DrivenChain):
-        system = cls()
+        system = cls(**MILD.get(cls.name, {}))
         start = system.start(system.starts[0]) if system.starts else system.ensemble(1, SEED)[0]
         result.append(Case(system, start, system.name))
         for i, parameters in enumerate(VARIANTS.get(cls.name, ()), start=1):
