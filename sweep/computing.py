@@ -129,13 +129,12 @@ class Recorder:
         return columns
 
     def _scalars(self, batch, steps, valid):
-        counters = counters_of(self.problem, batch.report, steps)
+        counters = counters_of(self._integrator, self.problem, batch.report, steps)
         runs = len(batch.report)
         return counters | {
             "sample_count": valid.sum(axis=1),
             "status": batch.report[:, stepping.STATUS_ROW].astype(np.int8),
             "rejected_steps": np.zeros(runs, dtype=np.int64),
-            "evaluations": counters["steps"] * self._integrator.evaluations,
         }
 
     def _sampled(self, batch, states):
