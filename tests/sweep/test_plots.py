@@ -77,7 +77,7 @@ def test_convergence_shows_what_the_table_measures(table):
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
     assert ax.get_ylabel() == "global error, at the end"
     guides = {text.get_text() for text in ax.texts}
-    assert guides == {"$h^{2}$", "$h^{4}$", "$h^{6}$", "$h^{8}$"}
+    assert guides == {"h²", "h⁴", "h⁶", "h⁸"}
 
 
 def test_step_sizes_that_do_not_count_have_open_markers(table):
@@ -94,7 +94,7 @@ def test_the_median_over_starts_is_drawn():
     (line,) = ax.lines
     np.testing.assert_allclose(line.get_ydata(), 2 * 2 * 0.01**4 * TIMES)
     assert ax.get_title(loc="left") == "h = 0.01, median and range over 3 starts"
-    assert ax.get_ylabel() == "max $|E - E_0|$ over steps [J]"
+    assert ax.get_ylabel() == "max |E − E₀| over steps [J]"
     assert ax.get_xlabel() == "time t [s]"
 
 
