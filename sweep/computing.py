@@ -13,7 +13,9 @@ import numpy as np
 import integrators
 import systems
 from integrators import dormand_prince, stepping
+from integrators.forms import parts
 from integrators.integration import canonical, counters_of, lagrangian, run_batch
+from sweep import schema
 from sweep.time_axis import TimeAxis
 
 EVERY_STEP = "every_step"
@@ -147,14 +149,13 @@ class Recorder:
                 columns[f"{quantity.name}_error"] = self._evaluate(quantity, batch.states)[0]
                 continue
             components = self._evaluate(quantity, lagrangian(self.problem, batch.states))
+            names = [f"{quantity.name}_{axis}" for axis in quantity.components] or [quantity.name]
+            columns |= dict(zip(names, components, strict=True))
+            if quantity.kind == "observable":
+                continue
             changes = [values - values[:, :1] for values in components]
-            if quantity.components:
-                names = [f"{quantity.name}_{axis}" for axis in quantity.components]
-                columns |= dict(zip(names, components, strict=True))
-                columns[f"{quantity.name}_error"] = np.sqrt(sum(c * c for c in changes))
-            else:
-                columns[quantity.name] = components[0]
-                columns[f"{quantity.name}_error"] = changes[0]
+            size = np.sqrt(sum(c * c for c in changes)) if quantity.components else changes[0]
+            columns[f"{quantity.name}_error"] = size
         return columns | self._statistics(batch)
 
     def _evaluate(self, quantity, states):
@@ -178,9 +179,10 @@ class Recorder:
         if self.recipe.statistics != EVERY_STEP:
             return {}
         values = {}
-        if "energy" in self.recipe.record:
-            names = ("mean", "min", "max", "abs_mean", "abs_max")
-            values = {f"energy_error_{name}": (0, i) for i, name in enumerate(names)}
+        for quantity in self._system.quantities:
+            if quantity.kind == "energy" and quantity.name in self.recipe.record:
+                names = (f"{quantity.name}_error_{of}" for of in schema.ENERGY_STATISTICS)
+                values = {name: (0, i) for i, name in enumerate(names)}
         if "unit_length" in self.recipe.record:
             values["unit_length_error_mean"] = (1, stepping.MEAN)
         return {
@@ -197,9 +199,7 @@ class Recorder:
         if reference is not None:
             known, own_error = reference
             upto = slice(0, self.recipe.reference_samples)
-            squares = np.sum((states[:, upto] - known) ** 2, axis=3)
-            half = states.shape[2] // 2
-            position, velocity = squares[..., :half].sum(axis=2), squares[..., half:].sum(axis=2)
+            position, velocity = _squares(states[:, upto] - known)
             columns["position_error"][:, upto] = np.sqrt(position)
             columns["velocity_error"][:, upto] = np.sqrt(velocity)
             columns["global_error"][:, upto] = np.sqrt(position + velocity)
@@ -225,4 +225,10 @@ def reference_trajectory(system, initial, times, tolerance):
     """
     states, _, _ = dormand_prince.solve(system, initial, times, tolerance)
     coarse, _, _ = dormand_prince.solve(system, initial, times, min(10 * tolerance, 0.1))
-    return states, np.sqrt(np.sum((states - coarse) ** 2, axis=(1, 2)))
+    return states, np.sqrt(sum(_squares(states - coarse)))
+
+
+def _squares(errors):
+    """|error|² of all q and of all ω; that of the work is no part of them."""
+    q, omega, _ = parts(errors)
+    return np.sum(q * q, axis=(-2, -1)), np.sum(omega * omega, axis=(-2, -1))

@@ -71,13 +71,13 @@ class GivenStart:
 
     def states(self, system):
         """The state, shape ``(1, rows, 3)``; InputError where it is none of `system`."""
-        bodies = system.rows // 2
+        bodies = system.bodies
         for key, vectors in (("q", self.q), ("omega", self.omega)):
             if len(vectors) != bodies:
                 raise InputError(
                     f"expected {bodies} vectors, one for each body, got {len(vectors)}", key=key
                 )
-        state = np.array(self.q + self.omega, dtype=float)
+        state = system.form.completed(self.q + self.omega)
         if self.normalize:
             with np.errstate(invalid="ignore"):  # q = 0 has no direction: refused below
                 state = system.normalized(state)

@@ -16,6 +16,7 @@ from sweep.analysis.selection import (
     adaptive_runs,
     complete,
     describe,
+    energy_of,
     groups,
     run_table,
     scanned_axes,
@@ -122,6 +123,8 @@ def _order_guides(ax, rows):
 def energy_over_time(dataset, step_size=None):
     """Size of the energy error over time: median over the starts, and their range.
 
+    Of a forced system it is the error of the energy balance.
+
     Parameters
     ----------
     dataset : xarray.Dataset or xarray.DataTree
@@ -140,9 +143,11 @@ def energy_over_time(dataset, step_size=None):
         When there is no energy error, or the selection would fill more than six panels.
     """
     dataset = run_table(dataset)
-    every_step = "energy_error_abs_max" in dataset
-    name = "energy_error_abs_max" if every_step else "energy_error"
-    text = "max |E − E₀| over steps" if every_step else "|E − E₀|"
+    energy = energy_of(dataset)
+    every_step = f"{energy}_error_abs_max" in dataset
+    name = f"{energy}_error_abs_max" if every_step else f"{energy}_error"
+    size = "|E − E₀|" if energy == "energy" else f"|{energy.replace('_', ' ')} error|"
+    text = f"max {size} over steps" if every_step else size
     label = label_of(variable(dataset, name), text)
     return _over_time(dataset, name, label, step_size)
 
