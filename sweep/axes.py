@@ -8,7 +8,7 @@ from integrators.errors import InputError
 from sweep.experiment import Axis, IntegratorEntry, combinations
 from sweep.sources import Node, distinct, gathered
 from sweep.starts import GivenStart, NamedStart, RandomStarts
-from sweep.time_axis import TimeAxis, spaced
+from sweep.time_axis import PerDecade, TimeAxis, spaced
 
 ENTRY_KEYS = ("name", "label", "step_size", "tolerance")  # all others are options
 
@@ -105,10 +105,43 @@ def _place_of_parameter(table, scan, name, chosen):
 # --- time, step sizes, integrators ------------------------------------------------------------
 
 
+def samples(node):
+    """The number of sample intervals, or so many `PerDecade`."""
+    if type(node.value) is not dict:
+        return node.integer()
+    node.table(("per_decade", "first"), ("per_decade",))
+    return PerDecade(node["per_decade"].integer(), node.optional("first", Node.real, None))
+
+
 def time_axis_of(table, duration, samples):
-    """The `TimeAxis` of an experiment's table."""
+    """The time axis of an experiment's table."""
     with table.context():
-        return TimeAxis(duration, samples)
+        equal = TimeAxis(duration, 1 if isinstance(samples, PerDecade) else samples)
+    if not isinstance(samples, PerDecade):
+        return equal
+    place, largest, generated = _largest_step(table, samples)
+    with table["samples"].context(otherwise=place):
+        return samples.axis(duration, largest, generated)
+
+
+def _largest_step(table, samples):
+    """The largest step size of an experiment: where it stands, its value, whether of a range."""
+    entries = table["integrators"].one_or_more() if "integrators" in table else []
+    tables = [table, *(node for node in entries if type(node.value) is dict)]
+    found = []
+    for node in (table["step_size"] for table in tables if "step_size" in table):
+        generated = type(node.value) is dict
+        places = [node] if generated else node.one_or_more()
+        values = [max(_range(node))] if generated else gathered(Node.real, places)
+        found += [(place, value, generated) for place, value in zip(places, values, strict=True)]
+    if found:
+        return max(found, key=lambda one: one[1])
+    if samples.first is None:
+        raise table["samples"].error(
+            "the samples are multiples of the largest step size, and there is none: give "
+            "'step_size', or the time of the 'first' sample"
+        )
+    return table["samples"], samples.first, False
 
 
 def step_sizes(node, time_axis):

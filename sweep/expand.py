@@ -46,7 +46,7 @@ class RunTable:
 
     @property
     def steps_per_sample(self):
-        """Steps in a sample interval, int64."""
+        """Steps in an interval of the time axis, int64."""
         return np.rint(self.experiment.time_axis.interval / self.step_size).astype(np.int64)
 
     @property

@@ -11,7 +11,7 @@ import integrators
 import systems
 from integrators.dormand_prince import SMALLEST_TOLERANCE
 from integrators.errors import InputError, check_known
-from sweep.time_axis import TimeAxis
+from sweep.time_axis import LogarithmicTimeAxis, TimeAxis
 
 STATISTICS = ("every_step", "none")
 MOST_RUNS = 10_000_000
@@ -120,9 +120,7 @@ class Experiment:
     step_sizes : tuple of float
         Exact; for the integrators that have none of their own.
     initial_conditions : tuple of NamedStart, GivenStart or RandomStarts
-    duration : float
-    samples : int
-        Intervals of equal length, see `TimeAxis`.
+    time_axis : TimeAxis or LogarithmicTimeAxis
     record : tuple of str
         Quantities of the system, and ``state``.
     statistics : {"every_step", "none"}
@@ -145,8 +143,7 @@ class Experiment:
     integrators: tuple
     step_sizes: tuple
     initial_conditions: tuple
-    duration: float
-    samples: int
+    time_axis: TimeAxis | LogarithmicTimeAxis
     record: tuple
     statistics: str
     reference: Reference | None
@@ -160,10 +157,9 @@ class Experiment:
                 key="name",
             )
         check_known("statistics", self.statistics, STATISTICS, key="statistics")
-        time_axis = self.time_axis
         for entry in self.integrators:
             for step_size in self.steps_of(entry):
-                time_axis.steps(step_size)
+                self.time_axis.steps(step_size)
         if self.reference is not None and self.reference.until > self.duration:
             raise InputError(
                 f"the reference goes until {self.reference.until}, beyond the duration "
@@ -174,9 +170,14 @@ class Experiment:
             raise InputError(f"has {self.size:,} runs; at most {MOST_RUNS:,} are possible")
 
     @property
-    def time_axis(self):
-        """The `TimeAxis`."""
-        return TimeAxis(self.duration, self.samples)
+    def duration(self):
+        """Of a run, in the system's unit of time."""
+        return self.time_axis.duration
+
+    @property
+    def samples(self):
+        """Number of samples after the one at time 0."""
+        return self.time_axis.samples
 
     @property
     def times(self):
@@ -203,7 +204,9 @@ class Experiment:
 
     def expanded(self):
         """The experiment with all that was generated, as lists, dicts, strings and numbers."""
-        return _plain(self)
+        plain = _plain(self)
+        del plain["time_axis"]
+        return plain | {"duration": self.duration, "samples": self.time_axis.settings}
 
 
 def combinations(scan):

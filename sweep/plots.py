@@ -211,7 +211,7 @@ def _said(panels, steps, one_step):
 def _time_axis(ax, times):
     """From the start to the end; logarithmic where the samples thin out with time."""
     widths = np.diff(times)
-    if len(widths) > 2 and widths[-1] > 3 * widths[0]:
+    if len(widths) > 2 and widths.max() > 3 * widths[0]:
         ax.set_xscale("log")
     else:
         ax.set_xlim(times[0], times[-1])

@@ -106,7 +106,7 @@ def _experiment(table):
     scan = read("scan", axes.scan_axes, system, fixed, default=())
     family = gather(axes.family_of, table, system, fixed, scan)
     duration = read("duration", Node.real)
-    samples = read("samples", Node.integer)
+    samples = read("samples", axes.samples)
     time_axis = gather(axes.time_axis_of, table, duration, samples)
     steps = read("step_size", axes.step_sizes, time_axis, default=())
     entries = read("integrators", axes.integrator_entries, family)
@@ -120,8 +120,7 @@ def _experiment(table):
         "integrators": entries,
         "step_sizes": steps,
         "initial_conditions": starts,
-        "duration": duration,
-        "samples": samples,
+        "time_axis": time_axis,
         "record": gather(_record, table, family),
         "statistics": read("statistics", _statistics, default=STATISTICS[0]),
         "reference": read("reference", _reference, family, duration, default=None),

@@ -32,6 +32,7 @@ class Chunk:
         For each of `rows`, into the task's integrators and systems.
     step_size : ndarray of float
     steps_per_sample : ndarray of int
+        Steps in an interval of the time axis.
     reference : ndarray of int
         Row of the reference of each of `rows`; empty without one.
     """

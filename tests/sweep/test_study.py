@@ -5,18 +5,10 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from study_text import FULL, one_experiment
+from study_text import FULL, one_experiment, problems
 
 from sweep import study
 from sweep.expand import expand
-
-
-def problems(text):
-    """The problems of a study, expanded too."""
-    with pytest.raises(study.StudyError) as caught:
-        for experiment in study.parse(text, "s.toml").experiments:
-            expand(experiment)
-    return str(caught.value).splitlines()
 
 
 def test_everything_of_format_1():
