@@ -5,7 +5,7 @@ import re
 
 import integrators
 from integrators.errors import InputError
-from sweep import axes
+from sweep import axes, conditions
 from sweep.experiment import STATISTICS, Experiment, Reference
 from sweep.rules import Condition, Rule
 from sweep.sources import Gathered, Node, distinct, gathered
@@ -111,7 +111,7 @@ def _experiment(table):
     steps = read("step_size", axes.step_sizes, time_axis, default=())
     entries = read("integrators", axes.integrator_entries, family)
     entries = read("integrators", axes.with_step_sizes, entries, time_axis, steps)
-    starts = read("initial_condition", axes.initial_conditions, family)
+    starts = read("initial_condition", conditions.initial_conditions, family)
     values = {
         "name": read("name", Node.string),
         "system": table.value.get("system"),
