@@ -4,8 +4,8 @@ import dataclasses
 
 import integrators
 import systems
-from integrators.errors import InputError
-from sweep.experiment import Axis, IntegratorEntry, combinations
+from integrators.errors import InputError, check_known
+from sweep.experiment import Axis, IntegratorEntry, check_equal_lengths, combinations
 from sweep.sources import Node, distinct, gathered
 from sweep.time_axis import PerDecade, TimeAxis, spaced
 
@@ -78,10 +78,32 @@ def _spacing(node):
     return node.choice("spacing", ("linear", "log"))
 
 
-def family_of(table, system, fixed, scan):
+def zipped(node, scan):
+    """Groups of names of axes that advance together: scanned ones, and ``step_size``."""
+    lengths = {axis.name: len(axis.values) for axis in scan}
+    groups = node.elements()
+    for group in groups:
+        if type(group.value) is not list or len(group.value) < 2:
+            raise group.expected('an array of the names of at least two axes: zip = [["a", "b"]]')
+    nodes = [name for group in groups for name in group.elements()]
+    names = gathered(_zipped_axis, nodes, lengths)
+    distinct(nodes, names, "axis", "; an axis is in one group, and once")
+    for group in groups:
+        with group.context():
+            check_equal_lengths({name: lengths[name] for name in group.value if name in lengths})
+    return tuple(tuple(group.value) for group in groups)
+
+
+def _zipped_axis(node, lengths):
+    with node.context():
+        check_known("axis", node.string(), (*lengths, "step_size"))
+    return node.value
+
+
+def family_of(table, system, fixed, scan, zipped):
     """The systems of an experiment's table: a tuple, one for each combination of `scan`."""
     family = []
-    for chosen in combinations(scan):
+    for chosen in combinations(scan, zipped):
         try:
             family.append(systems.get(system.name, **fixed, **chosen))
         except InputError as error:

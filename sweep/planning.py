@@ -355,6 +355,7 @@ def _run_tasks(path, root, plan, groups):
                     system=table.system_index[runs],
                     step_size=table.step_size[runs],
                     steps_per_sample=table.steps_per_sample[runs],
+                    repeat=table.repeat[runs],
                     reference=reference_rows[runs] if references else np.zeros(0, dtype=int),
                 )
             )

@@ -21,10 +21,10 @@ from sweep.analysis.selection import (
     complete,
     describe,
     groups,
-    run_table,
     scanned_axes,
     take,
     variable,
+    without_repeats,
 )
 from sweep.analysis.slopes import USED
 
@@ -68,7 +68,7 @@ def convergence(dataset, error="global_error", at="end"):
     InputError
         As `order_table`, and when the selection would fill more than six panels.
     """
-    dataset = run_table(dataset)
+    dataset = without_repeats(dataset)
     looks = _looks(dataset)
     estimates = order_table(dataset, error, at)
     if not any(point.error > 0 for row in estimates for point in row.points):
@@ -147,7 +147,7 @@ def energy_over_time(dataset, step_size=None):
     InputError
         When there is no energy error, or the selection would fill more than six panels.
     """
-    dataset = run_table(dataset)
+    dataset = without_repeats(dataset)
     every_step = "energy_error_abs_max" in dataset
     name = "energy_error_abs_max" if every_step else "energy_error"
     text = "max |E − E₀| over steps" if every_step else "|E − E₀|"
@@ -160,7 +160,7 @@ def unit_length_over_time(dataset, step_size=None):
 
     Parameters and result are those of `energy_over_time`.
     """
-    dataset = run_table(dataset)
+    dataset = without_repeats(dataset)
     every_step = "unit_length_error_mean" in dataset
     name = "unit_length_error_mean" if every_step else "unit_length_error"
     text = "mean |q·q − 1| over steps" if every_step else "|q·q − 1|"
@@ -394,7 +394,7 @@ def save_all(dataset, directory, stem, ending=".png"):
     -------
     list of Path
     """
-    dataset = run_table(dataset)
+    dataset = without_repeats(dataset)
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     paths = []

@@ -13,8 +13,9 @@ from sweep.sources import Gathered, Node, distinct, gathered
 FORMAT = 1
 STUDY_KEYS = ("format", "name", "description", "plugins", "defaults", "experiment")
 DEFAULT_KEYS = ("integrators", "step_size", "initial_condition", "duration", "samples")
-DEFAULT_KEYS += ("record", "statistics", "reference")
+DEFAULT_KEYS += ("record", "statistics", "reference", "repeat")
 EXPERIMENT_KEYS = ("name", "system", "parameters", "scan", "tolerance", "exclude", *DEFAULT_KEYS)
+EXPERIMENT_KEYS += ("zip",)
 REQUIRED_KEYS = ("name", "system", "integrators", "initial_condition", "duration", "samples")
 RECORDED = ("energy", "momentum_map", "casimir", "constraint")  # kinds, where a study says nothing
 
@@ -104,7 +105,8 @@ def _experiment(table):
     system = read("system", axes.system_class)
     fixed = read("parameters", axes.fixed_parameters, system, default={})
     scan = read("scan", axes.scan_axes, system, fixed, default=())
-    family = gather(axes.family_of, table, system, fixed, scan)
+    zipped = read("zip", axes.zipped, scan, default=())
+    family = gather(axes.family_of, table, system, fixed, scan, zipped)
     duration = read("duration", Node.real)
     samples = read("samples", axes.samples)
     time_axis = gather(axes.time_axis_of, table, duration, samples)
@@ -125,6 +127,8 @@ def _experiment(table):
         "statistics": read("statistics", _statistics, default=STATISTICS[0]),
         "reference": read("reference", _reference, family, duration, default=None),
         "exclude": read("exclude", _exclude, entries, starts, scan, default=()),
+        "zipped": zipped,
+        "repeat": read("repeat", Node.integer, default=1),
     }
     gather.finish()
     with table.context():

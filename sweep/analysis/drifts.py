@@ -11,10 +11,10 @@ from sweep.analysis.selection import (
     REFERENCE_ERRORS,
     complete,
     groups,
-    run_table,
     scanned_axes,
     take,
     variable,
+    without_repeats,
 )
 
 WINDOWS = 64  # at most; their means are what a drift is fitted to
@@ -139,7 +139,7 @@ def drift_table(dataset, quantities=None, step_sizes="all"):
         raise InputError(
             f"step_sizes is {step_sizes!r}, and must be 'all' or 'smallest'.", key="step_sizes"
         )
-    dataset = run_table(dataset)
+    dataset = without_repeats(dataset)
     quantities = recorded_quantities(dataset) if quantities is None else tuple(quantities)
     for quantity in quantities:
         variable(dataset, f"{quantity}_error")
