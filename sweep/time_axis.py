@@ -11,7 +11,7 @@ from integrators.errors import InputError
 
 DIVIDES = 1e-9  # relative difference up to which a step size divides the sample interval
 MOST_STEPS = 2**53  # beyond which the time k*h of a step is no longer told from the next
-MOST_VALUES = 100_000  # of a range
+MOST_VALUES = 100_000  # of what one entry of a study generates
 
 
 class Samples:

@@ -133,7 +133,7 @@ MISTAKES = [
     ("stop = 1e-3", "stop = 0", "20: experiment[0].step_size.stop: …needs positive ends, got 0"),
     ('"log"', '"logg"', "20: experiment[0].step_size.spacing: …Did you mean 'log'?"),
     ('"lee",', '"leee",', "22: experiment[0].initial_condition[0]: …Did you mean 'lee'?"),
-    ('"lee",', "{ lattice = 4 },", "22: experiment[0].initial_condition[0]: expected a start's"),
+    ('"lee",', "{ latice = 4 },", "22: experiment[0].initial_condition[0]: expected a start's"),
     ('"lee", random', '"le", random', "23: experiment[0].initial_condition[1].around: …'lee'?"),
     ("random = 64", "random = 0", "23: experiment[0].initial_condition[1].random: …at least 1"),
     ("seed = 7", "seed = -7", "23: experiment[0].initial_condition[1].seed: …at least 0"),
