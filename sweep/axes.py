@@ -32,16 +32,19 @@ def _setting(node):
     return node.value if type(node.value) is str else node.number()
 
 
-def scan_axes(node, system, fixed):
-    """A table of scanned parameters, as a tuple of `Axis`; those in `fixed` are refused."""
+def scan_axes(node, system, fixed, together):
+    """A table of scanned parameters, as a tuple of `Axis`; those in `fixed` are refused.
+
+    Values may stand twice on the axes named in `together`, which advance with others.
+    """
     node.table(system.parameter_names(), kind="parameter")
     for key in node.value:
         if key in fixed:
             raise node[key].error(f"{key!r} is scanned here and fixed by 'parameters'")
-    return gathered(_axis, [node[key] for key in node.value])
+    return gathered(_axis, [node[key] for key in node.value], together)
 
 
-def _axis(node):
+def _axis(node, together):
     name = node.path[-1]
     if type(node.value) is dict:
         return Axis(name, _range(node), where=node.where)
@@ -56,7 +59,8 @@ def _axis(node):
         labels = None
         read = Node.string if type(nodes[0].value) is str else _scalar
         values = gathered(read, nodes)
-    distinct(nodes, values, "value")
+    if name not in together:
+        distinct(nodes, values, "value")
     return Axis(name, values, labels, where=node.where)
 
 
@@ -76,6 +80,12 @@ def _range(node):
 
 def _spacing(node):
     return node.choice("spacing", ("linear", "log"))
+
+
+def zipped_names(node):
+    """The names in groups of axes, as far as they are any: `zipped` says what is wrong."""
+    groups = node.value if type(node.value) is list else []
+    return {name for group in groups if type(group) is list for name in group if type(name) is str}
 
 
 def zipped(node, scan):
@@ -165,14 +175,21 @@ def _largest_step(table, samples):
     return table["samples"], samples.first, False
 
 
-def step_sizes(node, time_axis):
-    """A number, an array or a range as step sizes; those of a range are snapped, each once."""
+def step_sizes(node, time_axis, together):
+    """A number, an array or a range as step sizes; those of a range are snapped.
+
+    Each once, unless ``step_size`` is in `together`, the names of axes that advance with others.
+    """
     if type(node.value) is dict:
         with node.context():
             snapped = [time_axis.snapped(float(value)) for value in _range(node)]
+        if "step_size" in together:
+            return tuple(snapped)
         return tuple({time_axis.steps(value): value for value in snapped}.values())
     nodes = node.one_or_more()
     values = gathered(_step_size, nodes, time_axis)
+    if "step_size" in together:
+        return values
     exact = [time_axis.interval / time_axis.steps(value) for value in values]
     distinct(nodes, exact, "step size")
     return values
@@ -224,17 +241,17 @@ def _integrator(node, family):
     return IntegratorEntry(label, integrator.name, integrator.options, where=node.where)
 
 
-def with_step_sizes(node, entries, time_axis, shared):
+def with_step_sizes(node, entries, time_axis, shared, together):
     """`entries`, the integrators of `node`, with their own step sizes or else the `shared` ones."""
     nodes = node.one_or_more()
-    owns = gathered(_own_step_sizes, nodes, time_axis, shared)
+    owns = gathered(_own_step_sizes, nodes, time_axis, shared, together)
     pairs = zip(entries, owns, strict=True)
     return tuple(dataclasses.replace(entry, step_sizes=own) for entry, own in pairs)
 
 
-def _own_step_sizes(node, time_axis, shared):
+def _own_step_sizes(node, time_axis, shared, together):
     if "step_size" in node:
-        return step_sizes(node["step_size"], time_axis)
+        return step_sizes(node["step_size"], time_axis, together)
     if not shared:
         raise node.error("there is no 'step_size', neither here nor in the experiment")
     return None
