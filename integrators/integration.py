@@ -196,8 +196,8 @@ def run_batch(problem, members, step_size, steps, samples, statistics=False):
     members : ndarray, shape (members, rows, 3)
         (q, ω) at time 0; missing lanes are filled with copies of the first.
     step_size : float
-    steps : int
-        Steps in a sample interval.
+    steps : int or ndarray of int, shape (samples,)
+        Steps in each sample interval.
     samples : int
         Sample intervals.
     statistics : bool
@@ -218,7 +218,8 @@ def run_batch(problem, members, step_size, steps, samples, statistics=False):
     baseline, report = aligned((2, *width)), aligned((stepping.REPORT_SIZE, *width))
     loop = stepping.trajectory(lanes=bool(width))
     functions = problem.kernels(lanes=bool(width))
-    states, kept = [y[None].copy()], []
+    ends = np.cumsum(np.broadcast_to(steps, samples), dtype=np.int64)
+    states, kept, first = [y[None].copy()], [], 0
     block = max(1, BLOCK_BYTES // (8 * int(np.prod(shape))))
     for start in range(0, samples, block):
         size = min(block, samples - start)
@@ -227,9 +228,10 @@ def run_batch(problem, members, step_size, steps, samples, statistics=False):
             (size if statistics else 0, stepping.MONITORED, stepping.STATISTICS, *width)
         )
         loop(
-            *functions, 0.0, step_size, start * steps, steps, problem.constants, problem.options,
-            y, memory, problem.parameters, work, baseline, sampled, stats, report,
+            *functions, 0.0, step_size, first, ends[start : start + size], problem.constants,
+            problem.options, y, memory, problem.parameters, work, baseline, sampled, stats, report,
         )  # fmt: skip
+        first = int(ends[start + size - 1])
         states.append(sampled)
         kept.append(stats)
     return Batch(

@@ -117,11 +117,12 @@ def _sample_interval(
 
 @inlined
 def _run(
-    advance, function, projection, monitor, t0, h, first, steps, constants, options,
+    advance, function, projection, monitor, t0, h, first, ends, constants, options,
     y, memory, p, work, baseline, samples, statistics, report,
 ):  # fmt: skip
-    """Fill `samples` (S, rows, 3) with the state every `steps` steps from step `first` on.
+    """Fill `samples` (S, rows, 3) with the state after each of the step numbers `ends` (S,).
 
+    The first step is `first`; `ends` ascend from there.
     `statistics` has S entries, or none if none are wanted. `baseline`, the monitored values of
     the initial state, is set by the run that starts at step 0 and read by those that continue.
     """
@@ -129,8 +130,9 @@ def _run(
         monitor(t0, y, p, rows_of(work, 0, 1), tail(work, 3))
         baseline[0] = work[0]
         baseline[1] = 0.0
+    k = first
     for s in range(samples.shape[0]):
-        k = first + s * steps
+        steps = ends[s] - k
         if statistics.shape[0] > 0:
             _sample_interval(
                 advance, function, projection, monitor, t0, h, k, steps, constants, options,
@@ -144,24 +146,25 @@ def _run(
         for i in range(y.shape[0]):
             for c in range(3):
                 samples[s, i, c] = y[i, c]
+        k = ends[s]
 
 
 def _trajectory(
-    advance, function, projection, monitor, t0, h, first, steps, constants, options,
+    advance, function, projection, monitor, t0, h, first, ends, constants, options,
     y, memory, p, work, baseline, samples, statistics, report,
 ):  # fmt: skip
     _run(
-        advance, function, projection, monitor, t0, h, first, steps, constants, options,
+        advance, function, projection, monitor, t0, h, first, ends, constants, options,
         y, memory, p, work, baseline, samples, statistics, report,
     )  # fmt: skip
 
 
 def _trajectories(
-    advance, function, projection, monitor, t0, h, first, steps, constants, options,
+    advance, function, projection, monitor, t0, h, first, ends, constants, options,
     y, memory, p, work, baseline, samples, statistics, report,
 ):  # fmt: skip
     _run(
-        advance, function, projection, monitor, t0, h, first, steps, constants, options,
+        advance, function, projection, monitor, t0, h, first, ends, constants, options,
         as_lanes(y), as_lanes(memory), p, as_lanes(work), as_lanes(baseline),
         as_lanes(samples), as_lanes(statistics), as_lanes(report),
     )  # fmt: skip
@@ -178,7 +181,7 @@ def _trajectory_signature(element):
     method = types.FunctionType(method_signature(element))
     number, numbers, count = types.float64, flat(types.float64), types.int64
     return types.void(
-        method, whole, whole, whole, number, number, count, count, numbers, numbers,
+        method, whole, whole, whole, number, number, count, flat(count), numbers, numbers,
         floats(2), floats(1), numbers, floats(1), floats(1), floats(3), floats(3), floats(1),
     )  # fmt: skip
 

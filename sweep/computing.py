@@ -16,7 +16,7 @@ from integrators import dormand_prince, stepping
 from integrators.forms import parts
 from integrators.integration import canonical, counters_of, lagrangian, run_batch
 from sweep import schema
-from sweep.time_axis import TimeAxis
+from sweep.time_axis import LogarithmicTimeAxis, TimeAxis
 
 EVERY_STEP = "every_step"
 
@@ -45,14 +45,14 @@ class Recipe:
 
     Parameters
     ----------
-    time_axis : TimeAxis
+    time_axis : TimeAxis or LogarithmicTimeAxis
     record : tuple of str
     statistics : {"every_step", "none"}
     reference_samples : int
         Leading sample times for which there is a reference; 0 without one.
     """
 
-    time_axis: TimeAxis
+    time_axis: TimeAxis | LogarithmicTimeAxis
     record: tuple
     statistics: str
     reference_samples: int
@@ -98,6 +98,7 @@ class Recorder:
         initial : ndarray, shape (runs, rows, 3)
         step_size : float
         steps_per_sample : int
+            Steps in an interval of the time axis.
         reference : tuple of ndarray, optional
             Reference states (runs, samples, rows, 3) and their error (runs, samples).
 
@@ -106,17 +107,17 @@ class Recorder:
         dict of str to ndarray
             By the names of `sweep.schema`; the first axis is the runs.
         """
-        samples = len(self.recipe.times) - 1
+        axis = self.recipe.time_axis
         self.problem.kernels(lanes=len(initial) > 1)  # compiled before the clock starts
         wall, cpu = time.perf_counter(), time.thread_time()
         batch = run_batch(
-            self.problem, initial, step_size, steps_per_sample, samples,
+            self.problem, initial, step_size, steps_per_sample * np.diff(axis.marks), axis.samples,
             statistics=self.recipe.statistics == EVERY_STEP,
         )  # fmt: skip
         cpu, wall = time.thread_time() - cpu, time.perf_counter() - wall
         states = canonical(self.problem, batch.states)
         valid = np.isfinite(batch.states).all(axis=(2, 3)).cumprod(axis=1).astype(bool)
-        columns = self._scalars(batch, samples * steps_per_sample, valid)
+        columns = self._scalars(batch, axis.intervals * steps_per_sample, valid)
         columns |= {
             "cpu_time": np.full(len(initial), cpu / len(initial)),
             "wall_time": np.full(len(initial), wall / len(initial)),

@@ -193,6 +193,8 @@ def _write_run_coordinates(group, entry):
         "ensemble": table.ensemble,
         **scan,
     }
+    if table.experiment.repeat > 1 or "repeat" in group:
+        columns["repeat"] = table.repeat
     units = {"step_size": system.time_units, **system.parameter_units}
     for name, values in columns.items():
         merged = np.full(entry.size, _blank(values), dtype=_roomy(values))

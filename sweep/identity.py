@@ -10,6 +10,8 @@ It is put together from two digests, so that a million of them cost a few second
     start  = blake2b(initial state as little-endian float64, row by row, 16 bytes)
     run_id = blake2b(method + start, 8 bytes), in hexadecimal
 
+Where a run is repeated, ``method`` of the second and later times is ``blake2b(method + number)``.
+
 The JSON has sorted keys and no spaces, and every number in it is written as ``float.hex``.
 """
 
@@ -39,6 +41,13 @@ def method_digest(system, integrator_name, options, step_size):
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
+def repeat_digest(method, repeat):
+    """A `method_digest`, as bytes, for the run's repeat of that number; 0 is the run itself."""
+    if not repeat:
+        return method
+    return hashlib.blake2b(method + repeat.to_bytes(8, "little"), digest_size=16).digest()
+
+
 def start_digest(state):
     """Digest of an initial state, an ndarray of shape ``(rows, 3)``, as bytes."""
     data = np.ascontiguousarray(state, dtype="<f8").tobytes()
@@ -65,7 +74,7 @@ def run_digests(method, starts):
         yield both.digest()
 
 
-def run_id(system, integrator_name, options, step_size, state):
+def run_id(system, integrator_name, options, step_size, state, repeat=0):
     """Identifier of one run, 16 hexadecimal digits.
 
     Parameters
@@ -74,12 +83,13 @@ def run_id(system, integrator_name, options, step_size, state):
         As in `method_digest`.
     state : ndarray, shape (rows, 3)
         The initial state.
+    repeat : int
 
     Returns
     -------
     str
     """
-    method = method_digest(system, integrator_name, options, step_size)
+    method = repeat_digest(method_digest(system, integrator_name, options, step_size), repeat)
     return next(run_digests(method, [start_digest(state)])).hex()
 
 

@@ -80,7 +80,8 @@ class ExperimentPlan:
     def steps(self):
         """Steps of all pending runs."""
         table = self.entry.table
-        return int(np.sum(table.steps_per_sample[self.entry.pending]) * table.experiment.samples)
+        per_interval = int(np.sum(table.steps_per_sample[self.entry.pending]))
+        return per_interval * table.experiment.time_axis.intervals
 
     @property
     def files(self):
@@ -130,7 +131,7 @@ def plan_experiment(entry, between=lambda: None):
         ]
         for name in ("step", "usual_step", "sample")
     )
-    steps = table.steps_per_sample * float(experiment.samples)
+    steps = table.steps_per_sample * float(experiment.time_axis.intervals)
     recording = per_sample * (experiment.samples + 1)
     sampled = len(schema.sampled_variables(experiment, table.systems[0]))
     variables = sampled + len(schema.RUN_VARIABLES) + 1
@@ -223,15 +224,15 @@ def _sample_seconds(recorder, initial, step_size):
 
 
 def _reference_seconds(table):
-    """Seconds of one reference, from the first of its sample intervals."""
+    """Seconds of one reference, from the first fiftieth of its time."""
     experiment = table.experiment
     times = experiment.times[experiment.times <= experiment.reference.until * (1 + 1e-12)]
     system, state = table.systems[0], table.initial_state(0)
-    first = times[: max(2, len(times) // 50)]
+    first = times[: max(2, np.searchsorted(times, times[-1] / 50))]
     reference_trajectory(system, state, times[:2], 1e-3)  # compiles
     began = time.thread_time()
     reference_trajectory(system, state, first, experiment.reference.tolerance)
-    return (time.thread_time() - began) * (len(times) - 1) / (len(first) - 1)
+    return (time.thread_time() - began) * times[-1] / first[-1]
 
 
 # --- chunks and tasks ------------------------------------------------------------------------
@@ -354,6 +355,7 @@ def _run_tasks(path, root, plan, groups):
                     system=table.system_index[runs],
                     step_size=table.step_size[runs],
                     steps_per_sample=table.steps_per_sample[runs],
+                    repeat=table.repeat[runs],
                     reference=reference_rows[runs] if references else np.zeros(0, dtype=int),
                 )
             )

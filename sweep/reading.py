@@ -5,7 +5,7 @@ import re
 
 import integrators
 from integrators.errors import InputError
-from sweep import axes
+from sweep import axes, conditions
 from sweep.experiment import STATISTICS, Experiment, Reference
 from sweep.rules import Condition, Rule
 from sweep.sources import Gathered, Node, distinct, gathered
@@ -13,8 +13,9 @@ from sweep.sources import Gathered, Node, distinct, gathered
 FORMAT = 1
 STUDY_KEYS = ("format", "name", "description", "plugins", "defaults", "experiment")
 DEFAULT_KEYS = ("integrators", "step_size", "initial_condition", "duration", "samples")
-DEFAULT_KEYS += ("record", "statistics", "reference")
+DEFAULT_KEYS += ("record", "statistics", "reference", "repeat")
 EXPERIMENT_KEYS = ("name", "system", "parameters", "scan", "tolerance", "exclude", *DEFAULT_KEYS)
+EXPERIMENT_KEYS += ("zip",)
 REQUIRED_KEYS = ("name", "system", "integrators", "initial_condition", "duration", "samples")
 RECORDED = ("energy", "momentum_map", "casimir", "constraint")  # kinds, where a study says nothing
 
@@ -103,15 +104,17 @@ def _experiment(table):
     read("tolerance", axes.no_tolerance, default=None)
     system = read("system", axes.system_class)
     fixed = read("parameters", axes.fixed_parameters, system, default={})
-    scan = read("scan", axes.scan_axes, system, fixed, default=())
-    family = gather(axes.family_of, table, system, fixed, scan)
+    together = read("zip", axes.zipped_names, default=set())
+    scan = read("scan", axes.scan_axes, system, fixed, together, default=())
+    zipped = read("zip", axes.zipped, scan, default=())
+    family = gather(axes.family_of, table, system, fixed, scan, zipped)
     duration = read("duration", Node.real)
-    samples = read("samples", Node.integer)
+    samples = read("samples", axes.samples)
     time_axis = gather(axes.time_axis_of, table, duration, samples)
-    steps = read("step_size", axes.step_sizes, time_axis, default=())
+    steps = read("step_size", axes.step_sizes, time_axis, together, default=())
     entries = read("integrators", axes.integrator_entries, family)
-    entries = read("integrators", axes.with_step_sizes, entries, time_axis, steps)
-    starts = read("initial_condition", axes.initial_conditions, family)
+    entries = read("integrators", axes.with_step_sizes, entries, time_axis, steps, together)
+    starts = read("initial_condition", conditions.initial_conditions, family)
     values = {
         "name": read("name", Node.string),
         "system": table.value.get("system"),
@@ -120,12 +123,13 @@ def _experiment(table):
         "integrators": entries,
         "step_sizes": steps,
         "initial_conditions": starts,
-        "duration": duration,
-        "samples": samples,
+        "time_axis": time_axis,
         "record": gather(_record, table, family),
         "statistics": read("statistics", _statistics, default=STATISTICS[0]),
         "reference": read("reference", _reference, family, duration, default=None),
         "exclude": read("exclude", _exclude, entries, starts, scan, default=()),
+        "zipped": zipped,
+        "repeat": read("repeat", Node.integer, default=1),
     }
     gather.finish()
     with table.context():

@@ -32,6 +32,8 @@ class Chunk:
         For each of `rows`, into the task's integrators and systems.
     step_size : ndarray of float
     steps_per_sample : ndarray of int
+        Steps in an interval of the time axis.
+    repeat : ndarray of int
     reference : ndarray of int
         Row of the reference of each of `rows`; empty without one.
     """
@@ -43,6 +45,7 @@ class Chunk:
     system: np.ndarray
     step_size: np.ndarray
     steps_per_sample: np.ndarray
+    repeat: np.ndarray
     reference: np.ndarray
 
 
@@ -193,8 +196,11 @@ _SCALARS = {variable.name for variable in (*schema.RUN_VARIABLES, schema.MARKER)
 
 
 def _batches(chunk):
-    """Indices into the chunk's rows, at most eight a batch, of equal method, step and system."""
-    keys = np.stack([chunk.integrator, chunk.system, chunk.step_size])
+    """Indices into the chunk's rows, at most eight a batch, of equal method, step and system.
+
+    And of one repeat: a run and its repeats in a batch would all have the same time.
+    """
+    keys = np.stack([chunk.integrator, chunk.system, chunk.step_size, chunk.repeat])
     changes = np.flatnonzero(np.any(np.diff(keys, axis=1) != 0, axis=0)) + 1
     for group in np.split(np.arange(len(chunk.rows)), changes):
         yield from (group[i : i + WIDTH] for i in range(0, len(group), WIDTH))

@@ -11,10 +11,10 @@ from sweep.analysis.selection import (
     REFERENCE_ERRORS,
     complete,
     groups,
-    run_table,
     scanned_axes,
     take,
     variable,
+    without_repeats,
 )
 
 WINDOWS = 64  # at most; their means are what a drift is fitted to
@@ -139,7 +139,7 @@ def drift_table(dataset, quantities=None, step_sizes="all"):
         raise InputError(
             f"step_sizes is {step_sizes!r}, and must be 'all' or 'smallest'.", key="step_sizes"
         )
-    dataset = run_table(dataset)
+    dataset = without_repeats(dataset)
     quantities = recorded_quantities(dataset) if quantities is None else tuple(quantities)
     for quantity in quantities:
         variable(dataset, f"{quantity}_error")
@@ -229,7 +229,9 @@ def _series(cell, quantity):
     if "_mean" not in values or np.isnan(values["_mean"][:, 1:]).all():
         size = np.abs(sampled)
         finite = np.isfinite(sampled).all(axis=1)
-        return _Series(ends, sampled[:, 1:], size.mean(axis=1), size.max(axis=1), finite, False)
+        means = (sampled[:, 1:] + sampled[:, :-1]) / 2  # of an interval, which need not be short
+        of_samples = _over_samples(size, np.diff(ends))
+        return _Series(ends, means, of_samples, size.max(axis=1), finite, False)
     mean = values["_mean"][:, 1:]
     # Errors that are norms or sizes have no sign: their mean is the mean of |error|.
     size = values["_abs_mean"][:, 1:] if "_abs_mean" in values else mean
@@ -243,6 +245,12 @@ def _over_every_step(means, widths, steps):
     share = widths / widths.sum()
     per_interval = steps[:, None] * share
     return (means * per_interval).sum(axis=1) / (steps + 1)
+
+
+def _over_samples(values, widths):
+    """Means over the samples, each for the interval that it ends; the first as for the second."""
+    weights = np.concatenate([widths[:1], widths])
+    return values @ (weights / weights.sum())
 
 
 def _spread(values):
@@ -282,7 +290,7 @@ def fit_drift(ends, means):
         return np.nan, np.nan, np.nan, "no run is complete"
     times, windows = _windows(ends, means)
     if len(times) < FEWEST:
-        return np.nan, np.nan, np.nan, f"needs {FEWEST} sample intervals, has {len(times)}"
+        return np.nan, np.nan, np.nan, _too_few(len(times), means.shape[1])
     dt = times - times.mean()
     slopes = windows @ dt / (dt @ dt)
     slope = slopes.mean()
@@ -293,6 +301,15 @@ def fit_drift(ends, means):
         apart = np.std(slopes, ddof=1) / np.sqrt(len(slopes))
         half = max(half, stdtrit(len(slopes) - 1, 0.975) * apart)
     return float(slope), float(slope - half), float(slope + half), ""
+
+
+def _too_few(windows, intervals):
+    if windows == intervals:
+        return f"needs {FEWEST} sample intervals, has {windows}"
+    return (
+        f"needs {FEWEST} windows as long as the last sample interval, has {windows}: "
+        "take more samples"
+    )
 
 
 def _windows(ends, means):

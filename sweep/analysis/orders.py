@@ -12,10 +12,10 @@ from sweep.analysis.selection import (
     complete,
     descriptions,
     groups,
-    run_table,
     scanned_axes,
     take,
     variable,
+    without_repeats,
 )
 from sweep.analysis.slopes import FEWEST, FLOOR, MARGIN, PRE_ASYMPTOTIC, USED, fit_order
 
@@ -134,7 +134,7 @@ def order_table(dataset, error="global_error", at="end"):
     """
     if at not in ("end", "sup"):
         raise InputError(f"at is {at!r}, and must be 'end' or 'sup'.", key="at")
-    dataset = run_table(dataset)
+    dataset = without_repeats(dataset)
     if variable(dataset, error).dims != ("run", "time"):
         raise InputError(f"error is {error!r}, and must be over (run, time).", key="error")
     fixed = take(dataset, np.flatnonzero(~adaptive_runs(dataset)))

@@ -20,6 +20,7 @@ def command(study):
 
     loaded = load(study)
     rows = []
+    repeats = any(experiment.repeat > 1 for experiment in loaded.experiments)
     for experiment in loaded.experiments:
         table = expand(experiment)
         starts = len(table.starts[0])
@@ -31,9 +32,11 @@ def command(study):
                 str(len(set(table.step_size))),
                 str(starts),
                 str(len(table.systems)),
+                *([str(experiment.repeat)] if repeats else []),
                 f"{table.size:,}",
             ]
         )
-    headers = ["experiment", "system", "integrators", "step sizes", "starts", "scanned", "runs"]
+    headers = ["experiment", "system", "integrators", "step sizes", "starts", "scanned"]
+    headers += ["repeats", "runs"] if repeats else ["runs"]
     click.echo(format_table(headers, rows))
     click.echo(f"{loaded.name}: valid, {sum(int(row[-1].replace(',', '')) for row in rows):,} runs")

@@ -67,8 +67,9 @@ class Case:
             memory[...] = 0.0
             report[...] = 0.0
             loop(
-                *functions, 0.0, self.step_size, 0, steps, problem.constants, problem.options,
-                y, memory, problem.parameters, work, baseline, sampled, kept, report,
+                *functions, 0.0, self.step_size, 0, np.array([steps]), problem.constants,
+                problem.options, y, memory, problem.parameters, work, baseline, sampled, kept,
+                report,
             )  # fmt: skip
 
         return run
