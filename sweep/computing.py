@@ -224,6 +224,6 @@ def reference_trajectory(system, initial, times, tolerance):
     error : ndarray, shape (S,)
         Distance of the states at ten times the tolerance; the reference is better than this.
     """
-    states, _, _ = dormand_prince.solve(system, initial, times, tolerance)
-    coarse, _, _ = dormand_prince.solve(system, initial, times, min(10 * tolerance, 0.1))
+    states, _ = dormand_prince.solve(system, initial, times, tolerance)
+    coarse, _ = dormand_prince.solve(system, initial, times, min(10 * tolerance, 0.1))
     return states, np.sqrt(np.sum((states - coarse) ** 2, axis=(1, 2)))

@@ -9,7 +9,7 @@ import numpy as np
 
 import integrators
 import systems
-from integrators.dormand_prince import SMALLEST_TOLERANCE
+from integrators.adaptive import SMALLEST_TOLERANCE
 from integrators.errors import InputError, check_known
 from sweep.time_axis import TimeAxis
 
