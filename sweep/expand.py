@@ -25,7 +25,8 @@ class RunTable:
         For each system its initial states, shape ``(starts, rows, 3)``.
     integrator_index, system_index, start_index : ndarray of int
         Into ``experiment.integrators``, `systems`, and the first axis of `starts`.
-    step_size : ndarray of float
+    step_size, tolerance : ndarray of float
+        NaN where the run is adaptive, or is not.
     run_id : ndarray of str
         16 hexadecimal digits, see `sweep.identity`.
     """
@@ -35,6 +36,7 @@ class RunTable:
     starts: tuple
     integrator_index: np.ndarray
     step_size: np.ndarray
+    tolerance: np.ndarray
     system_index: np.ndarray
     start_index: np.ndarray
     run_id: np.ndarray
@@ -45,9 +47,15 @@ class RunTable:
         return len(self.step_size)
 
     @property
+    def adaptive(self):
+        """Whether the integrator chooses the steps, bool."""
+        return np.isfinite(self.tolerance)
+
+    @property
     def steps_per_sample(self):
-        """Steps in a sample interval, int64."""
-        return np.rint(self.experiment.time_axis.interval / self.step_size).astype(np.int64)
+        """Steps in a sample interval, int64; 0 where the run is adaptive."""
+        steps = np.rint(self.experiment.time_axis.interval / self.step_size)
+        return np.where(self.adaptive, 0, steps).astype(np.int64)
 
     @property
     def integrator(self):
@@ -119,6 +127,7 @@ def _all_runs(experiment):
         for system in made
     )
     steps = [experiment.steps_of(entry) for entry in experiment.integrators]
+    step_size, tolerance = np.array([pair for own in steps for pair in own]).T
     shape = sum(map(len, steps)), len(made), len(starts[0])
     method, system, start = np.unravel_index(np.arange(np.prod(shape)), shape)
     return RunTable(
@@ -126,7 +135,8 @@ def _all_runs(experiment):
         systems=made,
         starts=starts,
         integrator_index=np.repeat(np.arange(len(steps)), [len(own) for own in steps])[method],
-        step_size=np.concatenate(steps)[method],
+        step_size=step_size[method],
+        tolerance=tolerance[method],
         system_index=system,
         start_index=start,
         run_id=np.full(len(method), ""),
@@ -140,21 +150,24 @@ def _without_excluded(table):
     out = np.logical_or.reduce([rule.holds(table.column) for rule in experiment.exclude])
     if out.all():
         raise StudyError(f"{experiment.where}: 'exclude' leaves no run")
-    names = ("integrator_index", "step_size", "system_index", "start_index", "run_id")
+    names = ("integrator_index", "step_size", "tolerance", "system_index", "start_index", "run_id")
     return dataclasses.replace(table, **{name: getattr(table, name)[~out] for name in names})
 
 
 def _digests(table):
     """The digests of all runs, eight bytes each."""
     starts = [[start_digest(state) for state in states] for states in table.starts]
-    rows = np.stack([table.integrator_index, table.step_size, table.system_index])
+    size = np.where(table.adaptive, table.tolerance, table.step_size)
+    rows = np.stack([table.integrator_index, size, table.system_index])
     firsts = [0, *(np.flatnonzero(np.any(np.diff(rows), axis=0)) + 1), table.size]
     digests = []
     for first, last in zip(firsts, firsts[1:], strict=False):
         entry = table.experiment.integrators[table.integrator_index[first]]
         system = table.system_index[first]
-        step_size = table.step_size[first]
-        method = method_digest(table.systems[system], entry.name, entry.options, step_size)
+        step_size, tolerance = table.step_size[first], table.tolerance[first]
+        method = method_digest(
+            table.systems[system], entry.name, entry.options, step_size, tolerance
+        )
         chosen = table.start_index[first:last].tolist()
         digests += run_digests(method, [starts[system][start] for start in chosen])
     return b"".join(digests)
@@ -166,9 +179,13 @@ def _check_distinct(table, digests):
     if same.size:
         first, second = order[same[0]], order[same[0] + 1]
         one, other = _origin(table, first, second), _origin(table, second, first)
+        what = (
+            f"tolerance {table.tolerance[first]}"
+            if table.adaptive[first]
+            else f"step size {table.step_size[first]}"
+        )
         raise StudyError(
-            f"{other}: gives a run of step size {table.step_size[first]} that {one} gives too; "
-            "give each run only once"
+            f"{other}: gives a run of {what} that {one} gives too; give each run only once"
         )
 
 

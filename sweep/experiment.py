@@ -55,8 +55,9 @@ class IntegratorEntry:
         With its modifiers, ``variational+suzuki4``.
     options : dict
         All of them, defaults filled in.
-    step_sizes : tuple of float or None
-        Its own; None: those of the experiment.
+    step_sizes, tolerances : tuple of float or None
+        Its own; None: those of the experiment. An adaptive integrator has tolerances, another
+        step sizes.
     where : str
         Where the study says so, for messages.
     """
@@ -65,7 +66,13 @@ class IntegratorEntry:
     name: str
     options: dict
     step_sizes: tuple | None = None
+    tolerances: tuple | None = None
     where: str = dataclasses.field(default="", compare=False)
+
+    @property
+    def adaptive(self):
+        """Whether it chooses its steps by a tolerance."""
+        return self.integrator().adaptive
 
     def integrator(self):
         """The `integrators.Integrator`."""
@@ -119,12 +126,14 @@ class Experiment:
     integrators : tuple of IntegratorEntry
     step_sizes : tuple of float
         Exact; for the integrators that have none of their own.
+    tolerances : tuple of float
+        For the adaptive ones that have none of their own.
     initial_conditions : tuple of NamedStart, GivenStart or RandomStarts
     duration : float
     samples : int
         Intervals of equal length, see `TimeAxis`.
     record : tuple of str
-        Quantities of the system, and ``state``.
+        Quantities of the system, ``state`` and ``step_size``.
     statistics : {"every_step", "none"}
     reference : Reference or None
     exclude : tuple of Rule
@@ -144,6 +153,7 @@ class Experiment:
     scan: tuple
     integrators: tuple
     step_sizes: tuple
+    tolerances: tuple
     initial_conditions: tuple
     duration: float
     samples: int
@@ -162,8 +172,9 @@ class Experiment:
         check_known("statistics", self.statistics, STATISTICS, key="statistics")
         time_axis = self.time_axis
         for entry in self.integrators:
-            for step_size in self.steps_of(entry):
-                time_axis.steps(step_size)
+            for step_size, _ in self.steps_of(entry):
+                if not entry.adaptive:
+                    time_axis.steps(step_size)
         if self.reference is not None and self.reference.until > self.duration:
             raise InputError(
                 f"the reference goes until {self.reference.until}, beyond the duration "
@@ -191,8 +202,12 @@ class Experiment:
         return steps * starts * math.prod(len(axis.values) for axis in self.scan)
 
     def steps_of(self, entry):
-        """Step sizes of an `IntegratorEntry`."""
-        return self.step_sizes if entry.step_sizes is None else entry.step_sizes
+        """Step size and tolerance of each run of an `IntegratorEntry`; one of them is NaN."""
+        if entry.adaptive:
+            own = self.tolerances if entry.tolerances is None else entry.tolerances
+            return tuple((math.nan, tolerance) for tolerance in own)
+        own = self.step_sizes if entry.step_sizes is None else entry.step_sizes
+        return tuple((step_size, math.nan) for step_size in own)
 
     def make_systems(self):
         """The systems, one for each combination of scanned values; the last axis is fastest."""
