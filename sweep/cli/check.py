@@ -14,6 +14,8 @@ def command(study):
     Example:
       sweep check my-study.toml
     """
+    import numpy as np
+
     from sweep.expand import expand
     from sweep.study import load
     from sweep.tables import format_table
@@ -28,12 +30,16 @@ def command(study):
                 experiment.name,
                 experiment.system,
                 str(len(experiment.integrators)),
-                str(len(set(table.step_size))),
+                *(
+                    str(len(np.unique(values[np.isfinite(values)])))
+                    for values in (table.step_size, table.tolerance)
+                ),
                 str(starts),
                 str(len(table.systems)),
                 f"{table.size:,}",
             ]
         )
-    headers = ["experiment", "system", "integrators", "step sizes", "starts", "scanned", "runs"]
+    headers = ["experiment", "system", "integrators", "step sizes", "tolerances", "starts"]
+    headers += ["scanned", "runs"]
     click.echo(format_table(headers, rows))
     click.echo(f"{loaded.name}: valid, {sum(int(row[-1].replace(',', '')) for row in rows):,} runs")
