@@ -16,6 +16,7 @@ import cases  # noqa: E402 (found on the path above)
 GENERATED = {
     "case": cases.cases,
     "pairing": cases.pairings,
+    "adaptive_pairing": cases.adaptive_pairings,
     "reversible_pairing": cases.reversible_pairings,
     "promise": cases.promises,
 }
