@@ -6,7 +6,7 @@ import numpy as np
 
 from integrators import dormand_prince, stepping
 from integrators.errors import InputError, check_array, check_number, check_whole
-from integrators.forms import angular_velocities, velocities
+from integrators.forms import SpheresLagrangian, angular_velocities, velocities
 from integrators.lanes import ALIGNMENT, WIDTH
 from integrators.methods import Integrator, form_of
 
@@ -21,7 +21,8 @@ class Trajectories:
     ----------
     times : ndarray, shape (S + 1,)
     states : ndarray, shape (S + 1, rows, 3) or (members, S + 1, rows, 3)
-        (q, ω) at the sample times; NaN after a failure.
+        (q, ω) at the sample times, and the work done so far where a force acts; NaN after a
+        failure.
     status : int, or ndarray of shape (members,)
         0 complete, else an index into `stepping.STATUS`.
     counters : dict
@@ -43,10 +44,10 @@ class Batch:
     states : ndarray, shape (members, S + 1, rows, 3)
         In the problem's formulation.
     statistics : ndarray, shape (members, S, 2, 5)
-        Of energy and unit length error over the steps of each interval: mean, minimum,
+        Of energy (balance) and unit length error over the steps of each interval: mean, minimum,
         maximum, mean and maximum of the absolute value. S = 0 where none were asked for.
-    report : ndarray, shape (members, 5)
-        Rows of `stepping`: status, stop step and residual, solver iterations.
+    report : ndarray, shape (members, 6)
+        Rows of `stepping`: status, stop step and residual, solver iterations, evaluations.
     """
 
     states: np.ndarray
@@ -63,7 +64,8 @@ def integrate(system, integrator, state, *, duration, samples, step_size=None, t
     integrator : Integrator
         From `integrators.get`.
     state : array_like, shape (rows, 3) or (members, rows, 3)
-        (q, ω) at time 0. Several members run in lanes, eight at a time.
+        (q, ω) at time 0; the row of the work, where a force acts, may be left out. Several
+        members run in lanes, eight at a time.
     duration : float
         In the system's units of time.
     samples : int
@@ -96,8 +98,7 @@ def integrate(system, integrator, state, *, duration, samples, step_size=None, t
     else:
         if tolerance is not None:
             raise InputError(f"{integrator.name!r} has a fixed step: tolerance does not apply")
-        result = _fixed(integrator.bind(system), members, step_size, duration, samples)
-        result[2]["evaluations"] = result[2]["steps"] * integrator.evaluations
+        result = _fixed(integrator, system, members, step_size, duration, samples)
     states, status, counters = result
     if np.ndim(state) == 2:
         states, status = states[0], int(status[0])
@@ -106,9 +107,12 @@ def integrate(system, integrator, state, *, duration, samples, step_size=None, t
 
 
 def _members(system, state):
-    rows = form_of(system).rows
+    form = form_of(system)
+    rows = form.rows
     shape = f"({rows}, 3) or (members, {rows}, 3)"
     members = check_array("state", state, shape)
+    if isinstance(form, SpheresLagrangian):
+        members = form.completed(members)
     members = members[np.newaxis] if members.ndim == 2 else members
     if members.ndim != 3 or members.shape[1:] != (rows, 3) or not len(members):
         raise InputError(f"state of shape {np.shape(state)}; expected {shape}", key="state")
@@ -126,7 +130,8 @@ def _adaptive(system, members, times, step_size, tolerance):
     return np.stack([run[0] for run in runs]), np.array([run[1] for run in runs]), counters
 
 
-def _fixed(problem, members, step_size, duration, samples):
+def _fixed(integrator, system, members, step_size, duration, samples):
+    problem = integrator.bind(system)
     steps = steps_per_interval(step_size, duration / samples)
     batches = [
         run_batch(problem, members[i : i + WIDTH], step_size, steps, samples)
@@ -137,7 +142,7 @@ def _fixed(problem, members, step_size, duration, samples):
     return (
         canonical(problem, states),
         report[:, stepping.STATUS_ROW].astype(np.int8),
-        counters_of(problem, report, steps * samples),
+        counters_of(integrator, problem, report, steps * samples),
     )
 
 
@@ -166,7 +171,7 @@ def lagrangian(problem, states):
     return states if problem.formulation == "q_qdot" else velocities(states)
 
 
-def counters_of(problem, report, steps):
+def counters_of(integrator, problem, report, steps):
     """What each trajectory took, by name; arrays of shape (members,)."""
     failed = report[:, stepping.STATUS_ROW] > stepping.COMPLETE
     taken = np.where(failed, report[:, stepping.STOP_STEP], steps).astype(np.int64)
@@ -176,6 +181,8 @@ def counters_of(problem, report, steps):
         "stop_step": np.where(failed, report[:, stepping.STOP_STEP], -1).astype(np.int64),
         "stop_residual": np.where(failed, report[:, stepping.STOP_RESIDUAL], np.nan),
         "iterations_mean": report[:, stepping.ITERATIONS] / solves,
+        "evaluations": taken * integrator.evaluations
+        + report[:, stepping.EVALUATIONS].astype(np.int64),
         "iterations_max": report[:, stepping.ITERATIONS_MAX].astype(np.int64),
     }
 

@@ -33,9 +33,7 @@ class Option:
         if self.choices:
             check_known(name, value, self.choices, key=name)
             return value
-        if check_number(name, value) < 0:
-            raise InputError(f"{name} = {value!r}; expected a number ≥ 0", key=name)
-        return float(value)
+        return check_number(name, value, least=0.0)
 
 
 FORMULATION = Option(
@@ -97,8 +95,6 @@ class Method:
         The modifiers that project, and the constraints that each enforces.
     adaptive : bool
         Whether it chooses its steps by a tolerance.
-    takes_force : bool
-        Whether a non-conservative force enters its steps.
     """
 
     name: str
@@ -112,7 +108,6 @@ class Method:
     options: Mapping[str, Option] = field(default_factory=lambda: MappingProxyType({}))
     projections: Mapping[str, tuple] = field(default_factory=lambda: MappingProxyType({}))
     adaptive: bool = False
-    takes_force: bool = True
 
     def fits(self, form):
         """Whether `form` is, or yields, one that the method takes."""
@@ -210,15 +205,14 @@ class Integrator:
     def check(self, system):
         """Raise `InputError` unless `system` offers a form that the method takes."""
         form = form_of(system)
-        if not self.method.fits(form):
-            wanted = " or ".join(wanted.__name__ for wanted in self.method.forms)
-            problem = f"needs the form {wanted}, which {system_name(system)} does not offer"
-        elif _has_force(form) and not self.method.takes_force:
-            problem = f"does not take the non-conservative force of {system_name(system)}"
-        else:
+        if self.method.fits(form):
             return
+        wanted = " or ".join(wanted.__name__ for wanted in self.method.forms)
         fitting = ", ".join(_fitting(form)) or "none"
-        raise InputError(f"{self.name!r} {problem}. Integrators that would do: {fitting}.")
+        raise InputError(
+            f"{self.name!r} needs the form {wanted}, which {system_name(system)} does not offer. "
+            f"Integrators that would do: {fitting}."
+        )
 
     def bind(self, system):
         """The `Problem` of this integrator on `system`; `InputError` if they do not fit."""
@@ -236,10 +230,6 @@ def system_name(system):
     return repr(getattr(system, "name", type(system).__name__))
 
 
-def _has_force(form):
-    return getattr(form, "force", None) is not None
-
-
 def _offers(form, wanted):
     return isinstance(form, wanted) or (
         wanted is VectorField and isinstance(form, SpheresLagrangian)
@@ -249,8 +239,4 @@ def _offers(form, wanted):
 def _fitting(form):
     from integrators import ALL_INTEGRATORS
 
-    return [
-        method.name
-        for method in ALL_INTEGRATORS
-        if method.fits(form) and (method.takes_force or not _has_force(form))
-    ]
+    return [method.name for method in ALL_INTEGRATORS if method.fits(form)]

@@ -18,9 +18,11 @@ COMPLETE, LEFT_DOMAIN, NOT_CONVERGED, NOT_FINITE = range(4)
 STATUS = ("complete", "left_domain", "not_converged", "not_finite")
 
 # The rows of a report, of the element type: one trajectory in each lane.
-STATUS_ROW, STOP_STEP, STOP_RESIDUAL, ITERATIONS, ITERATIONS_MAX, REPORT_SIZE = range(6)
+# EVALUATIONS are those beyond the number that the method declares.
+STATUS_ROW, STOP_STEP, STOP_RESIDUAL, ITERATIONS, ITERATIONS_MAX, EVALUATIONS = range(6)
+REPORT_SIZE = 6
 
-MONITORED = 2  # energy and mean unit length error
+MONITORED = 2  # energy (balance) and mean unit length error
 MEAN, MINIMUM, MAXIMUM, ABS_MEAN, ABS_MAX, STATISTICS = range(6)
 
 

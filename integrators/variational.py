@@ -10,13 +10,15 @@ components. That the map is RATTLE's shows when (3.8) is taken along q_i:
 
 Between two steps the half kicks are merged: ``memory`` carries the velocity (explicit) or the
 momentum (implicit) of the half step, and the state's ω is computed from it whenever the method
-returns. This changes rounding only.
+returns. This changes rounding only. Where a force acts, ω is computed in every step: see
+`integrators.forcing`.
 """
 
 import math
 
 import numpy as np
 
+from integrators import forcing
 from integrators.forms import SpheresLagrangian
 from integrators.kernels import Kernel, inlined
 from integrators.lanes import any_lane, select, sqrt
@@ -50,7 +52,8 @@ ACCEPTABLE = 1e-12  # residual of |q|² that a solution may have; round-off is f
 HISTORY = 3  # steps whose multipliers start the next solve
 
 # --- explicit ----------------------------------------------------------------------------------
-# memory: n rows each of ω between the steps, what its sum lost, what q's sum lost, ∂V.
+# memory: n rows each of ω between the steps, what its sum lost, what q's sum lost, ∂V − F; with
+# a force (`forced` is 1, else 0) two more rows, see `forcing`.
 
 
 def explicit_memory(n, stages):
@@ -58,18 +61,31 @@ def explicit_memory(n, stages):
     return 12 * n
 
 
-def _advance_explicit(
-    gradient, projection, t0, h, first, count, stages, options, y, memory, p, work, report
+@inlined
+def _synchronize_diagonal(n, q, g, kick, p, held, omega):
+    """ω at the step from the ω between the steps, (3.18)."""
+    for i in range(n):
+        torque = cross(get(q, i), get(g, i))
+        put(omega, i, axpy(-kick * p[n + i], torque, get(held[0], i)))
+
+
+_settle_diagonal = forcing.settling(_synchronize_diagonal)
+
+
+@inlined
+def _advance_diagonal(
+    forced, gradient, t0, h, first, count, stages, options, y, memory, p, work, report
 ):
     n = y.shape[0] // 2
     q, omega_out = rows(y, 0, n), rows(y, n, n)
     omega, omega_low = rows_of(memory, 0, n), rows_of(memory, 3 * n, n)
-    q_low, g = rows_of(memory, 6 * n, n), rows_of(memory, 9 * n, n)
+    q_low, g = rows_of(memory, 6 * n, n), rows_of(memory, 9 * n, n + 2 * forced)
+    trial, scratch = rows_of(work, 0, n * forced), tail(work, 3 * n * forced)
     half = 0.5 * h
     stage_count = stages.shape[0]
     previous = stages[stage_count - 1]
     if first == 0:
-        gradient(t0, y, p, g, work)
+        gradient(t0, y, p, g, scratch)
         previous = 0.0
         for i in range(n):
             put(omega, i, get(omega_out, i))
@@ -95,19 +111,33 @@ def _advance_explicit(
                 increment(q, q_low, i, axpy(restore - shrink, x, cross(a, x)))
             poison(q, ok)
             passed += stage
-            gradient(t0 + k * h + passed * h, y, p, g, work)
+            time = t0 + k * h + passed * h
+            if forced:
+                _settle_diagonal(
+                    n, gradient, time, y, p, g, half * stage, (omega,), omega, trial,
+                    options[0], scratch, report, k,
+                )  # fmt: skip
+            else:
+                gradient(time, y, p, g, scratch)
             previous = stage
-    kick = half * previous
-    for i in range(n):
-        torque = cross(get(q, i), get(g, i))
-        put(omega_out, i, axpy(-kick * p[n + i], torque, get(omega, i)))  # (3.18)
+    if not forced:
+        _synchronize_diagonal(n, q, g, half * previous, p, (omega,), omega_out)
 
 
-advance_explicit = Kernel(_advance_explicit, method_signature)
+def _explicit(forced):
+    def advance_explicit(
+        gradient, projection, t0, h, first, count, stages, options, y, memory, p, work, report
+    ):
+        _advance_diagonal(
+            forced, gradient, t0, h, first, count, stages, options, y, memory, p, work, report
+        )
+
+    return Kernel(advance_explicit, method_signature, (forced,))
+
 
 # --- implicit ----------------------------------------------------------------------------------
-# memory: n rows each of p between the steps, what its sum lost, what q's sum lost, ∂V; the
-# factors of A_ij = (M⁻¹)_ij q_i·q_j (n×n); the multipliers of the last steps, by stage.
+# memory: as above, with p = M q̇ instead of ω; the factors of A_ij = (M⁻¹)_ij q_i·q_j (n×n); the
+# multipliers of the last steps, by stage.
 #
 # Unknown are the λ_i in  p_i' = p_i − κ ∂V_i + λ_i q_i,  v = M⁻¹ p',  δ_i = c h v_i,  from
 #     2 q_i·δ_i + δ_i·δ_i = 1 − q_i·q_i,
@@ -220,13 +250,26 @@ def _synchronize(p, n, q, momentum, g, a, kick, base, multipliers, omega):
 
 
 @inlined
-def _advance_bodies(n, gradient, t0, h, first, count, stages, options, y, memory, p, work, report):
+def _synchronize_held(n, q, g, kick, p, held, omega):
+    momentum, a, base, multipliers = held
+    _synchronize(p, n, q, momentum, g, a, kick, base, multipliers, omega)
+
+
+_settle = forcing.settling(_synchronize_held)
+
+
+@inlined
+def _advance_bodies(
+    n, forced, gradient, t0, h, first, count, stages, options, y, memory, p, work, report
+):
     q, omega = rows(y, 0, n), rows(y, n, n)
     momentum, momentum_low = rows_of(memory, 0, n), rows_of(memory, 3 * n, n)
-    q_low, g = rows_of(memory, 6 * n, n), rows_of(memory, 9 * n, n)
-    a, history = tail(memory, 12 * n), tail(memory, 12 * n + n * n)
+    q_low, g = rows_of(memory, 6 * n, n), rows_of(memory, 9 * n, n + 2 * forced)
+    a = tail(memory, 12 * n + forcing.MEMORY * forced)
+    history = tail(a, n * n)
     base, v = rows_of(work, 0, n), rows_of(work, 3 * n, n)
-    f, multipliers, scratch = tail(work, 6 * n), tail(work, 7 * n), tail(work, 8 * n)
+    f, multipliers, trial = tail(work, 6 * n), tail(work, 7 * n), rows_of(work, 8 * n, n * forced)
+    scratch = tail(work, 8 * n + 3 * n * forced)
     half = 0.5 * h
     stage_count = stages.shape[0]
     previous = stages[stage_count - 1]
@@ -261,39 +304,81 @@ def _advance_bodies(n, gradient, t0, h, first, count, stages, options, y, memory
                 increment(q, q_low, i, scale(drift, get(v, i)))
             poison(q, ok)
             passed += stage
-            gradient(t0 + k * h + passed * h, y, p, g, scratch)
             _factor_constraints(p, n, q, a)
+            time = t0 + k * h + passed * h
+            if forced:
+                _settle(
+                    n, gradient, time, y, p, g, half * stage, (momentum, a, base, multipliers), v,
+                    trial, options[0], scratch, report, k,
+                )  # fmt: skip
+            else:
+                gradient(time, y, p, g, scratch)
             previous = stage
-    _synchronize(p, n, q, momentum, g, a, half * previous, base, multipliers, omega)
+    if not forced:
+        _synchronize(p, n, q, momentum, g, a, half * previous, base, multipliers, omega)
 
 
-def _advance_implicit(
-    gradient, projection, t0, h, first, count, stages, options, y, memory, p, work, report
-):
-    n = y.shape[0] // 2
-    if n == 2:  # the same code, unrolled
-        _advance_bodies(
-            2, gradient, t0, h, first, count, stages, options, y, memory, p, work, report
-        )
-    else:
-        _advance_bodies(
-            n, gradient, t0, h, first, count, stages, options, y, memory, p, work, report
-        )
+def _implicit(forced):
+    def advance_implicit(
+        gradient, projection, t0, h, first, count, stages, options, y, memory, p, work, report
+    ):
+        n = y.shape[0] // 2
+        if n == 2:  # the same code, unrolled
+            _advance_bodies(
+                2,
+                forced,
+                gradient,
+                t0,
+                h,
+                first,
+                count,
+                stages,
+                options,
+                y,
+                memory,
+                p,
+                work,
+                report,
+            )
+        else:
+            _advance_bodies(
+                n,
+                forced,
+                gradient,
+                t0,
+                h,
+                first,
+                count,
+                stages,
+                options,
+                y,
+                memory,
+                p,
+                work,
+                report,
+            )
 
-
-advance_implicit = Kernel(_advance_implicit, method_signature)
+    return Kernel(advance_implicit, method_signature, (forced,))
 
 
 # --- the method --------------------------------------------------------------------------------
 
 
+ADVANCE = {  # by whether M is diagonal, and whether a force acts
+    (diagonal, forced): (_explicit if diagonal else _implicit)(int(forced))
+    for diagonal in (True, False)
+    for forced in (True, False)
+}
+
+
 def _bind(form, integrator):
     n, stages = form.bodies, len(integrator.stages)
     gradient = form.net_gradient
-    own_work = gradient.work(form.rows)
     explicit = form.diagonal
+    memory = explicit_memory(n, stages) if explicit else implicit_memory(n, stages)
+    work = gradient.work(form.rows) + (0 if explicit else implicit_work(n))
     return Problem(
-        advance=advance_explicit if explicit else advance_implicit,
+        advance=ADVANCE[explicit, form.forced],
         function=gradient,
         projection=gradient,  # not called
         monitor=form.monitor(),
@@ -301,8 +386,8 @@ def _bind(form, integrator):
         options=np.array([integrator.options["solver_tolerance"]]),
         parameters=form.packed,
         rows=form.rows,
-        memory=explicit_memory(n, stages) if explicit else implicit_memory(n, stages),
-        work=own_work + (0 if explicit else implicit_work(n)),
+        memory=memory + forcing.MEMORY * form.forced,
+        work=work + 3 * n * form.forced,
         solves=0 if explicit else stages,
     )
 
@@ -321,10 +406,11 @@ VARIATIONAL = Method(
     },
     bind=_bind,
     evaluations=1,
-    takes_force=False,
     options={
         "solver_tolerance": Option(
-            0.0, "largest residual of |q|² at which the implicit solver may stop; 0: round-off"
+            0.0,
+            "largest residual of |q|² (with a force: relative change of ω too) at which an "
+            "implicit solve may stop; 0: round-off",
         ),
     },
 )

@@ -13,7 +13,9 @@ import numpy as np
 import integrators
 import systems
 from integrators import dormand_prince, stepping
+from integrators.forms import parts
 from integrators.integration import canonical, counters_of, lagrangian, run_batch
+from sweep import schema
 from sweep.time_axis import LogarithmicTimeAxis, TimeAxis
 
 EVERY_STEP = "every_step"
@@ -130,13 +132,12 @@ class Recorder:
         return columns
 
     def _scalars(self, batch, steps, valid):
-        counters = counters_of(self.problem, batch.report, steps)
+        counters = counters_of(self._integrator, self.problem, batch.report, steps)
         runs = len(batch.report)
         return counters | {
             "sample_count": valid.sum(axis=1),
             "status": batch.report[:, stepping.STATUS_ROW].astype(np.int8),
             "rejected_steps": np.zeros(runs, dtype=np.int64),
-            "evaluations": counters["steps"] * self._integrator.evaluations,
         }
 
     def _sampled(self, batch, states):
@@ -149,14 +150,13 @@ class Recorder:
                 columns[f"{quantity.name}_error"] = self._evaluate(quantity, batch.states)[0]
                 continue
             components = self._evaluate(quantity, lagrangian(self.problem, batch.states))
+            names = [f"{quantity.name}_{axis}" for axis in quantity.components] or [quantity.name]
+            columns |= dict(zip(names, components, strict=True))
+            if quantity.kind == "observable":
+                continue
             changes = [values - values[:, :1] for values in components]
-            if quantity.components:
-                names = [f"{quantity.name}_{axis}" for axis in quantity.components]
-                columns |= dict(zip(names, components, strict=True))
-                columns[f"{quantity.name}_error"] = np.sqrt(sum(c * c for c in changes))
-            else:
-                columns[quantity.name] = components[0]
-                columns[f"{quantity.name}_error"] = changes[0]
+            size = np.sqrt(sum(c * c for c in changes)) if quantity.components else changes[0]
+            columns[f"{quantity.name}_error"] = size
         return columns | self._statistics(batch)
 
     def _evaluate(self, quantity, states):
@@ -180,9 +180,10 @@ class Recorder:
         if self.recipe.statistics != EVERY_STEP:
             return {}
         values = {}
-        if "energy" in self.recipe.record:
-            names = ("mean", "min", "max", "abs_mean", "abs_max")
-            values = {f"energy_error_{name}": (0, i) for i, name in enumerate(names)}
+        for quantity in self._system.quantities:
+            if quantity.kind == "energy" and quantity.name in self.recipe.record:
+                names = (f"{quantity.name}_error_{of}" for of in schema.ENERGY_STATISTICS)
+                values = {name: (0, i) for i, name in enumerate(names)}
         if "unit_length" in self.recipe.record:
             values["unit_length_error_mean"] = (1, stepping.MEAN)
         return {
@@ -199,9 +200,7 @@ class Recorder:
         if reference is not None:
             known, own_error = reference
             upto = slice(0, self.recipe.reference_samples)
-            squares = np.sum((states[:, upto] - known) ** 2, axis=3)
-            half = states.shape[2] // 2
-            position, velocity = squares[..., :half].sum(axis=2), squares[..., half:].sum(axis=2)
+            position, velocity = _squares(states[:, upto] - known)
             columns["position_error"][:, upto] = np.sqrt(position)
             columns["velocity_error"][:, upto] = np.sqrt(velocity)
             columns["global_error"][:, upto] = np.sqrt(position + velocity)
@@ -227,4 +226,10 @@ def reference_trajectory(system, initial, times, tolerance):
     """
     states, _, _ = dormand_prince.solve(system, initial, times, tolerance)
     coarse, _, _ = dormand_prince.solve(system, initial, times, min(10 * tolerance, 0.1))
-    return states, np.sqrt(np.sum((states - coarse) ** 2, axis=(1, 2)))
+    return states, np.sqrt(sum(_squares(states - coarse)))
+
+
+def _squares(errors):
+    """|error|² of all q and of all ω; that of the work is no part of them."""
+    q, omega, _ = parts(errors)
+    return np.sum(q * q, axis=(-2, -1)), np.sum(omega * omega, axis=(-2, -1))

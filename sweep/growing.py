@@ -142,8 +142,8 @@ def _bring_up_references(root, entry, rows):
 
 
 def _write_axes(group, entry, system, rows):
-    bodies = rows // 2
-    labels = [f"q{i}" for i in range(bodies)] + [f"omega{i}" for i in range(bodies)]
+    bodies, more = divmod(rows, 2)
+    labels = [f"{of}{i}" for of in ("q", "omega") for i in range(bodies)] + ["work"] * more
     sizes = {rows, *(made.rows for made in entry.table.systems)}
     before = group["row"][:].tolist() if "row" in group else labels
     if len(sizes) > 1 or before != labels:  # what a row holds differs from run to run

@@ -129,6 +129,30 @@ def _drift_title(rows):
     )
 
 
+def format_claims(rows):
+    """What a paper prints, what was computed, within which bounds, and in which setting.
+
+    Parameters
+    ----------
+    rows : sequence of sweep.reproduce.Row
+    """
+    headers = ["example", "figure", "paper", "here", "range", "bounds", "", "setting"]
+    cells = [
+        [
+            row.part,
+            row.claim,
+            "–" if row.paper is None else f"{row.paper:.4e}",
+            f"{row.here:.5e}",
+            "–" if row.least == row.most else f"{row.least:.2e} – {row.most:.2e}",
+            f"{row.low:.4e} – {row.high:.4e}" if row.low > 0 else f"≤ {row.high:.2e}",
+            "holds" if row.holds else "OUTSIDE",
+            row.setting,
+        ]
+        for row in rows
+    ]
+    return format_table(headers, cells)
+
+
 def json_rows(rows):
     """Frozen dataclasses and their properties as dictionaries for `json`; NaN becomes None.
 

@@ -7,6 +7,8 @@ import math
 
 import numpy as np
 
+from integrators.forms import parts
+
 
 def uniform(bodies, seed, member):
     """q uniform on the spheres, ω standard Gaussian in the tangent plane; shape (2n, 3)."""
@@ -17,9 +19,10 @@ def near(state, spread, seed, member):
     """`state` moved by Gaussian tangent vectors.
 
     q_i turns by an angle of standard deviation `spread` (radians) in each tangent direction; ω_i
-    changes by `spread` times the root mean square of the |ω|, or times 1 if all rest.
+    changes by `spread` times the root mean square of the |ω|, or times 1 if all rest. The row of
+    the work, where there is one, is dropped.
     """
-    q, omega = np.split(np.asarray(state, dtype=float), 2)
+    q, omega, _ = parts(state)
     kicks = _generator(seed, member).standard_normal((2 * len(q), 3))
     push, pull = np.split(kicks, 2)
     push = spread * _tangent(q, push)
@@ -49,9 +52,12 @@ def lattice(count):
 
 
 def turned(state, body, direction):
-    """`state` with `body` turned to a unit vector the shortest way, and its ω with it."""
+    """`state` with `body` turned to a unit vector the shortest way, and its ω with it.
+
+    The row of the work, where there is one, is dropped.
+    """
     moved = np.array(state, dtype=float)
-    q, omega = np.split(moved, 2)  # views
+    q, omega, _ = parts(moved)  # views
     total = q[body] + direction
     square = np.sum(total * total)
     if square > 1e-20:  # else antipodal: turned half way round about ω, which stays as it is
@@ -61,8 +67,8 @@ def turned(state, body, direction):
 
 
 def on_manifold(state):
-    """|q_i| = 1, then ω_i orthogonal to q_i; shape (2n, 3)."""
-    q, omega = np.split(state, 2)
+    """|q_i| = 1, then ω_i orthogonal to q_i; shape (2n, 3), without the row of the work."""
+    q, omega, _ = parts(state)
     for _ in range(2):  # the second pass removes the first one's rounding
         q = q / np.linalg.norm(q, axis=1, keepdims=True)
         omega = _tangent(q, omega)

@@ -16,6 +16,7 @@ import cases  # noqa: E402 (found on the path above)
 GENERATED = {
     "case": cases.cases,
     "pairing": cases.pairings,
+    "symmetric_pairing": cases.symmetric_pairings,
     "reversible_pairing": cases.reversible_pairings,
     "promise": cases.promises,
 }

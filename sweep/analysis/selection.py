@@ -67,6 +67,14 @@ def variable(dataset, name):
     return dataset[name]
 
 
+def energy_of(dataset):
+    """Name of the quantity of kind ``energy``, ``energy`` where none says that it is one."""
+    for name, array in dataset.data_vars.items():
+        if array.attrs.get("kind") == "energy":
+            return str(name).removesuffix("_error")
+    return "energy"
+
+
 def scanned_axes(dataset):
     """Names of the coordinates along `run` that the study scans, e.g. ``("gravity",)``."""
     return tuple(

@@ -14,6 +14,7 @@ from driven_chain import DrivenChain
 import integrators
 import systems
 from integrators import InputError, stepping
+from integrators.forms import parts
 from integrators.integration import run_batch
 
 VARIANTS = {
@@ -41,6 +42,11 @@ VARIANTS = {
             "mass": (0.05, 0.04, 0.03),
             "positions": ((0.0, 0.0, 0.0), (0.03, 0.0, 0.0), (0.1, 0.0, 0.0)),  # in a row
         },
+    ),
+    "forced_pendulum_chain": (
+        {"count": 1, "length": 0.7, "damping": 0.3, "amplitude": 0.5},
+        {"count": 3, "damping": (0.2, 0.0, 0.1), "length": (0.6, 1.0, 0.8), "frequency": 3.0},
+        {"damping": 0.0, "amplitude": 0.0},  # a force that is none: a momentum map
     ),
     # A system of the tests: explicit time, a force, scratch in both functions.
     "driven_chain": ({"count": 1}, {"count": 2, "damping": 0.3}, {"count": 1, "damping": 0.3}),
@@ -71,8 +77,8 @@ class Case:
     @functools.cached_property
     def time_scale(self):
         """The time in which the state changes by about itself; steps are measured in it."""
-        slope = self.field("q_omega", self.state)
-        turning, speeding = np.split(np.linalg.norm(slope, axis=1), 2)
+        turning, speeding, _ = parts(self.field("q_omega", self.state))
+        turning, speeding = (np.linalg.norm(part, axis=1) for part in (turning, speeding))
         return 1.0 / max(turning.max(), np.sqrt(speeding.max()))
 
     def field(self, formulation, state, t=0.0):
@@ -192,10 +198,17 @@ def _fits(integrator, system):
     return True
 
 
+def symmetric_pairings():
+    """Those that a negative step leads back."""
+    return [p for p in pairings() if p.integrator.symmetric]
+
+
 def reversible_pairings():
-    """Those that must retrace their steps: symmetric, and without explicit time."""
+    """Those that reversed velocities lead back: symmetric, unforced and without explicit time."""
     return [
-        p for p in pairings() if p.integrator.symmetric and p.case.system.name != "driven_chain"
+        p
+        for p in symmetric_pairings()
+        if p.case.system.name != "driven_chain" and not p.case.system.form.forced
     ]
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import systems
 from integrators import InputError
+from integrators.forms import parts
 from systems import ensembles
 
 CHAIN = systems.get("spherical_pendulum_chain")
@@ -15,10 +16,11 @@ seeds = st.integers(0, 2**63)
 
 
 def assert_on_manifold(states):
-    q, omega = np.split(np.atleast_3d(states).reshape(-1, *states.shape[-2:]), 2, axis=1)
-    assert np.abs(np.sum(q * q, axis=2) - 1.0).max() <= 4.5e-16
-    size = np.maximum(1.0, np.linalg.norm(omega, axis=2))
-    assert (np.abs(np.sum(q * omega, axis=2)) / size).max() <= 4.5e-16
+    q, omega, work = parts(states)
+    assert np.abs(np.sum(q * q, axis=-1) - 1.0).max() <= 4.5e-16
+    size = np.maximum(1.0, np.linalg.norm(omega, axis=-1))
+    assert (np.abs(np.sum(q * omega, axis=-1)) / size).max() <= 4.5e-16
+    assert not np.any(work)
 
 
 @pytest.mark.parametrize("cls", systems.ALL_SYSTEMS, ids=lambda cls: cls.name)
@@ -201,3 +203,12 @@ def test_a_lattice_with_a_singular_member_says_which():
     state = system.normalized(np.array([[1.0, 0.0, 0.0], point, np.zeros(3), np.zeros(3)]))
     with pytest.raises(InputError, match="member 3: bodies 0 and 1 coincide"):
         system.lattice(5, around=state)
+
+
+def test_a_forced_system_has_done_no_work_on_a_lattice():
+    system = systems.get("forced_pendulum_chain")
+    start = system.starts[0]
+    states = system.lattice(5, body=1, around=start)
+    assert states.shape == (5, system.rows, 3) and system.rows == 2 * system.bodies + 1
+    assert not states[:, -1].any()
+    np.testing.assert_allclose(states[:, 0], np.tile(system.start(start)[0], (5, 1)), atol=1e-15)
