@@ -78,8 +78,17 @@ def is_finite(y):
 
 
 @inlined
-def _accumulate(statistics, m, value):
-    """Take one step's signed error of quantity m into the statistics of a sample interval."""
+def first_error(statistics, m, value):
+    """Begin the statistics of quantity m in a sample interval with its first signed error."""
+    for s in range(STATISTICS):
+        statistics[m, s] = value
+    statistics[m, ABS_MEAN] = abs(value)
+    statistics[m, ABS_MAX] = abs(value)
+
+
+@inlined
+def next_error(statistics, m, value):
+    """Take another step's signed error of quantity m into the statistics of its interval."""
     size = abs(value)
     least, most, largest = statistics[m, MINIMUM], statistics[m, MAXIMUM], statistics[m, ABS_MAX]
     statistics[m, MEAN] = statistics[m, MEAN] + value
@@ -104,12 +113,9 @@ def _sample_interval(
         for m in range(MONITORED):
             error = observed[0, m] - baseline[m]
             if k == first:
-                for s in range(STATISTICS):
-                    statistics[m, s] = error
-                statistics[m, ABS_MEAN] = abs(error)
-                statistics[m, ABS_MAX] = abs(error)
+                first_error(statistics, m, error)
             else:
-                _accumulate(statistics, m, error)
+                next_error(statistics, m, error)
     for m in range(MONITORED):
         statistics[m, MEAN] = statistics[m, MEAN] / count
         statistics[m, ABS_MEAN] = statistics[m, ABS_MEAN] / count

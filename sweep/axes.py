@@ -4,12 +4,14 @@ import dataclasses
 
 import integrators
 import systems
+from integrators.adaptive import check_tolerance
 from integrators.errors import InputError, check_known
 from sweep.experiment import Axis, IntegratorEntry, check_equal_lengths, combinations
-from sweep.sources import Node, distinct, gathered
+from sweep.sources import Gathered, Node, distinct, gathered
 from sweep.time_axis import PerDecade, TimeAxis, spaced
 
-ENTRY_KEYS = ("name", "label", "step_size", "tolerance")  # all others are options
+TOLERANCE_KEYS = ("tolerance", "relative_tolerance")  # of an entry; they mean the same
+ENTRY_KEYS = ("name", "label", "step_size", *TOLERANCE_KEYS)  # all others are options
 
 
 def system_class(node):
@@ -202,11 +204,35 @@ def _step_size(node, time_axis):
     return value
 
 
-def no_tolerance(node):
-    """Refuse the tolerances of an experiment, which has none but fixed-step integrators."""
-    raise node.error(
-        "a tolerance is for adaptive integrators, and those of this experiment have a fixed step"
-    )
+def tolerances(node):
+    """A number, an array or a range as tolerances of adaptive integrators."""
+    if type(node.value) is dict:
+        with node.context():
+            return tuple(check_tolerance(value) for value in _range(node))
+    nodes = node.one_or_more()
+    values = gathered(_tolerance, nodes)
+    distinct(nodes, values, "tolerance")
+    return values
+
+
+def _tolerance(node):
+    with node.context():
+        return check_tolerance(node.real())
+
+
+def check_axes(table, entries):
+    """Refuse step sizes or tolerances that an experiment gives and none of `entries` takes."""
+    kinds = {entry.adaptive for entry in entries}
+    if "tolerance" in table.value and True not in kinds:
+        raise table["tolerance"].error(
+            "a tolerance is for adaptive integrators, and those of this experiment have a fixed "
+            "step: leave it out, or add an adaptive one such as 'rk45'"
+        )
+    if "step_size" in table.value and False not in kinds:
+        raise table["step_size"].error(
+            "a step size is for integrators with a fixed step, and those of this experiment are "
+            "adaptive: leave it out, or add one such as 'rk4'"
+        )
 
 
 def integrator_entries(node, family):
@@ -227,26 +253,55 @@ def _integrator(node, family):
         options = {key: _setting(node[key]) for key in node.value if key not in ENTRY_KEYS}
     with node.context(otherwise=named):
         integrator = integrators.get(named.string(), **options)
-    if integrator.adaptive:
-        raise named.error(
-            f"{integrator.name!r} is adaptive, and adaptive integrators serve only as a "
-            f'reference yet: reference = {{ integrator = "{integrator.name}" }}'
-        )
     with named.context():
         for system in family:
             integrator.check(system)
-    if "tolerance" in node:
-        raise node["tolerance"].error(f"{integrator.name!r} has a fixed step and no tolerance")
+    given = [key for key in TOLERANCE_KEYS if key in node]
+    if given and not integrator.adaptive:
+        raise node[given[0]].error(f"{integrator.name!r} has a fixed step and no tolerance")
+    if len(given) > 1:
+        raise node[given[1]].error(f"means the same as {given[0]!r}: give one of them")
+    if "step_size" in node and integrator.adaptive:
+        raise node["step_size"].error(
+            f"{integrator.name!r} chooses its steps by a tolerance and has no step size"
+        )
     label = node.optional("label", Node.string, integrator.name)
     return IntegratorEntry(label, integrator.name, integrator.options, where=node.where)
 
 
-def with_step_sizes(node, entries, time_axis, shared, together):
-    """`entries`, the integrators of `node`, with their own step sizes or else the `shared` ones."""
-    nodes = node.one_or_more()
-    owns = gathered(_own_step_sizes, nodes, time_axis, shared, together)
-    pairs = zip(entries, owns, strict=True)
-    return tuple(dataclasses.replace(entry, step_sizes=own) for entry, own in pairs)
+def with_step_sizes(node, entries, time_axis, shared, shared_tolerances, together):
+    """`entries`, the integrators of `node`, with step sizes or tolerances of their own.
+
+    Without them they take the `shared` ones of the experiment, of which there must be some.
+    """
+    made = []
+
+    def read(own, entry):
+        if entry.adaptive:
+            mine = _own_tolerances(own, entry, shared_tolerances)
+            made.append(dataclasses.replace(entry, tolerances=mine))
+        else:
+            mine = _own_step_sizes(own, time_axis, shared, together)
+            made.append(dataclasses.replace(entry, step_sizes=mine))
+
+    gather = Gathered()
+    for own, entry in zip(node.one_or_more(), entries, strict=True):
+        gather(read, own, entry)
+    gather.finish()
+    return tuple(made)
+
+
+def _own_tolerances(node, entry, shared):
+    for key in TOLERANCE_KEYS:
+        if key in node:
+            return tolerances(node[key])
+    if not shared:
+        raise node.error(
+            f"{entry.name!r} is adaptive, and there is no 'tolerance', neither here nor in the "
+            f'experiment; write tolerance = 1e-6, or {{ name = "{entry.name}", '
+            "relative_tolerance = 1e-6 }"
+        )
+    return None
 
 
 def _own_step_sizes(node, time_axis, shared, together):

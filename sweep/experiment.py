@@ -9,7 +9,7 @@ import numpy as np
 
 import integrators
 import systems
-from integrators.dormand_prince import SMALLEST_TOLERANCE
+from integrators.adaptive import SMALLEST_TOLERANCE
 from integrators.errors import InputError, check_known
 from sweep.time_axis import LogarithmicTimeAxis, TimeAxis
 
@@ -55,8 +55,9 @@ class IntegratorEntry:
         With its modifiers, ``variational+suzuki4``.
     options : dict
         All of them, defaults filled in.
-    step_sizes : tuple of float or None
-        Its own; None: those of the experiment.
+    step_sizes, tolerances : tuple of float or None
+        Its own; None: those of the experiment. An adaptive integrator has tolerances, another
+        step sizes.
     where : str
         Where the study says so, for messages.
     """
@@ -65,7 +66,13 @@ class IntegratorEntry:
     name: str
     options: dict
     step_sizes: tuple | None = None
+    tolerances: tuple | None = None
     where: str = dataclasses.field(default="", compare=False)
+
+    @property
+    def adaptive(self):
+        """Whether it chooses its steps by a tolerance."""
+        return self.integrator().adaptive
 
     def integrator(self):
         """The `integrators.Integrator`."""
@@ -119,11 +126,13 @@ class Experiment:
     integrators : tuple of IntegratorEntry
     step_sizes : tuple of float
         Exact; for the integrators that have none of their own.
+    tolerances : tuple of float
+        For the adaptive ones that have none of their own.
     initial_conditions : tuple
         Of the classes in `sweep.starts`.
     time_axis : TimeAxis or LogarithmicTimeAxis
     record : tuple of str
-        Quantities of the system, and ``state``.
+        Quantities of the system, ``state`` and ``step_size``.
     statistics : {"every_step", "none"}
     reference : Reference or None
     exclude : tuple of Rule
@@ -147,6 +156,7 @@ class Experiment:
     scan: tuple
     integrators: tuple
     step_sizes: tuple
+    tolerances: tuple
     initial_conditions: tuple
     time_axis: TimeAxis | LogarithmicTimeAxis
     record: tuple
@@ -165,8 +175,9 @@ class Experiment:
             )
         check_known("statistics", self.statistics, STATISTICS, key="statistics")
         for entry in self.integrators:
-            for step_size in self.steps_of(entry):
-                self.time_axis.steps(step_size)
+            for step_size, _ in self.steps_of(entry):
+                if not entry.adaptive:
+                    self.time_axis.steps(step_size)
         if self.repeat < 1:
             raise InputError(f"expected at least 1 repeat, got {self.repeat}", key="repeat")
         self._check_zipped()
@@ -187,6 +198,8 @@ class Experiment:
             found = {name: lengths[name] for name in group if name != "step_size"}
             if "step_size" in group:
                 for entry in self.integrators:
+                    if entry.adaptive:
+                        continue
                     of = f" of {entry.label!r}" if entry.step_sizes else ""
                     found[f"step_size{of}"] = len(self.steps_of(entry))
             check_equal_lengths(found)
@@ -209,11 +222,15 @@ class Experiment:
     @property
     def size(self):
         """Number of runs before any is excluded."""
-        steps = sum(len(self.steps_of(entry)) for entry in self.integrators)
-        starts = sum(start.size for start in self.initial_conditions)
+        sizes = {False: 0, True: 0}
+        for entry in self.integrators:
+            sizes[entry.adaptive] += len(self.steps_of(entry))
         axis = self.axis_of_steps
-        together = 1 if axis is None else len(self.scan[axis].values)
-        return self.repeat * steps * starts * count_places(self.scan, self.zipped) // together
+        if axis is not None:
+            sizes[False] //= len(self.scan[axis].values)  # one step size for each value
+        starts = sum(start.size for start in self.initial_conditions)
+        places = count_places(self.scan, self.zipped)
+        return self.repeat * sum(sizes.values()) * starts * places
 
     @property
     def axis_of_steps(self):
@@ -223,8 +240,12 @@ class Experiment:
         return next((names.index(n) for g in groups for n in g if n in names), None)
 
     def steps_of(self, entry):
-        """Step sizes of an `IntegratorEntry`."""
-        return self.step_sizes if entry.step_sizes is None else entry.step_sizes
+        """Step size and tolerance of each run of an `IntegratorEntry`; one of them is NaN."""
+        if entry.adaptive:
+            own = self.tolerances if entry.tolerances is None else entry.tolerances
+            return tuple((math.nan, tolerance) for tolerance in own)
+        own = self.step_sizes if entry.step_sizes is None else entry.step_sizes
+        return tuple((step_size, math.nan) for step_size in own)
 
     def make_systems(self):
         """The systems, one for each combination of scanned values; the last axis is fastest."""

@@ -187,8 +187,8 @@ def _write_run_coordinates(group, entry):
     columns = {
         "integrator": table.integrator,
         "step_size": table.step_size,
-        "tolerance": np.full(table.size, np.nan),
-        "adaptive": np.zeros(table.size, dtype=bool),
+        "tolerance": table.tolerance,
+        "adaptive": table.adaptive,
         "initial_condition": table.initial_condition,
         "ensemble": table.ensemble,
         **scan,

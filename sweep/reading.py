@@ -12,10 +12,9 @@ from sweep.sources import Gathered, Node, distinct, gathered
 
 FORMAT = 1
 STUDY_KEYS = ("format", "name", "description", "plugins", "defaults", "experiment")
-DEFAULT_KEYS = ("integrators", "step_size", "initial_condition", "duration", "samples")
+DEFAULT_KEYS = ("integrators", "step_size", "tolerance", "initial_condition", "duration", "samples")
 DEFAULT_KEYS += ("record", "statistics", "reference", "repeat")
-EXPERIMENT_KEYS = ("name", "system", "parameters", "scan", "tolerance", "exclude", *DEFAULT_KEYS)
-EXPERIMENT_KEYS += ("zip",)
+EXPERIMENT_KEYS = ("name", "system", "parameters", "scan", "zip", "exclude", *DEFAULT_KEYS)
 REQUIRED_KEYS = ("name", "system", "integrators", "initial_condition", "duration", "samples")
 RECORDED = ("energy", "momentum_map", "casimir", "constraint")  # kinds, where a study says nothing
 
@@ -101,7 +100,6 @@ def _experiment(table):
     gather = Gathered()
     read = _reader(table, gather)
     gather(table.table, EXPERIMENT_KEYS, REQUIRED_KEYS)
-    read("tolerance", axes.no_tolerance, default=None)
     system = read("system", axes.system_class)
     fixed = read("parameters", axes.fixed_parameters, system, default={})
     together = read("zip", axes.zipped_names, default=set())
@@ -113,7 +111,10 @@ def _experiment(table):
     time_axis = gather(axes.time_axis_of, table, duration, samples)
     steps = read("step_size", axes.step_sizes, time_axis, together, default=())
     entries = read("integrators", axes.integrator_entries, family)
-    entries = read("integrators", axes.with_step_sizes, entries, time_axis, steps, together)
+    tolerances = read("tolerance", axes.tolerances, default=())
+    gather(axes.check_axes, table, entries)
+    sizes = steps, tolerances, together
+    entries = read("integrators", axes.with_step_sizes, entries, time_axis, *sizes)
     starts = read("initial_condition", conditions.initial_conditions, family)
     values = {
         "name": read("name", Node.string),
@@ -122,6 +123,7 @@ def _experiment(table):
         "scan": scan,
         "integrators": entries,
         "step_sizes": steps,
+        "tolerances": tolerances,
         "initial_conditions": starts,
         "time_axis": time_axis,
         "record": gather(_record, table, family),
@@ -146,7 +148,7 @@ def _record(table, family):
     if "record" not in table:
         return tuple(quantity.name for quantity in offered if quantity.kind in RECORDED)
     nodes = table["record"].elements(least=0)
-    valid = [quantity.name for quantity in offered] + ["state"]
+    valid = [quantity.name for quantity in offered] + ["state", "step_size"]
     names = gathered(Node.choice, nodes, f"quantity of {family[0].name}", valid)
     distinct(nodes, names, "quantity")
     return names
@@ -159,8 +161,8 @@ def _reference(node, family, duration):
     name = node["integrator"].string()
     with node["integrator"].context():
         integrator = integrators.get(name)
-        if not integrator.adaptive:
-            raise InputError(f"a reference is adaptive, such as 'dop853', and {name!r} is not")
+        if integrator.method is not integrators.DOP853:
+            raise InputError(f"a reference is computed by 'dop853', not by {name!r}")
         for system in family:
             integrator.check(system)
     with node.context():
@@ -175,6 +177,7 @@ def _exclude(node, entries, starts, scan):
     columns = {
         "integrator": [entry.label for entry in entries],
         "step_size": None,
+        "tolerance": None,
         "initial_condition": [label for start in starts for label in start.labels],
         "ensemble": [start.ensemble for start in starts if start.ensemble],
     }

@@ -60,8 +60,8 @@ class DriftEstimate:
     max_abs : Spread
         Largest |error|.
     every_step : bool
-        Whether mean and drift are of every step, or only of the samples. The maximum is of every
-        step where the store holds it.
+        Whether mean and drift are of every step, or only of the samples: so where adaptive steps
+        are longer than sample intervals. The maximum is of every step where the store holds it.
     units, time_units : str
     reason : str
     """
@@ -226,12 +226,13 @@ def _series(cell, quantity):
         if f"{quantity}_error{of}" in cell
     }
     ends, sampled = cell["time"].values, values[""]
-    if "_mean" not in values or np.isnan(values["_mean"][:, 1:]).all():
+    if "_mean" not in values or _has_gaps(values["_mean"][:, 1:], sampled[:, 1:]):
         size = np.abs(sampled)
+        largest = np.fmax(size, values.get("_abs_max", size)).max(axis=1)
         finite = np.isfinite(sampled).all(axis=1)
         means = (sampled[:, 1:] + sampled[:, :-1]) / 2  # of an interval, which need not be short
         of_samples = _over_samples(size, np.diff(ends))
-        return _Series(ends, means, of_samples, size.max(axis=1), finite, False)
+        return _Series(ends, means, of_samples, largest, finite, False)
     mean = values["_mean"][:, 1:]
     # Errors that are norms or sizes have no sign: their mean is the mean of |error|.
     size = values["_abs_mean"][:, 1:] if "_abs_mean" in values else mean
@@ -240,8 +241,16 @@ def _series(cell, quantity):
     return _Series(ends, mean, mean_abs, largest.max(axis=1), np.isfinite(mean).all(axis=1), True)
 
 
+def _has_gaps(means, sampled):
+    """Whether there are no statistics, or intervals in which no step of an adaptive run ends."""
+    return np.isnan(means).all() or bool((np.isnan(means) & np.isfinite(sampled)).any())
+
+
 def _over_every_step(means, widths, steps):
-    """Means of intervals to the mean over k = 0 … N, where k = 0 contributes no error."""
+    """Means of intervals to the mean over k = 0 … N, where k = 0 contributes no error.
+
+    Intervals count by their length, as they do where all steps are equal.
+    """
     share = widths / widths.sum()
     per_interval = steps[:, None] * share
     return (means * per_interval).sum(axis=1) / (steps + 1)

@@ -14,6 +14,8 @@ def command(study):
     Example:
       sweep check my-study.toml
     """
+    import numpy as np
+
     from sweep.expand import expand
     from sweep.study import load
     from sweep.tables import format_table
@@ -29,14 +31,17 @@ def command(study):
                 experiment.name,
                 experiment.system,
                 str(len(experiment.integrators)),
-                str(len(set(table.step_size))),
+                *(
+                    str(len(np.unique(values[np.isfinite(values)])))
+                    for values in (table.step_size, table.tolerance)
+                ),
                 str(starts),
                 str(len(table.systems)),
                 *([str(experiment.repeat)] if repeats else []),
                 f"{table.size:,}",
             ]
         )
-    headers = ["experiment", "system", "integrators", "step sizes", "starts", "scanned"]
-    headers += ["repeats", "runs"] if repeats else ["runs"]
+    headers = ["experiment", "system", "integrators", "step sizes", "tolerances", "starts"]
+    headers += ["scanned", *(["repeats"] if repeats else []), "runs"]
     click.echo(format_table(headers, rows))
     click.echo(f"{loaded.name}: valid, {sum(int(row[-1].replace(',', '')) for row in rows):,} runs")

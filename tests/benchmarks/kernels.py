@@ -25,8 +25,8 @@ import numpy as np
 import integrators
 import systems
 from integrators import stepping
-from integrators.integration import aligned
 from integrators.lanes import WIDTH
+from integrators.memory import aligned
 from integrators.methods import Problem
 
 HERE = Path(__file__).parent
