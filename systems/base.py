@@ -202,7 +202,7 @@ class System(ABC):
         centre = self._centre(self.starts[0] if around is None else around)
         states = [ensembles.turned(centre, body, point) for point in ensembles.lattice(count)]
         check_members(self, states)
-        return np.array(states)
+        return self.form.completed(states)
 
     def _centre(self, around):
         centre = self.start(around) if isinstance(around, str) else around
