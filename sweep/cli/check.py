@@ -14,8 +14,6 @@ def command(study):
     Example:
       sweep check my-study.toml
     """
-    import numpy as np
-
     from sweep.expand import expand
     from sweep.study import load
     from sweep.tables import format_table
@@ -30,10 +28,7 @@ def command(study):
                 experiment.name,
                 experiment.system,
                 str(len(experiment.integrators)),
-                *(
-                    str(len(np.unique(values[np.isfinite(values)])))
-                    for values in (table.step_size, table.tolerance)
-                ),
+                *(_distinct(values) for values in (table.step_size, table.tolerance)),
                 str(starts),
                 str(len(table.systems)),
                 f"{table.size:,}",
@@ -41,5 +36,13 @@ def command(study):
         )
     headers = ["experiment", "system", "integrators", "step sizes", "tolerances", "starts"]
     headers += ["scanned", "runs"]
+    if all(row[4] == "0" for row in rows):  # no integrator is adaptive
+        for line in (headers, *rows):
+            del line[4]
     click.echo(format_table(headers, rows))
     click.echo(f"{loaded.name}: valid, {sum(int(row[-1].replace(',', '')) for row in rows):,} runs")
+
+
+def _distinct(values):
+    """How many different numbers there are, as text; NaN is none."""
+    return str(len({value for value in values.tolist() if value == value}))
