@@ -4,10 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from integrators import dormand_prince, stepping
+from integrators import stepping
+from integrators.adaptive import run_adaptive
 from integrators.errors import InputError, check_array, check_number, check_whole
 from integrators.forms import SpheresLagrangian, angular_velocities, velocities
-from integrators.lanes import ALIGNMENT, WIDTH
+from integrators.lanes import WIDTH
+from integrators.memory import aligned
 from integrators.methods import Integrator, form_of
 
 BLOCK_BYTES = 32 * 2**20  # of sampled states that one call of a kernel fills
@@ -94,7 +96,7 @@ def integrate(system, integrator, state, *, duration, samples, step_size=None, t
     samples = check_whole("samples", samples)
     times = duration * np.arange(samples + 1) / samples
     if integrator.adaptive:
-        result = _adaptive(system, members, times, step_size, tolerance)
+        result = _adaptive(integrator.bind(system), members, times, step_size, tolerance)
     else:
         if tolerance is not None:
             raise InputError(f"{integrator.name!r} has a fixed step: tolerance does not apply")
@@ -122,12 +124,12 @@ def _members(system, state):
     return members
 
 
-def _adaptive(system, members, times, step_size, tolerance):
+def _adaptive(problem, members, times, step_size, tolerance):
     if step_size is not None or tolerance is None:
         raise InputError("an adaptive integrator takes a tolerance and no step_size")
-    runs = [dormand_prince.solve(system, member, times, tolerance) for member in members]
-    counters = {name: np.array([run[2][name] for run in runs]) for name in runs[0][2]}
-    return np.stack([run[0] for run in runs]), np.array([run[1] for run in runs]), counters
+    runs = run_adaptive(problem, members, times, tolerance)
+    status = runs.report[:, stepping.STATUS_ROW].astype(np.int8)
+    return canonical(problem, runs.states), status, runs.counters
 
 
 def _fixed(integrator, system, members, step_size, duration, samples):
@@ -196,8 +198,8 @@ def run_batch(problem, members, step_size, steps, samples, statistics=False):
     members : ndarray, shape (members, rows, 3)
         (q, ω) at time 0; missing lanes are filled with copies of the first.
     step_size : float
-    steps : int
-        Steps in a sample interval.
+    steps : int or ndarray of int, shape (samples,)
+        Steps in each sample interval.
     samples : int
         Sample intervals.
     statistics : bool
@@ -218,7 +220,8 @@ def run_batch(problem, members, step_size, steps, samples, statistics=False):
     baseline, report = aligned((2, *width)), aligned((stepping.REPORT_SIZE, *width))
     loop = stepping.trajectory(lanes=bool(width))
     functions = problem.kernels(lanes=bool(width))
-    states, kept = [y[None].copy()], []
+    ends = np.cumsum(np.broadcast_to(steps, samples), dtype=np.int64)
+    states, kept, first = [y[None].copy()], [], 0
     block = max(1, BLOCK_BYTES // (8 * int(np.prod(shape))))
     for start in range(0, samples, block):
         size = min(block, samples - start)
@@ -227,9 +230,10 @@ def run_batch(problem, members, step_size, steps, samples, statistics=False):
             (size if statistics else 0, stepping.MONITORED, stepping.STATISTICS, *width)
         )
         loop(
-            *functions, 0.0, step_size, start * steps, steps, problem.constants, problem.options,
-            y, memory, problem.parameters, work, baseline, sampled, stats, report,
+            *functions, 0.0, step_size, first, ends[start : start + size], problem.constants,
+            problem.options, y, memory, problem.parameters, work, baseline, sampled, stats, report,
         )  # fmt: skip
+        first = int(ends[start + size - 1])
         states.append(sampled)
         kept.append(stats)
     return Batch(
@@ -250,11 +254,3 @@ def _members_first(values, count):
     if count == 1:
         return values[None]
     return np.ascontiguousarray(np.moveaxis(values, -1, 0)[:count])
-
-
-def aligned(shape):
-    """Zeros on a cache line of their own: threads that share one slow each other down."""
-    size = int(np.prod(shape))
-    raw = np.zeros(size + 2 * ALIGNMENT // 8)
-    offset = (-raw.ctypes.data % ALIGNMENT) // 8
-    return raw[offset : offset + size].reshape(shape)

@@ -17,22 +17,29 @@ from integrators.forms import FORMULATIONS, SpheresLagrangian, VectorField
 from integrators.kernels import Kernel
 
 ALL_DEGREES = ("linear", "quadratic", "other")
+TOLERANCES = ("tolerance", "relative_tolerance")  # given with the step sizes, not as options
 BASE = np.ones(1)  # the γ of a method that is not composed
 
 
 @dataclass(frozen=True)
 class Option:
-    """An option of a method: its default, what it must be, and what it does."""
+    """An option of a method: its default, what it must be, and what it does.
+
+    It is one of `choices` or, without any, a number ≥ 0, or > 0 if `positive`.
+    """
 
     default: object
     description: str
     choices: tuple = ()
+    positive: bool = False
 
     def check(self, name, value):
         """The value, or `InputError`."""
         if self.choices:
             check_known(name, value, self.choices, key=name)
             return value
+        if self.positive:
+            return check_number(name, value, above=0.0)
         return check_number(name, value, least=0.0)
 
 
@@ -137,6 +144,11 @@ class Integrator:
         if self.modifier and self.modifier not in self.method.modifiers:
             self._refuse_modifier()
         for key, value in self.given.items():
+            if self.adaptive and key in TOLERANCES:
+                raise InputError(
+                    f"{key!r} is no option of {self.name!r}: give integrate(…, tolerance=…)",
+                    key=key,
+                )
             check_known(f"option of {self.method.name}", key, self.method.options, key=key)
             self.method.options[key].check(key, value)
 

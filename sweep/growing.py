@@ -187,12 +187,14 @@ def _write_run_coordinates(group, entry):
     columns = {
         "integrator": table.integrator,
         "step_size": table.step_size,
-        "tolerance": np.full(table.size, np.nan),
-        "adaptive": np.zeros(table.size, dtype=bool),
+        "tolerance": table.tolerance,
+        "adaptive": table.adaptive,
         "initial_condition": table.initial_condition,
         "ensemble": table.ensemble,
         **scan,
     }
+    if table.experiment.repeat > 1 or "repeat" in group:
+        columns["repeat"] = table.repeat
     units = {"step_size": system.time_units, **system.parameter_units}
     for name, values in columns.items():
         merged = np.full(entry.size, _blank(values), dtype=_roomy(values))

@@ -17,6 +17,7 @@ ENERGY_STATISTICS = {  # behind the error of the quantity of kind energy, whose 
     "abs_mean": "mean of |{} error| over the steps of an interval",
     "abs_max": "largest |{} error| over the steps of an interval",
 }
+CURRENT_STEP_SIZE = "current_step_size"  # `step_size` is a coordinate of the runs
 REFERENCE_ERRORS = {
     "position_error": "Euclidean norm of the error of all q",
     "velocity_error": "Euclidean norm of the error of all ω",
@@ -78,6 +79,9 @@ def sampled_variables(experiment, system):
     if experiment.reference is not None:
         for name, text in REFERENCE_ERRORS.items():
             variables.append(_sampled(name, _reference_units(name, system), text))
+    if "step_size" in experiment.record:
+        text = "size of the step that covers the sample time"
+        variables.append(_sampled(CURRENT_STEP_SIZE, system.time_units, text))
     if "state" in experiment.record:
         dims = ("run", "time", "row", "component")
         variables.append(Variable("state", dims, "1", STATE))

@@ -166,10 +166,48 @@ class System(ABC):
             drawn = [ensembles.uniform(self.bodies, seed, member) for member in members]
         else:
             spread = check_number("spread", spread, above=0.0)
-            centre = self.start(around) if isinstance(around, str) else around
-            self.check_state(centre)
+            centre = self._centre(around)
             drawn = [ensembles.near(centre, spread, seed, member) for member in members]
         return self.form.completed(np.reshape(drawn, (-1, 2 * self.bodies, 3)))
+
+    def lattice(self, count, body=0, around=None):
+        """Initial states with one body's direction on a nearly uniform lattice over the sphere.
+
+        Parameters
+        ----------
+        count : int
+            Of directions; with another count all of them are others.
+        body : int, optional
+        around : str or ndarray of shape (rows, 3), optional
+            The start that the other bodies are taken from; the first named one unless given. The
+            body's own ω is turned with its direction, the shortest way.
+
+        Returns
+        -------
+        ndarray, shape (count, rows, 3)
+
+        Raises
+        ------
+        InputError
+            If `around` is no state, the system is singular in one of the states, or a number is
+            out of bounds.
+        """
+        count = check_whole("lattice", count)
+        if check_whole("body", body, least=0) >= self.bodies:
+            raise InputError(
+                f"body = {body}; {self.name} has {self.bodies} bodies, counted from 0", key="body"
+            )
+        if around is None and not self.starts:
+            raise InputError(f"{self.name} has no named start: give 'around'", key="around")
+        centre = self._centre(self.starts[0] if around is None else around)
+        states = [ensembles.turned(centre, body, point) for point in ensembles.lattice(count)]
+        check_members(self, states)
+        return np.array(states)
+
+    def _centre(self, around):
+        centre = self.start(around) if isinstance(around, str) else around
+        self.check_state(centre)
+        return centre
 
     def check_state(self, state):
         """Raise `InputError` unless `state` is finite, of the right shape, on the manifold.
@@ -212,6 +250,15 @@ class System(ABC):
         state = self.form.completed(state)
         moved = ensembles.on_manifold(state)
         return np.concatenate([moved, state[len(moved) :]])
+
+
+def check_members(system, states):
+    """Raise `InputError` with the number of the first of many `states` that is none of `system`."""
+    for member, state in enumerate(states):
+        try:
+            system.check_state(state)
+        except InputError as error:
+            raise InputError(f"member {member}: {error}") from None
 
 
 def quantities_of_spheres(form, units, momentum):

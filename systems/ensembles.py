@@ -1,4 +1,9 @@
-"""Random states on products of two-spheres, each drawn from (seed, member) alone."""
+"""Many states on products of two-spheres: random ones, or one body over a lattice of directions.
+
+A random state is drawn from (seed, member) alone.
+"""
+
+import math
 
 import numpy as np
 
@@ -25,6 +30,37 @@ def near(state, spread, seed, member):
     moved = np.cos(angle) * q + np.sinc(angle / np.pi) * push  # the geodesic along `push`
     size = np.sqrt(np.mean(np.sum(omega**2, axis=1))) or 1.0
     return on_manifold(np.concatenate([moved, omega + spread * size * pull]))
+
+
+GOLDEN_COSINE, GOLDEN_SINE = -0.7373688780783197, 0.6754902942615238  # of π (3 − √5)
+
+
+def lattice(count):
+    """A nearly uniform lattice of directions, by heights 1 − (2i + 1)/count; shape (count, 3).
+
+    The Fibonacci lattice: each point is turned about e3 by the golden angle from the one before
+    (Swinbank and Purser 2006). Turned by multiplication, it is the same to the last bit on every
+    machine.
+    """
+    points, x, y = np.empty((count, 3)), 1.0, 0.0
+    for i in range(count):
+        height = (count - 2 * i - 1) / count
+        radius = math.sqrt((1.0 - height) * (1.0 + height))
+        points[i] = radius * x, radius * y, height
+        x, y = GOLDEN_COSINE * x - GOLDEN_SINE * y, GOLDEN_SINE * x + GOLDEN_COSINE * y
+    return points
+
+
+def turned(state, body, direction):
+    """`state` with `body` turned to a unit vector the shortest way, and its ω with it."""
+    moved = np.array(state, dtype=float)
+    q, omega = np.split(moved, 2)  # views
+    total = q[body] + direction
+    square = np.sum(total * total)
+    if square > 1e-20:  # else antipodal: turned half way round about ω, which stays as it is
+        omega[body] -= 2.0 * np.sum(total * omega[body]) / square * total
+    q[body] = direction
+    return on_manifold(moved)
 
 
 def on_manifold(state):

@@ -17,6 +17,7 @@ GENERATED = {
     "case": cases.cases,
     "pairing": cases.pairings,
     "symmetric_pairing": cases.symmetric_pairings,
+    "adaptive_pairing": cases.adaptive_pairings,
     "reversible_pairing": cases.reversible_pairings,
     "promise": cases.promises,
 }

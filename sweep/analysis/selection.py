@@ -17,6 +17,7 @@ RUN_COORDINATES = (
     "adaptive",
     "initial_condition",
     "ensemble",
+    "repeat",
     "in_study",
 )
 
@@ -42,6 +43,15 @@ def run_table(dataset):
     if dataset.sizes["run"] == 0:
         raise InputError("no runs are selected: widen the selection.")
     return dataset
+
+
+def without_repeats(dataset):
+    """The run table with each run once: repeats, for their times, are no starts of their own."""
+    dataset = run_table(dataset)
+    if "repeat" not in dataset.coords:
+        return dataset
+    repeat = dataset["repeat"].values
+    return take(dataset, np.flatnonzero(repeat == repeat.min()))
 
 
 def variable(dataset, name):

@@ -18,10 +18,10 @@ from sweep.analysis.selection import (
     describe,
     energy_of,
     groups,
-    run_table,
     scanned_axes,
     take,
     variable,
+    without_repeats,
 )
 from sweep.analysis.slopes import USED
 from sweep.plots.looks import (
@@ -61,7 +61,7 @@ def convergence(dataset, error="global_error", at="end"):
     InputError
         As `order_table`, and when the selection would fill more than six panels.
     """
-    dataset = run_table(dataset)
+    dataset = without_repeats(dataset)
     looks = looks_of(dataset)
     estimates = order_table(dataset, error, at)
     if not any(point.error > 0 for row in estimates for point in row.points):
@@ -142,7 +142,7 @@ def energy_over_time(dataset, step_size=None):
     InputError
         When there is no energy error, or the selection would fill more than six panels.
     """
-    dataset = run_table(dataset)
+    dataset = without_repeats(dataset)
     energy = energy_of(dataset)
     every_step = f"{energy}_error_abs_max" in dataset
     name = f"{energy}_error_abs_max" if every_step else f"{energy}_error"
@@ -157,7 +157,7 @@ def unit_length_over_time(dataset, step_size=None):
 
     Parameters and result are those of `energy_over_time`.
     """
-    dataset = run_table(dataset)
+    dataset = without_repeats(dataset)
     every_step = "unit_length_error_mean" in dataset
     name = "unit_length_error_mean" if every_step else "unit_length_error"
     text = "mean |q·q − 1| over steps" if every_step else "|q·q − 1|"
@@ -208,7 +208,7 @@ def _said(panels, steps, one_step):
 def _time_axis(ax, times):
     """From the start to the end; logarithmic where the samples thin out with time."""
     widths = np.diff(times)
-    if len(widths) > 2 and widths[-1] > 3 * widths[0]:
+    if len(widths) > 2 and widths.max() > 3 * widths[0]:
         ax.set_xscale("log")
     else:
         ax.set_xlim(times[0], times[-1])
@@ -298,7 +298,7 @@ def save_all(dataset, directory, stem, ending=".png"):
     -------
     list of Path
     """
-    dataset = run_table(dataset)
+    dataset = without_repeats(dataset)
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     paths = []

@@ -28,6 +28,23 @@ def test_blocks_of_samples_do_not_change_anything(pairing, monkeypatch):
         np.testing.assert_array_equal(getattr(cut, part), getattr(whole, part))
 
 
+@pytest.mark.parametrize("members", [1, 3])
+def test_intervals_of_different_length_end_at_the_same_states(pairing, monkeypatch, members):
+    start = pairing.case.members(members, seed=5)
+    fine = pairing.batch(start, steps=1, samples=24)
+    uneven = np.array([1, 1, 2, 3, 7, 10])
+    whole = pairing.batch(start, steps=uneven, samples=6)
+    ends = np.cumsum(uneven)
+    np.testing.assert_array_equal(whole.states, fine.states[:, [0, *ends]])
+    np.testing.assert_array_equal(whole.report, fine.report)
+    largest = np.maximum.reduceat(fine.statistics[..., stepping.ABS_MAX], [0, *ends[:-1]], axis=1)
+    np.testing.assert_array_equal(whole.statistics[..., stepping.ABS_MAX], largest)
+    monkeypatch.setattr(integration, "BLOCK_BYTES", 1)  # a call of the kernel for each sample
+    cut = pairing.batch(start, steps=uneven, samples=6)
+    for part in ("states", "statistics", "report"):
+        np.testing.assert_array_equal(getattr(cut, part), getattr(whole, part))
+
+
 def test_statistics_are_those_of_every_step(pairing):
     case = pairing.case
     steps, samples = 5, 4

@@ -14,6 +14,7 @@ from driven_chain import DrivenChain
 import integrators
 import systems
 from integrators import InputError, stepping
+from integrators.adaptive import run_adaptive
 from integrators.forms import parts
 from integrators.integration import run_batch
 
@@ -149,6 +150,31 @@ class Pairing:
 
 
 @dataclass(frozen=True, eq=False)
+class AdaptivePairing:
+    """An adaptive integrator with its choices on a case."""
+
+    name: str
+    options: tuple
+    case: Case
+
+    def __str__(self):
+        return f"{self.name}{''.join(f'[{value}]' for _, value in self.options)}-{self.case}"
+
+    def problem(self, tolerance):
+        """Bound to the system; numbers are small beside an absolute tolerance of their own."""
+        options = dict(self.options)
+        if "absolute_tolerance" in integrators.get(self.name).options:
+            options["absolute_tolerance"] = 0.1 * tolerance
+        return integrators.get(self.name, **options).bind(self.case.system)
+
+    def run(self, tolerance, samples=4, scales=1.0, members=None, statistics=True):
+        """`run_adaptive` over so many time scales, from the case's state or `members`."""
+        times = scales * self.case.time_scale * np.arange(samples + 1) / samples
+        members = self.case.state[None] if members is None else members
+        return run_adaptive(self.problem(tolerance), members, times, tolerance, statistics)
+
+
+@dataclass(frozen=True, eq=False)
 class Promise:
     """A quantity that an integrator declares to keep."""
 
@@ -176,17 +202,27 @@ def cases():
 @functools.cache
 def pairings():
     """Every fixed-step integrator, with every choice of its options, on every case it fits."""
+    return _pairings(Pairing, adaptive=False)
+
+
+@functools.cache
+def adaptive_pairings():
+    """Every adaptive integrator, with every choice of its options, on every case it fits."""
+    return _pairings(AdaptivePairing, adaptive=True)
+
+
+def _pairings(kind, adaptive):
     result = []
     for name, case in itertools.product(integrators.names(), cases()):
         integrator = integrators.get(name)
-        if integrator.adaptive or not _fits(integrator, case.system):
+        if integrator.adaptive != adaptive or not _fits(integrator, case.system):
             continue
         choices = [
             [(key, choice) for choice in option.choices]
             for key, option in integrator.method.options.items()
             if option.choices
         ]
-        result += [Pairing(name, options, case) for options in itertools.product(*choices)]
+        result += [kind(name, options, case) for options in itertools.product(*choices)]
     return tuple(result)
 
 
