@@ -198,3 +198,14 @@ def test_other_rows_are_refused(state, message):
         integrators.integrate(
             chain(), integrators.get("rk4"), state, step_size=0.01, duration=0.1, samples=1
         )
+
+
+def test_adaptive_integration_keeps_the_balance_to_its_tolerance():
+    system = chain(amplitude=0.4)
+    run = integrators.integrate(
+        system, integrators.get("rk45", absolute_tolerance=1e-9),
+        start_of(system), duration=10.0, samples=10, tolerance=1e-9,
+    )  # fmt: skip
+    balance = np.array([energy_of(system, state) - state[-1, 0] for state in run.states])
+    assert np.abs(run.states[:, -1, 0]).max() > 0.1
+    assert 1e-12 < np.abs(balance - balance[0]).max() < 1e-6

@@ -104,3 +104,10 @@ def test_normalized_keeps_the_work():
     system.check_state(found)
     assert found[4, 0] == 1.5
     np.testing.assert_array_equal(system.normalized(state[:4])[:4], found[:4])
+
+
+def test_a_lattice_starts_without_work():
+    forced, free = systems.get("forced_pendulum_chain"), systems.get("spherical_pendulum_chain")
+    members = forced.lattice(5, body=1)
+    np.testing.assert_array_equal(members[:, :4], free.lattice(5, body=1))
+    assert members.shape == (5, 5, 3) and not np.any(members[:, 4])
