@@ -325,38 +325,14 @@ def _implicit(forced):
         n = y.shape[0] // 2
         if n == 2:  # the same code, unrolled
             _advance_bodies(
-                2,
-                forced,
-                gradient,
-                t0,
-                h,
-                first,
-                count,
-                stages,
-                options,
-                y,
-                memory,
-                p,
-                work,
+                2, forced, gradient, t0, h, first, count, stages, options, y, memory, p, work,
                 report,
-            )
+            )  # fmt: skip
         else:
             _advance_bodies(
-                n,
-                forced,
-                gradient,
-                t0,
-                h,
-                first,
-                count,
-                stages,
-                options,
-                y,
-                memory,
-                p,
-                work,
+                n, forced, gradient, t0, h, first, count, stages, options, y, memory, p, work,
                 report,
-            )
+            )  # fmt: skip
 
     return Kernel(advance_implicit, method_signature, (forced,))
 
