@@ -17,11 +17,18 @@ import math
 
 import numpy as np
 
+from integrators.constraints import (
+    apply_inverse,
+    factor_constraints,
+    factors_size,
+    solve_constraints,
+)
 from integrators.forms import SpheresLagrangian
+from integrators.inertia import CHAIN, FULL
 from integrators.kernels import Kernel, inlined
 from integrators.lanes import any_lane, select, sqrt
 from integrators.methods import ALL_DEGREES, Method, Option, Problem
-from integrators.spheres import conjugate_momentum
+from integrators.spheres import conjugate_momenta, packed_size
 from integrators.stepping import (
     ITERATIONS,
     ITERATIONS_MAX,
@@ -35,17 +42,15 @@ from integrators.vectors import (
     axpy,
     cross,
     dot,
-    factor_ldl,
     get,
     increment,
     put,
     scale,
-    solve_ldl,
 )
 from integrators.views import rows, rows_of, tail
 
 MAX_ITERATIONS = 60
-EPSILON = 2.0**-52
+ROUND_OFF = 4.0 * 2.0**-52  # of a residual, relative to the bodies' moves
 ACCEPTABLE = 1e-12  # residual of |q|² that a solution may have; round-off is far below
 HISTORY = 3  # steps whose multipliers start the next solve
 
@@ -107,7 +112,7 @@ advance_explicit = Kernel(_advance_explicit, method_signature)
 
 # --- implicit ----------------------------------------------------------------------------------
 # memory: n rows each of p between the steps, what its sum lost, what q's sum lost, ∂V; the
-# factors of A_ij = (M⁻¹)_ij q_i·q_j (n×n); the multipliers of the last steps, by stage.
+# multipliers of the last steps, by stage.
 #
 # Unknown are the λ_i in  p_i' = p_i − κ ∂V_i + λ_i q_i,  v = M⁻¹ p',  δ_i = c h v_i,  from
 #     2 q_i·δ_i + δ_i·δ_i = 1 − q_i·q_i,
@@ -118,30 +123,12 @@ advance_explicit = Kernel(_advance_explicit, method_signature)
 
 def implicit_memory(n, stages):
     """Elements that the implicit method carries from step to step."""
-    return 12 * n + n * n + stages * HISTORY * n
+    return 12 * n + stages * HISTORY * n
 
 
-def implicit_work(n):
+def implicit_work(n, layout):
     """Elements of scratch that the implicit method needs besides the gradient's."""
-    return 6 * n + 2 * n
-
-
-@inlined
-def _apply_inverse(p, n, x, i):
-    """Row i of M⁻¹ x, from the packed parameters."""
-    total = scale(p[n * n + i * n], get(x, 0))
-    for j in range(1, n):
-        total = axpy(p[n * n + i * n + j], get(x, j), total)
-    return total
-
-
-@inlined
-def _factor_constraints(p, n, q, a):
-    """LDLᵀ of A_ij = (M⁻¹)_ij q_i·q_j into the flat `a`."""
-    for i in range(n):
-        for j in range(n):
-            a[i * n + j] = p[n * n + i * n + j] * dot(get(q, i), get(q, j))
-    factor_ldl(a, n)
+    return 14 * n + factors_size(n, layout)
 
 
 @inlined
@@ -162,34 +149,50 @@ def _extrapolate(history, k, n, multipliers):
 
 
 @inlined
-def _solve_multipliers(p, n, q, base, a, drift, tolerance, v, multipliers, f, report, k):
-    """Chord iterations with the frozen factors `a`; leaves v = base + M⁻¹(λ q).
+def _residuals(n, q, v, drift, f):
+    """|q_i + δ_i|² − 1 into `f`; returns Σ |f_i|, since a maximum can lose a NaN, and Σ |δ_i|².
 
-    A lane stops when its residual is at round-off (or at the tolerance asked for), or is
-    small and no longer halves.
+    There is a second solution beyond each sphere's horizon, q_i·(q_i + δ_i) < 0, which is not
+    the step's: it counts as a residual of 1.
     """
-    bound = max(tolerance, 4.0 * EPSILON * abs(drift))
+    worst = squares = 0.0 * v[0, 0]
+    for i in range(n):
+        x, delta = get(q, i), scale(drift, get(v, i))
+        along, length, square = dot(x, delta), dot(x, x), dot(delta, delta)
+        f[i] = 2.0 * along + square - (1.0 - length)
+        worst = worst + (abs(f[i]) + select(along + length > 0.0, 0.0, 1.0))
+        squares = squares + square
+    return worst, squares
+
+
+@inlined
+def _solve_multipliers(
+    w, n, layout, q, base, drift, tolerance, v, multipliers, ends, a, f, forces, report, k
+):
+    """Newton iterations for the multipliers; leaves v = base + M⁻¹(λ q).
+
+    A lane stops when its residual is at round-off (or at the tolerance asked for), or is small
+    and no longer halves.
+    """
     acceptable = max(tolerance, ACCEPTABLE)
     last = 0.0 * base[0, 0] + math.inf
     active = last > 0.0
     iterations = 0.0 * base[0, 0]
     residual = last
     for _ in range(MAX_ITERATIONS):
-        worst = 0.0 * base[0, 0]
         for i in range(n):
-            x, total = get(q, i), get(base, i)
-            for j in range(n):
-                total = axpy(p[n * n + i * n + j] * multipliers[j], get(q, j), total)
-            put(v, i, total)
-            delta = scale(drift, total)
-            f[i] = 2.0 * dot(x, delta) + dot(delta, delta) - (1.0 - dot(x, x))
-            worst = worst + abs(f[i])  # a sum, since a maximum can lose a NaN
-        residual = worst
+            put(forces, i, scale(multipliers[i], get(q, i)))
+        apply_inverse(w, n, layout, forces, base, v)
+        residual, squares = _residuals(n, q, v, drift, f)
         halves = (residual <= 0.5 * last) | (residual > acceptable)
-        active = active & (residual > bound) & halves
+        rounds = residual * residual > (ROUND_OFF * ROUND_OFF * n) * squares
+        active = active & (residual > tolerance) & rounds & halves
         if not any_lane(active):
             break
-        solve_ldl(a, n, f)
+        for i in range(n):
+            put(ends, i, axpy(drift, get(v, i), get(q, i)))
+        factor_constraints(w, n, layout, ends, q, a)
+        solve_constraints(w, n, layout, ends, q, a, f)
         for i in range(n):
             better = multipliers[i] - f[i] * (0.5 / drift)
             multipliers[i] = select(active, better, multipliers[i])
@@ -203,55 +206,59 @@ def _solve_multipliers(p, n, q, base, a, drift, tolerance, v, multipliers, f, re
 
 
 @inlined
-def _synchronize(p, n, q, momentum, g, a, kick, base, multipliers, omega):
+def _synchronize(w, n, layout, q, momentum, g, kick, v, base, a, multipliers, omega):
     """ω at the step from p between the steps, (3.12): the half kick, then q_i·q̇_i = 0."""
-    v = omega
     for i in range(n):
-        put(v, i, axpy(-kick, get(g, i), get(momentum, i)))
+        put(v, i, scale(0.0, get(g, i)))
+        put(omega, i, axpy(-kick, get(g, i), get(momentum, i)))
+    apply_inverse(w, n, layout, omega, v, base)
     for i in range(n):
-        put(base, i, _apply_inverse(p, n, v, i))
         multipliers[i] = -dot(get(q, i), get(base, i))
-    solve_ldl(a, n, multipliers)
+    factor_constraints(w, n, layout, q, q, a)
+    solve_constraints(w, n, layout, q, q, a, multipliers)
     for i in range(n):
-        total = get(base, i)
-        for j in range(n):
-            total = axpy(p[n * n + i * n + j] * multipliers[j], get(q, j), total)
-        put(omega, i, cross(get(q, i), total))
+        put(v, i, scale(multipliers[i], get(q, i)))
+    apply_inverse(w, n, layout, v, base, omega)
+    for i in range(n):
+        put(omega, i, cross(get(q, i), get(omega, i)))
 
 
 @inlined
-def _advance_bodies(n, gradient, t0, h, first, count, stages, options, y, memory, p, work, report):
+def _advance_bodies(
+    n, layout, gradient, t0, h, first, count, stages, options, y, memory, p, work, report
+):
     q, omega = rows(y, 0, n), rows(y, n, n)
     momentum, momentum_low = rows_of(memory, 0, n), rows_of(memory, 3 * n, n)
     q_low, g = rows_of(memory, 6 * n, n), rows_of(memory, 9 * n, n)
-    a, history = tail(memory, 12 * n), tail(memory, 12 * n + n * n)
-    base, v = rows_of(work, 0, n), rows_of(work, 3 * n, n)
-    f, multipliers, scratch = tail(work, 6 * n), tail(work, 7 * n), tail(work, 8 * n)
+    history, w = tail(memory, 12 * n), tail(p, packed_size(n, layout) // 2)
+    base, v, ends = rows_of(work, 0, n), rows_of(work, 3 * n, n), rows_of(work, 6 * n, n)
+    forces, f, multipliers = rows_of(work, 9 * n, n), tail(work, 12 * n), tail(work, 13 * n)
+    a = tail(work, 14 * n)
+    scratch = tail(a, factors_size(n, layout))
     half = 0.5 * h
     stage_count = stages.shape[0]
     previous = stages[stage_count - 1]
     if first == 0:
         previous = 0.0
         gradient(t0, y, p, g, scratch)
-        _factor_constraints(p, n, q, a)
         for i in range(n):
             put(v, i, cross(get(omega, i), get(q, i)))  # (2.10)
-        for i in range(n):
-            put(momentum, i, conjugate_momentum(v, p, n, i, False))
+        conjugate_momenta(v, p, n, layout, momentum)
     for k in range(first, first + count):
         passed = 0.0
         for s in range(stage_count):
             stage = stages[s]
             kick, drift = half * (previous + stage), stage * h
             for i in range(n):
-                put(v, i, axpy(-kick, get(g, i), get(momentum, i)))
-            for i in range(n):
-                put(base, i, _apply_inverse(p, n, v, i))
+                put(forces, i, axpy(-kick, get(g, i), get(momentum, i)))
+                put(v, i, scale(0.0, get(g, i)))
+            apply_inverse(w, n, layout, forces, v, base)
             recent = tail(history, s * HISTORY * n)
             _extrapolate(recent, k, n, multipliers)
             ok = _solve_multipliers(
-                p, n, q, base, a, drift, options[0], v, multipliers, f, report, k
-            )
+                w, n, layout, q, base, drift, options[0], v, multipliers, ends, a, f, forces,
+                report, k,
+            )  # fmt: skip
             now = tail(recent, (k % HISTORY) * n)
             for i in range(n):
                 now[i] = multipliers[i]
@@ -262,26 +269,39 @@ def _advance_bodies(n, gradient, t0, h, first, count, stages, options, y, memory
             poison(q, ok)
             passed += stage
             gradient(t0 + k * h + passed * h, y, p, g, scratch)
-            _factor_constraints(p, n, q, a)
             previous = stage
-    _synchronize(p, n, q, momentum, g, a, half * previous, base, multipliers, omega)
+    _synchronize(
+        w, n, layout, q, momentum, g, half * previous, v, base, a, multipliers, omega
+    )
 
 
-def _advance_implicit(
+def _advance_full(
     gradient, projection, t0, h, first, count, stages, options, y, memory, p, work, report
 ):
     n = y.shape[0] // 2
     if n == 2:  # the same code, unrolled
         _advance_bodies(
-            2, gradient, t0, h, first, count, stages, options, y, memory, p, work, report
+            2, FULL, gradient, t0, h, first, count, stages, options, y, memory, p, work, report
         )
     else:
         _advance_bodies(
-            n, gradient, t0, h, first, count, stages, options, y, memory, p, work, report
+            n, FULL, gradient, t0, h, first, count, stages, options, y, memory, p, work, report
         )
 
 
-advance_implicit = Kernel(_advance_implicit, method_signature)
+def _advance_chain(
+    gradient, projection, t0, h, first, count, stages, options, y, memory, p, work, report
+):
+    _advance_bodies(
+        y.shape[0] // 2, CHAIN, gradient, t0, h, first, count, stages, options, y, memory, p, work,
+        report,
+    )  # fmt: skip
+
+
+advance_implicit = {
+    FULL: Kernel(_advance_full, method_signature),
+    CHAIN: Kernel(_advance_chain, method_signature),
+}
 
 
 # --- the method --------------------------------------------------------------------------------
@@ -293,7 +313,7 @@ def _bind(form, integrator):
     own_work = gradient.work(form.rows)
     explicit = form.diagonal
     return Problem(
-        advance=advance_explicit if explicit else advance_implicit,
+        advance=advance_explicit if explicit else advance_implicit[form.layout],
         function=gradient,
         projection=gradient,  # not called
         monitor=form.monitor(),
@@ -302,7 +322,7 @@ def _bind(form, integrator):
         parameters=form.packed,
         rows=form.rows,
         memory=explicit_memory(n, stages) if explicit else implicit_memory(n, stages),
-        work=own_work + (0 if explicit else implicit_work(n)),
+        work=own_work + (0 if explicit else implicit_work(n, form.layout)),
         solves=0 if explicit else stages,
     )
 
