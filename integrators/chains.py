@@ -145,7 +145,7 @@ def factor_constraints(w, n, ends, q, a):
 
 @inlined
 def solve_constraints(w, n, ends, q, a, x):
-    """Solve with the factors of `factor_constraints`; `x` (n) holds the right side, then the result."""
+    """Solve with these factors; `x` (n) holds the right side, then the result."""
     before = scale(0.0, get(q, 0))
     for k in range(n):
         s = x[k] - w[HALF * k + 1] * dot(get(ends, k), before)

@@ -11,7 +11,7 @@ from integrators.errors import InputError
 # How M lies in the packed parameters.
 DIAGONAL, FULL, CHAIN = range(3)
 
-CHAIN_FROM = 3  # links; two go faster as a full matrix
+CHAIN_FROM = 6  # links; fewer go faster as a full matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,22 +42,27 @@ class ChainInertia:
 
     def __post_init__(self):
         lengths, masses = (np.array(x, dtype=float) for x in (self.lengths, self.masses))
-        given = np.zeros(len(lengths) - 1) if self.couplings is None else self.couplings
-        couplings = np.array(given, dtype=float)
         if lengths.ndim != 1 or masses.shape != lengths.shape or not lengths.size:
             raise InputError(
-                f"lengths and masses have shapes {lengths.shape} and {masses.shape}; expected two "
-                "lists of the same length"
+                f"lengths and masses of the links have shapes {lengths.shape} and {masses.shape}; "
+                "expected two lists of the same length"
             )
-        if couplings.shape != (len(lengths) - 1,):
-            raise InputError(f"couplings have shape {couplings.shape}; expected one less than links")
-        for name, value in zip(
-            ("lengths", "masses", "couplings"), (lengths, masses, couplings), strict=True
-        ):
+        none = np.zeros(len(lengths) - 1)
+        couplings = np.array(none if self.couplings is None else self.couplings, dtype=float)
+        if couplings.shape != none.shape:
+            raise InputError(
+                f"couplings of the links have shape {couplings.shape}; expected {none.shape}, one "
+                "less than links"
+            )
+        for name, value in (("lengths", lengths), ("masses", masses), ("couplings", couplings)):
             if not np.all(np.isfinite(value)):
-                raise InputError(f"the {name} of the inertia must be finite")
+                raise InputError(f"the {name} of the links must be finite")
             object.__setattr__(self, name, value)
-        if not np.all(lengths) or not self._is_positive_definite():
+        if not np.all(lengths):
+            raise InputError(
+                f"link {np.argmin(np.abs(lengths))} has length 0; expected it not zero"
+            )
+        if not self._is_positive_definite():
             raise InputError("the inertia matrix must be finite, symmetric and positive definite")
 
     def __len__(self):

@@ -11,7 +11,7 @@ Runge–Kutta method without projection sees.
 """
 
 from integrators import chains
-from integrators.constraints import apply_inverse, factor_constraints, solve_constraints
+from integrators.constraints import solve_constrained, solver_size
 from integrators.inertia import CHAIN, DIAGONAL
 from integrators.kernels import Kernel, inlined, kernel, state_value, whole_state
 from integrators.lanes import select
@@ -20,13 +20,11 @@ from integrators.vectors import (
     axpy,
     cross,
     dot,
-    factor_ldl,
     get,
     increment,
     normalizing,
     put,
     scale,
-    solve_ldl,
     sub,
 )
 from integrators.views import rows, rows_of, tail
@@ -280,7 +278,7 @@ def _field_q_omega(net, forced, layout):
         _apply_beside_diagonal(u, p, n, layout, r)
         for i in range(n):
             put(r, i, sub(get(r, i), get(g, i)))
-        _solve_constrained(y, n, p, layout, r, multipliers, u, scratch)
+        solve_constrained(p, n, layout, rows(y, 0, n), r, multipliers, u, scratch)
         for i in range(n):
             q = get(y, i)
             put(out, i, cross(get(y, n + i), q))  # (2.10)
@@ -302,7 +300,7 @@ def _field_q_qdot(net, forced, layout):
             q, v = get(y, i), get(y, n + i)
             put(r, i, scale(-1.0, get(g, i)))
             multipliers[i] = -dot(q, q) * dot(v, v)
-        _solve_constrained(y, n, p, layout, r, multipliers, rows(out, n, n), scratch)
+        solve_constrained(p, n, layout, rows(y, 0, n), r, multipliers, rows(out, n, n), scratch)
         for i in range(n):
             put(out, i, get(y, n + i))
 
@@ -337,12 +335,6 @@ def _constrained_work(net, layout):
 
 
 @inlined
-def solver_size(n, layout):
-    """Elements of scratch that `_solve_constrained` needs."""
-    return chains.SOLVER * n if layout == CHAIN else 2 * n * n
-
-
-@inlined
 def _apply_beside_diagonal(x, p, n, layout, out):
     """Σ_{j≠i} M_ij x_j into row i of `out`, another stack."""
     if layout == CHAIN:
@@ -356,44 +348,3 @@ def _apply_beside_diagonal(x, p, n, layout, out):
                 if j != i:
                     total = axpy(p[i * n + j], get(x, j), total)
             put(out, i, total)
-
-
-@inlined
-def _solve_constrained(y, n, p, layout, r, multipliers, x, work):
-    """Solve Σ_j M̃_ij x_j = r_i + λ_i q_i, q_i·x_i = b_i for x; b is in `multipliers`.
-
-    With W = M̃⁻¹: Σ_j W_ij (q_i·q_j) λ_j = b_i − q_i·(W r)_i, an n×n system. Overwrites r.
-    """
-    q = rows(y, 0, n)
-    if layout == CHAIN:
-        w, a = work, tail(work, chains.HALF * n)
-        chains.invert_stretched(p, n, q, a, w)
-    else:
-        w, a = work, tail(work, n * n)
-        _invert_stretched(p, n, q, a, w)
-    for i in range(n):
-        put(x, i, scale(0.0, get(r, i)))
-    apply_inverse(w, n, layout, r, x, x)
-    for i in range(n):
-        multipliers[i] = multipliers[i] - dot(get(q, i), get(x, i))
-    factor_constraints(w, n, layout, q, q, a)
-    solve_constraints(w, n, layout, q, q, a, multipliers)
-    for i in range(n):
-        put(r, i, scale(multipliers[i], get(q, i)))
-    apply_inverse(w, n, layout, r, x, x)
-
-
-@inlined
-def _invert_stretched(p, n, q, a, w):
-    """M̃⁻¹ into the flat `w`, column by column, where M̃ is M with M_ii/(q_i·q_i); `a` is scratch."""
-    for i in range(n):
-        for j in range(n):
-            a[i * n + j] = p[i * n + j]
-        a[i * n + i] = p[i * n + i] / dot(get(q, i), get(q, i))
-    factor_ldl(a, n)
-    for j in range(n):
-        column = tail(w, j * n)
-        for i in range(n):
-            column[i] = 0.0
-        column[j] = 1.0
-        solve_ldl(a, n, column)

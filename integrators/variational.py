@@ -270,9 +270,7 @@ def _advance_bodies(
             passed += stage
             gradient(t0 + k * h + passed * h, y, p, g, scratch)
             previous = stage
-    _synchronize(
-        w, n, layout, q, momentum, g, half * previous, v, base, a, multipliers, omega
-    )
+    _synchronize(w, n, layout, q, momentum, g, half * previous, v, base, a, multipliers, omega)
 
 
 def _advance_full(

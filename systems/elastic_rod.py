@@ -156,15 +156,14 @@ class ElasticRod(System):
             stiffness=positive_vector("stiffness", self.stiffness, count),
         )
         try:
-            self.inertia_of_chain
+            self.chain_inertia()
         except InputError as error:
             raise InputError(
                 f"{error}; the {self.inertia!r} one of these elements is not", key="inertia"
             ) from None
 
-    @cached_property
-    def inertia_of_chain(self):
-        """M."""
+    def chain_inertia(self):
+        """M, as a `ChainInertia`."""
         return INERTIA[self.inertia](np.array(self.mass), np.array(self.length))
 
     @cached_property
@@ -173,7 +172,7 @@ class ElasticRod(System):
         mass = np.array(self.mass)
         weight = (mass / 2.0 + _beyond(mass)) * self.gravity * np.array(self.length)
         return SpheresLagrangian(
-            inertia=self.inertia_of_chain,
+            inertia=self.chain_inertia(),
             potential=potential,
             potential_gradient=potential_gradient,
             parameters=np.concatenate([weight, self.stiffness]),
