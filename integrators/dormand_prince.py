@@ -8,24 +8,13 @@ import warnings
 
 import numpy as np
 
-from integrators.errors import InputError, check_number
-from integrators.forms import SpheresLagrangian, VectorField
+from integrators import stepping
+from integrators.adaptive import Solution, bound, check_tolerance
+from integrators.forms import VectorField
 from integrators.methods import Method, form_of
 from integrators.stepping import COMPLETE, NOT_FINITE
 
-SMALLEST_TOLERANCE = 100 * np.finfo(float).eps  # below it SciPy replaces it
-
-METHOD = Method(
-    name="dop853",
-    description="SciPy's Dormand–Prince 8(5,3), adaptive; the reference",
-    order=8,
-    symmetric=False,
-    forms=(VectorField,),
-    preserves={"momentum_map": ("linear",), "casimir": ("linear",)},
-    bind=None,
-    evaluations=12,
-    adaptive=True,
-)
+STAGES = 12  # evaluations of an attempted step
 
 
 def solve(system, state, times, tolerance):
@@ -46,62 +35,149 @@ def solve(system, state, times, tolerance):
         NaN from where the integration failed.
     status : int
         `stepping.COMPLETE` or `stepping.NOT_FINITE`.
-    counters : dict
-        ``steps``, ``rejected_steps``, ``evaluations``.
 
     Raises
     ------
     InputError
         If the tolerance is smaller than double precision supports.
     """
-    if not SMALLEST_TOLERANCE <= check_number("tolerance", tolerance) < 1:
-        raise InputError(f"tolerance = {tolerance!r}; expected 2.3e-14 to 1", key="tolerance")
-    from scipy.integrate import DOP853  # here: it takes as long to import as all the rest
-
-    slope = _slope(system)
-    states = np.full((len(times), *np.shape(state)), np.nan)
-    if not np.all(np.isfinite(slope(times[0], np.ravel(state)))):  # SciPy would search for ever
-        return states, NOT_FINITE, {"steps": 0, "evaluations": 1, "rejected_steps": 0}
-    states[0] = state
-    y, step, counters = np.ravel(state).astype(float), None, {"steps": 0, "evaluations": 0}
-    for i in range(1, len(times)):
-        first = None if step is None else min(step, times[i] - times[i - 1])
-        solver = DOP853(
-            slope, times[i - 1], y, times[i], rtol=tolerance, atol=tolerance, first_step=first
-        )
-        y, step = _reach_end(solver, step, counters)
-        if y is None:
-            return states, NOT_FINITE, counters | {"rejected_steps": 0}
-        states[i] = y.reshape(np.shape(state))
-    return states, COMPLETE, counters | {"rejected_steps": 0}
+    problem = bound(form_of(system), _solve, (stepping.evaluate,), {})
+    solution = _solve(problem, state, times, check_tolerance(tolerance), statistics=False)
+    return solution.states, int(solution.report[stepping.STATUS_ROW])
 
 
-def _slope(system):
-    """The vector field of `system` as ``f(t, y)`` on flat arrays."""
-    form = form_of(system)
-    if isinstance(form, SpheresLagrangian):
-        form = form.vector_field()
-    compiled, p = form.field.scalar, form.parameters
-    work = np.zeros(form.field.work(form.rows) + 1)
+def _bind(form, integrator):
+    return bound(form, _solve, (stepping.evaluate,), integrator.options)
+
+
+METHOD = Method(
+    name="dop853",
+    description="SciPy's Dormand–Prince 8(5,3), adaptive; the reference",
+    order=8,
+    symmetric=False,
+    forms=(VectorField,),
+    preserves={"momentum_map": ("linear",), "casimir": ("linear",)},
+    bind=_bind,
+    evaluations=STAGES,
+    adaptive=True,
+)
+
+
+def _slope(problem):
+    """The vector field as ``f(t, y)`` on flat arrays."""
+    compiled, p, shape = problem.field.scalar, problem.parameters, (problem.rows, 3)
+    work = np.zeros(problem.field.work(problem.rows) + 1)
 
     def slope(t, y):
-        out = np.empty((form.rows, 3))
-        compiled(t, y.reshape(form.rows, 3), p, out, work)
+        out = np.empty(shape)
+        compiled(t, y.reshape(shape), p, out, work)
         return out.ravel()
 
     return slope
 
 
-def _reach_end(solver, step, counters):
+def _solve(problem, state, times, tolerance, statistics):
+    """Integrate one trajectory; see `adaptive.AdaptiveProblem`."""
+    from scipy.integrate import DOP853  # here: it takes as long to import as all the rest
+
+    slope, samples = _slope(problem), len(times) - 1
+    path = _Path(problem, state, samples, statistics)
+    if not np.all(np.isfinite(slope(times[0], np.ravel(state)))):  # SciPy would search for ever
+        return path.solution(NOT_FINITE)
+    y, step = np.ravel(state).astype(float), None
+    for i in range(1, len(times)):
+        first = None if step is None else min(step, times[i] - times[i - 1])
+        solver = DOP853(
+            slope, times[i - 1], y, times[i], rtol=tolerance, atol=tolerance, first_step=first
+        )
+        y, step = _reach_end(solver, step, path)
+        if y is None:
+            return path.solution(NOT_FINITE)
+        path.sample(i, y, solver)
+    return path.solution(COMPLETE)
+
+
+def _reach_end(solver, step, path):
     """Step to the end of the interval; the state there, or None, and the step to go on with."""
+    beside = solver.nfev  # what the choice of a first step took
+    taken = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # overflow on the way to a failure
         while solver.status == "running" and solver.h_abs > 0:
             solver.step()
-            counters["steps"] += 1
+            if solver.status == "failed":
+                break
+            taken += 1
+            path.accept(solver)
             if solver.status == "running" or step is None:
                 step = solver.step_size  # the last step is cut short: no measure for the next
-    counters["evaluations"] += solver.nfev
+    path.steps += taken
+    path.evaluations += solver.nfev
+    path.rejected_steps += (solver.nfev - beside) // STAGES - taken
     if solver.status != "finished" or not np.all(np.isfinite(solver.y)):
         return None, step
     return solver.y, max(step, solver.h_abs)
+
+
+class _Path:
+    """What is kept of a trajectory on the way."""
+
+    def __init__(self, problem, state, samples, statistics):
+        self.problem = problem
+        self.states = np.full((samples + 1, *np.shape(state)), np.nan)
+        self.states[0] = state
+        self.step_sizes = np.full(samples + 1, np.nan)
+        size = samples if statistics else 0
+        self.statistics = np.full((size, stepping.MONITORED, stepping.STATISTICS), np.nan)
+        self.baseline = self._monitored([0.0], [np.ravel(state)])[0] if statistics else None
+        if statistics:
+            self.baseline[1:] = 0.0  # the unit length error counts from none
+        self.times, self.accepted = [], []  # of the steps in this interval
+        self.steps = self.rejected_steps = 0
+        self.evaluations = 1
+
+    def accept(self, solver):
+        """A step was accepted."""
+        if np.isnan(self.step_sizes[0]):
+            self.step_sizes[0] = solver.step_size
+        if self.baseline is not None:
+            self.times.append(solver.t)
+            self.accepted.append(solver.y)
+
+    def sample(self, i, y, solver):
+        """The sample time `i` was reached."""
+        self.states[i] = y.reshape(self.states[i].shape)
+        self.step_sizes[i] = solver.step_size
+        if self.baseline is not None:
+            errors = self._monitored(self.times, self.accepted) - self.baseline
+            sizes, out = np.abs(errors), self.statistics[i - 1]
+            out[:, stepping.MEAN], out[:, stepping.ABS_MEAN] = errors.mean(0), sizes.mean(0)
+            out[:, stepping.MINIMUM], out[:, stepping.MAXIMUM] = errors.min(0), errors.max(0)
+            out[:, stepping.ABS_MAX] = sizes.max(0)
+            self.times, self.accepted = [], []
+
+    def _monitored(self, times, flat):
+        """The monitored quantities of flat states at `times`, shape (states, MONITORED)."""
+        problem = self.problem
+        states = np.reshape(flat, (-1, problem.rows, 3))
+        out = np.zeros((len(states), 1, 3))
+        work = np.zeros(problem.monitor.work(problem.rows) + 1)
+        stepping.evaluate.scalar(
+            problem.monitor.scalar, np.array(times), states, problem.parameters, out, work
+        )
+        return out[:, 0, : stepping.MONITORED]
+
+    def solution(self, status):
+        """What there is, with a status."""
+        report = np.zeros(stepping.REPORT_SIZE)
+        report[[stepping.STATUS_ROW, stepping.STOP_STEP]] = status, self.steps
+        report[stepping.STOP_RESIDUAL] = np.nan
+        return Solution(
+            states=self.states,
+            statistics=self.statistics,
+            step_sizes=self.step_sizes,
+            report=report,
+            steps=self.steps,
+            rejected_steps=self.rejected_steps,
+            evaluations=self.evaluations,
+        )

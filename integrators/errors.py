@@ -39,11 +39,13 @@ def check_known(kind, name, valid, key=None):
         raise InputError(f"unknown {kind} {name!r}.{nearest(name, valid)}", key=key)
 
 
-def check_number(name, value, above=-math.inf):
-    """`value` as a float if it is a finite real number greater than `above`, or `InputError`."""
+def check_number(name, value, above=-math.inf, least=-math.inf):
+    """`value` as a float if it is a finite real number > `above` and ≥ `least`, or `InputError`."""
     real = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not real or not math.isfinite(value) or not value > above:
-        expected = "a number" if above == -math.inf else f"a number > {above:g}"
+    if not real or not math.isfinite(value) or not value > above or not value >= least:
+        expected = "a number"
+        expected += f" > {above:g}" if above > -math.inf else ""
+        expected += f" ≥ {least:g}" if least > -math.inf else ""
         raise InputError(f"{name} = {value!r}; expected {expected}", key=name)
     return float(value)
 

@@ -47,6 +47,9 @@ class VectorField:
 class SpheresLagrangian:
     """L = ½ Σ M_ij q̇_i·q̇_j − V(t, q) on a product of two-spheres; state (q, ω), 2n rows.
 
+    With a `force` the state has one more row, (W, 0, 0): the work that it has done so far,
+    Ẇ = Σ F_i·q̇_i. Then E − W is constant, unless V depends on the time itself.
+
     Parameters
     ----------
     inertia : ndarray, shape (n, n) or (n,)
@@ -59,8 +62,8 @@ class SpheresLagrangian:
     parameters : ndarray, shape (k,)
         The system's own parameters, `p` above.
     force : Kernel, optional
-        ``force(t, q, omega, p, out, work)`` writes the non-conservative force on each body;
-        signature `kernels.generalized_force`.
+        ``force(t, q, omega, p, out, work)`` writes the non-conservative force on each body to
+        its row of `out`; signature `kernels.generalized_force`.
 
     Raises
     ------
@@ -97,8 +100,30 @@ class SpheresLagrangian:
 
     @property
     def rows(self):
-        """Rows of the state: q, then ω."""
-        return 2 * self.bodies
+        """Rows of the state: q, then ω, then the work where there is a force."""
+        return 2 * self.bodies + int(self.forced)
+
+    @property
+    def forced(self):
+        """Whether there is a non-conservative force."""
+        return self.force is not None
+
+    def completed(self, state):
+        """A state with its row for the work, which is 0 where only q and ω are given.
+
+        Parameters
+        ----------
+        state : array_like, shape (…, 2n, 3) or (…, rows, 3)
+
+        Returns
+        -------
+        ndarray
+            As given, where there is no force.
+        """
+        state = np.asarray(state, dtype=float)
+        if not self.forced or state.ndim < 2 or state.shape[-2:] != (2 * self.bodies, 3):
+            return state
+        return np.concatenate([state, np.zeros_like(state[..., :1, :])], axis=-2)
 
     @functools.cached_property
     def layout(self):
@@ -152,13 +177,18 @@ class SpheresLagrangian:
         )
 
     def monitor(self, formulation="q_omega"):
-        """Energy and mean unit length error of a state in a formulation."""
-        return _monitor(self.potential, self.layout, formulation)
+        """Energy (balance, with a force) and mean unit length error of a state."""
+        return _monitor(self.potential, self.layout, formulation, self.forced)
 
     @functools.cached_property
     def energy(self):
         """Kernel: the energy of a state (q, q̇)."""
         return _energy(self.potential, self.layout)
+
+    @functools.cached_property
+    def energy_balance(self):
+        """Kernel: the energy less the work of the force, of a forced system's state (q, q̇)."""
+        return _energy_balance(self.potential, self.layout)
 
     @functools.cached_property
     def angular_momentum(self):
@@ -171,6 +201,7 @@ _net_gradient = functools.lru_cache(maxsize=None)(spheres.net_gradient_kernel)
 _field = functools.lru_cache(maxsize=None)(spheres.field_kernel)
 _monitor = functools.lru_cache(maxsize=None)(spheres.monitor_kernel)
 _energy = functools.lru_cache(maxsize=None)(spheres.energy_kernel)
+_energy_balance = functools.lru_cache(maxsize=None)(spheres.energy_balance_kernel)
 _angular_momentum = functools.lru_cache(maxsize=None)(spheres.angular_momentum_kernel)
 
 
@@ -214,16 +245,33 @@ def _is_positive_definite(inertia):
     return True
 
 
+def parts(state):
+    """The rows of q, of ω (or q̇) and, where the system has one, of the work.
+
+    Parameters
+    ----------
+    state : array_like, shape (…, 2n, 3) or (…, 2n + 1, 3)
+
+    Returns
+    -------
+    q, omega : ndarray, shape (…, n, 3)
+    work : ndarray, shape (…, 0, 3) or (…, 1, 3)
+    """
+    state = np.asarray(state, dtype=float)
+    n = state.shape[-2] // 2
+    return state[..., :n, :], state[..., n : 2 * n, :], state[..., 2 * n :, :]
+
+
 def velocities(state):
-    """(q, ω) to (q, q̇): q̇_i = ω_i × q_i. Shape ``(…, 2n, 3)`` to the same."""
-    q, omega = np.split(np.asarray(state, dtype=float), 2, axis=-2)
+    """(q, ω) to (q, q̇): q̇_i = ω_i × q_i. Shape ``(…, rows, 3)`` to the same."""
+    q, omega, work = parts(state)
     with np.errstate(all="ignore"):  # a run that blew up has inf and NaN
-        return np.concatenate([q, np.cross(omega, q)], axis=-2)
+        return np.concatenate([q, np.cross(omega, q), work], axis=-2)
 
 
 def angular_velocities(state):
     """(q, q̇) to (q, ω): ω_i = q_i × q̇_i / (q_i·q_i), the inverse of `velocities`."""
-    q, velocity = np.split(np.asarray(state, dtype=float), 2, axis=-2)
+    q, velocity, work = parts(state)
     with np.errstate(all="ignore"):
         squared = np.sum(q * q, axis=-1, keepdims=True)
-        return np.concatenate([q, np.cross(q, velocity) / squared], axis=-2)
+        return np.concatenate([q, np.cross(q, velocity) / squared, work], axis=-2)

@@ -4,10 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from integrators import dormand_prince, stepping
+from integrators import stepping
+from integrators.adaptive import run_adaptive
 from integrators.errors import InputError, check_array, check_number, check_whole
-from integrators.forms import angular_velocities, velocities
-from integrators.lanes import ALIGNMENT, WIDTH
+from integrators.forms import SpheresLagrangian, angular_velocities, velocities
+from integrators.lanes import WIDTH
+from integrators.memory import aligned
 from integrators.methods import Integrator, form_of
 
 BLOCK_BYTES = 32 * 2**20  # of sampled states that one call of a kernel fills
@@ -21,7 +23,8 @@ class Trajectories:
     ----------
     times : ndarray, shape (S + 1,)
     states : ndarray, shape (S + 1, rows, 3) or (members, S + 1, rows, 3)
-        (q, ω) at the sample times; NaN after a failure.
+        (q, ω) at the sample times, and the work done so far where a force acts; NaN after a
+        failure.
     status : int, or ndarray of shape (members,)
         0 complete, else an index into `stepping.STATUS`.
     counters : dict
@@ -43,10 +46,10 @@ class Batch:
     states : ndarray, shape (members, S + 1, rows, 3)
         In the problem's formulation.
     statistics : ndarray, shape (members, S, 2, 5)
-        Of energy and unit length error over the steps of each interval: mean, minimum,
+        Of energy (balance) and unit length error over the steps of each interval: mean, minimum,
         maximum, mean and maximum of the absolute value. S = 0 where none were asked for.
-    report : ndarray, shape (members, 5)
-        Rows of `stepping`: status, stop step and residual, solver iterations.
+    report : ndarray, shape (members, 6)
+        Rows of `stepping`: status, stop step and residual, solver iterations, evaluations.
     """
 
     states: np.ndarray
@@ -63,7 +66,8 @@ def integrate(system, integrator, state, *, duration, samples, step_size=None, t
     integrator : Integrator
         From `integrators.get`.
     state : array_like, shape (rows, 3) or (members, rows, 3)
-        (q, ω) at time 0. Several members run in lanes, eight at a time.
+        (q, ω) at time 0; the row of the work, where a force acts, may be left out. Several
+        members run in lanes, eight at a time.
     duration : float
         In the system's units of time.
     samples : int
@@ -92,12 +96,11 @@ def integrate(system, integrator, state, *, duration, samples, step_size=None, t
     samples = check_whole("samples", samples)
     times = duration * np.arange(samples + 1) / samples
     if integrator.adaptive:
-        result = _adaptive(system, members, times, step_size, tolerance)
+        result = _adaptive(integrator.bind(system), members, times, step_size, tolerance)
     else:
         if tolerance is not None:
             raise InputError(f"{integrator.name!r} has a fixed step: tolerance does not apply")
-        result = _fixed(integrator.bind(system), members, step_size, duration, samples)
-        result[2]["evaluations"] = result[2]["steps"] * integrator.evaluations
+        result = _fixed(integrator, system, members, step_size, duration, samples)
     states, status, counters = result
     if np.ndim(state) == 2:
         states, status = states[0], int(status[0])
@@ -106,9 +109,12 @@ def integrate(system, integrator, state, *, duration, samples, step_size=None, t
 
 
 def _members(system, state):
-    rows = form_of(system).rows
+    form = form_of(system)
+    rows = form.rows
     shape = f"({rows}, 3) or (members, {rows}, 3)"
     members = check_array("state", state, shape)
+    if isinstance(form, SpheresLagrangian):
+        members = form.completed(members)
     members = members[np.newaxis] if members.ndim == 2 else members
     if members.ndim != 3 or members.shape[1:] != (rows, 3) or not len(members):
         raise InputError(f"state of shape {np.shape(state)}; expected {shape}", key="state")
@@ -118,15 +124,16 @@ def _members(system, state):
     return members
 
 
-def _adaptive(system, members, times, step_size, tolerance):
+def _adaptive(problem, members, times, step_size, tolerance):
     if step_size is not None or tolerance is None:
         raise InputError("an adaptive integrator takes a tolerance and no step_size")
-    runs = [dormand_prince.solve(system, member, times, tolerance) for member in members]
-    counters = {name: np.array([run[2][name] for run in runs]) for name in runs[0][2]}
-    return np.stack([run[0] for run in runs]), np.array([run[1] for run in runs]), counters
+    runs = run_adaptive(problem, members, times, tolerance)
+    status = runs.report[:, stepping.STATUS_ROW].astype(np.int8)
+    return canonical(problem, runs.states), status, runs.counters
 
 
-def _fixed(problem, members, step_size, duration, samples):
+def _fixed(integrator, system, members, step_size, duration, samples):
+    problem = integrator.bind(system)
     steps = steps_per_interval(step_size, duration / samples)
     batches = [
         run_batch(problem, members[i : i + WIDTH], step_size, steps, samples)
@@ -137,7 +144,7 @@ def _fixed(problem, members, step_size, duration, samples):
     return (
         canonical(problem, states),
         report[:, stepping.STATUS_ROW].astype(np.int8),
-        counters_of(problem, report, steps * samples),
+        counters_of(integrator, problem, report, steps * samples),
     )
 
 
@@ -166,7 +173,7 @@ def lagrangian(problem, states):
     return states if problem.formulation == "q_qdot" else velocities(states)
 
 
-def counters_of(problem, report, steps):
+def counters_of(integrator, problem, report, steps):
     """What each trajectory took, by name; arrays of shape (members,)."""
     failed = report[:, stepping.STATUS_ROW] > stepping.COMPLETE
     taken = np.where(failed, report[:, stepping.STOP_STEP], steps).astype(np.int64)
@@ -176,6 +183,8 @@ def counters_of(problem, report, steps):
         "stop_step": np.where(failed, report[:, stepping.STOP_STEP], -1).astype(np.int64),
         "stop_residual": np.where(failed, report[:, stepping.STOP_RESIDUAL], np.nan),
         "iterations_mean": report[:, stepping.ITERATIONS] / solves,
+        "evaluations": taken * integrator.evaluations
+        + report[:, stepping.EVALUATIONS].astype(np.int64),
         "iterations_max": report[:, stepping.ITERATIONS_MAX].astype(np.int64),
     }
 
@@ -189,8 +198,8 @@ def run_batch(problem, members, step_size, steps, samples, statistics=False):
     members : ndarray, shape (members, rows, 3)
         (q, ω) at time 0; missing lanes are filled with copies of the first.
     step_size : float
-    steps : int
-        Steps in a sample interval.
+    steps : int or ndarray of int, shape (samples,)
+        Steps in each sample interval.
     samples : int
         Sample intervals.
     statistics : bool
@@ -211,7 +220,8 @@ def run_batch(problem, members, step_size, steps, samples, statistics=False):
     baseline, report = aligned((2, *width)), aligned((stepping.REPORT_SIZE, *width))
     loop = stepping.trajectory(lanes=bool(width))
     functions = problem.kernels(lanes=bool(width))
-    states, kept = [y[None].copy()], []
+    ends = np.cumsum(np.broadcast_to(steps, samples), dtype=np.int64)
+    states, kept, first = [y[None].copy()], [], 0
     block = max(1, BLOCK_BYTES // (8 * int(np.prod(shape))))
     for start in range(0, samples, block):
         size = min(block, samples - start)
@@ -220,9 +230,10 @@ def run_batch(problem, members, step_size, steps, samples, statistics=False):
             (size if statistics else 0, stepping.MONITORED, stepping.STATISTICS, *width)
         )
         loop(
-            *functions, 0.0, step_size, start * steps, steps, problem.constants, problem.options,
-            y, memory, problem.parameters, work, baseline, sampled, stats, report,
+            *functions, 0.0, step_size, first, ends[start : start + size], problem.constants,
+            problem.options, y, memory, problem.parameters, work, baseline, sampled, stats, report,
         )  # fmt: skip
+        first = int(ends[start + size - 1])
         states.append(sampled)
         kept.append(stats)
     return Batch(
@@ -243,11 +254,3 @@ def _members_first(values, count):
     if count == 1:
         return values[None]
     return np.ascontiguousarray(np.moveaxis(values, -1, 0)[:count])
-
-
-def aligned(shape):
-    """Zeros on a cache line of their own: threads that share one slow each other down."""
-    size = int(np.prod(shape))
-    raw = np.zeros(size + 2 * ALIGNMENT // 8)
-    offset = (-raw.ctypes.data % ALIGNMENT) // 8
-    return raw[offset : offset + size].reshape(shape)

@@ -17,25 +17,30 @@ from integrators.forms import FORMULATIONS, SpheresLagrangian, VectorField
 from integrators.kernels import Kernel
 
 ALL_DEGREES = ("linear", "quadratic", "other")
+TOLERANCES = ("tolerance", "relative_tolerance")  # given with the step sizes, not as options
 BASE = np.ones(1)  # the γ of a method that is not composed
 
 
 @dataclass(frozen=True)
 class Option:
-    """An option of a method: its default, what it must be, and what it does."""
+    """An option of a method: its default, what it must be, and what it does.
+
+    It is one of `choices` or, without any, a number ≥ 0, or > 0 if `positive`.
+    """
 
     default: object
     description: str
     choices: tuple = ()
+    positive: bool = False
 
     def check(self, name, value):
         """The value, or `InputError`."""
         if self.choices:
             check_known(name, value, self.choices, key=name)
             return value
-        if check_number(name, value) < 0:
-            raise InputError(f"{name} = {value!r}; expected a number ≥ 0", key=name)
-        return float(value)
+        if self.positive:
+            return check_number(name, value, above=0.0)
+        return check_number(name, value, least=0.0)
 
 
 FORMULATION = Option(
@@ -97,8 +102,6 @@ class Method:
         The modifiers that project, and the constraints that each enforces.
     adaptive : bool
         Whether it chooses its steps by a tolerance.
-    takes_force : bool
-        Whether a non-conservative force enters its steps.
     """
 
     name: str
@@ -112,7 +115,6 @@ class Method:
     options: Mapping[str, Option] = field(default_factory=lambda: MappingProxyType({}))
     projections: Mapping[str, tuple] = field(default_factory=lambda: MappingProxyType({}))
     adaptive: bool = False
-    takes_force: bool = True
 
     def fits(self, form):
         """Whether `form` is, or yields, one that the method takes."""
@@ -142,6 +144,11 @@ class Integrator:
         if self.modifier and self.modifier not in self.method.modifiers:
             self._refuse_modifier()
         for key, value in self.given.items():
+            if self.adaptive and key in TOLERANCES:
+                raise InputError(
+                    f"{key!r} is no option of {self.name!r}: give integrate(…, tolerance=…)",
+                    key=key,
+                )
             check_known(f"option of {self.method.name}", key, self.method.options, key=key)
             self.method.options[key].check(key, value)
 
@@ -210,15 +217,14 @@ class Integrator:
     def check(self, system):
         """Raise `InputError` unless `system` offers a form that the method takes."""
         form = form_of(system)
-        if not self.method.fits(form):
-            wanted = " or ".join(wanted.__name__ for wanted in self.method.forms)
-            problem = f"needs the form {wanted}, which {system_name(system)} does not offer"
-        elif _has_force(form) and not self.method.takes_force:
-            problem = f"does not take the non-conservative force of {system_name(system)}"
-        else:
+        if self.method.fits(form):
             return
+        wanted = " or ".join(wanted.__name__ for wanted in self.method.forms)
         fitting = ", ".join(_fitting(form)) or "none"
-        raise InputError(f"{self.name!r} {problem}. Integrators that would do: {fitting}.")
+        raise InputError(
+            f"{self.name!r} needs the form {wanted}, which {system_name(system)} does not offer. "
+            f"Integrators that would do: {fitting}."
+        )
 
     def bind(self, system):
         """The `Problem` of this integrator on `system`; `InputError` if they do not fit."""
@@ -236,10 +242,6 @@ def system_name(system):
     return repr(getattr(system, "name", type(system).__name__))
 
 
-def _has_force(form):
-    return getattr(form, "force", None) is not None
-
-
 def _offers(form, wanted):
     return isinstance(form, wanted) or (
         wanted is VectorField and isinstance(form, SpheresLagrangian)
@@ -249,8 +251,4 @@ def _offers(form, wanted):
 def _fitting(form):
     from integrators import ALL_INTEGRATORS
 
-    return [
-        method.name
-        for method in ALL_INTEGRATORS
-        if method.fits(form) and (method.takes_force or not _has_force(form))
-    ]
+    return [method.name for method in ALL_INTEGRATORS if method.fits(form)]

@@ -5,6 +5,7 @@ L = ½ Σ M_ij q̇_i·q̇_j − V(q), bodies i = 1…n on the unit sphere (Lee, 
 here make kernels from a system's potential, gradient and force. Those on the whole state read
 the packed parameters ``[M, M⁻¹, the system's own]``, where M and M⁻¹ lie as one of the layouts of
 `inertia` says, and a state of 2n rows: q, then ω (formulation ``q_omega``) or q̇ (``q_qdot``).
+Where there is a force, one more row holds the work that it has done so far, as (W, 0, 0).
 
 Off the manifold the fields extend (2.9) and (2.8) as they are printed, which is what a
 Runge–Kutta method without projection sees.
@@ -103,6 +104,22 @@ def energy_value(potential, layout):
     return Kernel(energy, state_value, made_from=(potential, layout))
 
 
+def energy_balance_kernel(potential, layout):
+    """E − W of a forced system's state (q, q̇) and work, into ``out[0, 0]``."""
+    energy_of = energy_value(potential, layout).inline
+
+    def energy_balance(t, y, p, out, work):
+        out[0, 0] = energy_of(t, y, p) - y[y.shape[0] - 1, 0]
+
+    return Kernel(energy_balance, whole_state, made_from=(potential, layout))
+
+
+@kernel()
+def work_done(t, y, p, out, work):
+    """W of a forced system's state, into ``out[0, 0]``."""
+    out[0, 0] = y[y.shape[0] - 1, 0]
+
+
 def angular_momentum_kernel(layout):
     """Σ_i q_i × Σ_j M_ij q̇_j of a state (q, q̇), into ``out[0, :]``."""
 
@@ -140,8 +157,11 @@ def tangency_error(t, y, p, out, work):
     out[0, 0] = largest
 
 
-def monitor_kernel(potential, layout, formulation):
-    """What the statistics follow at every step: ``out[0] = energy, mean_i |q_i·q_i − 1|``."""
+def monitor_kernel(potential, layout, formulation, forced):
+    """What the statistics follow at every step: ``out[0] = energy, mean_i |q_i·q_i − 1|``.
+
+    Of a forced system it is the energy balance E − W.
+    """
     energy = energy_value(potential, layout).inline
     turning = formulation == "q_omega"
 
@@ -155,12 +175,14 @@ def monitor_kernel(potential, layout, formulation):
             out[0, 0] = energy(t, state, p)
         else:
             out[0, 0] = energy(t, y, p)
+        if forced:
+            out[0, 0] = out[0, 0] - y[2 * n, 0]
         total = abs(dot(get(y, 0), get(y, 0)) - 1.0)
         for i in range(1, n):
             total = total + abs(dot(get(y, i), get(y, i)) - 1.0)
         out[0, 1] = total / n
 
-    made_from = (potential, layout, formulation)
+    made_from = (potential, layout, formulation, forced)
     return Kernel(monitor, whole_state, made_from, work=lambda rows: 3 * rows)
 
 
@@ -190,7 +212,8 @@ def project_tangent(t, y, p, low, work):
 def net_gradient_kernel(gradient, force, layout):
     """∂V/∂q − F of a state (q, ω): the gradient, and the force where there is one.
 
-    Takes the packed parameters. `out` has n rows.
+    Takes the packed parameters. `out` has n rows; with a force one more, for its power as
+    (Σ_i F_i·q̇_i, 0, 0).
     """
     gradient_of = gradient.inline
     if force is None:
@@ -207,10 +230,13 @@ def net_gradient_kernel(gradient, force, layout):
         q, omega = rows(y, 0, n), rows(y, n, n)
         own, scratch = tail(p, packed_size(n, layout)), tail(work, 3 * n)
         applied = rows_of(work, 0, n)
-        gradient_of(t, q, own, out, scratch)
+        gradient_of(t, q, own, rows(out, 0, n), scratch)
         force_of(t, q, omega, own, applied, scratch)
+        power = 0.0 * q[0, 0]  # of the state's element type
         for i in range(n):
             put(out, i, sub(get(out, i), get(applied, i)))
+            power = power + dot(get(applied, i), cross(get(omega, i), get(q, i)))
+        put(out, n, (power, 0.0 * power, 0.0 * power))
 
     def work(rows):
         return 3 * (rows // 2) + max(gradient.work(rows), force.work(rows))
@@ -228,27 +254,31 @@ def field_kernel(gradient, force, layout, formulation):
 
 
 def _field_q_omega_diagonal(net, forced):
-    net_gradient = net.inline
+    net_gradient, extra = net.inline, int(forced)
 
     def field(t, y, p, out, work):
         n = y.shape[0] // 2
-        g = rows_of(work, 0, n)
-        net_gradient(t, y, p, g, tail(work, 3 * n))
+        g = rows_of(work, 0, n + extra)
+        net_gradient(t, y, p, g, tail(work, 3 * (n + extra)))
+        if forced:
+            put(out, 2 * n, get(g, n))
         for i in range(n):
             q = get(y, i)
             put(out, i, cross(get(y, n + i), q))  # (2.10)
             put(out, n + i, scale(-p[n + i], cross(q, get(g, i))))  # (2.9), M_ij = 0
 
-    return Kernel(field, whole_state, (net,), lambda rows: 3 * (rows // 2) + net.work(rows))
+    return Kernel(field, whole_state, (net,), lambda rows: 3 * ((rows + 1) // 2) + net.work(rows))
 
 
 def _field_q_qdot_diagonal(net, forced):
-    net_gradient = _net_gradient_of_qdot(net, forced)
+    net_gradient, extra = _net_gradient_of_qdot(net, forced), int(forced)
 
     def field(t, y, p, out, work):
         n = y.shape[0] // 2
-        g = rows_of(work, 0, n)
-        net_gradient(t, y, p, g, tail(work, 3 * n))
+        g = rows_of(work, 0, n + extra)
+        net_gradient(t, y, p, g, tail(work, 3 * (n + extra)))
+        if forced:
+            put(out, 2 * n, get(g, n))
         for i in range(n):
             q, v = get(y, i), get(y, n + i)
             put(out, i, v)
@@ -263,13 +293,15 @@ def _field_q_omega(net, forced, layout):
 
     where M̃ is M with M_ii/(q_i·q_i) on its diagonal and r_i = Σ_{j≠i} M_ij |ω_j|² q_j − ∂V_i.
     """
-    net_gradient = net.inline
+    net_gradient, extra = net.inline, int(forced)
 
     def field(t, y, p, out, work):
         n = y.shape[0] // 2
         r, scratch = rows_of(work, 0, n), tail(work, 3 * n)
-        g, multipliers = rows(out, 0, n), tail(scratch, solver_size(n, layout))
+        g, multipliers = rows(out, 0, n + extra), tail(scratch, solver_size(n, layout))
         net_gradient(t, y, p, g, scratch)
+        if forced:
+            put(out, 2 * n, get(g, n))
         u = rows(out, n, n)
         for i in range(n):
             omega = get(y, n + i)
@@ -289,13 +321,15 @@ def _field_q_omega(net, forced, layout):
 
 def _field_q_qdot(net, forced, layout):
     """(2.7): Σ_j M̃_ij q̈_j = −∂V_i + λ_i q_i with q_i·q̈_i = −(q_i·q_i)|q̇_i|²; M̃ as above."""
-    net_gradient = _net_gradient_of_qdot(net, forced)
+    net_gradient, extra = _net_gradient_of_qdot(net, forced), int(forced)
 
     def field(t, y, p, out, work):
         n = y.shape[0] // 2
         r, scratch = rows_of(work, 0, n), tail(work, 3 * n)
-        g, multipliers = rows(out, 0, n), tail(scratch, solver_size(n, layout))
+        g, multipliers = rows(out, 0, n + extra), tail(scratch, solver_size(n, layout))
         net_gradient(t, y, p, g, scratch)
+        if forced:
+            put(out, 2 * n, get(g, n))
         for i in range(n):
             q, v = get(y, i), get(y, n + i)
             put(r, i, scale(-1.0, get(g, i)))

@@ -18,9 +18,11 @@ COMPLETE, LEFT_DOMAIN, NOT_CONVERGED, NOT_FINITE = range(4)
 STATUS = ("complete", "left_domain", "not_converged", "not_finite")
 
 # The rows of a report, of the element type: one trajectory in each lane.
-STATUS_ROW, STOP_STEP, STOP_RESIDUAL, ITERATIONS, ITERATIONS_MAX, REPORT_SIZE = range(6)
+# EVALUATIONS are those beyond the number that the method declares.
+STATUS_ROW, STOP_STEP, STOP_RESIDUAL, ITERATIONS, ITERATIONS_MAX, EVALUATIONS = range(6)
+REPORT_SIZE = 6
 
-MONITORED = 2  # energy and mean unit length error
+MONITORED = 2  # energy (balance) and mean unit length error
 MEAN, MINIMUM, MAXIMUM, ABS_MEAN, ABS_MAX, STATISTICS = range(6)
 
 
@@ -76,8 +78,17 @@ def is_finite(y):
 
 
 @inlined
-def _accumulate(statistics, m, value):
-    """Take one step's signed error of quantity m into the statistics of a sample interval."""
+def first_error(statistics, m, value):
+    """Begin the statistics of quantity m in a sample interval with its first signed error."""
+    for s in range(STATISTICS):
+        statistics[m, s] = value
+    statistics[m, ABS_MEAN] = abs(value)
+    statistics[m, ABS_MAX] = abs(value)
+
+
+@inlined
+def next_error(statistics, m, value):
+    """Take another step's signed error of quantity m into the statistics of its interval."""
     size = abs(value)
     least, most, largest = statistics[m, MINIMUM], statistics[m, MAXIMUM], statistics[m, ABS_MAX]
     statistics[m, MEAN] = statistics[m, MEAN] + value
@@ -102,12 +113,9 @@ def _sample_interval(
         for m in range(MONITORED):
             error = observed[0, m] - baseline[m]
             if k == first:
-                for s in range(STATISTICS):
-                    statistics[m, s] = error
-                statistics[m, ABS_MEAN] = abs(error)
-                statistics[m, ABS_MAX] = abs(error)
+                first_error(statistics, m, error)
             else:
-                _accumulate(statistics, m, error)
+                next_error(statistics, m, error)
     for m in range(MONITORED):
         statistics[m, MEAN] = statistics[m, MEAN] / count
         statistics[m, ABS_MEAN] = statistics[m, ABS_MEAN] / count
@@ -115,11 +123,12 @@ def _sample_interval(
 
 @inlined
 def _run(
-    advance, function, projection, monitor, t0, h, first, steps, constants, options,
+    advance, function, projection, monitor, t0, h, first, ends, constants, options,
     y, memory, p, work, baseline, samples, statistics, report,
 ):  # fmt: skip
-    """Fill `samples` (S, rows, 3) with the state every `steps` steps from step `first` on.
+    """Fill `samples` (S, rows, 3) with the state after each of the step numbers `ends` (S,).
 
+    The first step is `first`; `ends` ascend from there.
     `statistics` has S entries, or none if none are wanted. `baseline`, the monitored values of
     the initial state, is set by the run that starts at step 0 and read by those that continue.
     """
@@ -127,8 +136,9 @@ def _run(
         monitor(t0, y, p, rows_of(work, 0, 1), tail(work, 3))
         baseline[0] = work[0]
         baseline[1] = 0.0
+    k = first
     for s in range(samples.shape[0]):
-        k = first + s * steps
+        steps = ends[s] - k
         if statistics.shape[0] > 0:
             _sample_interval(
                 advance, function, projection, monitor, t0, h, k, steps, constants, options,
@@ -142,24 +152,25 @@ def _run(
         for i in range(y.shape[0]):
             for c in range(3):
                 samples[s, i, c] = y[i, c]
+        k = ends[s]
 
 
 def _trajectory(
-    advance, function, projection, monitor, t0, h, first, steps, constants, options,
+    advance, function, projection, monitor, t0, h, first, ends, constants, options,
     y, memory, p, work, baseline, samples, statistics, report,
 ):  # fmt: skip
     _run(
-        advance, function, projection, monitor, t0, h, first, steps, constants, options,
+        advance, function, projection, monitor, t0, h, first, ends, constants, options,
         y, memory, p, work, baseline, samples, statistics, report,
     )  # fmt: skip
 
 
 def _trajectories(
-    advance, function, projection, monitor, t0, h, first, steps, constants, options,
+    advance, function, projection, monitor, t0, h, first, ends, constants, options,
     y, memory, p, work, baseline, samples, statistics, report,
 ):  # fmt: skip
     _run(
-        advance, function, projection, monitor, t0, h, first, steps, constants, options,
+        advance, function, projection, monitor, t0, h, first, ends, constants, options,
         as_lanes(y), as_lanes(memory), p, as_lanes(work), as_lanes(baseline),
         as_lanes(samples), as_lanes(statistics), as_lanes(report),
     )  # fmt: skip
@@ -176,7 +187,7 @@ def _trajectory_signature(element):
     method = types.FunctionType(method_signature(element))
     number, numbers, count = types.float64, flat(types.float64), types.int64
     return types.void(
-        method, whole, whole, whole, number, number, count, count, numbers, numbers,
+        method, whole, whole, whole, number, number, count, flat(count), numbers, numbers,
         floats(2), floats(1), numbers, floats(1), floats(1), floats(3), floats(3), floats(1),
     )  # fmt: skip
 

@@ -1,16 +1,17 @@
-"""What an experiment varies: systems, step sizes, integrators and initial conditions, as read."""
+"""What an experiment varies: systems, step sizes, times and integrators, as read."""
 
 import dataclasses
 
 import integrators
 import systems
-from integrators.errors import InputError
-from sweep.experiment import Axis, IntegratorEntry, combinations
-from sweep.sources import Node, distinct, gathered
-from sweep.starts import GivenStart, NamedStart, RandomStarts
-from sweep.time_axis import TimeAxis, spaced
+from integrators.adaptive import check_tolerance
+from integrators.errors import InputError, check_known
+from sweep.experiment import Axis, IntegratorEntry, check_equal_lengths, combinations
+from sweep.sources import Gathered, Node, distinct, gathered
+from sweep.time_axis import PerDecade, TimeAxis, spaced
 
-ENTRY_KEYS = ("name", "label", "step_size", "tolerance")  # all others are options
+TOLERANCE_KEYS = ("tolerance", "relative_tolerance")  # of an entry; they mean the same
+ENTRY_KEYS = ("name", "label", "step_size", *TOLERANCE_KEYS)  # all others are options
 
 
 def system_class(node):
@@ -33,16 +34,19 @@ def _setting(node):
     return node.value if type(node.value) is str else node.number()
 
 
-def scan_axes(node, system, fixed):
-    """A table of scanned parameters, as a tuple of `Axis`; those in `fixed` are refused."""
+def scan_axes(node, system, fixed, together):
+    """A table of scanned parameters, as a tuple of `Axis`; those in `fixed` are refused.
+
+    Values may stand twice on the axes named in `together`, which advance with others.
+    """
     node.table(system.parameter_names(), kind="parameter")
     for key in node.value:
         if key in fixed:
             raise node[key].error(f"{key!r} is scanned here and fixed by 'parameters'")
-    return gathered(_axis, [node[key] for key in node.value])
+    return gathered(_axis, [node[key] for key in node.value], together)
 
 
-def _axis(node):
+def _axis(node, together):
     name = node.path[-1]
     if type(node.value) is dict:
         return Axis(name, _range(node), where=node.where)
@@ -57,7 +61,8 @@ def _axis(node):
         labels = None
         read = Node.string if type(nodes[0].value) is str else _scalar
         values = gathered(read, nodes)
-    distinct(nodes, values, "value")
+    if name not in together:
+        distinct(nodes, values, "value")
     return Axis(name, values, labels, where=node.where)
 
 
@@ -79,10 +84,38 @@ def _spacing(node):
     return node.choice("spacing", ("linear", "log"))
 
 
-def family_of(table, system, fixed, scan):
+def zipped_names(node):
+    """The names in groups of axes, as far as they are any: `zipped` says what is wrong."""
+    groups = node.value if type(node.value) is list else []
+    return {name for group in groups if type(group) is list for name in group if type(name) is str}
+
+
+def zipped(node, scan):
+    """Groups of names of axes that advance together: scanned ones, and ``step_size``."""
+    lengths = {axis.name: len(axis.values) for axis in scan}
+    groups = node.elements()
+    for group in groups:
+        if type(group.value) is not list or len(group.value) < 2:
+            raise group.expected('an array of the names of at least two axes: zip = [["a", "b"]]')
+    nodes = [name for group in groups for name in group.elements()]
+    names = gathered(_zipped_axis, nodes, lengths)
+    distinct(nodes, names, "axis", "; an axis is in one group, and once")
+    for group in groups:
+        with group.context():
+            check_equal_lengths({name: lengths[name] for name in group.value if name in lengths})
+    return tuple(tuple(group.value) for group in groups)
+
+
+def _zipped_axis(node, lengths):
+    with node.context():
+        check_known("axis", node.string(), (*lengths, "step_size"))
+    return node.value
+
+
+def family_of(table, system, fixed, scan, zipped):
     """The systems of an experiment's table: a tuple, one for each combination of `scan`."""
     family = []
-    for chosen in combinations(scan):
+    for chosen in combinations(scan, zipped):
         try:
             family.append(systems.get(system.name, **fixed, **chosen))
         except InputError as error:
@@ -105,20 +138,60 @@ def _place_of_parameter(table, scan, name, chosen):
 # --- time, step sizes, integrators ------------------------------------------------------------
 
 
+def samples(node):
+    """The number of sample intervals, or so many `PerDecade`."""
+    if type(node.value) is not dict:
+        return node.integer()
+    node.table(("per_decade", "first"), ("per_decade",))
+    return PerDecade(node["per_decade"].integer(), node.optional("first", Node.real, None))
+
+
 def time_axis_of(table, duration, samples):
-    """The `TimeAxis` of an experiment's table."""
+    """The time axis of an experiment's table."""
     with table.context():
-        return TimeAxis(duration, samples)
+        equal = TimeAxis(duration, 1 if isinstance(samples, PerDecade) else samples)
+    if not isinstance(samples, PerDecade):
+        return equal
+    place, largest, generated = _largest_step(table, samples)
+    with table["samples"].context(otherwise=place):
+        return samples.axis(duration, largest, generated)
 
 
-def step_sizes(node, time_axis):
-    """A number, an array or a range as step sizes; those of a range are snapped, each once."""
+def _largest_step(table, samples):
+    """The largest step size of an experiment: where it stands, its value, whether of a range."""
+    entries = table["integrators"].one_or_more() if "integrators" in table else []
+    tables = [table, *(node for node in entries if type(node.value) is dict)]
+    found = []
+    for node in (table["step_size"] for table in tables if "step_size" in table):
+        generated = type(node.value) is dict
+        places = [node] if generated else node.one_or_more()
+        values = [max(_range(node))] if generated else gathered(Node.real, places)
+        found += [(place, value, generated) for place, value in zip(places, values, strict=True)]
+    if found:
+        return max(found, key=lambda one: one[1])
+    if samples.first is None:
+        raise table["samples"].error(
+            "the samples are multiples of the largest step size, and there is none: give "
+            "'step_size', or the time of the 'first' sample"
+        )
+    return table["samples"], samples.first, False
+
+
+def step_sizes(node, time_axis, together):
+    """A number, an array or a range as step sizes; those of a range are snapped.
+
+    Each once, unless ``step_size`` is in `together`, the names of axes that advance with others.
+    """
     if type(node.value) is dict:
         with node.context():
             snapped = [time_axis.snapped(float(value)) for value in _range(node)]
+        if "step_size" in together:
+            return tuple(snapped)
         return tuple({time_axis.steps(value): value for value in snapped}.values())
     nodes = node.one_or_more()
     values = gathered(_step_size, nodes, time_axis)
+    if "step_size" in together:
+        return values
     exact = [time_axis.interval / time_axis.steps(value) for value in values]
     distinct(nodes, exact, "step size")
     return values
@@ -131,11 +204,35 @@ def _step_size(node, time_axis):
     return value
 
 
-def no_tolerance(node):
-    """Refuse the tolerances of an experiment, which has none but fixed-step integrators."""
-    raise node.error(
-        "a tolerance is for adaptive integrators, and those of this experiment have a fixed step"
-    )
+def tolerances(node):
+    """A number, an array or a range as tolerances of adaptive integrators."""
+    if type(node.value) is dict:
+        with node.context():
+            return tuple(check_tolerance(value) for value in _range(node))
+    nodes = node.one_or_more()
+    values = gathered(_tolerance, nodes)
+    distinct(nodes, values, "tolerance")
+    return values
+
+
+def _tolerance(node):
+    with node.context():
+        return check_tolerance(node.real())
+
+
+def check_axes(table, entries):
+    """Refuse step sizes or tolerances that an experiment gives and none of `entries` takes."""
+    kinds = {entry.adaptive for entry in entries}
+    if "tolerance" in table.value and True not in kinds:
+        raise table["tolerance"].error(
+            "a tolerance is for adaptive integrators, and those of this experiment have a fixed "
+            "step: leave it out, or add an adaptive one such as 'rk45'"
+        )
+    if "step_size" in table.value and False not in kinds:
+        raise table["step_size"].error(
+            "a step size is for integrators with a fixed step, and those of this experiment are "
+            "adaptive: leave it out, or add one such as 'rk4'"
+        )
 
 
 def integrator_entries(node, family):
@@ -156,90 +253,60 @@ def _integrator(node, family):
         options = {key: _setting(node[key]) for key in node.value if key not in ENTRY_KEYS}
     with node.context(otherwise=named):
         integrator = integrators.get(named.string(), **options)
-    if integrator.adaptive:
-        raise named.error(
-            f"{integrator.name!r} is adaptive, and adaptive integrators serve only as a "
-            f'reference yet: reference = {{ integrator = "{integrator.name}" }}'
-        )
     with named.context():
         for system in family:
             integrator.check(system)
-    if "tolerance" in node:
-        raise node["tolerance"].error(f"{integrator.name!r} has a fixed step and no tolerance")
+    given = [key for key in TOLERANCE_KEYS if key in node]
+    if given and not integrator.adaptive:
+        raise node[given[0]].error(f"{integrator.name!r} has a fixed step and no tolerance")
+    if len(given) > 1:
+        raise node[given[1]].error(f"means the same as {given[0]!r}: give one of them")
+    if "step_size" in node and integrator.adaptive:
+        raise node["step_size"].error(
+            f"{integrator.name!r} chooses its steps by a tolerance and has no step size"
+        )
     label = node.optional("label", Node.string, integrator.name)
     return IntegratorEntry(label, integrator.name, integrator.options, where=node.where)
 
 
-def with_step_sizes(node, entries, time_axis, shared):
-    """`entries`, the integrators of `node`, with their own step sizes or else the `shared` ones."""
-    nodes = node.one_or_more()
-    owns = gathered(_own_step_sizes, nodes, time_axis, shared)
-    pairs = zip(entries, owns, strict=True)
-    return tuple(dataclasses.replace(entry, step_sizes=own) for entry, own in pairs)
+def with_step_sizes(node, entries, time_axis, shared, shared_tolerances, together):
+    """`entries`, the integrators of `node`, with step sizes or tolerances of their own.
+
+    Without them they take the `shared` ones of the experiment, of which there must be some.
+    """
+    made = []
+
+    def read(own, entry):
+        if entry.adaptive:
+            mine = _own_tolerances(own, entry, shared_tolerances)
+            made.append(dataclasses.replace(entry, tolerances=mine))
+        else:
+            mine = _own_step_sizes(own, time_axis, shared, together)
+            made.append(dataclasses.replace(entry, step_sizes=mine))
+
+    gather = Gathered()
+    for own, entry in zip(node.one_or_more(), entries, strict=True):
+        gather(read, own, entry)
+    gather.finish()
+    return tuple(made)
 
 
-def _own_step_sizes(node, time_axis, shared):
-    if "step_size" in node:
-        return step_sizes(node["step_size"], time_axis)
+def _own_tolerances(node, entry, shared):
+    for key in TOLERANCE_KEYS:
+        if key in node:
+            return tolerances(node[key])
     if not shared:
-        raise node.error("there is no 'step_size', neither here nor in the experiment")
+        raise node.error(
+            f"{entry.name!r} is adaptive, and there is no 'tolerance', neither here nor in the "
+            f'experiment; write tolerance = 1e-6, or {{ name = "{entry.name}", '
+            "relative_tolerance = 1e-6 }"
+        )
     return None
 
 
-# --- initial conditions -----------------------------------------------------------------------
-
-
-def initial_conditions(node, family):
-    """Starts, as a tuple, all of which are states of all systems in `family`."""
-    nodes = node.one_or_more()
-    starts = gathered(_start, nodes, family)
-    distinct(nodes, [start.label for start in starts], "label", "; give each a label of its own")
-    return starts
-
-
-def _start(node, family):
-    if type(node.value) is str:
-        start = NamedStart(node.string(), label=node.value, where=node.where)
-    elif "random" in node:
-        start = _random_starts(node)
-    elif "q" in node or "omega" in node:
-        start = _given_start(node)
-    else:
-        raise node.expected("a start's name, { random, seed, … } or { q, omega, … }")
-    with node.context(otherwise=node.get("around", node)):
-        for system in family:
-            start.check(system)
-    return start
-
-
-def _random_starts(node):
-    node.table(("random", "seed", "around", "spread", "label"), ("random", "seed"))
-    around = node.optional("around", Node.string, None)
-    default = "random" if around is None else f"{around}-random"
-    with node.context():
-        return RandomStarts(
-            members=node["random"].integer(),
-            seed=node["seed"].integer(),
-            around=around,
-            spread=node.optional("spread", Node.real, None),
-            label=node.optional("label", Node.string, default),
-            where=node.where,
-        )
-
-
-def _given_start(node):
-    node.table(("q", "omega", "normalize", "label"), ("q", "omega"))
-    position = f"[{node.path[-1]}]" if type(node.path[-1]) is int else ""
-    return GivenStart(
-        q=gathered(_vector, node["q"].elements()),
-        omega=gathered(_vector, node["omega"].elements()),
-        normalize=node.optional("normalize", Node.boolean, False),
-        label=node.optional("label", Node.string, f"state{position}"),
-        where=node.where,
-    )
-
-
-def _vector(node):
-    if type(node.value) is not list or len(node.value) != 3:
-        raise node.expected("a vector of 3 numbers")
-    return tuple(part.real() for part in node.elements())
+def _own_step_sizes(node, time_axis, shared, together):
+    if "step_size" in node:
+        return step_sizes(node["step_size"], time_axis, together)
+    if not shared:
+        raise node.error("there is no 'step_size', neither here nor in the experiment")
+    return None

@@ -47,7 +47,7 @@ def start_local(workers):
             n_workers=workers,
             threads_per_worker=1,
             processes=True,
-            dashboard_address=None,
+            dashboard_address=":0",  # the default port may be taken
             silence_logs=logging.CRITICAL,
             preload=["sweep.worker_setup"],
         )

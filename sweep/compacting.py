@@ -6,6 +6,7 @@ anew beside the store's own and take their place by renames, in an order that `r
 finish: a crash at any point loses nothing.
 """
 
+import os
 import shutil
 from pathlib import Path
 
@@ -42,9 +43,9 @@ def recover(path):
     One that had not come to its renames is forgotten, and one whose store was removed since.
     """
     staging = _staging(path)
-    if not staging.is_dir():
+    if not os.path.isdir(staging):  # a name too long for a file has none either
         return
-    if (staging / READY).exists() and Path(path).is_dir():
+    if (staging / READY).exists() and os.path.isdir(path):
         _swap(path, (staging / READY).read_text())
     else:
         shutil.rmtree(staging)

@@ -13,8 +13,11 @@ import numpy as np
 import integrators
 import systems
 from integrators import dormand_prince, stepping
+from integrators.adaptive import run_adaptive
+from integrators.forms import parts
 from integrators.integration import canonical, counters_of, lagrangian, run_batch
-from sweep.time_axis import TimeAxis
+from sweep import schema
+from sweep.time_axis import LogarithmicTimeAxis, TimeAxis
 
 EVERY_STEP = "every_step"
 
@@ -43,14 +46,14 @@ class Recipe:
 
     Parameters
     ----------
-    time_axis : TimeAxis
+    time_axis : TimeAxis or LogarithmicTimeAxis
     record : tuple of str
     statistics : {"every_step", "none"}
     reference_samples : int
         Leading sample times for which there is a reference; 0 without one.
     """
 
-    time_axis: TimeAxis
+    time_axis: TimeAxis | LogarithmicTimeAxis
     record: tuple
     statistics: str
     reference_samples: int
@@ -83,12 +86,17 @@ class Recorder:
     def _integrator(self):
         return integrators.get(self.integrator.name, **dict(self.integrator.settings))
 
+    @property
+    def order(self):
+        """The integrator's order."""
+        return self._integrator.order
+
     @cached_property
     def problem(self):
         """The integrator bound to the system."""
         return self._integrator.bind(self._system)
 
-    def run(self, initial, step_size, steps_per_sample, reference=None):
+    def run(self, initial, step_size, steps_per_sample, reference=None, tolerance=np.nan):
         """Integrate up to eight initial states.
 
         Parameters
@@ -96,47 +104,64 @@ class Recorder:
         initial : ndarray, shape (runs, rows, 3)
         step_size : float
         steps_per_sample : int
+            Steps in an interval of the time axis; without meaning for an adaptive integrator.
         reference : tuple of ndarray, optional
             Reference states (runs, samples, rows, 3) and their error (runs, samples).
+        tolerance : float
+            Of an adaptive integrator.
 
         Returns
         -------
         dict of str to ndarray
             By the names of `sweep.schema`; the first axis is the runs.
         """
-        samples = len(self.recipe.times) - 1
         self.problem.kernels(lanes=len(initial) > 1)  # compiled before the clock starts
         wall, cpu = time.perf_counter(), time.thread_time()
-        batch = run_batch(
-            self.problem, initial, step_size, steps_per_sample, samples,
-            statistics=self.recipe.statistics == EVERY_STEP,
-        )  # fmt: skip
+        if self._integrator.adaptive:
+            batch, counters, step_sizes = self._adaptive(initial, tolerance)
+        else:
+            batch, counters = self._fixed(initial, step_size, steps_per_sample)
+            step_sizes = np.full(batch.states.shape[:2], step_size)
         cpu, wall = time.thread_time() - cpu, time.perf_counter() - wall
         states = canonical(self.problem, batch.states)
         valid = np.isfinite(batch.states).all(axis=(2, 3)).cumprod(axis=1).astype(bool)
-        columns = self._scalars(batch, samples * steps_per_sample, valid)
-        columns |= {
+        columns = counters | {
+            "sample_count": valid.sum(axis=1),
+            "status": batch.report[:, stepping.STATUS_ROW].astype(np.int8),
             "cpu_time": np.full(len(initial), cpu / len(initial)),
             "wall_time": np.full(len(initial), wall / len(initial)),
         }
-        for name, values in (
-            self._sampled(batch, states) | self._errors(states, reference)
-        ).items():
+        sampled = self._sampled(batch, states) | self._errors(states, reference)
+        if "step_size" in self.recipe.record:
+            sampled[CURRENT_STEP_SIZE] = step_sizes
+        for name, values in sampled.items():
             values[~valid] = np.nan
             columns[name] = values
         if "state" in self.recipe.record:
             columns["state"] = np.where(valid[:, :, None, None], states, np.nan)
         return columns
 
-    def _scalars(self, batch, steps, valid):
-        counters = counters_of(self.problem, batch.report, steps)
-        runs = len(batch.report)
-        return counters | {
-            "sample_count": valid.sum(axis=1),
-            "status": batch.report[:, stepping.STATUS_ROW].astype(np.int8),
-            "rejected_steps": np.zeros(runs, dtype=np.int64),
-            "evaluations": counters["steps"] * self._integrator.evaluations,
+    @property
+    def _keeps_statistics(self):
+        return self.recipe.statistics == EVERY_STEP
+
+    def _fixed(self, initial, step_size, steps_per_sample):
+        axis = self.recipe.time_axis
+        batch = run_batch(
+            self.problem, initial, step_size, steps_per_sample * np.diff(axis.marks), axis.samples,
+            statistics=self._keeps_statistics,
+        )  # fmt: skip
+        steps = axis.intervals * steps_per_sample
+        counters = counters_of(self._integrator, self.problem, batch.report, steps)
+        return batch, counters | {
+            "rejected_steps": np.zeros(len(initial), dtype=np.int64),
         }
+
+    def _adaptive(self, initial, tolerance):
+        found = run_adaptive(
+            self.problem, initial, self.recipe.times, tolerance, self._keeps_statistics
+        )
+        return found, found.counters, found.step_sizes
 
     def _sampled(self, batch, states):
         """The recorded quantities and their statistics, shape (runs, samples + 1) each."""
@@ -148,14 +173,13 @@ class Recorder:
                 columns[f"{quantity.name}_error"] = self._evaluate(quantity, batch.states)[0]
                 continue
             components = self._evaluate(quantity, lagrangian(self.problem, batch.states))
+            names = [f"{quantity.name}_{axis}" for axis in quantity.components] or [quantity.name]
+            columns |= dict(zip(names, components, strict=True))
+            if quantity.kind == "observable":
+                continue
             changes = [values - values[:, :1] for values in components]
-            if quantity.components:
-                names = [f"{quantity.name}_{axis}" for axis in quantity.components]
-                columns |= dict(zip(names, components, strict=True))
-                columns[f"{quantity.name}_error"] = np.sqrt(sum(c * c for c in changes))
-            else:
-                columns[quantity.name] = components[0]
-                columns[f"{quantity.name}_error"] = changes[0]
+            size = np.sqrt(sum(c * c for c in changes)) if quantity.components else changes[0]
+            columns[f"{quantity.name}_error"] = size
         return columns | self._statistics(batch)
 
     def _evaluate(self, quantity, states):
@@ -179,9 +203,10 @@ class Recorder:
         if self.recipe.statistics != EVERY_STEP:
             return {}
         values = {}
-        if "energy" in self.recipe.record:
-            names = ("mean", "min", "max", "abs_mean", "abs_max")
-            values = {f"energy_error_{name}": (0, i) for i, name in enumerate(names)}
+        for quantity in self._system.quantities:
+            if quantity.kind == "energy" and quantity.name in self.recipe.record:
+                names = (f"{quantity.name}_error_{of}" for of in schema.ENERGY_STATISTICS)
+                values = {name: (0, i) for i, name in enumerate(names)}
         if "unit_length" in self.recipe.record:
             values["unit_length_error_mean"] = (1, stepping.MEAN)
         return {
@@ -198,9 +223,7 @@ class Recorder:
         if reference is not None:
             known, own_error = reference
             upto = slice(0, self.recipe.reference_samples)
-            squares = np.sum((states[:, upto] - known) ** 2, axis=3)
-            half = states.shape[2] // 2
-            position, velocity = squares[..., :half].sum(axis=2), squares[..., half:].sum(axis=2)
+            position, velocity = _squares(states[:, upto] - known)
             columns["position_error"][:, upto] = np.sqrt(position)
             columns["velocity_error"][:, upto] = np.sqrt(velocity)
             columns["global_error"][:, upto] = np.sqrt(position + velocity)
@@ -224,6 +247,12 @@ def reference_trajectory(system, initial, times, tolerance):
     error : ndarray, shape (S,)
         Distance of the states at ten times the tolerance; the reference is better than this.
     """
-    states, _, _ = dormand_prince.solve(system, initial, times, tolerance)
-    coarse, _, _ = dormand_prince.solve(system, initial, times, min(10 * tolerance, 0.1))
-    return states, np.sqrt(np.sum((states - coarse) ** 2, axis=(1, 2)))
+    states, _ = dormand_prince.solve(system, initial, times, tolerance)
+    coarse, _ = dormand_prince.solve(system, initial, times, min(10 * tolerance, 0.1))
+    return states, np.sqrt(sum(_squares(states - coarse)))
+
+
+def _squares(errors):
+    """|error|² of all q and of all ω; that of the work is no part of them."""
+    q, omega, _ = parts(errors)
+    return np.sum(q * q, axis=(-2, -1)), np.sum(omega * omega, axis=(-2, -1))

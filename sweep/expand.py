@@ -4,8 +4,8 @@ import dataclasses
 
 import numpy as np
 
-from sweep.experiment import Experiment
-from sweep.identity import method_digest, run_digests, start_digest
+from sweep.experiment import Experiment, places
+from sweep.identity import method_digest, repeat_digest, run_digests, start_digest
 from sweep.sources import StudyError
 
 
@@ -13,8 +13,9 @@ from sweep.sources import StudyError
 class RunTable:
     """All runs of an experiment, as arrays of shape ``(size,)``.
 
-    Rows are ordered integrator, step size, parameters, initial condition fastest: neighbours
-    are trajectories of one system by one method.
+    Rows are ordered repeat, integrator, step size, parameters, initial condition fastest:
+    neighbours are trajectories of one system by one method. Repeats of a run are far apart, so
+    that what disturbs the machine for a while does not disturb all of them.
 
     Parameters
     ----------
@@ -25,7 +26,10 @@ class RunTable:
         For each system its initial states, shape ``(starts, rows, 3)``.
     integrator_index, system_index, start_index : ndarray of int
         Into ``experiment.integrators``, `systems`, and the first axis of `starts`.
-    step_size : ndarray of float
+    step_size, tolerance : ndarray of float
+        NaN where the run is adaptive, or is not.
+    repeat : ndarray of int
+        From 0.
     run_id : ndarray of str
         16 hexadecimal digits, see `sweep.identity`.
     """
@@ -35,8 +39,10 @@ class RunTable:
     starts: tuple
     integrator_index: np.ndarray
     step_size: np.ndarray
+    tolerance: np.ndarray
     system_index: np.ndarray
     start_index: np.ndarray
+    repeat: np.ndarray
     run_id: np.ndarray
 
     @property
@@ -45,9 +51,15 @@ class RunTable:
         return len(self.step_size)
 
     @property
+    def adaptive(self):
+        """Whether the integrator chooses the steps, bool."""
+        return np.isfinite(self.tolerance)
+
+    @property
     def steps_per_sample(self):
-        """Steps in a sample interval, int64."""
-        return np.rint(self.experiment.time_axis.interval / self.step_size).astype(np.int64)
+        """Steps in an interval of the time axis, int64; 0 where the run is adaptive."""
+        steps = np.rint(self.experiment.time_axis.interval / self.step_size)
+        return np.where(self.adaptive, 0, steps).astype(np.int64)
 
     @property
     def integrator(self):
@@ -70,7 +82,7 @@ class RunTable:
     def scan(self):
         """Scanned values, or their labels: a dict of axis name to array."""
         axes = self.experiment.scan
-        indices = np.unravel_index(self.system_index, [len(a.values) for a in axes]) if axes else ()
+        indices = _places(self.experiment)[self.system_index].T
         return {axis.name: axis.column[i] for axis, i in zip(axes, indices, strict=True)}
 
     @property
@@ -119,18 +131,43 @@ def _all_runs(experiment):
         for system in made
     )
     steps = [experiment.steps_of(entry) for entry in experiment.integrators]
-    shape = sum(map(len, steps)), len(made), len(starts[0])
-    method, system, start = np.unravel_index(np.arange(np.prod(shape)), shape)
+    method, system = _methods_and_systems(experiment, steps, len(made))
+    shape = experiment.repeat, len(method), len(starts[0])
+    repeat, pair, start = np.unravel_index(np.arange(np.prod(shape)), shape)
+    integrator = np.repeat(np.arange(len(steps)), [len(own) for own in steps])
+    step_size, tolerance = np.array([size for own in steps for size in own]).T
     return RunTable(
         experiment=experiment,
         systems=made,
         starts=starts,
-        integrator_index=np.repeat(np.arange(len(steps)), [len(own) for own in steps])[method],
-        step_size=np.concatenate(steps)[method],
-        system_index=system,
+        integrator_index=integrator[method[pair]],
+        step_size=step_size[method[pair]],
+        tolerance=tolerance[method[pair]],
+        system_index=system[pair],
         start_index=start,
-        run_id=np.full(len(method), ""),
+        repeat=repeat,
+        run_id=np.full(len(pair), ""),
     )
+
+
+def _methods_and_systems(experiment, steps, systems):
+    """Indices of every pair of a step size, counted on over the integrators, and a system."""
+    method, system = np.divmod(np.arange(sum(map(len, steps)) * systems), systems)
+    if experiment.axis_of_steps is None:
+        return method, system
+    nth = np.concatenate([np.arange(len(own)) for own in steps])[method]
+    adaptive = np.repeat(
+        [entry.adaptive for entry in experiment.integrators], list(map(len, steps))
+    )
+    together = nth == _places(experiment)[system, experiment.axis_of_steps]
+    together |= adaptive[method]  # a tolerance advances with nothing
+    return method[together], system[together]
+
+
+def _places(experiment):
+    """The index of the value of each axis in each system, shape ``(systems, axes)``."""
+    found = list(places(experiment.scan, experiment.zipped))
+    return np.array(found, dtype=np.intp).reshape(len(found), len(experiment.scan))
 
 
 def _without_excluded(table):
@@ -140,21 +177,31 @@ def _without_excluded(table):
     out = np.logical_or.reduce([rule.holds(table.column) for rule in experiment.exclude])
     if out.all():
         raise StudyError(f"{experiment.where}: 'exclude' leaves no run")
-    names = ("integrator_index", "step_size", "system_index", "start_index", "run_id")
-    return dataclasses.replace(table, **{name: getattr(table, name)[~out] for name in names})
+    return _only(table, ~out)
+
+
+def _only(table, kept):
+    """The table of the runs where `kept` holds."""
+    names = ("integrator_index", "step_size", "tolerance", "system_index", "start_index")
+    names += ("repeat", "run_id")
+    return dataclasses.replace(table, **{name: getattr(table, name)[kept] for name in names})
 
 
 def _digests(table):
     """The digests of all runs, eight bytes each."""
     starts = [[start_digest(state) for state in states] for states in table.starts]
-    rows = np.stack([table.integrator_index, table.step_size, table.system_index])
+    size = np.where(table.adaptive, table.tolerance, table.step_size)
+    rows = np.stack([table.integrator_index, size, table.system_index, table.repeat])
     firsts = [0, *(np.flatnonzero(np.any(np.diff(rows), axis=0)) + 1), table.size]
     digests = []
     for first, last in zip(firsts, firsts[1:], strict=False):
         entry = table.experiment.integrators[table.integrator_index[first]]
         system = table.system_index[first]
-        step_size = table.step_size[first]
-        method = method_digest(table.systems[system], entry.name, entry.options, step_size)
+        step_size, tolerance = table.step_size[first], table.tolerance[first]
+        method = method_digest(
+            table.systems[system], entry.name, entry.options, step_size, tolerance
+        )
+        method = repeat_digest(method, int(table.repeat[first]))
         chosen = table.start_index[first:last].tolist()
         digests += run_digests(method, [starts[system][start] for start in chosen])
     return b"".join(digests)
@@ -166,9 +213,13 @@ def _check_distinct(table, digests):
     if same.size:
         first, second = order[same[0]], order[same[0] + 1]
         one, other = _origin(table, first, second), _origin(table, second, first)
+        what = (
+            f"tolerance {table.tolerance[first]}"
+            if table.adaptive[first]
+            else f"step size {table.step_size[first]}"
+        )
         raise StudyError(
-            f"{other}: gives a run of step size {table.step_size[first]} that {one} gives too; "
-            "give each run only once"
+            f"{other}: gives a run of {what} that {one} gives too; give each run only once"
         )
 
 

@@ -9,9 +9,9 @@ import numpy as np
 
 import integrators
 import systems
-from integrators.dormand_prince import SMALLEST_TOLERANCE
+from integrators.adaptive import SMALLEST_TOLERANCE
 from integrators.errors import InputError, check_known
-from sweep.time_axis import TimeAxis
+from sweep.time_axis import LogarithmicTimeAxis, TimeAxis
 
 STATISTICS = ("every_step", "none")
 MOST_RUNS = 10_000_000
@@ -55,8 +55,9 @@ class IntegratorEntry:
         With its modifiers, ``variational+suzuki4``.
     options : dict
         All of them, defaults filled in.
-    step_sizes : tuple of float or None
-        Its own; None: those of the experiment.
+    step_sizes, tolerances : tuple of float or None
+        Its own; None: those of the experiment. An adaptive integrator has tolerances, another
+        step sizes.
     where : str
         Where the study says so, for messages.
     """
@@ -65,7 +66,13 @@ class IntegratorEntry:
     name: str
     options: dict
     step_sizes: tuple | None = None
+    tolerances: tuple | None = None
     where: str = dataclasses.field(default="", compare=False)
+
+    @property
+    def adaptive(self):
+        """Whether it chooses its steps by a tolerance."""
+        return self.integrator().adaptive
 
     def integrator(self):
         """The `integrators.Integrator`."""
@@ -119,16 +126,21 @@ class Experiment:
     integrators : tuple of IntegratorEntry
     step_sizes : tuple of float
         Exact; for the integrators that have none of their own.
-    initial_conditions : tuple of NamedStart, GivenStart or RandomStarts
-    duration : float
-    samples : int
-        Intervals of equal length, see `TimeAxis`.
+    tolerances : tuple of float
+        For the adaptive ones that have none of their own.
+    initial_conditions : tuple
+        Of the classes in `sweep.starts`.
+    time_axis : TimeAxis or LogarithmicTimeAxis
     record : tuple of str
-        Quantities of the system, and ``state``.
+        Quantities of the system, ``state`` and ``step_size``.
     statistics : {"every_step", "none"}
     reference : Reference or None
     exclude : tuple of Rule
         Runs for which one of them holds are left out.
+    zipped : tuple of tuple of str
+        Groups of axes that advance together: names in `scan`, and ``step_size``.
+    repeat : int
+        How often each run is computed.
     where : str
         Where the study says so, for messages.
 
@@ -144,13 +156,15 @@ class Experiment:
     scan: tuple
     integrators: tuple
     step_sizes: tuple
+    tolerances: tuple
     initial_conditions: tuple
-    duration: float
-    samples: int
+    time_axis: TimeAxis | LogarithmicTimeAxis
     record: tuple
     statistics: str
     reference: Reference | None
     exclude: tuple
+    zipped: tuple = ()
+    repeat: int = 1
     where: str = dataclasses.field(default="", compare=False)
 
     def __post_init__(self):
@@ -160,10 +174,13 @@ class Experiment:
                 key="name",
             )
         check_known("statistics", self.statistics, STATISTICS, key="statistics")
-        time_axis = self.time_axis
         for entry in self.integrators:
-            for step_size in self.steps_of(entry):
-                time_axis.steps(step_size)
+            for step_size, _ in self.steps_of(entry):
+                if not entry.adaptive:
+                    self.time_axis.steps(step_size)
+        if self.repeat < 1:
+            raise InputError(f"expected at least 1 repeat, got {self.repeat}", key="repeat")
+        self._check_zipped()
         if self.reference is not None and self.reference.until > self.duration:
             raise InputError(
                 f"the reference goes until {self.reference.until}, beyond the duration "
@@ -173,10 +190,29 @@ class Experiment:
         if self.size > MOST_RUNS:
             raise InputError(f"has {self.size:,} runs; at most {MOST_RUNS:,} are possible")
 
+    def _check_zipped(self):
+        lengths = {axis.name: len(axis.values) for axis in self.scan}
+        for group in self.zipped:
+            for name in group:
+                check_known("axis", name, (*lengths, "step_size"), key="zip")
+            found = {name: lengths[name] for name in group if name != "step_size"}
+            if "step_size" in group:
+                for entry in self.integrators:
+                    if entry.adaptive:
+                        continue
+                    of = f" of {entry.label!r}" if entry.step_sizes else ""
+                    found[f"step_size{of}"] = len(self.steps_of(entry))
+            check_equal_lengths(found)
+
     @property
-    def time_axis(self):
-        """The `TimeAxis`."""
-        return TimeAxis(self.duration, self.samples)
+    def duration(self):
+        """Of a run, in the system's unit of time."""
+        return self.time_axis.duration
+
+    @property
+    def samples(self):
+        """Number of samples after the one at time 0."""
+        return self.time_axis.samples
 
     @property
     def times(self):
@@ -186,36 +222,85 @@ class Experiment:
     @property
     def size(self):
         """Number of runs before any is excluded."""
-        steps = sum(len(self.steps_of(entry)) for entry in self.integrators)
+        sizes = {False: 0, True: 0}
+        for entry in self.integrators:
+            sizes[entry.adaptive] += len(self.steps_of(entry))
+        axis = self.axis_of_steps
+        if axis is not None:
+            sizes[False] //= len(self.scan[axis].values)  # one step size for each value
         starts = sum(start.size for start in self.initial_conditions)
-        return steps * starts * math.prod(len(axis.values) for axis in self.scan)
+        places = count_places(self.scan, self.zipped)
+        return self.repeat * sum(sizes.values()) * starts * places
+
+    @property
+    def axis_of_steps(self):
+        """Index into `scan` of an axis that the step size advances with, or None."""
+        names = [axis.name for axis in self.scan]
+        groups = [group for group in self.zipped if "step_size" in group]
+        return next((names.index(n) for g in groups for n in g if n in names), None)
 
     def steps_of(self, entry):
-        """Step sizes of an `IntegratorEntry`."""
-        return self.step_sizes if entry.step_sizes is None else entry.step_sizes
+        """Step size and tolerance of each run of an `IntegratorEntry`; one of them is NaN."""
+        if entry.adaptive:
+            own = self.tolerances if entry.tolerances is None else entry.tolerances
+            return tuple((math.nan, tolerance) for tolerance in own)
+        own = self.step_sizes if entry.step_sizes is None else entry.step_sizes
+        return tuple((step_size, math.nan) for step_size in own)
 
     def make_systems(self):
         """The systems, one for each combination of scanned values; the last axis is fastest."""
         return tuple(
             systems.get(self.system, **self.parameters, **chosen)
-            for chosen in combinations(self.scan)
+            for chosen in combinations(self.scan, self.zipped)
         )
 
     def expanded(self):
         """The experiment with all that was generated, as lists, dicts, strings and numbers."""
-        return _plain(self)
+        plain = _plain(self)
+        del plain["time_axis"]
+        return plain | {"duration": self.duration, "samples": self.time_axis.settings}
 
 
-def combinations(scan):
+def check_equal_lengths(lengths):
+    """Raise InputError unless the axes of a group, by name, have one length."""
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{name} has {count}" for name, count in lengths.items())
+        raise InputError(
+            f"axes that advance together need as many values each: {found}; give each as many, or "
+            "take one out of the group",
+            key="zip",
+        )
+
+
+def combinations(scan, zipped=()):
     """The combinations of the values of `scan`, as dicts; the last axis is fastest."""
-    names = [axis.name for axis in scan]
-    for values in itertools.product(*(axis.values for axis in scan)):
-        yield dict(zip(names, values, strict=True))
+    for place in places(scan, zipped):
+        yield {axis.name: axis.values[i] for axis, i in zip(scan, place, strict=True)}
+
+
+def places(scan, zipped=()):
+    """The combinations as tuples of the index of each axis; those `zipped` advance together."""
+    blocks, block_of = _blocks(scan, zipped)
+    for chosen in itertools.product(*(range(size) for size in blocks.values())):
+        index = dict(zip(blocks, chosen, strict=True))
+        yield tuple(index[block_of[axis.name]] for axis in scan)
+
+
+def count_places(scan, zipped=()):
+    """The number of `places`."""
+    return math.prod(_blocks(scan, zipped)[0].values())
+
+
+def _blocks(scan, zipped):
+    """The length of each group of axes, an axis of its own being one; and the group of each."""
+    together = {name: tuple(group) for group in zipped for name in group}
+    block_of = {axis.name: together.get(axis.name, (axis.name,)) for axis in scan}
+    return {block_of[axis.name]: len(axis.values) for axis in scan}, block_of
 
 
 def _plain(value):
     if dataclasses.is_dataclass(value):
-        fields = (field.name for field in dataclasses.fields(value) if field.name != "where")
+        fields = (field.name for field in dataclasses.fields(value) if field.compare)
         return {name: _plain(getattr(value, name)) for name in fields}
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}

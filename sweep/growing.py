@@ -142,8 +142,8 @@ def _bring_up_references(root, entry, rows):
 
 
 def _write_axes(group, entry, system, rows):
-    bodies = rows // 2
-    labels = [f"q{i}" for i in range(bodies)] + [f"omega{i}" for i in range(bodies)]
+    bodies, more = divmod(rows, 2)
+    labels = [f"{of}{i}" for of in ("q", "omega") for i in range(bodies)] + ["work"] * more
     sizes = {rows, *(made.rows for made in entry.table.systems)}
     before = group["row"][:].tolist() if "row" in group else labels
     if len(sizes) > 1 or before != labels:  # what a row holds differs from run to run
@@ -187,12 +187,14 @@ def _write_run_coordinates(group, entry):
     columns = {
         "integrator": table.integrator,
         "step_size": table.step_size,
-        "tolerance": np.full(table.size, np.nan),
-        "adaptive": np.zeros(table.size, dtype=bool),
+        "tolerance": table.tolerance,
+        "adaptive": table.adaptive,
         "initial_condition": table.initial_condition,
         "ensemble": table.ensemble,
         **scan,
     }
+    if table.experiment.repeat > 1 or "repeat" in group:
+        columns["repeat"] = table.repeat
     units = {"step_size": system.time_units, **system.parameter_units}
     for name, values in columns.items():
         merged = np.full(entry.size, _blank(values), dtype=_roomy(values))

@@ -1,8 +1,9 @@
 """The identity of a run: what makes two runs the same one.
 
 The identifier is a hash of everything that determines a trajectory, and of nothing else: the
-system and its parameters, the integrator and its options, the exact step size, and the initial
-state. Labels and the duration are no part of it, hence runs keep theirs when a study is edited.
+system and its parameters, the integrator and its options, the exact step size or tolerance, and
+the initial state. Labels and the duration are no part of it, hence runs keep theirs when a study
+is edited.
 
 It is put together from two digests, so that a million of them cost a few seconds::
 
@@ -10,16 +11,20 @@ It is put together from two digests, so that a million of them cost a few second
     start  = blake2b(initial state as little-endian float64, row by row, 16 bytes)
     run_id = blake2b(method + start, 8 bytes), in hexadecimal
 
-The JSON has sorted keys and no spaces, and every number in it is written as ``float.hex``.
+Where a run is repeated, ``method`` of the second and later times is ``blake2b(method + number)``.
+
+The JSON has sorted keys and no spaces, and every number in it is written as ``float.hex``. The
+tolerance of an adaptive integrator stands among its options, and its step size is 0.
 """
 
 import hashlib
 import json
+import math
 
 import numpy as np
 
 
-def method_digest(system, integrator_name, options, step_size):
+def method_digest(system, integrator_name, options, step_size, tolerance=math.nan):
     """Digest of all that a run is but its initial state.
 
     Parameters
@@ -28,15 +33,25 @@ def method_digest(system, integrator_name, options, step_size):
     integrator_name : str
     options : dict
         All options of the integrator, defaults filled in.
-    step_size : float
+    step_size, tolerance : float
+        One is NaN: an adaptive integrator has a tolerance, another a step size.
 
     Returns
     -------
     bytes
     """
+    if math.isfinite(tolerance):
+        options, step_size = {**options, "tolerance": tolerance}, 0.0
     parts = [system.name, system.parameters, integrator_name, options, step_size]
     text = json.dumps(_canonical(parts), sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+def repeat_digest(method, repeat):
+    """A `method_digest`, as bytes, for the run's repeat of that number; 0 is the run itself."""
+    if not repeat:
+        return method
+    return hashlib.blake2b(method + repeat.to_bytes(8, "little"), digest_size=16).digest()
 
 
 def start_digest(state):
@@ -65,21 +80,23 @@ def run_digests(method, starts):
         yield both.digest()
 
 
-def run_id(system, integrator_name, options, step_size, state):
+def run_id(system, integrator_name, options, step_size, state, *, tolerance=math.nan, repeat=0):
     """Identifier of one run, 16 hexadecimal digits.
 
     Parameters
     ----------
-    system, integrator_name, options, step_size
+    system, integrator_name, options, step_size, tolerance
         As in `method_digest`.
     state : ndarray, shape (rows, 3)
         The initial state.
+    repeat : int
 
     Returns
     -------
     str
     """
-    method = method_digest(system, integrator_name, options, step_size)
+    method = method_digest(system, integrator_name, options, step_size, tolerance)
+    method = repeat_digest(method, repeat)
     return next(run_digests(method, [start_digest(state)])).hex()
 
 

@@ -4,6 +4,7 @@
 """
 
 import json
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -245,9 +246,7 @@ def references_of(table):
     ids = []
     for value, run in zip(distinct, first_run, strict=True):
         system = table.systems[value // width]
-        method = method_digest(
-            system, experiment.reference.integrator, {"tolerance": tolerance}, 0.0
-        )
+        method = method_digest(system, experiment.reference.integrator, {}, math.nan, tolerance)
         start = start_digest(table.initial_state(run))
         ids.append(next(run_digests(method, [start])).hex())
     samples = int(np.sum(experiment.times <= experiment.reference.until * (1 + 1e-12)))

@@ -14,6 +14,7 @@ from integrators.integration import run_batch
 from integrators.lanes import WIDTH
 from sweep import schema, storage
 from sweep.computing import Named, Recipe, Recorder, reference_trajectory
+from sweep.costs import Cost, adaptive_cost
 from sweep.growing import REFERENCE_CHUNK
 from sweep.ledger import references_group, references_of
 from sweep.tasks import Chunk, ReferenceTask, RunTask
@@ -31,25 +32,6 @@ CHUNK_SECONDS = 2.5  # no task is shorter than a chunk
 CHUNKS = 12  # of an experiment, where it has the runs: work for every worker
 
 
-@dataclass(frozen=True)
-class Cost:
-    """Measured cost of a pair of system and integrator.
-
-    Parameters
-    ----------
-    step : float
-        Seconds of one step of one trajectory.
-    usual_step : float
-        The median of the repeats.
-    sample : float
-        Seconds to record one sample of one trajectory.
-    """
-
-    step: float
-    usual_step: float
-    sample: float
-
-
 @dataclass(frozen=True, eq=False)
 class ExperimentPlan:
     """An experiment's runs with their cost.
@@ -57,6 +39,8 @@ class ExperimentPlan:
     Parameters
     ----------
     entry : sweep.ledger.Entry
+    run_steps : ndarray, shape (runs,)
+        Steps of each run; of an adaptive one, as many as the pilot lets expect.
     seconds, most_seconds : ndarray, shape (runs,)
         Expected CPU time of each run, and by the pilot's median.
     reference_seconds : float
@@ -69,6 +53,7 @@ class ExperimentPlan:
     """
 
     entry: object
+    run_steps: np.ndarray
     seconds: np.ndarray
     most_seconds: np.ndarray
     reference_seconds: float
@@ -79,8 +64,7 @@ class ExperimentPlan:
     @property
     def steps(self):
         """Steps of all pending runs."""
-        table = self.entry.table
-        return int(np.sum(table.steps_per_sample[self.entry.pending]) * table.experiment.samples)
+        return int(np.sum(self.run_steps[self.entry.pending]))
 
     @property
     def files(self):
@@ -123,20 +107,22 @@ def plan_experiment(entry, between=lambda: None):
     table, experiment = entry.table, entry.experiment
     recipe = recipe_of(table)
     costs = _pilot(table, recipe, between)
-    pair = table.integrator_index * len(table.systems) + table.system_index
+    pairs, pair = np.unique(_pairs(table), return_inverse=True)
     per_step, usual, per_sample = (
-        np.array([getattr(costs[int(p)], name) for p in np.unique(pair)])[
-            np.searchsorted(np.unique(pair), pair)
-        ]
+        np.array([getattr(costs[int(p)], name) for p in pairs])[pair]
         for name in ("step", "usual_step", "sample")
     )
-    steps = table.steps_per_sample * float(experiment.samples)
+    steps = table.steps_per_sample * float(experiment.time_axis.intervals)
+    for i in np.flatnonzero(table.adaptive):
+        cost = costs[int(pairs[pair[i]])]
+        steps[i] = cost.steps(experiment.duration, table.tolerance[i])
     recording = per_sample * (experiment.samples + 1)
     sampled = len(schema.sampled_variables(experiment, table.systems[0]))
     variables = sampled + len(schema.RUN_VARIABLES) + 1
     seconds = steps * per_step + recording
     return ExperimentPlan(
         entry=entry,
+        run_steps=steps,
         seconds=seconds,
         most_seconds=steps * usual + recording,
         reference_seconds=_reference_seconds(table) if experiment.reference else 0.0,
@@ -144,6 +130,11 @@ def plan_experiment(entry, between=lambda: None):
         variables=variables,
         sampled=sampled,
     )
+
+
+def _pairs(table):
+    """A number for the pair of integrator and system of each run."""
+    return table.integrator_index * len(table.systems) + table.system_index
 
 
 def recipe_of(table):
@@ -175,15 +166,18 @@ def _pilot(table, recipe, between):
     """`Cost` by integrator and system, for the pairs that occur; equal sizes share one."""
     systems, methods = named_systems(table), named_integrators(table)
     measured, costs = {}, {}
-    pair = table.integrator_index * len(systems) + table.system_index
-    for index, run in zip(*np.unique(pair, return_index=True), strict=True):
+    for index, run in zip(*np.unique(_pairs(table), return_index=True), strict=True):
         between()
         i, s = divmod(int(index), len(systems))
         key = i, table.systems[s].rows
         if key not in measured:
             lanes = table.starts[s][: min(WIDTH, len(table.starts[s]))]
             recorder = Recorder(recipe, systems[s], methods[i])
-            measured[key] = _measure(recorder, lanes, float(table.step_size[run]))
+            if table.adaptive[run]:
+                tolerance = float(table.tolerance[run])
+                measured[key] = adaptive_cost(recorder, lanes[:1], tolerance, PILOT_SECONDS)
+            else:
+                measured[key] = _measure(recorder, lanes, float(table.step_size[run]))
         costs[int(index)] = measured[key]
     return costs
 
@@ -223,15 +217,15 @@ def _sample_seconds(recorder, initial, step_size):
 
 
 def _reference_seconds(table):
-    """Seconds of one reference, from the first of its sample intervals."""
+    """Seconds of one reference, from the first fiftieth of its time."""
     experiment = table.experiment
     times = experiment.times[experiment.times <= experiment.reference.until * (1 + 1e-12)]
     system, state = table.systems[0], table.initial_state(0)
-    first = times[: max(2, len(times) // 50)]
+    first = times[: max(2, np.searchsorted(times, times[-1] / 50))]
     reference_trajectory(system, state, times[:2], 1e-3)  # compiles
     began = time.thread_time()
     reference_trajectory(system, state, first, experiment.reference.tolerance)
-    return (time.thread_time() - began) * (len(times) - 1) / (len(first) - 1)
+    return (time.thread_time() - began) * times[-1] / first[-1]
 
 
 # --- chunks and tasks ------------------------------------------------------------------------
@@ -244,7 +238,7 @@ def _choose_chunk_rows(table, seconds, variables):
     enough for at most 1e5 files; the last rule wins.
     """
     ensemble = max(len(starts) for starts in table.starts) > 1
-    least = WIDTH if ensemble else 1
+    least = WIDTH if ensemble and not table.adaptive.all() else 1
     wanted = min(table.size / CHUNKS, CHUNK_SECONDS / max(float(np.mean(seconds)), 1e-9))
     rows = max(least, 2 ** math.floor(math.log2(max(wanted, 1))))
     time_chunks = math.ceil((table.experiment.samples + 1) / storage.TIME_CHUNK)
@@ -353,7 +347,9 @@ def _run_tasks(path, root, plan, groups):
                     integrator=table.integrator_index[runs],
                     system=table.system_index[runs],
                     step_size=table.step_size[runs],
+                    tolerance=table.tolerance[runs],
                     steps_per_sample=table.steps_per_sample[runs],
+                    repeat=table.repeat[runs],
                     reference=reference_rows[runs] if references else np.zeros(0, dtype=int),
                 )
             )

@@ -5,16 +5,16 @@ import re
 
 import integrators
 from integrators.errors import InputError
-from sweep import axes
+from sweep import axes, conditions
 from sweep.experiment import STATISTICS, Experiment, Reference
 from sweep.rules import Condition, Rule
 from sweep.sources import Gathered, Node, distinct, gathered
 
 FORMAT = 1
 STUDY_KEYS = ("format", "name", "description", "plugins", "defaults", "experiment")
-DEFAULT_KEYS = ("integrators", "step_size", "initial_condition", "duration", "samples")
-DEFAULT_KEYS += ("record", "statistics", "reference")
-EXPERIMENT_KEYS = ("name", "system", "parameters", "scan", "tolerance", "exclude", *DEFAULT_KEYS)
+DEFAULT_KEYS = ("integrators", "step_size", "tolerance", "initial_condition", "duration", "samples")
+DEFAULT_KEYS += ("record", "statistics", "reference", "repeat")
+EXPERIMENT_KEYS = ("name", "system", "parameters", "scan", "zip", "exclude", *DEFAULT_KEYS)
 REQUIRED_KEYS = ("name", "system", "integrators", "initial_condition", "duration", "samples")
 RECORDED = ("energy", "momentum_map", "casimir", "constraint")  # kinds, where a study says nothing
 
@@ -100,18 +100,22 @@ def _experiment(table):
     gather = Gathered()
     read = _reader(table, gather)
     gather(table.table, EXPERIMENT_KEYS, REQUIRED_KEYS)
-    read("tolerance", axes.no_tolerance, default=None)
     system = read("system", axes.system_class)
     fixed = read("parameters", axes.fixed_parameters, system, default={})
-    scan = read("scan", axes.scan_axes, system, fixed, default=())
-    family = gather(axes.family_of, table, system, fixed, scan)
+    together = read("zip", axes.zipped_names, default=set())
+    scan = read("scan", axes.scan_axes, system, fixed, together, default=())
+    zipped = read("zip", axes.zipped, scan, default=())
+    family = gather(axes.family_of, table, system, fixed, scan, zipped)
     duration = read("duration", Node.real)
-    samples = read("samples", Node.integer)
+    samples = read("samples", axes.samples)
     time_axis = gather(axes.time_axis_of, table, duration, samples)
-    steps = read("step_size", axes.step_sizes, time_axis, default=())
+    steps = read("step_size", axes.step_sizes, time_axis, together, default=())
     entries = read("integrators", axes.integrator_entries, family)
-    entries = read("integrators", axes.with_step_sizes, entries, time_axis, steps)
-    starts = read("initial_condition", axes.initial_conditions, family)
+    tolerances = read("tolerance", axes.tolerances, default=())
+    gather(axes.check_axes, table, entries)
+    sizes = steps, tolerances, together
+    entries = read("integrators", axes.with_step_sizes, entries, time_axis, *sizes)
+    starts = read("initial_condition", conditions.initial_conditions, family)
     values = {
         "name": read("name", Node.string),
         "system": table.value.get("system"),
@@ -119,13 +123,15 @@ def _experiment(table):
         "scan": scan,
         "integrators": entries,
         "step_sizes": steps,
+        "tolerances": tolerances,
         "initial_conditions": starts,
-        "duration": duration,
-        "samples": samples,
+        "time_axis": time_axis,
         "record": gather(_record, table, family),
         "statistics": read("statistics", _statistics, default=STATISTICS[0]),
         "reference": read("reference", _reference, family, duration, default=None),
         "exclude": read("exclude", _exclude, entries, starts, scan, default=()),
+        "zipped": zipped,
+        "repeat": read("repeat", Node.integer, default=1),
     }
     gather.finish()
     with table.context():
@@ -142,7 +148,7 @@ def _record(table, family):
     if "record" not in table:
         return tuple(quantity.name for quantity in offered if quantity.kind in RECORDED)
     nodes = table["record"].elements(least=0)
-    valid = [quantity.name for quantity in offered] + ["state"]
+    valid = [quantity.name for quantity in offered] + ["state", "step_size"]
     names = gathered(Node.choice, nodes, f"quantity of {family[0].name}", valid)
     distinct(nodes, names, "quantity")
     return names
@@ -155,8 +161,8 @@ def _reference(node, family, duration):
     name = node["integrator"].string()
     with node["integrator"].context():
         integrator = integrators.get(name)
-        if not integrator.adaptive:
-            raise InputError(f"a reference is adaptive, such as 'dop853', and {name!r} is not")
+        if integrator.method is not integrators.DOP853:
+            raise InputError(f"a reference is computed by 'dop853', not by {name!r}")
         for system in family:
             integrator.check(system)
     with node.context():
@@ -171,6 +177,7 @@ def _exclude(node, entries, starts, scan):
     columns = {
         "integrator": [entry.label for entry in entries],
         "step_size": None,
+        "tolerance": None,
         "initial_condition": [label for start in starts for label in start.labels],
         "ensemble": [start.ensemble for start in starts if start.ensemble],
     }

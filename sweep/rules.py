@@ -18,7 +18,8 @@ class Condition:
     Parameters
     ----------
     column : str
-        ``integrator``, ``step_size``, ``initial_condition``, ``ensemble`` or a scanned parameter.
+        ``integrator``, ``step_size``, ``tolerance``, ``initial_condition``, ``ensemble`` or a
+        scanned parameter.
     operator : {"==", "!=", "<", "<=", ">", ">="}
         Labels are only equal or not.
     value : float or str
@@ -69,7 +70,10 @@ class Condition:
             ) from None
 
     def holds(self, values):
-        """Where the condition holds for the column `values`: a boolean array of its shape."""
+        """Where the condition holds for the column `values`: a boolean array of its shape.
+
+        It holds for no run that has no such value: an adaptive one has no step size.
+        """
         if isinstance(self.value, str):
             same = values == self.value
         else:
@@ -78,7 +82,7 @@ class Condition:
             case "==":
                 return same
             case "!=":
-                return ~same
+                return ~same & (values == values)
             case "<":
                 return (values < self.value) & ~same
             case "<=":

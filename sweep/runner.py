@@ -148,6 +148,19 @@ def run(study, store=None, client=None, *, workers=None, scheduler=None, watcher
         return finish(path, entries, stopped)
 
 
+@contextlib.contextmanager
+def local_client(workers=None):
+    """A client of a local cluster that ends with it, for several runs in a row.
+
+    Parameters
+    ----------
+    workers : int, optional
+        Processes; one a core unless given.
+    """
+    with start_local(workers or os.cpu_count() or 1) as cluster, Client(cluster) as client:
+        yield client
+
+
 def _compute(client, path, plans, drain, watcher):
     """Compute all that is pending; why it ended early, or nothing."""
     spread(path)

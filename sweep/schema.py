@@ -10,19 +10,23 @@ PENDING = -1
 STATUS_FLAGS = {"flag_values": [PENDING, *range(len(STATUS))]} | {
     "flag_meanings": " ".join(("pending", *STATUS))
 }
-ENERGY_STATISTICS = {
-    "energy_error_mean": "mean of the signed energy error over the steps of an interval",
-    "energy_error_min": "least signed energy error over the steps of an interval",
-    "energy_error_max": "largest signed energy error over the steps of an interval",
-    "energy_error_abs_mean": "mean of |energy error| over the steps of an interval",
-    "energy_error_abs_max": "largest |energy error| over the steps of an interval",
+ENERGY_STATISTICS = {  # behind the error of the quantity of kind energy, whose name fills {}
+    "mean": "mean of the signed {} error over the steps of an interval",
+    "min": "least signed {} error over the steps of an interval",
+    "max": "largest signed {} error over the steps of an interval",
+    "abs_mean": "mean of |{} error| over the steps of an interval",
+    "abs_max": "largest |{} error| over the steps of an interval",
 }
+CURRENT_STEP_SIZE = "current_step_size"  # `step_size` is a coordinate of the runs
 REFERENCE_ERRORS = {
     "position_error": "Euclidean norm of the error of all q",
     "velocity_error": "Euclidean norm of the error of all ω",
-    "global_error": "Euclidean norm of the error of the stacked state",
+    "global_error": "Euclidean norm of the error of the stacked q and ω",
     "reference_error": "the reference against itself at ten times the tolerance",
 }
+
+
+STATE = "q, then omega, of each body; then the work done, where a force acts"
 
 
 @dataclass(frozen=True)
@@ -75,16 +79,20 @@ def sampled_variables(experiment, system):
     if experiment.reference is not None:
         for name, text in REFERENCE_ERRORS.items():
             variables.append(_sampled(name, _reference_units(name, system), text))
+    if "step_size" in experiment.record:
+        text = "size of the step that covers the sample time"
+        variables.append(_sampled(CURRENT_STEP_SIZE, system.time_units, text))
     if "state" in experiment.record:
         dims = ("run", "time", "row", "component")
-        variables.append(Variable("state", dims, "1", "q, then omega, of each body"))
+        variables.append(Variable("state", dims, "1", STATE))
     return variables
 
 
 def _of_quantity(quantity, statistics):
     name, units, text = quantity.name, quantity.units, quantity.long_name
+    kind = {"kind": quantity.kind}
     if quantity.kind == "constraint":
-        variables = [_sampled(f"{name}_error", units, text)]
+        variables = [_sampled(f"{name}_error", units, text, kind)]
         if statistics and name == "unit_length":
             mean = "mean of |q·q − 1| over bodies and the steps of an interval"
             variables.append(_sampled("unit_length_error_mean", units, mean))
@@ -98,14 +106,20 @@ def _of_quantity(quantity, statistics):
     else:
         variables = [_sampled(name, units, text)]
         error = f"change of the {text}"
-    variables.append(_sampled(f"{name}_error", units, error))
-    if statistics and name == "energy":
-        variables += [_sampled(key, units, text) for key, text in ENERGY_STATISTICS.items()]
+    if quantity.kind == "observable":  # which changes: that is no error
+        return variables
+    variables.append(_sampled(f"{name}_error", units, error, kind))
+    if statistics and quantity.kind == "energy":
+        words = name.replace("_", " ")
+        variables += [
+            _sampled(f"{name}_error_{of}", units, text.format(words))
+            for of, text in ENERGY_STATISTICS.items()
+        ]
     return variables
 
 
-def _sampled(name, units, long_name):
-    return Variable(name, ("run", "time"), units, long_name)
+def _sampled(name, units, long_name, attributes=None):
+    return Variable(name, ("run", "time"), units, long_name, attributes=attributes or {})
 
 
 def _reference_units(name, system):
@@ -132,6 +146,4 @@ RUN_VARIABLES = (
 MARKER = _count("sample_count", "valid samples; 0: not computed yet, written last")
 """The commit marker: what it does not count is not there."""
 
-INITIAL_STATE = Variable(
-    "initial_state", ("run", "row", "component"), "1", "q, then omega, of each body at time 0"
-)
+INITIAL_STATE = Variable("initial_state", ("run", "row", "component"), "1", f"at time 0: {STATE}")

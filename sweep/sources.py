@@ -7,6 +7,7 @@ import math
 import re
 import reprlib
 import tomllib
+from pathlib import Path
 
 from integrators.errors import InputError, check_known
 from sweep import toml_lines
@@ -56,11 +57,15 @@ class Gathered:
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """A text, the name it goes by in messages, and the line of each key path in it."""
+    """A text, the name it goes by in messages, and the line of each key path in it.
+
+    And the directory that paths in it are relative to.
+    """
 
     name: str
     text: str
     lines: dict
+    directory: Path
 
     def where(self, path):
         """``file:line: key.path`` of a path, or of the deepest part of it that is written."""
@@ -228,7 +233,7 @@ def key_path(path):
     return text
 
 
-def parse_toml(text, name):
+def parse_toml(text, name, directory="."):
     """Parse a TOML text into the node of its top table.
 
     Parameters
@@ -236,6 +241,8 @@ def parse_toml(text, name):
     text : str
     name : str
         Of the text, for messages.
+    directory : str or Path, optional
+        That paths in the text are relative to.
 
     Returns
     -------
@@ -252,7 +259,7 @@ def parse_toml(text, name):
         raise _syntax_error(text, name, str(error)) from None
     except RecursionError:
         raise StudyError(f"{name}: arrays or tables are nested too deeply") from None
-    return Node(data, (), Source(name, text, toml_lines.scan(text).lines))
+    return Node(data, (), Source(name, text, toml_lines.scan(text).lines, Path(directory)))
 
 
 def _syntax_error(text, name, message):

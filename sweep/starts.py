@@ -1,10 +1,14 @@
 """Initial conditions: what a study names, and the states that it stands for."""
 
 import dataclasses
+import hashlib
+import zipfile
 
 import numpy as np
 
 from integrators.errors import InputError
+from sweep.time_axis import MOST_VALUES
+from systems.base import check_members
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,13 +75,13 @@ class GivenStart:
 
     def states(self, system):
         """The state, shape ``(1, rows, 3)``; InputError where it is none of `system`."""
-        bodies = system.rows // 2
+        bodies = system.bodies
         for key, vectors in (("q", self.q), ("omega", self.omega)):
             if len(vectors) != bodies:
                 raise InputError(
                     f"expected {bodies} vectors, one for each body, got {len(vectors)}", key=key
                 )
-        state = np.array(self.q + self.omega, dtype=float)
+        state = system.form.completed(self.q + self.omega)
         if self.normalize:
             with np.errstate(invalid="ignore"):  # q = 0 has no direction: refused below
                 state = system.normalized(state)
@@ -89,8 +93,22 @@ class GivenStart:
         self.states(system)
 
 
+class Ensemble:
+    """What starts of many members share; a subclass has `label` and `size`."""
+
+    @property
+    def ensemble(self):
+        """Label of the ensemble."""
+        return self.label
+
+    @property
+    def labels(self):
+        """One label for each member."""
+        return tuple(f"{self.label}[{member}]" for member in range(self.size))
+
+
 @dataclasses.dataclass(frozen=True)
-class RandomStarts:
+class RandomStarts(Ensemble):
     """An ensemble of random states; each is drawn from the seed and its number alone.
 
     Parameters
@@ -133,19 +151,9 @@ class RandomStarts:
             raise InputError(f"expected a positive number, got {self.spread}", key="spread")
 
     @property
-    def ensemble(self):
-        """Label of the ensemble."""
-        return self.label
-
-    @property
     def size(self):
         """Number of states."""
         return self.members
-
-    @property
-    def labels(self):
-        """One label for each member."""
-        return tuple(f"{self.label}[{member}]" for member in range(self.members))
 
     def states(self, system):
         """The members, shape ``(members, rows, 3)``; InputError for an unknown `around`."""
@@ -154,3 +162,162 @@ class RandomStarts:
     def check(self, system):
         """Raise InputError unless `system` can draw a member."""
         dataclasses.replace(self, members=1).states(system)
+
+
+@dataclasses.dataclass(frozen=True)
+class LatticeStarts(Ensemble):
+    """States with one body's direction on a nearly uniform lattice over the sphere.
+
+    Parameters
+    ----------
+    count : int
+        Of directions.
+    body : int
+        Counted from 0.
+    around : str or None
+        The named start that the rest is taken from; None for the system's first.
+    label, where : str
+        As in `RandomStarts`.
+
+    Raises
+    ------
+    InputError
+        If `count` is out of bounds.
+    """
+
+    count: int
+    body: int
+    around: str | None
+    label: str
+    where: str = dataclasses.field(default="", compare=False)
+
+    def __post_init__(self):
+        if not 1 <= self.count <= MOST_VALUES:
+            raise InputError(
+                f"expected 1 to {MOST_VALUES} directions, got {self.count}", key="lattice"
+            )
+
+    @property
+    def size(self):
+        """Number of states."""
+        return self.count
+
+    def states(self, system):
+        """The members, shape ``(count, rows, 3)``; InputError where one is no state."""
+        return system.lattice(self.count, body=self.body, around=self.around)
+
+    def check(self, system):
+        """Raise InputError unless all members are states of `system`."""
+        self.states(system)
+
+
+@dataclasses.dataclass(frozen=True)
+class FileStarts(Ensemble):
+    """States that a NumPy file holds; they are in the store, so that it is read only once.
+
+    Parameters
+    ----------
+    file : str
+        As the study names it.
+    normalize : bool
+        As in `GivenStart`.
+    label : str
+        Of the state, or of the ensemble if the file has an axis of members.
+    digest : str
+        Of the numbers in the file.
+    members : ndarray, shape ``(rows, 3)`` or ``(members, rows, 3)``
+    where : str
+        As in `NamedStart`.
+    """
+
+    file: str
+    normalize: bool
+    label: str
+    digest: str
+    members: np.ndarray = dataclasses.field(compare=False, repr=False)
+    where: str = dataclasses.field(default="", compare=False)
+
+    @classmethod
+    def load(cls, path, **settings):
+        """Read ``.npy``, or ``.npz`` with one array; InputError where it holds no states."""
+        members = _load_states(path)
+        digest = hashlib.blake2b(members.astype("<f8").tobytes(), digest_size=16).hexdigest()
+        return cls(**settings, digest=digest, members=members)
+
+    @property
+    def size(self):
+        """Number of states."""
+        return 1 if self.members.ndim == 2 else len(self.members)
+
+    @property
+    def ensemble(self):
+        """Label of the ensemble; empty for a single state."""
+        return "" if self.members.ndim == 2 else self.label
+
+    @property
+    def labels(self):
+        """One label for each state."""
+        return (self.label,) if self.members.ndim == 2 else super().labels
+
+    def states(self, system):
+        """The states, shape ``(members, rows, 3)``; InputError if `system` has other rows."""
+        rows = system.rows
+        if self.members.shape[-2] != rows:
+            raise InputError(
+                f"{self.file!r} holds an array of shape {self.members.shape}; {system.name} with "
+                f"{system.bodies} bodies expects ({rows}, 3) or (members, {rows}, 3): "
+                f"{system.bodies} rows of q, then {system.bodies} of omega",
+                key="file",
+            )
+        states = self.members.reshape(-1, rows, 3)
+        if not self.normalize:
+            return states
+        with np.errstate(invalid="ignore"):  # q = 0 has no direction: refused by `check`
+            return np.array([system.normalized(state) for state in states])
+
+    def check(self, system):
+        """Raise InputError unless all members are states of `system`."""
+        check_members(system, self.states(system))
+
+
+def _load_states(path):
+    """The one array of a file as float64 of shape (rows, 3) or (members, rows, 3)."""
+    if path.suffix not in (".npy", ".npz"):
+        raise InputError(
+            f"expected a file of numpy.save or numpy.savez, .npy or .npz, got {path.name!r}",
+            key="file",
+        )
+    try:
+        values = np.load(path, allow_pickle=False)
+        values = values if isinstance(values, np.ndarray) else _only_array(path, values)
+    except FileNotFoundError:
+        raise InputError(
+            f"there is no file {path.absolute()}; a path is relative to the study's directory",
+            key="file",
+        ) from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}", key="file") from None
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path} is no array of numbers: {error}", key="file") from None
+    if values.dtype.kind not in "fiu":
+        raise InputError(f"{path} holds {values.dtype}; expected real numbers", key="file")
+    if values.ndim not in (2, 3) or values.shape[-1] != 3 or not values.size:
+        raise InputError(
+            f"{path} holds an array of shape {values.shape}; expected (rows, 3) or "
+            "(members, rows, 3), q of each body and then omega of each",
+            key="file",
+        )
+    return np.ascontiguousarray(values, dtype=float)
+
+
+def _only_array(path, archive):
+    with archive:
+        if len(archive.files) != 1:
+            raise InputError(
+                f"{path} holds {len(archive.files)} arrays ({', '.join(archive.files)}); "
+                "expected one",
+                key="file",
+            )
+        return archive[archive.files[0]]

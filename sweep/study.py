@@ -13,13 +13,15 @@ from integrators.errors import nearest
 from sweep.experiment import Axis, Experiment, IntegratorEntry, Reference
 from sweep.reading import read_study
 from sweep.sources import StudyError, parse_toml
-from sweep.starts import GivenStart, NamedStart, RandomStarts
+from sweep.starts import FileStarts, GivenStart, LatticeStarts, NamedStart, RandomStarts
 
 __all__ = [
     "Axis",
     "Experiment",
+    "FileStarts",
     "GivenStart",
     "IntegratorEntry",
+    "LatticeStarts",
     "NamedStart",
     "RandomStarts",
     "Reference",
@@ -56,7 +58,7 @@ class Study:
     source: str
 
 
-def parse(text, source="study"):
+def parse(text, source="study", directory="."):
     """Read a study from its text.
 
     Parameters
@@ -65,6 +67,9 @@ def parse(text, source="study"):
         TOML, format 1.
     source : str
         The name of the text, for messages.
+    directory : str or Path, optional
+        That the files of initial states are relative to: that of the study's file, and the current
+        directory for a text or a packaged study.
 
     Returns
     -------
@@ -75,7 +80,8 @@ def parse(text, source="study"):
     StudyError
         With every problem that was found: where, what, and what was expected.
     """
-    return Study(**read_study(parse_toml(text, source)), text=text, source=source)
+    read = read_study(parse_toml(text, source, directory))
+    return Study(**read, text=text, source=source)
 
 
 def load(study):
@@ -97,7 +103,7 @@ def load(study):
     path, shelf = Path(study), _packaged_files()
     try:
         if path.exists() and not path.is_dir():
-            return parse(_decoded(path.read_bytes(), str(study)), str(study))
+            return parse(_decoded(path.read_bytes(), str(study)), str(study), path.parent)
         is_directory = path.is_dir()
     except OSError as error:
         raise StudyError(f"{study}: cannot be read: {error.strerror}") from None

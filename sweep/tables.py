@@ -5,6 +5,8 @@ import math
 
 import numpy as np
 
+from sweep.analysis import adaptive_runs, order_table, tolerance_table
+
 
 def number(value, digits=3):
     """A number in as few characters as `digits` significant ones need; an en dash for none."""
@@ -79,6 +81,50 @@ def format_orders(estimates):
     return "\n".join([format_table(headers, rows), *_below(notes)])
 
 
+def format_tolerances(estimates):
+    """The errors of adaptive integrators by tolerance, medians over the starts.
+
+    Parameters
+    ----------
+    estimates : sequence of ToleranceEstimate
+    """
+    axes = _axes(estimates)
+    headers = ["integrator", *axes, "tolerance", "error", "range", "steps", "rejected", "until"]
+    rows = [
+        [
+            row.integrator,
+            *(number(row.parameters[axis]) for axis in axes),
+            number(row.tolerance),
+            scientific(row.value),
+            f"{scientific(row.low)} – {scientific(row.high)}" if row.starts > 1 else "–",
+            number(row.steps, 6),
+            number(row.rejected_steps, 6),
+            number(row.time),
+        ]
+        for row in estimates
+    ]
+    return format_table(headers, rows)
+
+
+def format_errors(dataset, error="global_error", at="end"):
+    """Orders of the fixed-step integrators and errors of the adaptive ones, where there are any.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        One experiment.
+    error, at : str
+        As in `analysis.order_table`.
+    """
+    adaptive = adaptive_runs(dataset)
+    parts = []
+    if not adaptive.all():
+        parts.append(format_orders(order_table(dataset, error, at)))
+    if adaptive.any():
+        parts.append(format_tolerances(tolerance_table(dataset, error, at)))
+    return "\n\n".join(parts)
+
+
 def format_drifts(estimates):
     """A drift table for each quantity, medians over the starts; below it what is missing.
 
@@ -120,13 +166,40 @@ def _drift_section(rows):
 def _drift_title(rows):
     first = rows[0]
     name, units = first.quantity.replace("_", " "), first.units
-    of = "every step" if first.every_step else "samples"
+    sampled = list(dict.fromkeys(row.integrator for row in rows if not row.every_step))
+    of = "every step" if len(sampled) < len({row.integrator for row in rows}) else "samples"
+    if of == "every step" and sampled:
+        of += f" (of {', '.join(sampled)}: of samples)"
     starts = max(row.starts for row in rows)
     median = f", medians over {starts} starts" if starts > 1 else ""
     return (
         f"{name} error{'' if units == '1' else f' [{units}]'}: mean and max of |error| of {of}"
         f"{median}; drift {first.rate} over {first.span} (95 %)"
     )
+
+
+def format_claims(rows):
+    """What a paper prints, what was computed, within which bounds, and in which setting.
+
+    Parameters
+    ----------
+    rows : sequence of sweep.reproduce.Row
+    """
+    headers = ["example", "figure", "paper", "here", "range", "bounds", "", "setting"]
+    cells = [
+        [
+            row.part,
+            row.claim,
+            "–" if row.paper is None else f"{row.paper:.4e}",
+            f"{row.here:.5e}",
+            "–" if row.least == row.most else f"{row.least:.2e} – {row.most:.2e}",
+            f"{row.low:.4e} – {row.high:.4e}" if row.low > 0 else f"≤ {row.high:.2e}",
+            "holds" if row.holds else "OUTSIDE",
+            row.setting,
+        ]
+        for row in rows
+    ]
+    return format_table(headers, cells)
 
 
 def json_rows(rows):

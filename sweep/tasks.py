@@ -30,8 +30,11 @@ class Chunk:
         Those to compute.
     integrator, system : ndarray of int
         For each of `rows`, into the task's integrators and systems.
-    step_size : ndarray of float
+    step_size, tolerance : ndarray of float
+        NaN where the run is adaptive, or is not.
     steps_per_sample : ndarray of int
+        Steps in an interval of the time axis.
+    repeat : ndarray of int
     reference : ndarray of int
         Row of the reference of each of `rows`; empty without one.
     """
@@ -42,7 +45,9 @@ class Chunk:
     integrator: np.ndarray
     system: np.ndarray
     step_size: np.ndarray
+    tolerance: np.ndarray
     steps_per_sample: np.ndarray
+    repeat: np.ndarray
     reference: np.ndarray
 
 
@@ -156,6 +161,7 @@ def _compute_chunk(task, chunk, arrays, session):
             float(chunk.step_size[group[0]]),
             int(chunk.steps_per_sample[group[0]]),
             references(group, recorder.problem.rows),
+            float(chunk.tolerance[group[0]]),
         )
         for name, values in results.items():
             where = (rows, slice(None), slice(values.shape[2])) if name == "state" else rows
@@ -193,8 +199,12 @@ _SCALARS = {variable.name for variable in (*schema.RUN_VARIABLES, schema.MARKER)
 
 
 def _batches(chunk):
-    """Indices into the chunk's rows, at most eight a batch, of equal method, step and system."""
-    keys = np.stack([chunk.integrator, chunk.system, chunk.step_size])
+    """Indices into the chunk's rows, at most eight a batch, of equal method, step and system.
+
+    And of one repeat: a run and its repeats in a batch would all have the same time. An adaptive
+    run goes alone: its step size is NaN, which equals no other.
+    """
+    keys = np.stack([chunk.integrator, chunk.system, chunk.step_size, chunk.repeat])
     changes = np.flatnonzero(np.any(np.diff(keys, axis=1) != 0, axis=0)) + 1
     for group in np.split(np.arange(len(chunk.rows)), changes):
         yield from (group[i : i + WIDTH] for i in range(0, len(group), WIDTH))

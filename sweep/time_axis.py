@@ -1,6 +1,8 @@
 """The time axis of an experiment, and the step sizes that fit it."""
 
 import dataclasses
+import functools
+import itertools
 import math
 
 import numpy as np
@@ -9,11 +11,71 @@ from integrators.errors import InputError
 
 DIVIDES = 1e-9  # relative difference up to which a step size divides the sample interval
 MOST_STEPS = 2**53  # beyond which the time k*h of a step is no longer told from the next
-MOST_VALUES = 100_000  # of a range
+MOST_VALUES = 100_000  # of what one entry of a study generates
+
+
+class Samples:
+    """Sample times, all of them multiples of an `interval` that every step size divides.
+
+    A subclass has `duration`, `samples`, how many come after the one at t = 0, `interval`, and
+    `marks`, an ndarray of int64 from 0 on: how many intervals there are until each sample.
+    """
+
+    @property
+    def intervals(self):
+        """Number of intervals in the duration."""
+        return int(self.marks[-1])
+
+    @property
+    def times(self):
+        """Times of the samples, shape ``(samples + 1,)``."""
+        return self.duration * self.marks / self.marks[-1]
+
+    def steps(self, step_size):
+        """Number of steps in an interval.
+
+        Raises
+        ------
+        InputError
+            If `step_size` is not positive, larger than the interval, too small, or does not
+            divide the interval; with the nearest that do.
+        """
+        ratio = self._ratio(step_size)
+        steps = round(ratio)
+        if abs(ratio - steps) > DIVIDES * steps:
+            raise InputError(
+                f"the step size {step_size} does not divide {self._words}; "
+                f"{_nearest_that_divide(self.interval, ratio)}"
+            )
+        return steps
+
+    def snapped(self, step_size):
+        """The step size nearest to a generated one that divides the interval.
+
+        One that divides it already keeps its exact value.
+
+        Raises
+        ------
+        InputError
+            If `step_size` is not positive, larger than the interval, or too small.
+        """
+        ratio = self._ratio(step_size)
+        steps = round(ratio)
+        return step_size if abs(ratio - steps) <= DIVIDES * steps else self.interval / steps
+
+    def _ratio(self, step_size):
+        if not step_size > 0:
+            raise InputError(f"expected a positive step size, got {step_size}")
+        ratio = self.interval / step_size
+        if ratio < 1 - DIVIDES:
+            raise InputError(f"the step size {step_size} is larger than {self._words}")
+        if not ratio * self.intervals <= MOST_STEPS:
+            raise InputError(f"the step size {step_size} needs more than 2**53 steps")
+        return ratio
 
 
 @dataclasses.dataclass(frozen=True)
-class TimeAxis:
+class TimeAxis(Samples):
     """Samples at equal intervals, from t = 0 to the duration, both included.
 
     Parameters
@@ -33,8 +95,7 @@ class TimeAxis:
     samples: int
 
     def __post_init__(self):
-        if not 0 < self.duration < math.inf:
-            raise InputError(f"expected a positive number, got {self.duration}", key="duration")
+        _check_duration(self.duration)
         if self.samples < 1:
             raise InputError(f"expected at least 1 interval, got {self.samples}", key="samples")
 
@@ -44,61 +105,146 @@ class TimeAxis:
         return self.duration / self.samples
 
     @property
-    def times(self):
-        """Times of the samples, shape ``(samples + 1,)``."""
-        return self.duration * np.arange(self.samples + 1) / self.samples
+    def marks(self):
+        """Every interval ends with a sample."""
+        return np.arange(self.samples + 1)
 
-    def steps(self, step_size):
-        """Number of steps in a sample interval.
-
-        Raises
-        ------
-        InputError
-            If `step_size` is not positive, larger than the interval, too small, or does not
-            divide the interval; with the nearest that do.
-        """
-        ratio = self._ratio(step_size)
-        steps = round(ratio)
-        if abs(ratio - steps) > DIVIDES * steps:
-            fits = " and ".join(
-                f"{self.interval / n:.10g} ({n} {'step' if n == 1 else 'steps'})"
-                for n in (math.floor(ratio), math.ceil(ratio))
-            )
-            raise InputError(
-                f"the step size {step_size} does not divide the sample interval {self._words}; "
-                f"the nearest that do are {fits}"
-            )
-        return steps
-
-    def snapped(self, step_size):
-        """The step size nearest to a generated one that divides the sample interval.
-
-        One that divides it already keeps its exact value.
-
-        Raises
-        ------
-        InputError
-            If `step_size` is not positive, larger than the interval, or too small.
-        """
-        ratio = self._ratio(step_size)
-        steps = round(ratio)
-        return step_size if abs(ratio - steps) <= DIVIDES * steps else self.interval / steps
+    @property
+    def settings(self):
+        """What tells it from another axis of the same duration."""
+        return self.samples
 
     @property
     def _words(self):
-        return f"{self.interval:.10g} (duration {self.duration} / samples {self.samples})"
+        return (
+            f"the sample interval {self.interval:.10g} "
+            f"(duration {self.duration} / samples {self.samples})"
+        )
 
-    def _ratio(self, step_size):
-        if not step_size > 0:
-            raise InputError(f"expected a positive step size, got {step_size}")
-        ratio = self.interval / step_size
-        if ratio < 1 - DIVIDES:
+
+@dataclasses.dataclass(frozen=True)
+class LogarithmicTimeAxis(Samples):
+    """Samples that thin out with time, from t = 0 and `first` on, so many in every decade.
+
+    They are the multiples of `grid` nearest to ``first * 10**(j / per_decade)``, each once, and
+    the duration; the one before that is half a spacing away from it, at least.
+
+    Parameters
+    ----------
+    duration : float
+        In the system's unit of time; a multiple of `grid`.
+    per_decade : int
+    first : float
+        Time of the first sample after t = 0, from `grid` to the duration.
+    grid : float
+        The largest step size.
+
+    Raises
+    ------
+    InputError
+        If a value is out of bounds, or `grid` does not divide the duration.
+    """
+
+    duration: float
+    per_decade: int
+    first: float
+    grid: float
+
+    def __post_init__(self):
+        _check_duration(self.duration)
+        if not 1 <= self.per_decade <= MOST_VALUES:
             raise InputError(
-                f"the step size {step_size} is larger than the sample interval {self._words}"
+                f"expected 1 to {MOST_VALUES} samples a decade, got {self.per_decade}",
+                key="per_decade",
             )
-        if not ratio * self.samples <= MOST_STEPS:
-            raise InputError(f"the step size {step_size} needs more than 2**53 steps")
-        return ratio
+        if not self.grid > 0:
+            raise InputError(f"expected a positive step size, got {self.grid}", key="step_size")
+        ratio = self.duration / self.grid
+        if not ratio <= MOST_STEPS:
+            raise InputError(f"the step size {self.grid} needs more than 2**53 steps")
+        if abs(ratio - round(ratio)) > DIVIDES * ratio:
+            raise InputError(
+                f"the largest step size {self.grid}, of which all sample times are multiples, does "
+                f"not divide the duration {self.duration}; "
+                f"{_nearest_that_divide(self.duration, ratio)}",
+                key="step_size",
+            )
+        low, high = (1 - DIVIDES) * self.grid, (1 + DIVIDES) * self.duration
+        if not low <= self.first <= high:
+            raise InputError(
+                f"expected a time from the largest step size {self.grid} to the duration "
+                f"{self.duration}, got {self.first}",
+                key="first",
+            )
+
+    @property
+    def interval(self):
+        """The largest step size, up to rounding."""
+        return self.duration / round(self.duration / self.grid)
+
+    @property
+    def samples(self):
+        """Number of samples after the one at t = 0."""
+        return len(self.marks) - 1
+
+    @functools.cached_property
+    def marks(self):
+        """Multiples of the interval; six digits count, since powers differ between machines."""
+        last = round(self.duration / self.grid)
+        first, marks = self.first / self.interval, [0]
+        half = 10.0 ** (0.5 / self.per_decade)
+        for j in itertools.count():
+            decade, part = divmod(j, self.per_decade)
+            wanted = float(f"{first * 10**decade * 10.0 ** (part / self.per_decade):.6g}")
+            if wanted * half >= last:
+                return np.array([*dict.fromkeys(marks), last])
+            marks.append(round(wanted))
+
+    def snapped(self, step_size):
+        """As for any axis; the largest step size is the one that the interval was made from."""
+        return super().snapped(min(step_size, self.interval))
+
+    @property
+    def settings(self):
+        """What tells it from another axis of the same duration."""
+        return {"per_decade": self.per_decade, "first": self.first, "grid": self.grid}
+
+    @property
+    def _words(self):
+        return (
+            f"{self.interval:.10g}, the largest step size, of which all sample times are multiples"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class PerDecade:
+    """What a study says of samples that thin out; `first` None: the largest step size."""
+
+    per_decade: int
+    first: float | None
+
+    def axis(self, duration, largest, generated):
+        """The `LogarithmicTimeAxis` of a largest step size, snapped if it was `generated`."""
+        ratio = max(1, round(duration / largest)) if largest > 0 else 1
+        exact = abs(duration / ratio - largest) <= DIVIDES * largest
+        grid = duration / ratio if generated and not exact else largest
+        first = grid if self.first is None else self.first
+        return LogarithmicTimeAxis(duration, self.per_decade, first, grid)
+
+
+def _check_duration(duration):
+    if not 0 < duration < math.inf:
+        raise InputError(f"expected a positive number, got {duration}", key="duration")
+
+
+def _nearest_that_divide(whole, ratio):
+    """The two that lie on either side of ``whole / ratio``, in words."""
+    fits = " and ".join(
+        f"{whole / n:.10g} ({n} {'step' if n == 1 else 'steps'})"
+        for n in (math.floor(ratio), math.ceil(ratio))
+        if n
+    )
+    return f"the nearest that do are {fits}"
 
 
 def spaced(start, stop, count, spacing):

@@ -8,6 +8,7 @@
 from integrators.errors import InputError, check_known
 from systems.base import Quantity, System
 from systems.elastic_rod import ElasticRod
+from systems.forced_chain import ForcedPendulumChain
 from systems.lennard_jones import LennardJonesSphere
 from systems.magnetic_dipoles import MagneticDipoles
 from systems.nbody import NBodySphere
@@ -21,6 +22,7 @@ ALL_SYSTEMS = (
     ElasticRod,
     MagneticDipoles,
     LennardJonesSphere,
+    ForcedPendulumChain,
 )
 
 __all__ = ["ALL_SYSTEMS", "InputError", "Quantity", "System", "get", "named", "names"]

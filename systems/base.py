@@ -8,6 +8,7 @@ import numpy as np
 
 from integrators import InputError
 from integrators.errors import check_array, check_known, check_number, check_whole
+from integrators.forms import parts
 from integrators.kernels import Kernel
 from systems import ensembles
 
@@ -23,6 +24,8 @@ class Quantity:
     name : str
         As in a study's ``record`` and in the store.
     kind : {"energy", "momentum_map", "casimir", "constraint", "observable"}
+        The one of kind ``energy`` is what the form's monitor follows at every step; of a forced
+        system it is the energy balance. An observable is not conserved.
     units : str
         ``"1"`` where there is none.
     long_name : str
@@ -63,7 +66,8 @@ class System(ABC):
 
     A subclass has class attributes `name`, `description`, `named_starts`, `units` (of energy,
     momentum and time) and `parameter_units`, the parameters as fields, and `form`. Its states
-    have shape ``(rows, 3)``: q, then ω.
+    have shape ``(rows, 3)``: q, then ω; where a non-conservative force acts, one more row holds
+    the work that it has done, as (W, 0, 0).
     """
 
     @property
@@ -124,7 +128,7 @@ class System(ABC):
         """
         check_known(f"start of {self.name}", name, self.starts)
         start = next(start for start in self.named_starts if start.name == name)
-        return start.make(self)
+        return self.form.completed(start.make(self))
 
     def ensemble(self, members, seed, around=None, spread=None):
         """Random initial states on the manifold; member m depends on ``(seed, m)`` alone.
@@ -162,22 +166,66 @@ class System(ABC):
             drawn = [ensembles.uniform(self.bodies, seed, member) for member in members]
         else:
             spread = check_number("spread", spread, above=0.0)
-            centre = self.start(around) if isinstance(around, str) else around
-            self.check_state(centre)
+            centre = self._centre(around)
             drawn = [ensembles.near(centre, spread, seed, member) for member in members]
-        return np.array(drawn).reshape(-1, self.rows, 3)
+        return self.form.completed(np.reshape(drawn, (-1, 2 * self.bodies, 3)))
+
+    def lattice(self, count, body=0, around=None):
+        """Initial states with one body's direction on a nearly uniform lattice over the sphere.
+
+        Parameters
+        ----------
+        count : int
+            Of directions; with another count all of them are others.
+        body : int, optional
+        around : str or ndarray of shape (rows, 3), optional
+            The start that the other bodies are taken from; the first named one unless given. The
+            body's own ω is turned with its direction, the shortest way.
+
+        Returns
+        -------
+        ndarray, shape (count, rows, 3)
+
+        Raises
+        ------
+        InputError
+            If `around` is no state, the system is singular in one of the states, or a number is
+            out of bounds.
+        """
+        count = check_whole("lattice", count)
+        if check_whole("body", body, least=0) >= self.bodies:
+            raise InputError(
+                f"body = {body}; {self.name} has {self.bodies} bodies, counted from 0", key="body"
+            )
+        if around is None and not self.starts:
+            raise InputError(f"{self.name} has no named start: give 'around'", key="around")
+        centre = self._centre(self.starts[0] if around is None else around)
+        states = [ensembles.turned(centre, body, point) for point in ensembles.lattice(count)]
+        check_members(self, states)
+        return np.array(states)
+
+    def _centre(self, around):
+        centre = self.start(around) if isinstance(around, str) else around
+        self.check_state(centre)
+        return centre
 
     def check_state(self, state):
-        """Raise `InputError` unless `state` is finite, of the right shape, on the manifold."""
-        state = check_array("state", state, f"({self.rows}, 3)")
+        """Raise `InputError` unless `state` is finite, of the right shape, on the manifold.
+
+        The row of the work, where there is one, may be left out.
+        """
+        state = self.form.completed(check_array("state", state, f"({self.rows}, 3)"))
         if state.shape != (self.rows, 3):
             raise InputError(
                 f"state of shape {state.shape}; {self.name} with {self.bodies} bodies expects "
                 f"({self.rows}, 3): {self.bodies} rows of q, then {self.bodies} of omega"
+                + (", then (work, 0, 0)" if self.form.forced else "")
             )
         if not np.all(np.isfinite(state)):
             raise InputError("the state has a number that is not finite")
-        q, omega = np.split(state, 2)
+        q, omega, work = parts(state)
+        if np.any(work[:, 1:]):
+            raise InputError(f"the last row is {work[0]}; expected (work, 0, 0)")
         length = np.abs(np.sum(q * q, axis=1) - 1.0)
         slope = np.abs(np.sum(q * omega, axis=1))
         for what, error in (("|q·q − 1|", length), ("|q·omega|", slope)):
@@ -198,12 +246,25 @@ class System(ABC):
         return
 
     def normalized(self, state):
-        """`state` brought to the manifold: |q| = 1, then ω orthogonal to q."""
-        return ensembles.on_manifold(np.asarray(state, dtype=float))
+        """`state` brought to the manifold: |q| = 1, then ω orthogonal to q; the work as it is."""
+        state = self.form.completed(state)
+        moved = ensembles.on_manifold(state)
+        return np.concatenate([moved, state[len(moved) :]])
+
+
+def check_members(system, states):
+    """Raise `InputError` with the number of the first of many `states` that is none of `system`."""
+    for member, state in enumerate(states):
+        try:
+            system.check_state(state)
+        except InputError as error:
+            raise InputError(f"member {member}: {error}") from None
 
 
 def quantities_of_spheres(form, units, momentum):
     """Energy, unit length and tangency of a `SpheresLagrangian`, and its conserved momenta.
+
+    With a force the energy balance E − W is the invariant, and energy and work are observables.
 
     Parameters
     ----------
@@ -213,11 +274,21 @@ def quantities_of_spheres(form, units, momentum):
     momentum : str
         The axes about which angular momentum is conserved: ``"xyz"``, one of them or ``""``.
     """
-    from integrators.spheres import tangency_error, unit_length_error
+    from integrators.spheres import tangency_error, unit_length_error, work_done
 
     per_time = "1" if units["time"] == "1" else f"rad {units['time']}-1"
+    of_energy = units["energy"]
+    if form.forced:
+        balance = "energy less the work of the forces"
+        energies = [
+            Quantity("energy", "observable", of_energy, "total energy", form.energy),
+            Quantity("work", "observable", of_energy, "work of the forces since time 0", work_done),
+            Quantity("energy_balance", "energy", of_energy, balance, form.energy_balance),
+        ]
+    else:
+        energies = [Quantity("energy", "energy", of_energy, "total energy", form.energy)]
     result = [
-        Quantity("energy", "energy", units["energy"], "total energy", form.energy),
+        *energies,
         Quantity("unit_length", "constraint", "1", "max |q·q − 1| over bodies", unit_length_error),
         Quantity("tangency", "constraint", per_time, "max |q·ω| over bodies", tangency_error),
     ]
@@ -271,11 +342,19 @@ def check_distinct(q, antipodal=False):
 
 
 def positive_vector(name, value, count):
-    """A parameter for each of `count` bodies: a number repeated, or a list of that length."""
+    """A positive parameter for each of `count` bodies; see `number_vector`."""
+    return number_vector(name, value, count, above=0.0)
+
+
+def number_vector(name, value, count, **bounds):
+    """A parameter for each of `count` bodies: a number repeated, or a list of that length.
+
+    `bounds` are those of `integrators.errors.check_number`.
+    """
     values = [value] * count if np.ndim(value) == 0 else list(value)
     if len(values) != count:
         raise InputError(f"{name} has {len(values)} values; expected {count}", key=name)
-    return tuple(check_number(name, item, above=0.0) for item in values)
+    return tuple(check_number(name, item, **bounds) for item in values)
 
 
 def is_list(value, length=None):

@@ -1,6 +1,13 @@
-"""Random states on products of two-spheres, each drawn from (seed, member) alone."""
+"""Many states on products of two-spheres: random ones, or one body over a lattice of directions.
+
+A random state is drawn from (seed, member) alone.
+"""
+
+import math
 
 import numpy as np
+
+from integrators.forms import parts
 
 
 def uniform(bodies, seed, member):
@@ -12,9 +19,10 @@ def near(state, spread, seed, member):
     """`state` moved by Gaussian tangent vectors.
 
     q_i turns by an angle of standard deviation `spread` (radians) in each tangent direction; ω_i
-    changes by `spread` times the root mean square of the |ω|, or times 1 if all rest.
+    changes by `spread` times the root mean square of the |ω|, or times 1 if all rest. The row of
+    the work, where there is one, is dropped.
     """
-    q, omega = np.split(np.asarray(state, dtype=float), 2)
+    q, omega, _ = parts(state)
     kicks = _generator(seed, member).standard_normal((2 * len(q), 3))
     push, pull = np.split(kicks, 2)
     push = spread * _tangent(q, push)
@@ -24,9 +32,40 @@ def near(state, spread, seed, member):
     return on_manifold(np.concatenate([moved, omega + spread * size * pull]))
 
 
+GOLDEN_COSINE, GOLDEN_SINE = -0.7373688780783197, 0.6754902942615238  # of π (3 − √5)
+
+
+def lattice(count):
+    """A nearly uniform lattice of directions, by heights 1 − (2i + 1)/count; shape (count, 3).
+
+    The Fibonacci lattice: each point is turned about e3 by the golden angle from the one before
+    (Swinbank and Purser 2006). Turned by multiplication, it is the same to the last bit on every
+    machine.
+    """
+    points, x, y = np.empty((count, 3)), 1.0, 0.0
+    for i in range(count):
+        height = (count - 2 * i - 1) / count
+        radius = math.sqrt((1.0 - height) * (1.0 + height))
+        points[i] = radius * x, radius * y, height
+        x, y = GOLDEN_COSINE * x - GOLDEN_SINE * y, GOLDEN_SINE * x + GOLDEN_COSINE * y
+    return points
+
+
+def turned(state, body, direction):
+    """`state` with `body` turned to a unit vector the shortest way, and its ω with it."""
+    moved = np.array(state, dtype=float)
+    q, omega = np.split(moved, 2)  # views
+    total = q[body] + direction
+    square = np.sum(total * total)
+    if square > 1e-20:  # else antipodal: turned half way round about ω, which stays as it is
+        omega[body] -= 2.0 * np.sum(total * omega[body]) / square * total
+    q[body] = direction
+    return on_manifold(moved)
+
+
 def on_manifold(state):
-    """|q_i| = 1, then ω_i orthogonal to q_i; shape (2n, 3)."""
-    q, omega = np.split(state, 2)
+    """|q_i| = 1, then ω_i orthogonal to q_i; shape (2n, 3), without the row of the work."""
+    q, omega, _ = parts(state)
     for _ in range(2):  # the second pass removes the first one's rounding
         q = q / np.linalg.norm(q, axis=1, keepdims=True)
         omega = _tangent(q, omega)

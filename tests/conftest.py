@@ -16,6 +16,8 @@ import cases  # noqa: E402 (found on the path above)
 GENERATED = {
     "case": cases.cases,
     "pairing": cases.pairings,
+    "symmetric_pairing": cases.symmetric_pairings,
+    "adaptive_pairing": cases.adaptive_pairings,
     "reversible_pairing": cases.reversible_pairings,
     "promise": cases.promises,
 }

@@ -10,13 +10,18 @@ Each function takes one experiment of a store, or any selection of its runs:
 from sweep.analysis.dense import grid
 from sweep.analysis.drifts import DriftEstimate, Spread, drift_table
 from sweep.analysis.orders import OrderEstimate, OrderPoint, order_table
+from sweep.analysis.selection import adaptive_runs
+from sweep.analysis.tolerances import ToleranceEstimate, tolerance_table
 
 __all__ = [
     "DriftEstimate",
     "OrderEstimate",
     "OrderPoint",
     "Spread",
+    "ToleranceEstimate",
+    "adaptive_runs",
     "drift_table",
     "grid",
     "order_table",
+    "tolerance_table",
 ]

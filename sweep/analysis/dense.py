@@ -34,8 +34,9 @@ def grid(dataset):
     xarray.Dataset
         Dimensions ``(integrator, step_size, scanned axes…, initial_condition)`` in the place of
         `run`, other dimensions behind them; ``tolerance`` in the place of ``step_size`` where all
-        runs are adaptive. Labels stand in the study's order, numbers ascend. Where the selection
-        has no run stand NaN, an empty label, False or 0, and ``status`` -1 (pending).
+        runs are adaptive, and ``repeat`` behind ``initial_condition`` where there are several.
+        Labels stand in the study's order, numbers ascend. Where the selection has no run stand
+        NaN, an empty label, False or 0, and ``status`` -1 (pending).
 
     Raises
     ------
@@ -48,6 +49,8 @@ def grid(dataset):
     """
     dataset = run_table(dataset)
     names = ("integrator", _step_axis(dataset), *scanned_axes(dataset), "initial_condition")
+    if "repeat" in dataset.coords and len(np.unique(dataset["repeat"].values)) > 1:
+        names += ("repeat",)
     axes, place = _places(dataset, names)
     dense = xr.Dataset(
         {name: _pivot(array, names, axes, place) for name, array in dataset.data_vars.items()},

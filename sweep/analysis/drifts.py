@@ -11,10 +11,10 @@ from sweep.analysis.selection import (
     REFERENCE_ERRORS,
     complete,
     groups,
-    run_table,
     scanned_axes,
     take,
     variable,
+    without_repeats,
 )
 
 WINDOWS = 64  # at most; their means are what a drift is fitted to
@@ -60,8 +60,8 @@ class DriftEstimate:
     max_abs : Spread
         Largest |error|.
     every_step : bool
-        Whether mean and drift are of every step, or only of the samples. The maximum is of every
-        step where the store holds it.
+        Whether mean and drift are of every step, or only of the samples: so where adaptive steps
+        are longer than sample intervals. The maximum is of every step where the store holds it.
     units, time_units : str
     reason : str
     """
@@ -139,7 +139,7 @@ def drift_table(dataset, quantities=None, step_sizes="all"):
         raise InputError(
             f"step_sizes is {step_sizes!r}, and must be 'all' or 'smallest'.", key="step_sizes"
         )
-    dataset = run_table(dataset)
+    dataset = without_repeats(dataset)
     quantities = recorded_quantities(dataset) if quantities is None else tuple(quantities)
     for quantity in quantities:
         variable(dataset, f"{quantity}_error")
@@ -226,10 +226,13 @@ def _series(cell, quantity):
         if f"{quantity}_error{of}" in cell
     }
     ends, sampled = cell["time"].values, values[""]
-    if "_mean" not in values or np.isnan(values["_mean"][:, 1:]).all():
+    if "_mean" not in values or _has_gaps(values["_mean"][:, 1:], sampled[:, 1:]):
         size = np.abs(sampled)
+        largest = np.fmax(size, values.get("_abs_max", size)).max(axis=1)
         finite = np.isfinite(sampled).all(axis=1)
-        return _Series(ends, sampled[:, 1:], size.mean(axis=1), size.max(axis=1), finite, False)
+        means = (sampled[:, 1:] + sampled[:, :-1]) / 2  # of an interval, which need not be short
+        of_samples = _over_samples(size, np.diff(ends))
+        return _Series(ends, means, of_samples, largest, finite, False)
     mean = values["_mean"][:, 1:]
     # Errors that are norms or sizes have no sign: their mean is the mean of |error|.
     size = values["_abs_mean"][:, 1:] if "_abs_mean" in values else mean
@@ -238,11 +241,25 @@ def _series(cell, quantity):
     return _Series(ends, mean, mean_abs, largest.max(axis=1), np.isfinite(mean).all(axis=1), True)
 
 
+def _has_gaps(means, sampled):
+    """Whether there are no statistics, or intervals in which no step of an adaptive run ends."""
+    return np.isnan(means).all() or bool((np.isnan(means) & np.isfinite(sampled)).any())
+
+
 def _over_every_step(means, widths, steps):
-    """Means of intervals to the mean over k = 0 … N, where k = 0 contributes no error."""
+    """Means of intervals to the mean over k = 0 … N, where k = 0 contributes no error.
+
+    Intervals count by their length, as they do where all steps are equal.
+    """
     share = widths / widths.sum()
     per_interval = steps[:, None] * share
     return (means * per_interval).sum(axis=1) / (steps + 1)
+
+
+def _over_samples(values, widths):
+    """Means over the samples, each for the interval that it ends; the first as for the second."""
+    weights = np.concatenate([widths[:1], widths])
+    return values @ (weights / weights.sum())
 
 
 def _spread(values):
@@ -282,7 +299,7 @@ def fit_drift(ends, means):
         return np.nan, np.nan, np.nan, "no run is complete"
     times, windows = _windows(ends, means)
     if len(times) < FEWEST:
-        return np.nan, np.nan, np.nan, f"needs {FEWEST} sample intervals, has {len(times)}"
+        return np.nan, np.nan, np.nan, _too_few(len(times), means.shape[1])
     dt = times - times.mean()
     slopes = windows @ dt / (dt @ dt)
     slope = slopes.mean()
@@ -293,6 +310,15 @@ def fit_drift(ends, means):
         apart = np.std(slopes, ddof=1) / np.sqrt(len(slopes))
         half = max(half, stdtrit(len(slopes) - 1, 0.975) * apart)
     return float(slope), float(slope - half), float(slope + half), ""
+
+
+def _too_few(windows, intervals):
+    if windows == intervals:
+        return f"needs {FEWEST} sample intervals, has {windows}"
+    return (
+        f"needs {FEWEST} windows as long as the last sample interval, has {windows}: "
+        "take more samples"
+    )
 
 
 def _windows(ends, means):

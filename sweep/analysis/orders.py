@@ -12,7 +12,6 @@ from sweep.analysis.selection import (
     complete,
     descriptions,
     groups,
-    run_table,
     scanned_axes,
     take,
     variable,
@@ -132,11 +131,7 @@ def order_table(dataset, error="global_error", at="end"):
     InputError
         When there is no such error, no run with a fixed step size, or `at` is neither.
     """
-    if at not in ("end", "sup"):
-        raise InputError(f"at is {at!r}, and must be 'end' or 'sup'.", key="at")
-    dataset = run_table(dataset)
-    if variable(dataset, error).dims != ("run", "time"):
-        raise InputError(f"error is {error!r}, and must be over (run, time).", key="error")
+    dataset = checked_errors(dataset, error, at)
     fixed = take(dataset, np.flatnonzero(~adaptive_runs(dataset)))
     if fixed.sizes["run"] == 0:
         raise InputError("no run has a fixed step size, and only those have an order in it.")
@@ -151,16 +146,26 @@ def order_table(dataset, error="global_error", at="end"):
         of_integrator = take(fixed, runs).load()
         for key, runs in groups(of_integrator, ["integrator", *scanned_axes(dataset)]):
             label = key.pop("integrator")
-            curve = _curve(take(of_integrator, runs), error, at)
+            curve = error_curve(take(of_integrator, runs), error, at)
             rows.append(_estimate(curve, label, key, declared.get(label), error, at))
     return rows
+
+
+def checked_errors(dataset, error, at):
+    """The run table, or InputError unless it has `error` and `at` is ``end`` or ``sup``."""
+    if at not in ("end", "sup"):
+        raise InputError(f"at is {at!r}, and must be 'end' or 'sup'.", key="at")
+    dataset = without_repeats(dataset)
+    if variable(dataset, error).dims != ("run", "time"):
+        raise InputError(f"error is {error!r}, and must be over (run, time).", key="error")
+    return dataset
 
 
 @dataclass(frozen=True)
 class _Curve:
     """Errors at one time: step sizes (n,), errors and floors (n, starts), NaN where no run is."""
 
-    step_sizes: np.ndarray
+    sizes: np.ndarray
     errors: np.ndarray
     floors: np.ndarray
     time: float
@@ -168,10 +173,15 @@ class _Curve:
     left_out: int
 
 
-def _curve(dataset, error, at):
-    """Errors of one integrator by step size and start, at the last time that counts."""
+def error_curve(dataset, error, at, axis="step_size"):
+    """Errors of one integrator by step size (or tolerance) and start, at the last time that counts.
+
+    Returns
+    -------
+    _Curve
+    """
     counts = complete(dataset)
-    step_sizes, step = codes(dataset["step_size"].values)
+    step_sizes, step = codes(dataset[axis].values)
     starts, start = codes(dataset["initial_condition"].values)
     errors = np.abs(dataset[error].transpose("run", "time").values)
     floors = MARGIN * _own_error(dataset, error, errors.shape)
@@ -214,13 +224,13 @@ def _last_time(resolved, finite, step, step_count):
 
 def _estimate(curve, label, parameters, declared, error, at):
     there = np.isfinite(curve.errors).any(axis=1)
-    step_sizes, errors, floors = curve.step_sizes[there], curve.errors[there], curve.floors[there]
+    step_sizes, errors, floors = curve.sizes[there], curve.errors[there], curve.floors[there]
     fit = fit_order(step_sizes, errors, errors >= floors)
     use = np.array(fit.use, dtype=object)
     used = step_sizes[use == USED]
     verdict, reason = _verdict(fit, used, declared, curve)
     points = tuple(
-        OrderPoint(float(h), *_centre_and_range(e), u)
+        OrderPoint(float(h), *centre_and_range(e), u)
         for h, e, u in zip(step_sizes, errors, use, strict=True)
     )
     return OrderEstimate(
@@ -253,7 +263,8 @@ def _median(values):
     return np.median(values) if len(values) else np.nan
 
 
-def _centre_and_range(errors):
+def centre_and_range(errors):
+    """Geometric mean of the errors that are finite, and their range."""
     errors = errors[np.isfinite(errors)]
     with np.errstate(divide="ignore"):
         return tuple(float(x) for x in (np.exp(np.log(errors).mean()), errors.min(), errors.max()))

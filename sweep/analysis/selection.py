@@ -17,6 +17,7 @@ RUN_COORDINATES = (
     "adaptive",
     "initial_condition",
     "ensemble",
+    "repeat",
     "in_study",
 )
 
@@ -44,6 +45,15 @@ def run_table(dataset):
     return dataset
 
 
+def without_repeats(dataset):
+    """The run table with each run once: repeats, for their times, are no starts of their own."""
+    dataset = run_table(dataset)
+    if "repeat" not in dataset.coords:
+        return dataset
+    repeat = dataset["repeat"].values
+    return take(dataset, np.flatnonzero(repeat == repeat.min()))
+
+
 def variable(dataset, name):
     """`dataset[name]`, or an InputError that says what there is instead."""
     if name not in dataset.data_vars:
@@ -55,6 +65,14 @@ def variable(dataset, name):
         )
         raise InputError(f"the dataset has no {name!r}.{nearest(name, there)}{advice}")
     return dataset[name]
+
+
+def energy_of(dataset):
+    """Name of the quantity of kind ``energy``, ``energy`` where none says that it is one."""
+    for name, array in dataset.data_vars.items():
+        if array.attrs.get("kind") == "energy":
+            return str(name).removesuffix("_error")
+    return "energy"
 
 
 def scanned_axes(dataset):

@@ -14,6 +14,7 @@ import click
 
 COMMANDS = (
     "init", "check", "plan", "run", "status", "ls", "show", "order", "drift", "plot",
+    "reproduce",
 )  # fmt: skip
 MODULES = {"ls": "listing"}
 

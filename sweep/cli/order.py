@@ -20,15 +20,15 @@ def command(store, experiment, at, error, as_json):
     """Print the measured order of each integrator in STORE beside the declared one.
 
     Slope of log error over log step size with a 95 % interval; round-off and pre-asymptotic
-    steps are left out.
+    steps are left out. Adaptive integrators have errors by tolerance, in a table of their own.
 
     \b
     Example:
       sweep order quickstart.zarr --experiment pendulum
     """
     from integrators import InputError
-    from sweep.analysis import order_table
-    from sweep.tables import format_orders, json_rows
+    from sweep.analysis import adaptive_runs, order_table, tolerance_table
+    from sweep.tables import format_errors, json_rows
 
     datasets = opened(store, experiment)
     if not experiment:
@@ -38,10 +38,14 @@ def command(store, experiment, at, error, as_json):
                 f"no experiment of {store} has {error!r}; orders need a 'reference' in the study"
             )
         datasets = measurable
-    tables = {name: order_table(dataset, error=error, at=at) for name, dataset in datasets.items()}
     if as_json:
-        echo_json({name: json_rows(rows) for name, rows in tables.items()})
+        rows = {}
+        for name, dataset in datasets.items():
+            fixed = [] if adaptive_runs(dataset).all() else order_table(dataset, error, at)
+            rows[name] = json_rows([*fixed, *tolerance_table(dataset, error, at)])
+        echo_json(rows)
         return
     where = "at the end" if at == "end" else "in the sup norm over time"
-    for name, rows in tables.items():
-        click.echo(f"{name}: order of {error} {where}\n{format_orders(rows)}\n")
+    for name, dataset in datasets.items():
+        text = format_errors(dataset, error, at)
+        click.echo(f"{name}: order of {error} {where}\n{text}\n")

@@ -75,7 +75,7 @@ def _integrator(name):
         "description": made.method.description,
         "order": made.order,
         "symmetric": "yes" if made.symmetric else "no",
-        "adaptive": "yes" if made.adaptive else "no",
+        "adaptive": "yes, takes a tolerance" if made.adaptive else "no",
         "needs": ", ".join(form.__name__ for form in made.method.forms),
         "evaluations": f"{made.evaluations} a step",
         "preserves": {k: ", ".join(v) or "yes" for k, v in made.preserves.items()},

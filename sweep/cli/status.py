@@ -59,6 +59,7 @@ def _failures(name, dataset):
             "run": int(row["run"]),
             "integrator": str(row["integrator"].values),
             "step_size": float(row["step_size"]),
+            "tolerance": float(row["tolerance"]),
             "initial_condition": str(row["initial_condition"].values),
             "status": meaning[int(row["status"])],
             "stop_step": int(row["stop_step"]),
@@ -67,10 +68,6 @@ def _failures(name, dataset):
 
 
 def _cell(value):
-    return (
-        f"{value:,}"
-        if isinstance(value, int)
-        else f"{value:.4g}"
-        if isinstance(value, float)
-        else value
-    )
+    from sweep.tables import number
+
+    return f"{value:,}" if isinstance(value, int) else number(value, 4)

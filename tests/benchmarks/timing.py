@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from integrators import stepping
-from integrators.integration import aligned
 from integrators.lanes import WIDTH
+from integrators.memory import aligned
 from integrators.methods import Problem
 
 HERE = Path(__file__).parent
@@ -52,8 +52,9 @@ class Case:
             memory[...] = 0.0
             report[...] = 0.0
             loop(
-                *functions, 0.0, self.step_size, 0, steps, problem.constants, problem.options,
-                y, memory, problem.parameters, work, baseline, sampled, kept, report,
+                *functions, 0.0, self.step_size, 0, np.array([steps]), problem.constants,
+                problem.options, y, memory, problem.parameters, work, baseline, sampled, kept,
+                report,
             )  # fmt: skip
 
         return run

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import integrators
-from integrators.forms import angular_velocities, velocities
+from integrators.forms import angular_velocities, parts, velocities
 
 
 def states_of(case):
@@ -17,10 +17,21 @@ def derivative(function, h):
     return (8 * (function(h) - function(-h)) - (function(2 * h) - function(-2 * h))) / (12 * h)
 
 
+def applied(system, q, v, t):
+    """The force on each body: drag against its velocity, and a drive of the free end along e1."""
+    drag, length = (
+        np.broadcast_to(getattr(system, of, 0.0), len(q)) for of in ("damping", "length")
+    )
+    force = -drag[:, None] * v
+    if hasattr(system, "amplitude"):
+        force[:, 0] += length * system.amplitude * np.cos(system.frequency * t)
+    return force
+
+
 def accelerations(state, slope):
     """q̈ of a state (q, ω) and its slope (q̇, ω̇)."""
-    q, omega = np.split(state, 2)
-    velocity, turning = np.split(slope, 2)
+    q, omega, _ = parts(state)
+    velocity, turning, _ = parts(slope)
     return np.cross(turning, q) + np.cross(omega, velocity)
 
 
@@ -28,16 +39,17 @@ def test_formulations_describe_one_motion(case):
     for state in states_of(case):
         turning = case.field("q_omega", state, t=0.3)
         moving = case.field("q_qdot", velocities(state), t=0.3)
-        velocity, acceleration = np.split(moving, 2)
+        velocity, acceleration, power = parts(moving)
         size = np.abs(acceleration).max()
-        np.testing.assert_allclose(np.split(turning, 2)[0], velocity, atol=1e-14 * size)
+        np.testing.assert_allclose(parts(turning)[0], velocity, atol=1e-14 * size)
+        np.testing.assert_allclose(parts(turning)[2], power, atol=1e-14 * size)
         np.testing.assert_allclose(accelerations(state, turning), acceleration, atol=1e-12 * size)
 
 
 def test_fields_are_tangent(case):
     for state in states_of(case):
-        q, omega = np.split(state, 2)
-        velocity, turning = np.split(case.field("q_omega", state, t=0.3), 2)
+        q, omega, _ = parts(state)
+        velocity, turning, _ = parts(case.field("q_omega", state, t=0.3))
         size = np.abs(turning).max()
         assert np.abs(np.sum(q * velocity, axis=1)).max() <= 1e-14 * size
         # q·ω = 0 stays so: q̇·ω + q·ω̇ = 0, where q̇·ω = 0 already
@@ -53,9 +65,9 @@ def test_euler_lagrange_equations_hold(case):
     """M q̈ + ∂V − F has no part tangent to the spheres; V by differences of the potential."""
     form = case.system.form
     for state in states_of(case):
-        q, omega = np.split(state, 2)
-        acceleration = np.split(case.field("q_qdot", velocities(state), t=0.3), 2)[1]
-        force = -getattr(case.system, "damping", 0.0) * np.cross(omega, q)
+        q, omega, _ = parts(state)
+        acceleration = parts(case.field("q_qdot", velocities(state), t=0.3))[1]
+        force = applied(case.system, q, np.cross(omega, q), 0.3)
         slope = gradient_by_differences(case, q, 0.3)
         residual = form.inertia_matrix @ acceleration + slope - force
         tangent = np.cross(q, residual)
@@ -89,7 +101,7 @@ def gap(q):
 def test_gradients_are_those_of_the_potential(case):
     form = case.system.form
     for state in states_of(case):
-        q = np.ascontiguousarray(np.split(state, 2)[0])
+        q = np.ascontiguousarray(parts(state)[0])
         out, work = np.empty_like(q), np.zeros(1 + form.potential_gradient.work(form.rows))
         form.potential_gradient.scalar(0.3, q, form.parameters, out, work)
         expected = gradient_by_differences(case, q, 0.3)
@@ -101,7 +113,7 @@ def test_energy_changes_by_what_is_done_on_it(case):
     form = case.system.form
     for state in states_of(case):
         y = velocities(state)
-        q, v = np.split(y, 2)
+        q, v, _ = parts(y)
         slope = case.field("q_qdot", y, t=0.3)
 
         def energy(s, y=y, slope=slope):
@@ -110,8 +122,10 @@ def test_energy_changes_by_what_is_done_on_it(case):
         def potential(s, q=q):
             return form.potential.scalar(0.3 + s, np.ascontiguousarray(q), form.parameters)
 
-        drag = getattr(case.system, "damping", 0.0)
-        power = derivative(potential, 1e-3) - drag * np.sum(v * v)
+        done = np.sum(applied(case.system, q, v, 0.3) * v)
+        for row in slope[2 * case.system.bodies :]:
+            assert row == pytest.approx([done, 0.0, 0.0], abs=1e-14 * np.abs(slope).max())
+        power = derivative(potential, 1e-3) + done
         h = 1e-3 * gap(q) / max(1.0, np.abs(v).max())
         scale = max(1.0, abs(energy(0.0)), np.abs(slope).max() ** 2)
         assert derivative(energy, h) == pytest.approx(power, abs=1e-8 * scale)
@@ -126,14 +140,6 @@ def test_slopes_are_those_of_a_trajectory(case):
     np.testing.assert_allclose(slope, expected, atol=1e-8 * np.abs(expected).max())
 
 
-def test_variational_refuses_a_force(case):
-    if case.system.form.force is None:
-        integrators.get("variational").check(case.system)
-        return
-    with pytest.raises(integrators.InputError, match=r"force of 'driven_chain'.*rk2_midpoint.*rk4"):
-        integrators.get("variational+suzuki4").check(case.system)
-
-
 def test_damping_takes_energy_out_and_leaves_the_manifold_alone():
     from driven_chain import DrivenChain
 
@@ -142,6 +148,6 @@ def test_damping_takes_energy_out_and_leaves_the_manifold_alone():
         system, integrators.get("rk4"), system.start("tilted"),
         step_size=0.01, duration=20.0, samples=1,
     ).states[-1]  # fmt: skip
-    q, omega = np.split(state, 2)
+    q, omega, _ = parts(state)
     assert np.abs(omega).max() < 0.02
     assert q == pytest.approx(np.array([[0, 0, 1], [0, 0, 1]]), abs=0.02)

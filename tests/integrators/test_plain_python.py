@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from cases import pairings
+from cases import adaptive_pairings, pairings
 
 import integrators
 
@@ -15,14 +15,17 @@ import sys, warnings
 warnings.simplefilter("ignore")
 import numba, numpy as np
 assert numba.config.DISABLE_JIT
-from cases import cases, pairings
-from integrators import kernels
+from cases import adaptive_pairings, pairings
 result = {}
 for pairing in pairings():
     assert pairing.problem.advance.scalar is pairing.problem.advance.function
     batch = pairing.batch([pairing.case.state], steps=2, samples=3)
     for part in ("states", "statistics", "report"):
         result[f"{pairing} {part}"] = getattr(batch, part)
+for pairing in adaptive_pairings():
+    run = pairing.run(1e-3, samples=3, scales=0.1)
+    for part in ("states", "statistics", "report", "step_sizes"):
+        result[f"{pairing} {part}"] = getattr(run, part)
 np.savez(sys.argv[1], **result)
 """
 
@@ -37,9 +40,14 @@ def test_compiled_kernels_equal_plain_python(tmp_path):
     command = [sys.executable, "-P", "-c", SCRIPT, file]
     subprocess.run(command, env=environment, check=True, timeout=120)
     plain = np.load(file)
-    assert len(plain.files) == 3 * len(pairings())
+    assert len(plain.files) == 3 * len(pairings()) + 4 * len(adaptive_pairings())
     for pairing in pairings():
         compiled = pairing.batch([pairing.case.state], steps=2, samples=3)
         for part in ("states", "statistics", "report"):
             name = f"{pairing} {part}"
             np.testing.assert_array_equal(getattr(compiled, part), plain[name], err_msg=name)
+    for pairing in adaptive_pairings():
+        run = pairing.run(1e-3, samples=3, scales=0.1)
+        for part in ("states", "statistics", "report", "step_sizes"):
+            name = f"{pairing} {part}"
+            np.testing.assert_array_equal(getattr(run, part), plain[name], err_msg=name)

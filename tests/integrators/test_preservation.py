@@ -6,7 +6,7 @@ import pytest
 import integrators
 import systems
 from integrators import stepping
-from integrators.forms import velocities
+from integrators.forms import parts, velocities
 from integrators.integration import lagrangian
 
 STEPS, SAMPLES = 20_000, 200
@@ -19,7 +19,7 @@ BOUNDS = {"unit_length": 4, "tangency": 4, "momentum_map": 10, "energy": 10, "ca
 
 def natural_size(quantity, form, state):
     """What round-off of a quantity is in proportion to: 1, max |q̇_i| or max_i |M||q̇|."""
-    speed = np.linalg.norm(np.split(velocities(state), 2)[1], axis=1)
+    speed = np.linalg.norm(parts(velocities(state))[1], axis=1)
     sizes = {"unit_length": 1.0, "tangency": speed.max()}
     return sizes.get(quantity.name, np.max(np.abs(form.inertia_matrix) @ speed))
 
@@ -67,5 +67,27 @@ def test_reversed_velocities_lead_back(reversible_pairing):
 
 def flipped(state):
     """The state with its velocities reversed."""
-    q, omega = np.split(state, 2)
+    q, omega, _ = parts(state)
     return np.concatenate([q, -omega])
+
+
+def test_negative_steps_lead_back(symmetric_pairing):
+    """With a force and with explicit time too: the adjoint of a step is the step itself."""
+    case = symmetric_pairing.case
+    h, steps = 0.01 * case.time_scale, 100
+    forth = advanced(symmetric_pairing.problem, case.state, 0.0, h, steps)
+    assert np.abs(forth - case.state).max() > 0.1
+    back = advanced(symmetric_pairing.problem, forth, steps * h, -h, steps)
+    assert back == pytest.approx(case.state, abs=2e-13)
+
+
+def advanced(problem, state, t0, h, steps):
+    """The state after so many steps of h, which may be negative, from time t0."""
+    y, report = state.copy(), np.zeros(stepping.REPORT_SIZE)
+    advance, function, projection, _ = problem.kernels(lanes=False)
+    advance(
+        function, projection, t0, h, 0, steps, problem.constants, problem.options,
+        y, np.zeros(problem.memory), problem.parameters, np.zeros(problem.work), report,
+    )  # fmt: skip
+    assert report[stepping.STATUS_ROW] == stepping.COMPLETE
+    return y

@@ -5,6 +5,7 @@ import pytest
 from cases import pairings
 
 from integrators import integration, stepping
+from integrators.forms import parts
 from integrators.integration import lagrangian
 
 
@@ -27,14 +28,32 @@ def test_blocks_of_samples_do_not_change_anything(pairing, monkeypatch):
         np.testing.assert_array_equal(getattr(cut, part), getattr(whole, part))
 
 
+@pytest.mark.parametrize("members", [1, 3])
+def test_intervals_of_different_length_end_at_the_same_states(pairing, monkeypatch, members):
+    start = pairing.case.members(members, seed=5)
+    fine = pairing.batch(start, steps=1, samples=24)
+    uneven = np.array([1, 1, 2, 3, 7, 10])
+    whole = pairing.batch(start, steps=uneven, samples=6)
+    ends = np.cumsum(uneven)
+    np.testing.assert_array_equal(whole.states, fine.states[:, [0, *ends]])
+    np.testing.assert_array_equal(whole.report, fine.report)
+    largest = np.maximum.reduceat(fine.statistics[..., stepping.ABS_MAX], [0, *ends[:-1]], axis=1)
+    np.testing.assert_array_equal(whole.statistics[..., stepping.ABS_MAX], largest)
+    monkeypatch.setattr(integration, "BLOCK_BYTES", 1)  # a call of the kernel for each sample
+    cut = pairing.batch(start, steps=uneven, samples=6)
+    for part in ("states", "statistics", "report"):
+        np.testing.assert_array_equal(getattr(cut, part), getattr(whole, part))
+
+
 def test_statistics_are_those_of_every_step(pairing):
     case = pairing.case
     steps, samples = 5, 4
     statistics = pairing.batch([case.state], steps, samples).statistics[0]
     every = pairing.batch([case.state], 1, steps * samples).states[0]
     times = 0.01 * case.time_scale * np.arange(len(every))
-    energy = case.evaluate(case.system.form.energy, lagrangian(pairing.problem, every), times)[:, 0]
-    length = np.mean(np.abs(np.sum(np.split(every, 2, axis=1)[0] ** 2, axis=2) - 1.0), axis=1)
+    (followed,) = (q.function for q in case.system.quantities if q.kind == "energy")
+    energy = case.evaluate(followed, lagrangian(pairing.problem, every), times)[:, 0]
+    length = np.mean(np.abs(np.sum(parts(every)[0] ** 2, axis=2) - 1.0), axis=1)
     for m, errors in enumerate((energy - energy[0], length)):
         errors = errors[1:].reshape(samples, steps)
         expected = {

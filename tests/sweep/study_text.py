@@ -1,4 +1,9 @@
-"""A study that uses all of format 1, and its smaller kin."""
+"""A study that uses all of format 1, its smaller kin, and what is wrong with a study."""
+
+import pytest
+
+from sweep import study
+from sweep.expand import expand
 
 FULL = """\
 format = 1
@@ -60,3 +65,11 @@ def one_experiment(**changes):
     }
     lines = [f"{key} = {value}" for key, value in (keys | changes).items() if value is not None]
     return 'format = 1\nname = "test"\n[[experiment]]\n' + "\n".join(lines) + "\n"
+
+
+def problems(text):
+    """The problems of a study, expanded too."""
+    with pytest.raises(study.StudyError) as caught:
+        for experiment in study.parse(text, "s.toml").experiments:
+            expand(experiment)
+    return str(caught.value).splitlines()

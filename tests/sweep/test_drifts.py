@@ -97,6 +97,14 @@ def test_samples_that_thin_out_with_time():
     assert slope == pytest.approx(2.0)
 
 
+def test_sampled_errors_that_thin_out_drift_as_those_of_every_step():
+    times = np.concatenate([[0.0], np.geomspace(0.01, 100.0, 100)])
+    table = run_table({"a": 2}, step_sizes=(0.01,), times=times)
+    row = only(drift_table(with_series(table, "energy_error", -2.0 * times)))
+    assert row.drift == pytest.approx(-2.0)
+    assert row.mean_abs.median == pytest.approx(100.0, rel=0.1)  # by time, not by sample
+
+
 def test_the_mean_over_every_step_counts_step_zero_as_none():
     rng = np.random.default_rng(0)
     steps_per_interval, intervals = 7, 100
@@ -129,7 +137,7 @@ def test_intervals_of_different_length_weigh_by_their_steps():
     row = only(drift_table(table))
     assert row.mean_abs.median == pytest.approx((2 * 1.0 + 18 * 4.0) / 21)
     assert np.isnan(row.drift)
-    assert row.sentence == "no drift measured: needs 8 sample intervals, has 1"
+    assert "needs 8 windows as long as the last sample interval, has 1" in row.sentence
 
 
 def test_samples_stand_in_for_statistics_and_it_is_said():

@@ -8,6 +8,7 @@ from run_tables import run_table, with_series
 
 from integrators.errors import InputError
 from sweep import plots
+from sweep.plots import studies
 
 TIMES = np.linspace(0.0, 10.0, 51)
 LABELS = {
@@ -77,7 +78,7 @@ def test_convergence_shows_what_the_table_measures(table):
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
     assert ax.get_ylabel() == "global error, at the end"
     guides = {text.get_text() for text in ax.texts}
-    assert guides == {"$h^{2}$", "$h^{4}$", "$h^{6}$", "$h^{8}$"}
+    assert guides == {"h²", "h⁴", "h⁶", "h⁸"}
 
 
 def test_step_sizes_that_do_not_count_have_open_markers(table):
@@ -94,7 +95,7 @@ def test_the_median_over_starts_is_drawn():
     (line,) = ax.lines
     np.testing.assert_allclose(line.get_ydata(), 2 * 2 * 0.01**4 * TIMES)
     assert ax.get_title(loc="left") == "h = 0.01, median and range over 3 starts"
-    assert ax.get_ylabel() == "max $|E - E_0|$ over steps [J]"
+    assert ax.get_ylabel() == "max |E − E₀| over steps [J]"
     assert ax.get_xlabel() == "time t [s]"
 
 
@@ -136,8 +137,8 @@ def test_a_long_series_keeps_its_peaks():
     times = np.linspace(0.0, 1.0, 10_001)
     values = np.ones((1, times.size))
     values[0, 4321] = 9.0
-    thin_times, thin_values = plots._thinned(times, values)
-    assert thin_times.size <= plots.MOST_POINTS
+    thin_times, thin_values = studies._thinned(times, values)
+    assert thin_times.size <= studies.MOST_POINTS
     assert thin_values.max() == 9.0
     assert thin_times[-1] == times[-1]
 

@@ -81,6 +81,10 @@ EDITS = {
         (0, 12, 0),
     ),
     "another experiment": (text() + "[[" + SECOND, (4, 12, 0)),
+    "repeats": (text(repeat="3"), (24, 12, 0)),
+    "axes that advance together": (
+        text(scan="{ gravity = [1.0, 2.0] }", zip='[["gravity", "step_size"]]'), (6, 6, 6)
+    ),
     "runs excluded": (text(exclude='[{ integrator = "rk4", step_size = 0.1 }]'), (0, 9, 3)),
     "all at once": (
         text(
@@ -235,6 +239,7 @@ REFUSED = {
     ),
     "another duration": (text(duration="2.0", samples="20"), "duration = 1.0"),
     "fewer samples": (text(samples="5"), "samples = 10"),
+    "samples that thin out": (text(samples="{ per_decade = 10 }"), "samples = 10"),
     "less recorded": (text(record='["energy", "state"]'), "record = "),
     "more recorded": (
         text(record='["energy", "momentum", "state", "tangency"]'), "record = "

@@ -5,18 +5,10 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from study_text import FULL, one_experiment
+from study_text import FULL, one_experiment, problems
 
 from sweep import study
 from sweep.expand import expand
-
-
-def problems(text):
-    """The problems of a study, expanded too."""
-    with pytest.raises(study.StudyError) as caught:
-        for experiment in study.parse(text, "s.toml").experiments:
-            expand(experiment)
-    return str(caught.value).splitlines()
 
 
 def test_everything_of_format_1():
@@ -141,7 +133,7 @@ MISTAKES = [
     ("stop = 1e-3", "stop = 0", "20: experiment[0].step_size.stop: …needs positive ends, got 0"),
     ('"log"', '"logg"', "20: experiment[0].step_size.spacing: …Did you mean 'log'?"),
     ('"lee",', '"leee",', "22: experiment[0].initial_condition[0]: …Did you mean 'lee'?"),
-    ('"lee",', "{ lattice = 4 },", "22: experiment[0].initial_condition[0]: expected a start's"),
+    ('"lee",', "{ latice = 4 },", "22: experiment[0].initial_condition[0]: expected a start's"),
     ('"lee", random', '"le", random', "23: experiment[0].initial_condition[1].around: …'lee'?"),
     ("random = 64", "random = 0", "23: experiment[0].initial_condition[1].random: …at least 1"),
     ("seed = 7", "seed = -7", "23: experiment[0].initial_condition[1].seed: …at least 0"),

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from integrators.errors import InputError
-from sweep.time_axis import DIVIDES, TimeAxis, spaced
+from sweep.time_axis import DIVIDES, LogarithmicTimeAxis, TimeAxis, spaced
 
 durations = st.floats(1e-3, 1e6)
 counts = st.integers(1, 10_000)
@@ -98,3 +98,66 @@ def test_a_range_of_integers_where_all_can_be():
 def test_ranges_that_are_refused(range_of):
     with pytest.raises(InputError):
         spaced(*range_of)
+
+
+# --- samples that thin out with time ----------------------------------------------------------
+
+
+@given(st.floats(1e-3, 1e3), st.integers(1, 10**7), st.integers(1, 200), st.floats(1.0, 1e4))
+def test_logarithmic_samples_are_distinct_multiples_with_even_ratios(grid, steps, density, first):
+    duration = steps * grid
+    axis = LogarithmicTimeAxis(duration, density, min(first * grid, duration), grid)
+    marks = axis.marks
+    assert marks.dtype == np.int64 and marks[0] == 0 and axis.intervals == marks[-1] == steps
+    assert np.all(np.diff(marks) > 0) and axis.samples == len(marks) - 1
+    assert axis.times[0] == 0.0 and axis.times[-1] == pytest.approx(duration, rel=1e-15)
+    assert abs(marks[1] - min(first, steps)) <= 0.5 + 1e-5 * first or marks[1] == steps
+    ratio = 10 ** (1 / density)
+    large = marks[marks > 50 / (ratio - 1)]
+    inner = large[1:-1] / large[:-2]
+    np.testing.assert_allclose(inner, ratio, rtol=0.02 * (ratio - 1) + 2e-5)
+    if len(large) > 1:
+        assert ratio**0.45 < large[-1] / large[-2] < ratio**1.55
+
+
+def test_logarithmic_times():
+    axis = LogarithmicTimeAxis(100.0, 2, 0.5, 0.5)
+    np.testing.assert_array_equal(axis.marks, [0, 1, 3, 10, 32, 100, 200])
+    np.testing.assert_array_equal(axis.times, [0.0, 0.5, 1.5, 5.0, 16.0, 50.0, 100.0])
+    assert (axis.steps(0.5), axis.steps(0.125), axis.snapped(0.26)) == (1, 4, 0.25)
+    assert axis.interval == axis.snapped(0.6) == 0.5
+    np.testing.assert_array_equal(LogarithmicTimeAxis(2.0, 3, 2.0, 0.5).times, [0.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("settings", "key", "words"),
+    [
+        ((-1.0, 10, 0.1, 0.1), "duration", "positive number, got -1.0"),
+        ((10.0, 0, 0.1, 0.1), "per_decade", "1 to 100000 samples a decade, got 0"),
+        ((10.0, 10, 0.05, 0.1), "first", "from the largest step size 0.1 to the duration 10.0"),
+        ((10.0, 10, 10.1, 0.1), "first", "got 10.1"),
+        ((10.0, 10, 0.1, -0.1), "step_size", "positive step size"),
+        ((10.0, 10, 0.1, 1e-300), None, "more than 2**53 steps"),
+        (
+            (1.0, 10, 0.4, 0.4),
+            "step_size",
+            "does not divide the duration 1.0; the nearest that do are 0.5 (2 steps) and "
+            "0.3333333333 (3 steps)",
+        ),
+        ((1.0, 10, 1.5, 1.5), "step_size", "the nearest that do are 1 (1 step)"),
+    ],
+)
+def test_logarithmic_axes_that_are_refused(settings, key, words):
+    with pytest.raises(InputError) as caught:
+        LogarithmicTimeAxis(*settings)
+    assert words in str(caught.value) and caught.value.key == key
+
+
+def test_steps_off_the_grid_are_refused():
+    axis = LogarithmicTimeAxis(10.0, 10, 0.1, 0.1)
+    with pytest.raises(
+        InputError, match=r"does not divide 0\.1, the largest .* 0\.03333333333 \(3 "
+    ):
+        axis.steps(0.03)
+    with pytest.raises(InputError, match="larger than 0.1, the largest step size"):
+        axis.steps(0.2)

@@ -14,6 +14,8 @@ from driven_chain import DrivenChain
 import integrators
 import systems
 from integrators import InputError, stepping
+from integrators.adaptive import run_adaptive
+from integrators.forms import parts
 from integrators.integration import run_batch
 
 VARIANTS = {
@@ -47,6 +49,11 @@ VARIANTS = {
             "positions": ((0.0, 0.0, 0.0), (0.03, 0.0, 0.0), (0.1, 0.0, 0.0)),  # in a row
         },
     ),
+    "forced_pendulum_chain": (
+        {"count": 1, "length": 0.7, "damping": 0.3, "amplitude": 0.5},
+        {"count": 3, "damping": (0.2, 0.0, 0.1), "length": (0.6, 1.0, 0.8), "frequency": 3.0},
+        {"damping": 0.0, "amplitude": 0.0},  # a force that is none: a momentum map
+    ),
     # A system of the tests: explicit time, a force, scratch in both functions.
     "driven_chain": ({"count": 1}, {"count": 2, "damping": 0.3}, {"count": 1, "damping": 0.3}),
 }
@@ -76,8 +83,8 @@ class Case:
     @functools.cached_property
     def time_scale(self):
         """The time in which the state changes by about itself; steps are measured in it."""
-        slope = self.field("q_omega", self.state)
-        turning, speeding = np.split(np.linalg.norm(slope, axis=1), 2)
+        turning, speeding, _ = parts(self.field("q_omega", self.state))
+        turning, speeding = (np.linalg.norm(part, axis=1) for part in (turning, speeding))
         return 1.0 / max(turning.max(), np.sqrt(speeding.max()))
 
     def field(self, formulation, state, t=0.0):
@@ -148,6 +155,31 @@ class Pairing:
 
 
 @dataclass(frozen=True, eq=False)
+class AdaptivePairing:
+    """An adaptive integrator with its choices on a case."""
+
+    name: str
+    options: tuple
+    case: Case
+
+    def __str__(self):
+        return f"{self.name}{''.join(f'[{value}]' for _, value in self.options)}-{self.case}"
+
+    def problem(self, tolerance):
+        """Bound to the system; numbers are small beside an absolute tolerance of their own."""
+        options = dict(self.options)
+        if "absolute_tolerance" in integrators.get(self.name).options:
+            options["absolute_tolerance"] = 0.1 * tolerance
+        return integrators.get(self.name, **options).bind(self.case.system)
+
+    def run(self, tolerance, samples=4, scales=1.0, members=None, statistics=True):
+        """`run_adaptive` over so many time scales, from the case's state or `members`."""
+        times = scales * self.case.time_scale * np.arange(samples + 1) / samples
+        members = self.case.state[None] if members is None else members
+        return run_adaptive(self.problem(tolerance), members, times, tolerance, statistics)
+
+
+@dataclass(frozen=True, eq=False)
 class Promise:
     """A quantity that an integrator declares to keep."""
 
@@ -175,17 +207,27 @@ def cases():
 @functools.cache
 def pairings():
     """Every fixed-step integrator, with every choice of its options, on every case it fits."""
+    return _pairings(Pairing, adaptive=False)
+
+
+@functools.cache
+def adaptive_pairings():
+    """Every adaptive integrator, with every choice of its options, on every case it fits."""
+    return _pairings(AdaptivePairing, adaptive=True)
+
+
+def _pairings(kind, adaptive):
     result = []
     for name, case in itertools.product(integrators.names(), cases()):
         integrator = integrators.get(name)
-        if integrator.adaptive or not _fits(integrator, case.system):
+        if integrator.adaptive != adaptive or not _fits(integrator, case.system):
             continue
         choices = [
             [(key, choice) for choice in option.choices]
             for key, option in integrator.method.options.items()
             if option.choices
         ]
-        result += [Pairing(name, options, case) for options in itertools.product(*choices)]
+        result += [kind(name, options, case) for options in itertools.product(*choices)]
     return tuple(result)
 
 
@@ -197,10 +239,17 @@ def _fits(integrator, system):
     return True
 
 
+def symmetric_pairings():
+    """Those that a negative step leads back."""
+    return [p for p in pairings() if p.integrator.symmetric]
+
+
 def reversible_pairings():
-    """Those that must retrace their steps: symmetric, and without explicit time."""
+    """Those that reversed velocities lead back: symmetric, unforced and without explicit time."""
     return [
-        p for p in pairings() if p.integrator.symmetric and p.case.system.name != "driven_chain"
+        p
+        for p in symmetric_pairings()
+        if p.case.system.name != "driven_chain" and not p.case.system.form.forced
     ]
 
 

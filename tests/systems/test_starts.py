@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 import systems
 from integrators import InputError
+from integrators.forms import parts
+from systems import ensembles
 
 CHAIN = systems.get("spherical_pendulum_chain")
 LEE = CHAIN.start("lee")
@@ -14,10 +16,11 @@ seeds = st.integers(0, 2**63)
 
 
 def assert_on_manifold(states):
-    q, omega = np.split(np.atleast_3d(states).reshape(-1, *states.shape[-2:]), 2, axis=1)
-    assert np.abs(np.sum(q * q, axis=2) - 1.0).max() <= 4.5e-16
-    size = np.maximum(1.0, np.linalg.norm(omega, axis=2))
-    assert (np.abs(np.sum(q * omega, axis=2)) / size).max() <= 4.5e-16
+    q, omega, work = parts(states)
+    assert np.abs(np.sum(q * q, axis=-1) - 1.0).max() <= 4.5e-16
+    size = np.maximum(1.0, np.linalg.norm(omega, axis=-1))
+    assert (np.abs(np.sum(q * omega, axis=-1)) / size).max() <= 4.5e-16
+    assert not np.any(work)
 
 
 @pytest.mark.parametrize("cls", systems.ALL_SYSTEMS, ids=lambda cls: cls.name)
@@ -132,3 +135,71 @@ def test_normalized_brings_to_the_manifold(seed, size):
     state = CHAIN.normalized(drawn)
     CHAIN.check_state(state)
     np.testing.assert_allclose(np.cross(state[:2], drawn[:2]), 0.0, atol=1e-14 * size * 5)
+
+
+# --- lattices ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 400, 5000])
+def test_a_lattice_is_nearly_uniform(count):
+    points = ensembles.lattice(count)
+    np.testing.assert_allclose(np.sum(points**2, axis=1), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(np.diff(points[:, 2]), -2.0 / count, atol=1e-15)
+    turn = np.pi * (3.0 - np.sqrt(5.0))
+    x, y = np.cos(turn * np.arange(count)), np.sin(turn * np.arange(count))
+    radius = np.sqrt(1.0 - points[:, 2] ** 2)
+    np.testing.assert_allclose(points[:, :2], np.stack([radius * x, radius * y], 1), atol=1e-11)
+    if count >= 400:
+        nearest = np.sqrt(np.sort(np.sum((points[:, None] - points[:400]) ** 2, 2), axis=0)[1])
+        cell = np.sqrt(4.0 * np.pi / count)
+        assert 0.8 * cell < nearest.min() and nearest.max() < 1.1 * cell
+
+
+@given(st.integers(1, 60), st.integers(0, 3))
+def test_a_body_over_a_lattice_leaves_the_others_as_they_are(count, body):
+    system = systems.get("nbody_sphere", count=4)
+    (state,) = system.ensemble(1, 5)
+    states = system.lattice(count, body=body, around=state)
+    assert states.shape == (count, 8, 3)
+    assert_on_manifold(states)
+    np.testing.assert_allclose(states[:, body], ensembles.lattice(count), atol=1e-15)
+    others = np.delete(np.arange(8), [body, 4 + body])
+    np.testing.assert_allclose(states[:, others], np.tile(state[others], (count, 1, 1)), atol=1e-15)
+    speed = np.linalg.norm(states[:, 4 + body], axis=1)
+    np.testing.assert_allclose(speed, np.linalg.norm(state[4 + body]), rtol=1e-14)
+
+
+def test_omega_is_turned_the_shortest_way():
+    state = np.array([[0.0, 0.0, 1.0], [0.3, 0.4, 0.0]])
+    right = ensembles.turned(state, 0, np.array([1.0, 0.0, 0.0]))
+    np.testing.assert_allclose(right, [[1.0, 0.0, 0.0], [0.0, 0.4, -0.3]], atol=1e-15)
+    opposite = ensembles.turned(state, 0, np.array([0.0, 0.0, -1.0]))
+    np.testing.assert_array_equal(opposite, [[0.0, 0.0, -1.0], [0.3, 0.4, 0.0]])
+    near = np.array([1e-9, 0.0, -1.0])
+    np.testing.assert_allclose(
+        ensembles.turned(state, 0, near)[1], [-0.3, 0.4, 0.0], atol=1e-8
+    )  # about e2, which is orthogonal to both
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0,), "lattice = 0; expected a whole number"),
+        ((5, 2), "body = 2; spherical_pendulum_chain has 2 bodies, counted from 0"),
+        ((5, -1), "body = -1; expected a whole number"),
+        ((5, 0, "le"), "Did you mean 'lee'?"),
+        ((5, 0, np.zeros((4, 3))), "off the manifold"),
+    ],
+)
+def test_lattices_that_are_refused(arguments, message):
+    with pytest.raises(InputError) as caught:
+        CHAIN.lattice(*arguments)
+    assert message in str(caught.value)
+
+
+def test_a_lattice_with_a_singular_member_says_which():
+    system = systems.get("nbody_sphere", count=2)
+    point = ensembles.lattice(5)[3]
+    state = system.normalized(np.array([[1.0, 0.0, 0.0], point, np.zeros(3), np.zeros(3)]))
+    with pytest.raises(InputError, match="member 3: bodies 0 and 1 coincide"):
+        system.lattice(5, around=state)

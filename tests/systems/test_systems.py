@@ -20,7 +20,7 @@ def test_a_registered_system_says_what_it_is(cls):
     assert cls.description and cls.__doc__ and cls.name in systems.names()
     assert set(system.parameters) == set(cls.parameter_names()) == set(cls.parameter_units)
     assert systems.get(cls.name, **system.parameters) == system
-    assert system.rows == 2 * system.bodies
+    assert system.rows == 2 * system.bodies + system.form.forced
     assert system.time_units == cls.units["time"]
 
 
@@ -40,8 +40,10 @@ def test_invariants_do_not_change_along_the_motion(case):
     times = np.linspace(0.0, 2.0, 5)[1:] * case.time_scale
     states = np.array([case.state, *(case.exact(t) for t in times)])
     for quantity in case.system.quantities:
+        if quantity.kind == "observable":
+            continue
         if quantity.kind == "energy" and case.system.name == "driven_chain":
-            continue  # work is done on it
+            continue  # what shakes it does work that is no force's
         read = states if quantity.kind == "constraint" else velocities(states)
         found = case.evaluate(quantity.function, read)[:, quantity.columns]
         size = max(1.0, np.abs(velocities(states)).max() ** 2)
@@ -106,7 +108,7 @@ def test_parameters_are_checked(name, parameters, key, message):
 
 @pytest.mark.parametrize("name", ["nbody", "pendulum_chain", "", None])
 def test_unknown_systems_are_refused_with_the_valid_names(name):
-    with pytest.raises(InputError, match="nbody_sphere|spherical_pendulum_chain"):
+    with pytest.raises(InputError, match="nbody_sphere|[a-z]+_pendulum_chain"):
         systems.get(name)
 
 

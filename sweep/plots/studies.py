@@ -4,45 +4,38 @@ Each function takes one experiment, or a selection of its runs, and returns a Fi
 to no window. An integrator looks the same in all of them.
 """
 
-import math
 from pathlib import Path
 
 import numpy as np
 from matplotlib import rc_context
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from integrators.errors import InputError
 from sweep.analysis.orders import WIDEST, order_table
 from sweep.analysis.selection import (
     adaptive_runs,
-    codes,
     complete,
     describe,
+    energy_of,
     groups,
-    run_table,
     scanned_axes,
     take,
     variable,
+    without_repeats,
 )
 from sweep.analysis.slopes import USED
+from sweep.plots.looks import (
+    GREY,
+    STYLE,
+    error_axis,
+    label_of,
+    legend,
+    looks_of,
+    panelled_figure,
+    raised,
+    save,
+)
 
-# Okabe and Ito's colours, told apart by colour-blind readers; without yellow, too pale for a line.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
-MARKERS = "osD^vPX<>*hp"
-DASHES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)))
-GREY = "0.55"
-STYLE = {
-    "font.size": 9.0,
-    "legend.fontsize": 8.0,
-    "xtick.labelsize": 8.0,
-    "ytick.labelsize": 8.0,
-    "axes.titlesize": 9.0,
-    "pdf.fonttype": 42,  # text stays text
-    "svg.fonttype": "none",
-}
-MOST_PANELS = 6
 MOST_POINTS = 250  # along time: more cannot be told apart in print
 
 
@@ -68,8 +61,8 @@ def convergence(dataset, error="global_error", at="end"):
     InputError
         As `order_table`, and when the selection would fill more than six panels.
     """
-    dataset = run_table(dataset)
-    looks = _looks(dataset)
+    dataset = without_repeats(dataset)
+    looks = looks_of(dataset)
     estimates = order_table(dataset, error, at)
     if not any(point.error > 0 for row in estimates for point in row.points):
         raise InputError(f"no run has an {error!r} to show.", key="error")
@@ -77,17 +70,17 @@ def convergence(dataset, error="global_error", at="end"):
     for row in estimates:
         panels.setdefault(describe(row.parameters), []).append(row)
     with rc_context(STYLE):
-        figure, axes = _figure(list(panels))
+        figure, axes = panelled_figure(list(panels))
         for ax, rows in zip(axes, panels.values(), strict=True):
             for row in rows:
                 _error_curve(ax, row, looks[row.integrator], with_order=len(panels) == 1)
-            ax.set(xscale="log", xlabel=_label(dataset["step_size"], "step size h"))
-            _error_axis(ax)
+            ax.set(xscale="log", xlabel=label_of(dataset["step_size"], "step size h"))
+            error_axis(ax)
             _order_guides(ax, rows)
             _plain_step_ticks(ax)
         where = "at the end" if at == "end" else "supremum over time"
-        axes[0].set_ylabel(f"{_label(dataset[error], error.replace('_', ' '))}, {where}")
-        _legend(figure, axes, "measured order" if len(panels) == 1 else None)
+        axes[0].set_ylabel(f"{label_of(dataset[error], error.replace('_', ' '))}, {where}")
+        legend(figure, axes, "measured order" if len(panels) == 1 else None)
     return figure
 
 
@@ -124,11 +117,13 @@ def _order_guides(ax, rows):
         ax.plot(h, guide, color=GREY, lw=0.8, zorder=1)
         small = {"ha": "left", "va": "top", "color": "0.3", "fontsize": 8}
         place = {"xy": (h[0], guide[0]), "xytext": (2, -3), "textcoords": "offset points"}
-        ax.annotate(f"h{_raised(order)}", **place, **small)
+        ax.annotate(f"h{raised(order)}", **place, **small)
 
 
 def energy_over_time(dataset, step_size=None):
     """Size of the energy error over time: median over the starts, and their range.
+
+    Of a forced system it is the error of the energy balance.
 
     Parameters
     ----------
@@ -147,11 +142,13 @@ def energy_over_time(dataset, step_size=None):
     InputError
         When there is no energy error, or the selection would fill more than six panels.
     """
-    dataset = run_table(dataset)
-    every_step = "energy_error_abs_max" in dataset
-    name = "energy_error_abs_max" if every_step else "energy_error"
-    text = "max |E − E₀| over steps" if every_step else "|E − E₀|"
-    label = _label(variable(dataset, name), text)
+    dataset = without_repeats(dataset)
+    energy = energy_of(dataset)
+    every_step = f"{energy}_error_abs_max" in dataset
+    name = f"{energy}_error_abs_max" if every_step else f"{energy}_error"
+    size = "|E − E₀|" if energy == "energy" else f"|{energy.replace('_', ' ')} error|"
+    text = f"max {size} over steps" if every_step else size
+    label = label_of(variable(dataset, name), text)
     return _over_time(dataset, name, label, step_size)
 
 
@@ -160,18 +157,18 @@ def unit_length_over_time(dataset, step_size=None):
 
     Parameters and result are those of `energy_over_time`.
     """
-    dataset = run_table(dataset)
+    dataset = without_repeats(dataset)
     every_step = "unit_length_error_mean" in dataset
     name = "unit_length_error_mean" if every_step else "unit_length_error"
     text = "mean |q·q − 1| over steps" if every_step else "|q·q − 1|"
-    label = _label(variable(dataset, name), text)
+    label = label_of(variable(dataset, name), text)
     return _over_time(dataset, name, label, step_size)
 
 
 def _over_time(dataset, name, label, step_size):
     if dataset.sizes["time"] < 3:
         raise InputError("a picture over time needs at least 2 sample intervals.", key="samples")
-    looks = _looks(dataset)
+    looks = looks_of(dataset)
     runs, steps = _shown(dataset, step_size)
     needed = [key for key in (name, "status", "sample_count") if key in dataset]
     shown = dataset[needed].isel(run=runs)
@@ -183,17 +180,17 @@ def _over_time(dataset, name, label, step_size):
         raise InputError(f"no run has a {name!r} other than 0 to show.")
     one_step = len(set(steps.values())) == 1
     with rc_context(STYLE):
-        figure, axes = _figure(list(panels), _said(panels, steps, one_step))
+        figure, axes = panelled_figure(list(panels), _said(panels, steps, one_step))
         for ax, cells in zip(axes, panels.values(), strict=True):
             for integrator, cell in cells.items():
                 text = integrator if one_step else f"{integrator}, {steps[integrator]}"
                 phase = list(looks).index(integrator) / len(looks)
                 _time_curve(ax, cell, name, text, looks[integrator], phase)
-            ax.set(xlabel=_label(dataset["time"], "time t"))
-            _error_axis(ax)
+            ax.set(xlabel=label_of(dataset["time"], "time t"))
+            error_axis(ax)
             _time_axis(ax, dataset["time"].values)
         axes[0].set_ylabel(label)
-        _legend(figure, axes)
+        legend(figure, axes)
     return figure
 
 
@@ -211,7 +208,7 @@ def _said(panels, steps, one_step):
 def _time_axis(ax, times):
     """From the start to the end; logarithmic where the samples thin out with time."""
     widths = np.diff(times)
-    if len(widths) > 2 and widths[-1] > 3 * widths[0]:
+    if len(widths) > 2 and widths.max() > 3 * widths[0]:
         ax.set_xscale("log")
     else:
         ax.set_xlim(times[0], times[-1])
@@ -236,7 +233,7 @@ def _shown(dataset, step_size):
         else:
             wanted = _most_shared(of, sizes, adaptive) if step_size is None else step_size
             size = own[np.argmin(np.abs(np.log(own / wanted)))]
-            words[integrator] = _label(dataset["step_size"], f"h = {size:g}", "{} {}")
+            words[integrator] = label_of(dataset["step_size"], f"h = {size:g}", "{} {}")
         chosen.append(runs[sizes[runs] == size])
     return np.sort(np.concatenate(chosen)), words
 
@@ -276,105 +273,12 @@ def _thinned(times, values):
     return times[ends], np.fmax.reduceat(values, starts, axis=1)
 
 
-def _looks(dataset):
-    """Colour, marker and line of each integrator, by its place in the study.
-
-    Later ones are finer, so that of curves that coincide the lower one still shows.
-    """
-    labels, _ = codes(dataset["integrator"].values)
-    return {
-        label: {
-            "color": COLOURS[i % len(COLOURS)],
-            "marker": MARKERS[i % len(MARKERS)],
-            "ls": DASHES[i // len(COLOURS) % len(DASHES)],
-            "lw": 1.6 - 0.7 * i / len(labels),
-            "ms": 6.0 - 2.0 * i / len(labels),
-            "zorder": 2 + i / len(labels),
-        }
-        for i, label in enumerate(labels)
-    }
-
-
-def _figure(titles, said=""):
-    """A figure with a panel for each title, and above them what it shows."""
-    if len(titles) > MOST_PANELS:
-        raise InputError(
-            f"{len(titles)} combinations of scanned values are selected, and a figure holds "
-            f"{MOST_PANELS}: select some, e.g. those with {titles[0]}."
-        )
-    columns = min(len(titles), 3)
-    rows = -(-len(titles) // columns)
-    figure = Figure(figsize=(3.0 + 3.8 * columns**0.8, 4.0 * rows**0.9), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = list(figure.subplots(rows, columns, sharey=True, squeeze=False).flat)
-    for ax, title in zip(axes, titles, strict=False):
-        ax.set_title(title, loc="left")
-        ax.grid(visible=True, which="major", lw=0.4, color="0.9")
-        ax.set_axisbelow(True)
-        ax.spines[["top", "right"]].set_visible(False)
-    for ax in axes[len(titles) :]:
-        ax.remove()
-    if len(titles) == 1:
-        axes[0].set_title(said, loc="left", color="0.3")
-    elif said:
-        figure.suptitle(said, x=0.01, ha="left", fontsize=9, color="0.3")
-    return figure, axes[: len(titles)]
-
-
-def _legend(figure, axes, title=None):
-    """One legend beside the panels, each integrator once."""
-    entries = {}
-    for ax in axes:
-        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
-            entries.setdefault(label, handle)
-    look = {"frameon": False, "handlelength": 3.2, "title": title, "alignment": "left"}
-    figure.legend(entries.values(), entries.keys(), loc="outside right center", **look)
-
-
-def _label(array, text, form="{} [{}]"):
-    units = array.attrs.get("units", "1")
-    return text if units == "1" else form.format(text, units)
-
-
-def _error_axis(ax):
-    """A logarithmic axis labelled in plain text, which is drawn twice as fast as formulas."""
-    ax.set_yscale("log")
-    ax.yaxis.set_major_formatter(lambda value, place: f"10{_raised(round(math.log10(value)))}")
-    ax.yaxis.set_minor_formatter(NullFormatter())
-
-
-def _raised(power):
-    return str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-
-
 def _plain_step_ticks(ax):
     """Ticks at 1, 2 and 5 over a decade or two, written as decimals."""
     low, high = ax.get_xlim()
     ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 150 * low else (1,)))
     ax.xaxis.set_major_formatter("{x:g}")
     ax.xaxis.set_minor_formatter(NullFormatter())
-
-
-def save(figure, path):
-    """Write a figure in the format that the ending of `path` names.
-
-    Raises
-    ------
-    InputError
-        When the ending is not one that can be written, e.g. .png, .pdf or .svg.
-    """
-    path = Path(path)
-    formats = figure.canvas.get_supported_filetypes()
-    ending = path.suffix.removeprefix(".").lower()
-    if ending not in formats:
-        raise InputError(
-            f"cannot write a picture as {path.name!r}: its ending must be one of "
-            f"{', '.join('.' + name for name in formats)}.",
-            key="output",
-        )
-    with rc_context(STYLE):
-        figure.savefig(path, dpi=200)
-    return path
 
 
 def save_all(dataset, directory, stem, ending=".png"):
@@ -394,7 +298,7 @@ def save_all(dataset, directory, stem, ending=".png"):
     -------
     list of Path
     """
-    dataset = run_table(dataset)
+    dataset = without_repeats(dataset)
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     paths = []

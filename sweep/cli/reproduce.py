@@ -1,0 +1,86 @@
+"""`sweep reproduce`: the figures that a paper prints beside those computed here."""
+
+import contextlib
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from sweep.cli.common import echo_json, json_option
+from sweep.cli.main import DOES_NOT_HOLD
+
+
+@click.command("reproduce")
+@click.argument("paper")
+@click.option("--plots", is_flag=True, help="Also draw the counterparts of the paper's figures.")
+@click.option("--output", "-o", metavar="DIR", help="Where plots go; ./PAPER-plots unless given.")
+@click.option("--keep", metavar="DIR", help="Keep the stores in DIR, and go on from them there.")
+@click.option(
+    "--step-factor", type=float, default=1.0, metavar="X", help="Multiply every step size by X."
+)
+@click.option("--workers", type=click.IntRange(min=1), help="Local processes; one a core.")
+@json_option
+def command(paper, plots, output, keep, step_factor, workers, as_json):
+    """Compute every figure that PAPER prints, and set it beside the printed one.
+
+    Papers: lee (Lee, Leok and McClamroch on two-spheres). Every figure is computed when it is
+    asked for. Exit code 3: a figure is outside its bounds.
+
+    \b
+    Example:
+      sweep reproduce lee --plots
+    """
+    from integrators.errors import check_known
+    from sweep.reproduce import PAPERS, reproduce
+
+    check_known("paper", paper, PAPERS, key="PAPER")
+    directory = _checked_directory(output or f"{paper}-plots") if plots else None
+    with contextlib.ExitStack() as stack:
+        stores = keep or stack.enter_context(tempfile.TemporaryDirectory(prefix="geosweep-"))
+        rows, datasets = reproduce(
+            PAPERS[paper],
+            Path(stores).absolute(),
+            step_factor=step_factor,
+            workers=workers,
+            told=lambda name: click.echo(f"Running {name}", err=True),
+        )
+        print_rows(rows, as_json)
+        if plots:
+            for path in _save_plots(paper, datasets, directory):
+                click.echo(path, err=as_json)
+    if not all(row.holds for row in rows):
+        sys.exit(DOES_NOT_HOLD)
+
+
+def _checked_directory(path):
+    """The directory, made now: no figure is computed before it is known to be there."""
+    from integrators import InputError
+
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}", key="output") from None
+    return Path(path)
+
+
+def print_rows(rows, as_json):
+    """The table, or a list of rows as JSON."""
+    if as_json:
+        from sweep.tables import json_rows
+
+        echo_json(json_rows(rows))
+        return
+    from sweep.tables import format_claims
+
+    click.echo(format_claims(rows))
+    outside = [row for row in rows if not row.holds]
+    held = len(rows) - len(outside)
+    click.echo(f"\n{held} of {len(rows)} figures are within their bounds")
+
+
+def _save_plots(paper, datasets, directory):
+    from sweep.plots import FIGURES, save
+
+    for name, draw in FIGURES[paper].items():
+        yield save(draw(datasets), directory / f"{paper}-{name}.png")

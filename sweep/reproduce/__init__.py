@@ -1,0 +1,13 @@
+"""The figures that a paper prints, computed anew and set beside it.
+
+>>> from sweep.reproduce import PAPERS, reproduce
+>>> rows = reproduce("lee", "lee-stores")   # doctest: +SKIP
+"""
+
+from sweep.reproduce.claims import Claim, Paper, Row
+from sweep.reproduce.lee import LEE
+from sweep.reproduce.running import reproduce
+
+__all__ = ["PAPERS", "Claim", "Paper", "Row", "reproduce"]
+
+PAPERS = {LEE.name: LEE}

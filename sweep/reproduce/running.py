@@ -1,0 +1,76 @@
+"""Runs a paper's studies on one cluster, and measures its claims in their stores."""
+
+import dataclasses
+from pathlib import Path
+
+from integrators.errors import InputError, check_number
+from sweep import runner
+from sweep.opening import open_study
+from sweep.study import load
+
+
+def reproduce(paper, directory, *, step_factor=1.0, workers=None, told=lambda text: None):
+    """Compute every figure of a paper.
+
+    Parameters
+    ----------
+    paper : Paper
+    directory : str or Path
+        For the stores, one of each study; what is there already is not computed again.
+    step_factor : float, optional
+        Multiplies every step size.
+    workers : int, optional
+        Processes of the local cluster; one a core unless given.
+    told : callable, optional
+        Called with the name of each study as it begins.
+
+    Returns
+    -------
+    rows : list of Row
+        In the order of the paper's claims.
+    datasets : dict of str to dict of str to xarray.Dataset
+        The results, by study and experiment.
+
+    Raises
+    ------
+    InputError
+        If the factor is not positive, or makes a step size that does not divide its sample
+        interval, or a store cannot be written.
+    """
+    factor = check_number("step_factor", step_factor, above=0.0)
+    studies = [_scaled(load(name), factor) for name in paper.studies]
+    datasets = {}
+    with runner.local_client(workers) as client:
+        for study in studies:
+            told(study.name)
+            store = Path(directory) / f"{study.name}.zarr"
+            outcome = runner.run(study, store, client)
+            if not outcome.complete:
+                raise InputError(f"interrupted; {store} has what was committed")
+            tree = open_study(store)
+            datasets[study.name] = {name: node.to_dataset() for name, node in tree.items()}
+    return [claim.row(datasets, factor) for claim in paper.claims], datasets
+
+
+def _scaled(study, factor):
+    """The study with every step size multiplied by `factor`."""
+    if factor == 1.0:
+        return study
+    experiments = tuple(_scaled_experiment(study.name, e, factor) for e in study.experiments)
+    return dataclasses.replace(study, experiments=experiments)
+
+
+def _scaled_experiment(study, experiment, factor):
+    def scaled(sizes):
+        return None if sizes is None else tuple(factor * size for size in sizes)
+
+    entries = tuple(
+        dataclasses.replace(entry, step_sizes=scaled(entry.step_sizes))
+        for entry in experiment.integrators
+    )
+    try:
+        return dataclasses.replace(
+            experiment, integrators=entries, step_sizes=scaled(experiment.step_sizes)
+        )
+    except InputError as error:
+        raise InputError(f"step_factor = {factor:g}: {study}: {error}", key="step_factor") from None

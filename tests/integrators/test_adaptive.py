@@ -1,0 +1,215 @@
+"""Adaptive integrators: errors follow the tolerance, and everything counted is right."""
+
+import numpy as np
+import pytest
+from cases import AdaptivePairing, adaptive_pairings
+
+import integrators
+import systems
+from integrators import ode45, stepping
+from integrators.adaptive import run_adaptive
+from integrators.forms import velocities
+from integrators.integration import canonical, lagrangian
+from integrators.memory import aligned
+
+CHAIN = systems.get("spherical_pendulum_chain")
+TOLERANCES = (1e-5, 1e-7, 1e-9)
+LONG = 4.0  # time scales: over fewer, no step may be as long as a loose tolerance allows
+
+
+def test_errors_fall_with_the_tolerance(adaptive_pairing):
+    """About in proportion: as its power 0.75 at least, over four orders of magnitude."""
+    case = adaptive_pairing.case
+    exact = case.exact(LONG * case.time_scale)
+    errors = []
+    for tolerance in TOLERANCES:
+        run = adaptive_pairing.run(tolerance, samples=3, scales=LONG)
+        assert run.report[0, stepping.STATUS_ROW] == stepping.COMPLETE
+        states = canonical(adaptive_pairing.problem(tolerance), run.states)
+        errors.append(np.linalg.norm(states[0, -1] - exact))
+    assert errors[0] > errors[1] > errors[2]
+    slope = np.log(errors[0] / errors[2]) / np.log(TOLERANCES[0] / TOLERANCES[2])
+    assert 0.75 < slope < 1.6
+    assert errors[2] < 1e-6 * np.linalg.norm(exact)
+
+
+@pytest.mark.parametrize(
+    "interpolating", [p for p in adaptive_pairings() if ("output", "dense") in p.options], ids=str
+)
+def test_dense_output_agrees_with_landing(interpolating):
+    """Between the steps the error is what it is at their ends."""
+    options = tuple((k, "land" if k == "output" else v) for k, v in interpolating.options)
+    landing = AdaptivePairing(interpolating.name, options, interpolating.case)
+    apart = []
+    for tolerance in TOLERANCES:
+        dense, landed = (p.run(tolerance, 29, LONG).states for p in (interpolating, landing))
+        apart.append(np.abs(dense - landed).max())
+    slope = np.log(apart[0] / apart[2]) / np.log(TOLERANCES[0] / TOLERANCES[2])
+    assert slope > 0.75 and apart[2] < 1e-5 * np.abs(landed).max()
+
+
+def test_runs_repeat_and_do_not_depend_on_their_company(adaptive_pairing):
+    members = adaptive_pairing.case.members(2, seed=5)
+    together = adaptive_pairing.run(1e-5, members=members)
+    for i, member in enumerate(members):
+        alone = adaptive_pairing.run(1e-5, members=member[None])
+        for part in ("states", "statistics", "report", "step_sizes"):
+            np.testing.assert_array_equal(getattr(alone, part)[0], getattr(together, part)[i])
+
+
+def test_steps_are_counted_and_cover_the_time(adaptive_pairing):
+    run = adaptive_pairing.run(1e-5, samples=2000)
+    sizes = run.step_sizes[0]
+    interval = adaptive_pairing.case.time_scale / 2000
+    steps = run.counters["steps"][0]
+    if ("output", "dense") in adaptive_pairing.options:
+        # A sample has its share of the step that covers it; of the first ones some have no sample.
+        assert np.sum(interval / sizes[1:]) == pytest.approx(steps, abs=3.0)
+    else:
+        assert sizes.max() <= interval * (1 + 1e-9) and steps >= 2000
+    assert np.all(sizes > 0)
+    attempts = run.counters["steps"] + run.counters["rejected_steps"]
+    stages = integrators.get(adaptive_pairing.name).evaluations
+    beside = run.counters["evaluations"] - stages * attempts
+    assert 1 <= beside[0] <= 2 * 2000 + 2  # first slopes; dop853 begins anew at every sample
+
+
+def test_statistics_are_those_of_the_steps(adaptive_pairing):
+    """Where every step ends at a sample, and one at each, they are the samples' errors."""
+    run = adaptive_pairing.run(1e-3, samples=400)
+    mean = run.statistics[0, :, :, stepping.MEAN]
+    if "dense" in dict(adaptive_pairing.options).values():
+        assert np.isfinite(mean[:, 0]).sum() <= run.counters["steps"][0] < 400
+        assert np.isnan(mean[:, 0]).any()
+        return
+    alone = np.all(run.statistics[0, :, :, stepping.MINIMUM] == mean, axis=1)
+    assert alone.sum() > 390  # the first step is small
+    case, problem = adaptive_pairing.case, adaptive_pairing.problem(1e-3)
+    times = case.time_scale * np.arange(401) / 400
+    energy = case.evaluate(case.system.form.energy, lagrangian(problem, run.states[0]), times)
+    length = np.abs(np.sum(np.split(run.states[0], 2, axis=1)[0] ** 2, axis=2) - 1.0).mean(axis=1)
+    expected = np.stack([energy[1:, 0] - energy[0, 0], length[1:]], axis=1)
+    np.testing.assert_allclose(mean[alone], expected[alone], rtol=1e-9, atol=1e-13)
+    for row, values in (
+        (stepping.MINIMUM, mean), (stepping.MAXIMUM, mean),
+        (stepping.ABS_MEAN, np.abs(mean)), (stepping.ABS_MAX, np.abs(mean)),
+    ):  # fmt: skip
+        np.testing.assert_array_equal(run.statistics[0, alone, :, row], values[alone])
+
+
+# --- rk45 -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("formulation", ["q_omega", "q_qdot"])
+def test_local_orders_of_a_step_and_of_the_interpolant(formulation):
+    """The first of ten steps of a tenth: O(h⁶) at its end, O(h⁵) in its middle."""
+    options = {"formulation": formulation, "absolute_tolerance": 10.0}
+    problem = integrators.get("rk45", **options).bind(CHAIN)
+    start, errors = CHAIN.start("lee")[None], []
+    for duration in (0.4, 0.2):
+        times = duration * np.arange(21) / 20
+        run = run_adaptive(problem, start, times, 0.5)
+        assert run.step_sizes[0] == pytest.approx(duration / 10, rel=1e-9)
+        exact = integrators.integrate(
+            CHAIN, integrators.get("dop853"), start[0], duration=duration, samples=20,
+            tolerance=2.3e-14,
+        ).states  # fmt: skip
+        known = exact if formulation == "q_omega" else velocities(exact)
+        errors.append(np.linalg.norm(run.states[0] - known, axis=(1, 2))[1:3])
+    between, end = np.log2(errors[0] / errors[1])
+    assert end == pytest.approx(6.0, abs=0.3)
+    assert between == pytest.approx(5.0, abs=0.2)
+
+
+def test_the_loop_goes_on_where_it_stood():
+    """In two calls as in one, bit for bit."""
+    problem = integrators.get("rk45").bind(CHAIN)
+    times = np.linspace(0.0, 5.0, 51)
+    whole = run_adaptive(problem, CHAIN.start("lee")[None], times, 1e-4, True)
+    settings = np.array([1e-4, 1e-6, 5.0, 0.0])
+    control, memory = aligned(ode45.CONTROL), aligned(ode45.memory_size(4))
+    y, work = CHAIN.start("lee"), aligned(500)
+    for part in (slice(1, 18), slice(18, 51)):
+        size = part.stop - part.start
+        states, sizes, kept = aligned((size, 4, 3)), np.zeros(size), aligned((size, 2, 5))
+        ode45.integrate.scalar(
+            problem.field.scalar, problem.monitor.scalar, settings, ode45.CONSTANTS, times[part],
+            control, y, memory, problem.parameters, work, states, sizes, kept,
+        )  # fmt: skip
+        np.testing.assert_array_equal(states, whole.states[0, part])
+        np.testing.assert_array_equal(sizes, whole.step_sizes[0, part])
+        np.testing.assert_array_equal(kept, whole.statistics[0, part.start - 1 : part.stop - 1])
+    assert control[ode45.STEPS] == whole.counters["steps"][0]
+
+
+@pytest.mark.parametrize("output", ["dense", "land"])
+def test_a_collision_ends_a_run_where_steps_vanish(output):
+    """Two bodies at rest fall into each other, in finite time."""
+    system = systems.get("nbody_sphere", count=2)
+    q = [[0.0, 0.0, 1.0], [np.sin(0.3), 0.0, np.cos(0.3)]]
+    run = integrators.integrate(
+        system, integrators.get("rk45", output=output), [*q, *np.zeros((2, 3))],
+        duration=1.0, samples=10, tolerance=1e-6,
+    )  # fmt: skip
+    assert stepping.STATUS[run.status] == "not_converged"
+    assert run.counters["stop_step"] == run.counters["steps"] > 100
+    assert run.counters["stop_residual"] > 1e-6  # the error of the smallest step
+    attempts = run.counters["steps"] + run.counters["rejected_steps"]
+    assert run.counters["evaluations"] == 1 + 6 * attempts
+    there = np.isfinite(run.states).all(axis=(1, 2))
+    assert 1 < there.sum() < 11 and not there[there.argmin() :].any()
+
+
+def test_a_field_without_a_value_ends_a_run():
+    start = CHAIN.start("lee")
+    start[0, 1] = np.inf
+    run = integrators.integrate(
+        CHAIN, integrators.get("rk45"), start, duration=1.0, samples=2, tolerance=1e-6
+    )
+    assert stepping.STATUS[run.status] == "not_finite"
+    assert run.counters["steps"] == run.counters["stop_step"] == 0
+    assert run.counters["evaluations"] == 1
+    assert np.all(np.isnan(run.states[1:]))
+
+
+def test_the_absolute_tolerance_loosens_small_numbers():
+    steps = [
+        integrators.integrate(
+            CHAIN, integrators.get("rk45", absolute_tolerance=absolute), CHAIN.start("lee"),
+            duration=5.0, samples=1, tolerance=1e-9,
+        ).counters["steps"]
+        for absolute in (1e-3, 1e-6, 1e-12)
+    ]  # fmt: skip
+    assert steps[0] < steps[1] < steps[2]
+
+
+def test_fifth_root():
+    for x in (1.0, 0.999, 0.5, 1e-3, 1e-6, 2.3e-14):
+        assert ode45._fifth_root(x) == pytest.approx(x**0.2, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"absolute_tolerance": 0.0}, "absolute_tolerance = 0.0; expected a number > 0"),
+        ({"output": "dens"}, "unknown output 'dens'. Did you mean 'dense'?"),
+        ({"relative_tolerance": 1e-3}, "give integrate(…, tolerance=…)"),
+        ({"tolerance": 1e-3}, "give integrate(…, tolerance=…)"),
+        ({"step_size": 1e-3}, "unknown option of rk45"),
+    ],
+    ids=str,
+)
+def test_options_of_rk45(options, message):
+    with pytest.raises(integrators.InputError) as caught:
+        integrators.get("rk45", **options)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("name", sorted({pairing.name for pairing in adaptive_pairings()}))
+@pytest.mark.parametrize("tolerance", [0.0, 1.0, 1e-16, np.nan, "1e-3", None])
+def test_tolerances_that_are_refused(name, tolerance):
+    with pytest.raises(integrators.InputError, match="tolerance"):
+        integrators.integrate(
+            CHAIN, integrators.get(name), CHAIN.start("lee"),
+            duration=1.0, samples=1, tolerance=tolerance,
+        )  # fmt: skip

@@ -1,0 +1,77 @@
+"""The figures of the papers: how they are measured, and the command that prints them."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from integrators.errors import InputError
+from sweep.reproduce import PAPERS, Claim, reproduce
+from sweep.reproduce.claims import Measured
+from sweep.reproduce.lee import EXAMPLE_2
+from sweep.tables import format_claims
+
+MEASURED = Measured("lee-example-2", "step-sizes", "variational", step_size=5e-3)
+
+
+@pytest.fixture(scope="module")
+def example_2():
+    """A paper of a single example."""
+    return dataclasses.replace(PAPERS["lee"], claims=EXAMPLE_2)
+
+
+@pytest.fixture(scope="module")
+def computed(example_2, tmp_path_factory):
+    return reproduce(example_2, tmp_path_factory.mktemp("stores"), workers=1)
+
+
+def test_each_claim_has_a_row_with_its_setting(example_2, computed):
+    rows, datasets = computed
+    assert [row.claim for row in rows] == [claim.text for claim in example_2.claims]
+    assert all(row.holds for row in rows)
+    assert rows[0].setting == "variational, h = 0.005, T = 10 (printed: h = 1e-3)"
+    assert set(datasets) == {"lee-example-2"}
+    text = format_claims(rows)
+    assert "1.1717e-04" in text and "1.17166e-04" in text and text.count("holds") == len(rows)
+
+
+def test_another_step_size_gives_another_figure(example_2, computed, tmp_path):
+    rows, _ = reproduce(example_2, tmp_path, step_factor=0.5, workers=1)
+    for half, whole in zip(rows, computed[0], strict=True):
+        assert half.here / whole.here == pytest.approx(0.25, rel=0.05)
+        assert not half.holds
+    assert "h = 0.0025" in rows[0].setting
+
+
+def test_a_step_that_does_not_divide_is_refused(example_2, tmp_path):
+    with pytest.raises(InputError, match="step_factor = 3: lee-example-2: .*larger than"):
+        reproduce(example_2, tmp_path, step_factor=3.0)
+    with pytest.raises(InputError, match="step_factor"):
+        reproduce(example_2, tmp_path, step_factor=-1.0)
+    assert not list(tmp_path.iterdir())
+
+
+def test_bounds():
+    exact = Claim("Example 1", "", MEASURED, expected=2.0)
+    assert exact.bounds == (2.0 * 0.999, 2.0 * 1.001)
+    assert Claim("Example 1", "", MEASURED, low=1.0, high=3.0).bounds == (1.0, 3.0)
+
+
+def test_the_unit_length_error_of_states_is_a_mean_over_samples_and_bodies(computed):
+    _, datasets = computed
+    runs = MEASURED.runs(datasets, 1.0)
+    state = np.zeros((1, runs.sizes["time"], runs.sizes["row"], 3))
+    state[:, :, :, 0] = 1.0
+    state[0, 0, 0, 1] = 1.0  # one body of one sample is off by 1
+    runs = runs.drop_vars("unit_length_error_mean").assign(
+        state=(("run", "time", "row", "component"), state)
+    )
+    measured = dataclasses.replace(MEASURED, quantity="unit_length")
+    expected = 1.0 / (runs.sizes["time"] * 3)
+    assert measured.value(runs) == pytest.approx((expected,) * 3)
+
+
+def test_a_claim_without_runs_is_refused(computed):
+    claim = Claim("Example 2", "", dataclasses.replace(MEASURED, integrator="rk9"), expected=1.0)
+    with pytest.raises(InputError, match="rk9"):
+        claim.row(computed[1], 1.0)

@@ -1,0 +1,186 @@
+"""Starts from files and over lattices, as a study asks for them."""
+
+import json
+
+import numpy as np
+import pytest
+from study_text import one_experiment, problems
+
+import systems
+from sweep import study
+from sweep.expand import expand
+
+CHAIN = systems.get("spherical_pendulum_chain")
+MEMBERS = CHAIN.ensemble(5, seed=3)
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def start_of(written, **changes):
+    (experiment,) = study.parse(one_experiment(initial_condition=written, **changes)).experiments
+    (start,) = experiment.initial_conditions
+    return start, expand(experiment)
+
+
+# --- files ------------------------------------------------------------------------------------
+
+
+def test_a_single_state_and_an_ensemble():
+    np.save("one.npy", MEMBERS[0])
+    start, table = start_of('{ file = "one.npy" }')
+    assert (start.size, start.labels, start.ensemble) == (1, ("one",), "")
+    np.testing.assert_array_equal(table.starts[0], MEMBERS[:1])
+    np.savez("many.npz", states=MEMBERS)
+    start, table = start_of('{ file = "many.npz", label = "measured" }')
+    assert (start.size, start.labels[4], start.ensemble) == (5, "measured[4]", "measured")
+    np.testing.assert_array_equal(table.starts[0], MEMBERS)
+    np.save("member.npy", MEMBERS[:1])
+    assert start_of('{ file = "member.npy" }')[0].labels == ("member[0]",)
+
+
+def test_the_run_is_that_of_the_state_wherever_it_comes_from():
+    np.save("lee.npy", CHAIN.start("lee"))
+    _, table = start_of('{ file = "lee.npy" }')
+    assert table.run_id.tolist() == start_of('"lee"')[1].run_id.tolist()
+
+
+def test_a_growing_file_keeps_its_members():
+    np.save("states.npy", MEMBERS[:3])
+    _, few = start_of('{ file = "states.npy" }')
+    np.save("states.npy", MEMBERS)
+    _, many = start_of('{ file = "states.npy" }')
+    kept = many.start_index < 3
+    assert many.run_id[kept].tolist() == few.run_id.tolist()
+    assert many.initial_condition[kept].tolist() == few.initial_condition.tolist()
+
+
+def test_a_path_is_relative_to_the_file_of_the_study(tmp_path, monkeypatch):
+    folder = tmp_path / "elsewhere"
+    (folder / "data").mkdir(parents=True)
+    np.save(folder / "data" / "states.npy", MEMBERS)
+    text = one_experiment(initial_condition='{ file = "data/states.npy" }')
+    (folder / "mine.toml").write_text(text)
+    for path in (folder / "mine.toml", "elsewhere/mine.toml"):
+        assert study.load(path).experiments[0].initial_conditions[0].size == 5
+    with pytest.raises(study.StudyError, match=f"there is no file {tmp_path}/data/states.npy"):
+        study.parse(text)
+    monkeypatch.chdir(folder)
+    assert study.parse(text).experiments[0].initial_conditions[0].size == 5
+
+
+def test_the_expanded_study_says_what_was_in_the_file_and_not_its_numbers():
+    np.save("states.npy", MEMBERS)
+    (experiment,) = study.parse(
+        one_experiment(initial_condition='{ file = "states.npy" }')
+    ).experiments
+    (written,) = json.loads(json.dumps(experiment.expanded()))["initial_conditions"]
+    digest = written.pop("digest")
+    assert written == {"file": "states.npy", "normalize": False, "label": "states"}
+    np.save("states.npy", MEMBERS[::-1])
+    assert start_of('{ file = "states.npy" }')[0].digest != digest
+
+
+def test_states_off_the_manifold_can_be_normalized():
+    np.save("states.npy", 1.5 * MEMBERS)
+    _, table = start_of('{ file = "states.npy", normalize = true }')
+    q, omega = np.split(table.starts[0], 2, axis=1)
+    np.testing.assert_allclose(q, MEMBERS[:, :2], atol=1e-15)
+    np.testing.assert_allclose(omega, 1.5 * MEMBERS[:, 2:], atol=1e-14)
+
+
+def spoilt(member, value):
+    states = MEMBERS.copy()
+    states[member, 1, 0] = value
+    return states
+
+
+BAD = {
+    "off.npy": (spoilt(3, 2.0), "member 3: body 1 is off the manifold: … normalize = true"),
+    "nan.npy": (spoilt(2, np.nan), "member 2: the state has a number that is not finite"),
+    "three.npy": (np.zeros((6, 3)), "'three.npy' holds an array of shape (6, 3); …expects (4, 3)"),
+    "flat.npy": (np.zeros(12), "flat.npy holds an array of shape (12,); expected (rows, 3) or"),
+    "wide.npy": (np.zeros((5, 4, 4)), "wide.npy holds an array of shape (5, 4, 4); expected"),
+    "none.npy": (np.zeros((0, 4, 3)), "none.npy holds an array of shape (0, 4, 3); expected"),
+    "words.npy": (np.array([["a", "b", "c"]]), "words.npy holds <U1; expected real numbers"),
+    "complex.npy": (MEMBERS + 0j, "complex.npy holds complex128; expected real numbers"),
+    "objects.npy": (np.array([None]), "objects.npy is no array of numbers: "),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_arrays_that_are_no_states(name):
+    values, message = BAD[name]
+    np.save(name, values)
+    assert_refused(f'{{ file = "{name}" }}', message)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "states.csv",
+            "expected a file of numpy.save or numpy.savez, .npy or .npz, got 'states.csv'",
+        ),
+        ("lost.npy", "there is no file …/lost.npy; a path is relative to the study's directory"),
+        ("folder.npy", "folder.npy cannot be read: Is a directory"),
+        ("text.npy", "text.npy is no array of numbers"),
+        ("short.npy", "short.npy is no array of numbers"),
+        ("text.npz", "text.npz is no array of numbers"),
+        ("two.npz", "two.npz holds 2 arrays (a, b); expected one"),
+    ],
+)
+def test_files_that_are_refused(tmp_path, name, message):
+    (tmp_path / "folder.npy").mkdir()
+    (tmp_path / "text.npy").write_text("1 2 3\n")
+    (tmp_path / "text.npz").write_text("1 2 3\n")
+    np.save("whole.npy", MEMBERS)
+    (tmp_path / "short.npy").write_bytes((tmp_path / "whole.npy").read_bytes()[:200])
+    np.savez("two.npz", a=MEMBERS, b=MEMBERS)
+    assert_refused(f'{{ file = "{name}" }}', message)
+
+
+def assert_refused(written, message):
+    found = problems(one_experiment(initial_condition=written))[0]
+    assert found.startswith("s.toml:8: experiment[0].initial_condition")
+    assert all(part in found for part in message.split("…")), found
+
+
+# --- lattices ---------------------------------------------------------------------------------
+
+
+def test_a_lattice():
+    start, table = start_of('{ lattice = 12, body = 1, around = "lee" }')
+    assert (start.size, start.labels[11], start.ensemble) == (12, "lattice[11]", "lattice")
+    np.testing.assert_array_equal(table.starts[0], CHAIN.lattice(12, body=1, around="lee"))
+    plain, table = start_of("{ lattice = 12 }")
+    np.testing.assert_array_equal(table.starts[0], CHAIN.lattice(12, body=0, around="lee"))
+    assert study.parse(one_experiment(initial_condition="{ lattice = 12 }")).experiments[
+        0
+    ].expanded()["initial_conditions"] == [
+        {"count": 12, "body": 0, "around": None, "label": "lattice"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("{ lattice = 0 }", ".lattice: expected 1 to 100000 directions, got 0"),
+        ("{ lattice = 1000000 }", ".lattice: expected 1 to 100000 directions, got 1000000"),
+        ("{ lattice = 1.5 }", ".lattice: expected an integer"),
+        ("{ lattice = 9, body = 2 }", ".body: body = 2; spherical_pendulum_chain has 2 bodies"),
+        ("{ lattice = 9, body = -1 }", ".body: body = -1; expected a whole number"),
+        ('{ lattice = 9, around = "le" }', ".around: unknown start …Did you mean 'lee'?"),
+        ("{ lattice = 9, spread = 1.0 }", ".spread: unknown key 'spread'"),
+        ("{ latice = 9 }", ": expected a start's name, …{ lattice, … }"),
+    ],
+)
+def test_lattices_that_are_refused(written, message):
+    assert_refused(written, message)
+
+
+def test_a_lattice_around_a_start_that_does_not_suit():
+    text = one_experiment(initial_condition="{ lattice = 9 }", parameters="{ count = 3 }")
+    assert "start 'lee' is a double pendulum" in problems(text)[0]
