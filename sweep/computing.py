@@ -133,7 +133,7 @@ class Recorder:
         }
         sampled = self._sampled(batch, states) | self._errors(states, reference)
         if "step_size" in self.recipe.record:
-            sampled[CURRENT_STEP_SIZE] = step_sizes
+            sampled[schema.CURRENT_STEP_SIZE] = step_sizes
         for name, values in sampled.items():
             values[~valid] = np.nan
             columns[name] = values

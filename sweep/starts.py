@@ -261,15 +261,15 @@ class FileStarts(Ensemble):
 
     def states(self, system):
         """The states, shape ``(members, rows, 3)``; InputError if `system` has other rows."""
-        rows = system.rows
-        if self.members.shape[-2] != rows:
+        rows, members = system.rows, system.form.completed(self.members)
+        if members.shape[-2] != rows:
             raise InputError(
                 f"{self.file!r} holds an array of shape {self.members.shape}; {system.name} with "
                 f"{system.bodies} bodies expects ({rows}, 3) or (members, {rows}, 3): "
                 f"{system.bodies} rows of q, then {system.bodies} of omega",
                 key="file",
             )
-        states = self.members.reshape(-1, rows, 3)
+        states = members.reshape(-1, rows, 3)
         if not self.normalize:
             return states
         with np.errstate(invalid="ignore"):  # q = 0 has no direction: refused by `check`

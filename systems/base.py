@@ -201,8 +201,9 @@ class System(ABC):
             raise InputError(f"{self.name} has no named start: give 'around'", key="around")
         centre = self._centre(self.starts[0] if around is None else around)
         states = [ensembles.turned(centre, body, point) for point in ensembles.lattice(count)]
+        states = self.form.completed(states)
         check_members(self, states)
-        return np.array(states)
+        return states
 
     def _centre(self, around):
         centre = self.start(around) if isinstance(around, str) else around

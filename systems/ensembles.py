@@ -54,7 +54,7 @@ def lattice(count):
 def turned(state, body, direction):
     """`state` with `body` turned to a unit vector the shortest way, and its ω with it."""
     moved = np.array(state, dtype=float)
-    q, omega = np.split(moved, 2)  # views
+    q, omega, _ = parts(moved)  # views
     total = q[body] + direction
     square = np.sum(total * total)
     if square > 1e-20:  # else antipodal: turned half way round about ω, which stays as it is

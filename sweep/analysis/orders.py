@@ -15,6 +15,7 @@ from sweep.analysis.selection import (
     scanned_axes,
     take,
     variable,
+    without_repeats,
 )
 from sweep.analysis.slopes import FEWEST, FLOOR, MARGIN, PRE_ASYMPTOTIC, USED, fit_order
 
