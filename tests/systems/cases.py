@@ -39,7 +39,12 @@ VARIANTS = {
         },
     ),
     "elastic_rod": (
-        {"count": 3, "mass": (0.3, 0.2, 0.1), "stiffness": (0.3, 0.2, 0.1), "gravity": 0.0},
+        {  # as many elements as steps of O(n) are for
+            "count": 6,
+            "mass": (0.3, 0.2, 0.1, 0.2, 0.1, 0.1),
+            "stiffness": (0.3, 0.2, 0.1, 0.1, 0.2, 0.1),
+            "gravity": 0.0,
+        },
         {"count": 2, "mass": 0.5, "stiffness": 1.0, "inertia": "printed"},
     ),
     "magnetic_dipoles": (
@@ -66,7 +71,7 @@ VARIANTS = {
 
 # Instead of a system's defaults, where those take long or are too stiff for these tests.
 MILD = {
-    "elastic_rod": {"count": 6, "stiffness": 0.02},
+    "elastic_rod": {"count": 4, "stiffness": 0.02},
     "lennard_jones_sphere": {"level": 0, "epsilon": 0.1},
 }
 CROWDED = {"lennard_jones_sphere"}  # random states of which collide: members keep near the start
