@@ -140,7 +140,7 @@ def run_adaptive(problem, members, times, tolerance, statistics=False):
     InputError
         If the tolerance is out of bounds.
     """
-    tolerance, times = check_tolerance(tolerance), np.ascontiguousarray(times, dtype=float)
+    tolerance, times = check_tolerance(tolerance), np.array(times, dtype=float)
     initial = velocities(members) if problem.formulation == "q_qdot" else np.asarray(members)
     runs = [problem.solve(problem, state, times, tolerance, statistics) for state in initial]
     report = np.stack([run.report for run in runs])

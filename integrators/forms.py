@@ -12,6 +12,7 @@ import numpy as np
 
 from integrators import spheres
 from integrators.errors import InputError
+from integrators.inertia import CHAIN, CHAIN_FROM, DIAGONAL, FULL, ChainInertia
 from integrators.kernels import Kernel
 
 FORMULATIONS = ("q_omega", "q_qdot")
@@ -82,7 +83,8 @@ class SpheresLagrangian:
     force: Kernel | None = None
 
     def __post_init__(self):
-        object.__setattr__(self, "inertia", checked_inertia(self.inertia))
+        if not isinstance(self.inertia, ChainInertia):
+            object.__setattr__(self, "inertia", checked_inertia(self.inertia))
 
     @property
     def bodies(self):
@@ -92,6 +94,8 @@ class SpheresLagrangian:
     @property
     def inertia_matrix(self):
         """The inertia as a full matrix, shape (n, n)."""
+        if isinstance(self.inertia, ChainInertia):
+            return self.inertia.matrix
         return np.diag(self.inertia) if self.inertia.ndim == 1 else self.inertia
 
     @property
@@ -122,31 +126,47 @@ class SpheresLagrangian:
         return np.concatenate([state, np.zeros_like(state[..., :1, :])], axis=-2)
 
     @functools.cached_property
+    def layout(self):
+        """How M lies in `packed`: `DIAGONAL`, `FULL` or `CHAIN`, from which its cost follows."""
+        if isinstance(self.inertia, ChainInertia) and self.bodies >= CHAIN_FROM:
+            return CHAIN
+        if not isinstance(self.inertia, ChainInertia) and self.inertia.ndim == 1:
+            return DIAGONAL
+        matrix = self.inertia_matrix
+        return FULL if np.any(matrix - np.diag(np.diag(matrix))) else DIAGONAL
+
+    @property
     def diagonal(self):
         """Whether the bodies are coupled through the potential only."""
-        matrix = self.inertia
-        return matrix.ndim == 1 or not np.any(matrix - np.diag(np.diag(matrix)))
+        return self.layout == DIAGONAL
 
     @functools.cached_property
     def packed(self):
-        """``[M, M⁻¹, own parameters]``; M is its diagonal (n) or the full matrix (n×n)."""
-        if self.diagonal:
-            mass = self.inertia if self.inertia.ndim == 1 else np.diag(self.inertia)
+        """M and M⁻¹ as `layout` says, then the system's own parameters.
+
+        ``[M_ii, 1/M_ii]`` (2n), ``[M, M⁻¹]`` (2n²), or as in `chains` (8n).
+        """
+        if self.layout == CHAIN:
+            matrices = [self.inertia.packed]
+        elif self.layout == DIAGONAL:
+            one_axis = not isinstance(self.inertia, ChainInertia) and self.inertia.ndim == 1
+            mass = self.inertia if one_axis else np.diag(self.inertia_matrix)
             matrices = [mass, 1.0 / mass]
         else:
-            inverse = np.linalg.inv(self.inertia)
-            matrices = [self.inertia.ravel(), (0.5 * (inverse + inverse.T)).ravel()]
+            matrix = self.inertia_matrix
+            inverse = np.linalg.inv(matrix)
+            matrices = [matrix.ravel(), (0.5 * (inverse + inverse.T)).ravel()]
         return np.concatenate([*matrices, np.asarray(self.parameters, dtype=float)])
 
     @functools.cached_property
     def net_gradient(self):
         """∂V/∂q − F of a state (q, ω), with the packed parameters."""
-        return _net_gradient(self.potential_gradient, self.force, self.diagonal)
+        return _net_gradient(self.potential_gradient, self.force, self.layout)
 
     def vector_field(self, formulation="q_omega"):
         """The equations of motion, (2.9)–(2.10) in ``q_omega`` and (2.7) in ``q_qdot``."""
         return VectorField(
-            field=_field(self.potential_gradient, self.force, self.diagonal, formulation),
+            field=_field(self.potential_gradient, self.force, self.layout, formulation),
             monitor=self.monitor(formulation),
             projections={
                 "projected": spheres.project_position,
@@ -158,22 +178,22 @@ class SpheresLagrangian:
 
     def monitor(self, formulation="q_omega"):
         """Energy (balance, with a force) and mean unit length error of a state."""
-        return _monitor(self.potential, self.diagonal, formulation, self.forced)
+        return _monitor(self.potential, self.layout, formulation, self.forced)
 
     @functools.cached_property
     def energy(self):
         """Kernel: the energy of a state (q, q̇)."""
-        return _energy(self.potential, self.diagonal)
+        return _energy(self.potential, self.layout)
 
     @functools.cached_property
     def energy_balance(self):
         """Kernel: the energy less the work of the force, of a forced system's state (q, q̇)."""
-        return _energy_balance(self.potential, self.diagonal)
+        return _energy_balance(self.potential, self.layout)
 
     @functools.cached_property
     def angular_momentum(self):
         """Kernel: the total angular momentum of a state (q, q̇)."""
-        return _angular_momentum(self.diagonal)
+        return _angular_momentum(self.layout)
 
 
 # One kernel for all instances of a system: its compiled code does not depend on parameters.

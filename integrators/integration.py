@@ -28,7 +28,8 @@ class Trajectories:
     status : int, or ndarray of shape (members,)
         0 complete, else an index into `stepping.STATUS`.
     counters : dict
-        ``steps``, ``evaluations``, ``stop_step``, ``iterations_mean``, … of each trajectory.
+        ``steps``, ``evaluations``, ``stop_step``, ``iterations_mean``, … of each trajectory;
+        ``rejected_steps`` of adaptive ones.
     """
 
     times: np.ndarray
@@ -75,7 +76,7 @@ def integrate(system, integrator, state, *, duration, samples, step_size=None, t
     step_size : float, optional
         Of a fixed-step integrator.
     tolerance : float, optional
-        Of an adaptive integrator.
+        Of an adaptive integrator, relative; members run one by one.
 
     Returns
     -------

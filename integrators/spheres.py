@@ -3,49 +3,61 @@
 L = ½ Σ M_ij q̇_i·q̇_j − V(q), bodies i = 1…n on the unit sphere (Lee, Leok, McClamroch,
 *Lagrangian mechanics and variational integrators on two-spheres*, eq. (2.2)). The functions
 here make kernels from a system's potential, gradient and force. Those on the whole state read
-the packed parameters ``[M, M⁻¹, the system's own]``, where M is a diagonal (n) or a full matrix
-(n×n), and a state of 2n rows: q, then ω (formulation ``q_omega``) or q̇ (``q_qdot``). Where there
-is a force, one more row holds the work that it has done so far, as (W, 0, 0).
+the packed parameters ``[M, M⁻¹, the system's own]``, where M and M⁻¹ lie as one of the layouts of
+`inertia` says, and a state of 2n rows: q, then ω (formulation ``q_omega``) or q̇ (``q_qdot``).
+Where there is a force, one more row holds the work that it has done so far, as (W, 0, 0).
 
 Off the manifold the fields extend (2.9) and (2.8) as they are printed, which is what a
 Runge–Kutta method without projection sees.
 """
 
+from integrators import chains
+from integrators.constraints import solve_constrained, solver_size
+from integrators.inertia import CHAIN, DIAGONAL
 from integrators.kernels import Kernel, inlined, kernel, state_value, whole_state
 from integrators.lanes import select
 from integrators.vectors import (
     accumulate,
-    add,
     axpy,
     cross,
     dot,
-    factor_ldl,
     get,
     increment,
     normalizing,
     put,
     scale,
-    solve_ldl,
     sub,
 )
 from integrators.views import rows, rows_of, tail
 
 
 @inlined
-def packed_size(n, diagonal):
+def packed_size(n, layout):
     """Elements of the packed parameters before the system's own."""
-    return 2 * n if diagonal else 2 * n * n
+    if layout == CHAIN:
+        return 2 * chains.HALF * n
+    return 2 * n if layout == DIAGONAL else 2 * n * n
 
 
 @inlined
-def conjugate_momentum(v, p, n, i, diagonal):
-    """Row i of M q̇: Σ_j M_ij q̇_j."""
-    if diagonal:
+def conjugate_momentum(v, p, n, i, layout):
+    """Row i of M q̇, Σ_j M_ij q̇_j, of a diagonal or full matrix."""
+    if layout == DIAGONAL:
         return scale(p[i], get(v, i))
     total = scale(p[i * n], get(v, 0))
     for j in range(1, n):
         total = axpy(p[i * n + j], get(v, j), total)
     return total
+
+
+@inlined
+def conjugate_momenta(v, p, n, layout, out):
+    """M q̇ into `out`, another stack."""
+    if layout == CHAIN:
+        chains.apply_inertia(p, n, v, out)
+    else:
+        for i in range(n):
+            put(out, i, conjugate_momentum(v, p, n, i, layout))
 
 
 @inlined
@@ -58,39 +70,48 @@ def velocities(y, n, v):
 # --- energy, momentum, constraints ------------------------------------------------------------
 
 
-def energy_kernel(potential, diagonal):
+def energy_kernel(potential, layout):
     """½ Σ M_ij q̇_i·q̇_j + V of a state (q, q̇), into ``out[0, 0]``."""
-    value = energy_value(potential, diagonal).inline
+    value = energy_value(potential, layout).inline
 
     def energy(t, y, p, out, work):
         out[0, 0] = value(t, y, p)
 
-    return Kernel(energy, whole_state, made_from=(potential, diagonal))
+    return Kernel(energy, whole_state, made_from=(potential, layout))
 
 
-def energy_value(potential, diagonal):
+@inlined
+def kinetic_energy(v, p, n, layout):
+    """½ Σ M_ij q̇_i·q̇_j"""
+    if layout == CHAIN:
+        return chains.kinetic_energy(p, n, v)
+    twice = dot(get(v, 0), conjugate_momentum(v, p, n, 0, layout))
+    for i in range(1, n):
+        twice = twice + dot(get(v, i), conjugate_momentum(v, p, n, i, layout))
+    return 0.5 * twice
+
+
+def energy_value(potential, layout):
     """½ Σ M_ij q̇_i·q̇_j + V of a state (q, q̇), as a number."""
     potential_of = potential.inline
 
     def energy(t, y, p):
         n = y.shape[0] // 2
         q, v = rows(y, 0, n), rows(y, n, n)
-        kinetic = dot(get(v, 0), conjugate_momentum(v, p, n, 0, diagonal))
-        for i in range(1, n):
-            kinetic = kinetic + dot(get(v, i), conjugate_momentum(v, p, n, i, diagonal))
-        return 0.5 * kinetic + potential_of(t, q, tail(p, packed_size(n, diagonal)))
+        kinetic = kinetic_energy(v, p, n, layout)
+        return kinetic + potential_of(t, q, tail(p, packed_size(n, layout)))
 
-    return Kernel(energy, state_value, made_from=(potential, diagonal))
+    return Kernel(energy, state_value, made_from=(potential, layout))
 
 
-def energy_balance_kernel(potential, diagonal):
+def energy_balance_kernel(potential, layout):
     """E − W of a forced system's state (q, q̇) and work, into ``out[0, 0]``."""
-    energy_of = energy_value(potential, diagonal).inline
+    energy_of = energy_value(potential, layout).inline
 
     def energy_balance(t, y, p, out, work):
         out[0, 0] = energy_of(t, y, p) - y[y.shape[0] - 1, 0]
 
-    return Kernel(energy_balance, whole_state, made_from=(potential, diagonal))
+    return Kernel(energy_balance, whole_state, made_from=(potential, layout))
 
 
 @kernel()
@@ -99,17 +120,20 @@ def work_done(t, y, p, out, work):
     out[0, 0] = y[y.shape[0] - 1, 0]
 
 
-def angular_momentum_kernel(diagonal):
+def angular_momentum_kernel(layout):
     """Σ_i q_i × Σ_j M_ij q̇_j of a state (q, q̇), into ``out[0, :]``."""
 
     def angular_momentum(t, y, p, out, work):
         n = y.shape[0] // 2
         q, v = rows(y, 0, n), rows(y, n, n)
-        put(out, 0, cross(get(q, 0), conjugate_momentum(v, p, n, 0, diagonal)))
-        for i in range(1, n):
-            accumulate(out, 0, cross(get(q, i), conjugate_momentum(v, p, n, i, diagonal)))
+        if layout == CHAIN:
+            put(out, 0, chains.angular_momentum(p, n, q, v))
+        else:
+            put(out, 0, cross(get(q, 0), conjugate_momentum(v, p, n, 0, layout)))
+            for i in range(1, n):
+                accumulate(out, 0, cross(get(q, i), conjugate_momentum(v, p, n, i, layout)))
 
-    return Kernel(angular_momentum, whole_state, made_from=(diagonal,))
+    return Kernel(angular_momentum, whole_state, made_from=(layout,))
 
 
 @kernel()
@@ -133,12 +157,12 @@ def tangency_error(t, y, p, out, work):
     out[0, 0] = largest
 
 
-def monitor_kernel(potential, diagonal, formulation, forced):
+def monitor_kernel(potential, layout, formulation, forced):
     """What the statistics follow at every step: ``out[0] = energy, mean_i |q_i·q_i − 1|``.
 
     Of a forced system it is the energy balance E − W.
     """
-    energy = energy_value(potential, diagonal).inline
+    energy = energy_value(potential, layout).inline
     turning = formulation == "q_omega"
 
     def monitor(t, y, p, out, work):
@@ -158,7 +182,7 @@ def monitor_kernel(potential, diagonal, formulation, forced):
             total = total + abs(dot(get(y, i), get(y, i)) - 1.0)
         out[0, 1] = total / n
 
-    made_from = (potential, diagonal, formulation, forced)
+    made_from = (potential, layout, formulation, forced)
     return Kernel(monitor, whole_state, made_from, work=lambda rows: 3 * rows)
 
 
@@ -185,7 +209,7 @@ def project_tangent(t, y, p, low, work):
 # --- vector fields -----------------------------------------------------------------------------
 
 
-def net_gradient_kernel(gradient, force, diagonal):
+def net_gradient_kernel(gradient, force, layout):
     """∂V/∂q − F of a state (q, ω): the gradient, and the force where there is one.
 
     Takes the packed parameters. `out` has n rows; with a force one more, for its power as
@@ -196,15 +220,15 @@ def net_gradient_kernel(gradient, force, diagonal):
 
         def net_gradient(t, y, p, out, work):
             n = y.shape[0] // 2
-            gradient_of(t, rows(y, 0, n), tail(p, packed_size(n, diagonal)), out, work)
+            gradient_of(t, rows(y, 0, n), tail(p, packed_size(n, layout)), out, work)
 
-        return Kernel(net_gradient, whole_state, (gradient, diagonal), gradient.work)
+        return Kernel(net_gradient, whole_state, (gradient, layout), gradient.work)
     force_of = force.inline
 
     def net_gradient_with_force(t, y, p, out, work):
         n = y.shape[0] // 2
         q, omega = rows(y, 0, n), rows(y, n, n)
-        own, scratch = tail(p, packed_size(n, diagonal)), tail(work, 3 * n)
+        own, scratch = tail(p, packed_size(n, layout)), tail(work, 3 * n)
         applied = rows_of(work, 0, n)
         gradient_of(t, q, own, rows(out, 0, n), scratch)
         force_of(t, q, omega, own, applied, scratch)
@@ -217,19 +241,16 @@ def net_gradient_kernel(gradient, force, diagonal):
     def work(rows):
         return 3 * (rows // 2) + max(gradient.work(rows), force.work(rows))
 
-    return Kernel(net_gradient_with_force, whole_state, (gradient, force, diagonal), work)
+    return Kernel(net_gradient_with_force, whole_state, (gradient, force, layout), work)
 
 
-def field_kernel(gradient, force, diagonal, formulation):
+def field_kernel(gradient, force, layout, formulation):
     """The vector field of the Lagrangian in one formulation, on the embedding space."""
-    net = net_gradient_kernel(gradient, force, diagonal)
-    maker = {
-        ("q_omega", True): _field_q_omega_diagonal,
-        ("q_omega", False): _field_q_omega,
-        ("q_qdot", True): _field_q_qdot_diagonal,
-        ("q_qdot", False): _field_q_qdot,
-    }[formulation, diagonal]
-    return maker(net, force is not None)
+    net = net_gradient_kernel(gradient, force, layout)
+    turning, forced = formulation == "q_omega", force is not None
+    if layout == DIAGONAL:
+        return (_field_q_omega_diagonal if turning else _field_q_qdot_diagonal)(net, forced)
+    return (_field_q_omega if turning else _field_q_qdot)(net, forced, layout)
 
 
 def _field_q_omega_diagonal(net, forced):
@@ -267,7 +288,7 @@ def _field_q_qdot_diagonal(net, forced):
     return Kernel(field, whole_state, (net,), lambda rows: 6 * rows + net.work(rows))
 
 
-def _field_q_omega(net, forced):
+def _field_q_omega(net, forced, layout):
     """(2.9) through u_j = ω̇_j × q_j: Σ_j M̃_ij u_j = r_i + λ_i q_i with q_i·u_i = 0,
 
     where M̃ is M with M_ii/(q_i·q_i) on its diagonal and r_i = Σ_{j≠i} M_ij |ω_j|² q_j − ∂V_i.
@@ -277,36 +298,35 @@ def _field_q_omega(net, forced):
     def field(t, y, p, out, work):
         n = y.shape[0] // 2
         r, scratch = rows_of(work, 0, n), tail(work, 3 * n)
-        g, multipliers = rows(out, 0, n + extra), tail(scratch, 2 * n * n)
+        g, multipliers = rows(out, 0, n + extra), tail(scratch, solver_size(n, layout))
         net_gradient(t, y, p, g, scratch)
         if forced:
             put(out, 2 * n, get(g, n))
-        for i in range(n):
-            total = scale(-1.0, get(g, i))
-            for j in range(n):
-                if j != i:
-                    omega = get(y, n + j)
-                    total = axpy(p[i * n + j] * dot(omega, omega), get(y, j), total)
-            put(r, i, total)
-            multipliers[i] = 0.0
         u = rows(out, n, n)
-        _solve_constrained(y, n, p, r, multipliers, u, scratch)
+        for i in range(n):
+            omega = get(y, n + i)
+            put(u, i, scale(dot(omega, omega), get(y, i)))
+            multipliers[i] = 0.0
+        _apply_beside_diagonal(u, p, n, layout, r)
+        for i in range(n):
+            put(r, i, sub(get(r, i), get(g, i)))
+        solve_constrained(p, n, layout, rows(y, 0, n), r, multipliers, u, scratch)
         for i in range(n):
             q = get(y, i)
             put(out, i, cross(get(y, n + i), q))  # (2.10)
             put(u, i, scale(1.0 / dot(q, q), cross(q, get(u, i))))
 
-    return Kernel(field, whole_state, (net,), _constrained_work(net))
+    return Kernel(field, whole_state, (net, layout), _constrained_work(net, layout))
 
 
-def _field_q_qdot(net, forced):
+def _field_q_qdot(net, forced, layout):
     """(2.7): Σ_j M̃_ij q̈_j = −∂V_i + λ_i q_i with q_i·q̈_i = −(q_i·q_i)|q̇_i|²; M̃ as above."""
     net_gradient, extra = _net_gradient_of_qdot(net, forced), int(forced)
 
     def field(t, y, p, out, work):
         n = y.shape[0] // 2
         r, scratch = rows_of(work, 0, n), tail(work, 3 * n)
-        g, multipliers = rows(out, 0, n + extra), tail(scratch, 2 * n * n)
+        g, multipliers = rows(out, 0, n + extra), tail(scratch, solver_size(n, layout))
         net_gradient(t, y, p, g, scratch)
         if forced:
             put(out, 2 * n, get(g, n))
@@ -314,11 +334,11 @@ def _field_q_qdot(net, forced):
             q, v = get(y, i), get(y, n + i)
             put(r, i, scale(-1.0, get(g, i)))
             multipliers[i] = -dot(q, q) * dot(v, v)
-        _solve_constrained(y, n, p, r, multipliers, rows(out, n, n), scratch)
+        solve_constrained(p, n, layout, rows(y, 0, n), r, multipliers, rows(out, n, n), scratch)
         for i in range(n):
             put(out, i, get(y, n + i))
 
-    return Kernel(field, whole_state, (net,), _constrained_work(net))
+    return Kernel(field, whole_state, (net, layout), _constrained_work(net, layout))
 
 
 def _net_gradient_of_qdot(net, forced):
@@ -340,44 +360,25 @@ def _net_gradient_of_qdot(net, forced):
     return turned
 
 
-def _constrained_work(net):
+def _constrained_work(net, layout):
     def work(rows):
         n = rows // 2
-        return 3 * n + max(2 * n * n + n, 3 * rows + net.work(rows))
+        return 3 * n + max(solver_size(n, layout) + n, 3 * rows + net.work(rows))
 
     return work
 
 
 @inlined
-def _solve_constrained(y, n, p, r, multipliers, x, work):
-    """Solve Σ_j M̃_ij x_j = r_i + λ_i q_i, q_i·x_i = b_i for x; b is in `multipliers`.
-
-    With W = M̃⁻¹: Σ_j W_ij (q_i·q_j) λ_j = b_i − q_i·(W r)_i, an n×n system.
-    """
-    w, a = work, tail(work, n * n)
-    for i in range(n):  # M̃ into a, its inverse into w, column by column
-        for j in range(n):
-            a[i * n + j] = p[i * n + j]
-        a[i * n + i] = p[i * n + i] / dot(get(y, i), get(y, i))
-    factor_ldl(a, n)
-    for j in range(n):
-        column = tail(w, j * n)
+def _apply_beside_diagonal(x, p, n, layout, out):
+    """Σ_{j≠i} M_ij x_j into row i of `out`, another stack."""
+    if layout == CHAIN:
+        chains.apply_inertia(p, n, x, out)
         for i in range(n):
-            column[i] = 0.0
-        column[j] = 1.0
-        solve_ldl(a, n, column)
-    for i in range(n):
-        total = scale(w[i * n], get(r, 0))
-        for j in range(1, n):
-            total = axpy(w[i * n + j], get(r, j), total)
-        put(x, i, total)
-        multipliers[i] = multipliers[i] - dot(get(y, i), total)
-        for j in range(n):
-            a[i * n + j] = w[i * n + j] * dot(get(y, i), get(y, j))
-    factor_ldl(a, n)
-    solve_ldl(a, n, multipliers)
-    for i in range(n):
-        total = get(x, i)
-        for j in range(n):
-            total = add(total, scale(w[i * n + j] * multipliers[j], get(y, j)))
-        put(x, i, total)
+            put(out, i, axpy(-p[chains.HALF * i + 3], get(x, i), get(out, i)))
+    else:
+        for i in range(n):
+            total = scale(0.0, get(x, i))
+            for j in range(n):
+                if j != i:
+                    total = axpy(p[i * n + j], get(x, j), total)
+            put(out, i, total)

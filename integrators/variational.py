@@ -14,42 +14,25 @@ returns. This changes rounding only. Where a force acts, ω is computed in every
 `integrators.forcing`.
 """
 
-import math
-
 import numpy as np
 
 from integrators import forcing
+from integrators.constraints import (
+    apply_inverse,
+    factor_constraints,
+    factors_size,
+    solve_constraints,
+)
 from integrators.forms import SpheresLagrangian
+from integrators.inertia import CHAIN, DIAGONAL, FULL
 from integrators.kernels import Kernel, inlined
-from integrators.lanes import any_lane, select, sqrt
+from integrators.lanes import sqrt
 from integrators.methods import ALL_DEGREES, Method, Option, Problem
-from integrators.spheres import conjugate_momentum
-from integrators.stepping import (
-    ITERATIONS,
-    ITERATIONS_MAX,
-    LEFT_DOMAIN,
-    NOT_CONVERGED,
-    fail,
-    method_signature,
-    poison,
-)
-from integrators.vectors import (
-    axpy,
-    cross,
-    dot,
-    factor_ldl,
-    get,
-    increment,
-    put,
-    scale,
-    solve_ldl,
-)
+from integrators.multipliers import HISTORY, extrapolate, solve_multipliers
+from integrators.spheres import conjugate_momenta, packed_size
+from integrators.stepping import LEFT_DOMAIN, fail, method_signature, poison
+from integrators.vectors import axpy, cross, dot, get, increment, put, scale
 from integrators.views import rows, rows_of, tail
-
-MAX_ITERATIONS = 60
-EPSILON = 2.0**-52
-ACCEPTABLE = 1e-12  # residual of |q|² that a solution may have; round-off is far below
-HISTORY = 3  # steps whose multipliers start the next solve
 
 # --- explicit ----------------------------------------------------------------------------------
 # memory: n rows each of ω between the steps, what its sum lost, what q's sum lost, ∂V − F; with
@@ -136,165 +119,81 @@ def _explicit(forced):
 
 
 # --- implicit ----------------------------------------------------------------------------------
-# memory: as above, with p = M q̇ instead of ω; the factors of A_ij = (M⁻¹)_ij q_i·q_j (n×n); the
-# multipliers of the last steps, by stage.
-#
-# Unknown are the λ_i in  p_i' = p_i − κ ∂V_i + λ_i q_i,  v = M⁻¹ p',  δ_i = c h v_i,  from
-#     2 q_i·δ_i + δ_i·δ_i = 1 − q_i·q_i,
-# which asks for |q_i + δ_i| = 1 and so restores the length. Kicks along q_i and drifts along
-# M⁻¹p change no momentum map of (q, p), whatever the λ; lengths and energy, and a momentum that
-# is computed from ω, feel a loose tolerance.
+# memory: as above, with p = M q̇ instead of ω; the multipliers of the last steps, by stage.
 
 
 def implicit_memory(n, stages):
     """Elements that the implicit method carries from step to step."""
-    return 12 * n + n * n + stages * HISTORY * n
+    return 12 * n + stages * HISTORY * n
 
 
-def implicit_work(n):
+def implicit_work(n, layout):
     """Elements of scratch that the implicit method needs besides the gradient's."""
-    return 6 * n + 2 * n
+    return 14 * n + factors_size(n, layout)
 
 
 @inlined
-def _apply_inverse(p, n, x, i):
-    """Row i of M⁻¹ x, from the packed parameters."""
-    total = scale(p[n * n + i * n], get(x, 0))
-    for j in range(1, n):
-        total = axpy(p[n * n + i * n + j], get(x, j), total)
-    return total
-
-
-@inlined
-def _factor_constraints(p, n, q, a):
-    """LDLᵀ of A_ij = (M⁻¹)_ij q_i·q_j into the flat `a`."""
-    for i in range(n):
-        for j in range(n):
-            a[i * n + j] = p[n * n + i * n + j] * dot(get(q, i), get(q, j))
-    factor_ldl(a, n)
-
-
-@inlined
-def _extrapolate(history, k, n, multipliers):
-    """Start value of the multipliers: a parabola through the last three steps, if there are."""
-    newest = tail(history, ((k + 2) % HISTORY) * n)
-    middle = tail(history, ((k + 1) % HISTORY) * n)
-    oldest = tail(history, (k % HISTORY) * n)
-    for i in range(n):
-        if k >= 3:
-            multipliers[i] = 3.0 * (newest[i] - middle[i]) + oldest[i]
-        elif k == 2:
-            multipliers[i] = 2.0 * newest[i] - middle[i]
-        elif k == 1:
-            multipliers[i] = newest[i]
-        else:
-            multipliers[i] = 0.0
-
-
-@inlined
-def _solve_multipliers(p, n, q, base, a, drift, tolerance, v, multipliers, f, report, k):
-    """Chord iterations with the frozen factors `a`; leaves v = base + M⁻¹(λ q).
-
-    A lane stops when its residual is at round-off (or at the tolerance asked for), or is
-    small and no longer halves.
-    """
-    bound = max(tolerance, 4.0 * EPSILON * abs(drift))
-    acceptable = max(tolerance, ACCEPTABLE)
-    last = 0.0 * base[0, 0] + math.inf
-    active = last > 0.0
-    iterations = 0.0 * base[0, 0]
-    residual = last
-    for _ in range(MAX_ITERATIONS):
-        worst = 0.0 * base[0, 0]
-        for i in range(n):
-            x, total = get(q, i), get(base, i)
-            for j in range(n):
-                total = axpy(p[n * n + i * n + j] * multipliers[j], get(q, j), total)
-            put(v, i, total)
-            delta = scale(drift, total)
-            f[i] = 2.0 * dot(x, delta) + dot(delta, delta) - (1.0 - dot(x, x))
-            worst = worst + abs(f[i])  # a sum, since a maximum can lose a NaN
-        residual = worst
-        halves = (residual <= 0.5 * last) | (residual > acceptable)
-        active = active & (residual > bound) & halves
-        if not any_lane(active):
-            break
-        solve_ldl(a, n, f)
-        for i in range(n):
-            better = multipliers[i] - f[i] * (0.5 / drift)
-            multipliers[i] = select(active, better, multipliers[i])
-        iterations = select(active, iterations + 1.0, iterations)
-        last = select(active, residual, last)
-    report[ITERATIONS] = report[ITERATIONS] + iterations
-    most = report[ITERATIONS_MAX]
-    report[ITERATIONS_MAX] = select(iterations > most, iterations, most)
-    fail(report, residual <= acceptable, NOT_CONVERGED, k, residual)
-    return residual <= acceptable
-
-
-@inlined
-def _synchronize(p, n, q, momentum, g, a, kick, base, multipliers, omega):
+def _synchronize(n, q, g, kick, p, held, omega):
     """ω at the step from p between the steps, (3.12): the half kick, then q_i·q̇_i = 0."""
-    v = omega
+    layout, momentum, a, base, forces, multipliers = held
+    w = tail(p, packed_size(n, layout) // 2)
     for i in range(n):
-        put(v, i, axpy(-kick, get(g, i), get(momentum, i)))
+        put(base, i, scale(0.0, get(g, i)))
+        put(omega, i, axpy(-kick, get(g, i), get(momentum, i)))
+    apply_inverse(w, n, layout, omega, base, base)
     for i in range(n):
-        put(base, i, _apply_inverse(p, n, v, i))
         multipliers[i] = -dot(get(q, i), get(base, i))
-    solve_ldl(a, n, multipliers)
+    solve_constraints(w, n, layout, q, q, a, multipliers)
     for i in range(n):
-        total = get(base, i)
-        for j in range(n):
-            total = axpy(p[n * n + i * n + j] * multipliers[j], get(q, j), total)
-        put(omega, i, cross(get(q, i), total))
+        put(forces, i, scale(multipliers[i], get(q, i)))
+    apply_inverse(w, n, layout, forces, base, omega)
+    for i in range(n):
+        put(omega, i, cross(get(q, i), get(omega, i)))
 
 
-@inlined
-def _synchronize_held(n, q, g, kick, p, held, omega):
-    momentum, a, base, multipliers = held
-    _synchronize(p, n, q, momentum, g, a, kick, base, multipliers, omega)
-
-
-_settle = forcing.settling(_synchronize_held)
+_settle = forcing.settling(_synchronize)
 
 
 @inlined
 def _advance_bodies(
-    n, forced, gradient, t0, h, first, count, stages, options, y, memory, p, work, report
+    n, layout, forced, gradient, t0, h, first, count, stages, options, y, memory, p, work, report
 ):
     q, omega = rows(y, 0, n), rows(y, n, n)
     momentum, momentum_low = rows_of(memory, 0, n), rows_of(memory, 3 * n, n)
     q_low, g = rows_of(memory, 6 * n, n), rows_of(memory, 9 * n, n + 2 * forced)
-    a = tail(memory, 12 * n + forcing.MEMORY * forced)
-    history = tail(a, n * n)
-    base, v = rows_of(work, 0, n), rows_of(work, 3 * n, n)
-    f, multipliers, trial = tail(work, 6 * n), tail(work, 7 * n), rows_of(work, 8 * n, n * forced)
-    scratch = tail(work, 8 * n + 3 * n * forced)
+    history, w = (
+        tail(memory, 12 * n + forcing.MEMORY * forced),
+        tail(p, packed_size(n, layout) // 2),
+    )
+    base, v, ends = rows_of(work, 0, n), rows_of(work, 3 * n, n), rows_of(work, 6 * n, n)
+    forces, f, multipliers = rows_of(work, 9 * n, n), tail(work, 12 * n), tail(work, 13 * n)
+    a, rest = tail(work, 14 * n), tail(work, 14 * n + factors_size(n, layout))
+    trial, scratch = rows_of(rest, 0, n * forced), tail(rest, 3 * n * forced)
+    held = (layout, momentum, a, base, forces, multipliers)
     half = 0.5 * h
     stage_count = stages.shape[0]
     previous = stages[stage_count - 1]
     if first == 0:
         previous = 0.0
         gradient(t0, y, p, g, scratch)
-        _factor_constraints(p, n, q, a)
         for i in range(n):
             put(v, i, cross(get(omega, i), get(q, i)))  # (2.10)
-        for i in range(n):
-            put(momentum, i, conjugate_momentum(v, p, n, i, False))
+        conjugate_momenta(v, p, n, layout, momentum)
     for k in range(first, first + count):
         passed = 0.0
         for s in range(stage_count):
             stage = stages[s]
             kick, drift = half * (previous + stage), stage * h
             for i in range(n):
-                put(v, i, axpy(-kick, get(g, i), get(momentum, i)))
-            for i in range(n):
-                put(base, i, _apply_inverse(p, n, v, i))
+                put(forces, i, axpy(-kick, get(g, i), get(momentum, i)))
+                put(base, i, scale(0.0, get(g, i)))
+            apply_inverse(w, n, layout, forces, base, base)
             recent = tail(history, s * HISTORY * n)
-            _extrapolate(recent, k, n, multipliers)
-            ok = _solve_multipliers(
-                p, n, q, base, a, drift, options[0], v, multipliers, f, report, k
-            )
+            extrapolate(recent, k, n, multipliers)
+            ok = solve_multipliers(
+                w, n, layout, q, base, drift, options[0], v, multipliers, ends, a, f, forces,
+                report, k,
+            )  # fmt: skip
             now = tail(recent, (k % HISTORY) * n)
             for i in range(n):
                 now[i] = multipliers[i]
@@ -304,45 +203,48 @@ def _advance_bodies(
                 increment(q, q_low, i, scale(drift, get(v, i)))
             poison(q, ok)
             passed += stage
-            _factor_constraints(p, n, q, a)
             time = t0 + k * h + passed * h
             if forced:
+                factor_constraints(w, n, layout, q, q, a)
                 _settle(
-                    n, gradient, time, y, p, g, half * stage, (momentum, a, base, multipliers), v,
-                    trial, options[0], scratch, report, k,
+                    n, gradient, time, y, p, g, half * stage, held, v, trial, options[0], scratch,
+                    report, k,
                 )  # fmt: skip
             else:
                 gradient(time, y, p, g, scratch)
             previous = stage
     if not forced:
-        _synchronize(p, n, q, momentum, g, a, half * previous, base, multipliers, omega)
+        factor_constraints(w, n, layout, q, q, a)
+        _synchronize(n, q, g, half * previous, p, held, omega)
 
 
-def _implicit(forced):
+def _implicit(layout, forced):
     def advance_implicit(
         gradient, projection, t0, h, first, count, stages, options, y, memory, p, work, report
     ):
         n = y.shape[0] // 2
-        if n == 2:  # the same code, unrolled
+        if layout == FULL and n == 2:  # the same code, unrolled
             _advance_bodies(
-                2, forced, gradient, t0, h, first, count, stages, options, y, memory, p, work,
-                report,
+                2, layout, forced, gradient, t0, h, first, count, stages, options, y, memory, p,
+                work, report,
             )  # fmt: skip
         else:
             _advance_bodies(
-                n, forced, gradient, t0, h, first, count, stages, options, y, memory, p, work,
-                report,
+                n, layout, forced, gradient, t0, h, first, count, stages, options, y, memory, p,
+                work, report,
             )  # fmt: skip
 
-    return Kernel(advance_implicit, method_signature, (forced,))
+    return Kernel(advance_implicit, method_signature, (layout, forced))
 
 
 # --- the method --------------------------------------------------------------------------------
 
 
-ADVANCE = {  # by whether M is diagonal, and whether a force acts
-    (diagonal, forced): (_explicit if diagonal else _implicit)(int(forced))
-    for diagonal in (True, False)
+ADVANCE = {  # by how M lies, and whether a force acts
+    (layout, forced): (
+        _explicit(int(forced)) if layout == DIAGONAL else _implicit(layout, int(forced))
+    )
+    for layout in (DIAGONAL, FULL, CHAIN)
     for forced in (True, False)
 }
 
@@ -352,9 +254,9 @@ def _bind(form, integrator):
     gradient = form.net_gradient
     explicit = form.diagonal
     memory = explicit_memory(n, stages) if explicit else implicit_memory(n, stages)
-    work = gradient.work(form.rows) + (0 if explicit else implicit_work(n))
+    work = gradient.work(form.rows) + (0 if explicit else implicit_work(n, form.layout))
     return Problem(
-        advance=ADVANCE[explicit, form.forced],
+        advance=ADVANCE[form.layout, form.forced],
         function=gradient,
         projection=gradient,  # not called
         monitor=form.monitor(),

@@ -124,3 +124,34 @@ def solve_ldl(a, n, x):
         for k in range(i + 1, n):
             s = s - a[k * n + i] * x[k]
         x[i] = s
+
+
+@inlined
+def factor_lu(a, n):
+    """LU of the matrix in the flat `a` (row-major, n×n), in place, without pivoting.
+
+    The diagonal of L is 1; on that of `a` stand the *reciprocals* of U's.
+    """
+    for k in range(n):
+        inverse = 1.0 / a[k * n + k]
+        a[k * n + k] = inverse
+        for i in range(k + 1, n):
+            s = a[i * n + k] * inverse
+            a[i * n + k] = s
+            for j in range(k + 1, n):
+                a[i * n + j] = a[i * n + j] - s * a[k * n + j]
+
+
+@inlined
+def solve_lu(a, n, x):
+    """Solve with the factors of `factor_lu`; `x` (n) holds the right side, then the result."""
+    for i in range(n):
+        s = x[i]
+        for k in range(i):
+            s = s - a[i * n + k] * x[k]
+        x[i] = s
+    for i in range(n - 1, -1, -1):
+        s = x[i]
+        for k in range(i + 1, n):
+            s = s - a[i * n + k] * x[k]
+        x[i] = s * a[i * n + i]

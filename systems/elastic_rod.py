@@ -21,7 +21,8 @@ import numpy as np
 
 from integrators import InputError
 from integrators.errors import check_known, check_number, check_whole
-from integrators.forms import SpheresLagrangian, checked_inertia
+from integrators.forms import SpheresLagrangian
+from integrators.inertia import ChainInertia
 from integrators.kernels import inlined, kernel, state_value
 from systems.base import (
     Start,
@@ -68,21 +69,19 @@ def potential_gradient(t, q, p, out, work):
 
 
 def consistent_inertia(mass, length):
-    """M of slender uniform elements, shape (n, n)."""
-    beyond = _beyond(mass)  # Σ_{k>i} m_k
-    inertia = np.outer(length, length * (mass / 2.0 + beyond))
-    inertia = np.triu(inertia) + np.triu(inertia, 1).T
-    np.fill_diagonal(inertia, (mass / 3.0 + beyond) * length**2)
-    return inertia
+    """M of slender uniform elements, by the joints: each element adds m/6 (|s|² + s·s' + |s'|²)."""
+    following = np.append(mass[1:], 0.0)
+    return ChainInertia(length, (mass + following) / 3.0, mass[1:] / 6.0)
 
 
 def printed_inertia(mass, length):
-    """M as the paper prints it, shape (n, n)."""
+    """M as the paper prints it."""
     moment = mass * length**2
-    index = np.arange(len(mass))
-    inertia = 0.5 * (moment + _beyond(moment))[np.maximum.outer(index, index)]
-    np.fill_diagonal(inertia, moment / 3.0 + _beyond(moment))
-    return inertia
+    following, beyond = np.append(moment[1:], 0.0), _beyond(moment)
+    rest = np.append(beyond[1:], 0.0)
+    return ChainInertia(
+        np.ones_like(length), (moment + following) / 3.0 + rest, (following / 6.0 - rest / 2.0)[:-1]
+    )
 
 
 def _beyond(values):
@@ -157,15 +156,14 @@ class ElasticRod(System):
             stiffness=positive_vector("stiffness", self.stiffness, count),
         )
         try:
-            checked_inertia(self.inertia_matrix)
+            self.chain_inertia()
         except InputError as error:
             raise InputError(
                 f"{error}; the {self.inertia!r} one of these elements is not", key="inertia"
             ) from None
 
-    @property
-    def inertia_matrix(self):
-        """M, shape (n, n)."""
+    def chain_inertia(self):
+        """M, as a `ChainInertia`."""
         return INERTIA[self.inertia](np.array(self.mass), np.array(self.length))
 
     @cached_property
@@ -174,7 +172,7 @@ class ElasticRod(System):
         mass = np.array(self.mass)
         weight = (mass / 2.0 + _beyond(mass)) * self.gravity * np.array(self.length)
         return SpheresLagrangian(
-            inertia=self.inertia_matrix,
+            inertia=self.chain_inertia(),
             potential=potential,
             potential_gradient=potential_gradient,
             parameters=np.concatenate([weight, self.stiffness]),

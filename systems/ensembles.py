@@ -52,7 +52,10 @@ def lattice(count):
 
 
 def turned(state, body, direction):
-    """`state` with `body` turned to a unit vector the shortest way, and its ω with it."""
+    """`state` with `body` turned to a unit vector the shortest way, and its ω with it.
+
+    The row of the work, where there is one, is dropped.
+    """
     moved = np.array(state, dtype=float)
     q, omega, _ = parts(moved)  # views
     total = q[body] + direction

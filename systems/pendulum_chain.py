@@ -15,6 +15,7 @@ import numpy as np
 from integrators import InputError
 from integrators.errors import check_number, check_whole
 from integrators.forms import SpheresLagrangian
+from integrators.inertia import ChainInertia
 from integrators.kernels import kernel, state_value
 from systems.base import (
     Start,
@@ -98,10 +99,8 @@ class SphericalPendulumChain(System):
         """The `SpheresLagrangian` of the chain."""
         length = np.array(self.length)
         carried = np.cumsum(self.mass[::-1])[::-1]  # Σ_{k≥i} m_k
-        index = np.arange(self.count)
-        inertia = carried[np.maximum.outer(index, index)] * np.outer(length, length)
         return SpheresLagrangian(
-            inertia=inertia,
+            inertia=ChainInertia(length, self.mass),
             potential=potential,
             potential_gradient=potential_gradient,
             parameters=carried * self.gravity * length,

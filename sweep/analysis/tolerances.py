@@ -68,6 +68,8 @@ def tolerance_table(dataset, error="global_error", at="end"):
     """
     dataset = checked_errors(dataset, error, at)
     adaptive = take(dataset, np.flatnonzero(adaptive_runs(dataset)))
+    if adaptive.sizes["run"] == 0:
+        return []
     wanted = [error, "reference_error", "sample_count", "status", "steps", "rejected_steps"]
     adaptive = adaptive[[name for name in wanted if name in adaptive]]
     rows = []

@@ -14,34 +14,30 @@ def command(study):
     Example:
       sweep check my-study.toml
     """
-    import numpy as np
-
     from sweep.expand import expand
     from sweep.study import load
     from sweep.tables import format_table
 
     loaded = load(study)
-    rows = []
-    repeats = any(experiment.repeat > 1 for experiment in loaded.experiments)
-    for experiment in loaded.experiments:
-        table = expand(experiment)
-        starts = len(table.starts[0])
-        rows.append(
-            [
-                experiment.name,
-                experiment.system,
-                str(len(experiment.integrators)),
-                *(
-                    str(len(np.unique(values[np.isfinite(values)])))
-                    for values in (table.step_size, table.tolerance)
-                ),
-                str(starts),
-                str(len(table.systems)),
-                *([str(experiment.repeat)] if repeats else []),
-                f"{table.size:,}",
-            ]
-        )
-    headers = ["experiment", "system", "integrators", "step sizes", "tolerances", "starts"]
-    headers += ["scanned", *(["repeats"] if repeats else []), "runs"]
-    click.echo(format_table(headers, rows))
-    click.echo(f"{loaded.name}: valid, {sum(int(row[-1].replace(',', '')) for row in rows):,} runs")
+    tables = [expand(experiment) for experiment in loaded.experiments]
+    columns = {
+        "experiment": [table.experiment.name for table in tables],
+        "system": [table.experiment.system for table in tables],
+        "integrators": [str(len(table.experiment.integrators)) for table in tables],
+        "step sizes": [_distinct(table.step_size) for table in tables],
+        "tolerances": [_distinct(table.tolerance) for table in tables],
+        "starts": [str(len(table.starts[0])) for table in tables],
+        "scanned": [str(len(table.systems)) for table in tables],
+        "repeats": [str(table.experiment.repeat) for table in tables],
+        "runs": [f"{table.size:,}" for table in tables],
+    }
+    for name, nothing in (("tolerances", "0"), ("repeats", "1")):
+        if set(columns[name]) == {nothing}:  # a column of few studies
+            del columns[name]
+    click.echo(format_table(list(columns), list(zip(*columns.values(), strict=True))))
+    click.echo(f"{loaded.name}: valid, {sum(table.size for table in tables):,} runs")
+
+
+def _distinct(values):
+    """How many different numbers there are, as text; NaN is none."""
+    return str(len({value for value in values.tolist() if value == value}))

@@ -1,178 +1,45 @@
-"""Time the variational kernels beside C++ that does the same, compiled on the spot.
+"""Time the variational kernels of the six systems beside C++, compiled on the spot.
 
     python tests/benchmarks/kernels.py [--json]
 
-Before anything is timed, C++ and ours must end in the same state. Times are of this thread's
-CPU, ours and C++ in turn many times over, and of the turn that took both together least: the
-clock of a shared machine changes. Statistics are off, as the C++ has none, but where a line
-says so.
+Before anything is timed, C++ and ours must end in the same state: to the last bit where both do
+the same arithmetic. Times are of this thread's CPU, ours and C++ in turn many times over, and of
+the turn that took both together least: the clock of a shared machine changes. Statistics are
+off, as the C++ has none, but where a line says so. `cost.py` times how the cost grows with n.
 """
 
 import argparse
-import ctypes
 import json
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict
 
 import numpy as np
+from timing import FLAGS, Case, Comparison, compile_cpp, measure, table
 
 import integrators
 import systems
-from integrators import stepping
+from integrators.forms import SpheresLagrangian
 from integrators.lanes import WIDTH
-from integrators.memory import aligned
-from integrators.methods import Problem
 
-HERE = Path(__file__).parent
-FLAGS = ["-std=c++17", "-O3", "-march=native", "-ffp-contract=off", "-shared", "-fPIC"]
-REPEATS = 60
-CHECKED_STEPS = 300
-SAME = 1e-12  # difference of states after so many steps, where arithmetic differs
 DOES_NOT_HOLD = 3  # exit status
 
-
-@dataclass(frozen=True)
-class Case:
-    """A problem with its initial states, y of shape (rows, 3) or (rows, 3, 8)."""
-
-    problem: Problem
-    initial: np.ndarray
-    step_size: float
-    steps: int
-
-    @property
-    def trajectories(self):
-        return WIDTH if self.initial.ndim == 3 else 1
-
-    def ours(self, statistics=False):
-        """``run(y, steps)``: our loop over the steps of one sample interval."""
-        problem, lanes = self.problem, self.trajectories > 1
-        width = self.initial.shape[2:]
-        scratch = 3 + max(problem.work, problem.monitor.work(problem.rows))
-        memory, work, baseline, report = (
-            aligned((size, *width)) for size in (problem.memory, scratch, 2, stepping.REPORT_SIZE)
-        )
-        sampled = aligned((1, *self.initial.shape))
-        kept = aligned((int(statistics), stepping.MONITORED, stepping.STATISTICS, *width))
-        loop = stepping.trajectory(lanes)
-        functions = problem.kernels(lanes)
-
-        def run(y, steps):
-            memory[...] = 0.0
-            report[...] = 0.0
-            loop(
-                *functions, 0.0, self.step_size, 0, np.array([steps]), problem.constants,
-                problem.options, y, memory, problem.parameters, work, baseline, sampled, kept,
-                report,
-            )  # fmt: skip
-
-        return run
-
-    def theirs(self, function, *arguments):
-        """``run(y, steps)``: a C++ function ``(y, *arguments, h, steps)``."""
-        converted = [_argument(value) for value in arguments]
-
-        def run(y, steps):
-            function(
-                _argument(y), *converted, ctypes.c_double(self.step_size), ctypes.c_long(steps)
-            )
-
-        return run
-
-    def state_after(self, run, steps):
-        """The state after so many steps."""
-        y = aligned(self.initial.shape)
-        y[...] = self.initial
-        run(y, steps)
-        return y
-
-    def timer(self, run):
-        """A function that takes nothing and returns ns of CPU per step of one trajectory."""
-        y = aligned(self.initial.shape)
-
-        def once():
-            y[...] = self.initial
-            begin = time.thread_time_ns()
-            run(y, self.steps)
-            return (time.thread_time_ns() - begin) / (self.steps * self.trajectories)
-
-        return once
-
-
-def _argument(value):
-    if isinstance(value, float):
-        return ctypes.c_double(value)
-    return value.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the table; without C++ beside it, or without a figure to reach, None."""
-
-    what: str
-    ours: float
-    cpp: float | None = None
-    ratio: float | None = None
-    figure: str | None = None
-    holds: bool | None = None
-    difference: float | None = None
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """What is timed: a case, ours with or without statistics, and what it stands beside.
-
-    `cpp` runs as ours does; None for a comparison with `bound` in ns. `exact` says that the
-    arithmetic is the same, so that the states must be, to the last bit.
-    """
-
-    what: str
-    case: Case
-    cpp: Callable | None = None
-    bound: float | None = None
-    exact: bool = True
-    statistics: bool = False
-
-    def difference(self):
-        """Largest difference of the states of ours and C++ after some steps; exits if too large."""
-        if self.cpp is None:
-            return None
-        case = self.case
-        ours = case.state_after(case.ours(), CHECKED_STEPS)
-        theirs = case.state_after(self.cpp, CHECKED_STEPS)
-        found = float(np.max(np.abs(ours - theirs)))
-        allowed = 0.0 if self.exact else SAME
-        if not found <= allowed:
-            sys.exit(
-                f"{self.what}: after {CHECKED_STEPS} steps the states of ours and C++ differ by "
-                f"{found:.3g}, more than {allowed:g}: the comparison would not be fair"
-            )
-        return found
-
-    def row(self, ours, cpp, difference):
-        """The line for the times measured."""
-        ratio = None if cpp is None else ours / cpp
-        if self.bound is None:
-            return Row(self.what, ours, cpp, ratio, difference=difference)
-        figure = f"≤ {self.bound:g} ns" if cpp is None else f"≤ {self.bound:g} × C++"
-        holds = (ours if cpp is None else ratio) <= self.bound
-        return Row(self.what, ours, cpp, ratio, figure, holds, difference)
+# System, step size, steps timed in a turn, and of lanes.
+CASES = {
+    "bodies": ("nbody_sphere", 1e-4, 100_000, 30_000),
+    "pendulum": ("spherical_pendulum_chain", 1e-2, 50_000, 20_000),
+    "springs": ("spring_pendula", 5e-3, 30_000, 10_000),
+    "dipoles": ("magnetic_dipoles", 1e-3, 10_000, 3_000),
+    "rod": ("elastic_rod", 1e-4, 5_000, 2_000),
+    "molecules": ("lennard_jones_sphere", 5e-3, 40, 5),
+}
 
 
 def cases():
-    """The cases by name: both systems at Lee's start, scalar and in lanes around it."""
-    wanted = {
-        "bodies": ("nbody_sphere", 1e-4, 100_000, 30_000),
-        "pendulum": ("spherical_pendulum_chain", 1e-2, 50_000, 20_000),
-    }
+    """The cases by name: each system at Lee's start, scalar and in lanes around it."""
     result = {}
-    for name, (system_name, step_size, steps, lane_steps) in wanted.items():
+    for name, (system_name, step_size, steps, lane_steps) in CASES.items():
         system = systems.get(system_name)
         problem = integrators.get("variational").bind(system)
         around = system.ensemble(WIDTH, seed=3, around="lee", spread=1e-3)
@@ -182,84 +49,52 @@ def cases():
     return result
 
 
+def with_full_matrix(case):
+    """The rod's case with M as any matrix, whose steps cost O(n³)."""
+    form = systems.get(CASES["rod"][0]).form
+    full = SpheresLagrangian(
+        form.inertia_matrix, form.potential, form.potential_gradient, form.parameters
+    )
+    return Case(integrators.get("variational").bind(full), case.initial, case.step_size, case.steps)
+
+
 def comparisons(explicit, implicit):
     """What is timed, from the two compiled libraries."""
-    by_name = cases()
-    bodies, bodies_lanes = by_name["bodies"], by_name["bodies lanes"]
-    pendulum, pendulum_lanes = by_name["pendulum"], by_name["pendulum lanes"]
-    inverse_mass, coupling = bodies.problem.parameters[3:6], float(bodies.problem.parameters[6])
-    packed = pendulum.problem.parameters
-    three, three_lanes = (
-        case.theirs(function, inverse_mass, coupling)
-        for case, function in (
-            (bodies, explicit.three_bodies),
-            (bodies_lanes, explicit.three_bodies_lanes),
-        )
-    )
-    double, plain = (
-        pendulum.theirs(function, packed)
-        for function in (implicit.double_pendulum, implicit.double_pendulum_uncompensated)
-    )
-    first, second = "explicit variational, 3 bodies", "implicit variational, double pendulum"
+    case = cases()
+    case["rod full"] = with_full_matrix(case["rod"])
+
+    def beside(name, function):
+        return case[name], case[name].theirs(function, case[name].problem.parameters)
+
+    bodies, pendulum = "explicit variational, 3 bodies", "implicit variational, double pendulum"
+    springs, dipoles = "explicit variational, 4 springs", "explicit variational, 16 dipoles"
+    rod, molecules = "implicit variational, rod n=10", "explicit variational, 642 molecules"
     return [
-        Comparison(f"{first}, scalar", bodies, three, 1.25),
-        Comparison(f"{first}, lanes", bodies_lanes, three_lanes, 1.25),
-        Comparison(f"{second}, scalar", pendulum, double, 1.5),
-        Comparison(f"{second}, beside uncompensated C++", pendulum, plain, 1.5, exact=False),
-        Comparison(f"{second}, lanes", pendulum_lanes, bound=40.0),
-        Comparison(f"{first}, scalar, statistics", bodies, statistics=True),
-        Comparison(f"{first}, lanes, statistics", bodies_lanes, statistics=True),
-        Comparison(f"{second}, scalar, statistics", pendulum, statistics=True),
-        Comparison(f"{second}, lanes, statistics", pendulum_lanes, statistics=True),
-    ]
-
-
-def measure(compared):
-    """Check that the states agree, then time everything in turn; a `Row` for each comparison."""
-    differences = [comparison.difference() for comparison in compared]
-    timers = [
-        (
-            comparison.case.timer(comparison.case.ours(comparison.statistics)),
-            comparison.cpp and comparison.case.timer(comparison.cpp),
-        )
-        for comparison in compared
-    ]
-    turns = [[(ours(), cpp() if cpp else 0.0) for ours, cpp in timers] for _ in range(REPEATS)]
-    least = [min(pairs, key=sum) for pairs in zip(*turns, strict=True)]
-    return [
-        comparison.row(ours, cpp or None, difference)
-        for comparison, (ours, cpp), difference in zip(compared, least, differences, strict=True)
-    ]
-
-
-def table(rows):
-    """The rows as text."""
-
-    def cell(value, form):
-        return "–" if value is None else format(value, form)
-
-    lines = [("", "ours", "C++", "ratio", "figure", "holds", "states differ")]
-    for row in rows:
-        holds = {None: "–", True: "yes", False: "no"}[row.holds]
-        lines.append(
-            (row.what, cell(row.ours, ".1f"), cell(row.cpp, ".1f"), cell(row.ratio, ".2f"),
-             row.figure or "–", holds, cell(row.difference, ".1g"))
-        )  # fmt: skip
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(
-            text.ljust(width) if i == 0 else text.rjust(width)
-            for i, (text, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    )
-
-
-def compile_cpp(compiler, name, folder):
-    """The library made from ``name.cpp``."""
-    target = Path(folder) / f"{name}.so"
-    subprocess.run([compiler, *FLAGS, HERE / f"{name}.cpp", "-o", target], check=True)
-    return ctypes.CDLL(str(target))
+        Comparison(f"{bodies}, scalar", *beside("bodies", explicit.three_bodies), 1.25),
+        Comparison(f"{bodies}, lanes", *beside("bodies lanes", explicit.three_bodies_lanes), 1.25),
+        Comparison(f"{springs}, scalar", *beside("springs", explicit.four_springs), 1.25),
+        Comparison(f"{springs}, lanes", case["springs lanes"]),
+        Comparison(f"{dipoles}, scalar", *beside("dipoles", explicit.sixteen_dipoles), 1.25),
+        Comparison(f"{dipoles}, lanes", case["dipoles lanes"]),
+        Comparison(
+            f"{molecules}, beside C++ pair by pair",
+            *beside("molecules", explicit.molecules_642), 0.7, exact=False,
+        ),
+        Comparison(f"{pendulum}, scalar", *beside("pendulum", implicit.double_pendulum), 1.5),
+        Comparison(
+            f"{pendulum}, beside uncompensated C++",
+            *beside("pendulum", implicit.double_pendulum_uncompensated), 1.5, exact=False,
+        ),
+        Comparison(f"{pendulum}, lanes", case["pendulum lanes"], bound=40.0),
+        Comparison(f"{rod}, scalar", *beside("rod", implicit.rod), 1.5),
+        Comparison(f"{rod}, full matrix", *beside("rod full", implicit.rod_full)),
+        Comparison(f"{rod}, lanes", case["rod lanes"], bound=350.0),
+        *(
+            Comparison(f"{what}, {how}, statistics", case[name], statistics=True)
+            for what, body in ((bodies, "bodies"), (pendulum, "pendulum"), (rod, "rod"))
+            for how, name in (("scalar", body), ("lanes", f"{body} lanes"))
+        ),
+    ]  # fmt: skip
 
 
 def main():

@@ -91,6 +91,15 @@ def test_states_off_the_manifold_can_be_normalized():
     np.testing.assert_allclose(omega, 1.5 * MEMBERS[:, 2:], atol=1e-14)
 
 
+def test_the_row_of_the_work_may_be_left_out():
+    forced = systems.get("forced_pendulum_chain")
+    np.save("states.npy", MEMBERS)
+    _, table = start_of('{ file = "states.npy" }', system=f'"{forced.name}"')
+    assert table.starts[0].shape == (5, forced.rows, 3)
+    np.testing.assert_array_equal(table.starts[0][:, :4], MEMBERS)
+    assert not table.starts[0][:, 4:].any()
+
+
 def spoilt(member, value):
     states = MEMBERS.copy()
     states[member, 1, 0] = value

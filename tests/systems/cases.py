@@ -21,7 +21,12 @@ from integrators.integration import run_batch
 VARIANTS = {
     "spherical_pendulum_chain": (
         {"count": 1, "length": 0.7},  # one body: a diagonal inertia, so explicit methods
-        {"count": 3, "mass": (1.0, 0.5, 2.0), "length": (0.6, 1.0, 0.8), "gravity": -9.81},
+        {  # as many links as steps of O(n) are for
+            "count": 6,
+            "mass": (1.0, 0.5, 2.0, 1.5, 0.7, 1.2),
+            "length": (0.6, 1.0, 0.8, 1.2, 0.9, 0.7),
+            "gravity": -9.81,
+        },
     ),
     "nbody_sphere": ({"count": 2, "mass": (1.0, 2.5), "coupling": 0.7},),
     "spring_pendula": (
@@ -56,7 +61,7 @@ VARIANTS = {
 
 # Instead of a system's defaults, where those take long or are too stiff for these tests.
 MILD = {
-    "elastic_rod": {"count": 4, "stiffness": 0.02},
+    "elastic_rod": {"count": 6, "stiffness": 0.02},
     "lennard_jones_sphere": {"level": 0, "epsilon": 0.1},
 }
 CROWDED = {"lennard_jones_sphere"}  # random states of which collide: members keep near the start

@@ -36,7 +36,7 @@ def test_mean_energy_error(name, parameters, step_size, duration, figure):
 
 def angular_momentum(system, states):
     q, v = np.split(velocities(states), 2, axis=1)
-    return np.cross(q, np.einsum("ij,sjc->sic", system.form.inertia, v)).sum(axis=1)
+    return np.cross(q, np.einsum("ij,sjc->sic", system.form.inertia_matrix, v)).sum(axis=1)
 
 
 def test_vertical_momentum_of_the_pendulum():

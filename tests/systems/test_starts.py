@@ -203,3 +203,12 @@ def test_a_lattice_with_a_singular_member_says_which():
     state = system.normalized(np.array([[1.0, 0.0, 0.0], point, np.zeros(3), np.zeros(3)]))
     with pytest.raises(InputError, match="member 3: bodies 0 and 1 coincide"):
         system.lattice(5, around=state)
+
+
+def test_a_forced_system_has_done_no_work_on_a_lattice():
+    system = systems.get("forced_pendulum_chain")
+    start = system.starts[0]
+    states = system.lattice(5, body=1, around=start)
+    assert states.shape == (5, system.rows, 3) and system.rows == 2 * system.bodies + 1
+    assert not states[:, -1].any()
+    np.testing.assert_allclose(states[:, 0], np.tile(system.start(start)[0], (5, 1)), atol=1e-15)

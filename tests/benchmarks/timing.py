@@ -1,0 +1,204 @@
+"""What the kernel benchmarks share: a case that is stepped, C++ beside it, turns, a table."""
+
+import ctypes
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from integrators import stepping
+from integrators.lanes import WIDTH
+from integrators.memory import aligned
+from integrators.methods import Problem
+
+HERE = Path(__file__).parent
+FLAGS = ["-std=c++17", "-O3", "-march=native", "-ffp-contract=off", "-shared", "-fPIC"]
+REPEATS = 60
+CHECKED_STEPS = 300
+SAME = 1e-12  # difference of states after so many steps, where arithmetic differs
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem with its initial states, y of shape (rows, 3) or (rows, 3, 8)."""
+
+    problem: Problem
+    initial: np.ndarray
+    step_size: float
+    steps: int
+
+    @property
+    def trajectories(self):
+        return WIDTH if self.initial.ndim == 3 else 1
+
+    def ours(self, statistics=False):
+        """``run(y, steps)``: our loop over the steps of one sample interval."""
+        problem, lanes = self.problem, self.trajectories > 1
+        width = self.initial.shape[2:]
+        scratch = 3 + max(problem.work, problem.monitor.work(problem.rows))
+        memory, work, baseline, report = (
+            aligned((size, *width)) for size in (problem.memory, scratch, 2, stepping.REPORT_SIZE)
+        )
+        sampled = aligned((1, *self.initial.shape))
+        kept = aligned((int(statistics), stepping.MONITORED, stepping.STATISTICS, *width))
+        loop = stepping.trajectory(lanes)
+        functions = problem.kernels(lanes)
+
+        def run(y, steps):
+            memory[...] = 0.0
+            report[...] = 0.0
+            loop(
+                *functions, 0.0, self.step_size, 0, np.array([steps]), problem.constants,
+                problem.options, y, memory, problem.parameters, work, baseline, sampled, kept,
+                report,
+            )  # fmt: skip
+
+        return run
+
+    def theirs(self, function, *arguments):
+        """``run(y, steps)``: a C++ function ``(y, *arguments, h, steps)``."""
+        converted = [_argument(value) for value in arguments]
+
+        def run(y, steps):
+            function(
+                _argument(y), *converted, ctypes.c_double(self.step_size), ctypes.c_long(steps)
+            )
+
+        return run
+
+    def state_after(self, run, steps):
+        """The state after so many steps."""
+        y = aligned(self.initial.shape)
+        y[...] = self.initial
+        run(y, steps)
+        return y
+
+    def timer(self, run):
+        """A function that takes nothing and returns ns of CPU per step of one trajectory."""
+        y = aligned(self.initial.shape)
+
+        def once():
+            y[...] = self.initial
+            begin = time.thread_time_ns()
+            run(y, self.steps)
+            return (time.thread_time_ns() - begin) / (self.steps * self.trajectories)
+
+        return once
+
+
+def _argument(value):
+    if isinstance(value, float):
+        return ctypes.c_double(value)
+    return value.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table; without C++ beside it, or without a figure to reach, None."""
+
+    what: str
+    ours: float
+    cpp: float | None = None
+    ratio: float | None = None
+    figure: str | None = None
+    holds: bool | None = None
+    difference: float | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is timed: a case, ours with or without statistics, and what it stands beside.
+
+    `cpp` runs as ours does; None for a comparison with `bound` in ns. `exact` says that the
+    arithmetic is the same, so that the states must be, to the last bit.
+    """
+
+    what: str
+    case: Case
+    cpp: Callable | None = None
+    bound: float | None = None
+    exact: bool = True
+    statistics: bool = False
+
+    def difference(self):
+        """Largest difference of the states of ours and C++ after some steps; exits if too large."""
+        if self.cpp is None:
+            return None
+        case = self.case
+        ours = case.state_after(case.ours(), CHECKED_STEPS)
+        theirs = case.state_after(self.cpp, CHECKED_STEPS)
+        found = float(np.max(np.abs(ours - theirs)))
+        allowed = 0.0 if self.exact else SAME
+        if not found <= allowed:
+            sys.exit(
+                f"{self.what}: after {CHECKED_STEPS} steps the states of ours and C++ differ by "
+                f"{found:.3g}, more than {allowed:g}: the comparison would not be fair"
+            )
+        return found
+
+    def row(self, ours, cpp, difference):
+        """The line for the times measured."""
+        ratio = None if cpp is None else ours / cpp
+        if self.bound is None:
+            return Row(self.what, ours, cpp, ratio, difference=difference)
+        figure = f"≤ {self.bound:g} ns" if cpp is None else f"≤ {self.bound:g} × C++"
+        holds = (ours if cpp is None else ratio) <= self.bound
+        return Row(self.what, ours, cpp, ratio, figure, holds, difference)
+
+
+def measure(compared):
+    """Check that the states agree, then time everything in turn; a `Row` for each comparison."""
+    differences = [comparison.difference() for comparison in compared]
+    timers = [
+        (
+            comparison.case.timer(comparison.case.ours(comparison.statistics)),
+            comparison.cpp and comparison.case.timer(comparison.cpp),
+        )
+        for comparison in compared
+    ]
+    turns = [[(ours(), cpp() if cpp else 0.0) for ours, cpp in timers] for _ in range(REPEATS)]
+    least = [min(pairs, key=sum) for pairs in zip(*turns, strict=True)]
+    return [
+        comparison.row(ours, cpp or None, difference)
+        for comparison, (ours, cpp), difference in zip(compared, least, differences, strict=True)
+    ]
+
+
+def cell(value, form):
+    """A number in a table, or a dash."""
+    return "–" if value is None else format(value, form)
+
+
+def table(rows):
+    """The rows as text."""
+    lines = [("", "ours", "C++", "ratio", "figure", "holds", "states differ")]
+    for row in rows:
+        holds = {None: "–", True: "yes", False: "no"}[row.holds]
+        lines.append(
+            (row.what, cell(row.ours, ".1f"), cell(row.cpp, ".1f"), cell(row.ratio, ".2f"),
+             row.figure or "–", holds, cell(row.difference, ".1g"))
+        )  # fmt: skip
+    return columns(lines)
+
+
+def columns(lines):
+    """Lines of cells as text; the first cell to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(
+            text.ljust(width) if i == 0 else text.rjust(width)
+            for i, (text, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
+
+
+def compile_cpp(compiler, name, folder):
+    """The library made from ``name.cpp``."""
+    target = Path(folder) / f"{name}.so"
+    subprocess.run([compiler, *FLAGS, HERE / f"{name}.cpp", "-o", target], check=True)
+    return ctypes.CDLL(str(target))

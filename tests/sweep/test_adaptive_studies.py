@@ -1,0 +1,309 @@
+"""Adaptive integrators in studies, beside those with a fixed step."""
+
+import json
+
+import numpy as np
+import pytest
+from study_text import one_experiment
+
+import integrators
+import sweep
+import systems
+from integrators import InputError
+from integrators.adaptive import run_adaptive
+from sweep import ledger, planning, runner, study
+from sweep.analysis import drift_table, grid, order_table, tolerance_table
+from sweep.expand import expand
+from sweep.identity import run_id
+
+KEYS = {
+    "integrators": """[
+    "variational", "rk4", "rk45",
+    { name = "rk45", relative_tolerance = 1e-4, absolute_tolerance = 1e-8, label = "own" },
+    { name = "rk45", output = "land", tolerance = [1e-3, 1e-6], label = "landing" },
+    { name = "dop853", tolerance = 1e-9 },
+]""",
+    "step_size": "[0.1, 0.05, 0.025]",
+    "tolerance": "{ start = 1e-3, stop = 1e-7, count = 3, spacing = 'log' }",
+    "initial_condition": '["lee", { random = 2, seed = 1 }]',
+    "record": '["energy", "unit_length", "state", "step_size"]',
+    "duration": "2.0",
+    "samples": "20",
+    "reference": '{ integrator = "dop853" }',
+}
+RUNS = 3 * (3 + 3 + 3 + 1 + 2 + 1)
+
+
+def table_of(**changes):
+    return expand(study.parse(one_experiment(**KEYS | changes)).experiments[0])
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory, command):
+    """The directory of a store that the command made of all kinds of integrators."""
+    directory = tmp_path_factory.mktemp("adaptive")
+    (directory / "mixed.toml").write_text(one_experiment(**KEYS))
+    ran = command(directory, "run", "mixed.toml", "mixed.zarr", "--workers", 2)
+    assert f"Complete: {RUNS} runs" in ran.stdout
+    return directory
+
+
+@pytest.fixture(scope="module")
+def stored(mixed):
+    return sweep.open_study(mixed / "mixed.zarr")["only"].to_dataset().load()
+
+
+# --- the run table ----------------------------------------------------------------------------
+
+
+def test_adaptive_runs_have_a_tolerance_and_no_step_size():
+    table = table_of()
+    assert table.size == table.experiment.size == RUNS
+    labels = ["rk45", "own", "landing", "dop853"]
+    np.testing.assert_array_equal(table.adaptive, np.isin(table.integrator, labels))
+    np.testing.assert_array_equal(np.isnan(table.step_size), table.adaptive)
+    np.testing.assert_array_equal(np.isfinite(table.tolerance), table.adaptive)
+    assert set(table.tolerance[table.integrator == "rk45"]) == {1e-3, 1e-5, 1e-7}
+    assert set(table.tolerance[table.integrator == "own"]) == {1e-4}
+    assert table.steps_per_sample[table.adaptive].tolist() == [0] * int(table.adaptive.sum())
+
+
+def test_a_tolerance_is_the_same_run_whoever_gives_it():
+    """The experiment, the entry, by either key: one identity, and never a label's."""
+    entry = '{{ name = "rk45", {} = 1e-5, label = "a" }}'
+    ids = [
+        table_of(integrators=value, tolerance=shared, step_size=None).run_id.tolist()
+        for value, shared in (
+            ('"rk45"', "1e-5"),
+            (entry.format("tolerance"), None),
+            (entry.format("relative_tolerance"), None),
+        )
+    ]
+    assert ids[0] == ids[1] == ids[2] and len(set(ids[0])) == 3
+    system = systems.get("spherical_pendulum_chain")
+    options = integrators.get("rk45").options
+    start = system.start("lee")
+    assert run_id(system, "rk45", options, np.nan, start, tolerance=1e-5) == ids[0][0]
+    others = [table_of(integrators='"rk45"', tolerance=t, step_size=None) for t in ("1e-6", "1e-4")]
+    assert not {*ids[0]} & {*others[0].run_id, *others[1].run_id}
+
+
+def test_equal_adaptive_runs_are_refused():
+    twice = '["rk45", { name = "rk45", tolerance = 1e-5, label = "again" }]'
+    with pytest.raises(study.StudyError, match="gives a run of tolerance 1e-05 that.*gives too"):
+        table_of(integrators=twice, step_size=None)
+
+
+@pytest.mark.parametrize(
+    ("rule", "left"),
+    [
+        ('tolerance = "<= 1e-5"', {1e-3, 1e-4}),
+        ('tolerance = "!= 1e-3"', {1e-3}),
+        ("tolerance = 1e-3", {1e-4, 1e-5, 1e-6, 1e-7, 1e-9}),
+        ('step_size = "!= 0.1"', {1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-9}),
+    ],
+)
+def test_rules_on_tolerances_leave_fixed_steps_alone(rule, left):
+    table = table_of(exclude=f"[{{ {rule} }}]")
+    assert set(table.tolerance[table.adaptive]) == left
+    assert set(table.step_size[~table.adaptive]) == (
+        {0.1} if "step" in rule else {0.1, 0.05, 0.025}
+    )
+
+
+def test_defaults_may_have_what_an_experiment_does_not_need():
+    table = one_experiment(integrators='"rk4"', step_size=None).partition("[[experiment]]")[2]
+    head = 'format = 1\nname = "two"\n[defaults]\nstep_size = 0.1\ntolerance = 1e-3\n'
+    other = table.replace('"only"', '"other"').replace('"rk4"', '"rk45"')
+    text = f"{head}[[experiment]]{table}[[experiment]]{other}"
+    fixed, adaptive = study.parse(text).experiments
+    assert fixed.steps_of(fixed.integrators[0])[0][0] == 0.1
+    assert adaptive.steps_of(adaptive.integrators[0])[0][1] == 1e-3
+
+
+# --- planning ---------------------------------------------------------------------------------
+
+
+def test_the_plan_counts_the_steps_that_runs_take(tmp_path, stored):
+    parsed = study.parse(one_experiment(**KEYS))
+    (entry,) = ledger.compare(tmp_path / "none.zarr", parsed)
+    plan = planning.plan_experiment(entry)
+    row_of = {name: row for row, name in enumerate(stored["run_id"].values.tolist())}
+    taken = stored["steps"].values[[row_of[name] for name in entry.table.run_id]]
+    fixed = ~entry.table.adaptive
+    np.testing.assert_array_equal(plan.run_steps[fixed], taken[fixed])
+    assert np.all(plan.run_steps > 0) and np.all(plan.seconds > 0)
+    interpolating = np.isin(entry.table.integrator, ["rk45", "own"])
+    ratio = plan.run_steps[interpolating] / taken[interpolating]
+    assert np.median(ratio) == pytest.approx(1.0, abs=0.5)
+
+
+# --- the store --------------------------------------------------------------------------------
+
+
+def test_a_store_holds_both_kinds(stored):
+    assert (stored["sample_count"] == 21).all() and (stored["status"] == 0).all()
+    adaptive = stored["adaptive"].values
+    np.testing.assert_array_equal(np.isnan(stored["step_size"]), adaptive)
+    np.testing.assert_array_equal(np.isfinite(stored["tolerance"]), adaptive)
+    assert (stored["rejected_steps"].values[~adaptive] == 0).all()
+    assert stored["rejected_steps"].values[adaptive].sum() > 0
+    own = stored.query(run="integrator in ('rk45', 'own', 'landing')")
+    attempts = own["steps"] + own["rejected_steps"]
+    np.testing.assert_array_equal(own["evaluations"], 1 + 6 * attempts)
+
+
+def test_a_stored_run_is_what_integrating_gives(stored):
+    system = systems.get("spherical_pendulum_chain")
+    run = stored.query(run="integrator == 'rk45' and tolerance == 1e-5")
+    run = run.query(run="initial_condition == 'lee'").isel(run=0)
+    problem = integrators.get("rk45").bind(system)
+    times = stored["time"].values
+    known = run_adaptive(problem, system.start("lee")[None], times, 1e-5, statistics=True)
+    np.testing.assert_array_equal(run["state"], known.states[0])
+    np.testing.assert_array_equal(run["current_step_size"], known.step_sizes[0])
+    np.testing.assert_array_equal(run["energy_error_mean"][1:], known.statistics[0, :, 0, 0])
+    alone = integrators.integrate(
+        system, integrators.get("rk45"), system.start("lee"),
+        duration=2.0, samples=20, tolerance=1e-5,
+    )  # fmt: skip
+    np.testing.assert_array_equal(run["state"], alone.states)
+    assert int(run["steps"]) == alone.counters["steps"]
+
+
+def test_the_step_that_covers_a_sample_is_recorded(stored):
+    size = stored["current_step_size"]
+    assert size.attrs["units"] == "s"
+    fixed = ~stored["adaptive"].values
+    expected = np.broadcast_to(stored["step_size"].values[fixed, None], size[fixed].shape)
+    np.testing.assert_array_equal(size[fixed], expected)
+    landing = size[(stored["integrator"] == "landing").values]
+    assert (landing <= 0.1 * (1 + 1e-12)).all() and (landing > 0).all()
+    loose = stored.query(run="integrator == 'rk45' and tolerance == 1e-3")["current_step_size"]
+    assert float(loose.max()) == pytest.approx(0.2)  # a tenth of the duration
+
+
+def test_grids_are_of_one_kind(stored):
+    with pytest.raises(InputError, match="adaptive and .* fixed-step runs"):
+        grid(stored)
+    dense = grid(stored.query(run="adaptive and integrator == 'rk45'"))
+    assert dense.sizes["tolerance"] == 3 and "step_size" not in dense.dims
+    assert dense["tolerance"].values.tolist() == [1e-7, 1e-5, 1e-3]
+    assert np.isfinite(dense["global_error"]).all()
+
+
+# --- analysis and the command -----------------------------------------------------------------
+
+
+def test_orders_are_those_of_the_fixed_steps(stored):
+    assert {row.integrator for row in order_table(stored)} == {"variational", "rk4"}
+    assert tolerance_table(stored.query(run="not adaptive")) == []
+
+
+def test_errors_by_tolerance(stored):
+    rows = tolerance_table(stored)
+    assert [(row.integrator, row.tolerance) for row in rows] == [
+        ("rk45", 1e-7), ("rk45", 1e-5), ("rk45", 1e-3), ("own", 1e-4),
+        ("landing", 1e-6), ("landing", 1e-3), ("dop853", 1e-9),
+    ]  # fmt: skip
+    for row in rows:
+        runs = stored.query(
+            run=f"integrator == {row.integrator!r} and tolerance == {row.tolerance}"
+        )
+        errors = runs["global_error"].values[:, -1]
+        assert (row.starts, row.left_out, row.time) == (3, 0, 2.0)
+        assert row.value == pytest.approx(np.exp(np.log(errors).mean()))
+        assert (row.low, row.high) == (errors.min(), errors.max())
+        assert row.steps == np.median(runs["steps"])
+        assert row.rejected_steps == np.median(runs["rejected_steps"])
+
+
+def test_drift_of_steps_longer_than_sample_intervals(stored):
+    """Where no step ends in an interval, the errors at the samples count."""
+    loose = stored.query(run="integrator == 'rk45' and tolerance == 1e-3")
+    assert np.isnan(loose["energy_error_mean"].values[:, 1:]).any()
+    (row,) = drift_table(loose, ["energy"])
+    assert not row.every_step and row.starts == 3 and row.left_out == 0
+    assert row.mean_abs.median == np.median(np.abs(loose["energy_error"]).mean("time"))
+    assert np.isfinite(row.drift) and row.tolerance == 1e-3 and np.isnan(row.step_size)
+    worst = np.fmax(np.abs(loose["energy_error"]), loose["energy_error_abs_max"]).max("time")
+    assert row.max_abs.high == float(worst.max())
+    (landing,) = drift_table(
+        stored.query(run="integrator == 'landing' and tolerance == 1e-6"), ["energy"]
+    )
+    assert landing.every_step and landing.starts == 3
+
+
+def test_commands_read_the_store(mixed, together):
+    done = together(
+        mixed,
+        {
+            "order": ("order", "mixed.zarr"),
+            "json": ("order", "mixed.zarr", "--json"),
+            "drift": ("drift", "mixed.zarr"),
+            "status": ("status", "mixed.zarr", "--failed"),
+            "plot": ("plot", "mixed.zarr"),
+            "check": ("check", "mixed.toml"),
+            "plan": ("plan", "mixed.toml", "mixed.zarr"),
+        },
+    )
+    for name, result in done.items():
+        assert result.returncode == 0, (name, result.stderr)
+    order, drift = done["order"].stdout, done["drift"].stdout
+    assert "declared" in order and "rejected" in order and "landing" in order
+    rows = json.loads(done["json"].stdout)["only"]
+    assert [row["integrator"] for row in rows if "order" in row] == ["variational", "rk4"]
+    assert len([row for row in rows if "rejected_steps" in row]) == 7
+    assert "step size  tolerance" in drift and "dop853" in drift
+    assert f"only          {RUNS}    {RUNS}        0       0" in done["status"].stdout
+    assert "energy" in done["plot"].stdout
+    assert "0 runs to compute" in done["plan"].stdout
+
+
+class Counts(runner.Watcher):
+    """Counts the runs that are computed."""
+
+    computed = 0
+
+    def progressed(self, task, receipt):
+        self.computed += receipt.runs
+
+
+def test_a_new_tolerance_adds_its_runs(cluster, tmp_path, assert_same_runs):
+    """The others are kept, and what was half done is finished."""
+    path, fresh = tmp_path / "test.zarr", tmp_path / "fresh.zarr"
+    small, large = (
+        study.parse(
+            one_experiment(**KEYS | {"integrators": '["rk4", "rk45"]', "tolerance": values})
+        )
+        for values in ("[1e-3, 1e-5]", "[1e-4, 1e-3, 1e-5]")
+    )
+    for written, new in ((small, 15), (large, 3), (large, 0), (small, 0)):
+        watcher = Counts()
+        assert sweep.run(written, path, cluster, watcher=watcher).complete
+        assert watcher.computed == new
+    sweep.run(large, fresh, cluster)
+    sweep.run(large, path, cluster)
+    assert_same_runs(path, fresh, "only")
+
+
+def test_a_collision_is_a_result(cluster, tmp_path):
+    text = one_experiment(
+        system='"nbody_sphere"',
+        parameters="{ count = 2 }",
+        integrators='["rk45"]',
+        step_size=None,
+        tolerance="1e-6",
+        initial_condition="{ q = [[0, 0, 1], [0.6, 0, 0.8]], omega = [[0, 0, 0], [0, 0, 0]] }",
+        record='["energy", "step_size"]',
+        duration="3.0",
+    )
+    outcome = sweep.run(study.parse(text), tmp_path / "test.zarr", cluster)
+    assert outcome.complete and outcome.failed == 1
+    run = sweep.open_study(tmp_path / "test.zarr")["only"].to_dataset().isel(run=0)
+    count = int(run["sample_count"])
+    assert 1 < count < 11 and int(run["stop_step"]) == int(run["steps"])
+    assert float(run["stop_residual"]) > 1e-6
+    for name in ("energy", "current_step_size"):
+        values = run[name].values
+        assert np.isfinite(values[:count]).all() and np.isnan(values[count:]).all()
