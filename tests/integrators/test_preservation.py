@@ -54,7 +54,8 @@ def test_a_loose_solver_saves_iterations_and_costs_length():
     ]  # fmt: skip
     tight, loose = (np.abs(np.sum(run.states[:, :2] ** 2, axis=2) - 1.0).max() for run in runs)
     assert tight <= 4 * EPSILON < 1e-9 < loose < 2e-6
-    assert runs[1].counters["iterations_mean"] < runs[0].counters["iterations_mean"] - 1.0
+    # Newton's method: the last iteration leads from less than 1e-6 to round-off.
+    assert runs[1].counters["iterations_mean"] < runs[0].counters["iterations_mean"] - 0.5
 
 
 def test_reversed_velocities_lead_back(reversible_pairing):

@@ -51,7 +51,12 @@ VARIANTS = {
     ),
     "forced_pendulum_chain": (
         {"count": 1, "length": 0.7, "damping": 0.3, "amplitude": 0.5},
-        {"count": 3, "damping": (0.2, 0.0, 0.1), "length": (0.6, 1.0, 0.8), "frequency": 3.0},
+        {  # as many links as steps of O(n) are for
+            "count": 6,
+            "damping": (0.2, 0.0, 0.1, 0.3, 0.0, 0.2),
+            "length": (0.6, 1.0, 0.8, 1.2, 0.9, 0.7),
+            "frequency": 3.0,
+        },
         {"damping": 0.0, "amplitude": 0.0},  # a force that is none: a momentum map
     ),
     # A system of the tests: explicit time, a force, scratch in both functions.
