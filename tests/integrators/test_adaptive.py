@@ -8,7 +8,7 @@ import integrators
 import systems
 from integrators import ode45, stepping
 from integrators.adaptive import run_adaptive
-from integrators.forms import velocities
+from integrators.forms import parts, velocities
 from integrators.integration import canonical, lagrangian
 from integrators.memory import aligned
 
@@ -86,8 +86,8 @@ def test_statistics_are_those_of_the_steps(adaptive_pairing):
     assert alone.sum() > 390  # the first step is small
     case, problem = adaptive_pairing.case, adaptive_pairing.problem(1e-3)
     times = case.time_scale * np.arange(401) / 400
-    energy = case.evaluate(case.system.form.energy, lagrangian(problem, run.states[0]), times)
-    length = np.abs(np.sum(np.split(run.states[0], 2, axis=1)[0] ** 2, axis=2) - 1.0).mean(axis=1)
+    energy = case.evaluate(case.followed, lagrangian(problem, run.states[0]), times)
+    length = np.abs(np.sum(parts(run.states[0])[0] ** 2, axis=2) - 1.0).mean(axis=1)
     expected = np.stack([energy[1:, 0] - energy[0, 0], length[1:]], axis=1)
     np.testing.assert_allclose(mean[alone], expected[alone], rtol=1e-9, atol=1e-13)
     for row, values in (

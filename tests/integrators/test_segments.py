@@ -51,8 +51,7 @@ def test_statistics_are_those_of_every_step(pairing):
     statistics = pairing.batch([case.state], steps, samples).statistics[0]
     every = pairing.batch([case.state], 1, steps * samples).states[0]
     times = 0.01 * case.time_scale * np.arange(len(every))
-    (followed,) = (q.function for q in case.system.quantities if q.kind == "energy")
-    energy = case.evaluate(followed, lagrangian(pairing.problem, every), times)[:, 0]
+    energy = case.evaluate(case.followed, lagrangian(pairing.problem, every), times)[:, 0]
     length = np.mean(np.abs(np.sum(parts(every)[0] ** 2, axis=2) - 1.0), axis=1)
     for m, errors in enumerate((energy - energy[0], length)):
         errors = errors[1:].reshape(samples, steps)

@@ -97,6 +97,12 @@ class Case:
         turning, speeding = (np.linalg.norm(part, axis=1) for part in (turning, speeding))
         return 1.0 / max(turning.max(), np.sqrt(speeding.max()))
 
+    @property
+    def followed(self):
+        """The kernel of the energy, or balance, that statistics are kept of."""
+        (quantity,) = (q for q in self.system.quantities if q.kind == "energy")
+        return quantity.function
+
     def field(self, formulation, state, t=0.0):
         """The compiled vector field at a state in its formulation, shape (rows, 3)."""
         form = self.system.form.vector_field(formulation)

@@ -45,10 +45,11 @@ def test_mean_errors(name, parameters, tolerance, duration, energy, length):
 
 
 def test_mean_errors_of_the_rod_as_an_ensemble():
-    """It is chaotic: medians over starts, known to 24 members' standard error, some 8 %."""
+    """It is chaotic at the level of round-off: medians, and what their 99.9 % intervals hold."""
     system = systems.get("elastic_rod", inertia="printed")
-    starts = system.ensemble(24, seed=7, around="lee", spread=1e-14)
-    found = figures(system, 1e-3, 3.0, starts)
-    assert np.median(found, axis=0) == pytest.approx((3.4e-4, 1.8e-5), rel=0.16)
-    for printed, values in zip((3.5244e-4, 1.8725e-5), found.T, strict=True):
-        assert values.min() < printed < values.max()
+    starts = system.ensemble(48, seed=7, around="lee", spread=1e-12)
+    found = np.sort(figures(system, 1e-3, 3.0, starts), axis=0)
+    low, high = found[12], found[35]  # a median of 48 lies outside once in a thousand times
+    assert np.all(low < (3.4e-4, 1.8e-5)) and np.all(high > (3.4e-4, 1.8e-5))
+    printed = 3.5244e-4, 1.8725e-5
+    assert np.all(found[0] < printed) and np.all(printed < found[-1])
