@@ -25,10 +25,12 @@ from integrators.vectors import (
 from integrators.views import tail
 
 
-@inlined
-def factors_size(n, layout):
+def count_factors(n, layout):
     """Elements that the factors of A take."""
     return chains.FACTORS * n if layout == CHAIN else n * n
+
+
+factors_size = inlined(count_factors)
 
 
 @inlined
@@ -65,10 +67,12 @@ def solve_constraints(w, n, layout, ends, q, a, x):
         solve_lu(a, n, x)
 
 
-@inlined
-def solver_size(n, layout):
+def count_solver(n, layout):
     """Elements of scratch that `solve_constrained` needs."""
     return chains.SOLVER * n if layout == CHAIN else 2 * n * n
+
+
+solver_size = inlined(count_solver)
 
 
 @inlined

@@ -12,7 +12,7 @@ Runge–Kutta method without projection sees.
 """
 
 from integrators import chains
-from integrators.constraints import solve_constrained, solver_size
+from integrators.constraints import count_solver, solve_constrained, solver_size
 from integrators.inertia import CHAIN, DIAGONAL
 from integrators.kernels import Kernel, inlined, kernel, state_value, whole_state
 from integrators.lanes import select
@@ -363,7 +363,7 @@ def _net_gradient_of_qdot(net, forced):
 def _constrained_work(net, layout):
     def work(rows):
         n = rows // 2
-        return 3 * n + max(solver_size(n, layout) + n, 3 * rows + net.work(rows))
+        return 3 * n + max(count_solver(n, layout) + n, 3 * rows + net.work(rows))
 
     return work
 

@@ -19,6 +19,7 @@ import numpy as np
 from integrators import forcing
 from integrators.constraints import (
     apply_inverse,
+    count_factors,
     factor_constraints,
     factors_size,
     solve_constraints,
@@ -129,7 +130,7 @@ def implicit_memory(n, stages):
 
 def implicit_work(n, layout):
     """Elements of scratch that the implicit method needs besides the gradient's."""
-    return 14 * n + factors_size(n, layout)
+    return 14 * n + count_factors(n, layout)
 
 
 @inlined
