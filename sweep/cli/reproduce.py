@@ -1,6 +1,7 @@
 """`sweep reproduce`: the figures that a paper prints beside those computed here."""
 
 import contextlib
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -35,7 +36,9 @@ def command(paper, plots, output, keep, step_factor, workers, as_json):
     from sweep.reproduce import PAPERS, reproduce
 
     check_known("paper", paper, PAPERS, key="PAPER")
-    directory = _checked_directory(output or f"{paper}-plots") if plots else None
+    directory = Path(output or f"{paper}-plots")
+    if plots:
+        _check_directory(directory)
     with contextlib.ExitStack() as stack:
         stores = keep or stack.enter_context(tempfile.TemporaryDirectory(prefix="geosweep-"))
         rows, datasets = reproduce(
@@ -53,15 +56,18 @@ def command(paper, plots, output, keep, step_factor, workers, as_json):
         sys.exit(DOES_NOT_HOLD)
 
 
-def _checked_directory(path):
-    """The directory, made now: no figure is computed before it is known to be there."""
+def _check_directory(path):
+    """Refuse a directory that cannot be made, before anything is computed."""
     from integrators import InputError
 
-    try:
-        Path(path).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}", key="output") from None
-    return Path(path)
+    parent = path.absolute()
+    while not parent.exists():
+        parent = parent.parent
+    if not (parent.is_dir() and os.access(parent, os.W_OK)):
+        raise InputError(
+            f"{path} cannot be written: {parent} is no directory that you may write to",
+            key="output",
+        )
 
 
 def print_rows(rows, as_json):
@@ -82,5 +88,6 @@ def print_rows(rows, as_json):
 def _save_plots(paper, datasets, directory):
     from sweep.plots import FIGURES, save
 
+    directory.mkdir(parents=True, exist_ok=True)
     for name, draw in FIGURES[paper].items():
         yield save(draw(datasets), directory / f"{paper}-{name}.png")

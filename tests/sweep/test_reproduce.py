@@ -1,6 +1,7 @@
 """The figures of the papers: how they are measured, and the command that prints them."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -75,3 +76,44 @@ def test_a_claim_without_runs_is_refused(computed):
     claim = Claim("Example 2", "", dataclasses.replace(MEASURED, integrator="rk9"), expected=1.0)
     with pytest.raises(InputError, match="rk9"):
         claim.row(computed[1], 1.0)
+
+
+FIGURES = [f"lee-figure-3.{number}.png" for number in range(1, 8)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("reproduce")
+
+
+def test_the_command_finds_every_figure_of_the_paper(folder, command):
+    done = command(folder, "reproduce", "lee", "--json", "--plots", "--keep", "stores")
+    rows = json.loads(done.stdout)
+    assert len(rows) == len(PAPERS["lee"].claims)
+    assert all({"claim", "paper", "here", "setting", "holds"} <= set(row) for row in rows)
+    assert [row["claim"] for row in rows if not row["holds"]] == []
+    assert {row["part"] for row in rows} == {f"Example {number}" for number in range(1, 7)}
+    assert sorted(path.name for path in (folder / "lee-plots").iterdir()) == FIGURES
+    assert len(list((folder / "stores").iterdir())) == 6
+
+
+def test_a_figure_outside_its_bounds_ends_in_3(folder, command):
+    """Goes on from the stores of the test before: only other step sizes are computed."""
+    done = command(folder, "reproduce", "lee", "--keep", "stores", "--step-factor", "0.5", code=3)
+    assert "OUTSIDE" in done.stdout and "h = 0.0025" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["leee"], "unknown paper 'leee'. Did you mean 'lee'?"),
+        (["lee", "--step-factor", "0", "--plots"], "step_factor"),
+        (["lee", "--plots", "-o", "file/below"], "file/below cannot be written"),
+        (["lee", "--keep", "file/below"], "file/below"),
+    ],
+)
+def test_a_mistake_is_one_message(arguments, message, tmp_path, command):
+    (tmp_path / "file").write_text("precious")
+    done = command(tmp_path, "reproduce", *arguments, code=2)
+    assert message in done.stderr and done.stdout == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
