@@ -15,7 +15,7 @@ VARIATIONAL = "variational"
 
 def _length_at_most(part, measured, paper):
     """Of a unit length error at round-off only the order of magnitude means anything."""
-    return Claim(part, LENGTH, measured, paper=paper, low=0.0, high=paper, note="at most")
+    return Claim(part, LENGTH, measured, paper=paper, low=0.0, high=paper)
 
 
 _one = partial(Measured, "lee-example-1")

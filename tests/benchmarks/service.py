@@ -23,7 +23,7 @@ import numpy as np
 SWEEP = Path(sysconfig.get_path("scripts")) / "sweep"
 CORES = os.cpu_count() or 1
 STEP_SIZES = (1.25e-3, 1e-3, 8e-4, 5e-4)
-DURATION, SAMPLES = 75.0, 50
+DURATION, SAMPLES = 85.0, 50
 STUDY = """
 format = 1
 name = "short-runs"
