@@ -162,10 +162,8 @@ def _advance_bodies(
     q, omega = rows(y, 0, n), rows(y, n, n)
     momentum, momentum_low = rows_of(memory, 0, n), rows_of(memory, 3 * n, n)
     q_low, g = rows_of(memory, 6 * n, n), rows_of(memory, 9 * n, n + 2 * forced)
-    history, w = (
-        tail(memory, 12 * n + forcing.MEMORY * forced),
-        tail(p, packed_size(n, layout) // 2),
-    )
+    history = tail(memory, 12 * n + forcing.MEMORY * forced)
+    w = tail(p, packed_size(n, layout) // 2)
     base, v, ends = rows_of(work, 0, n), rows_of(work, 3 * n, n), rows_of(work, 6 * n, n)
     forces, f, multipliers = rows_of(work, 9 * n, n), tail(work, 12 * n), tail(work, 13 * n)
     a, rest = tail(work, 14 * n), tail(work, 14 * n + factors_size(n, layout))

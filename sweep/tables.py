@@ -49,7 +49,7 @@ def format_table(headers, rows):
 
 
 def _is_numeric(cell):
-    return cell[:1] in "–-+.0123456789"
+    return cell[:1] == "–" or cell.lstrip("+-.")[:1].isdigit()
 
 
 def format_orders(estimates):

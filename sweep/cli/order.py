@@ -26,7 +26,7 @@ def command(store, experiment, at, error, as_json):
     Example:
       sweep order quickstart.zarr --experiment pendulum
     """
-    from integrators import InputError
+    from integrators.errors import InputError, nearest
     from sweep.analysis import adaptive_runs, order_table, tolerance_table
     from sweep.tables import format_errors, json_rows
 
@@ -34,8 +34,10 @@ def command(store, experiment, at, error, as_json):
     if not experiment:
         measurable = {n: d for n, d in datasets.items() if error in d and "run" in d[error].dims}
         if not measurable:
+            errors = {str(n) for d in datasets.values() for n in d if str(n).endswith("_error")}
             raise InputError(
-                f"no experiment of {store} has {error!r}; orders need a 'reference' in the study"
+                f"no experiment of {store} has {error!r}.{nearest(error, sorted(errors))} Orders "
+                "need a 'reference' in the study"
             )
         datasets = measurable
     if as_json:

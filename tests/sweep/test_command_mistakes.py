@@ -136,7 +136,7 @@ COMMANDS = {
     "drifts of no store": (["drift", "none.zarr"], "none.zarr is not a store"),
     "plots of no store": (["plot", "none.zarr"], "none.zarr is not a store"),
     "status of another Zarr store": (["status", "zarr.zarr"], "not one that `sweep run` wrote"),
-    "orders without a reference": (["order", "test.zarr"], "orders need a 'reference'"),
+    "orders without a reference": (["order", "test.zarr"], "Orders need a 'reference'"),
     "unknown error": (["order", "test.zarr", "-e", "only", "--error", "eror"], "no 'eror'"),
     "an error over no time": (
         ["order", "test.zarr", "-e", "only", "--error", "initial_state"],
