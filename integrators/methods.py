@@ -25,21 +25,18 @@ BASE = np.ones(1)  # the γ of a method that is not composed
 class Option:
     """An option of a method: its default, what it must be, and what it does.
 
-    It is one of `choices` or, without any, a number ≥ 0, or > 0 if `positive`.
+    It is one of `choices` or, without any, a number ≥ 0.
     """
 
     default: object
     description: str
     choices: tuple = ()
-    positive: bool = False
 
     def check(self, name, value):
         """The value, or `InputError`."""
         if self.choices:
             check_known(name, value, self.choices, key=name)
             return value
-        if self.positive:
-            return check_number(name, value, above=0.0)
         return check_number(name, value, least=0.0)
 
 

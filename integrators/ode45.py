@@ -335,16 +335,15 @@ integrate = Kernel(_integrate, _integrate_signature)
 
 # --- the method -------------------------------------------------------------------------------
 
+ABSOLUTE_TOLERANCE = 1e-6  # ode45's; at small tolerances it would decide alone
+
 
 def _solve(problem, state, times, tolerance, statistics):
     """Integrate one trajectory; see `adaptive.AdaptiveProblem`."""
     rows, samples = problem.rows, len(times) - 1
     settings = np.zeros(SETTINGS)
-    settings[[RELATIVE, ABSOLUTE, END]] = (
-        tolerance,
-        problem.options["absolute_tolerance"],
-        times[-1],
-    )
+    absolute = problem.options["absolute_tolerance"] or min(ABSOLUTE_TOLERANCE, tolerance)
+    settings[[RELATIVE, ABSOLUTE, END]] = tolerance, absolute, times[-1]
     settings[LAND] = problem.options["output"] == "land"
     control, memory, y = aligned(CONTROL), aligned(memory_size(rows)), aligned((rows, 3))
     work = aligned(3 + max(problem.field.work(rows), problem.monitor.work(rows)))
@@ -382,9 +381,7 @@ RK45 = Method(
     evaluations=STAGES - 1,
     options={
         "absolute_tolerance": Option(
-            1e-6,
-            "error allowed in a number that is small; the tolerance is relative",
-            positive=True,
+            0.0, "error allowed in a number that is small; 0: the tolerance, but at most 1e-6"
         ),
         "formulation": FORMULATION,
         "output": Option(

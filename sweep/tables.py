@@ -146,12 +146,14 @@ def _drift_section(rows):
         if any(math.isfinite(getattr(row, name)) for row in rows)
     ]
     headers = ["integrator", *axes, *(name.replace("_", " ") for name in steps)]
-    headers += ["mean", "max", "drift", "|drift| ≤"]
+    missing = any(row.left_out for row in rows)
+    headers += [*(["starts"] if missing else []), "mean", "max", "drift", "|drift| ≤"]
     cells = [
         [
             row.integrator,
             *(number(row.parameters[axis]) for axis in axes),
             *(number(getattr(row, name)) for name in steps),
+            *([f"{row.starts} of {row.starts + row.left_out}"] if missing else []),
             scientific(row.mean_abs.median, 4),
             scientific(row.max_abs.median),
             scientific(row.drift),
@@ -171,7 +173,8 @@ def _drift_title(rows):
     if of == "every step" and sampled:
         of += f" (of {', '.join(sampled)}: of samples)"
     starts = max(row.starts for row in rows)
-    median = f", medians over {starts} starts" if starts > 1 else ""
+    over = "the starts that are complete" if any(r.left_out for r in rows) else f"{starts} starts"
+    median = f", medians over {over}" if starts > 1 else ""
     return (
         f"{name} error{'' if units == '1' else f' [{units}]'}: mean and max of |error| of {of}"
         f"{median}; drift {first.rate} over {first.span} (95 %)"
@@ -185,13 +188,15 @@ def format_claims(rows):
     ----------
     rows : sequence of sweep.reproduce.Row
     """
-    headers = ["example", "figure", "paper", "here", "range", "bounds", "", "setting"]
+    headers = ["example", "figure", "paper", "here", "as printed", "range", "bounds", ""]
+    headers += ["setting"]
     cells = [
         [
             row.part,
             row.claim,
             "–" if row.paper is None else f"{row.paper:.4e}",
             f"{row.here:.5e}",
+            "–" if row.paper is None else "yes" if row.as_printed else "no",
             "–" if row.least == row.most else f"{row.least:.2e} – {row.most:.2e}",
             f"{row.low:.4e} – {row.high:.4e}" if row.low > 0 else f"≤ {row.high:.2e}",
             "holds" if row.holds else "OUTSIDE",

@@ -6,14 +6,13 @@ import numpy as np
 from scipy.fft import dct
 from scipy.special import stdtrit
 
-from integrators.errors import InputError
+from integrators.errors import InputError, check_known
 from sweep.analysis.selection import (
     REFERENCE_ERRORS,
     complete,
     groups,
     scanned_axes,
     take,
-    variable,
     without_repeats,
 )
 
@@ -142,7 +141,7 @@ def drift_table(dataset, quantities=None, step_sizes="all"):
     dataset = without_repeats(dataset)
     quantities = recorded_quantities(dataset) if quantities is None else tuple(quantities)
     for quantity in quantities:
-        variable(dataset, f"{quantity}_error")
+        check_known("quantity", quantity, recorded_quantities(dataset), key="quantity")
     wanted = [f"{quantity}_error{of}" for quantity in quantities for of in STATISTICS]
     dataset = dataset[[name for name in (*wanted, *PER_RUN) if name in dataset]]
     step_axes = [name for name in ("step_size", "tolerance") if name in dataset.coords]

@@ -157,8 +157,10 @@ def checked_errors(dataset, error, at):
     if at not in ("end", "sup"):
         raise InputError(f"at is {at!r}, and must be 'end' or 'sup'.", key="at")
     dataset = without_repeats(dataset)
-    if variable(dataset, error).dims != ("run", "time"):
-        raise InputError(f"error is {error!r}, and must be over (run, time).", key="error")
+    if variable(dataset, error).dims != ("run", "time") or "_error" not in error:
+        raise InputError(
+            f"{error!r} is no error over (run, time), such as 'global_error'.", key="error"
+        )
     return dataset
 
 

@@ -51,7 +51,7 @@ def group():
     """Compare time-stepping methods on spheres, on a cluster.
 
     \b
-    sweep run quickstart          a first study, about ten seconds
+    sweep run quickstart          a first study, half a minute the first time
     sweep init my-study.toml      a study file to start from
     sweep run my-study.toml       run it; the same command goes on after an interruption
     """

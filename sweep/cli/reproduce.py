@@ -1,6 +1,7 @@
 """`sweep reproduce`: the figures that a paper prints beside those computed here."""
 
 import contextlib
+import errno
 import os
 import sys
 import tempfile
@@ -52,6 +53,9 @@ def command(paper, plots, output, keep, step_factor, workers, as_json):
         if plots:
             for path in _save_plots(paper, datasets, directory):
                 click.echo(path, err=as_json)
+    if step_factor != 1.0:
+        text = f"Step sizes are multiplied by {step_factor:g}; the bounds are those of the original"
+        click.echo(text, err=True)
     if not all(row.holds for row in rows):
         sys.exit(DOES_NOT_HOLD)
 
@@ -60,14 +64,17 @@ def _check_directory(path):
     """Refuse a directory that cannot be made, before anything is computed."""
     from integrators import InputError
 
-    parent = path.absolute()
-    while not parent.exists():
-        parent = parent.parent
-    if not (parent.is_dir() and os.access(parent, os.W_OK)):
-        raise InputError(
-            f"{path} cannot be written: {parent} is no directory that you may write to",
-            key="output",
-        )
+    place = path.absolute()
+    while not place.parent.exists():
+        place = place.parent
+    try:
+        if not path.exists():
+            place.mkdir()
+            place.rmdir()
+        elif not os.access(path, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, "no permission")
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}", key="output") from None
 
 
 def print_rows(rows, as_json):
@@ -81,8 +88,13 @@ def print_rows(rows, as_json):
 
     click.echo(format_claims(rows))
     outside = [row for row in rows if not row.holds]
-    held = len(rows) - len(outside)
-    click.echo(f"\n{held} of {len(rows)} figures are within their bounds")
+    printed = [row for row in rows if row.paper is not None]
+    ours = sum(row.as_printed for row in printed)
+    click.echo(
+        f"\n{len(rows) - len(outside)} of {len(rows)} figures are within their bounds, which are "
+        f"about the value that the setting gives;\n{ours} of the {len(printed)} printed ones come "
+        "out as the paper prints them"
+    )
 
 
 def _save_plots(paper, datasets, directory):

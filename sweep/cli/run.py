@@ -57,7 +57,7 @@ def print_outcome(outcome):
         for meaning, count in tally.failed:
             click.echo(f"{tally.experiment}: {count:,} of {tally.runs:,} runs {_words(meaning)}")
     if outcome.failed:
-        click.echo("Which runs: sweep status STORE --failed")
+        click.echo(f"Which runs: {shlex.join(['sweep', 'status', str(outcome.store), '--failed'])}")
     if outcome.complete:
         click.echo(f"Complete: {runs:,} runs in {outcome.store}")
     else:
@@ -86,9 +86,10 @@ class Terminal:
         new = sum(entry.new for entry in entries)
         kept = sum(entry.table.size for entry in entries) - new
         gone = sum(entry.gone for entry in entries)
-        text = f"Study {self._name}: {new:,} new runs, {kept:,} kept"
-        click.echo(text + (f", {gone:,} no longer in the study" if gone else ""))
         waiting = sum(int(entry.pending.sum()) for entry in entries)
+        text = f"Study {self._name}: {new:,} new runs, {kept:,} kept"
+        text += f" ({waiting - new:,} of them not computed yet)" if waiting > new else ""
+        click.echo(text + (f", {gone:,} no longer in the study" if gone else ""))
         if not waiting:
             click.echo("Nothing to compute.")
 

@@ -20,7 +20,7 @@ from sweep.analysis.selection import take
 from sweep.plots.looks import GREY, STYLE, error_axis, label_of
 from systems.icosphere import icosphere
 
-VARIATIONAL = {"color": "#D55E00", "ls": "-", "lw": 1.2, "label": "variational"}
+VARIATIONAL = {"color": "#D55E00", "ls": "-", "lw": 1.2}
 RUNGE_KUTTA = {"color": "#0072B2", "ls": ":", "lw": 1.2}
 PROJECTED = {"color": "black", "ls": "--", "lw": 1.0}
 FACES = 4  # subdivisions of the icosahedron: 5120 faces
@@ -45,16 +45,17 @@ def _runs_of(dataset, integrator, step_size=None, **scan):
 
 
 def _energy_and_length(curves):
-    """Total energy and unit length error over time, of (run, look) pairs."""
+    """Total energy and unit length error over time, of (name, run, look)."""
     with rc_context(STYLE):
         figure = _new_figure(8.5, 3.6)
         left, right = figure.subplots(1, 2)
-        for run, look in curves:
+        for name, run, look in curves:
             time, energy = run["time"].values, run["energy"].values[0]
-            left.plot(time, energy, **look)
+            left.plot(time, energy, label=_labelled(name, run), **look)
             error = run["unit_length_error"].values[0]
-            right.plot(time[error > 0], error[error > 0], **look)
-        run = curves[0][0]
+            shown = (time > 0) & (error > 0)  # the start is on the spheres
+            right.plot(time[shown], error[shown], **look)
+        run = curves[0][1]
         for ax in (left, right):
             ax.set_xlabel(label_of(run["time"], "time t"))
             ax.set_xlim(0.0, run["time"].values[-1])
@@ -66,6 +67,13 @@ def _energy_and_length(curves):
     return figure
 
 
+def _labelled(name, run):
+    """The name of a method with its step size or tolerance."""
+    if np.isfinite(run["step_size"].values[0]):
+        return label_of(run["step_size"], f"{name}, h = {run['step_size'].values[0]:g}", "{} {}")
+    return f"{name}, RelTol = {run['tolerance'].values[0]:g}"
+
+
 def _with_rk45(number, experiment, **scan):
     """Figure of an example that compares the variational integrator with RK45."""
 
@@ -73,8 +81,8 @@ def _with_rk45(number, experiment, **scan):
         study = datasets[f"lee-example-{number}"]
         return _energy_and_length(
             [
-                (_runs_of(study["runge-kutta"], "rk45"), RUNGE_KUTTA | {"label": "RK45"}),
-                (_runs_of(study[experiment], "variational", **scan), VARIATIONAL),
+                ("RK45", _runs_of(study["runge-kutta"], "rk45"), RUNGE_KUTTA),
+                ("variational", _runs_of(study[experiment], "variational", **scan), VARIATIONAL),
             ]
         )
 
@@ -86,7 +94,7 @@ def step_sizes(datasets):
     dataset = datasets["lee-example-2"]["step-sizes"]
     rows = drift_table(dataset, ("energy", "unit_length"))
     looks = {
-        "variational": {**VARIATIONAL, "marker": "o"},
+        "variational": {**VARIATIONAL, "marker": "o", "label": "variational"},
         "rk2": {**RUNGE_KUTTA, "marker": "s", "label": "RK2 on (q, q̇)"},
     }
     with rc_context(STYLE):
@@ -104,7 +112,7 @@ def step_sizes(datasets):
             ax.set(xscale="log", xlabel=label_of(dataset["step_size"], "step size h"), ylabel=text)
             error_axis(ax)
             ax.spines[["top", "right"]].set_visible(False)
-        ax.legend(frameon=False)
+            ax.legend(frameon=False)
     return figure
 
 
@@ -113,11 +121,13 @@ def springs(datasets):
     dataset = datasets["lee-example-3"]["formulations"]
     largest = dataset["step_size"].values.max()
     curves = (
-        ("rk2_midpoint (q, ω)", RUNGE_KUTTA | {"label": "RK2"}),
-        ("rk2_midpoint+projected (q, ω)", PROJECTED | {"label": "RK2 with projection"}),
-        ("variational", VARIATIONAL),
+        ("RK2", "rk2_midpoint (q, ω)", RUNGE_KUTTA),
+        ("RK2 with projection", "rk2_midpoint+projected (q, ω)", PROJECTED),
+        ("variational", "variational", VARIATIONAL),
     )
-    return _energy_and_length([(_runs_of(dataset, name, largest), look) for name, look in curves])
+    return _energy_and_length(
+        [(text, _runs_of(dataset, name, largest), look) for text, name, look in curves]
+    )
 
 
 # --- Example 6 -----------------------------------------------------------------------------------
@@ -154,7 +164,8 @@ def trajectories(datasets):
         left.add_collection(lines)
         figure.colorbar(lines, ax=left, label=label_of(dataset["time"], "time t"), shrink=0.8)
         left.set_title("seen from e₃", loc="left", color="0.3")
-        right.plot(time, dataset["energy"].values, **VARIATIONAL)
+        size = f"variational, h = {dataset['step_size'].values:g}"
+        right.plot(time, dataset["energy"].values, label=size, **VARIATIONAL)
         right.set(xlabel=label_of(dataset["time"], "time t"), xlim=(0.0, time[-1]))
         right.set_ylabel(label_of(dataset["energy"], "total energy"))
         right.spines[["top", "right"]].set_visible(False)
@@ -209,8 +220,8 @@ def kinetic_energy(datasets):
     scale = ScalarMappable(Normalize(0.0, np.nanpercentile(maps, 99)), "turbo")
     scale.cmap.set_bad("0.85")
     with rc_context(STYLE):
-        figure = _new_figure(10.5, 6.6)
-        upper, lower = figure.subfigures(2, 1, height_ratios=(3.6, 2.0))
+        figure = _new_figure(10.5, 5.8)
+        upper, lower = figure.subfigures(2, 1, height_ratios=(3.3, 2.0))
         axes = upper.subplots(2, len(shown))
         for column, k in enumerate(shown):
             for ax, sign in zip(axes[:, column], (1.0, -1.0), strict=True):
@@ -218,7 +229,13 @@ def kinetic_energy(datasets):
             axes[0, column].set_title(label_of(dataset["time"], f"t = {time[k]:g}", "{} {}"))
         axes[0, 0].text(-1.25, 0.0, "from e₃", rotation=90, va="center", color="0.3")
         axes[1, 0].text(-1.25, 0.0, "from −e₃", rotation=90, va="center", color="0.3")
-        upper.colorbar(scale, ax=axes, shrink=0.8, extend="max", label="local kinetic energy")
+        upper.colorbar(
+            scale,
+            ax=axes,
+            shrink=0.8,
+            extend="max",
+            label="local kinetic energy (grey: no molecule)",
+        )
         _distribution(lower.subplots(), time, energies, dataset)
     return figure
 

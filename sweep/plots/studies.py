@@ -178,12 +178,18 @@ def _over_time(dataset, name, label, step_size):
         panels.setdefault(describe(key), {})[integrator] = take(shown, members).load()
     if not any(_positive(cell[name]) for cells in panels.values() for cell in cells.values()):
         raise InputError(f"no run has a {name!r} other than 0 to show.")
-    one_step = len(set(steps.values())) == 1
+    of_panel = {panel: {steps[panel, name] for name in cells} for panel, cells in panels.items()}
+    common = set.union(*of_panel.values())
+    titles = [
+        ", ".join([panel, *said]) if len(said) == 1 < len(common) else panel
+        for panel, said in of_panel.items()
+    ]
     with rc_context(STYLE):
-        figure, axes = panelled_figure(list(panels), _said(panels, steps, one_step))
-        for ax, cells in zip(axes, panels.values(), strict=True):
+        figure, axes = panelled_figure(titles, _said(panels, common))
+        for ax, (panel, cells) in zip(axes, panels.items(), strict=True):
             for integrator, cell in cells.items():
-                text = integrator if one_step else f"{integrator}, {steps[integrator]}"
+                own = f", {steps[panel, integrator]}" if len(of_panel[panel]) > 1 else ""
+                text = integrator + own
                 phase = list(looks).index(integrator) / len(looks)
                 _time_curve(ax, cell, name, text, looks[integrator], phase)
             ax.set(xlabel=label_of(dataset["time"], "time t"))
@@ -198,10 +204,10 @@ def _positive(errors):
     return bool((np.abs(errors.values[:, 1:]) > 0).any())
 
 
-def _said(panels, steps, one_step):
+def _said(panels, steps):
     """What a picture shows, in words: the step size if it is one, and of how many starts."""
     starts = max(cell.sizes["run"] for cells in panels.values() for cell in cells.values())
-    words = [next(iter(steps.values()))] if one_step else []
+    words = [*steps] if len(steps) == 1 else []
     return ", ".join(words + ([f"median and range over {starts} starts"] if starts > 1 else []))
 
 
@@ -215,31 +221,33 @@ def _time_axis(ax, times):
 
 
 def _shown(dataset, step_size):
-    """The runs to show, and in words the step size of each integrator."""
+    """The runs to show, and in words the step size of each integrator in each panel."""
     counts = complete(dataset, also_stopped=True)
     adaptive = adaptive_runs(dataset)
     sizes = np.where(adaptive, dataset["tolerance"], dataset["step_size"])
-    of = {key["integrator"]: runs for key, runs in groups(dataset, ["integrator"])}
-    of = {integrator: runs[counts[runs]] for integrator, runs in of.items()}
-    of = {integrator: runs for integrator, runs in of.items() if len(runs)}
+    of = {}
+    for key, runs in groups(dataset, ["integrator", *scanned_axes(dataset)]):
+        integrator = key.pop("integrator")
+        of[describe(key), integrator] = runs[counts[runs]]
+    of = {cell: runs for cell, runs in of.items() if len(runs)}
     if not of:
         raise InputError("none of the selected runs has any results yet.")
     chosen, words = [], {}
-    for integrator, runs in of.items():
+    for cell, runs in of.items():
         own = np.unique(sizes[runs])
         if adaptive[runs[0]]:
             size = own[0]
-            words[integrator] = f"tolerance = {size:g}"
+            words[cell] = f"tolerance = {size:g}"
         else:
             wanted = _most_shared(of, sizes, adaptive) if step_size is None else step_size
             size = own[np.argmin(np.abs(np.log(own / wanted)))]
-            words[integrator] = label_of(dataset["step_size"], f"h = {size:g}", "{} {}")
+            words[cell] = label_of(dataset["step_size"], f"h = {size:g}", "{} {}")
         chosen.append(runs[sizes[runs] == size])
     return np.sort(np.concatenate(chosen)), words
 
 
 def _most_shared(of, sizes, adaptive):
-    """The smallest of the step sizes that most integrators have."""
+    """The smallest of the step sizes that most integrators, in most panels, have."""
     own = [np.unique(sizes[runs]) for runs in of.values() if not adaptive[runs[0]]]
     distinct, count = np.unique(np.concatenate(own), return_counts=True)
     return distinct[count == count.max()].min()

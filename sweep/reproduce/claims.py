@@ -147,7 +147,15 @@ class Claim:
             high=high,
             setting=self.measured.setting(runs) + note,
             holds=bool(low <= value <= high),
+            as_printed=self.paper is not None and self._is_printed(value, least, most),
         )
+
+    def _is_printed(self, value, least, most):
+        """Whether the printed figure is ours, or among those of the starts, or an upper bound."""
+        if self.low == 0.0:
+            return value <= self.paper
+        close = abs(value - self.paper) <= CLOSE * self.paper
+        return bool(close or least < self.paper < most)
 
 
 @dataclass(frozen=True)
@@ -167,6 +175,8 @@ class Row:
         Bounds within which it holds.
     setting : str
     holds : bool
+    as_printed : bool
+        Whether it is the paper's figure, to 0.1 % or, of several starts, within their range.
     """
 
     part: str
@@ -179,6 +189,7 @@ class Row:
     high: float
     setting: str
     holds: bool
+    as_printed: bool
 
 
 @dataclass(frozen=True)

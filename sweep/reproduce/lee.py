@@ -50,19 +50,19 @@ EXAMPLE_1 = (
 EXAMPLE_2 = (
     Claim(
         "Example 2", ENERGY, _two(VARIATIONAL, step_size=5e-3),
-        paper=1.1717e-4, expected=1.17166e-4, note="printed: h = 1e-3",
+        paper=1.1717e-4, expected=1.17166e-4, note="the paper prints h = 1e-3",
     ),
     Claim(
         "Example 2", ENERGY, _two(VARIATIONAL, step_size=5e-4),
-        paper=1.1986e-6, expected=1.198572e-6, note="printed: h = 1e-4",
+        paper=1.1986e-6, expected=1.198572e-6, note="the paper prints h = 1e-4",
     ),
     Claim(
         "Example 2", ENERGY, _two(VARIATIONAL, step_size=1e-3),
-        paper=1.1717e-4, expected=4.7895e-6, note="as printed",
+        paper=1.1717e-4, expected=4.7895e-6, note="the paper prints h = 1e-3",
     ),
     Claim(
         "Example 2", ENERGY, _two(VARIATIONAL, step_size=1e-4),
-        paper=1.1986e-6, expected=4.7960e-8, note="as printed",
+        paper=1.1986e-6, expected=4.7960e-8, note="the paper prints h = 1e-4",
     ),
 )  # fmt: skip
 

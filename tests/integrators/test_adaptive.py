@@ -183,6 +183,18 @@ def test_the_absolute_tolerance_loosens_small_numbers():
     assert steps[0] < steps[1] < steps[2]
 
 
+@pytest.mark.parametrize(("tolerance", "absolute"), [(1e-3, 1e-6), (1e-9, 1e-9)])
+def test_unless_given_it_is_ode45s_or_the_tolerance_if_that_is_less(tolerance, absolute):
+    first, second = (
+        integrators.integrate(
+            CHAIN, integrators.get("rk45", **options), CHAIN.start("lee"),
+            duration=5.0, samples=10, tolerance=tolerance,
+        )
+        for options in ({}, {"absolute_tolerance": absolute})
+    )  # fmt: skip
+    np.testing.assert_array_equal(first.states, second.states)
+
+
 def test_fifth_root():
     for x in (1.0, 0.999, 0.5, 1e-3, 1e-6, 2.3e-14):
         assert ode45._fifth_root(x) == pytest.approx(x**0.2, rel=1e-15)
@@ -191,7 +203,7 @@ def test_fifth_root():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"absolute_tolerance": 0.0}, "absolute_tolerance = 0.0; expected a number > 0"),
+        ({"absolute_tolerance": -1.0}, "absolute_tolerance = -1.0; expected a number ≥ 0"),
         ({"output": "dens"}, "unknown output 'dens'. Did you mean 'dense'?"),
         ({"relative_tolerance": 1e-3}, "give integrate(…, tolerance=…)"),
         ({"tolerance": 1e-3}, "give integrate(…, tolerance=…)"),

@@ -215,7 +215,7 @@ def test_the_smallest_step_size_is_found_for_each_scanned_value():
 
 def test_bad_input_names_what_there_is():
     table = energy_table(TIMES)
-    with pytest.raises(InputError, match="Did you mean 'energy_error'"):
+    with pytest.raises(InputError, match="Did you mean 'energy'"):
         drift_table(table, quantities=["enrgy"])
     with pytest.raises(InputError, match="'all' or 'smallest'"):
         drift_table(table, step_sizes="largest")

@@ -190,3 +190,13 @@ def test_a_node_of_a_tree_will_do(table):
 def test_no_window_system_is_loaded():
     code = "import sys; import sweep.plots; sys.exit('matplotlib.pyplot' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_each_panel_shows_its_own_step_size_where_they_advance_together():
+    table = full_table({"rk4": 4}, {"gravity": [1.0, 4.0]})
+    sizes = np.unique(table.step_size)[:2]
+    together = np.isclose(table.step_size, np.where(table.gravity == 1.0, *sizes))
+    table = table.isel(run=np.flatnonzero(together))
+    figure = plots.energy_over_time(table)
+    titles = [ax.get_title(loc="left") for ax in figure.axes]
+    assert titles == [f"gravity={g}, h = {h:g}" for g, h in zip((1, 4), sizes, strict=True)]

@@ -30,9 +30,10 @@ def test_each_claim_has_a_row_with_its_setting(example_2, computed):
     rows, datasets = computed
     assert [row.claim for row in rows] == [claim.text for claim in example_2.claims]
     assert all(row.holds for row in rows)
-    assert rows[0].setting == "variational, h = 0.005, T = 10 (printed: h = 1e-3)"
+    assert rows[0].setting == "variational, h = 0.005, T = 10 (the paper prints h = 1e-3)"
     assert set(datasets) == {"lee-example-2"}
     text = format_claims(rows)
+    assert [row.as_printed for row in rows] == [True, True, False, False]
     assert "1.1717e-04" in text and "1.17166e-04" in text and text.count("holds") == len(rows)
 
 

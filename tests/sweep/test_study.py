@@ -142,8 +142,8 @@ MISTAKES = [
     ),
     (
         '"variational",',
-        '{ name = "rk45", absolute_tolerance = 0, tolerance = 1e-3 },',
-        "16: experiment[0].integrators[0].absolute_tolerance: …expected a number > 0",
+        '{ name = "rk45", absolute_tolerance = -1, tolerance = 1e-3 },',
+        "16: experiment[0].integrators[0].absolute_tolerance: …expected a number ≥ 0",
     ),
     ("solver_t", "t", "17: experiment[0].integrators[2].tolerance: 'variational' has a fixed step"),
     ("solver_t", "solver_", "17: experiment[0].integrators[2].solver_olerance: unknown option"),
