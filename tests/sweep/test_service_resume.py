@@ -63,8 +63,9 @@ def test_all_processes_killed(long_study, under_way, check_complete, committed, 
     done_again = command(long_study, "run", "long.toml", "--no-summary")
     assert done_again.stderr == ""
     again = done_again.stdout
-    assert f"Study long: 0 new runs, {RUNS} kept\n" in again
-    assert f"{RUNS - done.sum()} runs to compute" in again
+    lost = RUNS - done.sum()
+    assert f"Study long: 0 new runs, {RUNS} kept ({lost} of them not computed yet)\n" in again
+    assert f"{lost} runs to compute" in again
     assert f"Complete: {RUNS} runs" in again
     after = arrays(store, "pendulum")
     for name in ("cpu_time", "wall_time", "energy", "state", "status"):
