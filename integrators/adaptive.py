@@ -7,7 +7,7 @@ import numpy as np
 
 from integrators import stepping
 from integrators.errors import InputError, check_number
-from integrators.forms import FORMULATIONS, SpheresLagrangian, velocities
+from integrators.forms import FORMULATIONS, velocities
 from integrators.kernels import Kernel
 
 SMALLEST_TOLERANCE = 100 * np.finfo(float).eps  # below it double precision decides, not the method
@@ -41,7 +41,7 @@ class AdaptiveProblem:
     options : mapping
         Of the integrator.
     formulation : str
-        What the state's second half is: ω (``q_omega``) or q̇ (``q_qdot``).
+        As `VectorField`'s.
     """
 
     solve: Callable
@@ -60,9 +60,7 @@ class AdaptiveProblem:
 
 def bound(form, solve, own_kernels, options):
     """The `AdaptiveProblem` of a method that solves by `solve`, through kernels of its own."""
-    formulation = options.get("formulation", FORMULATIONS[0])
-    if isinstance(form, SpheresLagrangian):
-        form = form.vector_field(formulation)
+    form = form.vector_field(options.get("formulation", FORMULATIONS[0]))
     return AdaptiveProblem(
         solve=solve,
         field=form.field,
@@ -71,7 +69,7 @@ def bound(form, solve, own_kernels, options):
         parameters=form.parameters,
         rows=form.rows,
         options=options,
-        formulation=formulation,
+        formulation=form.formulation,
     )
 
 

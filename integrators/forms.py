@@ -34,6 +34,8 @@ class VectorField:
         The parameters `field` and `monitor` read.
     rows : int
         Rows of the state.
+    formulation : str
+        What the state is: (q, ω) or (q, q̇) of a Lagrangian, else all there is.
     """
 
     field: Kernel
@@ -41,6 +43,11 @@ class VectorField:
     projections: Mapping[str, Kernel]
     parameters: np.ndarray
     rows: int
+    formulation: str = "state"
+
+    def vector_field(self, formulation="q_omega"):
+        """Itself: every form has a vector field."""
+        return self
 
 
 @dataclass(frozen=True)
@@ -85,6 +92,8 @@ class SpheresLagrangian:
     def __post_init__(self):
         if not isinstance(self.inertia, ChainInertia):
             object.__setattr__(self, "inertia", checked_inertia(self.inertia))
+
+    yields = (VectorField,)
 
     @property
     def bodies(self):
@@ -174,6 +183,7 @@ class SpheresLagrangian:
             },
             parameters=self.packed,
             rows=self.rows,
+            formulation=formulation,
         )
 
     def monitor(self, formulation="q_omega"):

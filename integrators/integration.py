@@ -7,7 +7,7 @@ import numpy as np
 from integrators import stepping
 from integrators.adaptive import run_adaptive
 from integrators.errors import InputError, check_array, check_number, check_whole
-from integrators.forms import SpheresLagrangian, angular_velocities, velocities
+from integrators.forms import angular_velocities, velocities
 from integrators.lanes import WIDTH
 from integrators.memory import aligned
 from integrators.methods import Integrator, form_of
@@ -23,8 +23,8 @@ class Trajectories:
     ----------
     times : ndarray, shape (S + 1,)
     states : ndarray, shape (S + 1, rows, 3) or (members, S + 1, rows, 3)
-        (q, ω) at the sample times, and the work done so far where a force acts; NaN after a
-        failure.
+        At the sample times: (q, ω), and the work done so far where a force acts, or spins; NaN
+        after a failure.
     status : int, or ndarray of shape (members,)
         0 complete, else an index into `stepping.STATUS`.
     counters : dict
@@ -67,7 +67,7 @@ def integrate(system, integrator, state, *, duration, samples, step_size=None, t
     integrator : Integrator
         From `integrators.get`.
     state : array_like, shape (rows, 3) or (members, rows, 3)
-        (q, ω) at time 0; the row of the work, where a force acts, may be left out. Several
+        At time 0: (q, ω), where the row of a force's work may be left out, or spins. Several
         members run in lanes, eight at a time.
     duration : float
         In the system's units of time.
@@ -114,7 +114,7 @@ def _members(system, state):
     rows = form.rows
     shape = f"({rows}, 3) or (members, {rows}, 3)"
     members = check_array("state", state, shape)
-    if isinstance(form, SpheresLagrangian):
+    if hasattr(form, "completed"):
         members = form.completed(members)
     members = members[np.newaxis] if members.ndim == 2 else members
     if members.ndim != 3 or members.shape[1:] != (rows, 3) or not len(members):
@@ -165,13 +165,13 @@ def steps_per_interval(step_size, interval):
 
 
 def canonical(problem, states):
-    """States in the problem's formulation as (q, ω)."""
+    """States in the problem's formulation as they are stored: (q, ω) of a Lagrangian."""
     return angular_velocities(states) if problem.formulation == "q_qdot" else states
 
 
 def lagrangian(problem, states):
-    """States in the problem's formulation as (q, q̇)."""
-    return states if problem.formulation == "q_qdot" else velocities(states)
+    """States in the problem's formulation as quantities read them: (q, q̇) of a Lagrangian."""
+    return velocities(states) if problem.formulation == "q_omega" else states
 
 
 def counters_of(integrator, problem, report, steps):

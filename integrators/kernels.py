@@ -75,6 +75,12 @@ def generalized_force(element):
     return types.void(types.float64, stack, stack, flat(types.float64), stack, flat(element))
 
 
+def split_flow(element):
+    """Signature ``(piece, t, h, w, low, p)`` of the exact flow of a piece of a Hamiltonian."""
+    number, stack = types.float64, vectors(element)
+    return types.void(types.int64, number, number, stack, stack, flat(number))
+
+
 def inlined(function):
     """Compile a helper into the kernels that call it."""
     return numba.njit(forceinline=True, **OPTIONS)(function)

@@ -13,7 +13,7 @@ import numpy as np
 
 from integrators.composition import COMPOSITIONS
 from integrators.errors import InputError, check_known, check_number
-from integrators.forms import FORMULATIONS, SpheresLagrangian, VectorField
+from integrators.forms import FORMULATIONS, SpheresLagrangian
 from integrators.kernels import Kernel
 
 ALL_DEGREES = ("linear", "quadratic", "other")
@@ -50,7 +50,8 @@ class Problem:
     """A method bound to a form: everything that the stepping loop needs but h and the state.
 
     `memory` and `work` are sizes, in elements; `solves` the implicit solves in a step;
-    `formulation` says what the state's second half is: ω (``q_omega``) or q̇ (``q_qdot``).
+    `formulation` says what the state's second half is: ω (``q_omega``) or q̇ (``q_qdot``);
+    ``state`` where it has no halves.
     """
 
     advance: Kernel
@@ -99,6 +100,11 @@ class Method:
         The modifiers that project, and the constraints that each enforces.
     adaptive : bool
         Whether it chooses its steps by a tolerance.
+    obstacle : callable
+        ``obstacle(form)`` says what keeps it from a form that it takes else: "needs …"; "" if
+        nothing does.
+    stability_limit : float
+        Largest product of step size and frequency for which a rotation has a solution.
     """
 
     name: str
@@ -112,10 +118,13 @@ class Method:
     options: Mapping[str, Option] = field(default_factory=lambda: MappingProxyType({}))
     projections: Mapping[str, tuple] = field(default_factory=lambda: MappingProxyType({}))
     adaptive: bool = False
+    obstacle: Callable = lambda form: ""
+    stability_limit: float = np.inf
 
     def fits(self, form):
-        """Whether `form` is, or yields, one that the method takes."""
-        return any(_offers(form, wanted) for wanted in self.forms)
+        """Whether `form` is, or yields, one that the method takes, and nothing is in the way."""
+        offered = any(_offers(form, wanted) for wanted in self.forms)
+        return offered and not self.obstacle(form)
 
     @property
     def modifiers(self):
@@ -213,15 +222,34 @@ class Integrator:
 
     def check(self, system):
         """Raise `InputError` unless `system` offers a form that the method takes."""
-        form = form_of(system)
+        form, name = form_of(system), system_name(system)
         if self.method.fits(form):
+            self._check_formulation(form, name)
             return
-        wanted = " or ".join(wanted.__name__ for wanted in self.method.forms)
+        if any(_offers(form, wanted) for wanted in self.method.forms):
+            reason = f"{self.method.obstacle(form)}, unlike {name}"
+        else:
+            wanted = " or ".join(wanted.__name__ for wanted in self.method.forms)
+            reason = f"needs the form {wanted}, which {name} does not offer"
         fitting = ", ".join(_fitting(form)) or "none"
-        raise InputError(
-            f"{self.name!r} needs the form {wanted}, which {system_name(system)} does not offer. "
-            f"Integrators that would do: {fitting}."
-        )
+        raise InputError(f"{self.name!r} {reason}. Integrators that would do: {fitting}.")
+
+    def _check_formulation(self, form, name):
+        if self.modifier in self.method.projections:
+            known = form.vector_field().projections
+            if self.modifier not in known:
+                offered = " or ".join(repr(f"{self.method.name}+{key}") for key in known)
+                raise InputError(
+                    f"{self.name!r} projects what {name} does not have; "
+                    f"use {offered or repr(self.method.name)}"
+                )
+        formulation = self.given.get("formulation", FORMULATION.default)
+        if formulation != FORMULATION.default and not isinstance(form, SpheresLagrangian):
+            raise InputError(
+                f"formulation = {formulation!r} is for mechanical systems; {name} has one "
+                "formulation only: leave it out",
+                key="formulation",
+            )
 
     def bind(self, system):
         """The `Problem` of this integrator on `system`; `InputError` if they do not fit."""
@@ -240,9 +268,7 @@ def system_name(system):
 
 
 def _offers(form, wanted):
-    return isinstance(form, wanted) or (
-        wanted is VectorField and isinstance(form, SpheresLagrangian)
-    )
+    return isinstance(form, wanted) or wanted in getattr(form, "yields", ())
 
 
 def _fitting(form):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from integrators.forms import SpheresLagrangian, VectorField
+from integrators.forms import VectorField
 from integrators.kernels import Kernel
 from integrators.methods import FORMULATION, Method, Problem
 from integrators.stepping import NOT_FINITE, fail, is_finite, method_signature, poison
@@ -95,9 +95,7 @@ advance = Kernel(_advance, method_signature)
 
 def _bind(tableau):
     def bind(form, integrator):
-        formulation = integrator.options["formulation"]
-        if isinstance(form, SpheresLagrangian):
-            form = form.vector_field(formulation)
+        form = form.vector_field(integrator.options["formulation"])
         projection = form.projections.get(integrator.modifier)
         stages = len(tableau.b)
         return Problem(
@@ -111,7 +109,7 @@ def _bind(tableau):
             rows=form.rows,
             memory=memory_size(form.rows),
             work=work_size(form.rows, stages) + form.field.work(form.rows),
-            formulation=formulation,
+            formulation=form.formulation,
         )
 
     return bind

@@ -14,7 +14,6 @@ import integrators
 import systems
 from integrators import dormand_prince, stepping
 from integrators.adaptive import run_adaptive
-from integrators.forms import parts
 from integrators.integration import canonical, counters_of, lagrangian, run_batch
 from sweep import schema
 from sweep.time_axis import LogarithmicTimeAxis, TimeAxis
@@ -218,15 +217,15 @@ class Recorder:
         """Errors against the reference where there is one, NaN elsewhere."""
         if not self.recipe.reference_samples:
             return {}
-        names = ("position_error", "velocity_error", "global_error", "reference_error")
+        names = schema.reference_errors(self._system)
         columns = {name: np.full(states.shape[:2], np.nan) for name in names}
         if reference is not None:
             known, own_error = reference
             upto = slice(0, self.recipe.reference_samples)
-            position, velocity = _squares(states[:, upto] - known)
-            columns["position_error"][:, upto] = np.sqrt(position)
-            columns["velocity_error"][:, upto] = np.sqrt(velocity)
-            columns["global_error"][:, upto] = np.sqrt(position + velocity)
+            squares = _squares(self._system, states[:, upto] - known)
+            for name, values in squares.items():
+                columns[name][:, upto] = np.sqrt(values)
+            columns["global_error"][:, upto] = np.sqrt(sum(squares.values()))
             columns["reference_error"][:, upto] = own_error
         return columns
 
@@ -249,10 +248,12 @@ def reference_trajectory(system, initial, times, tolerance):
     """
     states, _ = dormand_prince.solve(system, initial, times, tolerance)
     coarse, _ = dormand_prince.solve(system, initial, times, min(10 * tolerance, 0.1))
-    return states, np.sqrt(sum(_squares(states - coarse)))
+    return states, np.sqrt(sum(_squares(system, states - coarse).values()))
 
 
-def _squares(errors):
-    """|error|² of all q and of all ω; that of the work is no part of them."""
-    q, omega, _ = parts(errors)
-    return np.sum(q * q, axis=(-2, -1)), np.sum(omega * omega, axis=(-2, -1))
+def _squares(system, errors):
+    """|error|² of the rows that each of a system's errors is about."""
+    return {
+        name: np.sum(errors[..., rows, :] ** 2, axis=(-2, -1))
+        for name, rows in system.error_rows.items()
+    }

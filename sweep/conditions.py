@@ -20,7 +20,7 @@ def _start(node, family):
         if kind is None:
             raise node.expected(
                 "a start's name, { random, seed, … }, { lattice, … }, { file, … } or "
-                "{ q, omega, … }"
+                "the state itself: { q, omega, … } or { w, … }"
             )
         start = _TABLES[kind](node)
     with node.context(otherwise=node.get("around", node)):
@@ -45,11 +45,12 @@ def _random_starts(node):
 
 
 def _given_start(node):
-    node.table(("q", "omega", "normalize", "label"), ("q", "omega"))
+    keys = ("w",) if "w" in node else ("q", "omega")
+    node.table((*keys, "normalize", "label"), keys)
     position = f"[{node.path[-1]}]" if type(node.path[-1]) is int else ""
+    vectors = gathered(lambda key: gathered(_vector, node[key].elements()), keys)
     return GivenStart(
-        q=gathered(_vector, node["q"].elements()),
-        omega=gathered(_vector, node["omega"].elements()),
+        vectors=dict(zip(keys, vectors, strict=True)),
         normalize=node.optional("normalize", Node.boolean, False),
         label=node.optional("label", Node.string, f"state{position}"),
         where=node.where,
@@ -94,4 +95,5 @@ _TABLES = {
     "file": _file_starts,
     "q": _given_start,
     "omega": _given_start,
+    "w": _given_start,
 }

@@ -23,9 +23,7 @@ from sweep.ledger import (
 REFERENCE_CHUNK = 16
 INITIAL_CHUNK = 1024
 REFERENCE_VARIABLES = (
-    schema.Variable(
-        "states", ("run", "time", "row", "component"), "1", "reference states: q, then omega"
-    ),
+    schema.Variable("states", ("run", "time", "row", "component"), "1", "reference states"),
     schema.Variable("error", ("run", "time"), "1", schema.REFERENCE_ERRORS["reference_error"]),
 )
 
@@ -142,8 +140,7 @@ def _bring_up_references(root, entry, rows):
 
 
 def _write_axes(group, entry, system, rows):
-    bodies, more = divmod(rows, 2)
-    labels = [f"{of}{i}" for of in ("q", "omega") for i in range(bodies)] + ["work"] * more
+    labels = max((made.row_labels for made in entry.table.systems), key=len)
     sizes = {rows, *(made.rows for made in entry.table.systems)}
     before = group["row"][:].tolist() if "row" in group else labels
     if len(sizes) > 1 or before != labels:  # what a row holds differs from run to run

@@ -19,14 +19,11 @@ ENERGY_STATISTICS = {  # behind the error of the quantity of kind energy, whose 
 }
 CURRENT_STEP_SIZE = "current_step_size"  # `step_size` is a coordinate of the runs
 REFERENCE_ERRORS = {
-    "position_error": "Euclidean norm of the error of all q",
-    "velocity_error": "Euclidean norm of the error of all ω",
-    "global_error": "Euclidean norm of the error of the stacked q and ω",
+    "position_error": "Euclidean norm of the error of all directions",
+    "velocity_error": "Euclidean norm of the error of all angular velocities",
+    "global_error": "Euclidean norm of the error of the stacked state",
     "reference_error": "the reference against itself at ten times the tolerance",
 }
-
-
-STATE = "q, then omega, of each body; then the work done, where a force acts"
 
 
 @dataclass(frozen=True)
@@ -77,15 +74,21 @@ def sampled_variables(experiment, system):
         if quantity.name in experiment.record:
             variables += _of_quantity(quantity, experiment.statistics == "every_step")
     if experiment.reference is not None:
-        for name, text in REFERENCE_ERRORS.items():
-            variables.append(_sampled(name, _reference_units(name, system), text))
+        for name in reference_errors(system):
+            units = _reference_units(name, system)
+            variables.append(_sampled(name, units, REFERENCE_ERRORS[name]))
     if "step_size" in experiment.record:
         text = "size of the step that covers the sample time"
         variables.append(_sampled(CURRENT_STEP_SIZE, system.time_units, text))
     if "state" in experiment.record:
         dims = ("run", "time", "row", "component")
-        variables.append(Variable("state", dims, "1", STATE))
+        variables.append(Variable("state", dims, "1", system.state_text))
     return variables
+
+
+def reference_errors(system):
+    """Names of a system's errors against a reference."""
+    return (*system.error_rows, "global_error", "reference_error")
 
 
 def _of_quantity(quantity, statistics):
@@ -146,4 +149,4 @@ RUN_VARIABLES = (
 MARKER = _count("sample_count", "valid samples; 0: not computed yet, written last")
 """The commit marker: what it does not count is not there."""
 
-INITIAL_STATE = Variable("initial_state", ("run", "row", "component"), "1", f"at time 0: {STATE}")
+INITIAL_STATE = Variable("initial_state", ("run", "row", "component"), "1", "state at time 0")

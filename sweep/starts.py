@@ -51,16 +51,15 @@ class GivenStart:
 
     Parameters
     ----------
-    q, omega : tuple of (float, float, float)
-        Directions and angular velocities, one for each body.
+    vectors : dict of str to tuple of (float, float, float)
+        By the names of a state's parts, ``q`` and ``omega`` or ``w``: one vector for each body.
     normalize : bool
         Whether to project the state onto the manifold, instead of refusing one that is off it.
     label, where : str
         As in `NamedStart`.
     """
 
-    q: tuple
-    omega: tuple
+    vectors: dict
     normalize: bool
     label: str
     where: str = dataclasses.field(default="", compare=False)
@@ -76,12 +75,18 @@ class GivenStart:
     def states(self, system):
         """The state, shape ``(1, rows, 3)``; InputError where it is none of `system`."""
         bodies = system.bodies
-        for key, vectors in (("q", self.q), ("omega", self.omega)):
+        if set(self.vectors) != set(system.state_keys):
+            raise InputError(
+                f"a state of {system.name} is given by {' and '.join(system.state_keys)}, "
+                f"not by {' and '.join(self.vectors)}"
+            )
+        for key, vectors in self.vectors.items():
             if len(vectors) != bodies:
                 raise InputError(
                     f"expected {bodies} vectors, one for each body, got {len(vectors)}", key=key
                 )
-        state = system.form.completed(self.q + self.omega)
+        given = np.concatenate([self.vectors[key] for key in system.state_keys])
+        state = system.form.completed(given)
         if self.normalize:
             with np.errstate(invalid="ignore"):  # q = 0 has no direction: refused below
                 state = system.normalized(state)
@@ -266,7 +271,7 @@ class FileStarts(Ensemble):
             raise InputError(
                 f"{self.file!r} holds an array of shape {self.members.shape}; {system.name} with "
                 f"{system.bodies} bodies expects ({rows}, 3) or (members, {rows}, 3): "
-                f"{system.bodies} rows of q, then {system.bodies} of omega",
+                f"{system.rows_in_words}",
                 key="file",
             )
         states = members.reshape(-1, rows, 3)
@@ -306,7 +311,7 @@ def _load_states(path):
     if values.ndim not in (2, 3) or values.shape[-1] != 3 or not values.size:
         raise InputError(
             f"{path} holds an array of shape {values.shape}; expected (rows, 3) or "
-            "(members, rows, 3), q of each body and then omega of each",
+            "(members, rows, 3), the rows being those of a state",
             key="file",
         )
     return np.ascontiguousarray(values, dtype=float)

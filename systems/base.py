@@ -1,14 +1,13 @@
 """What every system offers: parameters, starts, ensembles, quantities with units."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 
 import numpy as np
 
 from integrators import InputError
 from integrators.errors import check_array, check_known, check_number, check_whole
-from integrators.forms import parts
 from integrators.kernels import Kernel
 from systems import ensembles
 
@@ -61,14 +60,34 @@ class Start:
 
 
 @dataclass(frozen=True)
-class System(ABC):
-    """A mechanical system with its parameters; a frozen dataclass for each.
+class Family:
+    """Named initial states with axes: ``make(system, **values)`` gives one, shape (rows, 3).
 
-    A subclass has class attributes `name`, `description`, `named_starts`, `units` (of energy,
-    momentum and time) and `parameter_units`, the parameters as fields, and `form`. Its states
-    have shape ``(rows, 3)``: q, then ω; where a non-conservative force acts, one more row holds
-    the work that it has done, as (W, 0, 0).
+    Parameters
+    ----------
+    name, description : str
+    axes : mapping of str to float
+        The axes with the values that they have unless given.
+    make : callable
     """
+
+    name: str
+    description: str
+    axes: Mapping[str, float]
+    make: Callable
+
+
+@dataclass(frozen=True)
+class System(ABC):
+    """A system with its parameters; a frozen dataclass for each.
+
+    A subclass has class attributes `name`, `description`, `named_starts`, `families`, `units` (of
+    energy, momentum and time) and `parameter_units`, the parameters as fields, and `form`. What
+    its states are, of shape ``(rows, 3)``, the two kinds of systems say: `MechanicalSystem` and
+    `SpinSystem`.
+    """
+
+    families = ()
 
     @property
     @abstractmethod
@@ -130,6 +149,33 @@ class System(ABC):
         start = next(start for start in self.named_starts if start.name == name)
         return self.form.completed(start.make(self))
 
+    def member(self, family, **values):
+        """The state of a family at some values of its axes; defaults for those not given.
+
+        Parameters
+        ----------
+        family : str
+        **values : float
+
+        Returns
+        -------
+        ndarray, shape (rows, 3)
+
+        Raises
+        ------
+        InputError
+            For an unknown family or axis, or where there is no state.
+        """
+        families = {known.name: known for known in self.families}
+        check_known(f"family of {self.name}", family, families, key="name")
+        known = families[family]
+        for key, value in values.items():
+            check_known(f"axis of {family}", key, known.axes, key=key)
+            check_number(key, value)
+        state = self.form.completed(known.make(self, **{**known.axes, **values}))
+        self.check_state(state)
+        return state
+
     def ensemble(self, members, seed, around=None, spread=None):
         """Random initial states on the manifold; member m depends on ``(seed, m)`` alone.
 
@@ -139,11 +185,11 @@ class System(ABC):
             How many, or which.
         seed : int
         around : str or ndarray of shape (rows, 3), optional
-            The start that they scatter around; without one, q is uniform on the spheres and
-            ω a standard Gaussian tangent vector.
+            The start that they scatter around; without one, directions are uniform on the spheres
+            and angular velocities standard Gaussian tangent vectors.
         spread : float, optional
-            With `around`: standard deviation of the Gaussian tangent vector, in radians for q
-            and relative for ω.
+            With `around`: standard deviation of the Gaussian tangent vector, in radians for
+            directions and relative for angular velocities.
 
         Returns
         -------
@@ -163,12 +209,13 @@ class System(ABC):
         if (around is None) != (spread is None):
             raise InputError("an ensemble takes both 'around' and 'spread', or neither")
         if around is None:
-            drawn = [ensembles.uniform(self.bodies, seed, member) for member in members]
+            drawn = [self._drawn(seed, member) for member in members]
         else:
             spread = check_number("spread", spread, above=0.0)
             centre = self._centre(around)
-            drawn = [ensembles.near(centre, spread, seed, member) for member in members]
-        return self.form.completed(np.reshape(drawn, (-1, 2 * self.bodies, 3)))
+            drawn = [self._drawn_near(centre, spread, seed, member) for member in members]
+        drawn = np.reshape(drawn, (len(members), -1, 3)) if drawn else np.empty((0, self.rows, 3))
+        return self.form.completed(drawn)
 
     def lattice(self, count, body=0, around=None):
         """Initial states with one body's direction on a nearly uniform lattice over the sphere.
@@ -180,7 +227,7 @@ class System(ABC):
         body : int, optional
         around : str or ndarray of shape (rows, 3), optional
             The start that the other bodies are taken from; the first named one unless given. The
-            body's own ω is turned with its direction, the shortest way.
+            body is turned the shortest way, with its angular velocity if it has one.
 
         Returns
         -------
@@ -200,8 +247,8 @@ class System(ABC):
         if around is None and not self.starts:
             raise InputError(f"{self.name} has no named start: give 'around'", key="around")
         centre = self._centre(self.starts[0] if around is None else around)
-        states = [ensembles.turned(centre, body, point) for point in ensembles.lattice(count)]
-        states = self.form.completed(states)
+        points = ensembles.lattice(count)
+        states = self.form.completed([self._turned(centre, body, point) for point in points])
         check_members(self, states)
         return states
 
@@ -211,46 +258,67 @@ class System(ABC):
         return centre
 
     def check_state(self, state):
-        """Raise `InputError` unless `state` is finite, of the right shape, on the manifold.
-
-        The row of the work, where there is one, may be left out.
-        """
+        """Raise `InputError` unless `state` is finite, of the right shape, on the manifold."""
         state = self.form.completed(check_array("state", state, f"({self.rows}, 3)"))
         if state.shape != (self.rows, 3):
             raise InputError(
                 f"state of shape {state.shape}; {self.name} with {self.bodies} bodies expects "
-                f"({self.rows}, 3): {self.bodies} rows of q, then {self.bodies} of omega"
-                + (", then (work, 0, 0)" if self.form.forced else "")
+                f"({self.rows}, 3): {self.rows_in_words}"
             )
         if not np.all(np.isfinite(state)):
             raise InputError("the state has a number that is not finite")
-        q, omega, work = parts(state)
-        if np.any(work[:, 1:]):
-            raise InputError(f"the last row is {work[0]}; expected (work, 0, 0)")
-        length = np.abs(np.sum(q * q, axis=1) - 1.0)
-        slope = np.abs(np.sum(q * omega, axis=1))
-        for what, error in (("|q·q − 1|", length), ("|q·omega|", slope)):
-            if error.max() > ON_MANIFOLD:
-                raise InputError(
-                    f"body {error.argmax()} is off the manifold: {what} = {error.max():.3g}; "
-                    f"expected at most {ON_MANIFOLD:g}. Give more digits, or normalize = true"
-                )
-        self.check_positions(q)
+        self._check_manifold(state)
+        self.check_positions(state[: self.bodies])
 
-    def check_positions(self, q):
-        """Raise `InputError` where the potential is singular; here it is so nowhere.
+    def check_positions(self, directions):
+        """Raise `InputError` where the system is singular; here it is so nowhere.
 
         Parameters
         ----------
-        q : ndarray, shape (n, 3)
+        directions : ndarray, shape (n, 3)
         """
         return
 
+    @property
+    def rows_in_words(self):
+        """What the rows of a state are, for messages."""
+        keys = " of each body, then ".join(self.state_keys)
+        return f"{keys} of each body"
+
+    @abstractmethod
     def normalized(self, state):
-        """`state` brought to the manifold: |q| = 1, then ω orthogonal to q; the work as it is."""
-        state = self.form.completed(state)
-        moved = ensembles.on_manifold(state)
-        return np.concatenate([moved, state[len(moved) :]])
+        """`state` brought to the manifold."""
+
+    @abstractmethod
+    def _drawn(self, seed, member):
+        """A random state from `seed` and `member` alone."""
+
+    @abstractmethod
+    def _drawn_near(self, centre, spread, seed, member):
+        """The same, near `centre`."""
+
+    @abstractmethod
+    def _turned(self, state, body, direction):
+        """`state` with `body` turned to a direction, a unit vector."""
+
+    @abstractmethod
+    def _check_manifold(self, state):
+        """Raise `InputError` unless `state` is on the manifold."""
+
+
+def check_unit(vectors, what):
+    """Raise `InputError` for the first of `vectors`, shape (n, 3), that has no unit length."""
+    error = np.abs(np.sum(vectors * vectors, axis=1) - 1.0)
+    check_small(error, f"|{what}·{what} − 1|")
+
+
+def check_small(error, what):
+    """Raise `InputError` for the largest of the bodies' distances from the manifold."""
+    if error.max() > ON_MANIFOLD:
+        raise InputError(
+            f"body {error.argmax()} is off the manifold: {what} = {error.max():.3g}; "
+            f"expected at most {ON_MANIFOLD:g}. Give more digits, or normalize = true"
+        )
 
 
 def check_members(system, states):
@@ -260,86 +328,6 @@ def check_members(system, states):
             system.check_state(state)
         except InputError as error:
             raise InputError(f"member {member}: {error}") from None
-
-
-def quantities_of_spheres(form, units, momentum):
-    """Energy, unit length and tangency of a `SpheresLagrangian`, and its conserved momenta.
-
-    With a force the energy balance E − W is the invariant, and energy and work are observables.
-
-    Parameters
-    ----------
-    form : SpheresLagrangian
-    units : dict
-        Of ``energy``, ``momentum`` and ``time``.
-    momentum : str
-        The axes about which angular momentum is conserved: ``"xyz"``, one of them or ``""``.
-    """
-    from integrators.spheres import tangency_error, unit_length_error, work_done
-
-    per_time = "1" if units["time"] == "1" else f"rad {units['time']}-1"
-    of_energy = units["energy"]
-    if form.forced:
-        balance = "energy less the work of the forces"
-        energies = [
-            Quantity("energy", "observable", of_energy, "total energy", form.energy),
-            Quantity("work", "observable", of_energy, "work of the forces since time 0", work_done),
-            Quantity("energy_balance", "energy", of_energy, balance, form.energy_balance),
-        ]
-    else:
-        energies = [Quantity("energy", "energy", of_energy, "total energy", form.energy)]
-    result = [
-        *energies,
-        Quantity("unit_length", "constraint", "1", "max |q·q − 1| over bodies", unit_length_error),
-        Quantity("tangency", "constraint", per_time, "max |q·ω| over bodies", tangency_error),
-    ]
-    if momentum:
-        names = {"xyz": "total angular momentum", "z": "vertical angular momentum"}
-        other = f"angular momentum about e{'xyz'.find(momentum) + 1}"
-        result.append(
-            Quantity(
-                name="momentum",
-                kind="momentum_map",
-                units=units["momentum"],
-                long_name=names.get(momentum, other),
-                function=form.angular_momentum,
-                components=() if len(momentum) == 1 else tuple(momentum),
-                columns=tuple("xyz".index(axis) for axis in momentum),
-                degree="quadratic",
-            )
-        )
-    return tuple(result)
-
-
-def axes_along(vectors):
-    """The axes to which all of `vectors`, shape (k, 3), are parallel: ``"xyz"`` for none at all."""
-    vectors = np.reshape(np.asarray(vectors, dtype=float), (-1, 3))
-    return "".join(
-        name for c, name in enumerate("xyz") if not np.any(np.delete(vectors, c, axis=1))
-    )
-
-
-def check_distinct(q, antipodal=False):
-    """Refuse bodies that coincide or, if asked, are antipodal.
-
-    Parameters
-    ----------
-    q : ndarray, shape (n, 3)
-    antipodal : bool
-
-    Raises
-    ------
-    InputError
-        Naming the first pair.
-    """
-    for what, sign in (("coincide", 1.0), ("are antipodal", -1.0))[: 1 + antipodal]:
-        for i in range(1, len(q)):
-            apart = np.linalg.norm(q[:i] - sign * q[i], axis=1)
-            if apart.min() <= ON_MANIFOLD:
-                raise InputError(
-                    f"bodies {apart.argmin()} and {i} {what}, where the potential is singular",
-                    key="q",
-                )
 
 
 def positive_vector(name, value, count):

@@ -24,13 +24,8 @@ from integrators.errors import check_known, check_number, check_whole
 from integrators.forms import SpheresLagrangian
 from integrators.inertia import ChainInertia
 from integrators.kernels import inlined, kernel, state_value
-from systems.base import (
-    Start,
-    System,
-    positive_vector,
-    quantities_of_spheres,
-    set_checked,
-)
+from systems.base import Start, positive_vector, set_checked
+from systems.mechanical import MechanicalSystem, quantities_of_spheres
 
 
 @inlined
@@ -101,7 +96,7 @@ def _lee(system):
 
 
 @dataclass(frozen=True)
-class ElasticRod(System):
+class ElasticRod(MechanicalSystem):
     """An elastic rod clamped at one end.
 
     Parameters

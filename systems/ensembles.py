@@ -25,9 +25,7 @@ def near(state, spread, seed, member):
     q, omega, _ = parts(state)
     kicks = _generator(seed, member).standard_normal((2 * len(q), 3))
     push, pull = np.split(kicks, 2)
-    push = spread * _tangent(q, push)
-    angle = np.linalg.norm(push, axis=1, keepdims=True)
-    moved = np.cos(angle) * q + np.sinc(angle / np.pi) * push  # the geodesic along `push`
+    moved = _geodesic(q, spread * _tangent(q, push))
     size = np.sqrt(np.mean(np.sum(omega**2, axis=1))) or 1.0
     return on_manifold(np.concatenate([moved, omega + spread * size * pull]))
 
@@ -73,6 +71,36 @@ def on_manifold(state):
         q = q / np.linalg.norm(q, axis=1, keepdims=True)
         omega = _tangent(q, omega)
     return np.concatenate([q, omega])
+
+
+def spins(count, seed, member, unit):
+    """Random spins, shape (count, 3): uniform on the spheres, or standard Gaussian vectors."""
+    drawn = _generator(seed, member).standard_normal((count, 3))
+    return on_spheres(drawn) if unit else drawn
+
+
+def spins_near(state, spread, seed, member, unit):
+    """`state` moved by Gaussian vectors, of standard deviation `spread` in each direction.
+
+    In radians on the unit spheres; else relative to each spin's length.
+    """
+    kicks = spread * _generator(seed, member).standard_normal(np.shape(state))
+    if not unit:
+        return state + np.linalg.norm(state, axis=1, keepdims=True) * kicks
+    return on_spheres(_geodesic(state, _tangent(state, kicks)))
+
+
+def on_spheres(state):
+    """|w_i| = 1; shape (n, 3)."""
+    for _ in range(2):  # the second pass removes the first one's rounding
+        state = state / np.linalg.norm(state, axis=1, keepdims=True)
+    return state
+
+
+def _geodesic(q, push):
+    """Unit vectors moved along great circles by tangent vectors, in radians."""
+    angle = np.linalg.norm(push, axis=1, keepdims=True)
+    return np.cos(angle) * q + np.sinc(angle / np.pi) * push
 
 
 def _tangent(q, vectors):

@@ -25,15 +25,10 @@ from integrators.kernels import inlined, kernel, state_value
 from integrators.lanes import WIDTH, eight, hsum, lane_of, ramp, select, with_lane
 from integrators.vectors import add, dot, get, put, scale, sub
 from integrators.views import as_floats, as_lanes, flattened, rows_of
-from systems.base import (
-    Start,
-    System,
-    check_distinct,
-    quantities_of_spheres,
-    set_checked,
-)
+from systems.base import Start, set_checked
 from systems.ensembles import on_manifold
 from systems.icosphere import icosphere
+from systems.mechanical import MechanicalSystem, check_distinct, quantities_of_spheres
 
 FAR = 1e20  # where partners stand that fill up a block: their terms are far below round-off
 EQUILIBRIUM = "equilibrium"
@@ -187,7 +182,7 @@ def _lee(system):
 
 
 @dataclass(frozen=True)
-class LennardJonesSphere(System):
+class LennardJonesSphere(MechanicalSystem):
     """Molecules on a sphere.
 
     Parameters

@@ -18,14 +18,8 @@ from integrators.forms import SpheresLagrangian
 from integrators.kernels import kernel, state_value
 from integrators.lanes import sqrt
 from integrators.vectors import accumulate, dot, get, scale
-from systems.base import (
-    Start,
-    System,
-    check_distinct,
-    positive_vector,
-    quantities_of_spheres,
-    set_checked,
-)
+from systems.base import Start, positive_vector, set_checked
+from systems.mechanical import MechanicalSystem, check_distinct, quantities_of_spheres
 
 
 @kernel(state_value)
@@ -64,7 +58,7 @@ def _lee(system):
 
 
 @dataclass(frozen=True)
-class NBodySphere(System):
+class NBodySphere(MechanicalSystem):
     """n bodies on a sphere.
 
     Parameters

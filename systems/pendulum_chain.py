@@ -17,13 +17,8 @@ from integrators.errors import check_number, check_whole
 from integrators.forms import SpheresLagrangian
 from integrators.inertia import ChainInertia
 from integrators.kernels import kernel, state_value
-from systems.base import (
-    Start,
-    System,
-    positive_vector,
-    quantities_of_spheres,
-    set_checked,
-)
+from systems.base import Start, positive_vector, set_checked
+from systems.mechanical import MechanicalSystem, quantities_of_spheres
 
 
 @kernel(state_value)
@@ -55,7 +50,7 @@ def _lee(system):
 
 
 @dataclass(frozen=True)
-class SphericalPendulumChain(System):
+class SphericalPendulumChain(MechanicalSystem):
     """A chain of spherical pendula.
 
     Parameters

@@ -14,7 +14,8 @@ from integrators.forms import SpheresLagrangian
 from integrators.kernels import generalized_force, inlined, kernel, state_value
 from integrators.lanes import sin
 from integrators.vectors import cross, get, put, scale
-from systems.base import Start, System, quantities_of_spheres, set_checked
+from systems.base import Start, set_checked
+from systems.mechanical import MechanicalSystem, quantities_of_spheres
 
 
 @inlined
@@ -55,7 +56,7 @@ def _tilted(system):
 
 
 @dataclass(frozen=True)
-class DrivenChain(System):
+class DrivenChain(MechanicalSystem):
     """The chain, of one or two links."""
 
     count: int = 2

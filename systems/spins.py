@@ -1,0 +1,109 @@
+"""Systems of spins: states w on a product of two-spheres, or in R³, starts, invariants."""
+
+import numpy as np
+
+from integrators import InputError
+from integrators.spins import (
+    nambu_casimir,
+    spin_casimir,
+    total_spin,
+    unit_length_error,
+)
+from systems import ensembles
+from systems.base import Quantity, System, check_unit
+
+
+class SpinSystem(System):
+    """A system whose form is a `SpinHamiltonian` or a `NambuHamiltonian`.
+
+    Its states have shape ``(n, 3)``: w of each spin, a unit vector unless the system's lengths
+    are ``"any"``.
+    """
+
+    state_keys = ("w",)
+    state_text = "w of each spin"
+
+    @property
+    def row_labels(self):
+        """What each row of a state is."""
+        return [f"w{i}" for i in range(self.bodies)]
+
+    @property
+    def error_rows(self):
+        """The rows that each error against a reference is about."""
+        return {"position_error": slice(0, self.bodies)}
+
+    @property
+    def on_spheres(self):
+        """Whether the spins are unit vectors."""
+        return getattr(self.form, "lengths", "any") == "unit"
+
+    def normalized(self, state):
+        """`state` brought to the unit spheres, where the system lives on them."""
+        state = self.form.completed(state)
+        return ensembles.on_spheres(state) if self.on_spheres else state
+
+    def _drawn(self, seed, member):
+        return ensembles.spins(self.bodies, seed, member, unit=self.on_spheres)
+
+    def _drawn_near(self, centre, spread, seed, member):
+        return ensembles.spins_near(centre, spread, seed, member, unit=self.on_spheres)
+
+    def _turned(self, state, body, direction):
+        moved = np.array(state)
+        moved[body] = np.linalg.norm(moved[body]) * direction
+        return self.normalized(moved)
+
+    def _check_manifold(self, state):
+        if self.on_spheres:
+            for i, w in enumerate(state):
+                if not np.any(w):
+                    raise InputError(f"spin {i} is the zero vector; expected a unit vector")
+            check_unit(state, "w")
+
+
+def quantities_of_spins(form, units, total=""):
+    """Energy, length and Casimir of a `SpinHamiltonian`, and its conserved spin.
+
+    Parameters
+    ----------
+    form : SpinHamiltonian
+    units : dict
+        Of ``energy``, ``momentum`` and ``time``.
+    total : str
+        The components of Σ κ_i w_i that are conserved: ``"xyz"``, one of them or ``""``.
+    """
+    energy = Quantity("energy", "energy", units["energy"], "total energy", form.energy)
+    if form.time_dependent:
+        energy = Quantity("energy", "observable", units["energy"], "energy", form.energy)
+    result = [
+        energy,
+        Quantity("unit_length", "constraint", "1", "max |w·w − 1| over spins", unit_length_error),
+        Quantity("casimir", "casimir", "1", "½ Σ |w|²", spin_casimir, degree="quadratic"),
+    ]
+    if form.lengths == "any":
+        del result[1]
+    if total:
+        result.append(
+            Quantity(
+                name="momentum",
+                kind="momentum_map",
+                units=units["momentum"],
+                long_name="total spin Σ κ w" if total == "xyz" else f"component of Σ κ w: {total}",
+                function=total_spin,
+                components=() if len(total) == 1 else tuple(total),
+                columns=tuple("xyz".index(axis) for axis in total),
+                degree="linear",
+            )
+        )
+    return tuple(result)
+
+
+def quantities_of_nambu(form, units):
+    """Energy and Casimir of a `NambuHamiltonian`."""
+    return (
+        Quantity("energy", "energy", units["energy"], "Hamiltonian H", form.energy),
+        Quantity(
+            "casimir", "casimir", "1", "Casimir C = ½ w·Cw", nambu_casimir, degree="quadratic"
+        ),
+    )
