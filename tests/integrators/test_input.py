@@ -1,6 +1,5 @@
 """Input that cannot be used is refused before any work, in a sentence that says what to do."""
 
-import doctest
 import signal
 
 import numpy as np
@@ -157,12 +156,6 @@ def test_inertia_is_symmetric_and_positive_definite(inertia):
     form = CHAIN.form
     with pytest.raises(InputError, match="inertia"):
         SpheresLagrangian(inertia, form.potential, form.potential_gradient)
-
-
-@pytest.mark.parametrize("module", [integrators, systems], ids=lambda m: m.__name__)
-def test_examples_in_docstrings(module):
-    found = doctest.testmod(module)
-    assert found.attempted >= 2 and found.failed == 0
 
 
 def test_every_name_makes_an_integrator_of_that_name():

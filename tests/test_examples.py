@@ -1,0 +1,14 @@
+"""The examples in docstrings."""
+
+import doctest
+
+import pytest
+
+import integrators
+import systems
+
+
+@pytest.mark.parametrize("module", [integrators, systems], ids=lambda m: m.__name__)
+def test_examples_in_docstrings(module):
+    found = doctest.testmod(module)
+    assert found.attempted >= 2 and found.failed == 0
