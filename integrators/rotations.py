@@ -7,6 +7,7 @@ from integrators.lanes import any_lane, select
 from integrators.vectors import axpy, cross, dot, scale
 
 DEGREE = 9  # of the series in θ² ≤ 1: the first term left out is below 1e-19
+MOST_HALVINGS = 64  # no end for an infinite angle, which becomes NaN
 SINE = tuple((-1.0) ** k / math.factorial(2 * k + 1) for k in range(DEGREE + 1))
 VERSINE = tuple((-1.0) ** k / math.factorial(2 * k + 2) for k in range(DEGREE + 1))
 
@@ -20,7 +21,7 @@ def rotation_coefficients(x):
     """
     small = x
     halvings = 0
-    while any_lane(small > 1.0):
+    while any_lane(small > 1.0) and halvings < MOST_HALVINGS:
         small = select(small > 1.0, 0.25 * small, small)
         halvings += 1
     a, b = 0.0 * x + SINE[DEGREE], 0.0 * x + VERSINE[DEGREE]
