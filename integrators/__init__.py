@@ -16,9 +16,10 @@ from integrators.integration import Trajectories, integrate
 from integrators.methods import Integrator, Method
 from integrators.ode45 import RK45
 from integrators.runge_kutta import RK2_HEUN, RK2_MIDPOINT, RK4
+from integrators.splitting import SPLITTING
 from integrators.variational import VARIATIONAL
 
-ALL_INTEGRATORS = (VARIATIONAL, RK2_MIDPOINT, RK2_HEUN, RK4, RK45, DOP853)
+ALL_INTEGRATORS = (VARIATIONAL, SPLITTING, RK2_MIDPOINT, RK2_HEUN, RK4, RK45, DOP853)
 
 __all__ = [
     "ALL_INTEGRATORS",
