@@ -216,7 +216,7 @@ def _check_distinct(table, digests):
         what = (
             f"tolerance {table.tolerance[first]}"
             if table.adaptive[first]
-            else f"step size {table.step_size[first]}"
+            else f"step size {table.experiment.in_time_units(table.step_size[first])}"
         )
         raise StudyError(
             f"{other}: gives a run of {what} that {one} gives too; give each run only once"
