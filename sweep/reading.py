@@ -219,6 +219,7 @@ def _exclude(node, entries, starts, scan):
         "initial_condition": [label for start in starts for label in start.labels],
         "ensemble": [start.ensemble for start in starts if start.ensemble],
     }
+    columns |= {name: None for start in starts for name in start.coordinates}
     for axis in scan:
         words = axis.labels is not None or isinstance(axis.values[0], str)
         columns[axis.name] = axis.column.tolist() if words else None

@@ -18,8 +18,8 @@ class Condition:
     Parameters
     ----------
     column : str
-        ``integrator``, ``step_size``, ``tolerance``, ``initial_condition``, ``ensemble`` or a
-        scanned parameter.
+        ``integrator``, ``step_size``, ``tolerance``, ``initial_condition``, ``ensemble``, a
+        scanned parameter or an axis of a family of starts.
     operator : {"==", "!=", "<", "<=", ">", ">="}
         Labels are only equal or not.
     value : float or str
