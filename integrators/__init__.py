@@ -16,6 +16,8 @@ from integrators.integration import Trajectories, integrate
 from integrators.methods import Integrator, Method
 from integrators.ode45 import RK45
 from integrators.runge_kutta import RK2_HEUN, RK2_MIDPOINT, RK4
+from integrators.stability import StabilityWarning
+from integrators.structure import SymplecticDefect, reversal_error, symplectic_defect
 from integrators.variational import VARIATIONAL
 
 ALL_INTEGRATORS = (VARIATIONAL, RK2_MIDPOINT, RK2_HEUN, RK4, RK45, DOP853)
@@ -25,10 +27,14 @@ __all__ = [
     "InputError",
     "Integrator",
     "Method",
+    "StabilityWarning",
+    "SymplecticDefect",
     "Trajectories",
     "get",
     "integrate",
     "names",
+    "reversal_error",
+    "symplectic_defect",
 ]
 
 
