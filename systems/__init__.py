@@ -1,4 +1,4 @@
-"""Mechanical systems on spheres, each a file of physics.
+"""Mechanical systems and spin systems on spheres, each a file of physics.
 
 >>> import systems
 >>> systems.get("spherical_pendulum_chain", count=3, gravity=9.81).bodies
@@ -9,10 +9,17 @@ from integrators.errors import InputError, check_known
 from systems.base import Quantity, System
 from systems.elastic_rod import ElasticRod
 from systems.forced_chain import ForcedPendulumChain
+from systems.forced_rigid_body import ForcedRigidBody
+from systems.free_rigid_body import FreeRigidBody
+from systems.heisenberg_chain import HeisenbergChain
+from systems.irreversible_rigid_body import IrreversibleRigidBody
 from systems.lennard_jones import LennardJonesSphere
 from systems.magnetic_dipoles import MagneticDipoles
+from systems.nambu_lagrange import NambuLagrange
 from systems.nbody import NBodySphere
 from systems.pendulum_chain import SphericalPendulumChain
+from systems.point_vortices import PointVortices
+from systems.precession import Precession
 from systems.spring_pendula import SpringPendula
 
 ALL_SYSTEMS = (
@@ -23,6 +30,13 @@ ALL_SYSTEMS = (
     MagneticDipoles,
     LennardJonesSphere,
     ForcedPendulumChain,
+    FreeRigidBody,
+    IrreversibleRigidBody,
+    ForcedRigidBody,
+    Precession,
+    PointVortices,
+    HeisenbergChain,
+    NambuLagrange,
 )
 
 __all__ = ["ALL_SYSTEMS", "InputError", "Quantity", "System", "get", "named", "names"]

@@ -116,13 +116,15 @@ def axes_along(vectors):
     )
 
 
-def check_distinct(q, antipodal=False):
+def check_distinct(q, antipodal=False, bodies="bodies", singular="the potential", key="q"):
     """Refuse bodies that coincide or, if asked, are antipodal.
 
     Parameters
     ----------
     q : ndarray, shape (n, 3)
     antipodal : bool
+    bodies, singular, key : str
+        What they are, what is singular where they meet, and the message's key.
 
     Raises
     ------
@@ -134,6 +136,6 @@ def check_distinct(q, antipodal=False):
             apart = np.linalg.norm(q[:i] - sign * q[i], axis=1)
             if apart.min() <= ON_MANIFOLD:
                 raise InputError(
-                    f"bodies {apart.argmin()} and {i} {what}, where the potential is singular",
-                    key="q",
+                    f"{bodies} {apart.argmin()} and {i} {what}, where {singular} is singular",
+                    key=key,
                 )

@@ -62,7 +62,7 @@ class SpinSystem(System):
             check_unit(state, "w")
 
 
-def quantities_of_spins(form, units, total=""):
+def quantities_of_spins(form, units, total="", energy_degree="other"):
     """Energy, length and Casimir of a `SpinHamiltonian`, and its conserved spin.
 
     Parameters
@@ -72,12 +72,13 @@ def quantities_of_spins(form, units, total=""):
         Of ``energy``, ``momentum`` and ``time``.
     total : str
         The components of Σ κ_i w_i that are conserved: ``"xyz"``, one of them or ``""``.
+    energy_degree : {"linear", "quadratic", "other"}
+        Of H; ``"quadratic"`` if it is a sum of homogeneous quadratic functions of one spin each,
+        which spherical methods keep, and ``"other"`` for products of different spins.
     """
-    energy = Quantity("energy", "energy", units["energy"], "total energy", form.energy)
-    if form.time_dependent:
-        energy = Quantity("energy", "observable", units["energy"], "energy", form.energy)
+    kind, text = ("observable", "energy") if form.time_dependent else ("energy", "total energy")
     result = [
-        energy,
+        Quantity("energy", kind, units["energy"], text, form.energy, degree=energy_degree),
         Quantity("unit_length", "constraint", "1", "max |w·w − 1| over spins", unit_length_error),
         Quantity("casimir", "casimir", "1", "½ Σ |w|²", spin_casimir, degree="quadratic"),
     ]
@@ -99,10 +100,11 @@ def quantities_of_spins(form, units, total=""):
     return tuple(result)
 
 
-def quantities_of_nambu(form, units):
-    """Energy and Casimir of a `NambuHamiltonian`."""
+def quantities_of_nambu(form, units, energy_degree="other"):
+    """Energy and Casimir of a `NambuHamiltonian`; `energy_degree` is that of H in w."""
+    energy = units["energy"]
     return (
-        Quantity("energy", "energy", units["energy"], "Hamiltonian H", form.energy),
+        Quantity("energy", "energy", energy, "Hamiltonian H", form.energy, degree=energy_degree),
         Quantity(
             "casimir", "casimir", "1", "Casimir C = ½ w·Cw", nambu_casimir, degree="quadratic"
         ),
