@@ -14,13 +14,22 @@ from integrators.dormand_prince import METHOD as DOP853
 from integrators.errors import InputError, check_known
 from integrators.integration import Trajectories, integrate
 from integrators.methods import Integrator, Method
+from integrators.midpoints import ALL_MIDPOINTS
 from integrators.ode45 import RK45
 from integrators.runge_kutta import RK2_HEUN, RK2_MIDPOINT, RK4
 from integrators.stability import StabilityWarning
 from integrators.structure import SymplecticDefect, reversal_error, symplectic_defect
 from integrators.variational import VARIATIONAL
 
-ALL_INTEGRATORS = (VARIATIONAL, RK2_MIDPOINT, RK2_HEUN, RK4, RK45, DOP853)
+ALL_INTEGRATORS = (
+    VARIATIONAL,
+    *ALL_MIDPOINTS,
+    RK2_MIDPOINT,
+    RK2_HEUN,
+    RK4,
+    RK45,
+    DOP853,
+)
 
 __all__ = [
     "ALL_INTEGRATORS",

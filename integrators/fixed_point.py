@@ -1,0 +1,194 @@
+"""Fixed points of stacks of vectors, lane by lane, accelerated where plain iteration is slow.
+
+An implicit rule on spins asks for the vectors u at which it takes the gradient. From a start
+extrapolated through the last steps, plain iteration needs a few evaluations while h times the
+frequency is small. Where it is not done after `PLAIN` of them, Anderson's acceleration with two
+differences goes on: it needs no derivative (Walker and Ni, *Anderson acceleration for fixed-point
+iterations*, 2011).
+"""
+
+import math
+
+from integrators.kernels import inlined
+from integrators.lanes import any_lane, select, sqrt
+from integrators.stepping import EVALUATIONS, ITERATIONS, ITERATIONS_MAX, NOT_CONVERGED, fail
+from integrators.vectors import axpy, dot, get, put, sub
+from integrators.views import rows_of, tail
+
+DEPTH = 5  # of the last steps' solutions, through which a polynomial starts the next
+PLAIN = 10  # evaluations before acceleration
+MOST = 120  # evaluations in all
+ROUND_OFF = 4.0 * 2.0**-52  # of a residual, root mean square over the vectors
+ACCEPTABLE = 1e-12  # residual that a solution may have; round-off is far below
+MARGIN = 32.0  # below round-off, of what the change is guessed to be off by
+PARALLEL = 1e-12  # sine² of the angle between two differences below which the newer one counts
+WORK = 27  # elements of scratch for each vector
+
+
+@inlined
+def predict(recent, k, w, u):
+    """The start of step k: a polynomial through the last five solutions, or fewer."""
+    n = w.shape[0]
+    one = rows_of(recent, (k + 4) % DEPTH * 3 * n, n)
+    two = rows_of(recent, (k + 3) % DEPTH * 3 * n, n)
+    three = rows_of(recent, (k + 2) % DEPTH * 3 * n, n)
+    four = rows_of(recent, (k + 1) % DEPTH * 3 * n, n)
+    five = rows_of(recent, k % DEPTH * 3 * n, n)
+    for i in range(n):
+        for c in range(3):
+            if k >= 5:
+                u[i, c] = (
+                    5.0 * (one[i, c] - four[i, c]) + 10.0 * (three[i, c] - two[i, c]) + five[i, c]
+                )
+            elif k == 4:
+                u[i, c] = 4.0 * (one[i, c] + three[i, c]) - (6.0 * two[i, c] + four[i, c])
+            elif k == 3:
+                u[i, c] = 3.0 * (one[i, c] - two[i, c]) + three[i, c]
+            elif k == 2:
+                u[i, c] = 2.0 * one[i, c] - two[i, c]
+            else:
+                u[i, c] = one[i, c] if k == 1 else w[i, c]
+
+
+@inlined
+def remember(recent, k, u):
+    """Keep the solution of step k for the starts of the next."""
+    n = u.shape[0]
+    oldest = rows_of(recent, k % DEPTH * 3 * n, n)
+    for i in range(n):
+        put(oldest, i, get(u, i))
+
+
+@inlined
+def put_where(active, y, i, a):
+    """Write `a` to row `i` of `y` in the active lanes."""
+    for c in range(3):
+        y[i, c] = select(active, a[c], y[i, c])
+
+
+def solving(image, settle):
+    """A solver of u = G(u) by rows.
+
+    Parameters
+    ----------
+    image : callable
+        Inlined; ``image(h, w, g, u, inverse, keep, p, n, i)`` gives row i of the step's change
+        and of G(u), and what replaces ``inverse[i]``; `g` is the gradient at u, `w` the state.
+    settle : callable
+        Inlined; ``settle(u, keep, p, n, i)`` gives a vector brought to where row i of G(u) lies.
+
+    Returns
+    -------
+    callable
+        Inlined; ``solve(function, time, h, w, p, own, u, inverse, keep, change, work, tolerance,
+        report, k)`` leaves the solution in `u` and the change that belongs to it; returns where it
+        converged. A lane stops when its next residual would be at round-off, or when its residual
+        is small and no longer halves.
+    """
+
+    @inlined
+    def solve(function, time, h, w, p, own, u, inverse, keep, change, work, tolerance, report, k):
+        n = w.shape[0]
+        g, arrays, scratch = rows_of(work, 0, n), tail(work, 3 * n), tail(work, WORK * n)
+        zero = 0.0 * report[ITERATIONS]  # finite, unlike a state after a failure
+        residual, last, count = zero + math.inf, zero + math.inf, zero
+        active = last > 0.0
+        rounding = total_of(max(tolerance, ROUND_OFF), n)
+        acceptable = total_of(max(tolerance, ACCEPTABLE), n)
+        for iteration in range(MOST):
+            function(time, u, own, g, scratch)
+            squares, differences = zero, zero
+            if iteration < PLAIN:
+                for i in range(n):
+                    x = get(u, i)
+                    d, new, root = image(h, w, g, x, inverse, keep, p, n, i)
+                    moved = sub(new, x)
+                    squares = squares + dot(moved, moved)
+                    corrected = sub(d, get(change, i))
+                    differences = differences + dot(corrected, corrected)
+                    put_where(active, change, i, d)
+                    put_where(active, u, i, new)
+                    inverse[i] = select(active, root, inverse[i])
+            else:
+                squares = accelerate(
+                    h, w, g, u, inverse, keep, p, change, arrays, active, iteration - PLAIN
+                )
+            count = select(active, count + 1.0, count)
+            # The change moves with u by as much as it did in the last iteration. What it is off
+            # by adds up over the steps, hence the margin.
+            next_one = squares
+            if 0 < iteration < PLAIN:
+                guess = MARGIN * MARGIN * squares * differences / last
+                next_one = select(guess < squares, guess, squares)
+            residual = select(active, next_one, residual)
+            # Accelerated residuals fall unevenly: only at round-off is one that rises the last.
+            small = acceptable if iteration < PLAIN else min(acceptable, 64.0 * rounding)
+            halves = (squares <= 0.25 * last) | (squares > small)
+            active = active & (next_one > rounding) & halves
+            last = squares
+            if not any_lane(active):
+                break
+        report[EVALUATIONS] = report[EVALUATIONS] + count
+        report[ITERATIONS] = report[ITERATIONS] + count
+        most = report[ITERATIONS_MAX]
+        report[ITERATIONS_MAX] = select(count > most, count, most)
+        ok = residual <= acceptable
+        fail(report, ok, NOT_CONVERGED, k, sqrt(residual / n))
+        return ok
+
+    @inlined
+    def accelerate(h, w, g, u, inverse, keep, p, change, arrays, active, j):
+        """Anderson's next u from G(u), f = G(u) − u and their last two differences; |f|²."""
+        n = w.shape[0]
+        f, values = rows_of(arrays, 0, n), rows_of(arrays, 3 * n, n)
+        newer, older = tail(arrays, (6 + 6 * (j % 2)) * n), tail(arrays, (12 - 6 * (j % 2)) * n)
+        squares = 0.0 * w[0, 0]
+        for i in range(n):
+            x = get(u, i)
+            d, new, root = image(h, w, g, x, inverse, keep, p, n, i)
+            moved = sub(new, x)
+            squares = squares + dot(moved, moved)
+            put_where(active, change, i, d)
+            inverse[i] = select(active, root, inverse[i])
+            put(rows_of(newer, 0, n), i, sub(moved, get(f, i)))
+            put(rows_of(newer, 3 * n, n), i, sub(new, get(values, i)))
+            put(f, i, moved)
+            put(values, i, new)
+        alpha, beta = mixing(f, newer, older, j)
+        for i in range(n):
+            new = axpy(-alpha, get(rows_of(newer, 3 * n, n), i), get(values, i))
+            new = axpy(-beta, get(rows_of(older, 3 * n, n), i), new)
+            put_where(active, u, i, settle(new, keep, p, n, i))
+        return squares
+
+    return solve
+
+
+@inlined
+def total_of(root_mean_square, n):
+    """The sum of squares over n vectors that have this root mean square."""
+    return root_mean_square * root_mean_square * n
+
+
+@inlined
+def mixing(f, newer, older, j):
+    """The α and β for which |f − α Δf − β Δf'| is least, of as many differences as there are."""
+    zero = 0.0 * f[0, 0]
+    if j == 0:
+        return zero, zero
+    n = f.shape[0]
+    a, b = rows_of(newer, 0, n), rows_of(older, 0, n)
+    aa, bb, ab, fa, fb = zero, zero, zero, zero, zero
+    for i in range(n):
+        aa = aa + dot(get(a, i), get(a, i))
+        bb = bb + dot(get(b, i), get(b, i))
+        ab = ab + dot(get(a, i), get(b, i))
+        fa = fa + dot(get(f, i), get(a, i))
+        fb = fb + dot(get(f, i), get(b, i))
+    alone = select(aa > 0.0, fa / aa, zero)
+    if j == 1:
+        return alone, zero
+    determinant = aa * bb - ab * ab
+    both = determinant > PARALLEL * aa * bb
+    alpha = select(both, (fa * bb - fb * ab) / determinant, alone)
+    return alpha, select(both, (fb * aa - fa * ab) / determinant, zero)
