@@ -120,6 +120,7 @@ class Recorder:
             By the names of `sweep.schema`; the first axis is the runs.
         """
         self.problem.kernels(lanes=len(initial) > 1)  # compiled before the clock starts
+        stepping.trajectory(lanes=len(initial) > 1)
         wall, cpu = time.perf_counter(), time.thread_time()
         if self._integrator.adaptive:
             batch, counters, step_sizes = self._adaptive(initial, tolerance)
