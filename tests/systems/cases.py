@@ -295,6 +295,11 @@ def spin_cases():
     return [case for case in cases() if not case.mechanical]
 
 
+def split_cases():
+    """Those whose Hamiltonian is a sum of pieces with exact flows."""
+    return [case for case in spin_cases() if getattr(case.system.form, "split", None)]
+
+
 @functools.cache
 def pairings():
     """Every fixed-step integrator, with every choice of its options, on every case it fits."""
