@@ -60,7 +60,7 @@ def test_gradients_are_those_of_the_hamiltonian(spin_case):
                 lambda s, unit=unit, state=state: energy(spin_case, state + s * unit),
                 step_of(state),
             )
-        np.testing.assert_allclose(found, expected, atol=2e-10 * max(1.0, np.abs(found).max()))
+        np.testing.assert_allclose(found, expected, atol=5e-12 * max(1.0, np.abs(found).max()))
 
 
 def test_fields_follow_from_the_gradient(spin_case):
@@ -89,7 +89,7 @@ def test_energy_changes_by_its_explicit_time_alone(spin_case):
             return energy(spin_case, state, T + s)
 
         found = derivative(along, step_of(state) / speed)
-        assert found == pytest.approx(derivative(still, 1e-3), abs=1e-9 * speed**2)
+        assert found == pytest.approx(derivative(still, 1e-3), abs=5e-12 * speed**2)
 
 
 def test_the_pieces_make_up_the_field(split_case):
@@ -100,7 +100,7 @@ def test_the_pieces_make_up_the_field(split_case):
             derivative(lambda s, flow=flow, state=state: flow(state, T, s), h)
             for flow in pieces_of(split_case)
         ]
-        np.testing.assert_allclose(sum(slopes), field, atol=1e-10 * max(1.0, np.abs(slopes).max()))
+        np.testing.assert_allclose(sum(slopes), field, atol=2e-11 * max(1.0, np.abs(slopes).max()))
 
 
 def test_pieces_flow(split_case):
@@ -123,9 +123,10 @@ def test_pieces_keep_lengths_and_what_every_piece_conserves(split_case):
         for flow in pieces_of(split_case):
             moved = flow(state, T, split_case.time_scale)
             assert np.abs(np.linalg.norm(moved, axis=1) - lengths).max() <= 2e-15 * lengths.max()
+            # of one spin a piece conserves less than the whole does
             for quantity in momenta if len(split_case.state) > 1 else ():
                 both = split_case.evaluate(quantity.function, np.stack([state, moved]))
-                assert np.abs(both[1] - both[0]).max() <= 5e-15 * lengths.max()
+                assert np.abs(both[1] - both[0]).max() <= 2e-15 * lengths.max()
 
 
 @numba.njit(**OPTIONS)
