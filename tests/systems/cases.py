@@ -96,7 +96,9 @@ MILD = {
     "lennard_jones_sphere": {"level": 0, "epsilon": 0.1},
     "heisenberg_chain": {"count": 6},
 }
-CROWDED = {"lennard_jones_sphere"}  # random states of which collide: members keep near the start
+# Random states of which collide, or have two so close that steps are too long for them: members
+# keep near the case's state.
+CROWDED = {"lennard_jones_sphere", "point_vortices"}
 
 SEED = 5  # of the variants' states; one where no term of an error happens to vanish
 
@@ -135,6 +137,11 @@ class Case:
         turning, speeding, _ = parts(self.field("q_omega", self.state))
         turning, speeding = (np.linalg.norm(part, axis=1) for part in (turning, speeding))
         return 1.0 / max(turning.max(), np.sqrt(speeding.max()))
+
+    @property
+    def lasting(self):
+        """The time scales for which a long run follows the motion: 10, less if it ends before."""
+        return 4.0 if isinstance(self.system.form, NambuHamiltonian) else 10.0
 
     def _jacobian(self):
         steps = 1e-5 * np.eye(self.state.size).reshape(-1, *self.state.shape)
@@ -298,6 +305,11 @@ def mechanical_cases():
 def spin_cases():
     """Those whose states are spins."""
     return [case for case in cases() if not case.mechanical]
+
+
+def split_cases():
+    """Those whose Hamiltonian is a sum of pieces with exact flows."""
+    return [case for case in spin_cases() if getattr(case.system.form, "split", None)]
 
 
 @functools.cache
