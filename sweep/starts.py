@@ -11,8 +11,47 @@ from sweep.time_axis import MOST_VALUES
 from systems.base import check_members
 
 
+class Start:
+    """What all starts share; a subclass has `label`, `size`, `labels`, `ensemble` and `states`."""
+
+    @property
+    def coordinates(self):
+        """Numbers that tell the states apart, by name, each of shape ``(size,)``; here none."""
+        return {}
+
+    def check(self, system):
+        """Raise InputError unless all of these are states of `system`."""
+        self.states(system)
+
+
+class SingleStart(Start):
+    """What starts of one state share; a subclass has `label`."""
+
+    ensemble = ""
+    size = 1
+
+    @property
+    def labels(self):
+        """One label for each state."""
+        return (self.label,)
+
+
+class Ensemble(Start):
+    """What starts of many members share; a subclass has `label` and `size`."""
+
+    @property
+    def ensemble(self):
+        """Label of the ensemble."""
+        return self.label
+
+    @property
+    def labels(self):
+        """One label for each member."""
+        return tuple(f"{self.label}[{member}]" for member in range(self.size))
+
+
 @dataclasses.dataclass(frozen=True)
-class NamedStart:
+class NamedStart(SingleStart):
     """One of a system's named starts.
 
     Parameters
@@ -28,25 +67,13 @@ class NamedStart:
     label: str
     where: str = dataclasses.field(default="", compare=False)
 
-    ensemble = ""
-    size = 1
-
-    @property
-    def labels(self):
-        """One label for each state."""
-        return (self.label,)
-
     def states(self, system):
         """States of `system`, shape ``(1, rows, 3)``; InputError for an unknown name."""
         return system.start(self.name)[np.newaxis]
 
-    def check(self, system):
-        """Raise InputError unless `system` has this start."""
-        self.states(system)
-
 
 @dataclasses.dataclass(frozen=True)
-class GivenStart:
+class GivenStart(SingleStart):
     """A state that the study spells out.
 
     Parameters
@@ -64,14 +91,6 @@ class GivenStart:
     label: str
     where: str = dataclasses.field(default="", compare=False)
 
-    ensemble = ""
-    size = 1
-
-    @property
-    def labels(self):
-        """One label for each state."""
-        return (self.label,)
-
     def states(self, system):
         """The state, shape ``(1, rows, 3)``; InputError where it is none of `system`."""
         bodies = system.bodies
@@ -88,28 +107,9 @@ class GivenStart:
         given = np.concatenate([self.vectors[key] for key in system.state_keys])
         state = system.form.completed(given)
         if self.normalize:
-            with np.errstate(invalid="ignore"):  # q = 0 has no direction: refused below
-                state = system.normalized(state)
+            state = system.normalized(state)
         system.check_state(state)
         return state[np.newaxis]
-
-    def check(self, system):
-        """Raise InputError unless this is a state of `system`."""
-        self.states(system)
-
-
-class Ensemble:
-    """What starts of many members share; a subclass has `label` and `size`."""
-
-    @property
-    def ensemble(self):
-        """Label of the ensemble."""
-        return self.label
-
-    @property
-    def labels(self):
-        """One label for each member."""
-        return tuple(f"{self.label}[{member}]" for member in range(self.size))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -211,10 +211,6 @@ class LatticeStarts(Ensemble):
         """The members, shape ``(count, rows, 3)``; InputError where one is no state."""
         return system.lattice(self.count, body=self.body, around=self.around)
 
-    def check(self, system):
-        """Raise InputError unless all members are states of `system`."""
-        self.states(system)
-
 
 @dataclasses.dataclass(frozen=True)
 class FileStarts(Ensemble):
@@ -275,14 +271,21 @@ class FileStarts(Ensemble):
                 key="file",
             )
         states = members.reshape(-1, rows, 3)
-        if not self.normalize:
-            return states
-        with np.errstate(invalid="ignore"):  # q = 0 has no direction: refused by `check`
-            return np.array([system.normalized(state) for state in states])
+        if self.normalize:
+            with np.errstate(invalid="ignore"):  # what is not finite is refused by `check`
+                states = np.array([_normalized(system, *one) for one in enumerate(states)])
+        return states
 
     def check(self, system):
         """Raise InputError unless all members are states of `system`."""
         check_members(system, self.states(system))
+
+
+def _normalized(system, member, state):
+    try:
+        return system.normalized(state)
+    except InputError as error:
+        raise InputError(f"member {member}: {error}", key=error.key) from None
 
 
 def _load_states(path):
