@@ -21,7 +21,7 @@ from integrators.phase_spaces import phase_space
 FIRST_ANGLE = 2.0**-4  # radians along the great circles; halved from level to level
 LAST_ANGLE = 2.0**-15
 WORSE = 2.0  # a level whose estimates are so much worse than the best ones is the last
-EPSILON = np.finfo(float).eps
+ROUNDING = 4 * np.finfo(float).eps  # of a state that a step gives: where solvers stop
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class _Extrapolation:
     @property
     def noise(self):
         """What the rounding of the states makes of the derivatives, relative to the scales."""
-        return EPSILON / np.min(self._angle)
+        return ROUNDING / np.min(self._angle)
 
     def take(self, quotients, angle):
         """Take the quotients of an angle in; whether those of the half of it may be better."""
@@ -200,7 +200,7 @@ class _Extrapolation:
     def _choose(self, estimate, left, above, angle):
         """Keep the estimate where it is the best so far; its errors, infinite where it is NaN."""
         aside, up = (self._sizes(estimate - beside) for beside in (left, above))
-        errors = np.maximum(aside, up) + EPSILON / angle
+        errors = np.maximum(aside, up) + ROUNDING / angle
         errors[np.isnan(errors)] = np.inf
         better = errors < self._smallest
         farther = np.where((aside >= up)[:, None, None], left, above)

@@ -111,7 +111,7 @@ def taken_names(system):
     """
     names = {"time", "row", "component", "state", CURRENT_STEP_SIZE, *RUN_COORDINATES}
     names |= {*REFERENCE_ERRORS, *system.parameter_names()}
-    names |= {variable.name for variable in (*RUN_VARIABLES, MARKER, INITIAL_STATE)}
+    names |= {variable.name for variable in (*ALL_RUN_VARIABLES, INITIAL_STATE)}
     for quantity in system.quantities:
         names |= {variable.name for variable in _of_quantity(quantity, True)}
     return names
@@ -179,8 +179,8 @@ STRUCTURE = {  # what a study's record may ask for besides, each with its variab
             SYMPLECTIC_DEFECT,
             ("run",),
             "1",
-            "max |J^T Omega J - Omega| / max |Omega|, with J the Jacobian of the first step; of an "
-            "adaptive run, of the first sample interval",
+            "max |JᵀΩJ − Ω| / max |Ω|, with J the Jacobian of the first step (adaptive: of the "
+            "first sample interval) and Ω the symplectic form",
         ),
         Variable(
             "symplectic_resolution",

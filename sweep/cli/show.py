@@ -94,6 +94,8 @@ def _integrator(name):
         },
         "modifiers": " ".join(f"+{m}" for m in made.method.modifiers) or "none",
     }
+    if made.method.stability_limit < float("inf"):
+        facts["stable"] = f"for step size × frequency < {made.method.stability_limit:g}"
     if made.composition:
         facts["composition"] = f"{made.composition.stages} stages; {made.composition.source}"
     return facts, None
