@@ -17,6 +17,7 @@ from integrators.methods import Integrator, Method
 from integrators.midpoints import ALL_MIDPOINTS
 from integrators.ode45 import RK45
 from integrators.runge_kutta import RK2_HEUN, RK2_MIDPOINT, RK4
+from integrators.splitting import SPLITTING
 from integrators.stability import StabilityWarning
 from integrators.structure import SymplecticDefect, reversal_error, symplectic_defect
 from integrators.variational import VARIATIONAL
@@ -24,6 +25,7 @@ from integrators.variational import VARIATIONAL
 ALL_INTEGRATORS = (
     VARIATIONAL,
     *ALL_MIDPOINTS,
+    SPLITTING,
     RK2_MIDPOINT,
     RK2_HEUN,
     RK4,
