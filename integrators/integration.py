@@ -270,8 +270,8 @@ def run_batch(problem, members, step_size, steps, samples, statistics=False, sta
     )
 
 
-def run_ends(problem, members, step_size, steps, start_time=0.0):
-    """The states that many initial states of one problem lead to, in few calls of a kernel.
+def run_ends(problem, members, step_size, steps, start_time=0.0, lanes=True):
+    """The states that many initial states of one problem lead to, by one call of a kernel.
 
     Parameters
     ----------
@@ -282,6 +282,8 @@ def run_ends(problem, members, step_size, steps, start_time=0.0):
         Negative: back in time.
     steps : int
     start_time : float
+    lanes : bool
+        Whether to take them eight at a time, filled up with copies, or one by one.
 
     Returns
     -------
@@ -289,7 +291,7 @@ def run_ends(problem, members, step_size, steps, start_time=0.0):
         (q, ω) again; NaN where a run failed.
     """
     initial = velocities(members) if problem.formulation == "q_qdot" else np.asarray(members)
-    lanes = not numba.config.DISABLE_JIT  # plain Python has none
+    lanes = lanes and not numba.config.DISABLE_JIT  # plain Python has none
     width = WIDTH if lanes else 1
     count, batches = len(initial), -(-len(initial) // width)
     filled = np.concatenate([initial, np.repeat(initial[:1], batches * width - count, axis=0)])

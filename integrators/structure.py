@@ -250,13 +250,30 @@ def reversal_error(system, integrator, state, *, step_size, steps, start_time=0.
     step_size = check_number("step_size", step_size, above=0.0)
     steps = check_whole("steps", steps)
     start_time = check_number("start_time", start_time)
-    ahead = fixed_map(problem, step_size, steps, start_time)(members)
-    back = fixed_map(problem, -step_size, steps, start_time + steps * step_size)(ahead)
-    errors = distances(form_of(system), members, back)
+    ends = run_ends(problem, members, step_size, steps, start_time, lanes=len(members) > 1)
+    errors = errors_of_return(form_of(system), problem, members, ends, step_size, steps, start_time)
     return float(errors[0]) if np.ndim(state) == 2 else errors
 
 
-def distances(form, states, others):
-    """Euclidean distances of states (members, rows, 3), without the work of a force."""
+def errors_of_return(form, problem, members, ends, step_size, steps, start_time=0.0):
+    """`reversal_error` of runs from `members` that ended in `ends`.
+
+    Parameters
+    ----------
+    form : SpheresLagrangian, SpinHamiltonian or NambuHamiltonian
+    problem : Problem
+    members, ends : ndarray, shape (members, rows, 3)
+    step_size : float
+    steps : int
+    start_time : float
+        Of the runs; their way back begins where they ended.
+
+    Returns
+    -------
+    ndarray, shape (members,)
+    """
+    later, lanes = start_time + steps * step_size, len(members) > 1
+    back = run_ends(problem, ends, -step_size, steps, later, lanes=lanes)
     rows = 2 * form.bodies if isinstance(form, SpheresLagrangian) else form.rows
-    return np.sqrt(np.sum((states - others)[:, :rows] ** 2, axis=(1, 2)))
+    with np.errstate(all="ignore"):  # a run that blew up has inf and NaN
+        return np.sqrt(np.sum((back - members)[:, :rows] ** 2, axis=(1, 2)))

@@ -119,13 +119,36 @@ class Case:
 
     @functools.cached_property
     def time_scale(self):
-        """The time in which the state changes by about itself; steps are measured in it."""
+        """The time in which the state changes by about itself; steps are measured in it.
+
+        Of spins, whose motions may cancel, that in which the field's fastest mode turns by two
+        radians; the first motion of the Nambu system ends at infinity within four times as much.
+        """
         if not self.mechanical:
-            speed = np.linalg.norm(self.field("state", self.state), axis=1)
-            return 1.0 / np.max(speed / np.linalg.norm(self.state, axis=1))
+            angle = 1.0 if isinstance(self.system.form, NambuHamiltonian) else 2.0
+            return angle / np.abs(np.linalg.eigvals(self._jacobian())).max()
         turning, speeding, _ = parts(self.field("q_omega", self.state))
         turning, speeding = (np.linalg.norm(part, axis=1) for part in (turning, speeding))
         return 1.0 / max(turning.max(), np.sqrt(speeding.max()))
+
+    def _jacobian(self):
+        steps = 1e-5 * np.eye(self.state.size).reshape(-1, *self.state.shape)
+        slopes = [
+            self.field("state", self.state + s) - self.field("state", self.state - s) for s in steps
+        ]
+        return np.reshape(slopes, (self.state.size, -1)) / 2e-5
+
+    def gradient(self, state, t=0.0):
+        """∂H/∂w of a spin system at a state, shape (n, 3)."""
+        gradient = self.system.form.gradient
+        out, work = np.empty_like(state), np.zeros(1 + gradient.work(len(state)))
+        gradient.scalar(t, np.ascontiguousarray(state), self.own, out, work)
+        return out
+
+    @property
+    def own(self):
+        """The parameters that a spin system's own functions read."""
+        return np.asarray(self.system.form.parameters, dtype=float)
 
     @property
     def followed(self):
