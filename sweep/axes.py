@@ -49,7 +49,7 @@ def scan_axes(node, system, fixed, together):
 def _axis(node, together):
     name = node.path[-1]
     if type(node.value) is dict:
-        return Axis(name, _range(node), where=node.where)
+        return Axis(name, value_range(node), where=node.where)
     nodes = node.elements()
     if type(nodes[0].value) is dict:
         for point in nodes:
@@ -72,7 +72,8 @@ def _scalar(node):
     return node.number()
 
 
-def _range(node):
+def value_range(node):
+    """A table of ``start``, ``stop``, ``count`` and ``spacing`` as a tuple of numbers."""
     node.table(("start", "stop", "count", "spacing"), ("start", "stop", "count"))
     spacing = node.optional("spacing", _spacing, "linear")
     ends = node["start"].number(), node["stop"].number()
@@ -165,7 +166,7 @@ def _largest_step(table, samples):
     for node in (table["step_size"] for table in tables if "step_size" in table):
         generated = type(node.value) is dict
         places = [node] if generated else node.one_or_more()
-        values = [max(_range(node))] if generated else gathered(Node.real, places)
+        values = [max(value_range(node))] if generated else gathered(Node.real, places)
         found += [(place, value, generated) for place, value in zip(places, values, strict=True)]
     if found:
         return max(found, key=lambda one: one[1])
@@ -184,7 +185,7 @@ def step_sizes(node, time_axis, together):
     """
     if type(node.value) is dict:
         with node.context():
-            snapped = [time_axis.snapped(float(value)) for value in _range(node)]
+            snapped = [time_axis.snapped(float(value)) for value in value_range(node)]
         if "step_size" in together:
             return tuple(snapped)
         return tuple({time_axis.steps(value): value for value in snapped}.values())
@@ -208,7 +209,7 @@ def tolerances(node):
     """A number, an array or a range as tolerances of adaptive integrators."""
     if type(node.value) is dict:
         with node.context():
-            return tuple(check_tolerance(value) for value in _range(node))
+            return tuple(check_tolerance(value) for value in value_range(node))
     nodes = node.one_or_more()
     values = gathered(_tolerance, nodes)
     distinct(nodes, values, "tolerance")

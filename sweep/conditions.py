@@ -1,11 +1,15 @@
 """The initial conditions of an experiment, as read."""
 
+from integrators.errors import check_known, nearest
+from sweep import schema
+from sweep.axes import value_range
+from sweep.families import FamilyStarts
 from sweep.sources import Node, distinct, gathered
 from sweep.starts import FileStarts, GivenStart, LatticeStarts, NamedStart, RandomStarts
 
 
 def initial_conditions(node, family):
-    """Starts, as a tuple, all of which are states of all systems in `family`."""
+    """Starts, as a tuple, all of which are states of all systems in the tuple `family`."""
     nodes = node.one_or_more()
     starts = gathered(_start, nodes, family)
     distinct(nodes, [start.label for start in starts], "label", "; give each a label of its own")
@@ -13,13 +17,13 @@ def initial_conditions(node, family):
 
 
 def _start(node, family):
-    if type(node.value) is str:
-        start = NamedStart(node.string(), label=node.value, where=node.where)
+    if type(node.value) is str or "name" in node:
+        start = _named_start(node, family[0])
     else:
         kind = next((key for key in _TABLES if key in node), None)
         if kind is None:
             raise node.expected(
-                "a start's name, { random, seed, … }, { lattice, … }, { file, … } or "
+                "a start's name, { name, … }, { random, seed, … }, { lattice, … }, { file, … } or "
                 "the state itself: { q, omega, … } or { w, … }"
             )
         start = _TABLES[kind](node)
@@ -27,6 +31,53 @@ def _start(node, family):
         for system in family:
             start.check(system)
     return start
+
+
+def _named_start(node, system):
+    """A named start or a family, by its name or as a table."""
+    named = node if type(node.value) is str else node["name"]
+    name = named.string()
+    families = {family.name: family for family in system.families}
+    with named.context():
+        check_known(f"start of {system.name}", name, (*system.starts, *families))
+    if name in families:
+        return _family_starts(node, families[name], system)
+    keys = ("name", "label")
+    for key in node.value if named is not node else ():
+        if key not in keys:
+            raise node[key].error(
+                f"unknown key {key!r}; {name!r} is one state and has no axes.{nearest(key, keys)}"
+            )
+    return NamedStart(name, node.optional("label", Node.string, name), where=node.where)
+
+
+def _family_starts(node, family, system):
+    given = {}
+    if type(node.value) is not str:
+        node.table(("name", "label", *family.axes), kind=f"axis of {family.name}")
+        nodes = [node[key] for key in node.value if key in family.axes]
+        values = gathered(_axis_values, nodes)
+        given = {axis.path[-1]: of for axis, of in zip(nodes, values, strict=True)}
+    defaults = {axis: (value,) for axis, value in family.axes.items() if axis not in given}
+    taken = schema.taken_names(system)
+    with node.context():
+        return FamilyStarts(
+            name=family.name,
+            axes=given | defaults,
+            given=tuple(given),
+            columns={a: f"{family.name}_{a}" if a in taken else a for a in family.axes},
+            label=node.optional("label", Node.string, family.name),
+            where=node.where,
+        )
+
+
+def _axis_values(node):
+    if type(node.value) is dict:
+        return value_range(node)
+    nodes = node.one_or_more()
+    values = gathered(Node.number, nodes)
+    distinct(nodes, values, "value")
+    return values
 
 
 def _random_starts(node):

@@ -86,6 +86,18 @@ class RunTable:
         return {axis.name: axis.column[i] for axis, i in zip(axes, indices, strict=True)}
 
     @property
+    def start_axes(self):
+        """Values of the axes of families of starts, NaN for other starts: name to array."""
+        columns = {}
+        first = 0
+        for condition in self.experiment.initial_conditions:
+            for name, values in condition.coordinates.items():
+                column = columns.setdefault(name, np.full(len(self.starts[0]), np.nan))
+                column[first : first + condition.size] = values
+            first += condition.size
+        return {name: column[self.start_index] for name, column in columns.items()}
+
+    @property
     def _condition(self):
         """Index into the experiment's initial conditions."""
         sizes = [condition.size for condition in self.experiment.initial_conditions]
@@ -96,9 +108,9 @@ class RunTable:
         return self.starts[self.system_index[run]][self.start_index[run]]
 
     def column(self, name):
-        """Column `name`: an attribute, or a scanned parameter."""
-        scan = self.scan
-        return scan[name] if name in scan else getattr(self, name)
+        """Column `name`: an attribute, a scanned parameter, or an axis of starts."""
+        axes = self.scan | self.start_axes
+        return axes[name] if name in axes else getattr(self, name)
 
 
 def expand(experiment):
@@ -216,7 +228,7 @@ def _check_distinct(table, digests):
         what = (
             f"tolerance {table.tolerance[first]}"
             if table.adaptive[first]
-            else f"step size {table.step_size[first]}"
+            else f"step size {table.experiment.in_time_units(table.step_size[first])}"
         )
         raise StudyError(
             f"{other}: gives a run of {what} that {one} gives too; give each run only once"

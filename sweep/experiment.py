@@ -113,7 +113,7 @@ class Reference:
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """One experiment: a group of the store.
+    """One experiment: a group of the store. All times are in the system's own unit of time.
 
     Parameters
     ----------
@@ -141,6 +141,8 @@ class Experiment:
         Groups of axes that advance together: names in `scan`, and ``step_size``.
     repeat : int
         How often each run is computed.
+    time_unit : float
+        That the study gives times and step sizes in multiples of.
     where : str
         Where the study says so, for messages.
 
@@ -165,6 +167,7 @@ class Experiment:
     exclude: tuple
     zipped: tuple = ()
     repeat: int = 1
+    time_unit: float = 1.0
     where: str = dataclasses.field(default="", compare=False)
 
     def __post_init__(self):
@@ -183,8 +186,8 @@ class Experiment:
         self._check_zipped()
         if self.reference is not None and self.reference.until > self.duration:
             raise InputError(
-                f"the reference goes until {self.reference.until}, beyond the duration "
-                f"{self.duration}",
+                f"the reference goes until {self.in_time_units(self.reference.until)}, beyond the "
+                f"duration {self.in_time_units(self.duration)}",
                 key="reference",
             )
         if self.size > MOST_RUNS:
@@ -208,6 +211,10 @@ class Experiment:
     def duration(self):
         """Of a run, in the system's unit of time."""
         return self.time_axis.duration
+
+    def in_time_units(self, time):
+        """A time or step size as the study gives it, for messages: without the last digits."""
+        return time if self.time_unit == 1.0 else float(f"{time / self.time_unit:.12g}")
 
     @property
     def samples(self):

@@ -180,7 +180,7 @@ def _write_attributes(group, entry, system):
 def _write_run_coordinates(group, entry):
     """Every row's labels; those of rows that the study no longer has stay as they were."""
     table, system = entry.table, entry.table.systems[0]
-    scan = _scanned(group, table)
+    scan, starts = _scanned(group, table), _start_axes(group, table)
     columns = {
         "integrator": table.integrator,
         "step_size": table.step_size,
@@ -189,6 +189,7 @@ def _write_run_coordinates(group, entry):
         "initial_condition": table.initial_condition,
         "ensemble": table.ensemble,
         **scan,
+        **starts,
     }
     if table.experiment.repeat > 1 or "repeat" in group:
         columns["repeat"] = table.repeat
@@ -198,13 +199,16 @@ def _write_run_coordinates(group, entry):
         if name in group:
             merged[: entry.known] = group[name][: entry.known]
         merged[entry.rows] = values
-        storage.set_coordinate(group, name, merged, "run", units=units.get(name, "1"))
+        attributes = {"units": units.get(name, "1")}
+        if name in starts:
+            attributes[schema.AXIS_OF] = "initial_condition"
+        storage.set_coordinate(group, name, merged, "run", **attributes)
     in_study = np.zeros(entry.size, dtype=bool)
     in_study[entry.rows] = True
     storage.set_coordinate(group, "in_study", in_study, "run")
     storage.set_coordinate(group, "run", np.arange(entry.size), "run", long_name="row of the table")
     group.attrs["coordinates"] = " ".join(["run_id", "in_study", *columns])
-    group.attrs["scanned"] = list(scan)
+    group.attrs.update({"scanned": list(scan), "start_axes": list(starts)})
     ids = np.full(entry.size, "", dtype=object)
     if entry.known:
         ids[: entry.known] = group["run_id"][: entry.known]
@@ -227,6 +231,12 @@ def _scanned(group, table):
             text = group[name].dtype.kind not in "biuf"
             scan[name] = np.full(table.size, str(value) if text else value)
     return scan
+
+
+def _start_axes(group, table):
+    """Axes of families of starts, also those that only an earlier version of the study had."""
+    earlier = {name: np.full(table.size, np.nan) for name in group.attrs.get("start_axes", [])}
+    return earlier | table.start_axes
 
 
 def _roomy(values):

@@ -1,6 +1,7 @@
 """From the text of a study to its experiments: every value is read and checked here."""
 
 import dataclasses
+import math
 import re
 
 import integrators
@@ -13,7 +14,7 @@ from sweep.sources import Gathered, Node, distinct, gathered
 FORMAT = 1
 STUDY_KEYS = ("format", "name", "description", "plugins", "defaults", "experiment")
 DEFAULT_KEYS = ("integrators", "step_size", "tolerance", "initial_condition", "duration", "samples")
-DEFAULT_KEYS += ("record", "statistics", "reference", "repeat")
+DEFAULT_KEYS += ("record", "statistics", "reference", "repeat", "time_unit")
 EXPERIMENT_KEYS = ("name", "system", "parameters", "scan", "zip", "exclude", *DEFAULT_KEYS)
 REQUIRED_KEYS = ("name", "system", "integrators", "initial_condition", "duration", "samples")
 RECORDED = ("energy", "momentum_map", "casimir", "constraint")  # kinds, where a study says nothing
@@ -132,10 +133,47 @@ def _experiment(table):
         "exclude": read("exclude", _exclude, entries, starts, scan, default=()),
         "zipped": zipped,
         "repeat": read("repeat", Node.integer, default=1),
+        "time_unit": read("time_unit", _time_unit, default=1.0),
     }
     gather.finish()
     with table.context():
+        values |= _own_times(values)
         return Experiment(**values, where=table.where)
+
+
+def _time_unit(node):
+    if not node.real() > 0:
+        raise node.error(f"expected a positive number, got {node.value}")
+    return node.real()
+
+
+def _own_times(values):
+    """What an experiment says of times in the system's own unit, from multiples of another.
+
+    A step size is the product of what the study gives and of the unit: the run is the same one
+    whatever the duration, and with a unit of 1 it is the one without.
+    """
+    unit, reference = values["time_unit"], values["reference"]
+    duration = values["time_axis"].duration
+    if not 0 < duration * unit < math.inf:
+        raise InputError(f"{duration} times the time_unit {unit} is out of bounds", key="duration")
+
+    def own(sizes):
+        return None if sizes is None else tuple(size * unit for size in sizes)
+
+    entries = (
+        dataclasses.replace(entry, step_sizes=own(entry.step_sizes))
+        for entry in values["integrators"]
+    )
+    if reference is not None:
+        reference = dataclasses.replace(reference, until=reference.until * unit)
+    return {
+        "time_axis": values["time_axis"].times_unit(unit),
+        "step_sizes": own(values["step_sizes"]),
+        "integrators": tuple(entries),
+        "reference": reference,
+        "exclude": tuple(rule.scaled("step_size", unit) for rule in values["exclude"]),
+    }
 
 
 def _statistics(node):
@@ -181,6 +219,7 @@ def _exclude(node, entries, starts, scan):
         "initial_condition": [label for start in starts for label in start.labels],
         "ensemble": [start.ensemble for start in starts if start.ensemble],
     }
+    columns |= {name: None for start in starts for name in start.coordinates}
     for axis in scan:
         words = axis.labels is not None or isinstance(axis.values[0], str)
         columns[axis.name] = axis.column.tolist() if words else None

@@ -18,8 +18,8 @@ class Condition:
     Parameters
     ----------
     column : str
-        ``integrator``, ``step_size``, ``tolerance``, ``initial_condition``, ``ensemble`` or a
-        scanned parameter.
+        ``integrator``, ``step_size``, ``tolerance``, ``initial_condition``, ``ensemble``, a
+        scanned parameter or an axis of a family of starts.
     operator : {"==", "!=", "<", "<=", ">", ">="}
         Labels are only equal or not.
     value : float or str
@@ -102,3 +102,12 @@ class Rule:
     def holds(self, column):
         """Where all conditions hold; `column` takes a name to an array over the runs."""
         return np.logical_and.reduce([c.holds(column(c.column)) for c in self.conditions])
+
+    def scaled(self, column, factor):
+        """The same rule, a number that a column is compared with multiplied by `factor`."""
+        return Rule(
+            tuple(
+                dataclasses.replace(c, value=c.value * factor) if c.column == column else c
+                for c in self.conditions
+            )
+        )

@@ -17,6 +17,9 @@ ENERGY_STATISTICS = {  # behind the error of the quantity of kind energy, whose 
     "abs_mean": "mean of |{} error| over the steps of an interval",
     "abs_max": "largest |{} error| over the steps of an interval",
 }
+AXIS_OF = (
+    "axis_of"  # attribute of a coordinate along `run` that says which other one it tells apart
+)
 CURRENT_STEP_SIZE = "current_step_size"  # `step_size` is a coordinate of the runs
 REFERENCE_ERRORS = {
     "position_error": "Euclidean norm of the error of all directions",
@@ -24,6 +27,10 @@ REFERENCE_ERRORS = {
     "global_error": "Euclidean norm of the error of the stacked state",
     "reference_error": "the reference against itself at ten times the tolerance",
 }
+
+
+RUN_COORDINATES = ("run", "run_id", "in_study", "integrator", "step_size", "tolerance", "adaptive")
+RUN_COORDINATES += ("initial_condition", "ensemble", "repeat")
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,25 @@ def sampled_variables(experiment, system):
 def reference_errors(system):
     """Names of a system's errors against a reference."""
     return (*system.error_rows, "global_error", "reference_error")
+
+
+def taken_names(system):
+    """Names that variables and coordinates of an experiment may have, whatever it records or scans.
+
+    Parameters
+    ----------
+    system : systems.System
+
+    Returns
+    -------
+    set of str
+    """
+    names = {"time", "row", "component", "state", CURRENT_STEP_SIZE, *RUN_COORDINATES}
+    names |= {*REFERENCE_ERRORS, *system.parameter_names()}
+    names |= {variable.name for variable in (*RUN_VARIABLES, MARKER, INITIAL_STATE)}
+    for quantity in system.quantities:
+        names |= {variable.name for variable in _of_quantity(quantity, True)}
+    return names
 
 
 def _of_quantity(quantity, statistics):

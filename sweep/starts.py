@@ -11,8 +11,47 @@ from sweep.time_axis import MOST_VALUES
 from systems.base import check_members
 
 
+class Start:
+    """What all starts share; a subclass has `label`, `size`, `labels`, `ensemble` and `states`."""
+
+    @property
+    def coordinates(self):
+        """Numbers that tell the states apart, by name, each of shape ``(size,)``; here none."""
+        return {}
+
+    def check(self, system):
+        """Raise InputError unless all of these are states of `system`."""
+        self.states(system)
+
+
+class SingleStart(Start):
+    """What starts of one state share; a subclass has `label`."""
+
+    ensemble = ""
+    size = 1
+
+    @property
+    def labels(self):
+        """One label for each state."""
+        return (self.label,)
+
+
+class Ensemble(Start):
+    """What starts of many members share; a subclass has `label` and `size`."""
+
+    @property
+    def ensemble(self):
+        """Label of the ensemble."""
+        return self.label
+
+    @property
+    def labels(self):
+        """One label for each member."""
+        return tuple(f"{self.label}[{member}]" for member in range(self.size))
+
+
 @dataclasses.dataclass(frozen=True)
-class NamedStart:
+class NamedStart(SingleStart):
     """One of a system's named starts.
 
     Parameters
@@ -28,25 +67,13 @@ class NamedStart:
     label: str
     where: str = dataclasses.field(default="", compare=False)
 
-    ensemble = ""
-    size = 1
-
-    @property
-    def labels(self):
-        """One label for each state."""
-        return (self.label,)
-
     def states(self, system):
         """States of `system`, shape ``(1, rows, 3)``; InputError for an unknown name."""
         return system.start(self.name)[np.newaxis]
 
-    def check(self, system):
-        """Raise InputError unless `system` has this start."""
-        self.states(system)
-
 
 @dataclasses.dataclass(frozen=True)
-class GivenStart:
+class GivenStart(SingleStart):
     """A state that the study spells out.
 
     Parameters
@@ -63,14 +90,6 @@ class GivenStart:
     normalize: bool
     label: str
     where: str = dataclasses.field(default="", compare=False)
-
-    ensemble = ""
-    size = 1
-
-    @property
-    def labels(self):
-        """One label for each state."""
-        return (self.label,)
 
     def states(self, system):
         """The state, shape ``(1, rows, 3)``; InputError where it is none of `system`."""
@@ -92,24 +111,6 @@ class GivenStart:
                 state = system.normalized(state)
         system.check_state(state)
         return state[np.newaxis]
-
-    def check(self, system):
-        """Raise InputError unless this is a state of `system`."""
-        self.states(system)
-
-
-class Ensemble:
-    """What starts of many members share; a subclass has `label` and `size`."""
-
-    @property
-    def ensemble(self):
-        """Label of the ensemble."""
-        return self.label
-
-    @property
-    def labels(self):
-        """One label for each member."""
-        return tuple(f"{self.label}[{member}]" for member in range(self.size))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -210,10 +211,6 @@ class LatticeStarts(Ensemble):
     def states(self, system):
         """The members, shape ``(count, rows, 3)``; InputError where one is no state."""
         return system.lattice(self.count, body=self.body, around=self.around)
-
-    def check(self, system):
-        """Raise InputError unless all members are states of `system`."""
-        self.states(system)
 
 
 @dataclasses.dataclass(frozen=True)

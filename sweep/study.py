@@ -11,6 +11,7 @@ from pathlib import Path
 
 from integrators.errors import nearest
 from sweep.experiment import Axis, Experiment, IntegratorEntry, Reference
+from sweep.families import FamilyStarts
 from sweep.reading import read_study
 from sweep.sources import StudyError, parse_toml
 from sweep.starts import FileStarts, GivenStart, LatticeStarts, NamedStart, RandomStarts
@@ -18,6 +19,7 @@ from sweep.starts import FileStarts, GivenStart, LatticeStarts, NamedStart, Rand
 __all__ = [
     "Axis",
     "Experiment",
+    "FamilyStarts",
     "FileStarts",
     "GivenStart",
     "IntegratorEntry",

@@ -81,7 +81,7 @@ class TimeAxis(Samples):
     Parameters
     ----------
     duration : float
-        In the system's unit of time.
+        In the system's unit of time, or in multiples of the study's ``time_unit``.
     samples : int
         The number of intervals.
 
@@ -114,6 +114,10 @@ class TimeAxis(Samples):
         """What tells it from another axis of the same duration."""
         return self.samples
 
+    def times_unit(self, unit):
+        """The axis in the system's own unit of time, of one given in multiples of `unit`."""
+        return dataclasses.replace(self, duration=self.duration * unit)
+
     @property
     def _words(self):
         return (
@@ -132,7 +136,7 @@ class LogarithmicTimeAxis(Samples):
     Parameters
     ----------
     duration : float
-        In the system's unit of time; a multiple of `grid`.
+        As in `TimeAxis`; a multiple of `grid`.
     per_decade : int
     first : float
         Time of the first sample after t = 0, from `grid` to the duration.
@@ -208,6 +212,11 @@ class LogarithmicTimeAxis(Samples):
     def settings(self):
         """What tells it from another axis of the same duration."""
         return {"per_decade": self.per_decade, "first": self.first, "grid": self.grid}
+
+    def times_unit(self, unit):
+        """The axis in the system's own unit of time, of one given in multiples of `unit`."""
+        times = {name: getattr(self, name) * unit for name in ("duration", "first", "grid")}
+        return dataclasses.replace(self, **times)
 
     @property
     def _words(self):

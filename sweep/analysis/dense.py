@@ -12,6 +12,7 @@ from sweep.analysis.selection import (
     adaptive_runs,
     codes,
     describe,
+    of_starts,
     plain,
     run_table,
     scanned_axes,
@@ -35,7 +36,8 @@ def grid(dataset):
         Dimensions ``(integrator, step_size, scanned axes…, initial_condition)`` in the place of
         `run`, other dimensions behind them; ``tolerance`` in the place of ``step_size`` where all
         runs are adaptive, and ``repeat`` behind ``initial_condition`` where there are several.
-        Labels stand in the study's order, numbers ascend. Where the selection has no run stand
+        Labels stand in the study's order, numbers ascend; axes of a family of starts are
+        coordinates along ``initial_condition``. Where the selection has no run stand
         NaN, an empty label, False or 0, and ``status`` -1 (pending).
 
     Raises
@@ -58,9 +60,23 @@ def grid(dataset):
     )
     coordinates = {name: (name, axes[name], dataset[name].attrs) for name in names}
     for name, array in dataset.coords.items():
-        if name not in names and name != "run":
+        if name in names or name == "run":
+            continue
+        if of_starts(array) and (values := _by_start(dataset, array, axes)) is not None:
+            coordinates[name] = values
+        else:
             coordinates[name] = _pivot(array, names, axes, place) if "run" in array.dims else array
     return dense.assign_coords(coordinates)
+
+
+def _by_start(dataset, array, axes):
+    """An axis of a family along ``initial_condition`` alone; None if a label has two values."""
+    _, start = codes(dataset["initial_condition"].values)
+    values = np.full(len(axes["initial_condition"]), np.nan)
+    values[start] = array.values
+    if not np.array_equal(values[start], array.values, equal_nan=True):
+        return None
+    return xr.Variable("initial_condition", values, array.attrs)
 
 
 def _step_axis(dataset):

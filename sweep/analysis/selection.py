@@ -7,7 +7,8 @@ import xarray as xr
 
 from integrators.errors import InputError, nearest
 
-# Coordinates along `run` that every run table has; any other is an axis that the study scans.
+# Coordinates along `run` that every run table has; any other is an axis that the study scans, or,
+# where it says so, one of a family of initial conditions.
 RUN_COORDINATES = (
     "run",
     "run_id",
@@ -80,8 +81,13 @@ def scanned_axes(dataset):
     return tuple(
         str(name)
         for name, coordinate in dataset.coords.items()
-        if coordinate.dims == ("run",) and name not in RUN_COORDINATES
+        if coordinate.dims == ("run",) and name not in RUN_COORDINATES and not of_starts(coordinate)
     )
+
+
+def of_starts(coordinate):
+    """Whether a coordinate is an axis of a family of initial conditions, such as ``theta``."""
+    return coordinate.attrs.get("axis_of") == "initial_condition"
 
 
 def complete(dataset, also_stopped=False):

@@ -61,9 +61,18 @@ def _system(name):
         "form": type(made.form).__name__,
         "parameters": parameters,
         "starts": {start.name: start.description for start in system.named_starts},
+        "families": {family.name: _family(family) for family in system.families},
         "record": {q.name: f"{q.long_name}, {q.kind}, in {q.units}" for q in made.quantities},
     }
+    if not system.families:
+        del facts["families"]
     return facts, inspect.getdoc(inspect.getmodule(system))
+
+
+def _family(family):
+    """What the states of a family are, and its axes with their defaults."""
+    axes = ", ".join(f"{axis} = {value:g}" for axis, value in family.axes.items())
+    return f"{family.description} ({axes})"
 
 
 def _integrator(name):
