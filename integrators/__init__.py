@@ -17,11 +17,13 @@ from integrators.methods import Integrator, Method
 from integrators.midpoints import ALL_MIDPOINTS
 from integrators.ode45 import RK45
 from integrators.runge_kutta import RK2_HEUN, RK2_MIDPOINT, RK4
+from integrators.splitting import SPLITTING
 from integrators.variational import VARIATIONAL
 
 ALL_INTEGRATORS = (
     VARIATIONAL,
     *ALL_MIDPOINTS,
+    SPLITTING,
     RK2_MIDPOINT,
     RK2_HEUN,
     RK4,

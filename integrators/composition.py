@@ -1,7 +1,12 @@
-"""Symmetric compositions: a symmetric method of order 2 raised to order 4, 6 or 8.
+"""Symmetric compositions: a method of order 2 or 1 raised to order 4, 6, 8 or 10.
 
-One step of size h becomes stages of size γ_s h; Σγ = 1, γ symmetric. Digits checked at 60
-decimals; each list is the first half, the middle coefficient is 1 − 2 Σ.
+One step of size h of a symmetric method S of order 2 becomes stages of size γ_s h; Σγ = 1, γ
+symmetric. A step of a method χ of order 1 and its adjoint χ* becomes, from right to left,
+
+    χ*(c_2s h) ∘ χ(c_2s−1 h) ∘ … ∘ χ*(c_2 h) ∘ χ(c_1 h),    c symmetric;
+
+a symmetric composition of S = χ*(h/2) ∘ χ(h/2) is the one with both shares of a stage γ/2. Digits
+are given up to the middle, which follows from the sums, and checked at 60 decimals.
 """
 
 from dataclasses import dataclass
@@ -36,9 +41,70 @@ class Composition:
     @property
     def coefficients(self):
         """The γ, correctly rounded, shape ``(stages,)``."""
-        half = [Fraction(digits) for digits in self.first_half]
-        exact = [*half, 1 - 2 * sum(half), *reversed(half)]
-        return np.array([float(value) for value in exact])
+        return _rounded(_about_middle(self.first_half))
+
+    @property
+    def shares(self):
+        """The c with which χ and χ* compose to the same, shape ``(2 stages,)``."""
+        return np.repeat(0.5 * self.coefficients, 2)
+
+
+@dataclass(frozen=True)
+class AdjointComposition:
+    """A symmetric composition of a method of order 1 with its adjoint.
+
+    Published are the times a_i of A and b_i of B in a splitting A + B,
+    ``a_1 b_1 a_2 … b_s a_s+1``. Flows of A meet where χ* ends and χ begins, those of B where χ
+    ends and χ* begins, so that a_1 = c_1, b_1 = c_1 + c_2, a_2 = c_2 + c_3, …; the conditions
+    for an order are the same (McLachlan 1995).
+
+    Parameters
+    ----------
+    order : int
+        The order that it gives to a method of order 1 with its adjoint.
+    a_first_half, b_first_half : tuple of str
+        The a before the middle one, and the b before the middle two, as decimals; Σa = Σb = 1.
+    source : str
+        Where the coefficients come from.
+    """
+
+    order: int
+    a_first_half: tuple
+    b_first_half: tuple
+    source: str
+
+    @property
+    def stages(self):
+        """The number of stages, of χ and χ* each."""
+        return 2 * len(self.a_first_half)
+
+    @property
+    def exact_shares(self):
+        """The c as `Fraction`, 2 stages of them."""
+        a = _about_middle(self.a_first_half)
+        half = [Fraction(digits) for digits in self.b_first_half]
+        half.append(Fraction(1, 2) - sum(half))
+        b = [*half, *reversed(half)]
+        times = [time for pair in zip(a, b, strict=False) for time in pair]  # but the last a
+        shares = [times[0]]
+        for time in times[1:]:
+            shares.append(time - shares[-1])
+        return shares
+
+    @property
+    def shares(self):
+        """The c, correctly rounded, shape ``(2 stages,)``."""
+        return _rounded(self.exact_shares)
+
+
+def _about_middle(first_half):
+    """Exact coefficients of sum 1: those given as decimals, the middle one, and mirrored."""
+    half = [Fraction(digits) for digits in first_half]
+    return [*half, 1 - 2 * sum(half), *reversed(half)]
+
+
+def _rounded(exact):
+    return np.array([float(value) for value in exact])
 
 
 COMPOSITIONS = {
@@ -87,5 +153,48 @@ COMPOSITIONS = {
             "0.29501172360931029887096624",
         ),
         source="Kahan and Li (1997), s17odr8a",
+    ),
+    "sofroniou_spaletta10": Composition(
+        order=10,
+        first_half=(
+            "0.07879572252168641926390768",
+            "0.31309610341510852776481247",
+            "0.02791838323507806610952027",
+            "-0.22959284159390709415121340",
+            "0.13096206107716486317465686",
+            "-0.26973340565451071434460973",
+            "0.07497334315589143566613711",
+            "0.11199342399981020488957508",
+            "0.36613344954622675119314812",
+            "-0.39910563013603589787862981",
+            "0.10308739852747107731580277",
+            "0.41143087395589023782070412",
+            "-0.00486636058313526176219566",
+            "-0.39203335370863990644808194",
+            "0.05194250296244964703718290",
+            "0.05066509075992449633587434",
+            "0.04967437063972987905456880",
+        ),
+        source="Sofroniou and Spaletta (2005)",
+    ),
+}
+
+ADJOINT_COMPOSITIONS = {
+    "blanes_moan6": AdjointComposition(
+        order=6,
+        a_first_half=(
+            "0.0502627644003922",
+            "0.413514300428344",
+            "0.0450798897943977",
+            "-0.188054853819569",
+            "0.541960678450780",
+        ),
+        b_first_half=(
+            "0.148816447901042",
+            "-0.132385865767784",
+            "0.067307604692185",
+            "0.432666402578175",
+        ),
+        source="Blanes and Moan (2002), S6",
     ),
 }

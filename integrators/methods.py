@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from integrators.composition import COMPOSITIONS
+from integrators.composition import ADJOINT_COMPOSITIONS, COMPOSITIONS
 from integrators.errors import InputError, check_known, check_number
 from integrators.forms import FORMULATIONS, SpheresLagrangian
 from integrators.kernels import Kernel
@@ -19,6 +19,7 @@ from integrators.kernels import Kernel
 ALL_DEGREES = ("linear", "quadratic", "other")
 TOLERANCES = ("tolerance", "relative_tolerance")  # given with the step sizes, not as options
 BASE = np.ones(1)  # the γ of a method that is not composed
+BASE_SHARES = np.array([0.5, 0.5])  # of a map and its adjoint in such a step
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,9 @@ class Method:
         nothing does.
     stability_limit : float
         Largest product of step size and frequency for which a rotation has a solution.
+    adjoint : bool
+        Whether a step is a map of order 1 and then its adjoint, of any shares of h each:
+        `Integrator.shares`.
     """
 
     name: str
@@ -120,6 +124,7 @@ class Method:
     adaptive: bool = False
     obstacle: Callable = lambda form: ""
     stability_limit: float = np.inf
+    adjoint: bool = False
 
     def fits(self, form):
         """Whether `form` is, or yields, one that the method takes, and nothing is in the way."""
@@ -127,9 +132,15 @@ class Method:
         return offered and not self.obstacle(form)
 
     @property
+    def compositions(self):
+        """The compositions that it takes, by name."""
+        symmetric = COMPOSITIONS if self.symmetric else {}
+        return symmetric | (ADJOINT_COMPOSITIONS if self.adjoint else {})
+
+    @property
     def modifiers(self):
         """The names that may follow ``+``."""
-        return [*(COMPOSITIONS if self.symmetric else ()), *self.projections]
+        return [*self.compositions, *self.projections]
 
 
 @dataclass(frozen=True)
@@ -165,6 +176,11 @@ class Integrator:
                 f"{name!r} cannot be composed by {modifier!r}: it is not symmetric, and only "
                 "symmetric integrators compose. Compose 'variational', or leave it out."
             )
+        if modifier in ADJOINT_COMPOSITIONS:
+            raise InputError(
+                f"{name!r} cannot be composed by {modifier!r}, which takes a map and its adjoint. "
+                "Compose 'splitting', or leave it out."
+            )
         known = self.method.modifiers
         if not known:
             raise InputError(f"{name!r} takes no modifier; got {modifier!r}")
@@ -177,13 +193,18 @@ class Integrator:
 
     @property
     def composition(self):
-        """The `Composition`, or None."""
-        return COMPOSITIONS.get(self.modifier)
+        """The `Composition` or `AdjointComposition`, or None."""
+        return self.method.compositions.get(self.modifier)
 
     @property
     def stages(self):
-        """The γ of the composition, shape ``(stages,)``; [1] without one."""
+        """The γ of the symmetric composition, shape ``(stages,)``; [1] without one."""
         return self.composition.coefficients if self.composition else BASE
+
+    @property
+    def shares(self):
+        """What parts of h a map and its adjoint take in turn, shape ``(2 stages,)``."""
+        return self.composition.shares if self.composition else BASE_SHARES
 
     @property
     def order(self):
@@ -218,7 +239,8 @@ class Integrator:
     @property
     def evaluations(self):
         """Evaluations of the system's function in a step."""
-        return self.method.evaluations * len(self.stages)
+        stages = self.composition.stages if self.composition else 1
+        return self.method.evaluations * stages
 
     def check(self, system):
         """Raise `InputError` unless `system` offers a form that the method takes."""

@@ -1,4 +1,4 @@
-"""Time the variational kernels of the six systems beside C++, compiled on the spot.
+"""Time the kernels of the papers' systems beside C++, compiled on the spot.
 
     python tests/benchmarks/kernels.py [--json]
 
@@ -36,17 +36,34 @@ CASES = {
 }
 
 
+# The same of the spherical midpoint method.
+SPINS = {
+    "rigid body": ("free_rigid_body", 1e-2, 100_000, 50_000),
+    "chain": ("heisenberg_chain", 1e-1, 2_000, 1_000),
+    "vortices": ("point_vortices", 1e-1, 20_000, 10_000),
+}
+
+
 def cases():
-    """The cases by name: each system at Lee's start, scalar and in lanes around it."""
+    """The cases by name: each system at its first start, scalar and in lanes around it."""
     result = {}
-    for name, (system_name, step_size, steps, lane_steps) in CASES.items():
-        system = systems.get(system_name)
-        problem = integrators.get("variational").bind(system)
-        around = system.ensemble(WIDTH, seed=3, around="lee", spread=1e-3)
-        side_by_side = np.moveaxis(around, 0, -1)
-        result[name] = Case(problem, system.start("lee"), step_size, steps)
-        result[f"{name} lanes"] = Case(problem, side_by_side, step_size, lane_steps)
+    for integrator, settings in (("variational", CASES), ("spherical_midpoint", SPINS)):
+        for name, (system_name, step_size, steps, lane_steps) in settings.items():
+            system = systems.get(system_name)
+            problem = integrators.get(integrator).bind(system)
+            start = system.start(system.starts[0])
+            side_by_side = np.moveaxis(members(system), 0, -1)
+            result[name] = Case(problem, start, step_size, steps)
+            result[f"{name} lanes"] = Case(problem, side_by_side, step_size, lane_steps)
     return result
+
+
+def members(system):
+    """Eight states near the first start; smooth curves of a chain."""
+    if system.name == "heisenberg_chain":
+        heights = 0.3 + 0.02 * np.arange(WIDTH)
+        return np.array([system.member("wavy_curve", height=height) for height in heights])
+    return system.ensemble(WIDTH, seed=3, around=system.starts[0], spread=1e-3)
 
 
 def with_full_matrix(case):
@@ -58,8 +75,8 @@ def with_full_matrix(case):
     return Case(integrators.get("variational").bind(full), case.initial, case.step_size, case.steps)
 
 
-def comparisons(explicit, implicit):
-    """What is timed, from the two compiled libraries."""
+def comparisons(explicit, implicit, spins):
+    """What is timed, from the compiled libraries."""
     case = cases()
     case["rod full"] = with_full_matrix(case["rod"])
 
@@ -69,6 +86,8 @@ def comparisons(explicit, implicit):
     bodies, pendulum = "explicit variational, 3 bodies", "implicit variational, double pendulum"
     springs, dipoles = "explicit variational, 4 springs", "explicit variational, 16 dipoles"
     rod, molecules = "implicit variational, rod n=10", "explicit variational, 642 molecules"
+    rigid, chain = "spherical midpoint, free rigid body", "spherical midpoint, 100 spins"
+    vortices = "spherical midpoint, 4 vortices"
     return [
         Comparison(f"{bodies}, scalar", *beside("bodies", explicit.three_bodies), 1.25),
         Comparison(f"{bodies}, lanes", *beside("bodies lanes", explicit.three_bodies_lanes), 1.25),
@@ -89,6 +108,14 @@ def comparisons(explicit, implicit):
         Comparison(f"{rod}, scalar", *beside("rod", implicit.rod), 1.5),
         Comparison(f"{rod}, full matrix", *beside("rod full", implicit.rod_full)),
         Comparison(f"{rod}, lanes", case["rod lanes"], bound=350.0),
+        Comparison(f"{rigid}, scalar", *beside("rigid body", spins.rigid_body)),
+        Comparison(f"{rigid}, scalar", case["rigid body"], bound=120.0),
+        Comparison(f"{rigid}, lanes", case["rigid body lanes"], bound=22.0),
+        Comparison(f"{chain}, scalar", *beside("chain", spins.ring_100), 1.2),
+        Comparison(f"{chain}, lanes", case["chain lanes"], bound=1100.0),
+        Comparison(f"{vortices}, scalar", *beside("vortices", spins.four_vortices), 1.5),
+        Comparison(f"{vortices}, scalar", case["vortices"], bound=1245.0),
+        Comparison(f"{vortices}, lanes", case["vortices lanes"]),
         *(
             Comparison(f"{what}, {how}, statistics", case[name], statistics=True)
             for what, body in ((bodies, "bodies"), (pendulum, "pendulum"), (rod, "rod"))
@@ -109,7 +136,9 @@ def main():
         return 0
     with tempfile.TemporaryDirectory() as folder:
         rows = measure(
-            comparisons(*(compile_cpp(compiler, n, folder) for n in ("explicit", "implicit")))
+            comparisons(
+                *(compile_cpp(compiler, n, folder) for n in ("explicit", "implicit", "spins"))
+            )
         )
     if wants_json:
         print(json.dumps([asdict(row) for row in rows], indent=2, ensure_ascii=False))

@@ -1,0 +1,104 @@
+// The spherical midpoint method of McLachlan, Modin and Verdier, A minimal-variable symplectic
+// integrator on spheres, (4), by fixed-point iteration from a start extrapolated through the last
+// five steps, for the free rigid body, the Heisenberg chain and point vortices. The arithmetic is
+// that of integrators/midpoints.py and fixed_point.py, without the acceleration of slow cases.
+
+#include "vectors.hpp"
+
+typedef Vector<double> Vec;
+
+static const double round_off = 0x1p-50, margin = 32.0, acceptable = 1e-12;
+static const double two_pi = 2.0 * 3.141592653589793;
+
+// H = w.I^-1 w/2, p = 1/I
+static void rigid(const double* p, const Vec* w, Vec* g) {
+    g[0] = {p[0] * w[0].x, p[1] * w[0].y, p[2] * w[0].z};
+}
+
+// H = sum w_{i-1}.w_i, closed
+template <int n>
+static void ring(const double*, const Vec* w, Vec* g) {
+    for (int i = 0; i < n; i++) g[i] = w[i == 0 ? n - 1 : i - 1] + w[i == n - 1 ? 0 : i + 1];
+}
+
+// H = -sum k_i k_j ln|w_i - w_j|^2/4 pi
+template <int n>
+static void vortices(const double* p, const Vec* w, Vec* g) {
+    for (int i = 0; i < n; i++) g[i] = {0.0, 0.0, 0.0};
+    for (int i = 1; i < n; i++) {
+        for (int j = 0; j < i; j++) {
+            Vec apart = w[i] - w[j];
+            double push = -(p[i] * p[j] / two_pi) / dot(apart, apart);
+            g[i] = g[i] + push * apart;
+            g[j] = g[j] + (-push) * apart;
+        }
+    }
+}
+
+template <int n, void gradient(const double*, const Vec*, Vec*)>
+static void spherical_midpoint(double* state, const double* p, double h, long steps) {
+    auto y = reinterpret_cast<Vec*>(state);
+    Sum<double, true> w[n];
+    Vec u[n], g[n], change[n] = {}, recent[5][n] = {};
+    double inverse[n];
+    for (int i = 0; i < n; i++) {
+        w[i] = {y[i]};
+        inverse[i] = 1.0;
+    }
+    for (long k = 0; k < steps; k++) {
+        const Vec *one = recent[(k + 4) % 5], *two = recent[(k + 3) % 5];
+        const Vec *three = recent[(k + 2) % 5], *four = recent[(k + 1) % 5];
+        const Vec* five = recent[k % 5];
+        for (int i = 0; i < n; i++)
+            u[i] = k >= 5   ? 5.0 * (one[i] - four[i]) + 10.0 * (three[i] - two[i]) + five[i]
+                   : k == 4 ? 4.0 * (one[i] + three[i]) - (6.0 * two[i] + four[i])
+                   : k == 3 ? 3.0 * (one[i] - two[i]) + three[i]
+                   : k == 2 ? 2.0 * one[i] - two[i]
+                   : k == 1 ? one[i]
+                            : w[i].value;
+        double last = INFINITY;
+        for (int iteration = 0; iteration < 100; iteration++) {
+            gradient(p + 2 * n, u, g);
+            double squares = 0.0, differences = 0.0;
+            for (int i = 0; i < n; i++) {
+                Vec d = h * cross(p[n + i] * u[i], g[i]), m = 0.5 * d + w[i].value;
+                double near = inverse[i], ratio = dot(m, m) * near * near;
+                double root = near * (1.875 - ratio * (1.25 - 0.375 * ratio));
+                if (ratio > 1.5) root = 1.0 / std::sqrt(dot(m, m));
+                Vec moved = root * m - u[i], corrected = d - change[i];
+                squares = squares + dot(moved, moved);
+                differences = differences + dot(corrected, corrected);
+                change[i] = d;
+                u[i] = root * m;
+                inverse[i] = root;
+            }
+            double next = squares;
+            if (iteration > 0) {
+                double guess = margin * margin * squares * differences / last;
+                next = guess < squares ? guess : squares;
+            }
+            bool halves = squares <= 0.25 * last || squares > acceptable * acceptable * n;
+            if (!(next > round_off * round_off * n && halves)) break;
+            last = squares;
+        }
+        for (int i = 0; i < n; i++) {
+            recent[k % 5][i] = u[i];
+            Vec end = w[i].value + change[i];
+            double missing = 1.0 - dot(w[i].value, w[i].value);
+            w[i].add(0.5 * missing * end + change[i]);
+        }
+    }
+    for (int i = 0; i < n; i++) y[i] = w[i].value;
+}
+
+extern "C" void rigid_body(double* y, const double* p, double h, long steps) {
+    spherical_midpoint<1, rigid>(y, p, h, steps);
+}
+
+extern "C" void ring_100(double* y, const double* p, double h, long steps) {
+    spherical_midpoint<100, ring<100>>(y, p, h, steps);
+}
+
+extern "C" void four_vortices(double* y, const double* p, double h, long steps) {
+    spherical_midpoint<4, vortices<4>>(y, p, h, steps);
+}
