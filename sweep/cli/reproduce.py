@@ -47,6 +47,7 @@ def command(paper, plots, output, keep, step_factor, workers, as_json):
             Path(stores).absolute(),
             step_factor=step_factor,
             workers=workers,
+            pictures=plots,
             told=lambda name: click.echo(f"Running {name}", err=True),
         )
         print_rows(rows, as_json)

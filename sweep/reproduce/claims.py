@@ -202,11 +202,14 @@ class Paper:
         By which it is asked for.
     title : str
     claims : tuple of Claim
+    pictures : tuple of str
+        Names of further studies, which only pictures are drawn from.
     """
 
     name: str
     title: str
     claims: tuple
+    pictures: tuple = ()
 
     @property
     def studies(self):
