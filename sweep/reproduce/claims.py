@@ -131,14 +131,14 @@ class Paper:
         By which it is asked for.
     title : str
     claims : tuple of Claim
-    pictured : tuple of str
-        Names of further studies, which only the plots of its figures need.
+    pictures : tuple of str
+        Names of further studies, which only pictures are drawn from.
     """
 
     name: str
     title: str
     claims: tuple
-    pictured: tuple = ()
+    pictures: tuple = ()
 
     @property
     def studies(self):

@@ -24,7 +24,7 @@ def reproduce(
     workers : int, optional
         Processes of the local cluster; one a core unless given.
     pictures : bool, optional
-        Whether to run the studies, too, that only the plots need.
+        Also run the studies that only pictures are drawn from.
     told : callable, optional
         Called with the name of each study as it begins.
 
@@ -42,7 +42,7 @@ def reproduce(
         interval, or a store cannot be written.
     """
     factor = check_number("step_factor", step_factor, above=0.0)
-    names = (*paper.studies, *(paper.pictured if pictures else ()))
+    names = dict.fromkeys(paper.studies + (paper.pictures if pictures else ()))
     studies = [_scaled(load(name), factor) for name in names]
     datasets = {}
     with runner.local_client(workers) as client:
