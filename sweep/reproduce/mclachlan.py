@@ -15,13 +15,15 @@ from sweep.reproduce import diagnostics
 from sweep.reproduce.claims import Claim, Paper
 from sweep.reproduce.measuring import Computed
 
-SPHERICAL, CLASSICAL, MOSER_VESELOV = "spherical_midpoint", "implicit_midpoint", "moser_veselov"
+SPHERICAL, CLASSICAL, GEODESIC = "spherical_midpoint", "implicit_midpoint", "geodesic_midpoint"
+MOSER_VESELOV = "moser_veselov"
 ORDERS = 0.1  # by how much a measured order may be off
 
 _rotation = partial(Computed, "mclachlan-rotation", "precession", SPHERICAL)
 _order = partial(Computed, "mclachlan-orders", measure=diagnostics.order)
 _errors = partial(Computed, "mclachlan-errors")
 _body = partial(Computed, "mclachlan-irreversible", "energy", step_size=0.5)
+_structure = partial(Computed, "mclachlan-irreversible", "structure", step_size=0.5)
 _vortices = partial(Computed, "mclachlan-vortices", step_size=0.1)
 _chain = partial(Computed, "mclachlan-chain")
 _nambu = partial(Computed, "mclachlan-nambu", "lagrange-system")
@@ -70,12 +72,28 @@ def _order_claim(part, experiment, integrator, expected, paper=None, note=""):
     )  # fmt: skip
 
 
+def _defect(part, integrator, **bounds):
+    return Claim(
+        part, "symplectic defect",
+        _structure(integrator, measure=diagnostics.per_run("symplectic_defect")),
+        note="of a step, by difference quotients", **bounds,
+    )  # fmt: skip
+
+
+_symmetric = (SPHERICAL, CLASSICAL, GEODESIC, f"{SPHERICAL}+suzuki4", f"{SPHERICAL}+kahan_li6")
 _composed = {"triple_jump4": 4, "suzuki4": 4, "yoshida6": 6, "kahan_li6": 6, "kahan_li8": 8}
 THEOREM = (
+    _defect("2.4 (i)", SPHERICAL, low=0.0, high=1e-12),
+    _defect("2.4 (i)", CLASSICAL, low=1e-4, high=np.inf),
+    _defect("remark 2.2", GEODESIC, low=1e-5, high=np.inf),
     _order_claim("2.4 (ii)", "spin-chain", SPHERICAL, 2, paper=2.0, note="5 spins"),
     *(
         _order_claim("remark 2.6", "spin-chain", f"{SPHERICAL}+{name}", order, note="5 spins")
         for name, order in _composed.items()
+    ),
+    _at_most(
+        "2.4 (v)", "distance from the start after 100 steps forward and back",
+        _structure(_symmetric, measure=diagnostics.per_run("reversal_error")), 1e-13,
     ),
     _angle(1.9, 1.5707963267948966, "perpendicular to the axis"),
     _angle(1.9, 0.08726646259971647, "at 5° to the axis; the paper's formula is that of 90°"),
@@ -252,4 +270,5 @@ MCLACHLAN = Paper(
     claims=(
         *THEOREM, *SECTION_31, *SECTION_32, *SECTION_33, *SECTION_34, *SECTION_35, *APPENDIX,
     ),
+    pictures=("mclachlan-portraits", "mclachlan-sections", "mclachlan-trajectories"),
 )  # fmt: skip

@@ -8,7 +8,6 @@ import xarray as xr
 
 from integrators.errors import InputError
 from sweep.reproduce import PAPERS, Claim, diagnostics, reproduce
-from sweep.reproduce.claims import Row
 from sweep.reproduce.mclachlan import printed_angle, step_angle
 from sweep.reproduce.measuring import Computed
 from sweep.tables import format_claims
@@ -173,13 +172,3 @@ def test_distance_at_the_end():
     w[0, -1, 0] = (0.0, 3.0, 4.0)
     dataset = states(w, np.arange(3.0))
     assert diagnostics.distance_at_end([[0.0, 0.0, 0.0]])(dataset) == [5.0]
-
-
-def test_a_study_that_only_plots_need(tmp_path):
-    import dataclasses
-
-    paper = dataclasses.replace(PAPER, claims=PAPER.claims[-1:], pictured=("mclachlan-rotation",))
-    rows, datasets = reproduce(paper, tmp_path, workers=1)
-    assert len(rows) == 1 and isinstance(rows[0], Row) and set(datasets) == {"mclachlan-nambu"}
-    _, datasets = reproduce(paper, tmp_path, workers=1, pictures=True)
-    assert set(datasets) == {"mclachlan-nambu", "mclachlan-rotation"}
