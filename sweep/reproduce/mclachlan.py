@@ -2,7 +2,8 @@
 
 The paper prints few figures and many properties; each is a number here. Where a printed figure
 belongs to other data than those beside it, the note says which, and the figure of the printed data
-stands there too. Not run: of section 3.3, that with the load taken at the beginning of a step,
+stands there too. What is expected is exact, or what independent programs found in quadruple or
+extended precision. Not run: of section 3.3, that with the load taken at the beginning of a step,
 not at its middle, the order drops to 1; no integrator here does so.
 """
 
