@@ -18,6 +18,8 @@ from integrators.midpoints import ALL_MIDPOINTS
 from integrators.ode45 import RK45
 from integrators.runge_kutta import RK2_HEUN, RK2_MIDPOINT, RK4
 from integrators.splitting import SPLITTING
+from integrators.stability import StabilityWarning
+from integrators.structure import SymplecticDefect, reversal_error, symplectic_defect
 from integrators.variational import VARIATIONAL
 
 ALL_INTEGRATORS = (
@@ -36,10 +38,14 @@ __all__ = [
     "InputError",
     "Integrator",
     "Method",
+    "StabilityWarning",
+    "SymplecticDefect",
     "Trajectories",
     "get",
     "integrate",
     "names",
+    "reversal_error",
+    "symplectic_defect",
 ]
 
 

@@ -1,7 +1,9 @@
 """Integrate systems from Python, one trajectory or an ensemble, without Dask or a store."""
 
+import math
 from dataclasses import dataclass
 
+import numba
 import numpy as np
 
 from integrators import stepping
@@ -11,6 +13,7 @@ from integrators.forms import angular_velocities, velocities
 from integrators.lanes import WIDTH
 from integrators.memory import aligned
 from integrators.methods import Integrator, form_of
+from integrators.stability import warn_if_unstable
 
 BLOCK_BYTES = 32 * 2**20  # of sampled states that one call of a kernel fills
 
@@ -58,7 +61,9 @@ class Batch:
     report: np.ndarray
 
 
-def integrate(system, integrator, state, *, duration, samples, step_size=None, tolerance=None):
+def integrate(
+    system, integrator, state, *, duration, samples, step_size=None, tolerance=None, start_time=0.0
+):
     """Integrate `system` from `state` for `duration`, sampled at equal intervals.
 
     Parameters
@@ -67,16 +72,18 @@ def integrate(system, integrator, state, *, duration, samples, step_size=None, t
     integrator : Integrator
         From `integrators.get`.
     state : array_like, shape (rows, 3) or (members, rows, 3)
-        At time 0: (q, ω), where the row of a force's work may be left out, or spins. Several
+        At the start: (q, ω), where the row of a force's work may be left out, or spins. Several
         members run in lanes, eight at a time.
     duration : float
-        In the system's units of time.
+        In the system's units of time; with a fixed step it may be negative: back in time.
     samples : int
         Intervals between samples; a fixed step must divide ``duration / samples``.
     step_size : float, optional
-        Of a fixed-step integrator.
+        Of a fixed-step integrator, positive.
     tolerance : float, optional
         Of an adaptive integrator, relative; members run one by one.
+    start_time : float, optional
+        Of a fixed-step integrator, where the system depends on the time itself.
 
     Returns
     -------
@@ -86,22 +93,37 @@ def integrate(system, integrator, state, *, duration, samples, step_size=None, t
     ------
     InputError
         If the integrator does not fit the system, the state has a wrong shape or is off the
-        manifold, the step does not divide the sample interval, or a step size meets an adaptive
-        integrator.
+        manifold, the step does not divide the sample interval, or a step size, a start time or
+        a negative duration meets an adaptive integrator.
+
+    Warns
+    -----
+    StabilityWarning
+        If the step size is beyond the integrator's linear stability limit at a state.
     """
     if not isinstance(integrator, Integrator):
         raise InputError(f"integrator is {integrator!r}; expected one that integrators.get gives")
     integrator.check(system)
-    members = _members(system, state)
-    duration = check_number("duration", duration, above=0.0)
+    members = checked_members(system, state)
+    start_time = check_number("start_time", start_time)
+    if check_number("duration", duration) == 0.0:
+        raise InputError("duration = 0; expected a number that is not 0", key="duration")
     samples = check_whole("samples", samples)
-    times = duration * np.arange(samples + 1) / samples
+    times = start_time + duration * np.arange(samples + 1) / samples
     if integrator.adaptive:
+        if duration < 0 or start_time:
+            raise InputError(
+                f"{integrator.name!r} is adaptive and runs from time 0 on; got start_time = "
+                f"{start_time!r}, duration = {duration!r}. A fixed step runs from any time, and "
+                "back"
+            )
         result = _adaptive(integrator.bind(system), members, times, step_size, tolerance)
     else:
         if tolerance is not None:
             raise InputError(f"{integrator.name!r} has a fixed step: tolerance does not apply")
-        result = _fixed(integrator, system, members, step_size, duration, samples)
+        step_size = check_number("step_size", step_size, above=0.0)
+        warn_if_unstable(system, integrator, members, step_size, start_time)
+        result = _fixed(integrator, system, members, step_size, duration, times)
     states, status, counters = result
     if np.ndim(state) == 2:
         states, status = states[0], int(status[0])
@@ -109,7 +131,8 @@ def integrate(system, integrator, state, *, duration, samples, step_size=None, t
     return Trajectories(times, states, status, counters)
 
 
-def _members(system, state):
+def checked_members(system, state):
+    """A state or states as an array of shape (members, rows, 3), or `InputError`."""
     form = form_of(system)
     rows = form.rows
     shape = f"({rows}, 3) or (members, {rows}, 3)"
@@ -133,11 +156,12 @@ def _adaptive(problem, members, times, step_size, tolerance):
     return canonical(problem, runs.states), status, runs.counters
 
 
-def _fixed(integrator, system, members, step_size, duration, samples):
-    problem = integrator.bind(system)
-    steps = steps_per_interval(step_size, duration / samples)
+def _fixed(integrator, system, members, step_size, duration, times):
+    problem, samples = integrator.bind(system), len(times) - 1
+    steps = steps_per_interval(step_size, abs(duration) / samples)
+    h = math.copysign(step_size, duration)
     batches = [
-        run_batch(problem, members[i : i + WIDTH], step_size, steps, samples)
+        run_batch(problem, members[i : i + WIDTH], h, steps, samples, start_time=float(times[0]))
         for i in range(0, len(members), WIDTH)
     ]
     report = np.concatenate([batch.report for batch in batches])
@@ -190,21 +214,23 @@ def counters_of(integrator, problem, report, steps):
     }
 
 
-def run_batch(problem, members, step_size, steps, samples, statistics=False):
+def run_batch(problem, members, step_size, steps, samples, statistics=False, start_time=0.0):
     """Integrate up to eight initial states of one problem: in lanes, or scalar if there is one.
 
     Parameters
     ----------
     problem : Problem
     members : ndarray, shape (members, rows, 3)
-        (q, ω) at time 0; missing lanes are filled with copies of the first.
+        (q, ω) at the start; missing lanes are filled with copies of the first.
     step_size : float
+        Negative: back in time.
     steps : int or ndarray of int, shape (samples,)
         Steps in each sample interval.
     samples : int
         Sample intervals.
     statistics : bool
         Whether to keep the statistics of every step.
+    start_time : float
 
     Returns
     -------
@@ -231,7 +257,7 @@ def run_batch(problem, members, step_size, steps, samples, statistics=False):
             (size if statistics else 0, stepping.MONITORED, stepping.STATISTICS, *width)
         )
         loop(
-            *functions, 0.0, step_size, first, ends[start : start + size], problem.constants,
+            *functions, start_time, step_size, first, ends[start : start + size], problem.constants,
             problem.options, y, memory, problem.parameters, work, baseline, sampled, stats, report,
         )  # fmt: skip
         first = int(ends[start + size - 1])
@@ -242,6 +268,50 @@ def run_batch(problem, members, step_size, steps, samples, statistics=False):
         statistics=_members_first(np.concatenate(kept), count),
         report=_members_first(report, count),
     )
+
+
+def run_ends(problem, members, step_size, steps, start_time=0.0, lanes=True):
+    """The states that many initial states of one problem lead to, by one call of a kernel.
+
+    Parameters
+    ----------
+    problem : Problem
+    members : ndarray, shape (members, rows, 3)
+        (q, ω) at the start.
+    step_size : float
+        Negative: back in time.
+    steps : int
+    start_time : float
+    lanes : bool
+        Whether to take them eight at a time, filled up with copies, or one by one.
+
+    Returns
+    -------
+    ndarray, shape (members, rows, 3)
+        (q, ω) again; NaN where a run failed.
+    """
+    initial = velocities(members) if problem.formulation == "q_qdot" else np.asarray(members)
+    lanes = lanes and not numba.config.DISABLE_JIT  # plain Python has none
+    width = WIDTH if lanes else 1
+    count, batches = len(initial), -(-len(initial) // width)
+    filled = np.concatenate([initial, np.repeat(initial[:1], batches * width - count, axis=0)])
+    shape = (width,) if lanes else ()
+    states = aligned((batches, problem.rows, 3, *shape))
+    states[...] = np.moveaxis(filled.reshape(batches, width, -1, 3), 1, -1).reshape(states.shape)
+    memory, work = aligned((problem.memory, *shape)), aligned((max(1, problem.work), *shape))
+    reports = aligned((batches, stepping.REPORT_SIZE, *shape))
+    stepping.images(lanes)(
+        *problem.kernels(lanes)[:3], start_time, step_size, steps, problem.constants,
+        problem.options, states, memory, problem.parameters, work, reports,
+    )  # fmt: skip
+    states, reports = (
+        np.moveaxis(part.reshape(*part.shape[: part.ndim - len(shape)], width), -1, 1)
+        for part in (states, reports)
+    )
+    ends = states.reshape(-1, problem.rows, 3)[:count]
+    status = reports.reshape(-1, stepping.REPORT_SIZE)[:count, stepping.STATUS_ROW]
+    ends[status > stepping.COMPLETE] = np.nan
+    return canonical(problem, ends)
 
 
 def _lanes_first_filled(members):

@@ -201,6 +201,63 @@ _SCALAR = Kernel(_trajectory, _trajectory_signature)
 _LANES = Kernel(_trajectories, _trajectory_signature)
 
 
+def _image(
+    advance, function, projection, t0, h, count, constants, options,
+    states, memory, p, work, reports,
+):  # fmt: skip
+    for b in range(states.shape[0]):
+        for i in range(memory.shape[0]):
+            memory[i] = 0.0
+        advance(
+            function, projection, t0, h, 0, count, constants, options,
+            states[b], memory, p, work, reports[b],
+        )  # fmt: skip
+
+
+def _images(
+    advance, function, projection, t0, h, count, constants, options,
+    states, memory, p, work, reports,
+):  # fmt: skip
+    for b in range(states.shape[0]):
+        for i in range(memory.shape[0]):
+            for lane_index in range(memory.shape[1]):
+                memory[i, lane_index] = 0.0
+        advance(
+            function, projection, t0, h, 0, count, constants, options,
+            as_lanes(states)[b], as_lanes(memory), p, as_lanes(work), as_lanes(reports)[b],
+        )  # fmt: skip
+
+
+def _image_signature(element):
+    """As `_image`; with lanes, the arrays of elements are float64 with a last axis of eight."""
+    extra = 1 if element is lane else 0
+
+    def floats(ndim):
+        return array(types.float64, ndim + extra)
+
+    whole = types.FunctionType(whole_state(element))
+    method = types.FunctionType(method_signature(element))
+    number, numbers, count = types.float64, flat(types.float64), types.int64
+    return types.void(
+        method, whole, whole, number, number, count, numbers, numbers,
+        floats(3), floats(1), numbers, floats(1), floats(2),
+    )  # fmt: skip
+
+
+def images(lanes):
+    """The compiled loop over many starts, each a trajectory, or eight in lanes.
+
+    ``images(advance, function, projection, t0, h, count, constants, options, states, memory, p,
+    work, reports)`` takes `count` steps from each of `states`, shape (S, rows, 3), in place;
+    `reports` has the shape (S, REPORT_SIZE).
+    """
+    return _IMAGES.lanes if lanes else _IMAGE.scalar
+
+
+_IMAGE = Kernel(_image, _image_signature)
+_IMAGES = Kernel(_images, _image_signature)
+
+
 def _evaluate(function, times, states, p, out, work):
     for s in range(states.shape[0]):
         function(times[s], states[s], p, out[s], work)

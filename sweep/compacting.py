@@ -12,7 +12,6 @@ from pathlib import Path
 
 from sweep import schema, storage
 
-SCALARS = (*schema.RUN_VARIABLES, schema.MARKER)
 COMPACT_ROWS = 65_536
 WORTHWHILE = 16  # chunks of a scalar from which compacting pays
 STAGING = ".compacting"  # after the store's own name
@@ -61,8 +60,9 @@ def _rewrite(path, name, rows):
     source = storage.open_group(storage.open_root(path), name)
     target = storage.open_root(staging, mode="a")
     sizes = {"run": source[schema.MARKER.name].shape[0]}
-    for variable in SCALARS:
-        storage.create_variable(target, variable, sizes, rows)[:] = source[variable.name][:]
+    for variable in schema.ALL_RUN_VARIABLES:
+        if variable.name in source:
+            storage.create_variable(target, variable, sizes, rows)[:] = source[variable.name][:]
     (staging / READY).write_text(name)
     _swap(path, name)
 
@@ -70,7 +70,7 @@ def _rewrite(path, name, rows):
 def _swap(path, name):
     """Put the staged arrays in the place of the store's; harmless when done again."""
     staging = _staging(path)
-    for variable in SCALARS:
+    for variable in schema.ALL_RUN_VARIABLES:
         staged, place = staging / variable.name, Path(path) / name / variable.name
         if staged.exists():
             shutil.rmtree(place, ignore_errors=True)

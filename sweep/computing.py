@@ -15,7 +15,7 @@ import systems
 from integrators import dormand_prince, stepping
 from integrators.adaptive import run_adaptive
 from integrators.integration import canonical, counters_of, lagrangian, run_batch
-from sweep import schema
+from sweep import schema, structure
 from sweep.time_axis import LogarithmicTimeAxis, TimeAxis
 
 EVERY_STEP = "every_step"
@@ -61,6 +61,11 @@ class Recipe:
     def times(self):
         """Times of the samples, shape (samples + 1,)."""
         return self.time_axis.times
+
+    def brief(self, time_axis):
+        """What a pilot records over another time axis: no structure, no errors."""
+        record = tuple(name for name in self.record if name not in schema.STRUCTURE)
+        return Recipe(time_axis, record, self.statistics, reference_samples=0)
 
 
 @dataclass(frozen=True)
@@ -115,6 +120,7 @@ class Recorder:
             By the names of `sweep.schema`; the first axis is the runs.
         """
         self.problem.kernels(lanes=len(initial) > 1)  # compiled before the clock starts
+        stepping.trajectory(lanes=len(initial) > 1)
         wall, cpu = time.perf_counter(), time.thread_time()
         if self._integrator.adaptive:
             batch, counters, step_sizes = self._adaptive(initial, tolerance)
@@ -138,6 +144,38 @@ class Recorder:
             columns[name] = values
         if "state" in self.recipe.record:
             columns["state"] = np.where(valid[:, :, None, None], states, np.nan)
+        steps = self.recipe.time_axis.intervals * steps_per_sample
+        measured = self.structure(initial, states[:, -1], step_size, steps, tolerance)
+        failed = columns["status"] > stepping.COMPLETE
+        return columns | {name: np.where(failed, np.nan, of) for name, of in measured.items()}
+
+    def structure(self, initial, final, step_size, steps, tolerance=np.nan):
+        """What the record asks for of `schema.STRUCTURE`.
+
+        Parameters
+        ----------
+        initial, final : ndarray, shape (runs, rows, 3)
+            Where runs begin and end.
+        step_size : float
+            NaN of an adaptive integrator.
+        steps : int
+            That they take.
+        tolerance : float
+            Of an adaptive integrator.
+
+        Returns
+        -------
+        dict of str to ndarray, shape (runs,)
+        """
+        columns, form, record = {}, self._system.form, self.recipe.record
+        if schema.SYMPLECTIC_DEFECT in record:
+            columns |= structure.symplectic_defects(
+                form, self.problem, initial, step_size, tolerance, self.recipe.times[1]
+            )
+        if schema.REVERSAL_ERROR in record:
+            columns |= structure.reversal_errors(
+                form, self.problem, initial, final, step_size, steps
+            )
         return columns
 
     @property

@@ -26,11 +26,23 @@ def _start(node, family):
                 "a start's name, { name, … }, { random, seed, … }, { lattice, … }, { file, … } or "
                 "the state itself: { q, omega, … } or { w, … }"
             )
+        _check_state_keys(node, family[0])
         start = _TABLES[kind](node)
     with node.context(otherwise=node.get("around", node)):
         for system in family:
             start.check(system)
     return start
+
+
+def _check_state_keys(node, system):
+    """Refuse a state that is spelt out in the words of another kind of system."""
+    given = [key for key in ("q", "omega", "w") if key in node]
+    wrong = [key for key in given if key not in system.state_keys]
+    if wrong:
+        raise node[wrong[0]].error(
+            f"a state of {system.name} is given by {' and '.join(system.state_keys)}, not by "
+            f"{' and '.join(wrong)}"
+        )
 
 
 def _named_start(node, system):

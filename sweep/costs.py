@@ -9,7 +9,8 @@ import time
 import numpy as np
 
 from integrators.adaptive import run_adaptive
-from sweep.computing import Recipe, Recorder
+from sweep import schema
+from sweep.computing import Recorder
 from sweep.time_axis import TimeAxis
 
 ENOUGH_STEPS = 50  # the first ones are small
@@ -28,6 +29,10 @@ class Cost:
         The median of the repeats.
     sample : float
         Seconds to record one sample of one trajectory.
+    again : float
+        How often the steps are taken again when the run is over, to measure its structure.
+    run : float
+        Seconds of what is measured of each trajectory besides.
     rate : float
         Steps of an adaptive run per unit time, at the tolerance 1; else NaN.
     order : int
@@ -37,12 +42,40 @@ class Cost:
     step: float
     usual_step: float
     sample: float
+    again: float = 0.0
+    run: float = 0.0
     rate: float = np.nan
     order: int = 1
 
     def steps(self, duration, tolerance):
         """Steps of an adaptive run, expected from the pilot's."""
         return self.rate * duration * tolerance ** (-1 / self.order)
+
+
+def structure_cost(recorder, initial, step_size, tolerance=np.nan):
+    """What the measured structure of a run costs: ``again`` and ``run`` of a `Cost`.
+
+    Parameters
+    ----------
+    recorder : sweep.computing.Recorder
+    initial : ndarray, shape (runs, rows, 3)
+    step_size, tolerance : float
+        One of them is NaN.
+
+    Returns
+    -------
+    dict of str to float
+    """
+    record = recorder.recipe.record
+    if not any(name in schema.STRUCTURE for name in record):
+        return {}
+    few = initial[:2]  # in lanes, where there are any
+    recorder.structure(few, few, step_size, 1, tolerance)  # compiles
+    began = time.thread_time()
+    recorder.structure(few, few, step_size, 1, tolerance)
+    seconds = time.thread_time() - began
+    back = schema.REVERSAL_ERROR in record and np.isnan(tolerance)
+    return {"again": float(back), "run": seconds / len(few)}
 
 
 def adaptive_cost(recorder, initial, tolerance, seconds):
@@ -76,6 +109,7 @@ def adaptive_cost(recorder, initial, tolerance, seconds):
         sample=_sample_seconds(recorder, initial, tolerance, intervals),
         rate=max(steps, 1) / times[intervals] * tolerance ** (1 / order),
         order=order,
+        **structure_cost(recorder, initial, np.nan, tolerance),
     )
 
 
@@ -83,9 +117,7 @@ def _sample_seconds(recorder, initial, tolerance, intervals):
     """Seconds to record a sample, beside those of the integration."""
     recipe = recorder.recipe
     axis = TimeAxis(recipe.times[intervals], intervals)
-    brief = Recorder(
-        Recipe(axis, recipe.record, recipe.statistics, 0), recorder.system, recorder.integrator
-    )
+    brief = Recorder(recipe.brief(axis), recorder.system, recorder.integrator)
     began = time.thread_time()
     columns = brief.run(initial, np.nan, 0, tolerance=tolerance)
     recording = time.thread_time() - began - columns["cpu_time"].sum()

@@ -87,7 +87,7 @@ def _bring_up_experiment(root, entry, chunk_rows):
     rows = max(present, *(made.rows for made in table.systems))
     sizes = {"run": entry.size, "time": len(entry.experiment.times), "row": rows, "component": 3}
     sampled = schema.sampled_variables(entry.experiment, system)
-    for variable in (*sampled, *schema.RUN_VARIABLES, schema.MARKER):
+    for variable in (*sampled, *schema.run_variables(entry.experiment.record)):
         _grown(group, variable, sizes, chunk_rows)
     initial = _grown(group, schema.INITIAL_STATE, sizes, INITIAL_CHUNK)
     new = np.flatnonzero(entry.rows >= entry.known)

@@ -14,7 +14,7 @@ from integrators.integration import run_batch
 from integrators.lanes import WIDTH
 from sweep import schema, storage
 from sweep.computing import Named, Recipe, Recorder, reference_trajectory
-from sweep.costs import Cost, adaptive_cost
+from sweep.costs import Cost, adaptive_cost, structure_cost
 from sweep.growing import REFERENCE_CHUNK
 from sweep.ledger import references_group, references_of
 from sweep.tasks import Chunk, ReferenceTask, RunTask
@@ -108,23 +108,24 @@ def plan_experiment(entry, between=lambda: None):
     recipe = recipe_of(table)
     costs = _pilot(table, recipe, between)
     pairs, pair = np.unique(_pairs(table), return_inverse=True)
-    per_step, usual, per_sample = (
+    per_step, usual, per_sample, again, per_run = (
         np.array([getattr(costs[int(p)], name) for p in pairs])[pair]
-        for name in ("step", "usual_step", "sample")
+        for name in ("step", "usual_step", "sample", "again", "run")
     )
     steps = table.steps_per_sample * float(experiment.time_axis.intervals)
     for i in np.flatnonzero(table.adaptive):
         cost = costs[int(pairs[pair[i]])]
         steps[i] = cost.steps(experiment.duration, table.tolerance[i])
-    recording = per_sample * (experiment.samples + 1)
+    recording = per_sample * (experiment.samples + 1) + per_run
     sampled = len(schema.sampled_variables(experiment, table.systems[0]))
-    variables = sampled + len(schema.RUN_VARIABLES) + 1
-    seconds = steps * per_step + recording
+    variables = sampled + len(schema.run_variables(experiment.record))
+    computed = steps * (1 + again)
+    seconds = computed * per_step + recording
     return ExperimentPlan(
         entry=entry,
         run_steps=steps,
         seconds=seconds,
-        most_seconds=steps * usual + recording,
+        most_seconds=computed * usual + recording,
         reference_seconds=_reference_seconds(table) if experiment.reference else 0.0,
         chunk_rows=entry.chunk_rows or _choose_chunk_rows(table, seconds, variables),
         variables=variables,
@@ -200,15 +201,15 @@ def _measure(recorder, initial, step_size):
     # A call can seem to take longer than the steps, which cost half at least.
     per_step = [max(one - call, 0.5 * one) / steps / len(initial) for one in repeats]
     per_sample = _sample_seconds(recorder, initial, step_size)
-    return Cost(min(per_step), float(np.median(per_step)), per_sample)
+    structure = structure_cost(recorder, initial, step_size)
+    return Cost(min(per_step), float(np.median(per_step)), per_sample, **structure)
 
 
 def _sample_seconds(recorder, initial, step_size):
     """Seconds to record a sample of a trajectory: runs of one step a sample, less those steps."""
     samples = min(recorder.recipe.time_axis.samples, PILOT_SAMPLES)
     axis = TimeAxis(step_size * samples, samples)
-    short = Recipe(axis, recorder.recipe.record, recorder.recipe.statistics, 0)
-    brief = Recorder(short, recorder.system, recorder.integrator)
+    brief = Recorder(recorder.recipe.brief(axis), recorder.system, recorder.integrator)
     brief.run(initial, step_size, 1)
     began = time.thread_time()
     columns = brief.run(initial, step_size, 1)

@@ -6,9 +6,10 @@ import re
 
 import integrators
 from integrators.errors import InputError
-from sweep import axes, conditions
+from sweep import axes, conditions, structure
 from sweep.experiment import STATISTICS, Experiment, Reference
 from sweep.rules import Condition, Rule
+from sweep.schema import STRUCTURE
 from sweep.sources import Gathered, Node, distinct, gathered
 
 FORMAT = 1
@@ -117,6 +118,8 @@ def _experiment(table):
     sizes = steps, tolerances, together
     entries = read("integrators", axes.with_step_sizes, entries, time_axis, *sizes)
     starts = read("initial_condition", conditions.initial_conditions, family)
+    record = gather(_record, table, family)
+    gather(_check_measurable, table, record, family, entries)
     values = {
         "name": read("name", Node.string),
         "system": table.value.get("system"),
@@ -127,7 +130,7 @@ def _experiment(table):
         "tolerances": tolerances,
         "initial_conditions": starts,
         "time_axis": time_axis,
-        "record": gather(_record, table, family),
+        "record": record,
         "statistics": read("statistics", _statistics, default=STATISTICS[0]),
         "reference": read("reference", _reference, family, duration, default=None),
         "exclude": read("exclude", _exclude, entries, starts, scan, default=()),
@@ -186,10 +189,18 @@ def _record(table, family):
     if "record" not in table:
         return tuple(quantity.name for quantity in offered if quantity.kind in RECORDED)
     nodes = table["record"].elements(least=0)
-    valid = [quantity.name for quantity in offered] + ["state", "step_size"]
+    valid = [quantity.name for quantity in offered] + ["state", "step_size", *STRUCTURE]
     names = gathered(Node.choice, nodes, f"quantity of {family[0].name}", valid)
     distinct(nodes, names, "quantity")
     return names
+
+
+def _check_measurable(table, record, family, entries):
+    """Refuse measured structure that no run of the experiment has."""
+    for index, name in enumerate(record):
+        reason = structure.obstacle(name, family, entries) if name in STRUCTURE else ""
+        if reason:
+            raise table["record"][index].error(f"{name!r} {reason}; leave it out")
 
 
 def _reference(node, family, duration):

@@ -172,7 +172,51 @@ RUN_VARIABLES = (
     Variable("stop_residual", ("run",), "1", "residual with which the run failed"),
     _count("status", "how the run ended", PENDING, "int8", **STATUS_FLAGS),
 )
+SYMPLECTIC_DEFECT, REVERSAL_ERROR = "symplectic_defect", "reversal_error"
+STRUCTURE = {  # what a study's record may ask for besides, each with its variables over runs
+    SYMPLECTIC_DEFECT: (
+        Variable(
+            SYMPLECTIC_DEFECT,
+            ("run",),
+            "1",
+            "max |J^T Omega J - Omega| / max |Omega|, with J the Jacobian of the first step; of an "
+            "adaptive run, of the first sample interval",
+        ),
+        Variable(
+            "symplectic_resolution",
+            ("run",),
+            "1",
+            "error of the difference quotients in the symplectic defect",
+        ),
+    ),
+    REVERSAL_ERROR: (
+        Variable(
+            REVERSAL_ERROR,
+            ("run",),
+            "1",
+            "Euclidean distance of the stacked state from the start, after as many steps back",
+        ),
+    ),
+}
 MARKER = _count("sample_count", "valid samples; 0: not computed yet, written last")
 """The commit marker: what it does not count is not there."""
 
+ALL_RUN_VARIABLES = (*RUN_VARIABLES, *sum(STRUCTURE.values(), ()), MARKER)
+"""Whatever a run table may have over ``(run)`` that workers write, the marker last."""
+
 INITIAL_STATE = Variable("initial_state", ("run", "row", "component"), "1", "state at time 0")
+
+
+def run_variables(record):
+    """The variables over ``(run)`` of an experiment that workers write, the marker last.
+
+    Parameters
+    ----------
+    record : tuple of str
+
+    Returns
+    -------
+    list of Variable
+    """
+    measured = [variable for name in STRUCTURE if name in record for variable in STRUCTURE[name]]
+    return [*RUN_VARIABLES, *measured, MARKER]

@@ -107,8 +107,7 @@ class GivenStart(SingleStart):
         given = np.concatenate([self.vectors[key] for key in system.state_keys])
         state = system.form.completed(given)
         if self.normalize:
-            with np.errstate(invalid="ignore"):  # q = 0 has no direction: refused below
-                state = system.normalized(state)
+            state = system.normalized(state)
         system.check_state(state)
         return state[np.newaxis]
 
@@ -272,14 +271,21 @@ class FileStarts(Ensemble):
                 key="file",
             )
         states = members.reshape(-1, rows, 3)
-        if not self.normalize:
-            return states
-        with np.errstate(invalid="ignore"):  # q = 0 has no direction: refused by `check`
-            return np.array([system.normalized(state) for state in states])
+        if self.normalize:
+            with np.errstate(invalid="ignore"):  # what is not finite is refused by `check`
+                states = np.array([_normalized(system, *one) for one in enumerate(states)])
+        return states
 
     def check(self, system):
         """Raise InputError unless all members are states of `system`."""
         check_members(system, self.states(system))
+
+
+def _normalized(system, member, state):
+    try:
+        return system.normalized(state)
+    except InputError as error:
+        raise InputError(f"member {member}: {error}", key=error.key) from None
 
 
 def _load_states(path):

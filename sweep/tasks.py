@@ -195,7 +195,7 @@ def _is_result(name, array):
     return chunked and (array.ndim > 1 or name in _SCALARS) and name != schema.INITIAL_STATE.name
 
 
-_SCALARS = {variable.name for variable in (*schema.RUN_VARIABLES, schema.MARKER)}
+_SCALARS = {variable.name for variable in schema.ALL_RUN_VARIABLES}
 
 
 def _batches(chunk):

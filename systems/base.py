@@ -306,6 +306,15 @@ class System(ABC):
         """Raise `InputError` unless `state` is on the manifold."""
 
 
+def check_directions(vectors, what, key):
+    """Raise `InputError` for the first of `vectors`, shape (n, 3), that is zero.
+
+    ``what.format(i)`` names it.
+    """
+    for i in np.flatnonzero(~np.any(vectors, axis=1)):
+        raise InputError(f"{what.format(i)} is the zero vector, which has no direction", key=key)
+
+
 def check_unit(vectors, what):
     """Raise `InputError` for the first of `vectors`, shape (n, 3), that has no unit length."""
     error = np.abs(np.sum(vectors * vectors, axis=1) - 1.0)

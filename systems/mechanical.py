@@ -6,7 +6,7 @@ from integrators import InputError
 from integrators.forms import parts
 from integrators.spheres import tangency_error, unit_length_error, work_done
 from systems import ensembles
-from systems.base import ON_MANIFOLD, Quantity, System, check_small, check_unit
+from systems.base import ON_MANIFOLD, Quantity, System, check_directions, check_small, check_unit
 
 
 class MechanicalSystem(System):
@@ -41,6 +41,7 @@ class MechanicalSystem(System):
     def normalized(self, state):
         """`state` brought to the manifold: |q| = 1, then ω orthogonal to q; the work as it is."""
         state = self.form.completed(state)
+        check_directions(state[: self.bodies], "q of body {}", key="q")
         moved = ensembles.on_manifold(state)
         return np.concatenate([moved, state[len(moved) :]])
 
@@ -57,6 +58,7 @@ class MechanicalSystem(System):
         q, omega, work = parts(state)
         if np.any(work[:, 1:]):
             raise InputError(f"the last row is {work[0]}; expected (work, 0, 0)")
+        check_directions(q, "q of body {}", key="q")
         check_unit(q, "q")
         check_small(np.abs(np.sum(q * omega, axis=1)), "|q·omega|")
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from integrators import InputError
 from integrators.spins import (
     nambu_casimir,
     spin_casimir,
@@ -10,7 +9,7 @@ from integrators.spins import (
     unit_length_error,
 )
 from systems import ensembles
-from systems.base import Quantity, System, check_unit
+from systems.base import Quantity, System, check_directions, check_unit
 
 
 class SpinSystem(System):
@@ -41,7 +40,10 @@ class SpinSystem(System):
     def normalized(self, state):
         """`state` brought to the unit spheres, where the system lives on them."""
         state = self.form.completed(state)
-        return ensembles.on_spheres(state) if self.on_spheres else state
+        if not self.on_spheres:
+            return state
+        check_directions(state, "spin {}", key="w")
+        return ensembles.on_spheres(state)
 
     def _drawn(self, seed, member):
         return ensembles.spins(self.bodies, seed, member, unit=self.on_spheres)
@@ -56,9 +58,7 @@ class SpinSystem(System):
 
     def _check_manifold(self, state):
         if self.on_spheres:
-            for i, w in enumerate(state):
-                if not np.any(w):
-                    raise InputError(f"spin {i} is the zero vector; expected a unit vector")
+            check_directions(state, "spin {}", key="w")
             check_unit(state, "w")
 
 

@@ -2,7 +2,7 @@
 
 import click
 
-from sweep.cli.common import study_argument
+from sweep.cli.common import study_argument, warn_of_stability
 
 
 @click.command("check")
@@ -20,6 +20,8 @@ def command(study):
 
     loaded = load(study)
     tables = [expand(experiment) for experiment in loaded.experiments]
+    for table in tables:
+        warn_of_stability(table)
     columns = {
         "experiment": [table.experiment.name for table in tables],
         "system": [table.experiment.system for table in tables],

@@ -59,3 +59,11 @@ def save_plots(dataset, directory, name, ending=".png", kinds=None, skipped=None
         return save_all(dataset, directory, name, ending, kinds, skipped)
     except OSError as error:
         raise InputError(f"{directory} cannot be written: {error.strerror}") from None
+
+
+def warn_of_stability(table, among=None):
+    """Print a line on stderr for each integrator and step size beyond a stability limit."""
+    from sweep.stability import beyond_limit
+
+    for found in beyond_limit(table, among):
+        click.echo(str(found), err=True)

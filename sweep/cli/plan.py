@@ -4,7 +4,13 @@ import os
 
 import click
 
-from sweep.cli.common import json_option, optional_store, store_path, study_argument
+from sweep.cli.common import (
+    json_option,
+    optional_store,
+    store_path,
+    study_argument,
+    warn_of_stability,
+)
 
 
 @click.command("plan")
@@ -28,7 +34,10 @@ def command(study, store, workers, as_json):
 
     loaded = load(study)
     path = store_path(loaded, store)
-    plans = [planning.plan_experiment(entry) for entry in ledger.compare(path, loaded)]
+    entries = ledger.compare(path, loaded)
+    for entry in entries:
+        warn_of_stability(entry.table, entry.pending)
+    plans = [planning.plan_experiment(entry) for entry in entries]
     tasks = planning.count_tasks(plans, workers or os.cpu_count() or 1)
     if as_json:
         echo_json({"store": str(path), "tasks": tasks, "experiments": [_row(p) for p in plans]})

@@ -6,7 +6,7 @@ import time
 
 import click
 
-from sweep.cli.common import optional_store, store_path, study_argument
+from sweep.cli.common import optional_store, store_path, study_argument, warn_of_stability
 from sweep.cli.main import DOES_NOT_HOLD, INCOMPLETE
 
 
@@ -82,7 +82,7 @@ class Terminal:
         self._bar = None
 
     def compared(self, entries):
-        """How many runs are new, kept, and no longer in the study."""
+        """How many runs are new, kept, and no longer in the study; unstable step sizes."""
         new = sum(entry.new for entry in entries)
         kept = sum(entry.table.size for entry in entries) - new
         gone = sum(entry.gone for entry in entries)
@@ -92,6 +92,8 @@ class Terminal:
         click.echo(text + (f", {gone:,} no longer in the study" if gone else ""))
         if not waiting:
             click.echo("Nothing to compute.")
+        for entry in entries:
+            warn_of_stability(entry.table, entry.pending)
 
     def planned(self, plans, tasks, workers):
         """The plan."""

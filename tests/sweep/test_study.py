@@ -168,7 +168,7 @@ MISTAKES = [
     ("normalize", "normalise", "27: experiment[0].initial_condition[2].normalise: unknown key"),
     (", [0.0, 0.0, 1.0]", "", "24: experiment[0].initial_condition[2].q: expected 2 vectors"),
     ("[0.0, 0.0, 1.0]", "[1.0]", "24: experiment[0].initial_condition[2].q[1]: …of 3 numbers"),
-    ("[0.0, 0.0, 1.0]", "[0, 0, 0]", "24: experiment[0].initial_condition[2]: …not finite"),
+    ("[0.0, 0.0, 1.0]", "[0, 0, 0]", "24: experiment[0].initial_condition[2].q: …no direction"),
     ("0.0],\n    ]", '"x"],]', "26: experiment[0].initial_condition[2].omega[1][2]: expected a n"),
     ("10.0\ns", "-1\ns", "29: experiment[0].duration: expected a positive number, got -1.0"),
     ("10.0\ns", "inf\ns", "29: experiment[0].duration: expected a finite number"),

@@ -151,8 +151,8 @@ def test_files_that_are_refused(tmp_path, name, message):
     assert_refused(f'{{ file = "{name}" }}', message)
 
 
-def assert_refused(written, message):
-    found = problems(one_experiment(initial_condition=written))[0]
+def assert_refused(written, message, **changes):
+    found = problems(one_experiment(initial_condition=written, **changes))[0]
     assert found.startswith("s.toml:8: experiment[0].initial_condition")
     assert all(part in found for part in message.split("…")), found
 
@@ -193,3 +193,88 @@ def test_lattices_that_are_refused(written, message):
 def test_a_lattice_around_a_start_that_does_not_suit():
     text = one_experiment(initial_condition="{ lattice = 9 }", parameters="{ count = 3 }")
     assert "start 'lee' is a double pendulum" in problems(text)[0]
+
+
+# --- states of spins --------------------------------------------------------------------------
+
+VORTICES = {"system": '"point_vortices"', "integrators": '"rk4"'}
+SPIN = {"system": '"free_rigid_body"', "integrators": '"rk4"'}
+FOUR = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [-1.0, 0.0, 0.0]]
+
+
+def with_zero(spin):
+    return [[0.0] * 3 if i == spin else w for i, w in enumerate(FOUR)]
+
+
+def test_a_state_of_spins_that_is_spelt_out():
+    _, table = start_of(f"{{ w = {FOUR} }}", **VORTICES)
+    np.testing.assert_array_equal(table.starts[0], [FOUR])
+    longer = [[3.0 * x for x in w] for w in FOUR]
+    _, same = start_of(f"{{ w = {longer}, normalize = true }}", **VORTICES)
+    assert same.run_id.tolist() == table.run_id.tolist()
+
+
+def test_a_lattice_of_one_spin_covers_the_sphere():
+    _, table = start_of("{ lattice = 400 }", **SPIN)
+    body = systems.get("free_rigid_body")
+    states = table.starts[0]
+    assert states.shape == (400, 1, 3)
+    lengths = np.linalg.norm(states[:, 0], axis=1)
+    np.testing.assert_allclose(lengths, np.linalg.norm(body.start(body.starts[0])), rtol=4e-16)
+    directions = states[:, 0] / lengths[:, None]
+    cosines = directions @ directions.T - 2 * np.eye(400)
+    # each has a sphere's 400th to itself, a disc of radius 0.1
+    assert np.all(np.arccos(cosines.max(axis=1)) > 0.15)
+    assert np.all(np.arccos(cosines.max(axis=1)) < 0.2)
+
+
+def test_a_file_of_spins():
+    np.save("spins.npy", np.stack([FOUR, FOUR[::-1]]))
+    _, table = start_of('{ file = "spins.npy" }', **VORTICES)
+    np.testing.assert_array_equal(table.starts[0], [FOUR, FOUR[::-1]])
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        (
+            f"{{ q = {FOUR}, omega = {FOUR} }}",
+            ".q: a state of point_vortices is given by w, not by q and omega",
+        ),
+        (f"{{ q = {FOUR} }}", ".q: a state of point_vortices is given by w, not by q"),
+        (f"{{ w = {FOUR}, omega = {FOUR} }}", ".omega: …is given by w, not by omega"),
+        (f"{{ w = {FOUR[:3]} }}", ".w: expected 4 vectors, one for each body, got 3"),
+        (f"{{ w = {FOUR[0]} }}", ".w[0]: expected a vector of 3 numbers, got a number: 1.0"),
+        (f"{{ w = {with_zero(2)} }}", ".w: spin 2 is the zero vector, which has no direction"),
+        (
+            f"{{ w = {with_zero(0)}, normalize = true }}",
+            ".w: spin 0 is the zero vector, which has no direction",
+        ),
+        (
+            f"{{ w = {with_zero(1)} }}".replace("[0.0, 0.0, 0.0]", "[0.0, 1.1, 0.0]"),
+            ": body 1 is off the manifold: |w·w − 1| = 0.21; …or normalize = true",
+        ),
+        ('{ file = "pendula.npy" }', ".file: …point_vortices with 4 bodies …): w of each body"),
+        ('{ file = "zero.npy", normalize = true }', ": member 1: spin 3 is the zero vector"),
+        ('{ file = "nan.npy", normalize = true }', ": member 0: the state has a number that is no"),
+        ('{ lattice = 9, around = "lee" }', ".around: unknown start of point_vortices 'lee'"),
+    ],
+)
+def test_states_of_spins_that_are_refused(written, message):
+    np.save("pendula.npy", np.zeros((6, 3)))
+    np.save("zero.npy", np.stack([FOUR, with_zero(3)]))
+    np.save("nan.npy", np.full((1, 4, 3), np.nan))
+    assert_refused(written, message, **VORTICES)
+
+
+def test_states_of_pendula_in_the_words_of_spins_are_refused():
+    assert_refused(
+        f"{{ w = {FOUR} }}",
+        ".w: a state of spherical_pendulum_chain is given by q and omega, not by w",
+    )
+    still = [[0.0, 0.0, 0.0]] * 2
+    for normalize in ("true", "false"):
+        assert_refused(
+            f"{{ q = {with_zero(1)[:2]}, omega = {still}, normalize = {normalize} }}",
+            ".q: q of body 1 is the zero vector, which has no direction",
+        )

@@ -113,19 +113,47 @@ class Case:
         return self.label
 
     @property
+    def variant(self):
+        """Whether it is a system with other parameters than its defaults."""
+        return self.label != self.system.name
+
+    @property
     def mechanical(self):
         """Whether the states are (q, ω), not spins."""
         return isinstance(self.system, MechanicalSystem)
 
     @functools.cached_property
     def time_scale(self):
-        """The time in which the state changes by about itself; steps are measured in it."""
+        """The time in which the state changes by about itself; steps are measured in it.
+
+        Of spins, whose motions may cancel, that in which the field's fastest mode turns by two
+        radians; the first motion of the Nambu system ends at infinity within four times as much.
+        """
         if not self.mechanical:
-            speed = np.linalg.norm(self.field("state", self.state), axis=1)
-            return 1.0 / np.max(speed / np.linalg.norm(self.state, axis=1))
+            angle = 1.0 if isinstance(self.system.form, NambuHamiltonian) else 2.0
+            return angle / np.abs(np.linalg.eigvals(self._jacobian())).max()
         turning, speeding, _ = parts(self.field("q_omega", self.state))
         turning, speeding = (np.linalg.norm(part, axis=1) for part in (turning, speeding))
         return 1.0 / max(turning.max(), np.sqrt(speeding.max()))
+
+    def _jacobian(self):
+        steps = 1e-5 * np.eye(self.state.size).reshape(-1, *self.state.shape)
+        slopes = [
+            self.field("state", self.state + s) - self.field("state", self.state - s) for s in steps
+        ]
+        return np.reshape(slopes, (self.state.size, -1)) / 2e-5
+
+    def gradient(self, state, t=0.0):
+        """∂H/∂w of a spin system at a state, shape (n, 3)."""
+        gradient = self.system.form.gradient
+        out, work = np.empty_like(state), np.zeros(1 + gradient.work(len(state)))
+        gradient.scalar(t, np.ascontiguousarray(state), self.own, out, work)
+        return out
+
+    @property
+    def own(self):
+        """The parameters that a spin system's own functions read."""
+        return np.asarray(self.system.form.parameters, dtype=float)
 
     @property
     def followed(self):
@@ -274,7 +302,10 @@ def spin_cases():
 
 @functools.cache
 def pairings():
-    """Every fixed-step integrator, with every choice of its options, on every case it fits."""
+    """Every fixed-step integrator, with every choice of its options, on every case it fits.
+
+    Of the compositions a variant meets one.
+    """
     return _pairings(Pairing, adaptive=False)
 
 
@@ -284,10 +315,16 @@ def adaptive_pairings():
     return _pairings(AdaptivePairing, adaptive=True)
 
 
+MEETS_VARIANTS = "suzuki4"  # of the compositions: all are one code over other constants
+
+
 def _pairings(kind, adaptive):
     result = []
     for name, case in itertools.product(integrators.names(), cases()):
         integrator = integrators.get(name)
+        composed = integrator.composition is not None
+        if composed and case.variant and integrator.modifier != MEETS_VARIANTS:
+            continue
         if integrator.adaptive != adaptive:
             continue
         choices = [

@@ -188,7 +188,8 @@ def test_omega_is_turned_the_shortest_way():
         ((5, 2), "body = 2; spherical_pendulum_chain has 2 bodies, counted from 0"),
         ((5, -1), "body = -1; expected a whole number"),
         ((5, 0, "le"), "Did you mean 'lee'?"),
-        ((5, 0, np.zeros((4, 3))), "off the manifold"),
+        ((5, 0, np.ones((4, 3))), "off the manifold"),
+        ((5, 0, np.zeros((4, 3))), "q of body 0 is the zero vector, which has no direction"),
     ],
 )
 def test_lattices_that_are_refused(arguments, message):
