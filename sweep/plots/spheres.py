@@ -144,11 +144,10 @@ def sphere(dataset, step_size=None, bodies=None, view=OBLIQUE):
     view = View.along(view)
     dataset = without_repeats(dataset)
     rows, names = _rows_of(dataset, bodies)
-    picture = _picture(dataset, rows, names, step_size)
+    many = bodies is None and len(rows) > MOST_BODIES
+    picture = _picture(dataset, rows, names, step_size, TIMES if many else None)
     with rc_context(STYLE):
-        if bodies is None and len(rows) > MOST_BODIES:
-            return _at_some_times(picture, view)
-        return _paths(picture, view)
+        return _at_some_times(picture, view) if many else _paths(picture, view)
 
 
 def _rows_of(dataset, bodies):
@@ -182,8 +181,11 @@ def _directions_of(dataset):
     return {int(found[1]): row for row, label in rows if (found := DIRECTION.match(label))}
 
 
-def _picture(dataset, rows, names, step_size):
-    """A `Panel` for each integrator and scanned value, and what holds for all of them."""
+def _picture(dataset, rows, names, step_size, count):
+    """A `Panel` for each integrator and scanned value, and what holds for all of them.
+
+    With `count` so many of the samples, from the first to the last.
+    """
     runs, words = runs_to_show(dataset, step_size)
     shown = dataset[["state"]].isel(run=runs)
     starts, place = codes(shown["initial_condition"].values)
@@ -197,7 +199,7 @@ def _picture(dataset, rows, names, step_size):
     for key, members in cells:
         integrator = key.pop("integrator")
         methods.append(f"{integrator}, {words[describe(key), integrator]}")
-        panels.append(_panel(describe(key), shown, members, rows, place))
+        panels.append(_panel(describe(key), shown, members, rows, count, place))
     said = [json.loads(dataset.attrs["system"])["name"]] if "system" in dataset.attrs else []
     if len(set(methods)) == 1:
         said.append(methods[0])
@@ -215,17 +217,26 @@ def _picture(dataset, rows, names, step_size):
     return Picture(panels, said, dataset["time"], list(starts), names, several)
 
 
-def _panel(title, shown, members, rows, place):
+def _panel(title, shown, members, rows, count, place):
     """The directions of some runs, as many as can be drawn."""
     few = min(len(members), MOST_STARTS)
-    members = members[np.linspace(0, len(members) - 1, few).astype(int)]
-    samples = max(1, MOST_POINTS // (few * len(rows)))
-    state = take(shown, members)["state"].isel(time=slice(samples)).values[:, :, rows]
+    members = members[_evenly(len(members), few)]
+    samples = shown.sizes["time"]
+    if count is None:
+        times = np.arange(max(1, min(samples, MOST_POINTS // (few * len(rows)))))
+    else:
+        times = _evenly(samples, min(samples, count))
+    state = take(shown, members)["state"].isel(time=times, row=rows).values
     length = np.linalg.norm(state, axis=-1, keepdims=True)
     with np.errstate(invalid="ignore"):  # 0 has no direction
         directions = state / length
     unit = not np.any(np.abs(length - 1.0) > UNIT)
-    return Panel(title, shown["time"].values[:samples], directions, place[members], unit)
+    return Panel(title, shown["time"].values[times], directions, place[members], unit)
+
+
+def _evenly(size, count):
+    """`count` of the places up to `size`, the first and the last among them."""
+    return np.linspace(0, size - 1, count).round().astype(int)
 
 
 # --- paths ---------------------------------------------------------------------------------------
@@ -292,16 +303,16 @@ def draw_panel(ax, view, panel, colours, lines, cmap=COLOURS):
 
 def _at_some_times(picture, view):
     panels = picture.panels
-    count = min(TIMES, min(len(panel.times) for panel in panels))
+    count = len(panels[0].times)
     figure = Figure(figsize=(0.4 + 2.0 * count, 0.3 + 2.3 * len(panels)), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(len(panels), count, squeeze=False)
     for panel, axes in zip(panels, grid, strict=True):
-        shown = np.linspace(0, len(panel.times) - 1, count).round().astype(int)
-        for ax, k in zip(axes, shown, strict=True):
+        for k, ax in enumerate(axes):
             draw_bodies(ax, view, panel, k)
-            ax.set_ylim(-1.05, RIM)
             ax.set_title(label_of(picture.time, f"t = {panel.times[k]:g}", "{} {}"))
+            if view.towards[2] >= 0.0:
+                ax.set_ylim(-1.05, RIM)  # no axis points down
         if panel.title:
             axes[0].text(-1.4, 0.0, panel.title, rotation=90, va="center", ha="right")
     picture.caption(figure, f"{len(picture.bodies)} bodies, far side pale")
@@ -328,6 +339,9 @@ def draw_bodies(ax, view, panel, sample):
 def joined(directions):
     """Whether bodies follow one another closely: ``"closed"``, ``"open"``, or ``""`` if not.
 
+    Closed are those whose last is as close to the first as others are to the next, all the way
+    around something.
+
     Parameters
     ----------
     directions : ndarray, shape (bodies, 3)
@@ -335,4 +349,5 @@ def joined(directions):
     chords = np.linalg.norm(directions - np.roll(directions, -1, axis=0), axis=-1)
     if not np.all(chords[:-1] <= NEIGHBOURS):
         return ""
-    return "closed" if chords[-1] <= NEIGHBOURS else "open"
+    around = chords.sum() > 1.0 and chords[-1] <= 1.5 * chords[:-1].max()
+    return "closed" if around else "open"
