@@ -21,6 +21,7 @@ MOST = 120  # evaluations in all
 ROUND_OFF = 2.0**-53  # of a residual, root mean square over the vectors
 ACCEPTABLE = 1e-12  # residual that a solution may have; round-off is far below
 MARGIN = 4.0  # below round-off, of what the change is guessed to be off by
+NEAR = 64.0  # times round-off: where an accelerated residual may rise
 PARALLEL = 1e-12  # sine² of the angle between two differences below which the newer one counts
 WORK = 27  # elements of scratch for each vector
 
@@ -121,8 +122,8 @@ def solving(image, settle):
                 guess = MARGIN * MARGIN * squares * differences / last
                 next_one = select(guess < squares, guess, squares)
             residual = select(active, next_one, residual)
-            # Accelerated residuals fall unevenly: only at round-off is one that rises the last.
-            small = acceptable if iteration < PLAIN else min(acceptable, 64.0 * rounding)
+            # Accelerated residuals fall unevenly: only near round-off is one that rises the last.
+            small = acceptable if iteration < PLAIN else min(acceptable, NEAR * NEAR * rounding)
             halves = (squares <= 0.25 * last) | (squares > small)
             active = active & (next_one > rounding) & halves
             last = squares
