@@ -28,7 +28,7 @@ def command(store, experiment, kind, output, suffix, body, view):
     portraits and Poincaré sections.
 
     \b
-    Examples:
+    Example:
       sweep plot quickstart.zarr -o figures --format pdf
       sweep plot mclachlan-portraits.zarr --kind sphere -e vortices --body 0 --view 1 1 1
     """
