@@ -118,7 +118,8 @@ class SpinHamiltonian:
 
     def vector_field(self, formulation="q_omega"):
         """The equations of motion, (2); there is one formulation."""
-        return _vector_field(self, self.packed, {"projected": spins.project_spins})
+        unit = self.lengths == "unit"
+        return _vector_field(self, self.packed, {"projected": spins.project_spins} if unit else {})
 
     def monitor(self):
         """Energy and mean unit length error of a state."""

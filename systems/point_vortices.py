@@ -79,12 +79,6 @@ def turn_pair(w, low, i, j, h, p):
     increment(w, low, j, (-(p[i] * d[0]) / p[j], -(p[i] * d[1]) / p[j], -(p[i] * d[2]) / p[j]))
 
 
-@inlined
-def rounds(n):
-    """The rounds in which n vortices meet each other once: n, or n − 1 of an even number."""
-    return n - 1 + n % 2
-
-
 @kernel(split_flow)
 def flow(piece, t, h, w, low, p):
     """The flow of a round: of pairs without a common vortex, whose flows commute.
@@ -93,11 +87,16 @@ def flow(piece, t, h, w, low, p):
     of vortices the last meets the one that is left.
     """
     n = w.shape[0]
-    m = rounds(n)
+    m = n - 1 + n % 2  # rounds
     if n > m:
         turn_pair(w, low, piece, n - 1, h, p)
     for k in range(1, (m + 1) // 2):
         turn_pair(w, low, (piece + k) % m, (piece + m - k) % m, h, p)
+
+
+def rounds(n):
+    """The rounds in which n vortices meet each other once: n, or n − 1 of an even number."""
+    return n - 1 + n % 2
 
 
 def _invariant_manifold(system, theta, phi):

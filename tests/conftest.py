@@ -15,6 +15,9 @@ import cases  # noqa: E402 (found on the path above)
 
 GENERATED = {
     "case": cases.cases,
+    "mechanical_case": cases.mechanical_cases,
+    "spin_case": cases.spin_cases,
+    "split_case": cases.split_cases,
     "pairing": cases.pairings,
     "symmetric_pairing": cases.symmetric_pairings,
     "adaptive_pairing": cases.adaptive_pairings,

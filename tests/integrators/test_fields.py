@@ -35,10 +35,10 @@ def accelerations(state, slope):
     return np.cross(turning, q) + np.cross(omega, velocity)
 
 
-def test_formulations_describe_one_motion(case):
-    for state in states_of(case):
-        turning = case.field("q_omega", state, t=0.3)
-        moving = case.field("q_qdot", velocities(state), t=0.3)
+def test_formulations_describe_one_motion(mechanical_case):
+    for state in states_of(mechanical_case):
+        turning = mechanical_case.field("q_omega", state, t=0.3)
+        moving = mechanical_case.field("q_qdot", velocities(state), t=0.3)
         velocity, acceleration, power = parts(moving)
         size = np.abs(acceleration).max()
         np.testing.assert_allclose(parts(turning)[0], velocity, atol=1e-14 * size)
@@ -46,29 +46,29 @@ def test_formulations_describe_one_motion(case):
         np.testing.assert_allclose(accelerations(state, turning), acceleration, atol=1e-12 * size)
 
 
-def test_fields_are_tangent(case):
-    for state in states_of(case):
+def test_fields_are_tangent(mechanical_case):
+    for state in states_of(mechanical_case):
         q, omega, _ = parts(state)
-        velocity, turning, _ = parts(case.field("q_omega", state, t=0.3))
+        velocity, turning, _ = parts(mechanical_case.field("q_omega", state, t=0.3))
         size = np.abs(turning).max()
         assert np.abs(np.sum(q * velocity, axis=1)).max() <= 1e-14 * size
         # q·ω = 0 stays so: q̇·ω + q·ω̇ = 0, where q̇·ω = 0 already
         assert np.abs(np.sum(q * turning, axis=1)).max() <= 1e-12 * size
 
 
-def test_formulations_invert_each_other(case):
-    for state in states_of(case):
+def test_formulations_invert_each_other(mechanical_case):
+    for state in states_of(mechanical_case):
         np.testing.assert_allclose(angular_velocities(velocities(state)), state, atol=1e-14)
 
 
-def test_euler_lagrange_equations_hold(case):
+def test_euler_lagrange_equations_hold(mechanical_case):
     """M q̈ + ∂V − F has no part tangent to the spheres; V by differences of the potential."""
-    form = case.system.form
-    for state in states_of(case):
+    form = mechanical_case.system.form
+    for state in states_of(mechanical_case):
         q, omega, _ = parts(state)
-        acceleration = parts(case.field("q_qdot", velocities(state), t=0.3))[1]
-        force = applied(case.system, q, np.cross(omega, q), 0.3)
-        slope = gradient_by_differences(case, q, 0.3)
+        acceleration = parts(mechanical_case.field("q_qdot", velocities(state), t=0.3))[1]
+        force = applied(mechanical_case.system, q, np.cross(omega, q), 0.3)
+        slope = gradient_by_differences(mechanical_case, q, 0.3)
         residual = form.inertia_matrix @ acceleration + slope - force
         tangent = np.cross(q, residual)
         assert np.abs(tangent).max() <= 1e-9 * max(1.0, np.abs(residual).max())
@@ -98,32 +98,32 @@ def gap(q):
     return np.sqrt(np.min(apart[apart > 1e-12], initial=1.0))
 
 
-def test_gradients_are_those_of_the_potential(case):
-    form = case.system.form
-    for state in states_of(case):
+def test_gradients_are_those_of_the_potential(mechanical_case):
+    form = mechanical_case.system.form
+    for state in states_of(mechanical_case):
         q = np.ascontiguousarray(parts(state)[0])
         out, work = np.empty_like(q), np.zeros(1 + form.potential_gradient.work(form.rows))
         form.potential_gradient.scalar(0.3, q, form.parameters, out, work)
-        expected = gradient_by_differences(case, q, 0.3)
+        expected = gradient_by_differences(mechanical_case, q, 0.3)
         np.testing.assert_allclose(out, expected, atol=1e-9 * max(1.0, np.abs(out).max()))
 
 
-def test_energy_changes_by_what_is_done_on_it(case):
+def test_energy_changes_by_what_is_done_on_it(mechanical_case):
     """dE/dt = Σ F·q̇ + ∂V/∂t along the field; nothing where there is neither."""
-    form = case.system.form
-    for state in states_of(case):
+    form = mechanical_case.system.form
+    for state in states_of(mechanical_case):
         y = velocities(state)
         q, v, _ = parts(y)
-        slope = case.field("q_qdot", y, t=0.3)
+        slope = mechanical_case.field("q_qdot", y, t=0.3)
 
         def energy(s, y=y, slope=slope):
-            return case.evaluate(form.energy, (y + s * slope)[None], [0.3 + s])[0, 0]
+            return mechanical_case.evaluate(form.energy, (y + s * slope)[None], [0.3 + s])[0, 0]
 
         def potential(s, q=q):
             return form.potential.scalar(0.3 + s, np.ascontiguousarray(q), form.parameters)
 
-        done = np.sum(applied(case.system, q, v, 0.3) * v)
-        for row in slope[2 * case.system.bodies :]:
+        done = np.sum(applied(mechanical_case.system, q, v, 0.3) * v)
+        for row in slope[2 * mechanical_case.system.bodies :]:
             assert row == pytest.approx([done, 0.0, 0.0], abs=1e-14 * np.abs(slope).max())
         power = derivative(potential, 1e-3) + done
         h = 1e-3 * gap(q) / max(1.0, np.abs(v).max())

@@ -118,6 +118,6 @@ def test_labels_tell_kernels_apart():
     made = [
         Pairing("rk4", (("formulation", formulation),), case).problem.function
         for case in cases()
-        for formulation in ("q_omega", "q_qdot")
+        for formulation in ("q_omega", "q_qdot")[: 1 + case.mechanical]
     ]
     assert len({kernel.label for kernel in made}) == len(set(made)) > 4

@@ -54,12 +54,16 @@ def test_more_members_than_lanes(case, count):
 @pytest.mark.parametrize("factor", [np.nan, 1e200], ids=["not_finite", "overflow"])
 def test_a_failing_lane_disturbs_no_other(pairing, factor):
     members = pairing.case.members(8, seed=1)
-    members[3, 2 * pairing.case.system.bodies - 1] *= factor
+    form = pairing.case.system.form
+    members[3, form.rows - form.forced - 1] *= factor
     members[6, 0] *= factor
     batch = pairing.batch(members)
     assert_same_batches(batch, [pairing.batch(members[m : m + 1]) for m in range(8)])
-    failed = batch.report[:, stepping.STATUS_ROW] != stepping.COMPLETE
-    assert failed.tolist() == [m in (3, 6) for m in range(8)]
+    failed = set(np.flatnonzero(batch.report[:, stepping.STATUS_ROW] != stepping.COMPLETE))
+    if np.isnan(factor) or pairing.case.mechanical:
+        assert failed == {3, 6}
+    else:
+        assert failed <= {3, 6}  # a huge spin may turn like any other
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,16 @@ ROUND_OFF = 5
 
 
 def measured_order(pairing):
-    """Slope of log error over log steps, and the number of steps that it rests on."""
+    """Slope of log error over log steps, and the number of steps that it rests on.
+
+    Infinite, on none, where a single step is exact to round-off.
+    """
     case = pairing.case
     exact = case.exact(case.time_scale)
     reference_error = np.linalg.norm(exact - case.exact(case.time_scale, tolerance=2.3e-13))
     floor, ceiling = ROUND_OFF * reference_error, PRE_ASYMPTOTIC[pairing.integrator.order]
+    if np.linalg.norm(pairing.end(case.state, 1) - exact) < floor:
+        return np.inf, 0
     points = []
     for steps in LADDER:
         error = np.linalg.norm(pairing.end(case.state, int(steps)) - exact)
@@ -35,6 +40,10 @@ def measured_order(pairing):
 
 def test_order_is_the_declared_one(pairing):
     order, points = measured_order(pairing)
+    if order == np.inf:  # as of a splitting into one piece that moves
+        case = pairing.case
+        assert np.abs(case.exact(case.time_scale) - case.state).max() > 0.1
+        return
     assert points >= 3
     assert order == pytest.approx(pairing.integrator.order, abs=0.1)
 

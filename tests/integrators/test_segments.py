@@ -5,7 +5,6 @@ import pytest
 from cases import pairings
 
 from integrators import integration, stepping
-from integrators.forms import parts
 from integrators.integration import lagrangian
 
 
@@ -52,8 +51,7 @@ def test_statistics_are_those_of_every_step(pairing):
     every = pairing.batch([case.state], 1, steps * samples).states[0]
     times = 0.01 * case.time_scale * np.arange(len(every))
     energy = case.evaluate(case.followed, lagrangian(pairing.problem, every), times)[:, 0]
-    length = np.mean(np.abs(np.sum(parts(every)[0] ** 2, axis=2) - 1.0), axis=1)
-    for m, errors in enumerate((energy - energy[0], length)):
+    for m, errors in enumerate((energy - energy[0], case.length_errors(every))):
         errors = errors[1:].reshape(samples, steps)
         expected = {
             stepping.MEAN: errors.mean(axis=1),

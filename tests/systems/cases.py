@@ -15,8 +15,10 @@ import integrators
 import systems
 from integrators import InputError, stepping
 from integrators.adaptive import run_adaptive
-from integrators.forms import parts
+from integrators.forms import parts, velocities
+from integrators.hamiltonians import NambuHamiltonian
 from integrators.integration import run_batch
+from systems.mechanical import MechanicalSystem
 
 VARIANTS = {
     "spherical_pendulum_chain": (
@@ -64,6 +66,25 @@ VARIANTS = {
         },
         {"damping": 0.0, "amplitude": 0.0},  # a force that is none: a momentum map
     ),
+    "free_rigid_body": (
+        {"inertia": (1.0, 4 / 3, 2.0)},
+        {"inertia": (2.0, 1.0, 1.0), "lengths": "any"},  # symmetric: a momentum map
+    ),
+    "irreversible_rigid_body": ({"inertia": (1.0, 1.5, 0.8), "sigma": -0.5, "lengths": "any"},),
+    "forced_rigid_body": (
+        {"inertia": (1.5, 1.5, 1.0), "epsilon": 0.5},  # symmetric: a momentum map
+        {"inertia": (1.0, 2.0, 4.0), "epsilon": -0.4, "lengths": "any"},
+    ),
+    "precession": ({"axis": (0.3, -0.5, 0.7)}, {"axis": (0.0, -2.0, 0.0), "lengths": "any"}),
+    "point_vortices": (
+        {"strengths": (1.0, -0.7, 1.3)},
+        {"strengths": (1.0, 0.5, -1.5, 0.8, -0.4)},
+    ),
+    "heisenberg_chain": (
+        {"count": 2, "boundary": "open"},
+        {"count": 5},  # bonds of three colours
+        {"count": 4, "boundary": "open", "lengths": "any"},
+    ),
     # A system of the tests: explicit time, a force, scratch in both functions.
     "driven_chain": ({"count": 1}, {"count": 2, "damping": 0.3}, {"count": 1, "damping": 0.3}),
 }
@@ -73,8 +94,11 @@ VARIANTS = {
 MILD = {
     "elastic_rod": {"count": 4, "stiffness": 0.02},
     "lennard_jones_sphere": {"level": 0, "epsilon": 0.1},
+    "heisenberg_chain": {"count": 6},
 }
-CROWDED = {"lennard_jones_sphere"}  # random states of which collide: members keep near the start
+# Random states of which collide, or have two so close that steps are too long for them: members
+# keep near the case's state.
+CROWDED = {"lennard_jones_sphere", "point_vortices"}
 
 SEED = 5  # of the variants' states; one where no term of an error happens to vanish
 
@@ -90,18 +114,66 @@ class Case:
     def __str__(self):
         return self.label
 
+    @property
+    def mechanical(self):
+        """Whether the states are (q, ω), not spins."""
+        return isinstance(self.system, MechanicalSystem)
+
     @functools.cached_property
     def time_scale(self):
-        """The time in which the state changes by about itself; steps are measured in it."""
+        """The time in which the state changes by about itself; steps are measured in it.
+
+        Of spins, whose motions may cancel, that in which the field's fastest mode turns by two
+        radians; the first motion of the Nambu system ends at infinity within four times as much.
+        """
+        if not self.mechanical:
+            angle = 1.0 if isinstance(self.system.form, NambuHamiltonian) else 2.0
+            return angle / np.abs(np.linalg.eigvals(self._jacobian())).max()
         turning, speeding, _ = parts(self.field("q_omega", self.state))
         turning, speeding = (np.linalg.norm(part, axis=1) for part in (turning, speeding))
         return 1.0 / max(turning.max(), np.sqrt(speeding.max()))
 
     @property
+    def lasting(self):
+        """The time scales for which a long run follows the motion: 10, less if it ends before."""
+        return 4.0 if isinstance(self.system.form, NambuHamiltonian) else 10.0
+
+    def _jacobian(self):
+        steps = 1e-5 * np.eye(self.state.size).reshape(-1, *self.state.shape)
+        slopes = [
+            self.field("state", self.state + s) - self.field("state", self.state - s) for s in steps
+        ]
+        return np.reshape(slopes, (self.state.size, -1)) / 2e-5
+
+    def gradient(self, state, t=0.0):
+        """∂H/∂w of a spin system at a state, shape (n, 3)."""
+        gradient = self.system.form.gradient
+        out, work = np.empty_like(state), np.zeros(1 + gradient.work(len(state)))
+        gradient.scalar(t, np.ascontiguousarray(state), self.own, out, work)
+        return out
+
+    @property
+    def own(self):
+        """The parameters that a spin system's own functions read."""
+        return np.asarray(self.system.form.parameters, dtype=float)
+
+    @property
     def followed(self):
         """The kernel of the energy, or balance, that statistics are kept of."""
-        (quantity,) = (q for q in self.system.quantities if q.kind == "energy")
-        return quantity.function
+        quantities = self.system.quantities
+        conserved = [q.function for q in quantities if q.kind == "energy"]
+        return conserved[0] if conserved else self.system.form.energy
+
+    def moving(self, states):
+        """States as invariants read them: (q, q̇), or spins."""
+        return velocities(states) if self.mechanical else states
+
+    def length_errors(self, states):
+        """Mean unit length error over bodies, as statistics are kept of it; shape (S,)."""
+        if isinstance(self.system.form, NambuHamiltonian):
+            return np.zeros(len(states))
+        bodies = states[:, : self.system.bodies]
+        return np.mean(np.abs(np.sum(bodies**2, axis=2) - 1.0), axis=1)
 
     def field(self, formulation, state, t=0.0):
         """The compiled vector field at a state in its formulation, shape (rows, 3)."""
@@ -220,6 +292,21 @@ def cases():
     return tuple(result)
 
 
+def mechanical_cases():
+    """Those whose states are (q, ω)."""
+    return [case for case in cases() if case.mechanical]
+
+
+def spin_cases():
+    """Those whose states are spins."""
+    return [case for case in cases() if not case.mechanical]
+
+
+def split_cases():
+    """Those whose Hamiltonian is a sum of pieces with exact flows."""
+    return [case for case in spin_cases() if getattr(case.system.form, "split", None)]
+
+
 @functools.cache
 def pairings():
     """Every fixed-step integrator, with every choice of its options, on every case it fits."""
@@ -236,14 +323,18 @@ def _pairings(kind, adaptive):
     result = []
     for name, case in itertools.product(integrators.names(), cases()):
         integrator = integrators.get(name)
-        if integrator.adaptive != adaptive or not _fits(integrator, case.system):
+        if integrator.adaptive != adaptive:
             continue
         choices = [
             [(key, choice) for choice in option.choices]
             for key, option in integrator.method.options.items()
             if option.choices
         ]
-        result += [kind(name, options, case) for options in itertools.product(*choices)]
+        result += [
+            kind(name, options, case)
+            for options in itertools.product(*choices)
+            if _fits(integrators.get(name, **dict(options)), case.system)
+        ]
     return tuple(result)
 
 
@@ -265,7 +356,9 @@ def reversible_pairings():
     return [
         p
         for p in symmetric_pairings()
-        if p.case.system.name != "driven_chain" and not p.case.system.form.forced
+        if p.case.mechanical
+        and p.case.system.name != "driven_chain"
+        and not p.case.system.form.forced
     ]
 
 
