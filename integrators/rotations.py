@@ -8,7 +8,7 @@ from integrators.lanes import all_lanes, any_lane, select
 from integrators.vectors import axpy, cross, dot, scale
 
 TERMS = 20  # of the power series in θ² that the polynomials come from
-MOST_HALVINGS = 64  # no end for an infinite angle, which becomes NaN
+MOST_HALVINGS = 64  # so that an infinite angle ends; what comes out of it is not finite
 
 
 def chebyshev(count, largest):
@@ -51,22 +51,18 @@ SINE = [Fraction((-1) ** k, math.factorial(2 * k + 1)) for k in range(TERMS)]  #
 VERSINE = [Fraction((-1) ** k, math.factorial(2 * k + 2)) for k in range(TERMS)]  # (1−cos θ)/θ²
 
 # Up to these θ² the polynomials are within a quarter of a unit in the last place.
-SMALL, SMALL_DEGREE = 0.05, 4
+SMALL = 0.05
 LARGE, LARGE_DEGREE = 4.0, 9
-SMALL_SINE = economized(SINE, SMALL, SMALL_DEGREE)
-SMALL_VERSINE = economized(VERSINE, SMALL, SMALL_DEGREE)
+SMALL_SINE = economized(SINE, SMALL, 4)
+SMALL_VERSINE = economized(VERSINE, SMALL, 4)
 LARGE_SINE = economized(SINE, LARGE, LARGE_DEGREE)
 LARGE_VERSINE = economized(VERSINE, LARGE, LARGE_DEGREE)
 
 
 @inlined
-def _small_angle(x):
-    a = x * SMALL_SINE[SMALL_DEGREE] + SMALL_SINE[SMALL_DEGREE - 1]
-    b = x * SMALL_VERSINE[SMALL_DEGREE] + SMALL_VERSINE[SMALL_DEGREE - 1]
-    for k in range(SMALL_DEGREE - 2, -1, -1):
-        a = a * x + SMALL_SINE[k]
-        b = b * x + SMALL_VERSINE[k]
-    return a, b
+def _quartic(c, x, square):
+    """The polynomial of degree 4, in an order that waits for few results (Estrin's)."""
+    return (c[0] + c[1] * x) + square * ((c[2] + c[3] * x) + c[4] * square)
 
 
 @inlined
@@ -95,7 +91,8 @@ def _any_angle(x):
 @inlined
 def rotation_coefficients(x):
     """sin θ/θ and (1 − cos θ)/θ² of x = θ², by polynomials; short ones for small angles."""
-    a, b = _small_angle(x)
+    square = x * x
+    a, b = _quartic(SMALL_SINE, x, square), _quartic(SMALL_VERSINE, x, square)
     small = x <= SMALL
     if not all_lanes(small):
         other_a, other_b = _any_angle(x)

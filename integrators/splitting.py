@@ -25,7 +25,7 @@ from integrators.hamiltonians import SplitFlow
 from integrators.kernels import Kernel, inlined
 from integrators.lanes import select
 from integrators.methods import ALL_DEGREES, Method, Problem
-from integrators.stepping import NOT_FINITE, fail, is_finite, method_signature, poison
+from integrators.stepping import NOT_FINITE, fail, method_signature, poison
 from integrators.vectors import axpy, dot, get, put
 from integrators.views import rows_of, tail
 
@@ -33,57 +33,64 @@ TURNS = 8  # stages in which every spin is led back to its length once
 LEAST = 1e-280  # squared length of a vector that is led back
 
 
-def memory_size(n, unit):
-    """Elements carried from step to step: w, what its sums lost; w·w and its half reciprocal."""
-    return 6 * n if unit else 8 * n
+def memory_size(n):
+    """Elements carried from step to step: w, what its sums lost; ℓ² and its half reciprocal."""
+    return 8 * n
 
 
 @inlined
-def _note_lengths(w, lengths):
-    """w_i·w_i and then ½/(w_i·w_i) of all spins; 0 for what is too short."""
+def _note_lengths(unit, w, lengths):
+    """ℓ² = w_i·w_i of all spins, or 1, and then ½/ℓ², or 0 for what is too short."""
     n = w.shape[0]
     for i in range(n):
         squared = dot(get(w, i), get(w, i))
+        if unit > 0.0:
+            squared = 1.0 + 0.0 * squared  # of the state's element type
         lengths[i] = squared
         lengths[n + i] = select(squared > LEAST, 0.5 / squared, 0.0 * squared)
 
 
 @inlined
-def _restore(unit, w, low, lengths, first):
+def _restore(w, low, lengths, first):
     """Lead every eighth spin from `first` on back to its length: ½ (ℓ² − w·w)/ℓ² w to its sum."""
     n = w.shape[0]
     for i in range(first, n, TURNS):
         a = get(w, i)
-        squared = dot(a, a)
-        missing = 0.5 * (1.0 - squared) if unit else lengths[n + i] * (lengths[i] - squared)
+        missing = lengths[n + i] * (lengths[i] - dot(a, a))
         put(low, i, axpy(missing, a, get(low, i)))
 
 
+@inlined
+def _is_finite(w):
+    """Whether every number of the state is finite: whether their sum is."""
+    x, y, z = get(w, 0)
+    for i in range(1, w.shape[0]):
+        x, y, z = x + w[i, 0], y + w[i, 1], z + w[i, 2]
+    total = x + y + z
+    return total - total <= 0.0
+
+
 @functools.cache
-def advance(flow, pieces, unit):
-    """The method's kernel for one system.
+def advance(flow):
+    """The method's kernel for one system, whatever the number of pieces.
 
     Parameters
     ----------
     flow : Kernel
         Of a `SplitFlow`.
-    pieces : int
-    unit : bool
-        Whether the spins are unit vectors; else they keep the lengths that they begin with.
 
     Returns
     -------
     Kernel
-        Signature `stepping.method_signature`; the constants are the shares of h of χ, χ*, χ, ….
+        Signature `stepping.method_signature`; the constants are the shares of h of χ, χ*, χ, …,
+        the options the number of pieces, and 1 for unit vectors, 0 for any.
     """
     flow_of = flow.inline
-    last = pieces - 1
-    flows = max(1, 2 * last)  # in a stage
 
     def advance_split(
         function, projection, t0, h, first, count, shares, options, y, memory, p, work, report
     ):
-        n = y.shape[0]
+        n, last = y.shape[0], int(options[0]) - 1
         w, low, lengths = rows_of(memory, 0, n), rows_of(memory, 3 * n, n), tail(memory, 6 * n)
         lost, own = rows_of(work, 0, n), tail(p, 2 * n)
         stages = shares.shape[0] // 2
@@ -92,15 +99,13 @@ def advance(flow, pieces, unit):
             open_share = 0.0
             for i in range(n):
                 put(w, i, get(y, i))
-            if not unit:
-                _note_lengths(w, lengths)
+            _note_lengths(options[1], w, lengths)
         for k in range(first, first + count):
             passed = 0.0
             for s in range(stages):
                 forth, back = shares[2 * s], shares[2 * s + 1]
-                for m in range(flows):
-                    piece = m if m <= last else flows - m
-                    share = forth if m < last else back
+                for m in range(max(1, 2 * last)):  # pieces 1 … P … 2
+                    piece, share = (m, forth) if m < last else (2 * last - m, back)
                     if m == 0:
                         share = open_share + forth
                     if m == last:
@@ -108,32 +113,31 @@ def advance(flow, pieces, unit):
                     flow_of(piece, t0 + k * h + passed * h, share * h, w, low, own)
                 open_share = back
                 passed += forth + back
-                _restore(unit, w, low, lengths, (k * stages + s) % TURNS)
-            ok = is_finite(w)
+                _restore(w, low, lengths, (k * stages + s) % TURNS)
+            ok = _is_finite(w)
             fail(report, ok, NOT_FINITE, k, math.nan)
             poison(w, ok)
         for i in range(n):
             put(y, i, get(w, i))
             put(lost, i, get(low, i))
-        if pieces > 1:
+        if last > 0:
             flow_of(0, t0, open_share * h, y, lost, own)
 
-    return Kernel(advance_split, method_signature, (flow, pieces, unit))
+    return Kernel(advance_split, method_signature, (flow,))
 
 
 def _bind(form, integrator):
-    unit = form.lengths == "unit"
     monitor = form.monitor()
     return Problem(
-        advance=advance(form.split.flow, form.split.pieces, unit),
+        advance=advance(form.split.flow),
         function=monitor,  # not called, nor as a projection
         projection=monitor,
         monitor=monitor,
         constants=integrator.shares,
-        options=np.zeros(0),
+        options=np.array([form.split.pieces, float(form.lengths == "unit")]),
         parameters=form.packed,
         rows=form.rows,
-        memory=memory_size(form.rows, unit),
+        memory=memory_size(form.rows),
         work=3 * form.rows,
         formulation="state",
     )
