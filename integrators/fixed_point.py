@@ -18,9 +18,9 @@ from integrators.views import rows_of, tail
 DEPTH = 5  # of the last steps' solutions, through which a polynomial starts the next
 PLAIN = 10  # evaluations before acceleration
 MOST = 120  # evaluations in all
-ROUND_OFF = 4.0 * 2.0**-52  # of a residual, root mean square over the vectors
+ROUND_OFF = 2.0**-53  # of a residual, root mean square over the vectors
 ACCEPTABLE = 1e-12  # residual that a solution may have; round-off is far below
-MARGIN = 32.0  # below round-off, of what the change is guessed to be off by
+MARGIN = 4.0  # below round-off, of what the change is guessed to be off by
 PARALLEL = 1e-12  # sine² of the angle between two differences below which the newer one counts
 WORK = 27  # elements of scratch for each vector
 

@@ -12,8 +12,8 @@ m = (w + W)/2, X_i(u) = u_i × (1/κ_i) ∂H/∂w_i(u) at time t + h/2:
 - ``nambu_midpoint``, appendix A: h ∇C(m) × ∇H(u)/r with r = √(C(m)/C(w)), u = m/r.
 
 All are of second order and symmetric, and keep |w| (or C): the exact map does, so its increment
-takes the term in that restores it. The change of w is h X from one last gradient: what X's sum
-keeps is kept whatever the iteration left.
+takes the term in that restores it. The change of w is h X from one last gradient, whose sum over
+the spins keeps linear invariants to round-off.
 """
 
 import numpy as np

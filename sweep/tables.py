@@ -188,7 +188,7 @@ def format_claims(rows):
     ----------
     rows : sequence of sweep.reproduce.Row
     """
-    headers = ["example", "figure", "paper", "here", "as printed", "range", "bounds", ""]
+    headers = ["part", "figure", "paper", "here", "as printed", "range", "bounds", ""]
     headers += ["setting"]
     cells = [
         [
@@ -198,13 +198,21 @@ def format_claims(rows):
             f"{row.here:.5e}",
             "–" if row.paper is None else "yes" if row.as_printed else "no",
             "–" if row.least == row.most else f"{row.least:.2e} – {row.most:.2e}",
-            f"{row.low:.4e} – {row.high:.4e}" if row.low > 0 else f"≤ {row.high:.2e}",
+            _bounds(row),
             "holds" if row.holds else "OUTSIDE",
             row.setting,
         ]
         for row in rows
     ]
     return format_table(headers, cells)
+
+
+def _bounds(row):
+    if row.low == 0:
+        return f"≤ {row.high:.2e}"
+    if math.isinf(row.high):
+        return f"≥ {row.low:.2e}"
+    return f"{row.low:.4e} – {row.high:.4e}"
 
 
 def json_rows(rows):

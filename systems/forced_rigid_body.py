@@ -17,7 +17,7 @@ from integrators.hamiltonians import LENGTHS, SpinHamiltonian, SplitFlow
 from integrators.kernels import kernel, split_flow, state_value
 from integrators.lanes import sin
 from systems.base import Start, positive_vector, set_checked
-from systems.principal_axes import symmetry_axes, turn
+from systems.principal_axes import own_rate, symmetry_axes, turn
 from systems.spins import SpinSystem, quantities_of_spins
 
 
@@ -40,9 +40,10 @@ def gradient(t, w, p, out, work):
 def flow(piece, t, h, w, low, p):
     """The flows of ½ w_k²/I_k, k = 1, 2, and of ½ w_3²/I_3 + ε sin(t) w_3: turns about e_k.
 
-    About e3 by −(h w_3/I_3 + ε ∫ sin) over [t, t + h], ∫ sin = 2 sin(t + h/2) sin(h/2).
+    About e3 by −(h w_3/I_3 + ε ∫ sin) over [t, t + h], ∫ sin = 2 sin(t + h/2) sin(h/2). Of a
+    symmetric body, 1/I_k less that of the two equal moments; see `own_rate`.
     """
-    angle = h * p[piece] * w[0, piece]
+    angle = h * own_rate(p, piece) * w[0, piece]
     if piece == 2:
         angle = angle + 2.0 * p[3] * sin(t + 0.5 * h) * sin(0.5 * h)
     turn(w, low, piece, -angle)

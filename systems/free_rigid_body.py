@@ -17,7 +17,7 @@ from integrators.errors import check_known
 from integrators.hamiltonians import LENGTHS, SpinHamiltonian, SplitFlow
 from integrators.kernels import kernel, split_flow, state_value
 from systems.base import Start, positive_vector, set_checked
-from systems.principal_axes import symmetry_axes, turn
+from systems.principal_axes import own_rate, symmetry_axes, turn
 from systems.spins import SpinSystem, quantities_of_spins
 
 
@@ -37,8 +37,11 @@ def gradient(t, w, p, out, work):
 
 @kernel(split_flow)
 def flow(piece, t, h, w, low, p):
-    """The flow of ½ w_k²/I_k: a turn about e_k at the rate −w_k/I_k."""
-    turn(w, low, piece, -h * p[piece] * w[0, piece])
+    """The flow of ½ w_k²/I_k: a turn about e_k at the rate −w_k/I_k.
+
+    Of a symmetric body, 1/I_k less that of the two equal moments; see `own_rate`.
+    """
+    turn(w, low, piece, -h * own_rate(p, piece) * w[0, piece])
 
 
 def _figure3(system):

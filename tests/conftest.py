@@ -17,6 +17,7 @@ GENERATED = {
     "case": cases.cases,
     "mechanical_case": cases.mechanical_cases,
     "spin_case": cases.spin_cases,
+    "split_case": cases.split_cases,
     "pairing": cases.pairings,
     "symmetric_pairing": cases.symmetric_pairings,
     "adaptive_pairing": cases.adaptive_pairings,

@@ -50,13 +50,13 @@ def echo_json(value):
     click.echo(json.dumps(jsonable(value), indent=2, ensure_ascii=False))
 
 
-def save_plots(dataset, directory, name, ending=".png"):
-    """Write an experiment's plots; their paths. `InputError` if that cannot be."""
+def save_plots(dataset, directory, name, ending=".png", kinds=None, skipped=None):
+    """Write an experiment's plots, as `sweep.plots.save_all`. `InputError` if that cannot be."""
     from integrators import InputError
     from sweep.plots import save_all
 
     try:
-        return save_all(dataset, directory, name, ending=ending)
+        return save_all(dataset, directory, name, ending, kinds, skipped)
     except OSError as error:
         raise InputError(f"{directory} cannot be written: {error.strerror}") from None
 

@@ -1,14 +1,11 @@
 """Pictures of a store, by experiment, and the counterparts of the papers' figures."""
 
+from sweep.plots.kinds import KINDS, save_all
 from sweep.plots.lee import LEE
 from sweep.plots.looks import save
-from sweep.plots.studies import (
-    KINDS,
-    convergence,
-    energy_over_time,
-    save_all,
-    unit_length_over_time,
-)
+from sweep.plots.mclachlan import MCLACHLAN
+from sweep.plots.spheres import sphere
+from sweep.plots.studies import convergence, energy_over_time, unit_length_over_time
 
 __all__ = [
     "FIGURES",
@@ -17,7 +14,13 @@ __all__ = [
     "energy_over_time",
     "save",
     "save_all",
+    "sphere",
     "unit_length_over_time",
 ]
 
-FIGURES = {"lee": LEE}
+FIGURES = {"lee": LEE, "mclachlan": MCLACHLAN}
+"""Counterparts of the figures of the papers, by the paper's name in `sweep.reproduce`.
+
+Each takes the results of the packaged studies of that paper, a dictionary of study and
+experiment, and returns a Figure that belongs to no window.
+"""

@@ -4,8 +4,6 @@ Each function takes one experiment, or a selection of its runs, and returns a Fi
 to no window. An integrator looks the same in all of them.
 """
 
-from pathlib import Path
-
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.ticker import LogLocator, NullFormatter
@@ -13,8 +11,6 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from integrators.errors import InputError
 from sweep.analysis.orders import WIDEST, order_table
 from sweep.analysis.selection import (
-    adaptive_runs,
-    complete,
     describe,
     energy_of,
     groups,
@@ -24,6 +20,7 @@ from sweep.analysis.selection import (
     without_repeats,
 )
 from sweep.analysis.slopes import USED
+from sweep.plots.choice import runs_to_show
 from sweep.plots.looks import (
     GREY,
     STYLE,
@@ -33,7 +30,6 @@ from sweep.plots.looks import (
     looks_of,
     panelled_figure,
     raised,
-    save,
 )
 
 MOST_POINTS = 250  # along time: more cannot be told apart in print
@@ -169,7 +165,7 @@ def _over_time(dataset, name, label, step_size):
     if dataset.sizes["time"] < 3:
         raise InputError("a picture over time needs at least 2 sample intervals.", key="samples")
     looks = looks_of(dataset)
-    runs, steps = _shown(dataset, step_size)
+    runs, steps = runs_to_show(dataset, step_size)
     needed = [key for key in (name, "status", "sample_count") if key in dataset]
     shown = dataset[needed].isel(run=runs)
     panels = {}
@@ -220,39 +216,6 @@ def _time_axis(ax, times):
         ax.set_xlim(times[0], times[-1])
 
 
-def _shown(dataset, step_size):
-    """The runs to show, and in words the step size of each integrator in each panel."""
-    counts = complete(dataset, also_stopped=True)
-    adaptive = adaptive_runs(dataset)
-    sizes = np.where(adaptive, dataset["tolerance"], dataset["step_size"])
-    of = {}
-    for key, runs in groups(dataset, ["integrator", *scanned_axes(dataset)]):
-        integrator = key.pop("integrator")
-        of[describe(key), integrator] = runs[counts[runs]]
-    of = {cell: runs for cell, runs in of.items() if len(runs)}
-    if not of:
-        raise InputError("none of the selected runs has any results yet.")
-    chosen, words = [], {}
-    for cell, runs in of.items():
-        own = np.unique(sizes[runs])
-        if adaptive[runs[0]]:
-            size = own[0]
-            words[cell] = f"tolerance = {size:g}"
-        else:
-            wanted = _most_shared(of, sizes, adaptive) if step_size is None else step_size
-            size = own[np.argmin(np.abs(np.log(own / wanted)))]
-            words[cell] = label_of(dataset["step_size"], f"h = {size:g}", "{} {}")
-        chosen.append(runs[sizes[runs] == size])
-    return np.sort(np.concatenate(chosen)), words
-
-
-def _most_shared(of, sizes, adaptive):
-    """The smallest of the step sizes that most integrators, in most panels, have."""
-    own = [np.unique(sizes[runs]) for runs in of.values() if not adaptive[runs[0]]]
-    distinct, count = np.unique(np.concatenate(own), return_counts=True)
-    return distinct[count == count.max()].min()
-
-
 def _time_curve(ax, cell, name, label, look, phase):
     values = np.abs(cell[name].transpose("run", "time").values)
     times = cell["time"].values
@@ -287,41 +250,3 @@ def _plain_step_ticks(ax):
     ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 150 * low else (1,)))
     ax.xaxis.set_major_formatter("{x:g}")
     ax.xaxis.set_minor_formatter(NullFormatter())
-
-
-def save_all(dataset, directory, stem, ending=".png"):
-    """Write every picture that the dataset has the results for.
-
-    Parameters
-    ----------
-    dataset : xarray.Dataset or xarray.DataTree
-    directory : path
-        Made where it is missing.
-    stem : str
-        Files are named ``stem-convergence.png`` and so on.
-    ending : str, optional
-        Format, e.g. ``.pdf``.
-
-    Returns
-    -------
-    list of Path
-    """
-    dataset = without_repeats(dataset)
-    directory = Path(directory)
-    directory.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for kind, draw in KINDS.items():
-        try:
-            figure = draw(dataset)
-        except InputError:
-            continue  # the dataset lacks what it shows
-        paths.append(save(figure, directory / f"{stem}-{kind}{ending}"))
-    return paths
-
-
-# What can be drawn, by the name that the command line and file names give it.
-KINDS = {
-    "convergence": convergence,
-    "energy": energy_over_time,
-    "unit-length": unit_length_over_time,
-}

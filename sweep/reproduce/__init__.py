@@ -6,8 +6,9 @@
 
 from sweep.reproduce.claims import Claim, Paper, Row
 from sweep.reproduce.lee import LEE
+from sweep.reproduce.mclachlan import MCLACHLAN
 from sweep.reproduce.running import reproduce
 
 __all__ = ["PAPERS", "Claim", "Paper", "Row", "reproduce"]
 
-PAPERS = {LEE.name: LEE}
+PAPERS = {paper.name: paper for paper in (LEE, MCLACHLAN)}

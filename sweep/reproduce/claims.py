@@ -1,96 +1,12 @@
 """What a paper claims, and how a store answers it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from integrators.errors import InputError
-from sweep.analysis import drift_table
-from sweep.analysis.selection import describe, take
+from sweep.reproduce.measuring import Selection
 
 CLOSE = 1e-3  # relative difference up to which a figure without bounds of its own holds
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A mean error of some runs of a store: the median over the starts, and their range.
-
-    Parameters
-    ----------
-    study, experiment : str
-        Where they are.
-    integrator : str
-        Label of the entry.
-    quantity : str
-        ``energy`` or ``unit_length``: the mean over every step of |E − E₀|, or of |q·q − 1|, over
-        bodies too. Where statistics of every step are missing, over the samples.
-    step_size : float or None
-        As the packaged study has it; None for an adaptive integrator.
-    scan : dict
-        Values of scanned parameters.
-    """
-
-    study: str
-    experiment: str
-    integrator: str
-    quantity: str = "energy"
-    step_size: float | None = None
-    scan: dict = field(default_factory=dict)
-
-    def runs(self, datasets, factor):
-        """The runs, as a dataset; `factor` is what all step sizes were multiplied by.
-
-        Parameters
-        ----------
-        datasets : dict of str to dict of str to xarray.Dataset
-            By study and experiment.
-        factor : float
-
-        Raises
-        ------
-        InputError
-            If there are none.
-        """
-        dataset = datasets[self.study][self.experiment]
-        chosen = dataset["integrator"].values == self.integrator
-        if self.step_size is not None:
-            chosen &= np.isclose(dataset["step_size"].values, factor * self.step_size)
-        for name, value in self.scan.items():
-            chosen &= dataset[name].values == value
-        if not chosen.any():
-            raise InputError(f"{self.study} has no run of {self.integrator!r} like {self}")
-        return take(dataset, np.flatnonzero(chosen))
-
-    def value(self, runs):
-        """Median, least and largest of the mean error."""
-        if self.quantity == "unit_length" and "unit_length_error_mean" not in runs:
-            return _spread(_unit_length_of_states(runs))
-        (row,) = drift_table(runs, (self.quantity,))
-        spread = row.mean_abs
-        return spread.median, spread.low, spread.high
-
-    def setting(self, runs):
-        """In words: integrator, step size or tolerance, scanned values, duration, starts."""
-        words = [self.integrator]
-        if self.step_size is not None:
-            words.append(f"h = {runs['step_size'].values[0]:g}")
-        else:
-            words.append(f"RelTol = {runs['tolerance'].values[0]:g}")
-        words += [describe(self.scan)] if self.scan else []
-        words.append(f"T = {runs['time'].values[-1]:g}")
-        starts = runs.sizes["run"]
-        return ", ".join(words + ([f"median of {starts} starts"] if starts > 1 else []))
-
-
-def _unit_length_of_states(runs):
-    """Mean of |q·q − 1| over samples and bodies, for each run."""
-    q = runs["state"].isel(row=slice(0, runs.sizes["row"] // 2))
-    error = abs((q * q).sum("component") - 1.0)
-    return error.mean(("time", "row")).values
-
-
-def _spread(values):
-    return float(np.median(values)), float(values.min()), float(values.max())
 
 
 @dataclass(frozen=True)
@@ -103,32 +19,37 @@ class Claim:
         Of the paper, ``Example 1``.
     text : str
         What is claimed.
-    measured : Measured
+    measured : Selection
+        The runs and what is measured of them, a subclass.
     paper : float or None
-        As printed; None where the paper gives a picture only.
+        As printed; None where the paper gives a picture or words only.
     expected : float or None
         The value that the setting gives; None where only bounds are known.
     low, high : float
         Bounds within which the figure holds; `CLOSE` to `expected` unless given.
     note : str
         On the setting: where it differs from the printed one.
+    digits : int, optional
+        Significant ones that the paper gives, where they are few: 1 of "about 400".
     """
 
     part: str
     text: str
-    measured: Measured
+    measured: Selection
     paper: float | None = None
     expected: float | None = None
     low: float = np.nan
     high: float = np.nan
     note: str = ""
+    digits: int | None = None
 
     @property
     def bounds(self):
         """Lowest and highest value that holds."""
         if self.expected is None or np.isfinite(self.high):
             return self.low, self.high
-        return self.expected * (1 - CLOSE), self.expected * (1 + CLOSE)
+        margin = CLOSE * abs(self.expected)
+        return self.expected - margin, self.expected + margin
 
     def row(self, datasets, factor):
         """The claim's `Row`, from the datasets of its paper's studies."""
@@ -154,8 +75,15 @@ class Claim:
         """Whether the printed figure is ours, or among those of the starts, or an upper bound."""
         if self.low == 0.0:
             return value <= self.paper
-        close = abs(value - self.paper) <= CLOSE * self.paper
+        if self.digits is not None:
+            return _rounded(value, self.digits) == _rounded(self.paper, self.digits)
+        close = abs(value - self.paper) <= CLOSE * abs(self.paper)
         return bool(close or least < self.paper < most)
+
+
+def _rounded(value, digits):
+    """To significant digits."""
+    return float(f"{value:.{digits - 1}e}")
 
 
 @dataclass(frozen=True)
@@ -168,15 +96,16 @@ class Row:
     paper : float or None
         As printed.
     here : float
-        As computed now; the median over several starts.
+        As computed now; of several runs the one that the claim is about, as `setting` says.
     least, most : float
-        Over the starts.
+        Over those runs.
     low, high : float
         Bounds within which it holds.
     setting : str
     holds : bool
     as_printed : bool
-        Whether it is the paper's figure, to 0.1 % or, of several starts, within their range.
+        Whether it is the paper's figure, to 0.1 % or as many digits as it has or, of several
+        starts, within their range.
     """
 
     part: str
@@ -202,11 +131,14 @@ class Paper:
         By which it is asked for.
     title : str
     claims : tuple of Claim
+    pictures : tuple of str
+        Names of further studies, which only pictures are drawn from.
     """
 
     name: str
     title: str
     claims: tuple
+    pictures: tuple = ()
 
     @property
     def studies(self):

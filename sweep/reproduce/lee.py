@@ -6,7 +6,8 @@ the paper; the note says which, and the figure of the printed data follows.
 
 from functools import partial
 
-from sweep.reproduce.claims import Claim, Measured, Paper
+from sweep.reproduce.claims import Claim, Paper
+from sweep.reproduce.measuring import Measured
 
 ENERGY = "mean |E − E₀|"
 LENGTH = "mean |q·q − 1|"

@@ -9,7 +9,9 @@ from sweep.opening import open_study
 from sweep.study import load
 
 
-def reproduce(paper, directory, *, step_factor=1.0, workers=None, told=lambda text: None):
+def reproduce(
+    paper, directory, *, step_factor=1.0, workers=None, pictures=False, told=lambda text: None
+):
     """Compute every figure of a paper.
 
     Parameters
@@ -21,6 +23,8 @@ def reproduce(paper, directory, *, step_factor=1.0, workers=None, told=lambda te
         Multiplies every step size.
     workers : int, optional
         Processes of the local cluster; one a core unless given.
+    pictures : bool, optional
+        Also run the studies that only pictures are drawn from.
     told : callable, optional
         Called with the name of each study as it begins.
 
@@ -38,7 +42,8 @@ def reproduce(paper, directory, *, step_factor=1.0, workers=None, told=lambda te
         interval, or a store cannot be written.
     """
     factor = check_number("step_factor", step_factor, above=0.0)
-    studies = [_scaled(load(name), factor) for name in paper.studies]
+    names = dict.fromkeys(paper.studies + (paper.pictures if pictures else ()))
+    studies = [_scaled(load(name), factor) for name in names]
     datasets = {}
     with runner.local_client(workers) as client:
         for study in studies:

@@ -7,7 +7,7 @@
 
 typedef Vector<double> Vec;
 
-static const double round_off = 0x1p-50, margin = 32.0, acceptable = 1e-12;
+static const double round_off = 0x1p-53, margin = 4.0, acceptable = 1e-12;
 static const double two_pi = 2.0 * 3.141592653589793;
 
 // H = w.I^-1 w/2, p = 1/I

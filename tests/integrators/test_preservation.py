@@ -37,8 +37,9 @@ def natural_size(quantity, case, state):
 def test_long_runs_keep_what_is_promised(promise):
     pairing, quantity = promise.pairing, promise.quantity
     case = pairing.case
+    step = case.lasting / STEPS
     batch = pairing.batch(
-        [case.state], steps=STEPS // SAMPLES, samples=SAMPLES, step=5e-4, statistics=False
+        [case.state], steps=STEPS // SAMPLES, samples=SAMPLES, step=step, statistics=False
     )
     assert batch.report[0, stepping.STATUS_ROW] == stepping.COMPLETE
     states = batch.states[0]

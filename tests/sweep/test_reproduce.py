@@ -8,8 +8,8 @@ import pytest
 
 from integrators.errors import InputError
 from sweep.reproduce import PAPERS, Claim, reproduce
-from sweep.reproduce.claims import Measured
 from sweep.reproduce.lee import EXAMPLE_2
+from sweep.reproduce.measuring import Measured
 from sweep.tables import format_claims
 
 MEASURED = Measured("lee-example-2", "step-sizes", "variational", step_size=5e-3)

@@ -1,0 +1,353 @@
+"""Stored states on the sphere: phase portraits, Poincaré sections, chains of spins."""
+
+import json
+import re
+from dataclasses import dataclass, replace
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from integrators.errors import InputError
+from sweep.analysis.selection import (
+    codes,
+    describe,
+    groups,
+    scanned_axes,
+    take,
+    without_repeats,
+)
+from sweep.plots.choice import runs_to_show
+from sweep.plots.globe import (
+    MOST_VECTOR_POINTS,
+    OBLIQUE,
+    RIM,
+    View,
+    draw_paths,
+    draw_points,
+    outline,
+    size_of,
+)
+from sweep.plots.looks import COLOURS, MOST_PANELS, STYLE, label_of
+
+MOST_BODIES = 4  # whose paths are drawn; of more, the states at some times
+MOST_STARTS = 200
+MOST_POINTS = 300_000  # of a panel
+DENSE = 0.2  # radians between samples, at most of 19 in 20, that a line may join
+NEIGHBOURS = 0.4  # radians between the bodies of a chain
+TIMES = 6
+UNIT = 1e-3  # of a length that cannot be told from 1 in a picture
+DIRECTION = re.compile(r"[qw](\d+)$")  # rows that are directions: q of a body, w of a spin
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """What one panel shows.
+
+    Parameters
+    ----------
+    title : str
+    times : ndarray, shape (times,)
+    directions : ndarray, shape (starts, times, bodies, 3)
+        Unit vectors; NaN where there are none.
+    starts : ndarray of int, shape (starts,)
+        The place of each start in the study.
+    unit : bool
+        Whether the states themselves have unit length.
+    """
+
+    title: str
+    times: np.ndarray
+    directions: np.ndarray
+    starts: np.ndarray
+    unit: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """What a picture shows.
+
+    Parameters
+    ----------
+    panels : list of Panel
+    said : list of str
+        What holds for all panels, in words.
+    time : xarray.DataArray
+        Its units.
+    starts, bodies : list of str
+        What they are called.
+    of_several : bool
+        Whether the system has more than one body.
+    """
+
+    panels: list
+    said: list
+    time: object
+    starts: list
+    bodies: list
+    of_several: bool
+
+    @property
+    def by_body(self):
+        """Whether a colour is a body; otherwise it is a start."""
+        return all(len(panel.starts) == 1 for panel in self.panels)
+
+    def colours(self, panel):
+        """Which colour each path of a panel has, an int of shape (starts, bodies)."""
+        shape = (len(panel.starts), len(self.bodies))
+        place = np.arange(shape[1]) if self.by_body else panel.starts[:, None]
+        return np.broadcast_to(place % len(COLOURS), shape)
+
+    def legend(self, figure, labels):
+        """Name each colour, where there is one for each of `labels`."""
+        if 1 < len(labels) <= len(COLOURS):
+            handles = [Line2D([], [], color=color, lw=2.0) for color in COLOURS[: len(labels)]]
+            figure.legend(handles, labels, loc="outside right center", frameon=False)
+
+    def caption(self, figure, *said):
+        """What it shows, above it."""
+        words = ", ".join([*self.said, *said])
+        figure.suptitle(words, x=0.01, ha="left", fontsize=9, color="0.3")
+
+
+def sphere(dataset, step_size=None, bodies=None, view=OBLIQUE):
+    """The states of an experiment on the unit sphere, which is seen from both sides.
+
+    Of up to four bodies the paths: lines where samples are close, points where they are not, as
+    in a Poincaré section. Of more the bodies at six times, joined where neighbours are close. A
+    colour is a start, or, where there is only one, a body. q of a mechanical system, w of a spin
+    system, in its direction if its length is not 1.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset or xarray.DataTree
+        One experiment that records ``state``, or a selection of its runs.
+    step_size : float, optional
+        As in `energy_over_time`.
+    bodies : sequence of int, optional
+        Those whose paths are drawn, counted from 0.
+    view : sequence of float, optional
+        The direction to look from.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    InputError
+        When no state is recorded or it has no directions, there is no such body, or the selection
+        would fill more than six panels.
+    """
+    view = View.along(view)
+    dataset = without_repeats(dataset)
+    rows, names = _rows_of(dataset, bodies)
+    many = bodies is None and len(rows) > MOST_BODIES
+    picture = _picture(dataset, rows, names, step_size, TIMES if many else None)
+    with rc_context(STYLE):
+        return _at_some_times(picture, view) if many else _paths(picture, view)
+
+
+def _rows_of(dataset, bodies):
+    """The rows of the state that are directions of the chosen bodies, and their labels."""
+    if "state" not in dataset:
+        raise InputError(
+            "no states are stored, which a picture on the sphere shows: run a study with 'state' "
+            "in `record`, into a store of its own.",
+            key="record",
+        )
+    found = _directions_of(dataset)
+    if not found:
+        rows = ", ".join(map(str, dataset["row"].values[:6]))
+        raise InputError(
+            f"the state has the rows {rows}; a picture on the sphere needs q of a body or w of a "
+            "spin."
+        )
+    for body in () if bodies is None else bodies:
+        if body not in found:
+            raise InputError(
+                f"there is no body {body!r}: there are {len(found)}, counted from 0.", key="body"
+            )
+    chosen = sorted(found) if bodies is None else list(dict.fromkeys(bodies))
+    rows = [found[body] for body in chosen]
+    return rows, [str(dataset["row"].values[row]) for row in rows]
+
+
+def _directions_of(dataset):
+    """The row of each body's direction, by its number."""
+    rows = enumerate(map(str, dataset["row"].values))
+    return {int(found[1]): row for row, label in rows if (found := DIRECTION.match(label))}
+
+
+def _picture(dataset, rows, names, step_size, count):
+    """A `Panel` for each integrator and scanned value, and what holds for all of them.
+
+    With `count` so many of the samples, from the first to the last.
+    """
+    runs, words = runs_to_show(dataset, step_size)
+    shown = dataset[["state"]].isel(run=runs)
+    starts, place = codes(shown["initial_condition"].values)
+    cells = list(groups(shown, [*scanned_axes(shown), "integrator"]))
+    if len(cells) > MOST_PANELS:
+        raise InputError(
+            f"{len(cells)} combinations of integrators and scanned values are selected, and a "
+            f"figure holds {MOST_PANELS}: select some, e.g. those with {describe(cells[0][0])}."
+        )
+    panels, methods = [], []
+    for key, members in cells:
+        integrator = key.pop("integrator")
+        methods.append(f"{integrator}, {words[describe(key), integrator]}")
+        panels.append(_panel(describe(key), shown, members, rows, count, place))
+    said = [json.loads(dataset.attrs["system"])["name"]] if "system" in dataset.attrs else []
+    if len(set(methods)) == 1:
+        said.append(methods[0])
+    else:
+        panels = [
+            replace(panel, title=", ".join(filter(None, [panel.title, method])))
+            for panel, method in zip(panels, methods, strict=True)
+        ]
+    drawn, most = (max(map(len, of)) for of in ([p.starts for p in panels], [m for _, m in cells]))
+    if most > 1:
+        said.append(f"{drawn} starts" if drawn == most else f"{drawn} of {most} starts")
+    if not all(panel.unit for panel in panels):
+        said.append("directions only")
+    several = len(_directions_of(dataset)) > 1
+    return Picture(panels, said, dataset["time"], list(starts), names, several)
+
+
+def _panel(title, shown, members, rows, count, place):
+    """The directions of some runs, as many as can be drawn."""
+    few = min(len(members), MOST_STARTS)
+    members = members[_evenly(len(members), few)]
+    samples = shown.sizes["time"]
+    if count is None:
+        times = np.arange(max(1, min(samples, MOST_POINTS // (few * len(rows)))))
+    else:
+        times = _evenly(samples, min(samples, count))
+    state = take(shown, members)["state"].isel(time=times, row=rows).values
+    length = np.linalg.norm(state, axis=-1, keepdims=True)
+    with np.errstate(invalid="ignore"):  # 0 has no direction
+        directions = state / length
+    unit = not np.any(np.abs(length - 1.0) > UNIT)
+    return Panel(title, shown["time"].values[times], directions, place[members], unit)
+
+
+def _evenly(size, count):
+    """`count` of the places up to `size`, the first and the last among them."""
+    return np.linspace(0, size - 1, count).round().astype(int)
+
+
+# --- paths ---------------------------------------------------------------------------------------
+
+
+def _paths(picture, view):
+    panels = picture.panels
+    columns = 1 if len(panels) <= 2 else 2
+    rows = -(-len(panels) // columns)
+    figure = Figure(figsize=(0.4 + 6.6 * columns, 0.3 + 3.4 * rows), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(rows, 2 * columns, squeeze=False).reshape(-1, 2)
+    lines = all(is_dense(panel.directions) for panel in panels)
+    for panel, pair in zip(panels, axes, strict=False):
+        for ax, side in zip(pair, (view, view.opposite), strict=True):
+            outline(ax, side)
+            draw_panel(ax, side, panel, picture.colours(panel), lines)
+        pair[0].set_title(panel.title, loc="left")
+    for ax in axes[len(panels) :].flat:
+        ax.remove()
+    # Of several bodies it says which; one that is alone needs no name.
+    said = [", ".join(picture.bodies)] if picture.of_several else []
+    samples = max(len(panel.times) for panel in panels)
+    last = max(panel.times[-1] for panel in panels)
+    until = label_of(picture.time, f"t = {last:g}", "{} {}")
+    picture.caption(figure, *said, f"{samples} samples until {until}")
+    picture.legend(figure, picture.bodies if picture.by_body else picture.starts)
+    return figure
+
+
+def is_dense(directions):
+    """Whether consecutive samples are so close that a line may join them.
+
+    Parameters
+    ----------
+    directions : ndarray, shape (starts, times, bodies, 3)
+    """
+    chords = np.linalg.norm(np.diff(directions, axis=1), axis=-1)
+    chords = chords[np.isfinite(chords)]
+    return len(chords) > 0 and bool(np.quantile(chords, 0.95) <= DENSE)
+
+
+def draw_panel(ax, view, panel, colours, lines, cmap=COLOURS):
+    """The paths of a panel on a disc, as lines or as points.
+
+    Parameters
+    ----------
+    colours : ndarray of int, shape (starts, bodies)
+        Into `cmap`, a sequence of colours.
+    """
+    paths = panel.directions.swapaxes(1, 2)  # (starts, bodies, times, 3)
+    count = np.isfinite(paths[..., 0]).sum() / 2  # a half on each side
+    many = bool(count > MOST_VECTOR_POINTS)
+    for i in np.unique(colours):
+        own, look = paths[colours == i], {"color": cmap[i]}
+        if lines:
+            draw_paths(ax, view, own, lw=0.7, **look)
+        else:
+            draw_points(ax, view, own, size_of(count), rasterized=many, **look)
+
+
+# --- many bodies ---------------------------------------------------------------------------------
+
+
+def _at_some_times(picture, view):
+    panels = picture.panels
+    count = len(panels[0].times)
+    figure = Figure(figsize=(0.4 + 2.0 * count, 0.3 + 2.3 * len(panels)), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(len(panels), count, squeeze=False)
+    for panel, axes in zip(panels, grid, strict=True):
+        for k, ax in enumerate(axes):
+            draw_bodies(ax, view, panel, k)
+            ax.set_title(label_of(picture.time, f"t = {panel.times[k]:g}", "{} {}"))
+            if view.towards[2] >= 0.0:
+                ax.set_ylim(-1.05, RIM)  # no axis points down
+        if panel.title:
+            axes[0].text(-1.4, 0.0, panel.title, rotation=90, va="center", ha="right")
+    picture.caption(figure, f"{len(picture.bodies)} bodies, far side pale")
+    picture.legend(figure, picture.starts)
+    return figure
+
+
+def draw_bodies(ax, view, panel, sample):
+    """The bodies of a panel at a sample, on one disc: the far side of the sphere is pale."""
+    outline(ax, view)
+    for start, place in enumerate(panel.starts):
+        first, now = panel.directions[start, 0], panel.directions[start, sample]
+        there = np.isfinite(first[:, 0])
+        chain = joined(first[there])
+        bodies = now[there][[*range(there.sum()), 0] if chain == "closed" else slice(None)]
+        for side, look in ((view.far_side, {"alpha": 0.35}), (view, {})):
+            look = look | {"color": COLOURS[place % len(COLOURS)]}
+            if chain:
+                draw_paths(ax, side, bodies[None], lw=1.1, **look)
+            else:
+                draw_points(ax, side, bodies, size_of(len(bodies)), **look)
+
+
+def joined(directions):
+    """Whether bodies follow one another closely: ``"closed"``, ``"open"``, or ``""`` if not.
+
+    Closed are those whose last is as close to the first as others are to the next, all the way
+    around something.
+
+    Parameters
+    ----------
+    directions : ndarray, shape (bodies, 3)
+    """
+    chords = np.linalg.norm(directions - np.roll(directions, -1, axis=0), axis=-1)
+    if not np.all(chords[:-1] <= NEIGHBOURS):
+        return ""
+    around = chords.sum() > 1.0 and chords[-1] <= 1.5 * chords[:-1].max()
+    return "closed" if around else "open"

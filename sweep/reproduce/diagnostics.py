@@ -1,0 +1,232 @@
+"""Numbers that claims are about, each a function of the run table of the runs in question.
+
+Each gives a number or an array of numbers, of each run unless it says otherwise. `state` is what a
+study records by ``record = ["state"]``, of shape ``(run, time, row, component)``.
+"""
+
+import json
+
+import numpy as np
+from scipy.interpolate import BarycentricInterpolator
+from scipy.optimize import brentq
+
+from integrators.errors import InputError
+from sweep.analysis import grid, order_table
+
+POINTS = 13  # samples that a return is interpolated between
+
+
+def largest(name):
+    """The largest |value| over time of a variable over ``(run, time)``."""
+    return lambda dataset: abs(dataset[name]).max("time").values
+
+
+def lowest(name):
+    """The least value over time of a variable over ``(run, time)``."""
+    return lambda dataset: dataset[name].min("time").values
+
+
+def highest(name):
+    """The largest value over time of a variable over ``(run, time)``."""
+    return lambda dataset: dataset[name].max("time").values
+
+
+def per_run(name):
+    """A variable over ``(run,)``."""
+    return lambda dataset: dataset[name].values
+
+
+def largest_relative(quantity):
+    """The largest |change| over time of a quantity, relative to its size at the start."""
+
+    def measure(dataset):
+        start = abs(dataset[quantity].isel(time=0)).values
+        return largest(f"{quantity}_error")(dataset) / start
+
+    return measure
+
+
+def ratio_of_largest(name, above, below):
+    """The `largest` of one integrator over that of another, for each step size.
+
+    Parameters
+    ----------
+    name : str
+        A variable over ``(run, time)``.
+    above, below : str
+        Labels of the integrators.
+    """
+
+    def measure(dataset):
+        errors = abs(grid(dataset[[name]])[name]).max("time")
+        return (errors.sel(integrator=above) / errors.sel(integrator=below)).values.ravel()
+
+    return measure
+
+
+def order(dataset):
+    """The measured order of one integrator, of the error at the end; NaN where undecided."""
+    (estimate,) = order_table(dataset)
+    return estimate.order
+
+
+def parameter(dataset, name):
+    """A parameter of the system: an array of one value, number or vector, for each run."""
+    attributes = dataset.attrs
+    for axis in json.loads(attributes["experiment"])["scan"]:
+        if axis["name"] == name:
+            names = axis["values"] if axis["labels"] is None else axis["labels"]
+            place = [names.index(value) for value in dataset[name].values.tolist()]
+            return np.array([axis["values"][i] for i in place])
+    value = json.loads(attributes["system"])["parameters"][name]
+    return np.array([value] * dataset.sizes["run"])
+
+
+# --- rotations -----------------------------------------------------------------------------------
+
+
+def step_angles(dataset):
+    """The angle by which a step turns the first spin about e3, shape ``(run, time)``.
+
+    A sample interval must turn it by less than π.
+    """
+    w = dataset["state"].transpose("run", "time", "row", "component").values[:, :, 0]
+    x, y = w[..., 0], w[..., 1]
+    sine = x[:, :-1] * y[:, 1:] - y[:, :-1] * x[:, 1:]
+    cosine = x[:, :-1] * x[:, 1:] + y[:, :-1] * y[:, 1:]
+    steps = np.diff(dataset["time"].values) / dataset["step_size"].values[:, None]
+    return np.arctan2(sine, cosine) / steps
+
+
+def mean_step_angle(dataset):
+    """The size of `step_angles`, its mean over the steps."""
+    return np.abs(step_angles(dataset).mean(axis=1))
+
+
+def step_angle_residual(dataset):
+    """How far `step_angles` φ are from sin²(φ/2) sin²α + tan²(φ/2) cos²α = (λh/2)², at most.
+
+    α is the axis ``angle`` of the starts, λ = |a| with the ``axis`` a along e3.
+    """
+    half = 0.5 * step_angles(dataset)
+    alpha = dataset["angle"].values[:, None]
+    rate = np.linalg.norm(parameter(dataset, "axis"), axis=1)
+    product = (rate * dataset["step_size"].values)[:, None]
+    left = (np.sin(half) * np.sin(alpha)) ** 2 + (np.tan(half) * np.cos(alpha)) ** 2
+    return np.abs(left - (0.5 * product) ** 2).max(axis=1)
+
+
+def turning_rates(dataset):
+    """The mean rate at which the spins of a chain turn about e3, of ``count`` spins."""
+    counts, rates = parameter(dataset, "count"), []
+    span = float(dataset["time"].values[-1] - dataset["time"].values[0])
+    for run, count in enumerate(counts):
+        w = _states(dataset, run)[:, : int(count)]
+        angles = np.unwrap(np.arctan2(w[..., 1], w[..., 0]), axis=0)
+        rates.append(np.mean(angles[-1] - angles[0]) / span)
+    return np.array(rates)
+
+
+def latitude_rate(count, colatitude):
+    """The rate −2(1 − cos(2π/n)) cos θ of n spins that are equidistant on a circle of latitude.
+
+    Their neighbours' sum is 2 (cos(2π/n) sin θ …, cos θ): w turns about e3 at that rate.
+    """
+    return -2.0 * (1.0 - np.cos(2.0 * np.pi / count)) * np.cos(colatitude)
+
+
+def turning_rate_residual(dataset):
+    """How far `turning_rates` are from `latitude_rate`."""
+    expected = latitude_rate(parameter(dataset, "count"), dataset["colatitude"].values)
+    return np.abs(turning_rates(dataset) - expected)
+
+
+# --- distances -----------------------------------------------------------------------------------
+
+
+def distance_at_end(state):
+    """The Euclidean distance of the last state from a given one, shape ``(rows, 3)``."""
+
+    def measure(dataset):
+        last = dataset["state"].isel(time=-1).transpose("run", "row", "component").values
+        return np.sqrt(np.sum((last - np.asarray(state)) ** 2, axis=(1, 2)))
+
+    return measure
+
+
+HALF_TURNS = np.array([[1, 1, 1], [-1, -1, 1], [1, -1, -1], [-1, 1, -1]])  # none, e3, e1, e2
+
+
+def off_normal_form(dataset):
+    """How far four vortices are from some C(θ, φ), (15) of McLachlan et al., at most over time.
+
+    The rows of C(θ, φ) are a vector and its images under the half turns about e3, e1 and e2,
+    which with the identity are a group. The distance is the largest |w_i − R_i w_1|.
+    """
+    w = dataset["state"].transpose("run", "time", "row", "component").values
+    off = np.linalg.norm(w - HALF_TURNS * w[:, :, :1], axis=-1)
+    return off.max(axis=(1, 2))
+
+
+def off_manifold(dataset):
+    """How far four vortices are from A·C(θ, φ) for any rotation A, at most over time.
+
+    Then, and only then, three half turns about orthogonal axes permute them as they do in
+    C(θ, φ): they are the corners of a tetrahedron whose opposite edges are equally long. The
+    distance is the largest difference of such lengths.
+    """
+    w = dataset["state"].transpose("run", "time", "row", "component").values
+
+    def edge(i, j):
+        return np.linalg.norm(w[:, :, i] - w[:, :, j], axis=-1)
+
+    pairs = (((0, 1), (2, 3)), ((0, 2), (1, 3)), ((0, 3), (1, 2)))
+    return np.max([np.abs(edge(*a) - edge(*b)).max(axis=1) for a, b in pairs], axis=0)
+
+
+# --- periods -------------------------------------------------------------------------------------
+
+
+def period(dataset):
+    """The time after which a run is back at its start first, between samples."""
+    return np.array([_first_return(dataset, run)[0] for run in range(dataset.sizes["run"])])
+
+
+def period_off(expected):
+    """How far `period` is from what it is expected to be."""
+    return lambda dataset: np.abs(period(dataset) - expected)
+
+
+def return_distance(dataset):
+    """How far from its start a run is after its `period`."""
+    return np.array([_first_return(dataset, run)[1] for run in range(dataset.sizes["run"])])
+
+
+def _first_return(dataset, run):
+    """Time and distance of the nearest approach to the start, on its first return.
+
+    The states about it are interpolated by a polynomial p, and (p(t) − w_0)·p'(t) = 0 there.
+    """
+    times = dataset["time"].values
+    states = _states(dataset, run).reshape(len(times), -1)
+    away = np.linalg.norm(states - states[0], axis=1)
+    near = away < np.linalg.norm(np.diff(states, axis=0), axis=1).max()
+    left = np.flatnonzero(~near)
+    back = np.flatnonzero(near[left[0] :]) if left.size else left
+    if not back.size:
+        raise InputError(f"the run is not back at its start within T = {times[-1]:g}")
+    first = left[0] + back[0]
+    nearest = first + int(np.argmin(away[first : first + 3]))
+    around = slice(max(nearest - POINTS // 2, 0), nearest + POINTS // 2 + 1)
+    path = BarycentricInterpolator(times[around], states[around])
+
+    def slope(t):
+        return (path(t) - states[0]) @ path.derivative(t)
+
+    found = brentq(slope, times[nearest - 1], times[nearest + 1], xtol=1e-13)
+    return found, float(np.linalg.norm(path(found) - states[0]))
+
+
+def _states(dataset, run):
+    """Of one run, shape ``(time, row, component)``."""
+    return dataset["state"].isel(run=run).transpose("time", "row", "component").values

@@ -1,0 +1,149 @@
+"""What a Hamiltonian on spins yields: its field, and the exact flows of its pieces."""
+
+import numba
+import numpy as np
+import pytest
+
+from integrators.hamiltonians import NambuHamiltonian
+from integrators.kernels import OPTIONS
+from integrators.views import as_lanes
+
+T = 0.3
+
+
+def states_of(case):
+    """The case's state and some random ones."""
+    return [case.state, *case.members(4, seed=11)]
+
+
+def derivative(function, h):
+    """Fourth-order central difference of a function at 0."""
+    return (8 * (function(h) - function(-h)) - (function(2 * h) - function(-2 * h))) / (12 * h)
+
+
+def energy(case, state, t=T):
+    """H of a state, by the system's own function."""
+    hamiltonian = case.system.form.hamiltonian
+    return hamiltonian.scalar(t, np.ascontiguousarray(state), case.own)
+
+
+def step_of(state):
+    """A step for differences: small beside the distance of the closest two spins."""
+    apart = state[:, None] - state[None]
+    distances = np.linalg.norm(apart, axis=2)[np.triu_indices(len(state), 1)]
+    return 1e-3 * np.min(distances, initial=1.0)
+
+
+def pieces_of(case):
+    """(piece, flow) with ``flow(state, t, h)`` of every piece, what its sums lost added."""
+    split = case.system.form.split
+
+    def flow_of(piece):
+        def flow(state, t, h):
+            w, low = np.array(state), np.zeros_like(state)
+            split.flow.scalar(piece, t, h, w, low, case.own)
+            return w + low
+
+        return flow
+
+    return [flow_of(piece) for piece in range(split.pieces)]
+
+
+def test_gradients_are_those_of_the_hamiltonian(spin_case):
+    for state in states_of(spin_case):
+        found = spin_case.gradient(state, T)
+        expected = np.empty_like(state)
+        for place in np.ndindex(state.shape):
+            unit = np.zeros_like(state)
+            unit[place] = 1.0
+            expected[place] = derivative(
+                lambda s, unit=unit, state=state: energy(spin_case, state + s * unit),
+                step_of(state),
+            )
+        np.testing.assert_allclose(found, expected, atol=5e-12 * max(1.0, np.abs(found).max()))
+
+
+def test_fields_follow_from_the_gradient(spin_case):
+    """(2): ẇ_i = w_i × (1/κ_i) ∂H/∂w_i, or ∇C × ∇H of a Nambu system."""
+    form = spin_case.system.form
+    for state in states_of(spin_case):
+        slope = spin_case.gradient(state, T)
+        if isinstance(form, NambuHamiltonian):
+            expected = np.cross(state @ form.matrix, slope)
+        else:
+            expected = np.cross(state, slope / form.strengths[:, None])
+        found = spin_case.field("state", state, T)
+        np.testing.assert_allclose(found, expected, atol=1e-14 * max(1.0, np.abs(slope).max()))
+
+
+def test_energy_changes_by_its_explicit_time_alone(spin_case):
+    """dH/dt = ∂H/∂t along the field."""
+    for state in states_of(spin_case):
+        slope = spin_case.field("state", state, T)
+        speed = max(1.0, np.abs(slope).max())
+
+        def along(s, state=state, slope=slope):
+            return energy(spin_case, state + s * slope, T + s)
+
+        def still(s, state=state):
+            return energy(spin_case, state, T + s)
+
+        found = derivative(along, step_of(state) / speed)
+        assert found == pytest.approx(derivative(still, 1e-3), abs=5e-12 * speed**2)
+
+
+def test_the_pieces_make_up_the_field(split_case):
+    for state in states_of(split_case):
+        field = split_case.field("state", state, T)
+        h = step_of(state) / max(1.0, np.abs(field).max())
+        slopes = [
+            derivative(lambda s, flow=flow, state=state: flow(state, T, s), h)
+            for flow in pieces_of(split_case)
+        ]
+        np.testing.assert_allclose(sum(slopes), field, atol=2e-11 * max(1.0, np.abs(slopes).max()))
+
+
+def test_pieces_flow(split_case):
+    """Two times, one after the other, are their sum; back again is where it began."""
+    for state in states_of(split_case):
+        size = np.linalg.norm(state, axis=1).max()
+        for flow in pieces_of(split_case):
+            first, second = 0.7 * split_case.time_scale, 1.1 * split_case.time_scale
+            half = flow(state, T, first)
+            whole = flow(state, T, first + second)
+            rate = 1.0 + np.abs(whole - state).max()
+            assert np.abs(flow(half, T + first, second) - whole).max() <= 1e-14 * size * rate
+            assert np.abs(flow(half, T + first, -first) - state).max() <= 1e-14 * size * rate
+
+
+def test_pieces_keep_lengths_and_what_every_piece_conserves(split_case):
+    momenta = [q for q in split_case.system.quantities if q.kind == "momentum_map"]
+    for state in states_of(split_case):
+        lengths = np.linalg.norm(state, axis=1)
+        for flow in pieces_of(split_case):
+            moved = flow(state, T, split_case.time_scale)
+            assert np.abs(np.linalg.norm(moved, axis=1) - lengths).max() <= 2e-15 * lengths.max()
+            for quantity in momenta:
+                both = split_case.evaluate(quantity.function, np.stack([state, moved]))
+                change = np.abs(both[1] - both[0])[list(quantity.columns)]
+                assert change.max() <= 2e-15 * lengths.max()
+
+
+@numba.njit(**OPTIONS)
+def in_lanes(flow, piece, t, h, w, low, p):
+    flow(piece, t, h, as_lanes(w), as_lanes(low), p)
+
+
+def test_pieces_are_the_same_in_lanes(split_case):
+    members, split = split_case.members(8, seed=3), split_case.system.form.split
+    for piece in range(split.pieces):
+        w = np.ascontiguousarray(np.moveaxis(members, 0, -1))
+        low = np.zeros_like(w)
+        for k in range(3):
+            in_lanes(split.flow.lanes, piece, T + 0.2 * k, 0.2, w, low, split_case.own)
+        for m, member in enumerate(members):
+            alone, lost = member.copy(), np.zeros_like(member)
+            for k in range(3):
+                split.flow.scalar(piece, T + 0.2 * k, 0.2, alone, lost, split_case.own)
+            np.testing.assert_array_equal(w[..., m], alone)
+            np.testing.assert_array_equal(low[..., m], lost)

@@ -1,0 +1,174 @@
+"""The claims of McLachlan, Modin and Verdier, and what they are measured by."""
+
+import json
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from integrators.errors import InputError
+from sweep.reproduce import PAPERS, Claim, diagnostics, reproduce
+from sweep.reproduce.mclachlan import printed_angle, step_angle
+from sweep.reproduce.measuring import Computed
+from sweep.tables import format_claims
+
+PAPER = PAPERS["mclachlan"]
+
+
+@pytest.fixture(scope="module")
+def computed(tmp_path_factory):
+    """Rows and datasets of the whole paper."""
+    return reproduce(PAPER, tmp_path_factory.mktemp("stores"), workers=1)
+
+
+def rows_of(computed, part, text=""):
+    return [row for row in computed[0] if row.part == part and text in row.claim]
+
+
+def test_every_claim_holds(computed):
+    rows, _ = computed
+    assert len(rows) == len(PAPER.claims)
+    assert [(row.claim, row.here, row.setting) for row in rows if not row.holds] == []
+    assert {row.part[0] for row in rows} == {"2", "r", "3", "A"}
+
+
+def test_ratios_of_errors_are_the_printed_ones_with_the_other_inertia(computed):
+    rows = rows_of(computed, "3.1", "error of")
+    assert [row.as_printed for row in rows] == [True, True, False, False]
+    assert [round(row.here, 2) for row in rows[2:]] == [10.88, 2.09]
+    assert all(416.0 <= value <= 447.0 for value in (rows[0].least, rows[0].most))
+    assert all(25.0 <= value <= 34.0 for value in (rows[1].least, rows[1].most))
+    assert "median of 8 step sizes (inertia (1, 2, 4), as printed)" in rows[2].setting
+
+
+def test_the_printed_angle_is_that_of_a_perpendicular_spin(computed):
+    across, along = rows_of(computed, "2.4 (vi)", "angle of a step")
+    assert across.as_printed and not along.as_printed
+    assert across.here == pytest.approx(printed_angle(1.9), abs=1e-13)
+    assert along.here == pytest.approx(step_angle(1.9, np.radians(5.0)), abs=1e-13)
+    assert step_angle(0.7, 0.5 * np.pi) == pytest.approx(printed_angle(0.7), abs=1e-14)
+
+
+def test_energy_of_the_spherical_midpoint_stays_and_that_of_the_classical_does_not(computed):
+    least = [row.here for row in rows_of(computed, "3.2", "least")]
+    assert np.ptp(least) < 1e-9
+    drifting = [row.here for row in rows_of(computed, "3.2", "max")]
+    assert drifting[0] < drifting[1] < drifting[2]
+    settings = [row.setting for row in rows_of(computed, "3.2", "max")]
+    assert [text.split("T = ")[1].split(" ")[0] for text in settings] == ["5000", "50000", "500000"]
+
+
+def test_rows_are_a_table_and_json(computed):
+    rows, _ = computed
+    text = format_claims(rows)
+    assert "-2.4434e-03 – -2.4386e-03" in text
+    assert "≥ 1.00e-01" in text and "≤ 1.00e-15" in text
+    assert "inf" not in text and "nan" not in text
+
+
+def test_a_run_that_is_not_back_yet_has_no_period(computed):
+    dataset = computed[1]["mclachlan-vortices"]["period"]
+    early = dataset.isel(time=dataset["time"].values < 90.0)
+    with pytest.raises(InputError, match="not back at its start within T = 89.9"):
+        diagnostics.period(early)
+
+
+# --- bounds --------------------------------------------------------------------------------------
+
+MEASURED = Computed("", "", "", measure=lambda dataset: 1.0)
+
+
+def test_bounds_about_a_negative_value_are_in_order():
+    assert Claim("", "", MEASURED, expected=-2.0).bounds == (-2.002, -1.998)
+
+
+@pytest.mark.parametrize(
+    ("value", "printed"), [(446.3, True), (350.1, True), (349.0, False), (10.9, False)]
+)
+def test_a_figure_with_one_digit_is_compared_to_one_digit(value, printed):
+    claim = Claim("", "", MEASURED, paper=400.0, digits=1, low=1.0, high=1e3)
+    assert claim._is_printed(value, value, value) is printed
+
+
+# --- diagnostics ---------------------------------------------------------------------------------
+
+
+def states(w, times, scan=(), **coordinates):
+    """A run table with states of shape (run, time, row, 3)."""
+    runs = len(w)
+    return xr.Dataset(
+        {"state": (("run", "time", "row", "component"), w)},
+        coords={
+            "time": times,
+            "step_size": ("run", np.full(runs, times[1] - times[0])),
+            **{name: ("run", values) for name, values in coordinates.items()},
+        },
+        attrs={
+            "experiment": json.dumps({"scan": list(scan)}),
+            "system": json.dumps({"parameters": {"count": 1}}),
+        },
+    )
+
+
+def circle(times, rate, colatitude):
+    """A vector that turns about e3, shape (1, time, 1, 3)."""
+    angle, one = rate * times, np.ones_like(times)
+    x, y = np.sin(colatitude) * np.cos(angle), np.sin(colatitude) * np.sin(angle)
+    return np.stack([x, y, np.cos(colatitude) * one], axis=-1)[None, :, None]
+
+
+def test_period_between_samples():
+    times = np.arange(0.0, 9.0, 0.1)
+    dataset = states(circle(times, rate=0.8, colatitude=1.2), times)
+    expected = 2.0 * np.pi / 0.8
+    assert diagnostics.period(dataset) == pytest.approx([expected], abs=1e-12)
+    assert diagnostics.return_distance(dataset) < 1e-13
+    assert diagnostics.period_off(expected + 1.0)(dataset) == pytest.approx([1.0])
+
+
+def test_angles_of_steps_and_their_formula():
+    times = np.arange(5.0)
+    rates, alpha = np.array([0.5, 1.9]), np.array([0.3, 1.0])
+    turned = [step_angle(rate, a) for rate, a in zip(rates, alpha, strict=True)]
+    w = np.concatenate([circle(times, -t, a) for t, a in zip(turned, alpha, strict=True)])
+    vectors = {"name": "axis", "values": [[0, 0, 1.9], [0, 0, 0.5]], "labels": ["fast", "slow"]}
+    axis = np.array(["slow", "fast"], dtype=object)
+    dataset = states(w, times, [vectors], angle=alpha, axis=axis)
+    assert diagnostics.mean_step_angle(dataset) == pytest.approx(turned, rel=1e-14)
+    assert (diagnostics.step_angle_residual(dataset) < 1e-14).all()
+    off = dataset.assign_coords(angle=("run", alpha + 0.1))
+    assert (diagnostics.step_angle_residual(off) > 1e-4).all()
+
+
+def test_turning_rate_of_a_padded_run():
+    times = np.arange(0.0, 20.0, 0.5)
+    w = np.concatenate([circle(times, -1.3, 0.7), np.full((1, len(times), 1, 3), np.nan)], axis=2)
+    assert diagnostics.turning_rates(states(w, times)) == pytest.approx([-1.3], rel=1e-14)
+
+
+def vortices(theta, phi):
+    x, y, z = np.sin(theta) * np.cos(phi), np.sin(theta) * np.sin(phi), np.cos(theta)
+    return np.array([[x, y, z], [-x, -y, z], [x, -y, -z], [-x, y, -z]])
+
+
+def turned(w, angle=0.9):
+    """w turned about e1, which leaves the normal form and not the manifold."""
+    c, s = np.cos(angle), np.sin(angle)
+    return w @ np.array([[1.0, 0.0, 0.0], [0.0, c, s], [0.0, -s, c]])
+
+
+def test_distances_from_the_manifold_of_four_vortices():
+    on = [vortices(0.7, 0.4), vortices(1.9, 5.0)]
+    away = on[0] + 1e-3 * np.eye(4, 3)
+    one = states(np.array([on, [turned(w) for w in on], [on[0], away]]), np.arange(2.0))
+    form, manifold = diagnostics.off_normal_form(one), diagnostics.off_manifold(one)
+    assert form[0] == 0.0 and form[1] > 0.1
+    assert (manifold[:2] < 1e-15).all()
+    assert 1e-4 < manifold[2] < 4e-3 and 1e-4 < form[2] < 4e-3
+
+
+def test_distance_at_the_end():
+    w = np.zeros((1, 3, 1, 3))
+    w[0, -1, 0] = (0.0, 3.0, 4.0)
+    dataset = states(w, np.arange(3.0))
+    assert diagnostics.distance_at_end([[0.0, 0.0, 0.0]])(dataset) == [5.0]

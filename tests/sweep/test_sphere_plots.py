@@ -1,0 +1,358 @@
+"""Pictures on the sphere: which points and lines are drawn, and what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+from run_tables import run_table
+
+from integrators.errors import InputError
+from sweep import plots
+from sweep.plots import globe, spheres
+from sweep.plots.globe import View
+from sweep.plots.looks import COLOURS
+from sweep.reproduce import reproduce
+from sweep.reproduce.claims import Paper
+from sweep.study import load
+
+TIMES = np.linspace(0.0, 10.0, 51)
+
+
+def circle(colatitude, rate=0.1, times=TIMES):
+    """A motion along a circle of latitude, shape (times, 3)."""
+    angle = rate * times
+    radius = np.sin(colatitude)
+    height = np.full_like(angle, np.cos(colatitude))
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle), height], axis=1)
+
+
+def states(bodies=1, starts=1, times=TIMES, labels="w", orders=None, **settings):
+    """A run table whose body b of start s moves along a circle of its own."""
+    names = tuple(f"s{start}" for start in range(starts))
+    orders = orders or {"spherical_midpoint": 2}
+    table = run_table(orders, step_sizes=(0.1,), starts=names, times=times, **settings)
+    place = np.array([names.index(name) for name in table.initial_condition.values])
+    paths = [[circle(0.5 + 0.3 * b + 0.1 * s, times=times) for b in range(bodies)] for s in place]
+    rows = [f"{labels}{body}" for body in range(bodies)]
+    table.attrs["system"] = json.dumps({"name": "free_rigid_body"})
+    return table.assign(
+        state=(("run", "time", "row", "component"), np.swapaxes(paths, 1, 2))
+    ).assign_coords(row=rows)
+
+
+def drawn(ax):
+    """The lines that are neither the outline nor an axis: colour and finite points, (n, 2)."""
+    return [
+        (line.get_color(), points[np.isfinite(points[:, 0])])
+        for line in ax.lines
+        if line.get_color() in COLOURS and len(points := line.get_xydata())
+    ]
+
+
+# --- views ------------------------------------------------------------------------------------
+
+
+def test_a_view_shows_each_point_from_one_side_and_its_opposite_the_others():
+    points = np.random.default_rng(1).normal(size=(200, 3))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    view = View.along((1.0, 2.0, 2.0))
+    front, back = view.seen(points), view.opposite.seen(points)
+    hidden = np.isnan(front[:, 0])
+    assert 50 < hidden.sum() < 150
+    np.testing.assert_array_equal(hidden, ~np.isnan(back[:, 0]))
+    depth = points @ [1 / 3, 2 / 3, 2 / 3]
+    np.testing.assert_allclose(np.sum(front**2, axis=1)[~hidden], (1 - depth**2)[~hidden])
+    through = view.far_side.seen(points)[hidden]
+    np.testing.assert_allclose(through, back[hidden] * (-1.0, 1.0), atol=1e-15)
+
+
+def test_e3_is_up_and_from_above_e1_is_right():
+    assert View.along((1.0, 1.0, 0.0)).seen(np.eye(3))[2].tolist() == [0.0, 1.0]
+    np.testing.assert_allclose(View.along((0.0, 0.0, 2.0)).seen(np.eye(3)), np.eye(3)[:, :2])
+    for direction in ((0.0, 0.0, 0.0), (1.0, 0.0), (np.nan, 0.0, 1.0)):
+        with pytest.raises(InputError, match="view = .*other than 0, 0, 0"):
+            View.along(direction)
+
+
+# --- paths ------------------------------------------------------------------------------------
+
+
+def test_every_state_is_on_one_of_the_two_discs():
+    figure = plots.sphere(states(starts=3))
+    front, back = figure.axes
+    found = {}
+    for ax in (front, back):
+        for colour, points in drawn(ax):
+            assert np.all(np.sum(points**2, axis=1) <= 1 + 1e-12)
+            found[colour] = found.get(colour, 0) + len(points)
+    assert found == dict.fromkeys(COLOURS[:3], len(TIMES))
+    view = View.along(globe.OBLIQUE)
+    np.testing.assert_allclose(
+        drawn(front)[0][1], [p for p in view.seen(circle(0.5)) if np.isfinite(p[0])]
+    )
+
+
+def test_lines_join_close_samples_and_points_stand_for_a_section():
+    dense = plots.sphere(states()).axes[0].lines[-1]
+    assert (dense.get_linestyle(), dense.get_marker()) == ("-", "None")
+    apart = np.arange(0.0, 400.0, 8.0)
+    section = plots.sphere(states(times=apart)).axes[0].lines[-1]
+    assert (section.get_linestyle(), section.get_marker()) == ("None", ".")
+
+
+def test_the_caption_says_what_is_shown():
+    figure = plots.sphere(states(starts=30))
+    assert figure.get_suptitle() == (
+        "free_rigid_body, spherical_midpoint, h = 0.1, 30 starts, 51 samples until t = 10 s"
+    )
+    assert figure.legends == []
+    longer = states()
+    longer["state"] = 2.0 * longer["state"]
+    assert "directions only" in plots.sphere(longer).get_suptitle()
+
+
+def test_a_colour_is_a_start_or_where_there_is_one_a_body():
+    def names(figure):
+        (legend,) = figure.legends
+        return [text.get_text() for text in legend.get_texts()]
+
+    one = plots.sphere(states(bodies=3, labels="q"))
+    assert names(one) == ["q0", "q1", "q2"]
+    assert len({colour for ax in one.axes for colour, _ in drawn(ax)}) == 3
+    several = plots.sphere(states(bodies=3, starts=2))
+    assert names(several) == ["s0", "s1"]
+    assert len({colour for ax in several.axes for colour, _ in drawn(ax)}) == 2
+    assert "w0, w1, w2" in several.get_suptitle()
+
+
+def test_chosen_bodies_alone_are_drawn():
+    table = states(bodies=9)
+    figure = plots.sphere(table, bodies=[4])
+    total = sum(len(points) for ax in figure.axes for _, points in drawn(ax))
+    assert total == len(TIMES) and "w4" in figure.get_suptitle()
+
+
+def test_a_panel_for_each_integrator_and_scanned_value():
+    table = states(orders={"a": 2, "b": 2}, scan={"epsilon": (0.01, 0.07)})
+    figure = plots.sphere(table)
+    titles = [title for ax in figure.axes if (title := ax.get_title(loc="left"))]
+    assert titles[0] == "epsilon=0.01, a, h = 0.1" and len(titles) == 4
+    assert len(figure.axes) == 8
+    figure = plots.sphere(states(scan={"epsilon": (0.01, 0.07)}))
+    titles = [ax.get_title(loc="left") for ax in figure.axes]
+    assert titles == ["epsilon=0.01", "", "epsilon=0.07", ""]
+    with pytest.raises(InputError, match="8 combinations.*select some"):
+        plots.sphere(states(scan={"epsilon": np.arange(8.0)}))
+
+
+def test_a_run_that_stopped_is_drawn_until_then():
+    table = states()
+    table["status"][:] = 3
+    table["state"][:, 20:] = np.nan
+    figure = plots.sphere(table)
+    assert sum(len(points) for ax in figure.axes for _, points in drawn(ax)) == 20
+
+
+def test_no_more_than_can_be_told_apart(monkeypatch):
+    monkeypatch.setattr(spheres, "MOST_STARTS", 10)
+    monkeypatch.setattr(spheres, "MOST_POINTS", 200)
+    figure = plots.sphere(states(starts=40))
+    assert "10 of 40 starts, 20 samples until t = 3.8 s" in figure.get_suptitle()
+
+
+# --- many bodies ------------------------------------------------------------------------------
+
+
+def chain(count=20, samples=11):
+    """A closed curve of spins that turns about e3."""
+    s = 2 * np.pi * np.arange(count) / count
+    turn = np.linspace(0.0, 1.0, samples)[:, None] + s
+    curve = np.stack([0.8 * np.cos(turn), 0.8 * np.sin(turn), np.full_like(turn, 0.6)], axis=-1)
+    table = states(bodies=count, times=np.linspace(0.0, 5.0, samples))
+    return table.assign(state=(("run", "time", "row", "component"), curve[None]))
+
+
+def test_many_bodies_are_shown_at_six_times_joined_to_a_curve():
+    figure = plots.sphere(chain())
+    titles = [ax.get_title() for ax in figure.axes]
+    assert titles == [f"t = {t:g} s" for t in range(6)]
+    far, near = (line for line in figure.axes[0].lines if line.get_color() == COLOURS[0])
+    assert (far.get_alpha(), near.get_alpha()) == (0.35, None)
+    count = sum(np.isfinite(line.get_xdata()).sum() for line in (far, near))
+    assert count == 20 + 1  # back to the first
+
+
+def test_bodies_apart_are_points():
+    table = chain()
+    table["state"][:] = table["state"].values[:, :, np.random.default_rng(0).permutation(20)]
+    lines = [line for line in plots.sphere(table).axes[0].lines if line.get_color() == COLOURS[0]]
+    assert all(line.get_linestyle() == "None" for line in lines)
+    assert sum(len(line.get_xdata()) for line in lines) == 20
+
+
+def test_what_a_chain_is():
+    curve = chain()["state"].values[0, 0]
+    assert spheres.joined(curve) == "closed"
+    assert spheres.joined(curve[:15]) == "open"
+    assert spheres.joined(np.tile(curve[:1], (9, 1))) == "open"  # a rod that hangs straight
+    assert spheres.joined(curve[::5]) == ""
+
+
+# --- what is refused, and the command ---------------------------------------------------------
+
+
+def test_what_cannot_be_drawn_is_refused_with_a_reason():
+    table = states()
+    with pytest.raises(InputError, match="no states are stored.*'state' in `record`"):
+        plots.sphere(table.drop_vars("state"))
+    with pytest.raises(InputError, match="there is no body 1: there are 1"):
+        plots.sphere(table, bodies=[1])
+    with pytest.raises(InputError, match="rows R0; .* needs q of a body or w"):
+        plots.sphere(table.assign_coords(row=["R0"]))
+
+
+STUDY = """
+format = 1
+name = "small"
+
+[[experiment]]
+name = "section"
+system = "forced_rigid_body"
+integrators = ["spherical_midpoint"]
+time_unit = 6.283185307179586
+step_size = 0.05
+initial_condition = { lattice = 5 }
+duration = 20.0
+samples = 20
+record = ["state"]
+
+[[experiment]]
+name = "energy"
+system = "free_rigid_body"
+integrators = ["spherical_midpoint"]
+step_size = 0.1
+initial_condition = "figure3"
+duration = 1.0
+samples = 10
+record = ["energy"]
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, command):
+    path = tmp_path_factory.mktemp("sphere")
+    (path / "small.toml").write_text(STUDY)
+    command(path, "run", "small.toml", "--workers", "1")
+    return path
+
+
+def test_a_run_ends_with_the_pictures_that_it_has_the_states_for(folder):
+    names = {path.name for path in (folder / "small-plots").iterdir()}
+    assert "section-sphere.png" in names and "energy-sphere.png" not in names
+
+
+def test_the_command_draws_one_kind_and_says_what_it_left_out(folder, command):
+    done = command(folder, "plot", "small.zarr", "--kind", "sphere", "-o", "chosen")
+    assert done.stdout.split() == ["chosen/section-sphere.png"]
+    assert "Not drawn: energy: sphere: no states are stored" in done.stderr
+    done = command(folder, "plot", "small.zarr", "-e", "section", "--body", "0",
+                   "--view", "0", "0", "1", "-o", "above", "--format", "svg")  # fmt: skip
+    assert done.stdout.split() == ["above/section-sphere.svg"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--kind", "spher"], "unknown kind of plot 'spher'. Did you mean 'sphere'?"),
+        (["--kind", "energy", "--body", "0"], "--body and --view are about --kind sphere"),
+        (["-e", "energy", "--kind", "sphere"], "nothing to draw. energy: sphere: no states"),
+        (["-e", "section", "--body", "3"], "there is no body 3"),
+        (["-e", "section", "--view", "0", "0", "0"], "view = (0.0, 0.0, 0.0)"),
+    ],
+)
+def test_a_mistake_is_one_message(folder, command, arguments, message):
+    done = command(folder, "plot", "small.zarr", *arguments, "-o", "bad", code=2)
+    assert message in done.stderr and done.stdout == ""
+
+
+# --- the figures of McLachlan et al. ----------------------------------------------------------
+
+STUDIES = [f"mclachlan-{name}" for name in ("portraits", "sections", "trajectories", "errors")]
+
+
+@pytest.fixture(scope="module")
+def mclachlan(tmp_path_factory):
+    """The results that the figures are drawn from, as `sweep reproduce --plots` gets them."""
+    paper = Paper("mclachlan", "", claims=(), pictures=tuple(STUDIES))
+    rows, datasets = reproduce(paper, tmp_path_factory.mktemp("stores"), workers=1, pictures=True)
+    assert rows == []
+    return datasets
+
+
+def test_the_studies_record_states(mclachlan):
+    for name in STUDIES[:3]:
+        assert all("state" in experiment.record for experiment in load(name).experiments)
+        assert all((data["status"] == 0).all() for data in mclachlan[name].values())
+
+
+def test_every_figure_of_the_paper_has_a_counterpart(mclachlan, tmp_path):
+    assert list(plots.FIGURES["mclachlan"]) == [f"figure-{number}" for number in (2, 3, 4, 5, 7, 8)]
+    for name, draw in plots.FIGURES["mclachlan"].items():
+        figure = draw(mclachlan)
+        figure.canvas.draw()
+        width, height = figure.canvas.get_width_height()
+        for ax in figure.axes:
+            box = ax.get_tightbbox()
+            assert box.x0 >= -1 and box.y0 >= -1, name
+            assert box.x1 <= width + 1 and box.y1 <= height + 1, name
+
+
+def test_trajectories_of_integrable_bodies_are_closed_curves(mclachlan):
+    """Figures 2 and 4a: the energy of each trajectory is one of a level set's."""
+    energies = mclachlan["mclachlan-portraits"]["free-rigid-body"]["energy"]
+    assert np.ptp(energies.values, axis=1).max() < 1e-14
+    moved = mclachlan["mclachlan-portraits"]["irreversible-body"]["energy_error_abs_max"]
+    assert 1e-4 < moved.max() < 0.02
+
+
+def test_energy_drifts_by_the_classical_method_alone(mclachlan):
+    """Figure 4c, 10,000 steps: errata of section 3.2."""
+    dataset = mclachlan["mclachlan-trajectories"]["irreversible-body"]
+    error = dict(zip(dataset["integrator"].values, dataset["energy_error"].values, strict=True))
+    np.testing.assert_allclose(error["spherical_midpoint"].min(), -2.441e-3, rtol=2e-3)
+    np.testing.assert_allclose(error["spherical_midpoint"].max(), 1.091e-3, rtol=2e-3)
+    np.testing.assert_allclose(np.abs(error["implicit_midpoint"]).max(), 4.8e-2, rtol=2e-2)
+
+
+def test_chaos_grows_with_the_load(mclachlan):
+    """Figure 5: more of the sections of ε = 0.07 scatter over energies."""
+    dataset = mclachlan["mclachlan-sections"]["forced-body"]
+    inverse = 1.0 / np.array([1.0, 4.0 / 3.0, 2.0])
+    energy = 0.5 * np.sum(dataset["state"].values[:, :, 0] ** 2 * inverse, axis=-1)
+    spread = np.ptp(energy, axis=1)
+    weak, strong = (np.median(spread[dataset["epsilon"].values == e]) for e in (0.01, 0.07))
+    assert strong > 3.0 * weak
+
+
+def test_errors_of_three_methods(mclachlan):
+    """Figure 3: the ratios 10.9 and 2.09 of the printed inertia, some 400 and 30 of the other."""
+    for name, moser, classical in (
+        ("printed-inertia", (10.0, 12.0), (1.9, 2.3)),
+        ("figure-inertia", (400.0, 460.0), (24.0, 35.0)),
+    ):
+        dataset = mclachlan["mclachlan-errors"][name]
+        largest = dataset["global_error"].max("time")
+        of = {
+            method: largest[dataset["integrator"].values == method].values
+            for method in ("spherical_midpoint", "implicit_midpoint", "moser_veselov")
+        }
+        for method, (low, high) in (("moser_veselov", moser), ("implicit_midpoint", classical)):
+            ratio = of[method] / of["spherical_midpoint"]
+            assert np.all((low < ratio) & (ratio < high)), (name, method, ratio)
+
+
+def test_vortices_stay_on_the_invariant_manifold(mclachlan):
+    """Figure 7: the other three are the first, turned by half about e3, e1 and e2."""
+    w = mclachlan["mclachlan-portraits"]["vortices"]["state"].values
+    for body, signs in ((1, (-1, -1, 1)), (2, (1, -1, -1)), (3, (-1, 1, -1))):
+        np.testing.assert_allclose(w[:, :, body], w[:, :, 0] * signs, atol=1e-12)
