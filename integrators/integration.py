@@ -107,7 +107,9 @@ def integrate(
     members = checked_members(system, state)
     start_time = check_number("start_time", start_time)
     if check_number("duration", duration) == 0.0:
-        raise InputError("duration = 0; expected a number that is not 0", key="duration")
+        raise InputError(
+            f"duration = {duration!r}; expected a number that is not 0", key="duration"
+        )
     samples = check_whole("samples", samples)
     times = start_time + duration * np.arange(samples + 1) / samples
     if integrator.adaptive:
