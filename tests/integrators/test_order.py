@@ -20,13 +20,13 @@ ROUND_OFF = 5
 def measured_order(pairing):
     """Slope of log error over log steps, and the number of steps that it rests on.
 
-    Infinite, on none, where a single step is exact to round-off.
+    Infinite, on none, where two steps are exact to round-off.
     """
     case = pairing.case
     exact = case.exact(case.time_scale)
     reference_error = np.linalg.norm(exact - case.exact(case.time_scale, tolerance=2.3e-13))
     floor, ceiling = ROUND_OFF * reference_error, PRE_ASYMPTOTIC[pairing.integrator.order]
-    if np.linalg.norm(pairing.end(case.state, 1) - exact) < floor:
+    if np.linalg.norm(pairing.end(case.state, 2) - exact) < floor:
         return np.inf, 0
     points = []
     for steps in LADDER:
