@@ -28,6 +28,19 @@ FIXED = [
     (VORTICES, "rk4", 8000, 4e-15),
     (CHAIN, "rk4", 40_000, 3e-15),
     (NAMBU, "rk4", 4000, 3e-15),
+    (FREE, "splitting+kahan_li8", 400, 2e-15),
+    (FREE, "spherical_midpoint+kahan_li8", 400, 5e-15),
+    (FREE, "moser_veselov+kahan_li8", 400, 3e-14),
+    (IRREVERSIBLE, "splitting+kahan_li8", 400, 3e-15),
+    (IRREVERSIBLE, "spherical_midpoint+kahan_li8", 400, 3e-14),
+    (FORCED, "splitting+kahan_li8", 2000, 5e-12),
+    (FORCED, "spherical_midpoint+kahan_li8", 2000, 3e-12),
+    (VORTICES, "splitting+kahan_li8", 200, 4e-15),
+    (VORTICES, "spherical_midpoint+kahan_li8", 200, 1e-14),
+    (CHAIN, "splitting+kahan_li8", 2000, 3e-14),
+    (CHAIN, "spherical_midpoint+kahan_li8", 1000, 5e-13),
+    (NAMBU, "nambu_midpoint+kahan_li8", 40, 3e-15),
+    (NAMBU, "implicit_midpoint+kahan_li8", 40, 3e-15),
 ]
 
 
