@@ -44,9 +44,14 @@ class Composition:
         return _rounded(_about_middle(self.first_half))
 
     @property
+    def exact_shares(self):
+        """The c with which χ and χ* compose to the same, as `Fraction`."""
+        return [gamma / 2 for gamma in _about_middle(self.first_half) for _ in range(2)]
+
+    @property
     def shares(self):
-        """The c with which χ and χ* compose to the same, shape ``(2 stages,)``."""
-        return np.repeat(0.5 * self.coefficients, 2)
+        """The c, correctly rounded, shape ``(2 stages,)``."""
+        return _rounded(self.exact_shares)
 
 
 @dataclass(frozen=True)

@@ -61,8 +61,8 @@ LARGE_VERSINE = economized(VERSINE, LARGE, LARGE_DEGREE)
 
 @inlined
 def _quartic(c, x, square):
-    """The polynomial of degree 4, in an order that waits for few results (Estrin's)."""
-    return (c[0] + c[1] * x) + square * ((c[2] + c[3] * x) + c[4] * square)
+    """The polynomial of degree 4, so that few operations wait for another; c_0 is added last."""
+    return c[0] + (c[1] * x + square * ((c[2] + c[3] * x) + c[4] * square))
 
 
 @inlined

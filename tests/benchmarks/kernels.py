@@ -22,8 +22,10 @@ import integrators
 import systems
 from integrators.forms import SpheresLagrangian
 from integrators.lanes import WIDTH
+from integrators.rotations import SMALL_SINE, SMALL_VERSINE
 
 DOES_NOT_HOLD = 3  # exit status
+LIBRARIES = ("explicit", "implicit", "spins", "splitting")  # of C++
 
 # System, step size, steps timed in a turn, and of lanes.
 CASES = {
@@ -43,6 +45,8 @@ SPINS = {
     "vortices": ("point_vortices", 1e-1, 20_000, 10_000),
 }
 
+BONDS = ("heisenberg_chain", 1e-1, 50_000, 40_000)  # of splitting, with 16 spins
+
 
 def cases():
     """The cases by name: each system at its first start, scalar and in lanes around it."""
@@ -55,7 +59,19 @@ def cases():
             side_by_side = np.moveaxis(members(system), 0, -1)
             result[name] = Case(problem, start, step_size, steps)
             result[f"{name} lanes"] = Case(problem, side_by_side, step_size, lane_steps)
-    return result
+    return result | bond_cases()
+
+
+def bond_cases():
+    """The splitting of a chain of 16 spins into its bonds."""
+    name, step_size, steps, lane_steps = BONDS
+    system = systems.get(name, count=16)
+    problem = integrators.get("splitting").bind(system)
+    side_by_side = np.moveaxis(members(system), 0, -1)
+    return {
+        "bonds": Case(problem, system.start(system.starts[0]), step_size, steps),
+        "bonds lanes": Case(problem, side_by_side, step_size, lane_steps),
+    }
 
 
 def members(system):
@@ -75,7 +91,7 @@ def with_full_matrix(case):
     return Case(integrators.get("variational").bind(full), case.initial, case.step_size, case.steps)
 
 
-def comparisons(explicit, implicit, spins):
+def comparisons(explicit, implicit, spins, splitting):
     """What is timed, from the compiled libraries."""
     case = cases()
     case["rod full"] = with_full_matrix(case["rod"])
@@ -87,7 +103,8 @@ def comparisons(explicit, implicit, spins):
     springs, dipoles = "explicit variational, 4 springs", "explicit variational, 16 dipoles"
     rod, molecules = "implicit variational, rod n=10", "explicit variational, 642 molecules"
     rigid, chain = "spherical midpoint, free rigid body", "spherical midpoint, 100 spins"
-    vortices = "spherical midpoint, 4 vortices"
+    vortices, bonds = "spherical midpoint, 4 vortices", "splitting into bonds, 16 spins"
+    polynomials = np.array([*SMALL_SINE, *SMALL_VERSINE])  # of C++, whose angles are small
     return [
         Comparison(f"{bodies}, scalar", *beside("bodies", explicit.three_bodies), 1.25),
         Comparison(f"{bodies}, lanes", *beside("bodies lanes", explicit.three_bodies_lanes), 1.25),
@@ -117,6 +134,15 @@ def comparisons(explicit, implicit, spins):
         Comparison(f"{vortices}, scalar", case["vortices"], bound=1245.0),
         Comparison(f"{vortices}, lanes", case["vortices lanes"]),
         *(
+            Comparison(
+                f"{bonds}, {how}", case[name], case[name].theirs(function, polynomials), 1.25
+            )
+            for how, name, function in (
+                ("scalar", "bonds", splitting.bonds_16),
+                ("lanes", "bonds lanes", splitting.bonds_16_lanes),
+            )
+        ),
+        *(
             Comparison(f"{what}, {how}, statistics", case[name], statistics=True)
             for what, body in ((bodies, "bodies"), (pendulum, "pendulum"), (rod, "rod"))
             for how, name in (("scalar", body), ("lanes", f"{body} lanes"))
@@ -135,11 +161,7 @@ def main():
             print("[]")
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        rows = measure(
-            comparisons(
-                *(compile_cpp(compiler, n, folder) for n in ("explicit", "implicit", "spins"))
-            )
-        )
+        rows = measure(comparisons(*(compile_cpp(compiler, n, folder) for n in LIBRARIES)))
     if wants_json:
         print(json.dumps([asdict(row) for row in rows], indent=2, ensure_ascii=False))
     else:

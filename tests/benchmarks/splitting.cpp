@@ -5,13 +5,12 @@
 
 #include "vectors.hpp"
 
-constexpr int degree = 4, turns = 8;
+constexpr int turns = 8;  // stages in which every spin is led back to its length once
 
 template <typename T>
 static T polynomial(const double* c, T x) {
-    T sum = x * c[degree] + c[degree - 1];
-    for (int k = degree - 2; k >= 0; k--) sum = sum * x + c[k];
-    return sum;
+    T square = x * x;
+    return c[0] + (c[1] * x + square * ((c[2] + c[3] * x) + c[4] * square));
 }
 
 // The flow of w_i.w_j: both turn about their sum.
@@ -21,7 +20,7 @@ static inline void turn_bond(const double* p, Sum<T, true>& v, Sum<T, true>& w, 
     Vector<T> axis = -h * (v.value + w.value);
     Vector<T> slope = -h * cross(apart, v.value);
     T x = dot(axis, axis);
-    Vector<T> d = polynomial(p + degree + 1, x) * cross(axis, slope) + polynomial(p, x) * slope;
+    Vector<T> d = polynomial(p + 5, x) * cross(axis, slope) + polynomial(p, x) * slope;
     v.add(d);
     w.add(-1.0 * d);
 }
@@ -46,10 +45,10 @@ static void integrate(T* state, const double* p, double h, long steps) {
     for (int i = 0; i < n; i++) y[i] = w[i].value;
 }
 
-extern "C" void chain(double* y, const double* p, double h, long steps) {
+extern "C" void bonds_16(double* y, const double* p, double h, long steps) {
     integrate<double, 16>(y, p, h, steps);
 }
 
-extern "C" void chain_lanes(double* y, const double* p, double h, long steps) {
+extern "C" void bonds_16_lanes(double* y, const double* p, double h, long steps) {
     integrate<v8, 16>(reinterpret_cast<v8*>(y), p, h, steps);
 }

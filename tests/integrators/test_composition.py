@@ -1,6 +1,7 @@
 """Compositions: their coefficients, their order conditions, and what may be composed."""
 
 import json
+import math
 from fractions import Fraction
 from pathlib import Path
 
@@ -8,9 +9,11 @@ import numpy as np
 import pytest
 
 import integrators
-from integrators.composition import COMPOSITIONS
+from integrators.composition import ADJOINT_COMPOSITIONS, COMPOSITIONS
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "reference.json").read_text())
+ALL_COMPOSITIONS = COMPOSITIONS | ADJOINT_COMPOSITIONS
+ONE = 1 << 200  # numbers with two hundred binary digits after the point, as integers
 
 
 @pytest.mark.parametrize("name", COMPOSITIONS)
@@ -18,6 +21,65 @@ def test_digits_are_the_trusted_ones(name):
     trusted = REFERENCE["composition_coefficients"][name]
     assert list(COMPOSITIONS[name].first_half) == trusted["first_half"]
     assert COMPOSITIONS[name].stages == trusted["stages"] == len(COMPOSITIONS[name].coefficients)
+
+
+@pytest.mark.parametrize("name", ADJOINT_COMPOSITIONS)
+def test_times_of_both_pieces_are_the_trusted_ones(name):
+    trusted = REFERENCE["composition_coefficients"][name]
+    composition = ADJOINT_COMPOSITIONS[name]
+    assert list(composition.a_first_half) == trusted["a_first_half"]
+    assert list(composition.b_first_half) == trusted["b_first_half"]
+    shares = composition.exact_shares
+    a, b = merged(shares)
+    assert len(a) == 11 and len(b) == 10 and sum(a) == sum(b) == sum(shares) == 1
+    for times, digits in ((a, trusted["a_first_half"]), (b, trusted["b_first_half"])):
+        assert times[: len(digits)] == [Fraction(d) for d in digits] and times == times[::-1]
+    assert composition.stages == 10 and len(shares) == 20
+
+
+def merged(shares):
+    """For how long A and B act in χ, χ*, χ, … of a splitting A + B, where A begins."""
+    return (
+        [shares[0], *(x + y for x, y in zip(shares[1::2], shares[2::2], strict=False)), shares[-1]],
+        [x + y for x, y in zip(shares[::2], shares[1::2], strict=True)],
+    )
+
+
+@pytest.mark.parametrize("name", ALL_COMPOSITIONS)
+def test_all_conditions_for_the_order_are_met_and_not_those_for_one_more(name):
+    """In the free algebra of A and B every word of length k of exp(A + B) has 1/k!."""
+    composition = ALL_COMPOSITIONS[name]
+    a, b = merged(composition.exact_shares)
+    words = [[ONE], *([0] * 2**k for k in range(1, composition.order + 2))]
+    for i, time in enumerate(a):
+        words = multiplied(words, 0, time)
+        words = multiplied(words, 1, b[i]) if i < len(b) else words
+    size = max(1.0, *map(abs, map(float, a)))
+    digits = 1e-14 if name in ADJOINT_COMPOSITIONS else 1e-23  # as many as are published
+    for k in range(1, composition.order + 1):
+        excess = max(abs(coefficient * math.factorial(k) - ONE) for coefficient in words[k])
+        assert excess / ONE <= digits * (2 * size) ** k
+    k = composition.order + 1
+    assert max(abs(c * math.factorial(k) - ONE) for c in words[k]) / ONE > 1e-4
+
+
+def multiplied(words, letter, time):
+    """exp(time · letter) times a sum of words, whose first letter is the highest binary digit."""
+    scaled = round(time * ONE)
+    powers = [ONE]
+    for k in range(1, len(words)):
+        powers.append(powers[-1] * scaled // (k * ONE))
+    result = []
+    for length, coefficients in enumerate(words):
+        result.append(list(coefficients))
+        for word in range(len(coefficients)):
+            for k in range(1, length + 1):  # as long as the word begins with that letter
+                rest = length - k
+                if (word >> rest) & 1 != letter:
+                    break
+                tail = words[rest][word & ((1 << rest) - 1)]
+                result[length][word] += powers[k] * tail // ONE
+    return result
 
 
 @pytest.mark.parametrize("name", COMPOSITIONS)
@@ -33,13 +95,37 @@ def test_sums_of_odd_powers_vanish_up_to_the_order(name):
     assert abs(float(sum(g ** (composition.order + 1) for g in exact))) > 1e-7
 
 
+@pytest.mark.parametrize("name", ALL_COMPOSITIONS)
+def test_shares_are_symmetric_and_rounded_once(name):
+    composition = ALL_COMPOSITIONS[name]
+    shares = composition.shares
+    np.testing.assert_array_equal(shares, shares[::-1])
+    assert shares.tolist() == [float(share) for share in composition.exact_shares]
+    assert abs(float(sum(map(Fraction, shares)) - 1)) < 4e-16
+    assert len(shares) == 2 * composition.stages
+
+
 @pytest.mark.parametrize("name", COMPOSITIONS)
 def test_coefficients_are_symmetric_and_rounded_once(name):
     coefficients = COMPOSITIONS[name].coefficients
     np.testing.assert_array_equal(coefficients, coefficients[::-1])
+    np.testing.assert_array_equal(np.repeat(0.5 * coefficients, 2), COMPOSITIONS[name].shares)
     for digits, value in zip(COMPOSITIONS[name].first_half, coefficients, strict=False):
         assert value == float(digits)
-    assert abs(float(sum(map(Fraction, coefficients)) - 1)) < 4e-16
+
+
+@pytest.mark.parametrize("composition", ADJOINT_COMPOSITIONS)
+def test_methods_of_a_map_and_its_adjoint_compose_with_them(composition):
+    expected = ADJOINT_COMPOSITIONS[composition]
+    for method in integrators.ALL_INTEGRATORS:
+        if method.adjoint:
+            composed = integrators.get(f"{method.name}+{composition}")
+            assert composed.symmetric and composed.order == expected.order
+            assert composed.evaluations == method.evaluations * expected.stages
+            assert composed.shares.tolist() == expected.shares.tolist()
+        else:
+            with pytest.raises(integrators.InputError, match="a map and its adjoint"):
+                integrators.get(f"{method.name}+{composition}")
 
 
 @pytest.mark.parametrize("composition", COMPOSITIONS)

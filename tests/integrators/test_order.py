@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cases import Case, Pairing
+from cases import Case, Pairing, cases
 
 import integrators
 import systems
@@ -66,6 +66,23 @@ def test_order_eight_in_its_narrow_window(name, duration, steps, slopes):
     assert found.min() > 7.8 and found.max() < 8.04
     if slopes:
         assert found == pytest.approx(slopes, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "steps"),
+    [  # over four time scales; found 10.3, 10.4 and 10.1 to 10.2
+        ("splitting", "free_rigid_body", (20, 23, 27)),
+        ("splitting", "heisenberg_chain", (9, 10, 11)),
+        ("spherical_midpoint", "free_rigid_body", (6, 8, 10)),
+    ],
+)
+def test_order_ten_in_its_narrow_window(method, name, steps):
+    case = next(case for case in cases() if str(case) == name)
+    pairing = Pairing(f"{method}+sofroniou_spaletta10", (), case)
+    exact = case.exact(4 * case.time_scale)
+    errors = [np.linalg.norm(pairing.end(case.state, n, scales=4.0) - exact) for n in steps]
+    found = -np.diff(np.log(errors)) / np.diff(np.log(steps))
+    assert found.min() > 9.7 and found.max() < 10.6
 
 
 def test_an_adaptive_reference_follows_its_tolerance(case):

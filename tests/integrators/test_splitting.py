@@ -1,0 +1,138 @@
+"""Splitting: its map beside one put together by hand, orders, invariants over long runs."""
+
+import numpy as np
+import pytest
+
+import integrators
+import systems
+from integrators import stepping
+from integrators.integration import run_batch
+from integrators.memory import aligned
+
+EPSILON = np.finfo(float).eps
+
+# Pieces: 2, 3, 3 with explicit time in the last, 3 (pairs of four vortices), 1.
+SPLIT = {
+    "chain": ("heisenberg_chain", {"count": 6}),
+    "odd chain": ("heisenberg_chain", {"count": 5, "lengths": "any"}),
+    "forced body": ("forced_rigid_body", {"epsilon": 0.5}),
+    "vortices": ("point_vortices", {}),
+    "precession": ("precession", {"axis": (0.3, -0.5, 0.7)}),
+}
+NAMES = ["splitting", "splitting+triple_jump4", "splitting+blanes_moan6"]
+
+
+def split(name):
+    """A system of `SPLIT` and a random state of it."""
+    system_name, parameters = SPLIT[name]
+    system = systems.get(system_name, **parameters)
+    return system, system.ensemble(1, seed=5)[0]
+
+
+def flowed(system, state, piece, t, h):
+    """The exact flow of one piece."""
+    w, low = np.array(state), np.zeros_like(state)
+    own = np.asarray(system.form.parameters, dtype=float)
+    system.form.split.flow.scalar(piece, t, h, w, low, own)
+    return w
+
+
+def by_hand(system, state, shares, t, h):
+    """χ, χ*, χ, … one after the other, nothing merged; time passes with the last piece."""
+    pieces = system.form.split.pieces
+    for s, share in enumerate(shares):
+        order = range(pieces) if s % 2 == 0 else range(pieces - 1, -1, -1)
+        for piece in order:
+            state = flowed(system, state, piece, t, share * h)
+        t += share * h
+    return state
+
+
+@pytest.mark.parametrize("integrator", NAMES)
+@pytest.mark.parametrize("name", SPLIT)
+def test_a_step_is_the_maps_one_after_the_other(name, integrator):
+    system, state = split(name)
+    method = integrators.get(integrator)
+    h, steps = 0.1, 7
+    batch = run_batch(method.bind(system), state[None], h, 1, steps)
+    expected = state
+    for k in range(steps):
+        expected = by_hand(system, expected, method.shares, k * h, h)
+        assert batch.states[0, k + 1] == pytest.approx(expected, abs=2e-14)  # round-off by hand
+
+
+def test_the_time_of_the_last_piece_is_that_of_its_shares():
+    """By hand with the time standing still in a step the forced body goes elsewhere."""
+    system, state = split("forced body")
+    method = integrators.get("splitting+triple_jump4")
+    problem, h = method.bind(system), 0.1
+    for t0 in (0.0, 1.3):
+        y, report = state.copy(), np.zeros(stepping.REPORT_SIZE)
+        advance, function, projection, _ = problem.kernels(lanes=False)
+        advance(
+            function, projection, t0, h, 0, 1, problem.constants, problem.options, y,
+            aligned((problem.memory,)), problem.parameters, aligned((problem.work,)), report,
+        )  # fmt: skip
+        assert y == pytest.approx(by_hand(system, state, method.shares, t0, h), abs=4e-15)
+        still = state
+        for share in np.reshape(method.shares, (-1, 2)):
+            still = by_hand(system, still, share, t0, h)
+        assert np.abs(y - still).max() > 1e-3
+
+
+@pytest.mark.parametrize("step", [0.5, 40.0])
+def test_one_piece_is_its_exact_flow_whatever_the_step(step):
+    system, state = split("precession")
+    axis = np.array(system.axis)
+    run = integrators.integrate(
+        system, integrators.get("splitting"), state, step_size=step, duration=4 * step, samples=4
+    )
+    rate, direction = np.linalg.norm(axis), axis / np.linalg.norm(axis)
+    angle = -rate * run.times[:, None]
+    along = (state[0] @ direction) * direction
+    across = state[0] - along
+    expected = along + np.cos(angle) * across + np.sin(angle) * np.cross(direction, across)
+    assert run.states[:, 0] == pytest.approx(expected, abs=4 * EPSILON * max(1.0, 4 * step * rate))
+
+
+def test_long_runs_keep_total_spin_and_lengths():
+    system = systems.get("heisenberg_chain", count=16)
+    run = integrators.integrate(
+        system, integrators.get("splitting"), system.ensemble(1, seed=5)[0],
+        step_size=0.1, duration=1e4, samples=100,
+    )  # fmt: skip
+    total = run.states.sum(axis=1)
+    assert np.abs(total - total[0]).max() <= 4e-14  # measured 1.2e-14
+    lengths = np.sum(run.states**2, axis=2)
+    assert np.abs(lengths - 1.0).max() <= 4 * EPSILON
+
+
+def test_spins_of_any_length_keep_the_one_they_begin_with():
+    system = systems.get("heisenberg_chain", count=6, lengths="any")
+    state = system.ensemble(1, seed=2)[0]
+    state *= np.array([1e-150, 0.0, 1e-3, 1.0, 7.0, 40.0])[:, None]
+    run = integrators.integrate(
+        system, integrators.get("splitting+suzuki4"), state,
+        step_size=0.01, duration=100.0, samples=10,
+    )  # fmt: skip
+    assert run.status == stepping.COMPLETE
+    lengths = np.linalg.norm(run.states, axis=2)
+    assert lengths == pytest.approx(np.tile(lengths[0], (11, 1)), rel=4 * EPSILON, abs=0.0)
+
+
+def test_a_start_a_little_off_the_spheres_is_led_back_to_them():
+    system = systems.get("heisenberg_chain", count=16)
+    state = (1.0 + 4e-10) * system.ensemble(1, seed=2)[0]
+    run = integrators.integrate(
+        system, integrators.get("splitting"), state, step_size=0.1, duration=2.4, samples=24
+    )
+    lengths = np.sum(run.states**2, axis=2)
+    assert np.abs(lengths[1] - 1.0).max() > 7e-10  # an eighth of them is led back in each stage
+    assert np.abs(lengths[-1] - 1.0).max() <= 4 * EPSILON
+
+
+def test_a_form_without_pieces_is_refused_with_what_would_do():
+    with pytest.raises(integrators.InputError, match="needs the form SplitFlow.*variational"):
+        integrators.get("splitting").check(systems.get("nbody_sphere"))
+    with pytest.raises(integrators.InputError, match="takes a map and its adjoint.*'splitting'"):
+        integrators.get("spherical_midpoint+blanes_moan6")
