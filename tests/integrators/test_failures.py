@@ -98,10 +98,16 @@ def test_the_reference_reports_a_state_without_a_vector_field(monkeypatch):
     assert np.all(np.isnan(states[1:]))
 
 
+# Mean and most iterations of a solve, by Newton's method and by evaluating a fixed point's map.
+# Without an extrapolated start there would be three and more, or seven and more. The map of a
+# body that turns fast about w itself contracts slowly, though w hardly moves.
+NEWTON, FIXED_POINT = (2.5, 4), (7.0, 12)
+
+
 @pytest.mark.parametrize("implicit", [p for p in pairings() if p.problem.solves], ids=str)
 def test_solver_iterations_are_few_and_counted(implicit):
-    """Without the extrapolated start value there would be three and more."""
     batch = implicit.batch([implicit.case.state], steps=200, samples=1, step=0.005)
     solves = 200 * implicit.problem.solves
-    assert 1.0 <= batch.report[0, stepping.ITERATIONS] / solves < 2.5
-    assert batch.report[0, stepping.ITERATIONS_MAX] <= 4
+    mean, most = NEWTON if implicit.case.mechanical else FIXED_POINT
+    assert 1.0 <= batch.report[0, stepping.ITERATIONS] / solves < mean
+    assert batch.report[0, stepping.ITERATIONS_MAX] <= most

@@ -1,14 +1,16 @@
 """Every integrator has the order that it declares, on every system."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from cases import Case, Pairing, cases
+from cases import Case, Pairing, cases, pairings
 
 import integrators
 import systems
 
 # Step counts over one time scale, four to an octave.
-LADDER = np.unique(np.round(2.0 ** (np.arange(8, 49) / 4)).astype(int))
+LADDER = np.unique(np.round(2.0 ** (np.arange(4, 49) / 4)).astype(int))
 # Of these the steps count whose error is below what stands here for the declared order: above
 # it the next terms of the error's expansion show (they bend the slope of `yoshida6` on two
 # bodies by 0.1 at 1e-7, that of `rk2_midpoint+projected` there by 0.3 at 1e-3).
@@ -17,35 +19,61 @@ PRE_ASYMPTOTIC = {2: 3e-5, 4: 2e-7, 6: 1e-9, 8: 2e-10}
 ROUND_OFF = 5
 
 
-def measured_order(pairing):
+def measured_order(pairing, scales=1.0, ceiling=None, most=None):
     """Slope of log error over log steps, and the number of steps that it rests on.
 
-    Infinite, on none, where two steps are exact to round-off.
+    Of the last `most` before round-off, if that is given. Infinite, on none, where two steps are
+    exact to round-off.
     """
-    case = pairing.case
-    exact = case.exact(case.time_scale)
-    reference_error = np.linalg.norm(exact - case.exact(case.time_scale, tolerance=2.3e-13))
-    floor, ceiling = ROUND_OFF * reference_error, PRE_ASYMPTOTIC[pairing.integrator.order]
-    if np.linalg.norm(pairing.end(case.state, 2) - exact) < floor:
+    case, declared = pairing.case, pairing.integrator.order
+    exact = case.exact(scales * case.time_scale)
+    coarse = case.exact(scales * case.time_scale, tolerance=2.3e-13)
+    floor, ceiling = ROUND_OFF * np.linalg.norm(exact - coarse), ceiling or PRE_ASYMPTOTIC[declared]
+    if np.linalg.norm(pairing.end(case.state, 2, scales) - exact) < floor:
         return np.inf, 0
+    if not np.isfinite(floor):  # the motion ends before
+        return np.nan, 0
     points = []
-    for steps in LADDER:
-        error = np.linalg.norm(pairing.end(case.state, int(steps)) - exact)
+    for steps in LADDER if most else LADDER[4:]:
+        error = np.linalg.norm(pairing.end(case.state, int(steps), scales) - exact)
         if error < floor:
             break
         if error < ceiling:
             points.append((np.log(steps), np.log(error)))
+    points = points[-most:] if most else points
+    if len(points) < 3:
+        return np.nan, len(points)
     return -np.polyfit(*np.transpose(points), 1)[0], len(points)
 
 
-def test_order_is_the_declared_one(pairing):
-    order, points = measured_order(pairing)
+def median_order(pairing):
+    """The same of the four last steps over four time scales, for the narrow window of order 8.
+
+    There the next term of the error may show at a single state: the median over the case's
+    state and four others, of which some may have no window.
+    """
+    case = pairing.case
+    states = [case.state, *case.system.ensemble(4, 11, around=case.state, spread=0.2)]
+    found = [
+        measured_order(replace(pairing, case=Case(case.system, state, case.label)), 4.0, 1e-8, 4)
+        for state in states
+    ]
+    kept = [order for order, _ in found if not np.isnan(order)]
+    return np.median(kept), len(kept)
+
+
+# Order 10 has hardly a window in double precision: see below.
+@pytest.mark.filterwarnings("ignore::integrators.StabilityWarning")
+@pytest.mark.parametrize("measured", [p for p in pairings() if p.integrator.order < 10], ids=str)
+def test_order_is_the_declared_one(measured):
+    narrow = measured.integrator.order == 8 and not measured.case.mechanical
+    order, points = (median_order if narrow else measured_order)(measured)
     if order == np.inf:  # as of a splitting into one piece that moves
-        case = pairing.case
+        case = measured.case
         assert np.abs(case.exact(case.time_scale) - case.state).max() > 0.1
         return
     assert points >= 3
-    assert order == pytest.approx(pairing.integrator.order, abs=0.1)
+    assert order == pytest.approx(measured.integrator.order, abs=0.1)
 
 
 @pytest.mark.parametrize(

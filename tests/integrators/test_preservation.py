@@ -10,6 +10,7 @@ from integrators.forms import parts, velocities
 from integrators.integration import lagrangian
 
 STEPS, SAMPLES = 20_000, 200
+LEFT_BY_SOLVES = 2.0**-61  # in a step: a fixed-point iteration stops near round-off, always short
 EPSILON = np.finfo(float).eps
 
 # Largest error over the run, by kind or name, in units of ε and the quantity's natural size.
@@ -51,7 +52,8 @@ def test_long_runs_keep_what_is_promised(promise):
     assert found.shape[0] == SAMPLES + 1
     size = max(natural_size(quantity, case, state) for state in states[::20])
     bound = BOUNDS.get(quantity.name, BOUNDS.get(quantity.kind))
-    assert errors.max() <= bound * EPSILON * size
+    left = LEFT_BY_SOLVES * STEPS if pairing.problem.solves and not case.mechanical else 0.0
+    assert errors.max() <= (bound * EPSILON + left) * size
 
 
 def test_a_loose_solver_saves_iterations_and_costs_length():
