@@ -11,9 +11,9 @@ m = (w + W)/2, X_i(u) = u_i × (1/κ_i) ∂H/∂w_i(u) at time t + h/2:
 - ``moser_veselov``: W − w = (h/s) m × I⁻¹m, s = ½ (1 + √(1 − h² |I⁻¹m|²)), for a free rigid body.
 - ``nambu_midpoint``, appendix A: h ∇C(m) × ∇H(u)/r with r = √(C(m)/C(w)), u = m/r.
 
-All are of second order and symmetric, and keep |w| (or C): the exact map does, so its increment
-takes the term in that restores it. The change of w is h X from one last gradient, whose sum over
-the spins keeps linear invariants to round-off.
+All are of second order and symmetric, and keep |w| (or C): the exact map does, so the change
+includes what restores it. Else the change is h X from one gradient, whose sum over the spins
+keeps linear invariants to round-off.
 """
 
 import numpy as np
@@ -66,8 +66,8 @@ def _moser_veselov(d, h, g):
     return scale(2.0 / (1.0 + sqrt(1.0 - h * h * dot(g, g))), d)
 
 
-def _midpoint(normalized, unit, nambu, changed):
-    """The kernel of a rule.
+def _rule(normalized, unit, nambu, changed):
+    """The parts of a rule: `image` and `settle` of `fixed_point.solving`, and `restored`.
 
     `normalized` says whether u = m/|m| |w| or m itself; `unit`, whether |w| = 1; `changed` makes
     the change from h X.
@@ -109,6 +109,12 @@ def _midpoint(normalized, unit, nambu, changed):
         missing = 1.0 - (dot(w, w) if unit else dot(w, w) * keep[i])
         return axpy(0.5 * missing, end, d)
 
+    return image, settle, restored
+
+
+def _midpoint(normalized, unit, nambu, changed):
+    """The kernel of a rule; arguments as in `_rule`."""
+    image, settle, restored = _rule(normalized, unit, nambu, changed)
     solve = solving(image, settle)
 
     def midpoint(
