@@ -95,14 +95,20 @@ def test_one_piece_is_its_exact_flow_whatever_the_step(step):
     assert run.states[:, 0] == pytest.approx(expected, abs=4 * EPSILON * max(1.0, 4 * step * rate))
 
 
-def test_long_runs_keep_total_spin_and_lengths():
+@pytest.mark.parametrize(("step", "bound"), [(0.1, 4e-14), (0.5, 2e-13)])
+def test_long_runs_keep_total_spin_and_lengths(step, bound):
+    """100,000 steps; total spin measured 1.2e-14 and 7.5e-14.
+
+    The flow of a bond keeps all lengths; one that does so of unit vectors only, which takes fewer
+    operations, lets their errors grow: with a step of 0.5 to any size, total spin with them.
+    """
     system = systems.get("heisenberg_chain", count=16)
     run = integrators.integrate(
         system, integrators.get("splitting"), system.ensemble(1, seed=5)[0],
-        step_size=0.1, duration=1e4, samples=100,
+        step_size=step, duration=1e5 * step, samples=100,
     )  # fmt: skip
     total = run.states.sum(axis=1)
-    assert np.abs(total - total[0]).max() <= 4e-14  # measured 1.2e-14
+    assert np.abs(total - total[0]).max() <= bound
     lengths = np.sum(run.states**2, axis=2)
     assert np.abs(lengths - 1.0).max() <= 4 * EPSILON
 
