@@ -6,7 +6,8 @@ symmetric. A step of a method χ of order 1 and its adjoint χ* becomes, from ri
     χ*(c_2s h) ∘ χ(c_2s−1 h) ∘ … ∘ χ*(c_2 h) ∘ χ(c_1 h),    c symmetric;
 
 a symmetric composition of S = χ*(h/2) ∘ χ(h/2) is the one with both shares of a stage γ/2. Digits
-are given up to the middle, which follows from the sums, and checked at 60 decimals.
+are given up to the middle, which follows from the sums, and checked at 60 decimals; those of
+`blanes_moan6` at the 15 that are published.
 """
 
 from dataclasses import dataclass

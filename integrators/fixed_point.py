@@ -11,7 +11,15 @@ import math
 
 from integrators.kernels import inlined
 from integrators.lanes import any_lane, select, sqrt
-from integrators.stepping import EVALUATIONS, ITERATIONS, ITERATIONS_MAX, NOT_CONVERGED, fail
+from integrators.stepping import (
+    COMPLETE,
+    EVALUATIONS,
+    ITERATIONS,
+    ITERATIONS_MAX,
+    NOT_CONVERGED,
+    STATUS_ROW,
+    fail,
+)
 from integrators.vectors import axpy, dot, get, put, sub
 from integrators.views import rows_of, tail
 
@@ -28,7 +36,10 @@ WORK = 27  # elements of scratch for each vector
 
 @inlined
 def predict(recent, k, w, u):
-    """The start of step k: a polynomial through the last five solutions, or fewer."""
+    """The start of step k: a polynomial through the last five solutions, or fewer.
+
+    `one` is the newest of them. A solution more spares about an evaluation while steps are short.
+    """
     n = w.shape[0]
     one = rows_of(recent, (k + 4) % DEPTH * 3 * n, n)
     two = rows_of(recent, (k + 3) % DEPTH * 3 * n, n)
@@ -129,6 +140,7 @@ def solving(image, settle):
             last = squares
             if not any_lane(active):
                 break
+        count = select(report[STATUS_ROW] <= COMPLETE, count, zero)  # none after a failure
         report[EVALUATIONS] = report[EVALUATIONS] + count
         report[ITERATIONS] = report[ITERATIONS] + count
         most = report[ITERATIONS_MAX]

@@ -101,9 +101,10 @@ class Method:
         The modifiers that project, and the constraints that each enforces.
     adaptive : bool
         Whether it chooses its steps by a tolerance.
-    obstacle : callable
-        ``obstacle(form)`` says what keeps it from a form that it takes else: "needs …"; "" if
-        nothing does.
+    suits : callable
+        ``suits(form)`` says whether a form of the right kind has what it needs besides.
+    condition : str
+        What that is, in words.
     stability_limit : float
         Largest product of step size and frequency for which a rotation has a solution.
     adjoint : bool
@@ -122,14 +123,15 @@ class Method:
     options: Mapping[str, Option] = field(default_factory=lambda: MappingProxyType({}))
     projections: Mapping[str, tuple] = field(default_factory=lambda: MappingProxyType({}))
     adaptive: bool = False
-    obstacle: Callable = lambda form: ""
+    suits: Callable = lambda form: True
+    condition: str = ""
     stability_limit: float = np.inf
     adjoint: bool = False
 
     def fits(self, form):
-        """Whether `form` is, or yields, one that the method takes, and nothing is in the way."""
+        """Whether `form` is, or yields, one that the method takes, and suits it."""
         offered = any(_offers(form, wanted) for wanted in self.forms)
-        return offered and not self.obstacle(form)
+        return offered and self.suits(form)
 
     @property
     def compositions(self):
@@ -174,7 +176,8 @@ class Integrator:
         if modifier in COMPOSITIONS:
             raise InputError(
                 f"{name!r} cannot be composed by {modifier!r}: it is not symmetric, and only "
-                "symmetric integrators compose. Compose 'variational', or leave it out."
+                "symmetric integrators compose. Compose one, such as 'variational' or "
+                "'spherical_midpoint', or leave it out."
             )
         if modifier in ADJOINT_COMPOSITIONS:
             raise InputError(
@@ -249,7 +252,7 @@ class Integrator:
             self._check_formulation(form, name)
             return
         if any(_offers(form, wanted) for wanted in self.method.forms):
-            reason = f"{self.method.obstacle(form)}, unlike {name}"
+            reason = f"needs {self.method.condition}, unlike {name}"
         else:
             wanted = " or ".join(wanted.__name__ for wanted in self.method.forms)
             reason = f"needs the form {wanted}, which {name} does not offer"

@@ -66,7 +66,7 @@ def _moser_veselov(d, h, g):
     return scale(2.0 / (1.0 + sqrt(1.0 - h * h * dot(g, g))), d)
 
 
-def _rule(normalized, unit, nambu, changed):
+def _rule(*, normalized, unit, nambu, changed):
     """The parts of a rule: `image` and `settle` of `fixed_point.solving`, and `restored`.
 
     `normalized` says whether u = m/|m| |w| or m itself; `unit`, whether |w| = 1; `changed` makes
@@ -112,9 +112,9 @@ def _rule(normalized, unit, nambu, changed):
     return image, settle, restored
 
 
-def _midpoint(normalized, unit, nambu, changed):
+def _midpoint(*, normalized=False, unit=False, nambu=False, changed=_along):
     """The kernel of a rule; arguments as in `_rule`."""
-    image, settle, restored = _rule(normalized, unit, nambu, changed)
+    image, settle, restored = _rule(normalized=normalized, unit=unit, nambu=nambu, changed=changed)
     solve = solving(image, settle)
 
     def midpoint(
@@ -194,40 +194,34 @@ def _method(name, description, bind, forms=(SpinHamiltonian,), **declared):
     )
 
 
-def _needs_unit_vectors(form):
-    if form.lengths == "unit":
-        return ""
-    return "needs unit vectors, lengths = 'unit' ('extended_spherical_midpoint' takes any)"
-
-
-def _needs_rigid_body(form):
-    return "" if form.rigid_body else "needs a free rigid body, H = ½ w·I⁻¹w"
-
-
 LENGTHS = {"casimir": ALL_DEGREES, "unit_length": ALL_DEGREES}
 SINGLE_SPIN = {"energy": ("linear", "quadratic")}  # of one spin each, see theorem 2.4 (iv)
 LINEAR = {"momentum_map": ("linear",)}
 SYMPLECTIC = {"symplectic_form": ()}
+ON_UNIT_SPHERES = {
+    "suits": lambda form: form.lengths == "unit",
+    "condition": "unit vectors, lengths = 'unit' ('extended_spherical_midpoint' takes any)",
+}
 
 SPHERICAL_MIDPOINT = _method(
     "spherical_midpoint",
-    "spherical midpoint method on unit spheres",
-    _bind(_midpoint(True, True, False, _along)),
+    "spherical midpoint method on unit spheres; keeps quadratic energies of single spins",
+    _bind(_midpoint(normalized=True, unit=True)),
     preserves=SYMPLECTIC | LENGTHS | SINGLE_SPIN | LINEAR,
-    obstacle=_needs_unit_vectors,
+    **ON_UNIT_SPHERES,
     stability_limit=2.0,
 )
 EXTENDED_SPHERICAL_MIDPOINT = _method(
     "extended_spherical_midpoint",
     "spherical midpoint method on spins of any length",
-    _bind(_midpoint(True, False, False, _along)),
+    _bind(_midpoint(normalized=True)),
     preserves=SYMPLECTIC | LENGTHS | SINGLE_SPIN | LINEAR,
     stability_limit=2.0,
 )
 IMPLICIT_MIDPOINT = _method(
     "implicit_midpoint",
     "implicit midpoint rule, the classical one: not symplectic on spheres",
-    _bind(_midpoint(False, False, False, _along), _midpoint(False, False, True, _along)),
+    _bind(_midpoint(), _midpoint(nambu=True)),
     forms=(SpinHamiltonian, NambuHamiltonian),
     preserves=LENGTHS
     | {"energy": ("linear", "quadratic"), "momentum_map": ("linear", "quadratic")},
@@ -235,21 +229,22 @@ IMPLICIT_MIDPOINT = _method(
 GEODESIC_MIDPOINT = _method(
     "geodesic_midpoint",
     "geodesic midpoint method on unit spheres: not symplectic",
-    _bind(_midpoint(True, True, False, _along_geodesic)),
+    _bind(_midpoint(normalized=True, unit=True, changed=_along_geodesic)),
     preserves=LENGTHS | SINGLE_SPIN,
-    obstacle=_needs_unit_vectors,
+    **ON_UNIT_SPHERES,
 )
 MOSER_VESELOV = _method(
     "moser_veselov",
     "discrete Moser–Veselov algorithm of the free rigid body",
-    _bind(_midpoint(False, False, False, _moser_veselov)),
+    _bind(_midpoint(changed=_moser_veselov)),
     preserves=SYMPLECTIC | LENGTHS | SINGLE_SPIN | LINEAR,
-    obstacle=_needs_rigid_body,
+    suits=lambda form: form.rigid_body,
+    condition="a free rigid body, H = ½ w·I⁻¹w",
 )
 NAMBU_MIDPOINT = _method(
     "nambu_midpoint",
     "midpoint method that is symplectic on the level sets of a quadratic Casimir",
-    _bind(None, _midpoint(True, False, True, _along)),
+    _bind(None, _midpoint(normalized=True, nambu=True)),
     forms=(NambuHamiltonian,),
     preserves=SYMPLECTIC | {"casimir": ALL_DEGREES, "energy": ("linear", "quadratic")},
 )

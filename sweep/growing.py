@@ -140,10 +140,10 @@ def _bring_up_references(root, entry, rows):
 
 
 def _write_axes(group, entry, system, rows):
-    labels = max((made.row_labels for made in entry.table.systems), key=len)
-    sizes = {rows, *(made.rows for made in entry.table.systems)}
-    before = group["row"][:].tolist() if "row" in group else labels
-    if len(sizes) > 1 or before != labels:  # what a row holds differs from run to run
+    every = [made.row_labels for made in entry.table.systems]
+    every += [group["row"][:].tolist()] if "row" in group else []
+    labels = max(every, key=len)
+    if any(labels[: len(own)] != own for own in every):  # what a row holds differs by the run
         labels = [str(row) for row in range(rows)]
     storage.set_coordinate(
         group, "time", entry.experiment.times, "time", units=system.time_units, long_name="time"

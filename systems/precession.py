@@ -4,7 +4,7 @@ H = a·w and ẇ = w × a: w turns about a at the rate −|a|, and a·w does not
 sphere, or in R³ with ``lengths = "any"``.
 
 Dimensionless. Source: McLachlan, Modin, Verdier, *A minimal-variable symplectic integrator on
-spheres*, theorem 2.4 (vi), which tells the midpoint methods' steps on such a system.
+spheres*, theorem 2.4 (vi), whose formula gives the angle of the spherical midpoint method's steps.
 """
 
 from dataclasses import dataclass

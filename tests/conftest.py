@@ -30,3 +30,22 @@ def pytest_generate_tests(metafunc):
     for argument, make in GENERATED.items():
         if argument in metafunc.fixturenames:
             metafunc.parametrize(argument, [pytest.param(item, id=str(item)) for item in make()])
+
+
+MANY = 3000  # tests in a run that comes to nearly all kernels
+
+
+def pytest_collection_finish(session):
+    """Share the compiling among the processes of a whole run: each would compile everything."""
+    process = getattr(session.config, "workerinput", None)
+    if process is None or len(session.items) < MANY:
+        return
+    kernels = {}
+    for pairing in cases.pairings():
+        problem = pairing.problem
+        made = (problem.advance, problem.function, problem.projection, problem.monitor)
+        kernels |= {kernel.label: kernel for kernel in made}
+    number = int(process["workerid"].removeprefix("gw"))
+    for label in sorted(kernels)[number :: process["workercount"]]:
+        for lanes in (False, True):
+            kernels[label].compiled(lanes)

@@ -325,5 +325,6 @@ def _too_few(fit, curve):
         "runs failed, unfinished or without an error": curve.left_out,
     }
     causes = "; ".join(f"{count} {cause}" for cause, count in causes.items() if count)
-    text = f"{total - floor - early} step sizes count, {FEWEST} are needed"
+    left = total - floor - early
+    text = f"{left} step {'size counts' if left == 1 else 'sizes count'}, {FEWEST} are needed"
     return f"{text}{causes and f' ({causes})'}: add {'larger ' if floor else ''}step sizes"

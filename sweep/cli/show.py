@@ -85,8 +85,9 @@ def _integrator(name):
         "order": made.order,
         "symmetric": "yes" if made.symmetric else "no",
         "adaptive": "yes, takes a tolerance" if made.adaptive else "no",
-        "needs": ", ".join(form.__name__ for form in made.method.forms),
-        "evaluations": f"{made.evaluations} a step",
+        "needs": " or ".join(form.__name__ for form in made.method.forms)
+        + (f", and {made.method.condition}" if made.method.condition else ""),
+        "evaluations": f"{made.evaluations or 'as many as the solver takes'} a step",
         "preserves": {k: ", ".join(v) or "yes" for k, v in made.preserves.items()},
         "options": {
             key: f"{option.default!r}: {option.description}"
@@ -95,7 +96,10 @@ def _integrator(name):
         "modifiers": " ".join(f"+{m}" for m in made.method.modifiers) or "none",
     }
     if made.method.stability_limit < float("inf"):
-        facts["stable"] = f"for step size × frequency < {made.method.stability_limit:g}"
+        facts["stable"] = (
+            f"for step size × frequency{' × largest |γ|' * (made.composition is not None)} < "
+            f"{made.method.stability_limit:g}"
+        )
     if made.composition:
         facts["composition"] = f"{made.composition.stages} stages; {made.composition.source}"
     return facts, None
