@@ -3,6 +3,7 @@
 `compare` reads a store and says what a study would add, or refuses it. Nothing here writes.
 """
 
+import itertools
 import json
 import math
 import os
@@ -161,10 +162,15 @@ def _entry(path, root, experiment):
 
 
 def known_rows(group):
-    """Row of each id in a group; an interrupted growth may have left rows without one."""
+    """Row of each id in a group, up to the first row without one.
+
+    An interrupted growth may have left such rows, and ids of later chunks after them: nothing of
+    those runs is computed before all ids are there.
+    """
     if "run_id" not in group:
         return {}
-    return {run_id: row for row, run_id in enumerate(group["run_id"][:].tolist()) if run_id}
+    ids = itertools.takewhile(bool, group["run_id"][:].tolist())
+    return {run_id: row for row, run_id in enumerate(ids)}
 
 
 def fixed_parts(experiment):

@@ -38,7 +38,7 @@ def test_ratios_of_errors_are_the_printed_ones_with_the_other_inertia(computed):
     assert [round(row.here, 2) for row in rows[2:]] == [10.88, 2.09]
     assert all(416.0 <= value <= 447.0 for value in (rows[0].least, rows[0].most))
     assert all(24.9 <= value <= 34.0 for value in (rows[1].least, rows[1].most))
-    assert "median of 8 step sizes (inertia (1, 2, 4), as printed)" in rows[2].setting
+    assert "median of 9 step sizes (inertia (1, 2, 4), as printed)" in rows[2].setting
 
 
 def test_the_printed_angle_is_that_of_a_perpendicular_spin(computed):

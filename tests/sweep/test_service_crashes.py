@@ -204,6 +204,20 @@ def test_stopped_while_it_grows(
             assert old["cpu_time"][:12].tobytes() == before.tobytes()
 
 
+def test_ids_after_a_row_without_one_are_not_known(small, cluster, tmp_path, arrays):
+    """As when of two chunks of ids only the second was written."""
+    copy = tmp_path / "copy.zarr"
+    shutil.copytree(small, copy)
+    bring_up(GROWN, copy)
+    ids = storage.open_group(storage.open_root(copy, mode="r+"), "only")["run_id"]
+    ids[12:16] = ""
+    entry = ledger.compare(copy, study.parse(one_experiment(**GROWN)))[0]
+    assert (entry.known, entry.size, entry.gone) == (12, 18, 0)
+    run(GROWN, copy, cluster)
+    found = arrays(copy, "only")["run_id"].tolist()
+    assert len(set(found)) == len(found) == 18
+
+
 def test_stopped_while_a_store_is_made(cluster, tmp_path, monkeypatch, assert_same_runs, small):
     """A new store appears at once: before, there is none."""
     place = tmp_path / "new"
