@@ -78,6 +78,44 @@ def put_where(active, y, i, a):
         y[i, c] = select(active, a[c], y[i, c])
 
 
+def accelerating(image, settle):
+    """An accelerated iteration of u = G(u); arguments as in `solving`.
+
+    Returns
+    -------
+    callable
+        Inlined; ``accelerate(h, w, g, u, inverse, keep, p, change, arrays, active, j)`` takes
+        the j-th one in the active lanes, and returns Σ|G(u) − u|².
+    """
+
+    @inlined
+    def accelerate(h, w, g, u, inverse, keep, p, change, arrays, active, j):
+        """Anderson's next u from G(u), f = G(u) − u and their last two differences; |f|²."""
+        n = w.shape[0]
+        f, values = rows_of(arrays, 0, n), rows_of(arrays, 3 * n, n)
+        newer, older = tail(arrays, (6 + 6 * (j % 2)) * n), tail(arrays, (12 - 6 * (j % 2)) * n)
+        squares = 0.0 * w[0, 0]
+        for i in range(n):
+            x = get(u, i)
+            d, new, root = image(h, w, g, x, inverse, keep, p, n, i)
+            moved = sub(new, x)
+            squares = squares + dot(moved, moved)
+            put_where(active, change, i, d)
+            inverse[i] = select(active, root, inverse[i])
+            put(rows_of(newer, 0, n), i, sub(moved, get(f, i)))
+            put(rows_of(newer, 3 * n, n), i, sub(new, get(values, i)))
+            put(f, i, moved)
+            put(values, i, new)
+        alpha, beta = mixing(f, newer, older, j)
+        for i in range(n):
+            new = axpy(-alpha, get(rows_of(newer, 3 * n, n), i), get(values, i))
+            new = axpy(-beta, get(rows_of(older, 3 * n, n), i), new)
+            put_where(active, u, i, settle(new, keep, p, n, i))
+        return squares
+
+    return accelerate
+
+
 def solving(image, settle):
     """A solver of u = G(u) by rows.
 
@@ -97,6 +135,8 @@ def solving(image, settle):
         converged. A lane stops when its next residual would be at round-off, or when its residual
         is small and no longer halves.
     """
+
+    accelerate = accelerating(image, settle)
 
     @inlined
     def solve(function, time, h, w, p, own, u, inverse, keep, change, work, tolerance, report, k):
@@ -148,31 +188,6 @@ def solving(image, settle):
         ok = residual <= acceptable
         fail(report, ok, NOT_CONVERGED, k, sqrt(residual / n))
         return ok
-
-    @inlined
-    def accelerate(h, w, g, u, inverse, keep, p, change, arrays, active, j):
-        """Anderson's next u from G(u), f = G(u) − u and their last two differences; |f|²."""
-        n = w.shape[0]
-        f, values = rows_of(arrays, 0, n), rows_of(arrays, 3 * n, n)
-        newer, older = tail(arrays, (6 + 6 * (j % 2)) * n), tail(arrays, (12 - 6 * (j % 2)) * n)
-        squares = 0.0 * w[0, 0]
-        for i in range(n):
-            x = get(u, i)
-            d, new, root = image(h, w, g, x, inverse, keep, p, n, i)
-            moved = sub(new, x)
-            squares = squares + dot(moved, moved)
-            put_where(active, change, i, d)
-            inverse[i] = select(active, root, inverse[i])
-            put(rows_of(newer, 0, n), i, sub(moved, get(f, i)))
-            put(rows_of(newer, 3 * n, n), i, sub(new, get(values, i)))
-            put(f, i, moved)
-            put(values, i, new)
-        alpha, beta = mixing(f, newer, older, j)
-        for i in range(n):
-            new = axpy(-alpha, get(rows_of(newer, 3 * n, n), i), get(values, i))
-            new = axpy(-beta, get(rows_of(older, 3 * n, n), i), new)
-            put_where(active, u, i, settle(new, keep, p, n, i))
-        return squares
 
     return solve
 
