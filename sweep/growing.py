@@ -94,7 +94,7 @@ def _bring_up_experiment(root, entry, chunk_rows):
     _append_states(initial, [table.initial_state(run) for run in new], entry.known)
     if entry.experiment.reference is not None:
         _bring_up_references(root, entry, rows)
-    _write_axes(group, entry, system, rows)
+    _write_axes(group, entry, system)
     _write_attributes(group, entry, system)
     _write_run_coordinates(group, entry)
 
@@ -139,17 +139,26 @@ def _bring_up_references(root, entry, rows):
     storage.set_coordinate(group, "run_id", [*known, *references.ids[fresh]], "run")
 
 
-def _write_axes(group, entry, system, rows):
-    every = [made.row_labels for made in entry.table.systems]
-    every += [group["row"][:].tolist()] if "row" in group else []
-    labels = max(every, key=len)
-    if any(labels[: len(own)] != own for own in every):  # what a row holds differs by the run
-        labels = [str(row) for row in range(rows)]
+def _write_axes(group, entry, system):
+    before = group["row"][:].tolist() if "row" in group else []
+    labels = row_labels(entry.table.systems, before)
     storage.set_coordinate(
         group, "time", entry.experiment.times, "time", units=system.time_units, long_name="time"
     )
     storage.set_coordinate(group, "row", labels, "row")
     storage.set_coordinate(group, "component", ["x", "y", "z"], "component")
+
+
+def row_labels(systems, before=()):
+    """What the rows of the systems' states are, where it is the same in all; else numbers.
+
+    `before` are the labels of a store that grows.
+    """
+    every = [made.row_labels for made in systems] + ([list(before)] if len(before) else [])
+    longest = max(every, key=len)
+    if all(longest[: len(own)] == own for own in every):
+        return longest
+    return [str(row) for row in range(len(longest))]
 
 
 def _write_attributes(group, entry, system):

@@ -29,14 +29,19 @@ def _plot(path, datasets):
     """Write the plots; where that cannot be, the run is complete all the same."""
     from integrators import InputError
 
-    directory = plot_directory(path)
+    directory, left_out = plot_directory(path), []
     try:
         for name, dataset in datasets.items():
-            save_plots(dataset, directory, name)
+
+            def skipped(kind, error, name=name, stored="state" in dataset):
+                if kind == "sphere" and stored:
+                    left_out.append(f"No picture of {name} on the sphere: {error}")
+
+            save_plots(dataset, directory, name, skipped=skipped)
     except InputError as error:
         click.echo(f"\nNo plots: {error}", err=True)
-    else:
-        click.echo(f"\nPlots: {directory}")
+        return
+    click.echo("\n" + "\n".join([f"Plots: {directory}", *left_out]))
 
 
 def plot_directory(path):

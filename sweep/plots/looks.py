@@ -52,7 +52,8 @@ def panelled_figure(titles, said=""):
     if len(titles) > MOST_PANELS:
         raise InputError(
             f"{len(titles)} combinations of scanned values are selected, and a figure holds "
-            f"{MOST_PANELS}: select some, e.g. those with {titles[0]}."
+            f"{MOST_PANELS}: select some, e.g. those with {titles[0]} "
+            "(sweep plot --where, or query)."
         )
     columns = min(len(titles), 3)
     rows = -(-len(titles) // columns)

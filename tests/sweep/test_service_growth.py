@@ -8,7 +8,8 @@ import zarr
 from study_text import one_experiment
 
 import sweep
-from sweep import runner, study
+import systems
+from sweep import growing, runner, study
 from sweep.analysis import drift_table, order_table
 from sweep.expand import expand
 from sweep.ledger import StoreError
@@ -331,3 +332,12 @@ def test_an_empty_directory_becomes_the_store(cluster, tmp_path):
     assert grow(text(reference=None), path, cluster).computed == 12
     assert np.isfinite(sweep.open_study(path)["only"].energy).all()
     assert [file.name for file in path.parent.iterdir()] == ["below"]
+
+
+def test_rows_are_named_where_they_are_the_same_in_all_runs():
+    chains = [systems.get("heisenberg_chain", count=count) for count in (3, 4)]
+    assert growing.row_labels(chains) == ["w0", "w1", "w2", "w3"]
+    assert growing.row_labels(chains[:1], ["w0", "w1", "w2", "w3", "w4"])[-1] == "w4"
+    pendula = [systems.get("spherical_pendulum_chain", count=count) for count in (1, 2)]
+    assert growing.row_labels(pendula) == ["0", "1", "2", "3"]
+    assert growing.row_labels(pendula[1:]) == ["q0", "q1", "omega0", "omega1"]

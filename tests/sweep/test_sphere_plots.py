@@ -268,6 +268,8 @@ def test_the_command_draws_one_kind_and_says_what_it_left_out(folder, command):
         (["-e", "energy", "--kind", "sphere"], "nothing to draw. energy: sphere: no states"),
         (["-e", "section", "--body", "3"], "there is no body 3"),
         (["-e", "section", "--view", "0", "0", "0"], "view = (0.0, 0.0, 0.0)"),
+        (["--where", "step_size <"], "'step_size <' cannot be evaluated"),
+        (["--where", "step_size > 99"], "section: no run for which step_size > 99 holds"),
     ],
 )
 def test_a_mistake_is_one_message(folder, command, arguments, message):

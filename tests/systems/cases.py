@@ -327,20 +327,30 @@ def adaptive_pairings():
     return _pairings(AdaptivePairing, adaptive=True)
 
 
-MEETS_VARIANTS = "suzuki4"  # of the compositions: all are one code over other constants
+# Compositions are one code over other constants: a variant meets one of them, and a method that
+# shares its kernel with one that meets all, one of every order.
+MEETS_VARIANTS = ("suzuki4",)
+OF_EVERY_ORDER = ("suzuki4", "kahan_li6", "kahan_li8")
+ALIKE = ("extended_spherical_midpoint", "implicit_midpoint", "geodesic_midpoint", "moser_veselov")
 LONG = 20  # stages
+
+
+def _is_met(integrator, case):
+    if not integrator.composition:
+        return True
+    if case.variant:
+        return integrator.modifier in MEETS_VARIANTS
+    alike = integrator.method.name in ALIKE
+    return integrator.composition.stages <= LONG and (
+        not alike or integrator.modifier in OF_EVERY_ORDER
+    )
 
 
 def _pairings(kind, adaptive):
     result = []
     for name, case in itertools.product(integrators.names(), cases()):
         integrator = integrators.get(name)
-        composition = integrator.composition
-        if composition and case.variant and integrator.modifier != MEETS_VARIANTS:
-            continue
-        if composition and composition.stages > LONG:
-            continue
-        if integrator.adaptive != adaptive:
+        if integrator.adaptive != adaptive or not _is_met(integrator, case):
             continue
         choices = [
             [(key, choice) for choice in option.choices]
