@@ -318,7 +318,7 @@ def test_trajectories_of_integrable_bodies_are_closed_curves(mclachlan):
 
 
 def test_energy_drifts_by_the_classical_method_alone(mclachlan):
-    """Figure 4c, 10,000 steps: errata of section 3.2."""
+    """Figure 4c, 10,000 steps, section 3.2."""
     dataset = mclachlan["mclachlan-trajectories"]["irreversible-body"]
     error = dict(zip(dataset["integrator"].values, dataset["energy_error"].values, strict=True))
     np.testing.assert_allclose(error["spherical_midpoint"].min(), -2.441e-3, rtol=2e-3)

@@ -58,7 +58,7 @@ def test_the_invariant_manifold_is_that_of_the_paper():
     np.testing.assert_allclose(found, paper, atol=1e-15)
     np.testing.assert_array_equal(system.member("invariant_manifold"), system.start("mclachlan"))
     case = Case(system, system.start("mclachlan"), "manifold")
-    back = case.exact(99.49858943052823)  # one period, errata
+    back = case.exact(99.49858943052823)  # one period
     np.testing.assert_allclose(back, case.state, atol=1e-11)
 
 
