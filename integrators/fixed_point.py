@@ -180,16 +180,22 @@ def solving(image, settle):
             last = squares
             if not any_lane(active):
                 break
-        count = select(report[STATUS_ROW] <= COMPLETE, count, zero)  # none after a failure
-        report[EVALUATIONS] = report[EVALUATIONS] + count
-        report[ITERATIONS] = report[ITERATIONS] + count
-        most = report[ITERATIONS_MAX]
-        report[ITERATIONS_MAX] = select(count > most, count, most)
+        note_count(report, count)
         ok = residual <= acceptable
         fail(report, ok, NOT_CONVERGED, k, sqrt(residual / n))
         return ok
 
     return solve
+
+
+@inlined
+def note_count(report, count):
+    """Add a solve's evaluations to the report; none after a failure."""
+    count = select(report[STATUS_ROW] <= COMPLETE, count, 0.0 * count)
+    report[EVALUATIONS] = report[EVALUATIONS] + count
+    report[ITERATIONS] = report[ITERATIONS] + count
+    most = report[ITERATIONS_MAX]
+    report[ITERATIONS_MAX] = select(count > most, count, most)
 
 
 @inlined

@@ -113,12 +113,7 @@ def integrate(
     samples = check_whole("samples", samples)
     times = start_time + duration * np.arange(samples + 1) / samples
     if integrator.adaptive:
-        if duration < 0 or start_time:
-            raise InputError(
-                f"{integrator.name!r} is adaptive and runs from time 0 on; got start_time = "
-                f"{start_time!r}, duration = {duration!r}. A fixed step runs from any time, and "
-                "back"
-            )
+        _check_forward(integrator, duration, start_time)
         result = _adaptive(integrator.bind(system), members, times, step_size, tolerance)
     else:
         if tolerance is not None:
@@ -131,6 +126,14 @@ def integrate(
         states, status = states[0], int(status[0])
         counters = {name: values[0] for name, values in counters.items()}
     return Trajectories(times, states, status, counters)
+
+
+def _check_forward(integrator, duration, start_time):
+    if duration < 0 or start_time:
+        raise InputError(
+            f"{integrator.name!r} is adaptive and runs from time 0 on; got start_time = "
+            f"{start_time!r}, duration = {duration!r}. A fixed step runs from any time, and back"
+        )
 
 
 def checked_members(system, state):

@@ -176,15 +176,23 @@ def _trajectories(
     )  # fmt: skip
 
 
-def _trajectory_signature(element):
-    """As `_run`; with lanes, the arrays of elements are float64 with a last axis of eight."""
+def _loop_types(element):
+    """Of a loop's arguments: arrays of elements by their axes, a `whole_state`, an ``advance``.
+
+    With lanes, the arrays of elements are float64 with a last axis of eight.
+    """
     extra = 1 if element is lane else 0
 
     def floats(ndim):
         return array(types.float64, ndim + extra)
 
     whole = types.FunctionType(whole_state(element))
-    method = types.FunctionType(method_signature(element))
+    return floats, whole, types.FunctionType(method_signature(element))
+
+
+def _trajectory_signature(element):
+    """As `_run`."""
+    floats, whole, method = _loop_types(element)
     number, numbers, count = types.float64, flat(types.float64), types.int64
     return types.void(
         method, whole, whole, whole, number, number, count, flat(count), numbers, numbers,
@@ -229,14 +237,8 @@ def _images(
 
 
 def _image_signature(element):
-    """As `_image`; with lanes, the arrays of elements are float64 with a last axis of eight."""
-    extra = 1 if element is lane else 0
-
-    def floats(ndim):
-        return array(types.float64, ndim + extra)
-
-    whole = types.FunctionType(whole_state(element))
-    method = types.FunctionType(method_signature(element))
+    """As `_image`."""
+    floats, whole, method = _loop_types(element)
     number, numbers, count = types.float64, flat(types.float64), types.int64
     return types.void(
         method, whole, whole, number, number, count, numbers, numbers,

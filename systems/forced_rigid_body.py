@@ -79,7 +79,6 @@ class ForcedRigidBody(SpinSystem):
 
     name = "forced_rigid_body"
     description = "rigid body under a periodic load"
-    units = {"energy": "1", "momentum": "1", "time": "1"}
     parameter_units = {"inertia": "1", "epsilon": "1", "lengths": "1"}
     named_starts = (Start("mclachlan", "(0.6, 0.48, 0.64)", _mclachlan),)
 

@@ -70,7 +70,6 @@ class FreeRigidBody(SpinSystem):
 
     name = "free_rigid_body"
     description = "free rigid body, as a spin"
-    units = {"energy": "1", "momentum": "1", "time": "1"}
     parameter_units = {"inertia": "1", "lengths": "1"}
     named_starts = (Start("figure3", "Figure 3 of McLachlan et al.", _figure3),)
 

@@ -125,7 +125,6 @@ class HeisenbergChain(SpinSystem):
 
     name = "heisenberg_chain"
     description = "Heisenberg spin chain, closed or open"
-    units = {"energy": "1", "momentum": "1", "time": "1"}
     parameter_units = {"count": "1", "boundary": "1", "lengths": "1"}
     named_starts = (
         Start("closed_curve", "along (cos s, sin s, 0.3 + 0.5 cos 2s), unit length", _closed_curve),

@@ -79,7 +79,6 @@ class IrreversibleRigidBody(SpinSystem):
 
     name = "irreversible_rigid_body"
     description = "rigid body with moments of inertia that depend on the sense of rotation"
-    units = {"energy": "1", "momentum": "1", "time": "1"}
     parameter_units = {"inertia": "1", "sigma": "1", "lengths": "1"}
     named_starts = (
         Start("figure4", "Figure 4 of McLachlan et al., brought to unit length", _figure4),

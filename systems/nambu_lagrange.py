@@ -44,7 +44,6 @@ class NambuLagrange(SpinSystem):
 
     name = "nambu_lagrange"
     description = "Lagrange system, a Nambu system with quadratic C and H"
-    units = {"energy": "1", "momentum": "1", "time": "1"}
     parameter_units = {}
     named_starts = (Start("mclachlan", "(−1.5, 0.8, 1.1)", _mclachlan),)
 

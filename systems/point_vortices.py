@@ -132,7 +132,6 @@ class PointVortices(SpinSystem):
 
     name = "point_vortices"
     description = "point vortices on the sphere"
-    units = {"energy": "1", "momentum": "1", "time": "1"}
     parameter_units = {"strengths": "1"}
     named_starts = (
         Start("mclachlan", "four vortices, theta = 0.7 and phi = 0.4 of the family", _mclachlan),

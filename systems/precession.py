@@ -78,7 +78,6 @@ class Precession(SpinSystem):
 
     name = "precession"
     description = "spin that precesses about an axis"
-    units = {"energy": "1", "momentum": "1", "time": "1"}
     parameter_units = {"axis": "1", "lengths": "1"}
     named_starts = (Start("equator", "perpendicular to the axis", _equator),)
     families = (Family("tilted", "at an angle to the axis, in radians", {"angle": 1.0}, _tilted),)

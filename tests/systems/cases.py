@@ -340,10 +340,9 @@ def _is_met(integrator, case):
         return True
     if case.variant:
         return integrator.modifier in MEETS_VARIANTS
-    alike = integrator.method.name in ALIKE
-    return integrator.composition.stages <= LONG and (
-        not alike or integrator.modifier in OF_EVERY_ORDER
-    )
+    if integrator.method.name in ALIKE:
+        return integrator.modifier in OF_EVERY_ORDER
+    return integrator.composition.stages <= LONG
 
 
 def _pairings(kind, adaptive):
