@@ -10,11 +10,13 @@
 (11, 4, 3)
 """
 
+from integrators.commutator_free import COMMUTATOR_FREE_METHODS
 from integrators.dormand_prince import METHOD as DOP853
 from integrators.errors import InputError, check_known
 from integrators.integration import Trajectories, integrate
 from integrators.methods import Integrator, Method
 from integrators.midpoints import ALL_MIDPOINTS
+from integrators.munthe_kaas import RKMK_METHODS
 from integrators.ode45 import RK45
 from integrators.runge_kutta import RK2_HEUN, RK2_MIDPOINT, RK4
 from integrators.splitting import SPLITTING
@@ -26,6 +28,8 @@ ALL_INTEGRATORS = (
     VARIATIONAL,
     *ALL_MIDPOINTS,
     SPLITTING,
+    *RKMK_METHODS,
+    *COMMUTATOR_FREE_METHODS,
     RK2_MIDPOINT,
     RK2_HEUN,
     RK4,

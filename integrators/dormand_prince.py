@@ -10,7 +10,7 @@ import numpy as np
 
 from integrators import stepping
 from integrators.adaptive import Solution, bound, check_tolerance
-from integrators.forms import VectorField
+from integrators.flows import VectorField
 from integrators.methods import Method, form_of
 from integrators.stepping import COMPLETE, NOT_FINITE
 

@@ -1,53 +1,23 @@
 """Forms: what a system offers and a method requires.
 
 A form holds a system's compiled functions and numbers. A `SpheresLagrangian` derives the rest
-from potential, gradient and inertia: its `VectorField` in two formulations, energy, momentum.
+from potential, gradient and inertia: its `VectorField` in two formulations, its
+`HomogeneousFlow`, energy, momentum.
 """
 
 import functools
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from integrators import spheres
+from integrators.actions import tangent_spheres
 from integrators.errors import InputError
+from integrators.flows import HomogeneousFlow, VectorField, with_work
 from integrators.inertia import CHAIN, CHAIN_FROM, DIAGONAL, FULL, ChainInertia
 from integrators.kernels import Kernel
 
 FORMULATIONS = ("q_omega", "q_qdot")
-
-
-@dataclass(frozen=True)
-class VectorField:
-    """ẏ = f(t, y) in the embedding space, with what a method needs besides f.
-
-    Parameters
-    ----------
-    field : Kernel
-        ``field(t, y, p, out, work)`` writes f, of the state's shape ``(rows, 3)``.
-    monitor : Kernel
-        Writes the quantities whose statistics are kept at every step, ``out[0, :2]``.
-    projections : mapping of str to Kernel
-        By the name of the modifier: brings ``y`` back, compensated by ``out``.
-    parameters : ndarray, shape (k,)
-        The parameters `field` and `monitor` read.
-    rows : int
-        Rows of the state.
-    formulation : str
-        What the state is: (q, ω) or (q, q̇) of a Lagrangian, else all there is.
-    """
-
-    field: Kernel
-    monitor: Kernel
-    projections: Mapping[str, Kernel]
-    parameters: np.ndarray
-    rows: int
-    formulation: str = "state"
-
-    def vector_field(self, formulation="q_omega"):
-        """Itself: every form has a vector field."""
-        return self
 
 
 @dataclass(frozen=True)
@@ -93,7 +63,7 @@ class SpheresLagrangian:
         if not isinstance(self.inertia, ChainInertia):
             object.__setattr__(self, "inertia", checked_inertia(self.inertia))
 
-    yields = (VectorField,)
+    yields = (VectorField, HomogeneousFlow)
 
     @property
     def bodies(self):
@@ -129,10 +99,7 @@ class SpheresLagrangian:
         ndarray
             As given, where there is no force.
         """
-        state = np.asarray(state, dtype=float)
-        if not self.forced or state.ndim < 2 or state.shape[-2:] != (2 * self.bodies, 3):
-            return state
-        return np.concatenate([state, np.zeros_like(state[..., :1, :])], axis=-2)
+        return with_work(state, self.rows) if self.forced else np.asarray(state, dtype=float)
 
     @functools.cached_property
     def layout(self):
@@ -186,6 +153,21 @@ class SpheresLagrangian:
             formulation=formulation,
         )
 
+    def homogeneous_flow(self):
+        """The same motion along the action of SE(3)ⁿ on (TS²)ⁿ.
+
+        Celledoni, Çokaj, Leone, Murari and Owren, *Lie group integrators for mechanical systems*,
+        section 5.2.
+        """
+        return HomogeneousFlow(
+            generator=_generator(self.potential_gradient, self.force, self.layout),
+            action=tangent_spheres(self.bodies, self.forced),
+            energy=self.monitor(),
+            parameters=self.packed,
+            forced=self.forced,
+            monitor=self.monitor(),
+        )
+
     def monitor(self, formulation="q_omega"):
         """Energy (balance, with a force) and mean unit length error of a state."""
         return _monitor(self.potential, self.layout, formulation, self.forced)
@@ -209,6 +191,7 @@ class SpheresLagrangian:
 # One kernel for all instances of a system: its compiled code does not depend on parameters.
 _net_gradient = functools.lru_cache(maxsize=None)(spheres.net_gradient_kernel)
 _field = functools.lru_cache(maxsize=None)(spheres.field_kernel)
+_generator = functools.lru_cache(maxsize=None)(spheres.generator_kernel)
 _monitor = functools.lru_cache(maxsize=None)(spheres.monitor_kernel)
 _energy = functools.lru_cache(maxsize=None)(spheres.energy_kernel)
 _energy_balance = functools.lru_cache(maxsize=None)(spheres.energy_balance_kernel)

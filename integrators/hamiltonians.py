@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from integrators import spins
+from integrators import actions, spins
 from integrators.errors import InputError, check_known
-from integrators.forms import VectorField
+from integrators.flows import HomogeneousFlow, VectorField
 from integrators.kernels import Kernel
 
 LENGTHS = ("unit", "any")
@@ -94,7 +94,8 @@ class SpinHamiltonian:
     @property
     def yields(self):
         """The other forms that derive from this one."""
-        return (VectorField, SplitFlow) if self.split is not None else (VectorField,)
+        split = (SplitFlow,) if self.split is not None else ()
+        return (VectorField, HomogeneousFlow, *split)
 
     @property
     def bodies(self):
@@ -120,6 +121,16 @@ class SpinHamiltonian:
         """The equations of motion, (2); there is one formulation."""
         unit = self.lengths == "unit"
         return _vector_field(self, self.packed, {"projected": spins.project_spins} if unit else {})
+
+    def homogeneous_flow(self):
+        """The same motion along the action of SO(3)ⁿ: w_i turns about −(1/κ_i) ∂H/∂w_i."""
+        return HomogeneousFlow(
+            generator=_generator(self.gradient),
+            action=actions.spheres(self.bodies, self.lengths),
+            energy=self.energy,
+            parameters=self.packed,
+            monitor=self.monitor(),
+        )
 
     def monitor(self):
         """Energy and mean unit length error of a state."""
@@ -206,5 +217,6 @@ def _vector_field(form, packed, projections, nambu=False):
 
 # One kernel for all instances of a system: its compiled code does not depend on parameters.
 _field = functools.lru_cache(maxsize=None)(spins.field_kernel)
+_generator = functools.lru_cache(maxsize=None)(spins.generator_kernel)
 _monitor = functools.lru_cache(maxsize=None)(spins.monitor_kernel)
 _energy = functools.lru_cache(maxsize=None)(spins.energy_kernel)

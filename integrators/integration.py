@@ -306,7 +306,7 @@ def run_ends(problem, members, step_size, steps, start_time=0.0, lanes=True):
     memory, work = aligned((problem.memory, *shape)), aligned((max(1, problem.work), *shape))
     reports = aligned((batches, stepping.REPORT_SIZE, *shape))
     stepping.images(lanes)(
-        *problem.kernels(lanes)[:3], start_time, step_size, steps, problem.constants,
+        *problem.kernels(lanes)[:4], start_time, step_size, steps, problem.constants,
         problem.options, states, memory, problem.parameters, work, reports,
     )  # fmt: skip
     states, reports = (

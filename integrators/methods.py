@@ -12,7 +12,7 @@ from types import MappingProxyType
 import numpy as np
 
 from integrators.composition import ADJOINT_COMPOSITIONS, COMPOSITIONS
-from integrators.errors import InputError, check_known, check_number
+from integrators.errors import InputError, check_known, check_number, check_whole
 from integrators.forms import FORMULATIONS, SpheresLagrangian
 from integrators.kernels import Kernel
 
@@ -26,19 +26,27 @@ BASE_SHARES = np.array([0.5, 0.5])  # of a map and its adjoint in such a step
 class Option:
     """An option of a method: its default, what it must be, and what it does.
 
-    It is one of `choices` or, without any, a number ≥ 0.
+    It is one of `choices` or, without any, a number from 0 to `most`; a whole one if `whole`.
     """
 
     default: object
     description: str
     choices: tuple = ()
+    most: float = np.inf
+    whole: bool = False
 
     def check(self, name, value):
         """The value, or `InputError`."""
         if self.choices:
             check_known(name, value, self.choices, key=name)
             return value
-        return check_number(name, value, least=0.0)
+        if self.whole:
+            value = check_whole(name, value, least=0)
+        else:
+            value = check_number(name, value, least=0.0)
+        if value > self.most:
+            raise InputError(f"{name} = {value!r}; expected at most {self.most:g}", key=name)
+        return value
 
 
 FORMULATION = Option(
@@ -52,12 +60,12 @@ class Problem:
 
     `memory` and `work` are sizes, in elements; `solves` the implicit solves in a step;
     `formulation` says what the state's second half is: ω (``q_omega``) or q̇ (``q_qdot``);
-    ``state`` where it has no halves.
+    ``state`` where it has no halves. `function`, `move` and `pull` are what
+    `stepping.method_signature` says; None where the method has no use for them.
     """
 
     advance: Kernel
     function: Kernel
-    projection: Kernel
     monitor: Kernel
     constants: np.ndarray
     options: np.ndarray
@@ -67,11 +75,13 @@ class Problem:
     work: int
     solves: int = 0
     formulation: str = "q_omega"
+    move: Kernel | None = None
+    pull: Kernel | None = None
 
     def kernels(self, lanes):
         """The compiled functions that the stepping loop takes first."""
-        made = (self.advance, self.function, self.projection, self.monitor)
-        return [kernel.compiled(lanes) for kernel in made]
+        made = (self.advance, self.function, self.move, self.pull, self.monitor)
+        return [(kernel or self.function).compiled(lanes) for kernel in made]
 
 
 @dataclass(frozen=True)
@@ -110,6 +120,8 @@ class Method:
     adjoint : bool
         Whether a step is a map of order 1 and then its adjoint, of any shares of h each:
         `Integrator.shares`.
+    order_of : callable
+        ``order_of(order, options)`` gives the order with some options, where those lower it.
     """
 
     name: str
@@ -127,6 +139,7 @@ class Method:
     condition: str = ""
     stability_limit: float = np.inf
     adjoint: bool = False
+    order_of: Callable = lambda order, options: order
 
     def fits(self, form):
         """Whether `form` is, or yields, one that the method takes, and suits it."""
@@ -212,7 +225,9 @@ class Integrator:
     @property
     def order(self):
         """Order of convergence."""
-        return self.composition.order if self.composition else self.method.order
+        if self.composition:
+            return self.composition.order
+        return self.method.order_of(self.method.order, self.options)
 
     @property
     def symmetric(self):

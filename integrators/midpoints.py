@@ -118,7 +118,7 @@ def _midpoint(*, normalized=False, unit=False, nambu=False, changed=_along):
     solve = solving(image, settle)
 
     def midpoint(
-        gradient, projection, t0, h, first, count, stages, options, y, memory, p, work, report
+        gradient, unused, none, t0, h, first, count, stages, options, y, memory, p, work, report
     ):
         n = y.shape[0]
         low, keep, history = rows_of(memory, 0, n), tail(memory, 3 * n), tail(memory, 4 * n)
@@ -161,7 +161,6 @@ def _bind(spin_kernel, nambu_kernel=None):
         return Problem(
             advance=nambu_kernel if nambu else spin_kernel,
             function=form.gradient,
-            projection=form.gradient,  # not called
             monitor=form.monitor(),
             constants=integrator.stages,
             options=np.array([integrator.options["solver_tolerance"]]),

@@ -17,17 +17,17 @@ P. J. Prince, *A family of embedded Runge–Kutta formulae* (1980).
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from numba import types
 
 from integrators.adaptive import Solution, bound
-from integrators.forms import VectorField
+from integrators.flows import VectorField
 from integrators.kernels import Kernel, inlined, whole_state
 from integrators.lanes import array, flat, vectors
 from integrators.memory import aligned
 from integrators.methods import FORMULATION, Method, Option
-from integrators.runge_kutta import Tableau
 from integrators.stepping import (
     ABS_MEAN,
     COMPLETE,
@@ -44,22 +44,10 @@ from integrators.stepping import (
     next_error,
     poison,
 )
+from integrators.tableaux import DORMAND_PRINCE54
 from integrators.vectors import axpy, get, put, scale
 from integrators.views import rows_of, tail
 
-WEIGHTS = (35 / 384, 0.0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84)
-PAIR = Tableau(
-    a=(
-        (),
-        (1 / 5,),
-        (3 / 40, 9 / 40),
-        (44 / 45, -56 / 15, 32 / 9),
-        (19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729),
-        (9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656),
-        WEIGHTS,  # the last slope is the first of the next step
-    ),
-    b=(*WEIGHTS, 0.0),
-)
 ERROR = (71 / 57600, 0.0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40)
 # y(t + θh) = y + h Σ_s (Σ_j θ^j DENSE[s][j − 1]) k_s
 DENSE = (
@@ -72,7 +60,8 @@ DENSE = (
     (0.0, 3 / 2, -4.0, 5 / 2),
 )
 STAGES, POWERS = np.shape(DENSE)
-CONSTANTS = np.concatenate([PAIR.constants, ERROR, np.ravel(DENSE)])
+_WITHOUT_ESTIMATE = replace(DORMAND_PRINCE54, embedded=()).constants
+CONSTANTS = np.concatenate([_WITHOUT_ESTIMATE, ERROR, np.ravel(DENSE)])
 NODES, MATRIX = STAGES, 2 * STAGES  # where they begin in the constants
 ERROR_WEIGHTS = MATRIX + STAGES * STAGES
 DENSE_WEIGHTS = ERROR_WEIGHTS + STAGES

@@ -60,7 +60,7 @@ LARGE_VERSINE = economized(VERSINE, LARGE, LARGE_DEGREE)
 
 
 @inlined
-def _quartic(c, x, square):
+def quartic(c, x, square):
     """The polynomial of degree 4, so that few operations wait for another; c_0 is added last."""
     return c[0] + (c[1] * x + square * ((c[2] + c[3] * x) + c[4] * square))
 
@@ -92,7 +92,7 @@ def _any_angle(x):
 def rotation_coefficients(x):
     """sin θ/θ and (1 − cos θ)/θ² of x = θ², by polynomials; short ones for small angles."""
     square = x * x
-    a, b = _quartic(SMALL_SINE, x, square), _quartic(SMALL_VERSINE, x, square)
+    a, b = quartic(SMALL_SINE, x, square), quartic(SMALL_VERSINE, x, square)
     small = x <= SMALL
     if not all_lanes(small):
         other_a, other_b = _any_angle(x)

@@ -6,46 +6,16 @@ orthogonal to q as well.
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
-from integrators.forms import VectorField
+from integrators.flows import VectorField
 from integrators.kernels import Kernel
 from integrators.methods import FORMULATION, Method, Problem
 from integrators.stepping import NOT_FINITE, fail, is_finite, method_signature, poison
+from integrators.tableaux import HEUN, KUTTA4, MIDPOINT
 from integrators.vectors import axpy, get, increment, put, scale
 from integrators.views import rows_of, tail
-
-
-@dataclass(frozen=True)
-class Tableau:
-    """An explicit Butcher tableau.
-
-    Parameters
-    ----------
-    a : tuple of tuple of float
-        Row i has the i coefficients of stage i on the stages before it.
-    b : tuple of float
-        The weights.
-    """
-
-    a: tuple
-    b: tuple
-
-    @property
-    def constants(self):
-        """``[b, c, a row by row]`` as the kernel reads it; c is the row sums of a."""
-        stages = len(self.b)
-        matrix = np.zeros((stages, stages))
-        for i, row in enumerate(self.a):
-            matrix[i, : len(row)] = row
-        return np.concatenate([self.b, matrix.sum(axis=1), matrix.ravel()])
-
-
-MIDPOINT = Tableau(a=((), (0.5,)), b=(0.0, 1.0))
-HEUN = Tableau(a=((), (1.0,)), b=(0.5, 0.5))
-KUTTA = Tableau(a=((), (0.5,), (0.0, 0.5), (0.0, 0.0, 1.0)), b=(1 / 6, 1 / 3, 1 / 3, 1 / 6))
 
 
 def memory_size(rows):
@@ -59,7 +29,7 @@ def work_size(rows, stages):
 
 
 def _advance(
-    field, projection, t0, h, first, count, constants, options, y, memory, p, work, report
+    field, projection, unused, t0, h, first, count, constants, options, y, memory, p, work, report
 ):
     size = y.shape[0]
     stages = int(options[0])
@@ -101,7 +71,7 @@ def _bind(tableau):
         return Problem(
             advance=advance,
             function=form.field,
-            projection=projection or form.field,  # not called without one
+            move=projection,
             monitor=form.monitor,
             constants=tableau.constants,
             options=np.array([stages, float(projection is not None)]),
@@ -135,4 +105,4 @@ def _method(name, description, order, tableau):
 
 RK2_MIDPOINT = _method("rk2_midpoint", "explicit midpoint rule", 2, MIDPOINT)
 RK2_HEUN = _method("rk2_heun", "Heun's method, the explicit trapezoidal rule", 2, HEUN)
-RK4 = _method("rk4", "the classical Runge–Kutta method", 4, KUTTA)
+RK4 = _method("rk4", "the classical Runge–Kutta method", 4, KUTTA4)

@@ -247,13 +247,41 @@ def net_gradient_kernel(gradient, force, layout):
 def field_kernel(gradient, force, layout, formulation):
     """The vector field of the Lagrangian in one formulation, on the embedding space."""
     net = net_gradient_kernel(gradient, force, layout)
-    turning, forced = formulation == "q_omega", force is not None
+    forced = force is not None
+    if formulation == "q_qdot":
+        if layout == DIAGONAL:
+            return _field_q_qdot_diagonal(net, forced)
+        return _field_q_qdot(net, forced, layout)
     if layout == DIAGONAL:
-        return (_field_q_omega_diagonal if turning else _field_q_qdot_diagonal)(net, forced)
-    return (_field_q_omega if turning else _field_q_qdot)(net, forced, layout)
+        return _turning_diagonal(net, forced, algebra=False)
+    return _turning(net, forced, layout, _velocities)
 
 
-def _field_q_omega_diagonal(net, forced):
+def generator_kernel(gradient, force, layout):
+    """f = (ω_i, q_i × ω̇_i) in se(3)ⁿ, whose action moves (q, ω) as the Lagrangian does.
+
+    Celledoni, Çokaj, Leone, Murari and Owren, *Lie group integrators for mechanical systems*,
+    section 5.2.
+    """
+    net = net_gradient_kernel(gradient, force, layout)
+    if layout == DIAGONAL:
+        return _turning_diagonal(net, force is not None, algebra=True)
+    return _turning(net, force is not None, layout, _algebra)
+
+
+@inlined
+def _velocities(q, omega, u):
+    """q̇ = ω × q, (2.10), and ω̇ = q × u/(q·q), of u = ω̇ × q."""
+    return cross(omega, q), scale(1.0 / dot(q, q), cross(q, u))
+
+
+@inlined
+def _algebra(q, omega, u):
+    """ω and q × ω̇ = −u, of u = ω̇ × q, which is orthogonal to q."""
+    return omega, scale(-1.0, u)
+
+
+def _turning_diagonal(net, forced, algebra):
     net_gradient, extra = net.inline, int(forced)
 
     def field(t, y, p, out, work):
@@ -264,10 +292,18 @@ def _field_q_omega_diagonal(net, forced):
             put(out, 2 * n, get(g, n))
         for i in range(n):
             q = get(y, i)
-            put(out, i, cross(get(y, n + i), q))  # (2.10)
-            put(out, n + i, scale(-p[n + i], cross(q, get(g, i))))  # (2.9), M_ij = 0
+            turned = scale(-p[n + i], cross(q, get(g, i)))  # (2.9), M_ij = 0
+            if algebra:
+                put(out, i, get(y, n + i))
+                put(out, n + i, cross(q, turned))
+            else:
+                put(out, i, cross(get(y, n + i), q))  # (2.10)
+                put(out, n + i, turned)
 
-    return Kernel(field, whole_state, (net,), lambda rows: 3 * ((rows + 1) // 2) + net.work(rows))
+    def work(rows):
+        return 3 * ((rows + 1) // 2) + net.work(rows)
+
+    return Kernel(field, whole_state, (net, algebra), work)
 
 
 def _field_q_qdot_diagonal(net, forced):
@@ -288,7 +324,7 @@ def _field_q_qdot_diagonal(net, forced):
     return Kernel(field, whole_state, (net,), lambda rows: 6 * rows + net.work(rows))
 
 
-def _field_q_omega(net, forced, layout):
+def _turning(net, forced, layout, made):
     """(2.9) through u_j = ω̇_j × q_j: Σ_j M̃_ij u_j = r_i + λ_i q_i with q_i·u_i = 0,
 
     where M̃ is M with M_ii/(q_i·q_i) on its diagonal and r_i = Σ_{j≠i} M_ij |ω_j|² q_j − ∂V_i.
@@ -312,11 +348,12 @@ def _field_q_omega(net, forced, layout):
             put(r, i, sub(get(r, i), get(g, i)))
         solve_constrained(p, n, layout, rows(y, 0, n), r, multipliers, u, scratch)
         for i in range(n):
-            q = get(y, i)
-            put(out, i, cross(get(y, n + i), q))  # (2.10)
-            put(u, i, scale(1.0 / dot(q, q), cross(q, get(u, i))))
+            one, two = made(get(y, i), get(y, n + i), get(u, i))
+            put(out, i, one)
+            put(u, i, two)
 
-    return Kernel(field, whole_state, (net, layout), _constrained_work(net, layout))
+    made_from = (net, layout, made.__name__)
+    return Kernel(field, whole_state, made_from, _constrained_work(net, layout))
 
 
 def _field_q_qdot(net, forced, layout):

@@ -69,6 +69,19 @@ def field_kernel(gradient, nambu):
     return Kernel(field, whole_state, (gradient, nambu), gradient.work)
 
 
+def generator_kernel(gradient):
+    """u_i = −(1/κ_i) ∂H/∂w_i, about which w_i turns: (2) as ẇ_i = u_i × w_i."""
+    gradient_of = gradient.inline
+
+    def generator(t, y, p, out, work):
+        n = y.shape[0]
+        gradient_of(t, y, tail(p, 2 * n), out, work)
+        for i in range(n):
+            put(out, i, scale(-p[n + i], get(out, i)))
+
+    return Kernel(generator, whole_state, (gradient,), gradient.work)
+
+
 @kernel()
 def total_spin(t, y, p, out, work):
     """Σ κ_i w_i into row 0 of ``out``."""

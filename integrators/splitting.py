@@ -88,7 +88,7 @@ def advance(flow):
     flow_of = flow.inline
 
     def advance_split(
-        function, projection, t0, h, first, count, shares, options, y, memory, p, work, report
+        function, unused, none, t0, h, first, count, shares, options, y, memory, p, work, report
     ):
         n, last = y.shape[0], int(options[0]) - 1
         w, low, lengths = rows_of(memory, 0, n), rows_of(memory, 3 * n, n), tail(memory, 6 * n)
@@ -130,8 +130,7 @@ def _bind(form, integrator):
     monitor = form.monitor()
     return Problem(
         advance=advance(form.split.flow),
-        function=monitor,  # not called, nor as a projection
-        projection=monitor,
+        function=monitor,  # not called
         monitor=monitor,
         constants=integrator.shares,
         options=np.array([form.split.pieces, float(form.lengths == "unit")]),

@@ -29,15 +29,16 @@ MEAN, MINIMUM, MAXIMUM, ABS_MEAN, ABS_MAX, STATISTICS = range(6)
 def method_signature(element):
     """Signature of a method's ``advance``.
 
-    ``advance(function, projection, t0, h, first, count, constants, options, y, memory, p,
+    ``advance(function, move, pull, t0, h, first, count, constants, options, y, memory, p,
     work, report)`` takes the steps ``first … first + count − 1``; step k starts at t0 + k h.
-    `function` and `projection` are `whole_state` kernels; `constants` (the γ of a composition,
+    `function`, `move` and `pull` are `whole_state` kernels: a gradient, field or generator; a
+    projection or a group's action; dexp⁻¹ or the bracket. `constants` (the γ of a composition,
     or a tableau) and `options` are float64.
     """
     whole = types.FunctionType(whole_state(element))
     number, flat_of = types.float64, flat(element)
     return types.void(
-        whole, whole, number, number, types.int64, types.int64, flat(number), flat(number),
+        whole, whole, whole, number, number, types.int64, types.int64, flat(number), flat(number),
         vectors(element), flat_of, flat(number), flat_of, flat_of,
     )  # fmt: skip
 
@@ -100,14 +101,14 @@ def next_error(statistics, m, value):
 
 @inlined
 def _sample_interval(
-    advance, function, projection, monitor, t0, h, first, count, constants, options,
+    advance, function, move, pull, monitor, t0, h, first, count, constants, options,
     y, memory, p, work, baseline, statistics, report,
 ):  # fmt: skip
     """Take `count` steps and fill the statistics, shape ``(MONITORED, STATISTICS)``."""
     observed, scratch = rows_of(work, 0, 1), tail(work, 3)
     for k in range(first, first + count):
         advance(
-            function, projection, t0, h, k, 1, constants, options, y, memory, p, scratch, report
+            function, move, pull, t0, h, k, 1, constants, options, y, memory, p, scratch, report
         )
         monitor(t0 + (k + 1) * h, y, p, observed, scratch)
         for m in range(MONITORED):
@@ -123,7 +124,7 @@ def _sample_interval(
 
 @inlined
 def _run(
-    advance, function, projection, monitor, t0, h, first, ends, constants, options,
+    advance, function, move, pull, monitor, t0, h, first, ends, constants, options,
     y, memory, p, work, baseline, samples, statistics, report,
 ):  # fmt: skip
     """Fill `samples` (S, rows, 3) with the state after each of the step numbers `ends` (S,).
@@ -141,12 +142,12 @@ def _run(
         steps = ends[s] - k
         if statistics.shape[0] > 0:
             _sample_interval(
-                advance, function, projection, monitor, t0, h, k, steps, constants, options,
+                advance, function, move, pull, monitor, t0, h, k, steps, constants, options,
                 y, memory, p, work, baseline, statistics[s], report,
             )  # fmt: skip
         else:
             advance(
-                function, projection, t0, h, k, steps, constants, options,
+                function, move, pull, t0, h, k, steps, constants, options,
                 y, memory, p, tail(work, 3), report,
             )  # fmt: skip
         for i in range(y.shape[0]):
@@ -156,21 +157,21 @@ def _run(
 
 
 def _trajectory(
-    advance, function, projection, monitor, t0, h, first, ends, constants, options,
+    advance, function, move, pull, monitor, t0, h, first, ends, constants, options,
     y, memory, p, work, baseline, samples, statistics, report,
 ):  # fmt: skip
     _run(
-        advance, function, projection, monitor, t0, h, first, ends, constants, options,
+        advance, function, move, pull, monitor, t0, h, first, ends, constants, options,
         y, memory, p, work, baseline, samples, statistics, report,
     )  # fmt: skip
 
 
 def _trajectories(
-    advance, function, projection, monitor, t0, h, first, ends, constants, options,
+    advance, function, move, pull, monitor, t0, h, first, ends, constants, options,
     y, memory, p, work, baseline, samples, statistics, report,
 ):  # fmt: skip
     _run(
-        advance, function, projection, monitor, t0, h, first, ends, constants, options,
+        advance, function, move, pull, monitor, t0, h, first, ends, constants, options,
         as_lanes(y), as_lanes(memory), p, as_lanes(work), as_lanes(baseline),
         as_lanes(samples), as_lanes(statistics), as_lanes(report),
     )  # fmt: skip
@@ -195,7 +196,7 @@ def _trajectory_signature(element):
     floats, whole, method = _loop_types(element)
     number, numbers, count = types.float64, flat(types.float64), types.int64
     return types.void(
-        method, whole, whole, whole, number, number, count, flat(count), numbers, numbers,
+        method, whole, whole, whole, whole, number, number, count, flat(count), numbers, numbers,
         floats(2), floats(1), numbers, floats(1), floats(1), floats(3), floats(3), floats(1),
     )  # fmt: skip
 
@@ -210,20 +211,20 @@ _LANES = Kernel(_trajectories, _trajectory_signature)
 
 
 def _image(
-    advance, function, projection, t0, h, count, constants, options,
+    advance, function, move, pull, t0, h, count, constants, options,
     states, memory, p, work, reports,
 ):  # fmt: skip
     for b in range(states.shape[0]):
         for i in range(memory.shape[0]):
             memory[i] = 0.0
         advance(
-            function, projection, t0, h, 0, count, constants, options,
+            function, move, pull, t0, h, 0, count, constants, options,
             states[b], memory, p, work, reports[b],
         )  # fmt: skip
 
 
 def _images(
-    advance, function, projection, t0, h, count, constants, options,
+    advance, function, move, pull, t0, h, count, constants, options,
     states, memory, p, work, reports,
 ):  # fmt: skip
     for b in range(states.shape[0]):
@@ -231,7 +232,7 @@ def _images(
             for lane_index in range(memory.shape[1]):
                 memory[i, lane_index] = 0.0
         advance(
-            function, projection, t0, h, 0, count, constants, options,
+            function, move, pull, t0, h, 0, count, constants, options,
             as_lanes(states)[b], as_lanes(memory), p, as_lanes(work), as_lanes(reports)[b],
         )  # fmt: skip
 
@@ -241,7 +242,7 @@ def _image_signature(element):
     floats, whole, method = _loop_types(element)
     number, numbers, count = types.float64, flat(types.float64), types.int64
     return types.void(
-        method, whole, whole, number, number, count, numbers, numbers,
+        method, whole, whole, whole, number, number, count, numbers, numbers,
         floats(3), floats(1), numbers, floats(1), floats(2),
     )  # fmt: skip
 
@@ -249,7 +250,7 @@ def _image_signature(element):
 def images(lanes):
     """The compiled loop over many starts, each a trajectory, or eight in lanes.
 
-    ``images(advance, function, projection, t0, h, count, constants, options, states, memory, p,
+    ``images(advance, function, move, pull, t0, h, count, constants, options, states, memory, p,
     work, reports)`` takes `count` steps from each of `states`, shape (S, rows, 3), in place;
     `reports` has the shape (S, REPORT_SIZE).
     """

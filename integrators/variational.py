@@ -110,7 +110,7 @@ def _advance_diagonal(
 
 def _explicit(forced):
     def advance_explicit(
-        gradient, projection, t0, h, first, count, stages, options, y, memory, p, work, report
+        gradient, unused, none, t0, h, first, count, stages, options, y, memory, p, work, report
     ):
         _advance_diagonal(
             forced, gradient, t0, h, first, count, stages, options, y, memory, p, work, report
@@ -219,7 +219,7 @@ def _advance_bodies(
 
 def _implicit(layout, forced):
     def advance_implicit(
-        gradient, projection, t0, h, first, count, stages, options, y, memory, p, work, report
+        gradient, unused, none, t0, h, first, count, stages, options, y, memory, p, work, report
     ):
         n = y.shape[0] // 2
         if layout == FULL and n == 2:  # the same code, unrolled
@@ -257,7 +257,6 @@ def _bind(form, integrator):
     return Problem(
         advance=ADVANCE[form.layout, form.forced],
         function=gradient,
-        projection=gradient,  # not called
         monitor=form.monitor(),
         constants=integrator.stages,
         options=np.array([integrator.options["solver_tolerance"]]),

@@ -43,8 +43,8 @@ def pytest_collection_finish(session):
     kernels = {}
     for pairing in cases.pairings():
         problem = pairing.problem
-        made = (problem.advance, problem.function, problem.projection, problem.monitor)
-        kernels |= {kernel.label: kernel for kernel in made}
+        made = (problem.advance, problem.function, problem.move, problem.pull, problem.monitor)
+        kernels |= {kernel.label: kernel for kernel in made if kernel}
     number = int(process["workerid"].removeprefix("gw"))
     for label in sorted(kernels)[number :: process["workercount"]]:
         for lanes in (False, True):

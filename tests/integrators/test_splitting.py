@@ -68,9 +68,9 @@ def test_the_time_of_the_last_piece_is_that_of_its_shares():
     problem, h = method.bind(system), 0.1
     for t0 in (0.0, 1.3):
         y, report = state.copy(), np.zeros(stepping.REPORT_SIZE)
-        advance, function, projection, _ = problem.kernels(lanes=False)
+        advance, *functions, _ = problem.kernels(lanes=False)
         advance(
-            function, projection, t0, h, 0, 1, problem.constants, problem.options, y,
+            *functions, t0, h, 0, 1, problem.constants, problem.options, y,
             aligned((problem.memory,)), problem.parameters, aligned((problem.work,)), report,
         )  # fmt: skip
         assert y == pytest.approx(by_hand(system, state, method.shares, t0, h), abs=4e-15)

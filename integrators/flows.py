@@ -1,0 +1,176 @@
+"""Forms that a method steps directly: a vector field, or a flow along a group's action."""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from integrators.actions import Action
+from integrators.errors import InputError
+from integrators.kernels import Kernel, whole_state
+from integrators.vectors import dot, get
+from integrators.views import rows_of, tail
+
+
+@dataclass(frozen=True)
+class VectorField:
+    """ẏ = f(t, y) in the embedding space, with what a method needs besides f.
+
+    Parameters
+    ----------
+    field : Kernel
+        ``field(t, y, p, out, work)`` writes f, of the state's shape ``(rows, 3)``.
+    monitor : Kernel
+        Writes the quantities whose statistics are kept at every step, ``out[0, :2]``.
+    projections : mapping of str to Kernel
+        By the name of the modifier: brings ``y`` back, compensated by ``out``.
+    parameters : ndarray, shape (k,)
+        The parameters `field` and `monitor` read.
+    rows : int
+        Rows of the state.
+    formulation : str
+        What the state is: (q, ω) or (q, q̇) of a Lagrangian, else all there is.
+    """
+
+    field: Kernel
+    monitor: Kernel
+    projections: Mapping[str, Kernel]
+    parameters: np.ndarray
+    rows: int
+    formulation: str = "state"
+
+    def vector_field(self, formulation="q_omega"):
+        """Itself: every form has a vector field."""
+        return self
+
+
+@dataclass(frozen=True)
+class HomogeneousFlow:
+    """ẏ = ψ_*(f(t, y)) at y: the state moves along the action of a Lie group.
+
+    Parameters
+    ----------
+    generator : Kernel
+        ``generator(t, y, p, out, work)`` writes f, an element of the algebra, to the
+        ``action.algebra_rows`` rows of `out`.
+    action : Action
+    energy : Kernel
+        ``energy(t, y, p, out, work)`` writes to ``out[0, 0]`` what the statistics follow: the
+        energy or, where a force acts, the energy less its work.
+    parameters : ndarray, shape (k,)
+        What both read.
+    unit_rows : tuple of int
+        The rows of the state that are unit vectors.
+    forced : bool
+        Whether a non-conservative force acts. Then the last row of the state is the work that it
+        has done, as (W, 0, 0), and the last factor of the action a `TRANSLATION`.
+    monitor : Kernel, optional
+        As `VectorField` has it; made from `energy` and `unit_rows` unless given.
+
+    Raises
+    ------
+    InputError
+        If a row of unit vectors is none of the state's.
+
+    Notes
+    -----
+    Celledoni, Çokaj, Leone, Murari and Owren, *Lie group integrators for mechanical systems*,
+    (2)–(3).
+    """
+
+    generator: Kernel
+    action: Action
+    energy: Kernel
+    parameters: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    unit_rows: tuple = ()
+    forced: bool = False
+    monitor: Kernel | None = None
+
+    yields = (VectorField,)
+
+    def __post_init__(self):
+        wrong = [row for row in self.unit_rows if not 0 <= row < self.action.rows]
+        if wrong:
+            raise InputError(
+                f"unit_rows has {wrong[0]}, and the action {self.action.name} moves "
+                f"{self.action.rows} rows, from 0 on"
+            )
+        if self.monitor is None:
+            object.__setattr__(self, "monitor", _monitor(self.energy, tuple(self.unit_rows)))
+
+    @property
+    def rows(self):
+        """Rows of the state: as many as the action moves."""
+        return self.action.rows
+
+    @property
+    def packed(self):
+        """The parameters as kernels read them."""
+        return np.asarray(self.parameters, dtype=float)
+
+    def completed(self, state):
+        """A state with its row for the work, which is 0 where that is left out."""
+        return with_work(state, self.rows) if self.forced else np.asarray(state, dtype=float)
+
+    def homogeneous_flow(self):
+        """Itself."""
+        return self
+
+    def vector_field(self, formulation="q_omega"):
+        """ψ_*(f) in the embedding space; there is one formulation."""
+        return VectorField(
+            field=_field(self.generator, self.action.velocity, self.action.algebra_rows),
+            monitor=self.monitor,
+            projections={},
+            parameters=self.packed,
+            rows=self.rows,
+        )
+
+
+def with_work(state, rows):
+    """A state with a last row of zeros, for work, where it has `rows` but for that one.
+
+    Parameters
+    ----------
+    state : array_like, shape (…, rows − 1, 3) or (…, rows, 3)
+    rows : int
+
+    Returns
+    -------
+    ndarray, shape (…, rows, 3)
+    """
+    state = np.asarray(state, dtype=float)
+    if state.ndim < 2 or state.shape[-2:] != (rows - 1, 3):
+        return state
+    return np.concatenate([state, np.zeros_like(state[..., :1, :])], axis=-2)
+
+
+@functools.cache
+def _field(generator, velocity, algebra_rows):
+    generator_of, velocity_of = generator.inline, velocity.inline
+    m = algebra_rows
+
+    def field(t, y, p, out, work):
+        generator_of(t, y, p, rows_of(work, 0, m), tail(work, 3 * m))
+        velocity_of(t, y, p, out, work)
+
+    made_from = (generator, velocity, algebra_rows)
+    return Kernel(field, whole_state, made_from, lambda rows: 3 * m + generator.work(rows))
+
+
+@functools.cache
+def _monitor(energy, unit_rows):
+    energy_of, count = energy.inline, len(unit_rows)
+    rows = unit_rows or (0,)
+
+    def monitor(t, y, p, out, work):
+        energy_of(t, y, p, out, work)
+        total = 0.0 * y[0, 0]  # of the state's element type
+        if count > 0:
+            for i in rows:
+                total = total + abs(dot(get(y, i), get(y, i)) - 1.0)
+            total = total / count
+        out[0, 1] = total
+
+    return Kernel(monitor, whole_state, (energy, unit_rows), energy.work)
