@@ -8,9 +8,10 @@ the stages before, and begins at y_n or at an earlier stage:
 and so does y_{n+1}. Crouch–Grossman methods have one generator in each exponential. A step adds up
 the increments of its exponentials, and compensates their sum.
 
-E. Celledoni, E. Çokaj, A. Leone, D. Murari, B. Owren, *Lie group integrators for mechanical systems*,
-section 2.2 and, the pairs, 4.2; ``crouch_grossman3`` has the coefficients of P. E. Crouch and
-R. Grossman, *Numerical integration of ordinary differential equations on manifolds* (1993).
+E. Celledoni, E. Çokaj, A. Leone, D. Murari, B. Owren, *Lie group integrators for mechanical
+systems*, section 2.2 and, the pairs, 4.2. The coefficients of ``crouch_grossman3`` are those of
+P. E. Crouch and R. Grossman, *Numerical integration of ordinary differential equations on
+manifolds* (1993).
 """
 
 from dataclasses import dataclass
@@ -267,6 +268,6 @@ COMMUTATOR_FREE_METHODS = (
     commutator_free(
         "crouch_grossman3",
         CROUCH_GROSSMAN_SCHEME,
-        "Crouch–Grossman, of order 3: one generator each",
+        "Crouch–Grossman, of order 3",
     ),
 )

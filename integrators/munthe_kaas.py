@@ -13,8 +13,8 @@ three at most 5. Beyond an angle of 2π − 10⁻³ of any rotation in σ the st
 domain: dexp⁻¹ has a pole at 2π, and the series does not converge. ``rkmk4_two_commutators`` is the
 method of Casas and Owren that section 2.2 prints.
 
-E. Celledoni, E. Çokaj, A. Leone, D. Murari, B. Owren, *Lie group integrators for mechanical systems*,
-section 2.2.
+E. Celledoni, E. Çokaj, A. Leone, D. Murari, B. Owren, *Lie group integrators for mechanical
+systems*, section 2.2.
 """
 
 import math

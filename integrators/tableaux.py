@@ -7,6 +7,7 @@ import numpy as np
 from integrators.errors import InputError, check_number, check_whole
 
 CONSISTENT = 1e-12  # how far a sum may be from what it must be
+SEQUENCES = (tuple, list, np.ndarray)
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,8 @@ class Tableau:
         stages = len(b)
         if not stages:
             raise InputError("b is empty; expected a weight for each stage", key="b")
-        if np.ndim(self.a) == 0 or len(self.a) != stages:
-            count = 0 if np.ndim(self.a) == 0 else len(self.a)
-            raise InputError(
-                f"a has {count} rows and b {stages} weights; expected one each a stage"
-            )
+        if not isinstance(self.a, SEQUENCES) or len(self.a) != stages:
+            raise InputError(f"a = {self.a!r}; expected {stages} rows, as many as b has", key="a")
         rows = tuple(self._explicit(i, row) for i, row in enumerate(self.a))
         _check_sum("b", b)
         embedded = _numbers("embedded", self.embedded)
@@ -103,7 +101,7 @@ class Tableau:
 
 
 def _numbers(name, values):
-    if np.ndim(values) == 0 or isinstance(values, (str, dict)):
+    if not isinstance(values, SEQUENCES):
         raise InputError(f"{name} = {values!r}; expected a list of numbers", key=name)
     return tuple(check_number(f"{name}[{i}]", value) for i, value in enumerate(values))
 

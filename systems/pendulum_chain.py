@@ -3,8 +3,10 @@
 L = ½ Σ M_ij q̇_i·q̇_j + Σ_i (Σ_{k≥i} m_k) g l_i e3·q_i with M_ij = (Σ_{k≥max(i,j)} m_k) l_i l_j;
 q_i is the direction of link i. Gravity acts along +e3 if g > 0, so q = e3 hangs.
 
-Units: kg, m, s, rad. Source: Lee, Leok, McClamroch, *Lagrangian mechanics and variational
-integrators on two-spheres*, Example 1 (its figures are those of g = l = m = 1).
+Units: kg, m, s, rad. Sources: Lee, Leok, McClamroch, *Lagrangian mechanics and variational
+integrators on two-spheres*, Example 1 (its figures are those of g = l = m = 1); Celledoni, Çokaj,
+Leone, Murari, Owren, *Lie group integrators for mechanical systems*, section 5, where e3 points up:
+gravity is −9.81.
 """
 
 from dataclasses import dataclass
@@ -49,6 +51,20 @@ def _lee(system):
     return np.array([*q, *omega])
 
 
+def _celledoni(system):
+    """All links parallel, in a plane that they do not leave: q·ω stays 0 for every method."""
+    root = np.sqrt(0.5)
+    return np.array([[root, 0.0, root]] * system.count + [[0.0, 1.0, 0.0]] * system.count)
+
+
+def _celledoni_spatial(system):
+    """Two directions in turn, and angular velocities that are orthogonal to them."""
+    q = np.array([[2.0, -3.0, 6.0], [-1.0, 2.0, 2.0]]) / [[7.0], [3.0]]
+    omega = np.cross(q, [[0.4, 1.0, -0.7], [1.0, -0.5, 0.3]])
+    turn = np.arange(system.count) % 2
+    return np.concatenate([q[turn], omega[turn]])
+
+
 @dataclass(frozen=True)
 class SphericalPendulumChain(MechanicalSystem):
     """A chain of spherical pendula.
@@ -77,7 +93,11 @@ class SphericalPendulumChain(MechanicalSystem):
     description = "chain of spherical pendula under gravity"
     units = {"energy": "J", "momentum": "kg m2 s-1", "time": "s"}
     parameter_units = {"count": "1", "mass": "kg", "length": "m", "gravity": "m s-2"}
-    named_starts = (Start("lee", "Example 1 of Lee et al.: the double pendulum", _lee),)
+    named_starts = (
+        Start("lee", "Example 1 of Lee et al.: the double pendulum", _lee),
+        Start("celledoni", "section 5 of Celledoni et al.: parallel links", _celledoni),
+        Start("celledoni_spatial", "links that leave every plane", _celledoni_spatial),
+    )
 
     def __post_init__(self):
         count = check_whole("count", self.count)
