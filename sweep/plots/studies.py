@@ -6,7 +6,6 @@ to no window. An integrator looks the same in all of them.
 
 import numpy as np
 from matplotlib import rc_context
-from matplotlib.ticker import LogLocator, NullFormatter
 
 from integrators.errors import InputError
 from sweep.analysis.orders import WIDEST, order_table
@@ -29,6 +28,7 @@ from sweep.plots.looks import (
     legend,
     looks_of,
     panelled_figure,
+    plain_step_ticks,
     raised,
 )
 
@@ -72,8 +72,8 @@ def convergence(dataset, error="global_error", at="end"):
                 _error_curve(ax, row, looks[row.integrator], with_order=len(panels) == 1)
             ax.set(xscale="log", xlabel=label_of(dataset["step_size"], "step size h"))
             error_axis(ax)
-            _order_guides(ax, rows)
-            _plain_step_ticks(ax)
+            order_guides(ax, rows)
+            plain_step_ticks(ax)
         where = "at the end" if at == "end" else "supremum over time"
         axes[0].set_ylabel(f"{label_of(dataset[error], error.replace('_', ' '))}, {where}")
         legend(figure, axes, "measured order" if len(panels) == 1 else None)
@@ -99,7 +99,7 @@ def _error_curve(ax, row, look, with_order):
     ax.plot(h[~used], error[~used], mfc="white", **(look | {"ls": "none"}))
 
 
-def _order_guides(ax, rows):
+def order_guides(ax, rows):
     """A short line of the declared slope below the lowest curve of each order."""
     lowest = {}
     for row in rows:
@@ -242,11 +242,3 @@ def _thinned(times, values):
     starts = np.arange(0, len(times), stride)
     ends = np.minimum(starts + stride, len(times)) - 1
     return times[ends], np.fmax.reduceat(values, starts, axis=1)
-
-
-def _plain_step_ticks(ax):
-    """Ticks at 1, 2 and 5 over a decade or two, written as decimals."""
-    low, high = ax.get_xlim()
-    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 150 * low else (1,)))
-    ax.xaxis.set_major_formatter("{x:g}")
-    ax.xaxis.set_minor_formatter(NullFormatter())
