@@ -93,15 +93,19 @@ CLASSICAL = {
 
 def unit_length(datasets):
     """Figure 6: 1 − q·q of both links, of Lie group methods and of classical ones."""
-    return _departures(datasets, lambda q, omega: 1.0 - np.sum(q * q, axis=-1), "1 − q·q", 1e-15)
+    return _departures(datasets, "unit_length_error", "1 − q·q", lambda q, _: 1 - _dot(q, q), 1e-15)
 
 
 def tangency(datasets):
     """Figure 7: q·ω of both links, of Lie group methods and of classical ones."""
-    return _departures(datasets, lambda q, omega: np.sum(q * omega, axis=-1), "q·ω", 5e-15)
+    return _departures(datasets, "tangency_error", "q·ω", _dot, 5e-15)
 
 
-def _departures(datasets, departure, name, apart):
+def _dot(a, b):
+    return np.sum(a * b, axis=-1)
+
+
+def _departures(datasets, error, name, departure, apart):
     """Classical methods above, on a logarithmic axis; below them a line for each other method."""
     dataset = datasets["celledoni-manifold"]["double-pendulum"]
     methods = [
@@ -124,8 +128,8 @@ def _departures(datasets, departure, name, apart):
             lower.set_xlabel(label_of(dataset["time"], "time t"))
         lower.set_yticks(range(0, -len(methods), -1), methods)
         lower.set(xlim=(0.0, dataset["time"][-1]), ylim=(0.3 - len(methods), 0.7))
-        axes[0, 0].set_ylabel(f"|{name}|")
-        axes[1, 0].set_ylabel(f"{name}, lines {apart:g} apart")
+        axes[0, 0].set_ylabel(label_of(dataset[error], f"|{name}|"))
+        axes[1, 0].set_ylabel(f"{label_of(dataset[error], name)}, lines {apart:g} apart")
         axes[0, 0].legend(frameon=False)
     return figure
 

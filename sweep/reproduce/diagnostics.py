@@ -7,7 +7,7 @@ study records by ``record = ["state"]``, of shape ``(run, time, row, component)`
 import json
 
 import numpy as np
-from scipy.interpolate import BarycentricInterpolator
+from scipy.interpolate import BarycentricInterpolator, CubicSpline
 from scipy.optimize import brentq
 
 from integrators.errors import InputError
@@ -34,6 +34,11 @@ def highest(name):
 def per_run(name):
     """A variable over ``(run,)``."""
     return lambda dataset: dataset[name].values
+
+
+def last(name):
+    """|value| at the end of a variable over ``(run, time)``."""
+    return lambda dataset: abs(dataset[name].isel(time=-1)).values
 
 
 def largest_relative(quantity):
@@ -182,6 +187,29 @@ def off_manifold(dataset):
 
     pairs = (((0, 1), (2, 3)), ((0, 2), (1, 3)), ((0, 3), (1, 2)))
     return np.max([np.abs(edge(*a) - edge(*b)).max(axis=1) for a, b in pairs], axis=0)
+
+
+# --- peaks ---------------------------------------------------------------------------------------
+
+
+def peak(row, component):
+    """The largest size of a component of the state along time, between samples."""
+    return lambda dataset: np.array([found for _, found in _peaks(dataset, row, component)])
+
+
+def peak_time(row, component):
+    """The time of that `peak`."""
+    return lambda dataset: np.array([time for time, _ in _peaks(dataset, row, component)])
+
+
+def _peaks(dataset, row, component):
+    """Time and size of each run's largest |value| where a cubic spline is stationary."""
+    times = dataset["time"].values
+    for run in range(dataset.sizes["run"]):
+        path = CubicSpline(times, _states(dataset, run)[:, row, component])
+        where = np.append(path.derivative().roots(extrapolate=False), times[[0, -1]])
+        sizes = np.abs(path(where))
+        yield float(where[np.argmax(sizes)]), float(sizes.max())
 
 
 # --- periods -------------------------------------------------------------------------------------

@@ -75,10 +75,16 @@ class Selection:
 
     def setting(self, runs):
         """In words: integrators, step sizes or tolerance, scanned values, start, time."""
-        words = [" and ".join(self.labels), _steps(runs)]
+        words = [_listed(self.labels), _steps(runs)]
         words += [describe(self.scan)] if self.scan else []
         words += [self.start] if self.start else []
         return ", ".join([*words, f"T = {runs['time'].values[-1]:g}"])
+
+
+def _listed(words):
+    """``a``, ``a and b`` or ``a, b and c``."""
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _steps(runs):
