@@ -128,14 +128,14 @@ def deviation(t, y, p, out, work):
 
 
 @kernel()
-def tracking_error(t, y, p, out, work):
+def tracking_distance(t, y, p, out, work):
     """|y − y_d|, into ``out[0, 0]``."""
     e, _ = lag(t, y, p)
     out[0, 0] = sqrt(dot(e, e))
 
 
 @kernel()
-def link_errors(t, y, p, out, work):
+def link_deviations(t, y, p, out, work):
     """|q_i − q_id|, into ``out[0, :2]``."""
     e, rate = lag(t, y, p)
     f, _ = polar(wanted_force(e, rate, p))
@@ -168,11 +168,12 @@ def wanted_directions(t, y, v, p):
     InputError
         Where F is zero or along e1.
     """
-    one, two, weight = p[C_1 : C_1 + 3], p[C_2 : C_2 + 3], [0.0, 0.0, p[GRAVITY]]
+    one, two, weight = p[C_1 : C_1 + 3], p[C_2 : C_2 + 3], np.array([0.0, 0.0, p[GRAVITY]])
     e, rate = y - t * (one + t * two), v - (one + 2.0 * t * two)
-    force = 2.0 * two - weight - p[K_Y] * e - p[K_V] * rate
+    terms = np.array([2.0 * two, -weight, -p[K_Y] * e, -p[K_V] * rate])
+    force = np.sum(terms, axis=0)
     size, across = np.linalg.norm(force), np.linalg.norm(force[1:])
-    if not across > ON_MANIFOLD * size:
+    if not across > ON_MANIFOLD * np.linalg.norm(terms):
         raise InputError(
             f"the controller wants the force {force} per mass on the load at y = {np.array(y)}, "
             f"v = {np.array(v)}; expected one that is neither 0 nor along e1, since it gives the "
