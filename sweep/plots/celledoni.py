@@ -1,9 +1,16 @@
 """Counterparts of the figures of Celledoni, Çokaj, Leone, Murari and Owren."""
 
+from sweep.plots import celledoni_quadrotors as quadrotors
 from sweep.plots.celledoni_chain import convergence, tangency, unit_length
 
 CELLEDONI = {
     "figure-5": convergence,
     "figure-6": unit_length,
     "figure-7": tangency,
+    "figure-13": quadrotors.orders,
+    "figure-14": quadrotors.snapshots,
+    "figure-15": quadrotors.load_position,
+    "figure-16": quadrotors.deviation,
+    "figure-17": quadrotors.directions,
+    "figure-18": quadrotors.unit_length,
 }

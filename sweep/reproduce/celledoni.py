@@ -73,8 +73,55 @@ FIGURES_6_AND_7 = (
     ),
 )  # fmt: skip
 
+# --- quadrotors ----------------------------------------------------------------------------------
+
+# at t = 2, rows y, v, R_1, Ω_1, R_2, Ω_2, q_1, ω_1, q_2, ω_2, in quadruple precision
+CARRIED = (
+    (1.008711454431516907292986, 0.5166389407709791564410273, -0.5441783406100781751884035),
+    (0.4835627201660254746638854, 0.4195654458080906408532796, -0.1855205920526740300764913),
+    (0.5209230698221311721695664, -0.8383460405989677696127678, 0.1606706928444666159555276),
+    (0.7413366997959550136179715, 0.3510153993825482366088936, -0.5720210546229502457403579),
+    (0.4231536988645250225283185, 0.417090044964326664987407, 0.8043487064258429174924315),
+    (0.3587835299743333525158822, 0.02557605618336353317418438, 0.5010825221824329903767025),
+    (0.9154114686339596923123851, -0.395034879491308578780346, -0.07726116151537161061929736),
+    (0.3256878924536086777228057, 0.6141149735498079852533185, 0.7188812113075742824487315),
+    (-0.2365359165170136653985304, -0.6832351302788857237187041, 0.6908259671945246112598546),
+    (-0.4120443002541395234898055, -0.007927572947570579548251106, 0.20068307530711982069064),
+    (0.4972883999914045335633054, 0.01352439327618144426979389, 0.867479877588235489580999),
+    (0.01027367813234368020998755, 0.005352435841556178472214693, -0.005972898670770127734812008),
+    (-0.5027060517701024952159891, 0.01347568755455414506070513, 0.8643523768456051769718452),
+    (0.01019053606580293322712654, 0.005533876993160829939319732, 0.005840524638988991658642954),
+)
+_quadrotors = partial(Computed, "celledoni-quadrotors")
+_tracking = partial(_quadrotors, "tracking", "rkmk4")
+_copter_orders = {"lie_euler": 1, "lie_euler_heun": 2, "rkmk3": 3, "rkmk4": 4}
+FIGURES_13_TO_18 = (
+    *(
+        _order("Figure 13", _quadrotors("orders", label, measure=diagnostics.order), order)
+        for label, order in _copter_orders.items()
+    ),
+    _at_most(
+        "6.2", "distance from the state in quadruple precision",
+        _quadrotors("state", "rkmk4", measure=diagnostics.distance_at_end(CARRIED)), 1e-9,
+    ),
+    Claim(
+        "Figure 16", "distance of the load from its path at the end",
+        _tracking(measure=diagnostics.last("tracking_distance")), expected=5.8705e-4,
+    ),
+    Claim(
+        "Figure 17", "|q − q_d| of the first link at the end",
+        _tracking(measure=diagnostics.last("link_deviation_1")), expected=7.0599e-6,
+    ),
+    _at_most("Figure 18", "max |1 − q·q|", _tracking(measure=_unit_length), 5e-15),
+    _at_most("Figure 18", "max |q·ω|", _tracking(measure=_tangency), 2e-14),
+    _at_most(
+        "Figure 18", "max |RᵀR − 1|",
+        _tracking(measure=diagnostics.largest("orthogonality_error")), 1e-14,
+    ),
+)  # fmt: skip
+
 CELLEDONI = Paper(
     name="celledoni",
     title="Lie group integrators for mechanical systems",
-    claims=(*FIGURE_5, *FIGURES_6_AND_7),
+    claims=(*FIGURE_5, *FIGURES_6_AND_7, *FIGURES_13_TO_18),
 )

@@ -150,11 +150,17 @@ def turning_rate_residual(dataset):
 
 
 def distance_at_end(state):
-    """The Euclidean distance of the last state from a given one, shape ``(rows, 3)``."""
+    """The Euclidean distance of the last state from a given one.
+
+    Parameters
+    ----------
+    state : array_like, shape (rows, 3)
+        Rows after these do not count, such as that of the work of forces.
+    """
 
     def measure(dataset):
         last = dataset["state"].isel(time=-1).transpose("run", "row", "component").values
-        return np.sqrt(np.sum((last - np.asarray(state)) ** 2, axis=(1, 2)))
+        return np.sqrt(np.sum((last[:, : len(state)] - np.asarray(state)) ** 2, axis=(1, 2)))
 
     return measure
 
