@@ -116,7 +116,9 @@ def directions(datasets):
         figure = new_figure(6.0, 3.6)
         ax = figure.subplots()
         for i, colour in enumerate(LINKS, start=1):
-            ax.plot(dataset["time"], dataset[f"link_deviation_{i}"], color=colour, label=f"link {i}")
+            ax.plot(
+                dataset["time"], dataset[f"link_deviation_{i}"], color=colour, label=f"link {i}"
+            )
         error_axis(ax)
         _along_time(ax, dataset, "direction error |q − q_d|")
         ax.legend(frameon=False)
