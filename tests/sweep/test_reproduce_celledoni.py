@@ -42,7 +42,7 @@ def test_classical_methods_leave_the_manifold_that_lie_group_methods_stay_on(com
 
 
 def parts_of(figure):
-    """What must be inside the picture: axes, and of those in space, which are larger, the scales."""
+    """What must be inside the picture: axes; of larger ones in space the scales."""
     for ax in figure.axes:
         yield from (ax.xaxis, ax.yaxis, ax.zaxis) if ax.name == "3d" else (ax,)
 
