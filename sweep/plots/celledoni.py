@@ -2,8 +2,11 @@
 
 from sweep.plots import celledoni_quadrotors as quadrotors
 from sweep.plots.celledoni_chain import convergence, tangency, unit_length
+from sweep.plots.celledoni_top import long_run, short_run
 
 CELLEDONI = {
+    "figure-2": short_run,
+    "figure-3": long_run,
     "figure-5": convergence,
     "figure-6": unit_length,
     "figure-7": tangency,

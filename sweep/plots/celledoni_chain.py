@@ -8,7 +8,6 @@ import numpy as np
 from matplotlib import rc_context
 
 from sweep.analysis.orders import order_table
-from sweep.analysis.slopes import USED
 from sweep.plots.choice import one_run
 from sweep.plots.looks import (
     STYLE,
@@ -18,7 +17,7 @@ from sweep.plots.looks import (
     plain_axis,
     plain_step_ticks,
 )
-from sweep.plots.studies import order_guides
+from sweep.plots.studies import error_curve, order_guides, with_order
 
 ORDERS = {1: "black", 2: "#CC79A7", 3: "#009E73", 4: "#0072B2", 5: "#D55E00"}
 MARKERS = "osD^v"
@@ -38,7 +37,7 @@ def convergence(datasets):
             rows = sorted(order_table(study[name]), key=lambda row: row.declared)
             looks = _looks_by_order(rows)
             for row in rows:
-                _convergence_curve(ax, row, looks[row.integrator])
+                error_curve(ax, row, looks[row.integrator], with_order(row))
             ax.set(xscale="log", xlabel=label_of(study[name]["step_size"], "step size h"))
             error_axis(ax)
             plain_step_ticks(ax)
@@ -63,24 +62,11 @@ def _looks_by_order(rows):
             "marker": MARKERS[place],
             "ms": 6.5 - 1.0 * place,  # of curves that coincide the lower one still shows
             "lw": 0.9,
+            "mec": "white",
+            "mew": 0.4,
             "zorder": 2 + 0.1 * place,
         }
     return looks
-
-
-def _convergence_curve(ax, row, look):
-    """Points that count for the order filled, the others open."""
-    h = np.array([point.step_size for point in row.points])
-    error = np.array([point.error for point in row.points])
-    used = np.array([point.use == USED for point in row.points])
-    label = f"{row.order:.2f}   {row.integrator}"
-    ax.plot(h, error, color=look["color"], lw=0.6, alpha=0.6)
-    ax.plot(h[used], error[used], label=label, mec="white", mew=0.4, **look)
-    ax.plot(h[~used], error[~used], ls="none", mfc="white", **_without(look, "lw"))
-
-
-def _without(look, name):
-    return {key: value for key, value in look.items() if key != name}
 
 
 # --- figures 6 and 7 -----------------------------------------------------------------------------

@@ -69,7 +69,8 @@ def convergence(dataset, error="global_error", at="end"):
         figure, axes = panelled_figure(list(panels))
         for ax, rows in zip(axes, panels.values(), strict=True):
             for row in rows:
-                _error_curve(ax, row, looks[row.integrator], with_order=len(panels) == 1)
+                label = with_order(row) if len(panels) == 1 else row.integrator
+                error_curve(ax, row, looks[row.integrator], label)
             ax.set(xscale="log", xlabel=label_of(dataset["step_size"], "step size h"))
             error_axis(ax)
             order_guides(ax, rows)
@@ -80,17 +81,20 @@ def convergence(dataset, error="global_error", at="end"):
     return figure
 
 
-def _error_curve(ax, row, look, with_order):
+def with_order(row):
+    """The label of an integrator after the order that it shows."""
+    # First, since digits are of one width: so they line up in the legend.
+    half = (row.high - row.low) / 2
+    measured = f"{row.order:.2f} ± {half:.2f}" if half <= WIDEST else "undecided"
+    return f"{measured}   {row.integrator}"
+
+
+def error_curve(ax, row, look, label):
+    """One integrator's errors by step size; filled marks count for its order, open ones do not."""
     points = [point for point in row.points if point.error > 0]
     h = np.array([point.step_size for point in points])
     error = np.array([point.error for point in points])
     used = np.array([point.use == USED for point in points], dtype=bool)
-    label = row.integrator
-    if with_order:
-        # First, since digits are of one width: so they line up in the legend.
-        half = (row.high - row.low) / 2
-        measured = f"{row.order:.2f} ± {half:.2f}" if half <= WIDEST else "undecided"
-        label = f"{measured}   {label}"
     if row.starts > 1:
         low, high = (np.array([getattr(p, side) for p in points]) for side in ("low", "high"))
         ax.vlines(h, low, high, color=look["color"], lw=0.6, alpha=0.5)

@@ -5,6 +5,7 @@ it states, are numbers here. Orders are measured on a spatial start, since of th
 is planar, q·ω stays 0 whatever the method.
 """
 
+import math
 from functools import partial
 
 from sweep.reproduce import diagnostics
@@ -26,11 +27,98 @@ def _at_most(part, text, measured, bound, note=""):
     return Claim(part, text, measured, low=0.0, high=bound, note=note)
 
 
+def _order(part, measured, expected, paper=None):
+    low, high = expected - ORDERS, expected + ORDERS
+    return Claim(part, "order", measured, paper=paper, digits=1, low=low, high=high)
+
+
+# --- figures 2 and 3 -----------------------------------------------------------------------------
+
+SLGI = {0.0: "SLGI θ = 0", 0.5: "SLGI θ = 1/2", 1.0: "SLGI θ = 1"}
+PRINTED, FIXED_POINT = {"inertia": "printed"}, {"inertia": "fixed_point"}
+COTANGENT, QUADRATIC = {"formulation": "cotangent"}, {"formulation": "quadratic"}
+# at t = 1, the rows of Q and π, in quadruple precision
+SPUN = (
+    (-0.351207782547000429220932, -0.8637418804792011118687232, 0.3613904500463070094165283),
+    (0.5999186514057183462495442, -0.5039324292787996791701587, -0.6214094611580288393287416),
+    (0.7188537439381971067517634, -0.001438967484351577763897374, 0.6951598551402518419819909),
+    (-60.78138777065879205657978, -35.34504274805124843063056, -1.0817296875),
+)
+_top = partial(Computed, "celledoni-top")
+_least = diagnostics.lowest("energy_error_min")
+_most = diagnostics.highest("energy_error_max")
+
+
+def _top_order(theta, expected, scan, paper=None):
+    measured = _top("orders", SLGI[theta], scan=scan, measure=diagnostics.order)
+    return _order("Figure 2", measured, expected, paper=paper)
+
+
+def _energy(text, theta, inertia, measure, **bounds):
+    measured = _top("long", SLGI[theta], scan=inertia | COTANGENT, measure=measure)
+    return Claim("Figure 3", text, measured, note="6000 steps", **bounds)
+
+
+def _energies(inertia, ranges):
+    """Least and largest energy error, for each θ."""
+    for theta, (least, most) in ranges.items():
+        yield _energy("least H − H₀", theta, inertia, _least, **least)
+        yield _energy("largest H − H₀", theta, inertia, _most, **most)
+
+
+FIGURES_2_AND_3 = (
+    _top_order(0.0, 1, PRINTED | COTANGENT),
+    _top_order(0.5, 2, PRINTED | COTANGENT, paper=2.0),
+    _top_order(1.0, 1, PRINTED | COTANGENT),
+    _top_order(0.5, 2, PRINTED | QUADRATIC, paper=2.0),
+    _top_order(0.5, 2, FIXED_POINT | COTANGENT),
+    _at_most(
+        "Figure 2", "distance from the state in quadruple precision",
+        _top("state", "SLGI θ = 1/2, Kahan–Li 8", measure=diagnostics.distance_at_end(SPUN)), 1e-12,
+    ),
+    _at_most(
+        "Figure 2", "distance of SLGIKK from SLGI",
+        _top("paths", SLGI[0.5], scan=PRINTED, measure=diagnostics.formulations_apart), 1e-13,
+        note="θ = 1/2: the quadratic formulation gives the same map",
+    ),
+    Claim(
+        "Figure 3", "H₀",
+        _top("long", SLGI[0.5], scan=PRINTED | COTANGENT, measure=diagnostics.first("energy")),
+        expected=5275.933796782547,
+    ),
+    *_energies(
+        PRINTED,
+        {
+            0.0: ({"expected": -1.7586e-2}, {"expected": 21.9655}),
+            0.5: ({"low": 0.0, "high": math.inf}, {"low": 0.0, "high": 9.22e-3}),
+            1.0: ({"expected": -1.8191e-2}, {"expected": 21.9652}),
+        },
+    ),
+    *_energies(FIXED_POINT, {0.5: ({"low": 0.0, "high": math.inf}, {"expected": 2.44677})}),
+)  # fmt: skip
+
+# --- orthogonality and Casimirs ------------------------------------------------------------------
+
+_rotations = partial(_top, "rotations", measure=diagnostics.largest("orthogonality_error"))
+_casimirs = partial(_top, "casimirs")
+TOP = (
+    _at_most("3.4.1", "max |RᵀR − 1|", _rotations((*SLGI.values(), *LIE_GROUP)), 1e-14),
+    Claim("3.4.1", "max |RᵀR − 1|", _rotations("rk4"), expected=2.22663e-3),
+    *(
+        _at_most(
+            "3.4.2", f"max |{name} − {name}₀|/|{name}₀|",
+            _casimirs(LIE_GROUP[1:], measure=diagnostics.largest_relative(quantity)), 1e-13,
+        )
+        for name, quantity in (("|Γ|²", "squared_gravity"), ("Π·Γ", "momentum_along_gravity"))
+    ),
+    Claim(
+        "3.4.2", "max |Π·Γ − Π·Γ₀|/|Π·Γ₀|",
+        _casimirs("rk4", measure=diagnostics.largest_relative("momentum_along_gravity")),
+        expected=1.42796e-3,
+    ),
+)  # fmt: skip
+
 # --- figure 5 ------------------------------------------------------------------------------------
-
-
-def _order(part, measured, expected, note=""):
-    return Claim(part, "order", measured, low=expected - ORDERS, high=expected + ORDERS, note=note)
 
 
 _declared = {
@@ -123,5 +211,5 @@ FIGURES_13_TO_18 = (
 CELLEDONI = Paper(
     name="celledoni",
     title="Lie group integrators for mechanical systems",
-    claims=(*FIGURE_5, *FIGURES_6_AND_7, *FIGURES_13_TO_18),
+    claims=(*FIGURES_2_AND_3, *TOP, *FIGURE_5, *FIGURES_6_AND_7, *FIGURES_13_TO_18),
 )

@@ -36,6 +36,11 @@ def per_run(name):
     return lambda dataset: dataset[name].values
 
 
+def first(name):
+    """The value at the start of a variable over ``(run, time)``."""
+    return lambda dataset: dataset[name].isel(time=0).values
+
+
 def last(name):
     """|value| at the end of a variable over ``(run, time)``."""
     return lambda dataset: abs(dataset[name].isel(time=-1)).values
@@ -163,6 +168,21 @@ def distance_at_end(state):
         return np.sqrt(np.sum((last[:, : len(state)] - np.asarray(state)) ** 2, axis=(1, 2)))
 
     return measure
+
+
+def formulations_apart(dataset):
+    """How far Q and π of a heavy top on T*SO(3) are from those on T*(SO(3) × R³), at most.
+
+    The largest Euclidean distance over time, that of π relative to its size.
+    """
+    rows = {"cotangent": [0, 1, 2, 3], "quadratic": [0, 1, 2, 4]}
+    one, other = (
+        _states(dataset, int(np.flatnonzero(dataset["formulation"].values == name)[0]))[:, own]
+        for name, own in rows.items()
+    )
+    off = np.sum((one - other) ** 2, axis=2)
+    off[:, 3] /= np.sum(one[:, 3] ** 2, axis=1)
+    return float(np.sqrt(off.sum(axis=1).max()))
 
 
 HALF_TURNS = np.array([[1, 1, 1], [-1, -1, 1], [1, -1, -1], [-1, 1, -1]])  # none, e3, e1, e2
