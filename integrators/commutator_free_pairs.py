@@ -35,7 +35,7 @@ from integrators.embedded_pairs import (
 )
 from integrators.errors import InputError
 from integrators.flows import HomogeneousFlow
-from integrators.kernels import inlined
+from integrators.kernels import spliced
 from integrators.methods import FIXED, Method
 from integrators.munthe_kaas import ON_ORBITS
 from integrators.vectors import add, get, put
@@ -44,7 +44,7 @@ from integrators.views import rows_of, tail
 LINES, ALL_LINES, MAIN_STAGES = range(OF_METHOD, OF_METHOD + 3)  # in the settings
 
 
-@inlined
+@spliced
 def _attempt(generator, act, unused, settings, constants, control, t, h, y, memory, p, work):
     size, stages, m = y.shape[0], int(settings[STAGES]), int(settings[ALGEBRA_ROWS])
     main, lines = int(settings[LINES]), int(settings[ALL_LINES])
@@ -64,7 +64,7 @@ def _attempt(generator, act, unused, settings, constants, control, t, h, y, memo
     return distance(d, rows_of(work, 3 * size * (lines - 1), size))
 
 
-@inlined
+@spliced
 def _interpolate(generator, act, unused, settings, constants, control, t, y, memory, p, work, out):
     size, stages, m = y.shape[0], int(settings[STAGES]), int(settings[ALGEBRA_ROWS])
     lines, old = int(settings[LINES]), rows_of(memory, before_at(size), size)

@@ -31,7 +31,7 @@ from integrators.adaptive_loop import (
     copy,
     note,
 )
-from integrators.kernels import inlined
+from integrators.kernels import inlined, spliced
 from integrators.lanes import sqrt
 from integrators.step_control import (
     CONTROL_OPTIONS,
@@ -79,6 +79,15 @@ def before_at(size):
 
 
 @inlined
+def norm(a):
+    """The Euclidean norm of a stack."""
+    total = 0.0
+    for i in range(a.shape[0]):
+        total += dot(get(a, i), get(a, i))
+    return sqrt(total)
+
+
+@inlined
 def distance(a, b):
     """The Euclidean distance of two stacks."""
     total = 0.0
@@ -88,7 +97,7 @@ def distance(a, b):
     return sqrt(total)
 
 
-@inlined
+@spliced
 def begin(generator, settings, control, y, memory, p, scratch):
     """The generator at the start, and the first step."""
     m = int(settings[ALGEBRA_ROWS])
@@ -110,7 +119,7 @@ def controlled(attempt):
         work)`` writes the increment of a step and returns its error, NaN or infinite without one.
     """
 
-    @inlined
+    @spliced
     def step(function, move, pull, settings, constants, control, goal, y, memory, p, work, history):
         t, wanted = control[TIME], control[SIZE]
         smallest = SMALLEST * t

@@ -17,7 +17,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from integrators.adaptive_loop import EVALUATIONS, KNOWN, OLD_TIME, TIME, loop
+from integrators.adaptive_loop import EVALUATIONS, KNOWN, OLD_TIME, TIME, copy, loop
 from integrators.embedded_pairs import (
     ALGEBRA_ROWS,
     HELD,
@@ -32,14 +32,14 @@ from integrators.embedded_pairs import (
     controlled,
     distance,
     increment_at,
+    norm,
     pair_problem,
     sigma_at,
 )
 from integrators.errors import InputError
 from integrators.exponentials import WIDEST
 from integrators.flows import HomogeneousFlow
-from integrators.kernels import inlined
-from integrators.lanes import sqrt
+from integrators.kernels import inlined, spliced
 from integrators.methods import FIXED, Method, Option
 from integrators.munthe_kaas import (
     DEXPINV,
@@ -51,9 +51,9 @@ from integrators.munthe_kaas import (
     rkmk,
     truncated,
 )
-from integrators.ode45 import DENSE, POWERS
+from integrators.ode45 import DENSE, interpolant
 from integrators.tableaux import DORMAND_PRINCE54
-from integrators.vectors import add, dot, get, put
+from integrators.vectors import add, get, put
 from integrators.views import rows_of, tail
 
 COMMUTATORS, METRIC, INTERPOLATES = range(OF_METHOD, OF_METHOD + 3)  # in the settings
@@ -74,106 +74,88 @@ def _first_slope(generator, settings, control, t, y, memory, p, scratch):
         generator(t, y, p, first, scratch)
         control[EVALUATIONS] += 1.0
     elif control[KNOWN] == REUSABLE:
-        last = rows_of(flat, 3 * m * (stages + 1), m)
-        for i in range(m):
-            put(first, i, get(last, i))
+        copy(rows_of(flat, 3 * m * (stages + 1), m), first)
     control[KNOWN] = HELD
 
 
 def _pair(pulled_back):
     """The loop that takes dexp⁻¹ by `exact` or `truncated`."""
 
-    @inlined
+    @spliced
     def stages_of(
-        generator, act, pull, settings, constants, control, t, h, y, memory, p, work, reused
+        generator, act, pull, settings, constants, control, t, h, y, memory, p, work, keeps
     ):
-        """Slopes of a step of `h` from their second on; the largest squared angle of their σ.
+        """The slopes of a step of `h` from the second on; the largest squared angle of any σ.
 
-        `work` begins with what exp of the last σ adds to y. The last generator is kept as well,
-        before dexp⁻¹, if it is to be `reused`.
+        `work` begins with what the whole step adds to y. The generator at its end is kept before
+        dexp⁻¹, if there is a stage and `keeps` says so.
         """
         size, stages, m = y.shape[0], int(settings[STAGES]), int(settings[ALGEBRA_ROWS])
         flat = tail(memory, sigma_at(size))
         sigma, slopes = rows_of(flat, 0, m), rows_of(flat, 3 * m, stages * m)
         d, argument = rows_of(work, 0, size), rows_of(work, 3 * size, size)
         scratch, widest = tail(work, 6 * size), 0.0
-        for s in range(1, stages):
-            time = t + constants[stages + s] * h
-            slope = rows_of(flat, 3 * m * (s + 1), m)
-            linear_combination(tail(constants, (2 + s) * stages), s, h, slopes, m, sigma)
+        for s in range(1, stages if settings[REUSED] > 0.0 else stages + 1):
+            ends = s == stages
+            row, time = 0 if ends else (2 + s) * stages, t + h
+            time = time if ends else t + constants[stages + s] * h
+            linear_combination(tail(constants, row), s, h, slopes, m, sigma)
             moved(act, time, flat, y, p, d, argument)
-            generator(time, argument, p, slope, scratch)
-            if reused and s == stages - 1:
-                last = rows_of(flat, 3 * m * (stages + 1), m)
-                for i in range(m):
-                    put(last, i, get(slope, i))
-            angle = pulled_back(
-                pull, time, sigma, p, slope, int(settings[COMMUTATORS]), scratch
-            )  # (6)
-            widest = angle if angle > widest else widest
+            if not ends:
+                slope = rows_of(flat, 3 * m * (s + 1), m)
+                generator(time, argument, p, slope, scratch)
+                if keeps and s == stages - 1:
+                    copy(slope, rows_of(flat, 3 * m * (stages + 1), m))
+                cut = int(settings[COMMUTATORS])
+                angle = pulled_back(pull, time, sigma, p, slope, cut, scratch)  # (6)
+                widest = angle if angle > widest else widest
         control[EVALUATIONS] += stages - 1.0
         return widest
 
-    @inlined
+    @spliced
     def attempt(generator, act, pull, settings, constants, control, t, h, y, memory, p, work):
         size, stages, m = y.shape[0], int(settings[STAGES]), int(settings[ALGEBRA_ROWS])
-        flat, reused = tail(memory, sigma_at(size)), settings[REUSED] > 0.0
+        flat, metric = tail(memory, sigma_at(size)), settings[METRIC] > 0.0
         sigma, slopes = rows_of(flat, 0, m), rows_of(flat, 3 * m, stages * m)
         d, other = rows_of(memory, increment_at(size), size), rows_of(work, 0, size)
         _first_slope(generator, settings, control, t, y, memory, p, tail(work, 6 * size))
         widest = stages_of(
-            generator, act, pull, settings, constants, control, t, h, y, memory, p, work, reused
+            generator, act, pull, settings, constants, control, t, h, y, memory, p, work, True
         )
-        if reused:
-            for i in range(size):
-                put(d, i, get(other, i))
-        else:
-            linear_combination(constants, stages, h, slopes, m, sigma)
-            act(t, y, p, d, flat)
-        square = (2 + stages) * stages
-        if settings[METRIC] > 0.0:  # d(exp(σ_1)·y, exp(σ̃_1)·y)
-            embedded = tail(constants, square + stages)
-            linear_combination(embedded, stages, h, slopes, m, sigma)
+        copy(other, d)
+        row = (2 + stages) * stages  # σ_1 − σ̃_1, then σ̃_1
+        row = row + stages if metric else row
+        linear_combination(tail(constants, row), stages, h, slopes, m, sigma)
+        if metric:  # d(exp(σ_1)·y, exp(σ̃_1)·y)
             act(t, y, p, other, flat)
             error = distance(d, other)
-        else:  # ‖σ_1 − σ̃_1‖
-            linear_combination(tail(constants, square), stages, h, slopes, m, sigma)
-            total = 0.0
-            for i in range(m):
-                total += dot(get(sigma, i), get(sigma, i))
-            error = sqrt(total)
-        for i in range(size):  # 0, or NaN where the new state is not finite
+        else:
+            error = norm(sigma)
+        for i in range(size):  # NaN where the new state is not finite
             error += 0.0 * (d[i, 0] + d[i, 1] + d[i, 2])
         return math.inf if widest > WIDEST else error
 
-    @inlined
+    @spliced
     def interpolate(generator, act, pull, settings, constants, control, t, y, memory, p, work, out):
         size, stages, m = y.shape[0], int(settings[STAGES]), int(settings[ALGEBRA_ROWS])
         flat, old = tail(memory, sigma_at(size)), rows_of(memory, before_at(size), size)
-        sigma, slopes = rows_of(flat, 0, m), rows_of(flat, 3 * m, stages * m)
-        start, h = control[OLD_TIME], control[TIME] - control[OLD_TIME]
+        start, d = control[OLD_TIME], rows_of(work, 0, size)
         if settings[INTERPOLATES] > 0.0:
-            part = (t - start) / h
+            h = control[TIME] - start
             weights = tail(flat, 3 * m * (stages + 2))
-            for s in range(stages):
-                powers = tail(constants, (4 + stages) * stages + s * POWERS)
-                total = powers[POWERS - 1]
-                for j in range(POWERS - 1):
-                    total = powers[POWERS - 2 - j] + part * total
-                weights[s] = part * total
-            linear_combination(weights, stages, h, slopes, m, sigma)
+            interpolant((t - start) / h, tail(constants, (4 + stages) * stages), weights)
+            slopes = rows_of(flat, 3 * m, stages * m)
+            linear_combination(weights, stages, h, slopes, m, rows_of(flat, 0, m))
+            act(start, old, p, d, flat)
         else:
             stages_of(
                 generator, act, pull, settings, constants, control, start, t - start, old, memory,
                 p, work, False,
             )  # fmt: skip
-            linear_combination(constants, stages, t - start, slopes, m, sigma)
-        d = rows_of(work, 0, size)
-        act(start, old, p, d, flat)
         for i in range(size):
             put(out, i, add(get(old, i), get(d, i)))
 
-    return loop(begin, controlled(attempt), interpolate, pulled_back.__name__)
+    return loop(begin, controlled(attempt), interpolate, f"rkmk_{pulled_back.__name__}")
 
 
 BY_EXACT, BY_SERIES = _pair(exact), _pair(truncated)

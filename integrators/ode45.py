@@ -41,7 +41,7 @@ from integrators.adaptive_loop import (
     note,
 )
 from integrators.flows import VectorField
-from integrators.kernels import inlined
+from integrators.kernels import inlined, spliced
 from integrators.methods import FORMULATION, Method, Option
 from integrators.step_control import root
 from integrators.stepping import NOT_FINITE, STEP_TOO_SMALL, fail, is_finite
@@ -101,7 +101,7 @@ def _first_size(y, slope, settings):
     return most / rate if h * rate > most else h
 
 
-@inlined
+@spliced
 def _begin(field, settings, control, y, memory, p, scratch):
     """Slope and size of the first step."""
     size = y.shape[0]
@@ -112,7 +112,7 @@ def _begin(field, settings, control, y, memory, p, scratch):
     control[SIZE] = _first_size(y, slope, settings)
 
 
-@inlined
+@spliced
 def _attempt(field, constants, t, h, y, memory, p, scratch):
     """All slopes but the first of a step of `h`; the new state is the last one's argument."""
     size = y.shape[0]
@@ -130,7 +130,7 @@ def _attempt(field, constants, t, h, y, memory, p, scratch):
         )
 
 
-@inlined
+@spliced
 def _error(constants, settings, h, y, memory):
     """The weighted error of an attempt; NaN where it is not finite."""
     size = y.shape[0]
@@ -163,7 +163,7 @@ def _accepted_size(h, ratio):
     return h / x if x > 0.2 else 5.0 * h
 
 
-@inlined
+@spliced
 def _step(field, unused, none, settings, constants, control, goal, y, memory, p, scratch, history):
     """One accepted step, not beyond `goal`; or a failure, noted in `control`."""
     size, t, wanted = y.shape[0], control[TIME], control[SIZE]
@@ -198,18 +198,23 @@ def _step(field, unused, none, settings, constants, control, goal, y, memory, p,
 
 
 @inlined
+def interpolant(part, dense, weights):
+    """Weights of the slopes at a part of a step, of the coefficients `DENSE` row by row."""
+    for s in range(STAGES):
+        powers = tail(dense, s * POWERS)
+        total = powers[POWERS - 1]
+        for j in range(POWERS - 1):
+            total = powers[POWERS - 2 - j] + part * total
+        weights[s] = part * total
+
+
+@spliced
 def _interpolate(field, unused, none, settings, constants, control, t, y, memory, p, scratch, out):
     """The state at a time `t` within the last step."""
     size, old = y.shape[0], rows_of(memory, 0, y.shape[0])
     weights = tail(memory, 3 * size * (STAGES + 2))
     h = control[TIME] - control[OLD_TIME]
-    part = (t - control[OLD_TIME]) / h
-    for s in range(STAGES):
-        powers = tail(constants, DENSE_WEIGHTS + s * POWERS)
-        total = powers[POWERS - 1]
-        for j in range(POWERS - 1):
-            total = powers[POWERS - 2 - j] + part * total
-        weights[s] = part * total
+    interpolant((t - control[OLD_TIME]) / h, tail(constants, DENSE_WEIGHTS), weights)
     for i in range(size):
         total = scale(weights[0], get(rows_of(memory, _slope(size, 0), size), i))
         for s in range(1, STAGES):
