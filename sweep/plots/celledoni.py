@@ -2,6 +2,7 @@
 
 from sweep.plots import celledoni_quadrotors as quadrotors
 from sweep.plots.celledoni_chain import convergence, tangency, unit_length
+from sweep.plots.celledoni_steps import components, peak, shared_length, unit_links
 from sweep.plots.celledoni_top import long_run, short_run
 
 CELLEDONI = {
@@ -10,6 +11,10 @@ CELLEDONI = {
     "figure-5": convergence,
     "figure-6": unit_length,
     "figure-7": tangency,
+    "figure-8": unit_links,
+    "figure-9": components,
+    "figure-10": shared_length,
+    "figure-11": peak,
     "figure-13": quadrotors.orders,
     "figure-14": quadrotors.snapshots,
     "figure-15": quadrotors.load_position,
