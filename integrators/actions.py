@@ -29,7 +29,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from integrators.errors import InputError, check_known
+from integrators.errors import InputError, check_known, check_whole
 from integrators.exponentials import (
     bracket_se3,
     dexpinv_se3,
@@ -404,7 +404,13 @@ def spheres(n, lengths="unit"):
     Returns
     -------
     Action
+
+    Raises
+    ------
+    InputError
+        If `n` is no whole number of at least 1, or `lengths` unknown.
     """
+    n = check_whole("n", n)
     check_known("lengths", lengths, ("unit", "any"), key="lengths")
     return Action(f"SO(3)^{n} on (S2)^{n}", n, n, *_spheres_kernels(lengths == "unit"))
 
@@ -453,6 +459,12 @@ def tangent_spheres(n, forced=False):
     Returns
     -------
     Action
+
+    Raises
+    ------
+    InputError
+        If `n` is no whole number of at least 1.
     """
+    n = check_whole("n", n)
     rows = 2 * n + int(forced)
     return Action(f"SE(3)^{n} on (TS2)^{n}", rows, rows, *_tangent_kernels(forced))

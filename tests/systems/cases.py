@@ -15,6 +15,7 @@ import integrators
 import systems
 from integrators import InputError, stepping
 from integrators.adaptive import run_adaptive
+from integrators.flows import HomogeneousFlow
 from integrators.forms import parts, velocities
 from integrators.hamiltonians import NambuHamiltonian
 from integrators.integration import run_batch
@@ -258,6 +259,13 @@ LONG = 20  # stages
 # So are explicit methods, over other tableaus: those that are not named here meet everything,
 # these one formulation, and a variant without a projection.
 TABLEAUS = {"rk2_heun": "q_omega", "rk2_midpoint": "q_qdot"}
+# Lie group methods know a system by its generator and its action alone. One meets everything, one
+# of the other kernel every default; the rest, the same two over other constants and cut series,
+# one case of each action.
+LIE_GROUP = {"rkmk4": "all", "cf4": "defaults"}
+OF_EVERY_ACTION = (
+    "spherical_pendulum_chain", "forced_pendulum_chain", "free_rigid_body", "free_rigid_body.2",
+)  # fmt: skip
 # Of the four ways to run it on (q, ω) or (q, q̇), a variant meets two.
 WAYS = {"rk45": (("q_omega", "dense"), ("q_qdot", "land"))}
 
@@ -275,6 +283,9 @@ def _is_met(integrator, case):
     if name in TABLEAUS:
         chosen = not case.mechanical or options["formulation"] == TABLEAUS[name]
         return chosen and not (case.variant and integrator.modifier)
+    if HomogeneousFlow in integrator.method.forms and case.label not in OF_EVERY_ACTION:
+        meets = "few" if options.get("dexpinv") == "truncated" else LIE_GROUP.get(name, "few")
+        return meets == "all" or (meets == "defaults" and not case.variant)
     if name in WAYS and case.variant and case.mechanical:
         return (options["formulation"], options["output"]) in WAYS[name]
     return True
