@@ -22,7 +22,8 @@ def test_a_registered_system_says_what_it_is(cls):
     assert cls.description and cls.__doc__ and cls.name in systems.names()
     assert set(system.parameters) == set(cls.parameter_names()) == set(cls.parameter_units)
     assert systems.get(cls.name, **system.parameters) == system
-    assert system.rows == len(system.state_keys) * system.bodies + system.form.forced
+    assert tuple(system.state_rows) == system.state_keys
+    assert system.rows == sum(system.state_rows.values()) + system.form.forced
     assert len(system.row_labels) == system.rows
     assert system.time_units == cls.units["time"]
 
