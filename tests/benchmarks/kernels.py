@@ -50,6 +50,7 @@ BONDS = ("heisenberg_chain", 1e-1, 50_000, 40_000)  # of splitting, with 16 spin
 # Links, step size, steps timed in a turn, and of lanes: Lie group methods on chains.
 LINKS = {2: (1e-2, 20_000, 10_000), 20: (1e-3, 1_000, 300)}
 LIE_GROUP_METHODS = ("rkmk4", "cf4")
+QUADROTORS = ("quadrotor_payload", 1e-2, 20_000, 10_000)  # rkmk4, as the cases above
 
 
 def cases():
@@ -90,6 +91,14 @@ def lie_group_cases():
             problem, name = integrators.get(method).bind(system), f"{method}, {count} links"
             result[name] = Case(problem, system.start(start), step_size, steps)
             result[f"{name} lanes"] = Case(problem, side_by_side, step_size, lane_steps)
+    name, step_size, steps, lane_steps = QUADROTORS
+    system = systems.get(name)
+    problem, side_by_side = (
+        integrators.get("rkmk4").bind(system),
+        np.moveaxis(members(system), 0, -1),
+    )
+    result["quadrotors"] = Case(problem, system.start(system.starts[0]), step_size, steps)
+    result["quadrotors lanes"] = Case(problem, side_by_side.copy(), step_size, lane_steps)
     return result
 
 
@@ -110,7 +119,24 @@ def lie_group_comparisons(case, lie):
             if count == 2:
                 beside = f"{name}, lanes beside scalar"
                 result.append(Comparison(beside, lanes, lanes.in_turn(), 0.2, peer="scalar"))
-    return result
+    quadrotors = case["quadrotors"]
+    cpp = quadrotors.theirs(lie.rkmk4_quadrotors, quadrotor_parameters())
+    return [
+        *result,
+        Comparison("rkmk4, quadrotors, scalar", quadrotors, cpp, 1.5, exact=False, last=-1),
+        Comparison("rkmk4, quadrotors, lanes", case["quadrotors lanes"]),
+    ]
+
+
+def quadrotor_parameters():
+    """Those of the C++, which keeps no account of work."""
+    s = systems.get("quadrotor_payload")
+    angle = s.formation_angle
+    gains = s.position_gain, s.velocity_gain, s.direction_gain, s.rate_gain
+    return np.concatenate([
+        [s.gravity, *gains, np.cos(angle), np.sin(angle)], *s.inertia, s.path_linear,
+        s.path_quadratic,
+    ])  # fmt: skip
 
 
 def members(system):
