@@ -67,6 +67,8 @@ class HomogeneousFlow:
         has done, as (W, 0, 0), and the last factor of the action a `TRANSLATION`.
     monitor : Kernel, optional
         As `VectorField` has it; made from `energy` and `unit_rows` unless given.
+    formulation : str
+        As `VectorField` has it.
 
     Raises
     ------
@@ -86,6 +88,7 @@ class HomogeneousFlow:
     unit_rows: tuple = ()
     forced: bool = False
     monitor: Kernel | None = None
+    formulation: str = "state"
 
     yields = (VectorField,)
 
@@ -125,6 +128,7 @@ class HomogeneousFlow:
             projections={},
             parameters=self.packed,
             rows=self.rows,
+            formulation=self.formulation,
         )
 
 

@@ -166,6 +166,7 @@ class SpheresLagrangian:
             parameters=self.packed,
             forced=self.forced,
             monitor=self.monitor(),
+            formulation="q_omega",
         )
 
     def monitor(self, formulation="q_omega"):

@@ -198,6 +198,7 @@ def problem_of(flow, advance, pull, constants, options, work):
         rows=flow.rows,
         memory=3 * flow.rows,
         work=work + flow.generator.work(flow.rows),
+        formulation=flow.formulation,
     )
 
 

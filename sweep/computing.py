@@ -263,8 +263,8 @@ class Recorder:
             squares = _squares(self._system, states[:, upto] - known)
             for name, values in squares.items():
                 columns[name][:, upto] = np.sqrt(values)
-            columns["global_error"][:, upto] = np.sqrt(sum(squares.values()))
-            columns["reference_error"][:, upto] = own_error
+            columns[schema.GLOBAL_ERROR][:, upto] = np.sqrt(sum(squares.values()))
+            columns[schema.REFERENCE_ERROR][:, upto] = own_error
         return columns
 
 
@@ -292,6 +292,6 @@ def reference_trajectory(system, initial, times, tolerance):
 def _squares(system, errors):
     """|error|² of the rows that each of a system's errors is about."""
     return {
-        name: np.sum(errors[..., rows, :] ** 2, axis=(-2, -1))
-        for name, rows in system.error_rows.items()
+        error.name: np.sum(errors[..., error.rows, :] ** 2, axis=(-2, -1))
+        for error in system.state_errors
     }

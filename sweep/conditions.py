@@ -21,28 +21,11 @@ def _start(node, family):
         start = _named_start(node, family[0])
     else:
         kind = next((key for key in _TABLES if key in node), None)
-        if kind is None:
-            raise node.expected(
-                "a start's name, { name, … }, { random, seed, … }, { lattice, … }, { file, … } or "
-                "the state itself: { q, omega, … } or { w, … }"
-            )
-        _check_state_keys(node, family[0])
-        start = _TABLES[kind](node)
+        start = _TABLES[kind](node) if kind else _given_start(node, family[0])
     with node.context(otherwise=node.get("around", node)):
         for system in family:
             start.check(system)
     return start
-
-
-def _check_state_keys(node, system):
-    """Refuse a state that is spelt out in the words of another kind of system."""
-    given = [key for key in ("q", "omega", "w") if key in node]
-    wrong = [key for key in given if key not in system.state_keys]
-    if wrong:
-        raise node[wrong[0]].error(
-            f"a state of {system.name} is given by {' and '.join(system.state_keys)}, not by "
-            f"{' and '.join(wrong)}"
-        )
 
 
 def _named_start(node, system):
@@ -107,17 +90,43 @@ def _random_starts(node):
         )
 
 
-def _given_start(node):
-    keys = ("w",) if "w" in node else ("q", "omega")
+def _given_start(node, system):
+    keys = system.state_keys
+    _check_state_keys(node, system)
     node.table((*keys, "normalize", "label"), keys)
     position = f"[{node.path[-1]}]" if type(node.path[-1]) is int else ""
-    vectors = gathered(lambda key: gathered(_vector, node[key].elements()), keys)
+    rows = system.state_rows
+    vectors = gathered(lambda key: _vectors(node[key], rows[key]), keys)
     return GivenStart(
         vectors=dict(zip(keys, vectors, strict=True)),
         normalize=node.optional("normalize", Node.boolean, False),
         label=node.optional("label", Node.string, f"state{position}"),
         where=node.where,
     )
+
+
+def _check_state_keys(node, system):
+    """Refuse what is no state, or one that is spelt out in the words of another kind of system."""
+    keys, given = system.state_keys, node.value if type(node.value) is dict else {}
+    wrong = [key for key, value in given.items() if type(value) is list and key not in keys]
+    if wrong:
+        raise node[wrong[0]].error(
+            f"a state of {system.name} is given by {' and '.join(keys)}, not by "
+            f"{' and '.join(wrong)}"
+        )
+    if not any(key in keys for key in given):
+        shown = ", ".join([*keys[:2], "…"])
+        raise node.expected(
+            "a start's name, { name, … }, { random, seed, … }, { lattice, … }, { file, … } or "
+            f"the state itself: {{ {shown} }}"
+        )
+
+
+def _vectors(node, rows):
+    """The rows of a part of a state; a single one may be written as a vector."""
+    if rows == 1 and type(node.value) is list and not any(type(v) is list for v in node.value):
+        return (_vector(node),)
+    return gathered(_vector, node.elements())
 
 
 def _vector(node):
@@ -156,7 +165,4 @@ _TABLES = {
     "random": _random_starts,
     "lattice": _lattice_starts,
     "file": _file_starts,
-    "q": _given_start,
-    "omega": _given_start,
-    "w": _given_start,
 }

@@ -24,7 +24,7 @@ REFERENCE_CHUNK = 16
 INITIAL_CHUNK = 1024
 REFERENCE_VARIABLES = (
     schema.Variable("states", ("run", "time", "row", "component"), "1", "reference states"),
-    schema.Variable("error", ("run", "time"), "1", schema.REFERENCE_ERRORS["reference_error"]),
+    schema.Variable("error", ("run", "time"), "1", schema.REFERENCE_ERRORS[schema.REFERENCE_ERROR]),
 )
 
 
@@ -86,7 +86,7 @@ def _bring_up_experiment(root, entry, chunk_rows):
     present = group["row"].shape[0] if "row" in group else 0
     rows = max(present, *(made.rows for made in table.systems))
     sizes = {"run": entry.size, "time": len(entry.experiment.times), "row": rows, "component": 3}
-    sampled = schema.sampled_variables(entry.experiment, system)
+    sampled = schema.sampled_variables(entry.experiment, table.systems)
     for variable in (*sampled, *schema.run_variables(entry.experiment.record)):
         _grown(group, variable, sizes, chunk_rows)
     initial = _grown(group, schema.INITIAL_STATE, sizes, INITIAL_CHUNK)

@@ -77,7 +77,7 @@ class ExperimentPlan:
     def bytes(self):
         """Bytes of the experiment's results before compression."""
         samples = self.entry.experiment.samples + 1
-        state = self.entry.table.systems[0].rows * 3 if self._stores_state else 0
+        state = 3 * max(made.rows for made in self.entry.table.systems) if self._stores_state else 0
         return self.entry.size * 8 * (samples * (self.sampled + max(0, state - 1)) + 12)
 
     @property
@@ -117,7 +117,7 @@ def plan_experiment(entry, between=lambda: None):
         cost = costs[int(pairs[pair[i]])]
         steps[i] = cost.steps(experiment.duration, table.tolerance[i])
     recording = per_sample * (experiment.samples + 1) + per_run
-    sampled = len(schema.sampled_variables(experiment, table.systems[0]))
+    sampled = len(schema.sampled_variables(experiment, table.systems))
     variables = sampled + len(schema.run_variables(experiment.record))
     computed = steps * (1 + again)
     seconds = computed * per_step + recording

@@ -21,12 +21,12 @@ AXIS_OF = (
     "axis_of"  # attribute of a coordinate along `run` that says which other one it tells apart
 )
 CURRENT_STEP_SIZE = "current_step_size"  # `step_size` is a coordinate of the runs
-REFERENCE_ERRORS = {
-    "position_error": "Euclidean norm of the error of all directions",
-    "velocity_error": "Euclidean norm of the error of all angular velocities",
-    "global_error": "Euclidean norm of the error of the stacked state",
-    "reference_error": "the reference against itself at ten times the tolerance",
+GLOBAL_ERROR, REFERENCE_ERROR = "global_error", "reference_error"
+REFERENCE_ERRORS = {  # of every system, besides its own `state_errors`
+    GLOBAL_ERROR: "Euclidean norm of the error of the stacked state",
+    REFERENCE_ERROR: "the reference against itself at ten times the tolerance",
 }
+STATE_ERROR = {"kind": "state_error"}  # attributes of errors against a reference
 
 
 RUN_COORDINATES = ("run", "run_id", "in_study", "integrator", "step_size", "tolerance", "adaptive")
@@ -63,27 +63,30 @@ class Variable:
         return {"units": self.units, "long_name": self.long_name, **self.attributes}
 
 
-def sampled_variables(experiment, system):
+def sampled_variables(experiment, systems):
     """The variables over ``(run, time)`` of an experiment.
 
     Parameters
     ----------
     experiment : sweep.study.Experiment
-    system : systems.System
-        Any of the experiment's; only its quantities and units are read.
+    systems : sequence of systems.System
+        The experiment's. They share what is recorded; of errors against a reference some may have
+        ones that others do not.
 
     Returns
     -------
     list of Variable
     """
-    variables = []
+    variables, system = [], systems[0]
     for quantity in system.quantities:
         if quantity.name in experiment.record:
             variables += _of_quantity(quantity, experiment.statistics == "every_step")
     if experiment.reference is not None:
-        for name in reference_errors(system):
-            units = _reference_units(name, system)
-            variables.append(_sampled(name, units, REFERENCE_ERRORS[name]))
+        own = {error.name: error for made in systems for error in made.state_errors}
+        variables += [_sampled(e.name, e.units, e.long_name, STATE_ERROR) for e in own.values()]
+        variables += [
+            _sampled(name, "1", text, STATE_ERROR) for name, text in REFERENCE_ERRORS.items()
+        ]
     if "step_size" in experiment.record:
         text = "size of the step that covers the sample time"
         variables.append(_sampled(CURRENT_STEP_SIZE, system.time_units, text))
@@ -95,7 +98,7 @@ def sampled_variables(experiment, system):
 
 def reference_errors(system):
     """Names of a system's errors against a reference."""
-    return (*system.error_rows, "global_error", "reference_error")
+    return (*(error.name for error in system.state_errors), *REFERENCE_ERRORS)
 
 
 def taken_names(system):
@@ -110,7 +113,7 @@ def taken_names(system):
     set of str
     """
     names = {"time", "row", "component", "state", CURRENT_STEP_SIZE, *RUN_COORDINATES}
-    names |= {*REFERENCE_ERRORS, *system.parameter_names()}
+    names |= {*reference_errors(system), *system.parameter_names()}
     names |= {variable.name for variable in (*ALL_RUN_VARIABLES, INITIAL_STATE)}
     for quantity in system.quantities:
         names |= {variable.name for variable in _of_quantity(quantity, True)}
@@ -149,11 +152,6 @@ def _of_quantity(quantity, statistics):
 
 def _sampled(name, units, long_name, attributes=None):
     return Variable(name, ("run", "time"), units, long_name, attributes=attributes or {})
-
-
-def _reference_units(name, system):
-    per_time = "1" if system.time_units == "1" else f"{system.time_units}-1"
-    return per_time if name == "velocity_error" else "1"
 
 
 def _count(name, long_name, fill=0, dtype="int64", **attributes):

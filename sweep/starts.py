@@ -79,7 +79,8 @@ class GivenStart(SingleStart):
     Parameters
     ----------
     vectors : dict of str to tuple of (float, float, float)
-        By the names of a state's parts, ``q`` and ``omega`` or ``w``: one vector for each body.
+        By the names of a state's parts, ``q`` and ``omega``, ``w`` or those of a rigid system: a
+        vector for each body, or for each row.
     normalize : bool
         Whether to project the state onto the manifold, instead of refusing one that is off it.
     label, where : str
@@ -93,17 +94,13 @@ class GivenStart(SingleStart):
 
     def states(self, system):
         """The state, shape ``(1, rows, 3)``; InputError where it is none of `system`."""
-        bodies = system.bodies
         if set(self.vectors) != set(system.state_keys):
             raise InputError(
                 f"a state of {system.name} is given by {' and '.join(system.state_keys)}, "
                 f"not by {' and '.join(self.vectors)}"
             )
         for key, vectors in self.vectors.items():
-            if len(vectors) != bodies:
-                raise InputError(
-                    f"expected {bodies} vectors, one for each body, got {len(vectors)}", key=key
-                )
+            system.check_vectors(key, vectors)
         given = np.concatenate([self.vectors[key] for key in system.state_keys])
         state = system.form.completed(given)
         if self.normalize:

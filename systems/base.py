@@ -12,6 +12,7 @@ from integrators.kernels import Kernel
 from systems import ensembles
 
 ON_MANIFOLD = 1e-9  # how far a given state may be off the manifold
+ERROR_OF = "Euclidean norm of the error of all {}"
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,24 @@ class Quantity:
 
 
 @dataclass(frozen=True)
+class StateError:
+    """An error against a reference: the Euclidean norm of that of some rows of the state.
+
+    Parameters
+    ----------
+    name : str
+        As in the store.
+    rows : slice or tuple of int
+    units, long_name : str
+    """
+
+    name: str
+    rows: slice | tuple
+    units: str
+    long_name: str
+
+
+@dataclass(frozen=True)
 class Start:
     """A named initial state: ``make(system)`` gives it, shape (rows, 3)."""
 
@@ -83,8 +102,9 @@ class System(ABC):
 
     A subclass has class attributes `name`, `description`, `named_starts`, `families`, `units` (of
     energy, momentum and time) and `parameter_units`, the parameters as fields, and `form`. What
-    its states are, of shape ``(rows, 3)``, the two kinds of systems say: `MechanicalSystem` and
-    `SpinSystem`.
+    its states are, of shape ``(rows, 3)``, the kinds of systems say: `MechanicalSystem`,
+    `SpinSystem` and `RigidSystem`. They have `state_keys`, by which a study spells a state,
+    `state_text`, `row_labels`, and `state_errors`, a tuple of `StateError`.
     """
 
     families = ()
@@ -123,6 +143,18 @@ class System(ABC):
     def rows(self):
         """Rows of a state."""
         return self.form.rows
+
+    @property
+    def state_rows(self):
+        """How many rows each of `state_keys` has: one for each body."""
+        return dict.fromkeys(self.state_keys, self.bodies)
+
+    def check_vectors(self, key, vectors):
+        """Raise `InputError` unless one of `state_keys` is given by as many vectors as it has."""
+        if len(vectors) != self.state_rows[key]:
+            raise InputError(
+                f"expected {self.bodies} vectors, one for each body, got {len(vectors)}", key=key
+            )
 
     @property
     def starts(self):

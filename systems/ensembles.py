@@ -12,7 +12,7 @@ from integrators.forms import parts
 
 def uniform(bodies, seed, member):
     """q uniform on the spheres, ω standard Gaussian in the tangent plane; shape (2n, 3)."""
-    return on_manifold(_generator(seed, member).standard_normal((2 * bodies, 3)))
+    return on_manifold(generator(seed, member).standard_normal((2 * bodies, 3)))
 
 
 def near(state, spread, seed, member):
@@ -23,9 +23,9 @@ def near(state, spread, seed, member):
     the work, where there is one, is dropped.
     """
     q, omega, _ = parts(state)
-    kicks = _generator(seed, member).standard_normal((2 * len(q), 3))
+    kicks = generator(seed, member).standard_normal((2 * len(q), 3))
     push, pull = np.split(kicks, 2)
-    moved = _geodesic(q, spread * _tangent(q, push))
+    moved = geodesic(q, spread * _tangent(q, push))
     size = np.sqrt(np.mean(np.sum(omega**2, axis=1))) or 1.0
     return on_manifold(np.concatenate([moved, omega + spread * size * pull]))
 
@@ -75,7 +75,7 @@ def on_manifold(state):
 
 def spins(count, seed, member, unit):
     """Random spins, shape (count, 3): uniform on the spheres, or standard Gaussian vectors."""
-    drawn = _generator(seed, member).standard_normal((count, 3))
+    drawn = generator(seed, member).standard_normal((count, 3))
     return on_spheres(drawn) if unit else drawn
 
 
@@ -84,10 +84,10 @@ def spins_near(state, spread, seed, member, unit):
 
     In radians on the unit spheres; else relative to each spin's length.
     """
-    kicks = spread * _generator(seed, member).standard_normal(np.shape(state))
+    kicks = spread * generator(seed, member).standard_normal(np.shape(state))
     if not unit:
         return state + np.linalg.norm(state, axis=1, keepdims=True) * kicks
-    return on_spheres(_geodesic(state, _tangent(state, kicks)))
+    return on_spheres(geodesic(state, _tangent(state, kicks)))
 
 
 def on_spheres(state):
@@ -97,9 +97,9 @@ def on_spheres(state):
     return state
 
 
-def _geodesic(q, push):
-    """Unit vectors moved along great circles by tangent vectors, in radians."""
-    angle = np.linalg.norm(push, axis=1, keepdims=True)
+def geodesic(q, push):
+    """Unit vectors moved along great circles by tangent vectors, in radians; shape (…, 3)."""
+    angle = np.linalg.norm(push, axis=-1, keepdims=True)
     return np.cos(angle) * q + np.sinc(angle / np.pi) * push
 
 
@@ -107,5 +107,6 @@ def _tangent(q, vectors):
     return vectors - np.sum(q * vectors, axis=1, keepdims=True) * q
 
 
-def _generator(seed, member):
+def generator(seed, member):
+    """The random numbers of a member of an ensemble."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, member])))

@@ -6,7 +6,16 @@ from integrators import InputError
 from integrators.forms import parts
 from integrators.spheres import tangency_error, unit_length_error, work_done
 from systems import ensembles
-from systems.base import ON_MANIFOLD, Quantity, System, check_directions, check_small, check_unit
+from systems.base import (
+    ERROR_OF,
+    ON_MANIFOLD,
+    Quantity,
+    StateError,
+    System,
+    check_directions,
+    check_small,
+    check_unit,
+)
 
 
 class MechanicalSystem(System):
@@ -26,10 +35,16 @@ class MechanicalSystem(System):
         return labels + ["work"] * self.form.forced
 
     @property
-    def error_rows(self):
-        """The rows that each error against a reference is about; the work is in none."""
+    def state_errors(self):
+        """Errors against a reference; the work is in none."""
         n = self.bodies
-        return {"position_error": slice(0, n), "velocity_error": slice(n, 2 * n)}
+        per_time = "1" if self.time_units == "1" else f"{self.time_units}-1"
+        return (
+            StateError("position_error", slice(0, n), "1", ERROR_OF.format("directions")),
+            StateError(
+                "velocity_error", slice(n, 2 * n), per_time, ERROR_OF.format("angular velocities")
+            ),
+        )
 
     @property
     def rows_in_words(self):

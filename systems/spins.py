@@ -9,7 +9,14 @@ from integrators.spins import (
     unit_length_error,
 )
 from systems import ensembles
-from systems.base import Quantity, System, check_directions, check_unit
+from systems.base import (
+    ERROR_OF,
+    Quantity,
+    StateError,
+    System,
+    check_directions,
+    check_unit,
+)
 
 
 class SpinSystem(System):
@@ -29,9 +36,10 @@ class SpinSystem(System):
         return [f"w{i}" for i in range(self.bodies)]
 
     @property
-    def error_rows(self):
-        """The rows that each error against a reference is about."""
-        return {"position_error": slice(0, self.bodies)}
+    def state_errors(self):
+        """The error against a reference."""
+        rows = slice(0, self.bodies)
+        return (StateError("position_error", rows, "1", ERROR_OF.format("directions")),)
 
     @property
     def on_spheres(self):

@@ -8,7 +8,7 @@ from scipy.special import stdtrit
 
 from integrators.errors import InputError, check_known
 from sweep.analysis.selection import (
-    REFERENCE_ERRORS,
+    against_reference,
     complete,
     groups,
     scanned_axes,
@@ -164,7 +164,8 @@ def recorded_quantities(dataset):
         for name, array in dataset.data_vars.items()
         if str(name).endswith("_error")
         and set(array.dims) == {"run", "time"}
-        and name not in (*REFERENCE_ERRORS, "reference_error")
+        and name != "reference_error"
+        and not against_reference(dataset, name)
     )
 
 

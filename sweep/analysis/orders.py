@@ -6,8 +6,8 @@ import numpy as np
 
 from integrators.errors import InputError
 from sweep.analysis.selection import (
-    REFERENCE_ERRORS,
     adaptive_runs,
+    against_reference,
     codes,
     complete,
     descriptions,
@@ -202,7 +202,7 @@ def error_curve(dataset, error, at, axis="step_size"):
 
 def _own_error(dataset, error, shape):
     """What the reference is wrong by itself, at each sample; shape ``(run, time)``."""
-    if error not in REFERENCE_ERRORS or "reference_error" not in dataset:
+    if "reference_error" not in dataset or not against_reference(dataset, error):
         return np.full(shape, ROUND_OFF)
     own = REFERENCE_SHARE * dataset["reference_error"].transpose("run", "time").values
     return np.maximum(own, ROUND_OFF)

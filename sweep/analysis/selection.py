@@ -22,8 +22,10 @@ RUN_COORDINATES = (
     "in_study",
 )
 
-# Errors that are measured against a reference solution, which has an error of its own.
-REFERENCE_ERRORS = ("global_error", "position_error", "velocity_error")
+# Errors that are measured against a reference solution, which has an error of its own; systems may
+# have others, whose attribute `kind` says so.
+REFERENCE_ERRORS = ("global_error", "position_error", "velocity_error", "attitude_error")
+REFERENCE_ERRORS += ("direction_error", "angular_velocity_error", "angular_momentum_error")
 
 
 def run_table(dataset):
@@ -66,6 +68,11 @@ def variable(dataset, name):
         )
         raise InputError(f"the dataset has no {name!r}.{nearest(name, there)}{advice}")
     return dataset[name]
+
+
+def against_reference(dataset, name):
+    """Whether a variable is an error that is measured against a reference."""
+    return name in REFERENCE_ERRORS or dataset[name].attrs.get("kind") == "state_error"
 
 
 def energy_of(dataset):

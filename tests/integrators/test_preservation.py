@@ -8,6 +8,7 @@ import systems
 from integrators import stepping
 from integrators.forms import parts, velocities
 from integrators.integration import lagrangian
+from systems.rigid import RigidSystem
 
 STEPS, SAMPLES = 20_000, 200
 LEFT_BY_SOLVES = 2.0**-61  # in a step: a fixed-point iteration stops near round-off, always short
@@ -16,6 +17,7 @@ EPSILON = np.finfo(float).eps
 # Largest error over the run, by kind or name, in units of ε and the quantity's natural size.
 # Measured: 2, 1 and 3. A plain sum of 20,000 roundings would drift by some hundred.
 BOUNDS = {"unit_length": 4, "tangency": 4, "momentum_map": 10, "energy": 10, "casimir": 10}
+BOUNDS |= {"orthogonality": 4}
 
 
 def natural_size(quantity, case, state):
@@ -24,6 +26,10 @@ def natural_size(quantity, case, state):
     Of spins max κ_i|w_i|, max |w_i|² and max |w_i||∂H_i|.
     """
     form = case.system.form
+    if isinstance(case.system, RigidSystem):  # its constraints
+        tangents = [part.key for part in case.system.parts if part.kind == "tangent"]
+        sizes = [np.linalg.norm(case.system.of(state, key)) for key in tangents]
+        return max(sizes) if quantity.name == "tangency" else 1.0
     if not case.mechanical:
         length = np.linalg.norm(state, axis=1)
         slope = np.linalg.norm(case.gradient(state), axis=1)

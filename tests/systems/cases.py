@@ -20,6 +20,8 @@ from integrators.forms import parts, velocities
 from integrators.hamiltonians import NambuHamiltonian
 from integrators.integration import run_batch
 from systems.mechanical import MechanicalSystem
+from systems.rigid import RigidSystem
+from systems.spins import SpinSystem
 
 SEED = 5  # of the variants' states; one where no term of an error happens to vanish
 
@@ -99,6 +101,8 @@ class Case:
         if isinstance(self.system.form, NambuHamiltonian):
             return np.zeros(len(states))
         bodies = states[:, : self.system.bodies]
+        if isinstance(self.system, RigidSystem):
+            bodies = states[:, list(self.system.unit_rows)]
         return np.mean(np.abs(np.sum(bodies**2, axis=2) - 1.0), axis=1)
 
     def field(self, formulation, state, t=0.0):
@@ -225,7 +229,7 @@ def mechanical_cases():
 
 def spin_cases():
     """Those whose states are spins."""
-    return [case for case in cases() if not case.mechanical]
+    return [case for case in cases() if isinstance(case.system, SpinSystem)]
 
 
 def split_cases():

@@ -11,6 +11,7 @@ from integrators import InputError
 from integrators.forms import velocities
 from integrators.hamiltonians import NambuHamiltonian
 from systems.mechanical import MechanicalSystem
+from systems.rigid import RigidSystem
 
 KINDS = {"energy", "momentum_map", "casimir", "constraint", "observable"}
 
@@ -22,7 +23,8 @@ def test_a_registered_system_says_what_it_is(cls):
     assert cls.description and cls.__doc__ and cls.name in systems.names()
     assert set(system.parameters) == set(cls.parameter_names()) == set(cls.parameter_units)
     assert systems.get(cls.name, **system.parameters) == system
-    assert system.rows == len(system.state_keys) * system.bodies + system.form.forced
+    assert tuple(system.state_rows) == system.state_keys
+    assert system.rows == sum(system.state_rows.values()) + system.form.forced
     assert len(system.row_labels) == system.rows
     assert system.time_units == cls.units["time"]
 
@@ -33,7 +35,9 @@ def test_quantities_are_labelled(cls):
     quantities = system.quantities
     assert len({quantity.name for quantity in quantities}) == len(quantities)
     expected = {"energy", "unit_length", "tangency"}
-    if not isinstance(system, MechanicalSystem):
+    if isinstance(system, RigidSystem):
+        expected = {"energy", *(constraint.name for constraint in system.constraints)}
+    elif not isinstance(system, MechanicalSystem):
         nambu = isinstance(system.form, NambuHamiltonian)
         expected = {"energy", "casimir"} | (set() if nambu else {"unit_length"})
     assert expected <= {quantity.name for quantity in quantities}
