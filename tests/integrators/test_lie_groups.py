@@ -148,11 +148,9 @@ def test_rotation_matrices_stay_orthogonal_and_momenta_on_their_coadjoint_orbits
     )
     matrices = run.states[:, :6].reshape(-1, 2, 3, 3)
     gram = np.einsum("skij,skil->skjl", matrices, matrices)
-    print(np.abs(gram - np.eye(3)).max())
     assert np.abs(gram - np.eye(3)).max() <= 1e-14
     pi, gamma = run.states[:, 6], run.states[:, 7]
     for casimir in (np.sum(gamma * gamma, axis=1), np.sum(pi * gamma, axis=1)):
-        print(np.abs(casimir - casimir[0]).max(), np.abs(pi).max())
         assert np.abs(casimir - casimir[0]).max() <= 1e-13
 
 
@@ -163,7 +161,7 @@ def test_lie_euler_is_exact_where_the_axis_stays():
     start = system.ensemble(1, 3)[0]
     for name in NAMES:
         end = ends(system, integrators.get(name), start, 1, duration=5.0)
-        turned = scipy.linalg.expm(5.0 * np.cross(np.eye(3), axis)) @ start[0]  # ẇ = w × a
+        turned = start[0] @ scipy.linalg.expm(5.0 * np.cross(np.eye(3), axis))  # ẇ = w × a
         assert end[0] == pytest.approx(turned, abs=4e-15)
 
 
@@ -171,32 +169,30 @@ def test_lie_euler_is_exact_where_the_axis_stays():
 @pytest.mark.parametrize(
     ("system", "parameters", "bound"),
     [
-        ("spherical_pendulum_chain", {}, 1e-10),
-        ("forced_pendulum_chain", {}, 1e-10),
-        ("free_rigid_body", {"lengths": "any"}, 1e-10),
-        ("heisenberg_chain", {"count": 6}, 1e-10),
+        ("spherical_pendulum_chain", {}, 1e-12),  # measured 7e-13, 5e-13, 1e-15 and 2e-14
+        ("forced_pendulum_chain", {}, 1e-12),
+        ("free_rigid_body", {"lengths": "any"}, 4e-15),
+        ("heisenberg_chain", {"count": 6}, 4e-14),
     ],
 )
-def test_long_steps_of_a_reference_end_where_many_short_ones_do(name, system, parameters, bound):
+def test_ends_are_those_of_the_reference(name, system, parameters, bound):
     system = systems.get(system, **parameters)
     start = system.start(system.starts[0])
     end = ends(system, integrators.get(name), start, 1000)
-    print(name, system.name, np.abs(end - best(system, start)).max())
     assert end == pytest.approx(best(system, start), abs=bound)
 
 
-@pytest.mark.parametrize("name", ["rkmk4", "cf4", "lie_euler"])
-def test_the_work_of_a_force_is_its_last_row(name):
-    """E − W is constant but for the error of the method, and the work that is given is kept."""
+@pytest.mark.parametrize("name", ["rkmk4", "cf4"])
+def test_the_work_of_a_force_is_the_last_row(name):
     system = systems.get("forced_pendulum_chain")
-    start, integrator = system.start(system.starts[0]), integrators.get(name)
-    assert start.shape == (4, 3) or start.shape == (5, 3)
-    done = [ends(system, integrator, start[:4], n)[4] for n in (100, 200)]
-    exact = best(system, start)[4]
-    print(done, exact)
-    given = np.concatenate([start[:4], [[0.25, 0.0, 0.0]]])
+    start, integrator = system.start(system.starts[0])[:4], integrators.get(name)
+    work = ends(system, integrator, start, 100)[4]
+    assert work == pytest.approx(best(system, start)[4], abs=2e-8)
+    assert abs(work[0]) > 0.1 and np.all(work[1:] == 0.0)
+    given = np.concatenate([start, [[0.25, 0.0, 0.0]]])
     shifted = ends(system, integrator, given, 100)
-    assert shifted[4] == pytest.approx(done[0] + (0.25, 0.0, 0.0), abs=1e-15)
+    assert shifted[4] == pytest.approx(work + (0.25, 0.0, 0.0), abs=1e-15)
+    np.testing.assert_array_equal(shifted[:4], ends(system, integrator, start, 100)[:4])
 
 
 # --- where they stop ----------------------------------------------------------------------------
@@ -209,31 +205,30 @@ def spinning(*speeds):
 
 
 def test_an_angle_beyond_the_pole_is_left_domain_and_others_go_on():
-    system, members = spinning(
-        0.5, 6.0, 6.3, 1.0, 2 * math.pi - 1.01e-3, 2 * math.pi - 0.99e-3, 20.0
-    )
+    """The first such angle is reported: of stages at the end of the step, and at its middle."""
+    inside, outside = 2 * math.pi - 1.01e-3, 2 * math.pi - 0.99e-3
+    system, members = spinning(0.5, 6.0, 6.3, 1.0, inside, outside, 20.0)
     batch = run_batch(integrators.get("rkmk4").bind(system), members, 1.0, 1, 3)
     status, stop, residual = batch.report[:, :3].T
-    assert status.tolist() == [stepping.LEFT_DOMAIN * far for far in (0, 0, 1, 0, 0, 1, 1)]
-    assert stop[[2, 5, 6]].tolist() == [0, 0, 0]
-    assert residual[[2, 5, 6]] == pytest.approx([6.3, 2 * math.pi - 0.99e-3, 20.0], rel=1e-15)
-    assert np.all(np.isnan(batch.states[[2, 5, 6], 1:]))
-    others = [0, 1, 3, 4]
-    assert batch.states[others, 1:] == pytest.approx(
-        np.repeat(batch.states[others, :1], 3, axis=1), abs=1e-14
-    )
+    failed, others = [2, 5, 6], [0, 1, 3, 4]
+    assert np.all(status[failed] == stepping.LEFT_DOMAIN) and np.all(stop[failed] == 0)
+    assert residual[failed] == pytest.approx([6.3, outside, 10.0], rel=1e-15)
+    assert np.all(np.isnan(batch.states[failed, 1:]))
+    assert np.all(status[others] == stepping.COMPLETE)
+    expected = np.repeat(members[others, None], 3, axis=1)
+    assert batch.states[others, 1:] == pytest.approx(expected, abs=1e-14)
 
 
 def test_a_run_that_leaves_its_domain_says_when():
-    """Falling links turn faster and faster; the step at which an angle is too wide is reported."""
+    """Falling links turn faster and faster."""
     system, start = spatial_chain()
     run = integrators.integrate(
         system, integrators.get("rkmk4"), start, step_size=0.5, duration=50.0, samples=100
     )
-    print(run.status, run.counters)
     assert stepping.STATUS[run.status] == "left_domain"
-    assert run.counters["stop_residual"] > 2 * math.pi - 1e-3
     stop = run.counters["stop_step"]
+    assert stop == run.counters["steps"] > 0
+    assert 2 * math.pi < run.counters["stop_residual"] < 100.0
     assert np.all(np.isfinite(run.states[: stop + 1])) and np.all(np.isnan(run.states[stop + 1 :]))
 
 
