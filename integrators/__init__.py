@@ -22,6 +22,7 @@ from integrators.runge_kutta import RK2_HEUN, RK2_MIDPOINT, RK4
 from integrators.splitting import SPLITTING
 from integrators.stability import StabilityWarning
 from integrators.structure import SymplecticDefect, reversal_error, symplectic_defect
+from integrators.symplectic_lie_group import SYMPLECTIC_LIE_GROUP
 from integrators.variational import VARIATIONAL
 
 ALL_INTEGRATORS = (
@@ -30,6 +31,7 @@ ALL_INTEGRATORS = (
     SPLITTING,
     *RKMK_METHODS,
     *COMMUTATOR_FREE_METHODS,
+    SYMPLECTIC_LIE_GROUP,
     RK2_MIDPOINT,
     RK2_HEUN,
     RK4,

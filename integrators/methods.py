@@ -95,7 +95,8 @@ class Method:
     order : int
         Order of convergence.
     symmetric : bool
-        Whether a step of −h undoes a step of h; such a method can be composed.
+        Whether a step of −h undoes a step of h, with the default options; such a method can be
+        composed.
     forms : tuple of type
         The forms of which a system must offer one.
     preserves : mapping of str to tuple of str
@@ -122,6 +123,8 @@ class Method:
         `Integrator.shares`.
     order_of : callable
         ``order_of(order, options)`` gives the order with some options, where those lower it.
+    symmetric_with : callable
+        ``symmetric_with(options)`` says whether a symmetric method is so with some options.
     """
 
     name: str
@@ -140,6 +143,7 @@ class Method:
     stability_limit: float = np.inf
     adjoint: bool = False
     order_of: Callable = lambda order, options: order
+    symmetric_with: Callable = lambda options: True
 
     def fits(self, form):
         """Whether `form` is, or yields, one that the method takes, and suits it."""
@@ -183,9 +187,17 @@ class Integrator:
                 )
             check_known(f"option of {self.method.name}", key, self.method.options, key=key)
             self.method.options[key].check(key, value)
+        if self.modifier in COMPOSITIONS and not self.symmetric:
+            self._refuse_modifier()
 
     def _refuse_modifier(self):
         name, modifier = self.method.name, self.modifier
+        if modifier in self.method.compositions:
+            given = ", ".join(f"{key} = {value!r}" for key, value in self.given.items())
+            raise InputError(
+                f"{name!r} with {given} cannot be composed by {modifier!r}: it is not symmetric, "
+                "and only symmetric integrators compose. Leave the option or the composition out."
+            )
         if modifier in COMPOSITIONS:
             raise InputError(
                 f"{name!r} cannot be composed by {modifier!r}: it is not symmetric, and only "
@@ -232,7 +244,7 @@ class Integrator:
     @property
     def symmetric(self):
         """Whether a step of −h undoes a step of h."""
-        return self.method.symmetric
+        return self.method.symmetric and self.method.symmetric_with(self.options)
 
     @property
     def adaptive(self):

@@ -1,4 +1,4 @@
-"""Mechanical systems and spin systems on spheres, each a file of physics.
+"""Mechanical systems, spin systems on spheres and rigid bodies, each a file of physics.
 
 >>> import systems
 >>> systems.get("spherical_pendulum_chain", count=3, gravity=9.81).bodies
@@ -11,6 +11,7 @@ from systems.elastic_rod import ElasticRod
 from systems.forced_chain import ForcedPendulumChain
 from systems.forced_rigid_body import ForcedRigidBody
 from systems.free_rigid_body import FreeRigidBody
+from systems.heavy_top import HeavyTop
 from systems.heisenberg_chain import HeisenbergChain
 from systems.irreversible_rigid_body import IrreversibleRigidBody
 from systems.lennard_jones import LennardJonesSphere
@@ -38,6 +39,7 @@ ALL_SYSTEMS = (
     PointVortices,
     HeisenbergChain,
     NambuLagrange,
+    HeavyTop,
     QuadrotorPayload,
 )
 

@@ -7,7 +7,6 @@ the rest from them: how a study spells a state, random states, what is refused, 
 reference and the constraints.
 """
 
-import functools
 from abc import abstractmethod
 from dataclasses import dataclass
 
@@ -15,11 +14,9 @@ import numpy as np
 
 from integrators import InputError
 from integrators.errors import check_known
-from integrators.kernels import Kernel, whole_state
-from integrators.lanes import select, sqrt
-from integrators.vectors import dot, get
 from systems import ensembles, rotation_matrices
 from systems.base import ON_MANIFOLD, Quantity, StateError, System
+from systems.constraints import orthogonality_kernel, tangency_kernel, unit_length_kernel
 
 KINDS = ("vector", "rotation", "direction", "tangent")
 ERRORS = {  # of kinds that have a name of their own
@@ -350,51 +347,3 @@ def checked_parts(*parts):
                 key=part.key,
             )
     return parts
-
-
-# --- kernels -------------------------------------------------------------------------------------
-
-
-@functools.cache
-def orthogonality_kernel(rows):
-    """max ‖RᵀR − 1‖ over the rotations that begin in some rows, into ``out[0, 0]``."""
-
-    def orthogonality(t, y, p, out, work):
-        largest = 0.0 * y[0, 0]
-        for i in rows:
-            a, b, c = get(y, i), get(y, i + 1), get(y, i + 2)
-            one, two, three = dot(a, a) - 1.0, dot(b, b) - 1.0, dot(c, c) - 1.0
-            ab, ac, bc = dot(a, b), dot(a, c), dot(b, c)
-            square = one * one + two * two + three * three + 2.0 * (ab * ab + ac * ac + bc * bc)
-            largest = select(square > largest, square, largest)  # ‖RᵀR − 1‖ = ‖RRᵀ − 1‖
-        out[0, 0] = sqrt(largest)
-
-    return Kernel(orthogonality, whole_state, (rows,))
-
-
-@functools.cache
-def unit_length_kernel(rows):
-    """max |q·q − 1| over the directions in some rows, into ``out[0, 0]``."""
-
-    def unit_length(t, y, p, out, work):
-        largest = 0.0 * y[0, 0]
-        for i in rows:
-            error = abs(dot(get(y, i), get(y, i)) - 1.0)
-            largest = select(error > largest, error, largest)
-        out[0, 0] = largest
-
-    return Kernel(unit_length, whole_state, (rows,))
-
-
-@functools.cache
-def tangency_kernel(pairs):
-    """max |q·ω| over pairs of the rows of a direction and a tangent, into ``out[0, 0]``."""
-
-    def tangency(t, y, p, out, work):
-        largest = 0.0 * y[0, 0]
-        for i, j in pairs:
-            error = abs(dot(get(y, i), get(y, j)))
-            largest = select(error > largest, error, largest)
-        out[0, 0] = largest
-
-    return Kernel(tangency, whole_state, (pairs,))
