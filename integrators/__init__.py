@@ -10,13 +10,16 @@
 (11, 4, 3)
 """
 
+from integrators.adaptive import StepHistory
 from integrators.commutator_free import COMMUTATOR_FREE_METHODS
+from integrators.commutator_free_pairs import COMMUTATOR_FREE_PAIRS
 from integrators.dormand_prince import METHOD as DOP853
 from integrators.errors import InputError, check_known
 from integrators.integration import Trajectories, integrate
 from integrators.methods import Integrator, Method
 from integrators.midpoints import ALL_MIDPOINTS
 from integrators.munthe_kaas import RKMK_METHODS
+from integrators.munthe_kaas_pairs import RKMK54
 from integrators.ode45 import RK45
 from integrators.runge_kutta import RK2_HEUN, RK2_MIDPOINT, RK4
 from integrators.splitting import SPLITTING
@@ -30,8 +33,10 @@ ALL_INTEGRATORS = (
     *ALL_MIDPOINTS,
     SPLITTING,
     *RKMK_METHODS,
+    RKMK54,
     *COMMUTATOR_FREE_METHODS,
     SYMPLECTIC_LIE_GROUP,
+    *COMMUTATOR_FREE_PAIRS,
     RK2_MIDPOINT,
     RK2_HEUN,
     RK4,
@@ -45,6 +50,7 @@ __all__ = [
     "Integrator",
     "Method",
     "StabilityWarning",
+    "StepHistory",
     "SymplecticDefect",
     "Trajectories",
     "get",
@@ -61,9 +67,12 @@ def get(name, **options):
     Parameters
     ----------
     name : str
-        A method of `ALL_INTEGRATORS`, and a composition or projection after ``+``.
+        A method of `ALL_INTEGRATORS`, and a composition, a projection or, of an adaptive Lie group
+        method, ``fixed`` after ``+``.
     **options
-        Options of the method; see ``sweep show integrator NAME``.
+        Options of the method; see ``sweep show integrator NAME``. With a fixed step also
+        ``steps_of``: ``get("rkmk5", steps_of="rkmk54")`` takes a tolerance and as many equal steps
+        over the duration as the adaptive integrator of that name takes at it.
 
     Returns
     -------
