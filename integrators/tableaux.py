@@ -40,7 +40,7 @@ class Tableau:
     embedded_order: int = 0
 
     def __post_init__(self):
-        b = _numbers("b", self.b)
+        b = numbers("b", self.b)
         stages = len(b)
         if not stages:
             raise InputError("b is empty; expected a weight for each stage", key="b")
@@ -48,7 +48,7 @@ class Tableau:
             raise InputError(f"a = {self.a!r}; expected {stages} rows, as many as b has", key="a")
         rows = tuple(self._explicit(i, row) for i, row in enumerate(self.a))
         _check_sum("b", b)
-        embedded = _numbers("embedded", self.embedded)
+        embedded = numbers("embedded", self.embedded)
         if embedded:
             if len(embedded) != stages:
                 raise InputError(
@@ -64,7 +64,7 @@ class Tableau:
 
     @staticmethod
     def _explicit(i, row):
-        row = _numbers(f"a[{i}]", row)
+        row = numbers(f"a[{i}]", row)
         for j in range(i, len(row)):
             if row[j]:
                 raise InputError(
@@ -100,8 +100,9 @@ class Tableau:
         return np.concatenate([self.b, self.nodes, self.matrix.ravel(), errors])
 
 
-def _numbers(name, values):
-    if not isinstance(values, SEQUENCES):
+def numbers(name, values):
+    """A list of finite numbers as a tuple of float, or `InputError`."""
+    if not isinstance(values, SEQUENCES) or np.ndim(values) == 0:
         raise InputError(f"{name} = {values!r}; expected a list of numbers", key=name)
     return tuple(check_number(f"{name}[{i}]", value) for i, value in enumerate(values))
 

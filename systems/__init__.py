@@ -39,8 +39,8 @@ ALL_SYSTEMS = (
     PointVortices,
     HeisenbergChain,
     NambuLagrange,
-    QuadrotorPayload,
     HeavyTop,
+    QuadrotorPayload,
 )
 
 __all__ = ["ALL_SYSTEMS", "InputError", "Quantity", "System", "get", "named", "names"]

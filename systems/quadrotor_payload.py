@@ -23,7 +23,7 @@ q_id and ω_id = q_id × q̇_id of `formation_control`, and ω̇_id neglected,
 
 In closed loop v̇ = a + g e3 and ω̇_i = X_i − (q_i·X_i) q_i: masses and lengths cancel from the
 motion, but not from u_i = μ_i + m_i (ÿ_i − g e3) and its work W, Ẇ = Σ u_i·ẏ_i; T + U − W is
-constant. A run ends where F is 0 or along e1, since the controller then knows no q_id.
+constant. Where F is 0 or along e1 there is no q_id: such a start is refused.
 
 The group is R³ × R³ × (SO(3) × R³)² × SE(3)² of section 6.1, but that Ω_i turns R_i from the right
 where the paper lets R_iΩ_i do so from the left. RKMK methods take the same steps by both, without
@@ -41,8 +41,9 @@ from functools import cached_property
 import numpy as np
 
 from integrators import InputError
-from integrators.actions import RIGHT_ROTATION, TANGENT_SPHERE, TRANSLATION, product
+from integrators.actions import product
 from integrators.errors import check_number
+from integrators.factors import RIGHT_ROTATION, TANGENT_SPHERE, TRANSLATION
 from integrators.flows import HomogeneousFlow
 from integrators.kernels import inlined, kernel
 from integrators.spheres import work_done

@@ -283,7 +283,7 @@ def test_states_are_checked(rows, values_there, message):
         SYSTEM.check_state(state)
 
 
-def test_a_run_ends_where_the_controller_knows_no_directions():
+def test_a_start_without_a_force_is_refused():
     """Without gravity and path the load at rest at the origin is pulled nowhere."""
     weightless = {"gravity": 0.0, "path_linear": (0.0,) * 3, "path_quadratic": (0.0,) * 3}
     system = systems.get("quadrotor_payload", **weightless)
