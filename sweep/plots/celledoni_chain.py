@@ -60,10 +60,10 @@ def _looks_by_order(rows):
         looks[row.integrator] = {
             "color": ORDERS[row.declared],
             "marker": MARKERS[place],
-            "ms": 6.5 - 1.0 * place,  # of curves that coincide the lower one still shows
+            "ms": 7.0 - 1.2 * place,  # of curves that coincide the lower one still shows
             "lw": 0.9,
             "mec": "white",
-            "mew": 0.4,
+            "mew": 0.5,
             "zorder": 2 + 0.1 * place,
         }
     return looks

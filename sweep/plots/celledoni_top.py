@@ -85,7 +85,7 @@ def _axis(ax, study, inertia):
         for k, values in enumerate(_vectors(run, "axis").T):
             ax.plot(run["time"], values, label=name if k == 0 else None, **look)
     plain_axis(ax, "components of QX, h = 0.01 s; lines, h = 0.001 s")
-    ax.set(xlabel=label_of(fine["time"], "time t"), xlim=(-0.02, 1.02), ylim=(-1.1, 1.1))
+    ax.set(xlabel=label_of(fine["time"], "time t"), xlim=(-0.02, 1.04), ylim=(-1.1, 1.1))
     ax.legend(frameon=False, loc="lower left")
 
 

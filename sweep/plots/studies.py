@@ -100,7 +100,8 @@ def error_curve(ax, row, look, label):
         ax.vlines(h, low, high, color=look["color"], lw=0.6, alpha=0.5)
     ax.plot(h, error, color=look["color"], lw=0.7, ls=(0, (1, 1.5)))
     ax.plot(h[used], error[used], label=label, **look)
-    ax.plot(h[~used], error[~used], mfc="white", **(look | {"ls": "none"}))
+    open_mark = {"ls": "none", "mfc": "white", "mec": look["color"], "mew": 1.0}
+    ax.plot(h[~used], error[~used], **(look | open_mark))
 
 
 def order_guides(ax, rows):
