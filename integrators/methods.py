@@ -181,6 +181,13 @@ class Integrator:
             check_known(f"option of {self.method.name}", key, known, key=key)
             self.method.options[key].check(key, value)
 
+    def _check_modifier(self):
+        if not self.modifier or self.modifier in self.method.modifiers:
+            return
+        if self.modifier == FIXED and not self.method.adaptive:
+            raise InputError(f"{self.method.name!r} has a fixed step already: leave '+{FIXED}' out")
+        self._refuse_modifier()
+
     def _check_steps_of(self):
         name = self.given[STEPS_OF]
         if self.method.adaptive:
@@ -205,13 +212,8 @@ class Integrator:
                 key=STEPS_OF,
             )
 
-    def _check_modifier(self):
+    def _refuse_modifier(self):
         name, modifier = self.method.name, self.modifier
-        known = self.method.modifiers
-        if not modifier or modifier in known:
-            return
-        if modifier == FIXED and not self.method.adaptive:
-            raise InputError(f"{name!r} has a fixed step already: leave '+{FIXED}' out")
         if modifier in COMPOSITIONS:
             raise InputError(
                 f"{name!r} cannot be composed by {modifier!r}: it is not symmetric, and only "
@@ -223,6 +225,7 @@ class Integrator:
                 f"{name!r} cannot be composed by {modifier!r}, which takes a map and its adjoint. "
                 "Compose 'splitting', or leave it out."
             )
+        known = self.method.modifiers
         if not known:
             raise InputError(f"{name!r} takes no modifier; got {modifier!r}")
         check_known(f"composition or projection of {name!r}:", modifier, known)

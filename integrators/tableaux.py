@@ -121,6 +121,20 @@ class Tableau:
         return np.concatenate([self.b, self.nodes, self.matrix.ravel(), errors])
 
 
+def _numbers(name, values):
+    if not isinstance(values, SEQUENCES):
+        raise InputError(f"{name} = {values!r}; expected a list of numbers", key=name)
+    return tuple(check_number(f"{name}[{i}]", value) for i, value in enumerate(values))
+
+
+def _check_sum(name, weights):
+    total = sum(weights)
+    if abs(total - 1.0) > CONSISTENT:
+        raise InputError(
+            f"the weights {name} sum to {total!r}; a consistent method needs 1", key=name
+        )
+
+
 def as_tableau(name, value):
     """A tableau, or a mapping of its parameters, as a `Tableau`.
 
@@ -160,20 +174,6 @@ def as_tableau(name, value):
             key=f"{name}.embedded_order",
         )
     return tableau
-
-
-def _numbers(name, values):
-    if not isinstance(values, SEQUENCES):
-        raise InputError(f"{name} = {values!r}; expected a list of numbers", key=name)
-    return tuple(check_number(f"{name}[{i}]", value) for i, value in enumerate(values))
-
-
-def _check_sum(name, weights):
-    total = sum(weights)
-    if abs(total - 1.0) > CONSISTENT:
-        raise InputError(
-            f"the weights {name} sum to {total!r}; a consistent method needs 1", key=name
-        )
 
 
 EULER = Tableau(a=((),), b=(1.0,), order=1)
