@@ -44,15 +44,16 @@ class Case:
 
     @property
     def mechanical(self):
-        """Whether the states are (q, ω), not spins."""
+        """Whether the states are (q, ω), not spins or parts."""
         return isinstance(self.system, MechanicalSystem)
 
     @functools.cached_property
     def time_scale(self):
         """The time in which the state changes by about itself; steps are measured in it.
 
-        Of spins, whose motions may cancel, that in which the field's fastest mode turns by two
-        radians; the first motion of the Nambu system ends at infinity within four times as much.
+        Of spins, whose motions may cancel, and of states with parts of several units, that in which
+        the field's fastest mode turns by two radians; the first motion of the Nambu system ends at
+        infinity within four times as much.
         """
         if not self.mechanical:
             angle = 1.0 if isinstance(self.system.form, NambuHamiltonian) else 2.0
@@ -103,6 +104,8 @@ class Case:
         bodies = states[:, : self.system.bodies]
         if isinstance(self.system, RigidSystem):
             bodies = states[:, list(self.system.unit_rows)]
+        if not bodies.size:
+            return np.zeros(len(states))
         return np.mean(np.abs(np.sum(bodies**2, axis=2) - 1.0), axis=1)
 
     def field(self, formulation, state, t=0.0):
@@ -264,12 +267,10 @@ LONG = 20  # stages
 # these one formulation, and a variant without a projection.
 TABLEAUS = {"rk2_heun": "q_omega", "rk2_midpoint": "q_qdot"}
 # Lie group methods know a system by its generator and its action alone. One meets everything, one
-# of the other kernel every default; the rest, the same two over other constants and cut series,
-# one case of each action.
+# of the other kernel every default; others are these two over other constants, a cut series beside
+# them one more pair of kernels.
 LIE_GROUP = {"rkmk4": "all", "cf4": "defaults"}
-OF_EVERY_ACTION = (
-    "spherical_pendulum_chain", "forced_pendulum_chain", "free_rigid_body", "free_rigid_body.2",
-)  # fmt: skip
+ANYWHERE = ("spherical_pendulum_chain", "free_rigid_body")
 # Of the four ways to run it on (q, ω) or (q, q̇), a variant meets two.
 WAYS = {"rk45": (("q_omega", "dense"), ("q_qdot", "land"))}
 
@@ -287,12 +288,19 @@ def _is_met(integrator, case):
     if name in TABLEAUS:
         chosen = not case.mechanical or options["formulation"] == TABLEAUS[name]
         return chosen and not (case.variant and integrator.modifier)
-    if HomogeneousFlow in integrator.method.forms and case.label not in OF_EVERY_ACTION:
-        meets = "few" if options.get("dexpinv") == "truncated" else LIE_GROUP.get(name, "few")
-        return meets == "all" or (meets == "defaults" and not case.variant)
+    if HomogeneousFlow in integrator.method.forms:
+        return _is_met_by_lie_group(name, options, case)
     if name in WAYS and case.variant and case.mechanical:
         return (options["formulation"], options["output"]) in WAYS[name]
     return True
+
+
+def _is_met_by_lie_group(name, options, case):
+    meets = LIE_GROUP.get(name, "few")
+    if options.get("dexpinv") == "truncated":
+        return meets == "all" and case.label in ANYWHERE
+    everything = meets == "all" or (meets == "defaults" and not case.variant)
+    return everything or case.label in ANYWHERE
 
 
 def _pairings(kind, adaptive):
