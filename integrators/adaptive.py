@@ -1,5 +1,6 @@
 """What adaptive methods have in common: a problem that solves itself one trajectory at a time."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from integrators.errors import InputError, check_number
 from integrators.forms import FORMULATIONS, velocities
 from integrators.kernels import Kernel
 
+BEGUN, TRIED, ERROR, ACCEPTED, ATTEMPT = range(5)  # of an attempt: time, size, error, whether
 SMALLEST_TOLERANCE = 100 * np.finfo(float).eps  # below it double precision decides, not the method
 
 
@@ -30,10 +32,12 @@ class AdaptiveProblem:
     Parameters
     ----------
     solve : callable
-        ``solve(problem, state, times, tolerance, statistics)`` gives a `Solution`: from `state`,
-        shape (rows, 3), in the problem's formulation at ``times[0] = 0``; `statistics` says
-        whether to keep those of every step.
-    field, monitor : Kernel
+        ``solve(problem, state, times, tolerance, statistics, history=False, prepared=None)``
+        gives a `Solution`: from `state`, shape (rows, 3), in the problem's formulation at
+        ``times[0] = 0``; `statistics` says whether to keep those of every step, `history` whether
+        to keep every attempt; `prepared` is what `prepare` gives.
+    function, monitor : Kernel
+        The field or generator, and what statistics are kept of.
     compiled : tuple of Kernel
         Those that `solve` calls.
     parameters : ndarray, shape (k,)
@@ -42,28 +46,41 @@ class AdaptiveProblem:
         Of the integrator.
     formulation : str
         As `VectorField`'s.
+    move, pull : Kernel, optional
+        As a `Problem` has them.
+    prepare : callable, optional
+        ``prepare(state, duration, tolerance)`` computes what `solve` has to know of a state
+        (rows, 3), (q, ω) at the start, that is no part of its work.
     """
 
     solve: Callable
-    field: Kernel
+    function: Kernel
     monitor: Kernel
     compiled: tuple
     parameters: np.ndarray
     rows: int
     options: Mapping
     formulation: str
+    move: Kernel | None = None
+    pull: Kernel | None = None
+    prepare: Callable | None = None
 
     def kernels(self, lanes):
         """The compiled functions; adaptive methods have no lanes."""
         return [kernel.scalar for kernel in self.compiled]
 
+    def functions(self):
+        """The compiled functions of the form: `function`, `move`, `pull` and `monitor`."""
+        made = (self.function, self.move, self.pull, self.monitor)
+        return [(kernel or self.function).scalar for kernel in made]
+
 
 def bound(form, solve, own_kernels, options):
-    """The `AdaptiveProblem` of a method that solves by `solve`, through kernels of its own."""
+    """The `AdaptiveProblem` of a method on a vector field, by `solve` and kernels of its own."""
     form = form.vector_field(options.get("formulation", FORMULATIONS[0]))
     return AdaptiveProblem(
         solve=solve,
-        field=form.field,
+        function=form.field,
         monitor=form.monitor,
         compiled=(form.field, form.monitor, *own_kernels),
         parameters=form.parameters,
@@ -81,40 +98,88 @@ class Solution:
     ----------
     states : ndarray, shape (S + 1, rows, 3)
         In the problem's formulation; NaN after a failure.
-    step_sizes : ndarray, shape (S + 1,)
-        Of the step that covers each sample time.
+    step_sizes, rejected_so_far : ndarray, shape (S + 1,)
+        Size of the step that covers each sample time, and the number of steps rejected until its
+        end.
     statistics : ndarray, shape (S, 2, 5)
         As in `integration.Batch`, over the accepted steps that end in each interval, NaN where
         none does; S = 0 where none were asked for.
-    report : ndarray, shape (5,)
+    report : ndarray, shape (6,)
         Rows of `stepping`.
+    stop_time : float
+        At which it failed; NaN if it did not.
     steps, rejected_steps, evaluations : int
+    history : ndarray, shape (attempts, 4)
+        Of every attempted step the time at which it begins, its size, its error, which is less
+        than the tolerance (no more than it, of rk45) where it was accepted, and whether it was;
+        empty unless asked for.
+    iterations_mean : float
+    iterations_max : int
+        Of a solver.
     """
 
     states: np.ndarray
     step_sizes: np.ndarray
+    rejected_so_far: np.ndarray
     statistics: np.ndarray
     report: np.ndarray
+    stop_time: float
     steps: int
     rejected_steps: int
     evaluations: int
+    history: np.ndarray
+    iterations_mean: float = 0.0
+    iterations_max: int = 0
+
+
+@dataclass(frozen=True)
+class StepHistory:
+    """Every step that an adaptive integrator tried on one trajectory.
+
+    Attributes
+    ----------
+    times : ndarray, shape (attempts,)
+        At which they begin.
+    sizes : ndarray, shape (attempts,)
+    errors : ndarray, shape (attempts,)
+        As the step control measures them, to compare with the tolerance; NaN where an attempt was
+        not finite.
+    accepted : ndarray of bool, shape (attempts,)
+    """
+
+    times: np.ndarray
+    sizes: np.ndarray
+    errors: np.ndarray
+    accepted: np.ndarray
+
+    @classmethod
+    def of(cls, rows):
+        """From the `Solution.history` of a trajectory."""
+        columns = {"times": BEGUN, "sizes": TRIED, "errors": ERROR}
+        values = {name: rows[:, column].copy() for name, column in columns.items()}
+        return cls(**values, accepted=rows[:, ACCEPTED] > 0.0)
 
 
 @dataclass(frozen=True)
 class Solutions:
     """Trajectories of one adaptive problem: the arrays of `Solution` with the members first.
 
-    `counters` are those of `integration.Trajectories`, each of shape (members,).
+    `counters` are those of `integration.Trajectories`, each of shape (members,); `histories` is a
+    tuple of the members' own.
     """
 
     states: np.ndarray
     step_sizes: np.ndarray
+    rejected_so_far: np.ndarray
     statistics: np.ndarray
     report: np.ndarray
     counters: dict
+    histories: tuple
 
 
-def run_adaptive(problem, members, times, tolerance, statistics=False):
+def run_adaptive(
+    problem, members, times, tolerance, statistics=False, history=False, prepared=None
+):
     """Integrate initial states one by one.
 
     Parameters
@@ -125,9 +190,13 @@ def run_adaptive(problem, members, times, tolerance, statistics=False):
     times : ndarray, shape (S + 1,)
         Of the samples, from 0 on.
     tolerance : float
-        Relative.
+        Relative, or absolute where the method says so.
     statistics : bool
         Whether to keep the statistics of every step.
+    history : bool
+        Whether to keep every attempted step.
+    prepared : list, optional
+        From `prepare`, which is called if it is not given.
 
     Returns
     -------
@@ -140,23 +209,36 @@ def run_adaptive(problem, members, times, tolerance, statistics=False):
     """
     tolerance, times = check_tolerance(tolerance), np.array(times, dtype=float)
     initial = velocities(members) if problem.formulation == "q_qdot" else np.asarray(members)
-    runs = [problem.solve(problem, state, times, tolerance, statistics) for state in initial]
+    known = prepare(problem, members, times, tolerance) if prepared is None else prepared
+    runs = [
+        problem.solve(problem, state, times, tolerance, statistics, history, own)
+        for state, own in zip(initial, known, strict=True)
+    ]
     report = np.stack([run.report for run in runs])
-    arrays = ("states", "step_sizes", "statistics")
+    arrays = ("states", "step_sizes", "rejected_so_far", "statistics")
     return Solutions(
         **{name: np.stack([getattr(run, name) for run in runs]) for name in arrays},
         report=report,
         counters=_counters(runs, report),
+        histories=tuple(run.history for run in runs),
     )
 
 
+def prepare(problem, members, times, tolerance):
+    """What `run_adaptive` computes of each member before it begins, as a list; see there.
+
+    What it takes counts in no run's time.
+    """
+    if problem.prepare is None:
+        return [None] * len(members)
+    return [problem.prepare(state, float(times[-1]), tolerance) for state in members]
+
+
 def _counters(runs, report):
-    counted = ("steps", "rejected_steps", "evaluations")
+    counted = ("steps", "rejected_steps", "evaluations", "iterations_mean", "iterations_max")
     failed = report[:, stepping.STATUS_ROW] > stepping.COMPLETE
-    none = np.zeros(len(runs), dtype=np.int64)
     return {name: np.array([getattr(run, name) for run in runs]) for name in counted} | {
         "stop_step": np.where(failed, report[:, stepping.STOP_STEP], -1).astype(np.int64),
-        "stop_residual": np.where(failed, report[:, stepping.STOP_RESIDUAL], np.nan),
-        "iterations_mean": none.astype(float),
-        "iterations_max": none,
+        "stop_residual": np.where(failed, report[:, stepping.STOP_RESIDUAL], math.nan),
+        "stop_time": np.array([run.stop_time for run in runs]),
     }

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from integrators.errors import InputError
+from integrators.errors import InputError, check_whole
 from integrators.flows import HomogeneousFlow
 from integrators.kernels import Kernel, inlined
 from integrators.methods import Method
 from integrators.munthe_kaas import ON_ORBITS, finished, linear_combination, problem_of
 from integrators.stepping import method_signature
-from integrators.tableaux import CONSISTENT
+from integrators.tableaux import CONSISTENT, numbers
 from integrators.vectors import add, get, put
 from integrators.views import rows_of, tail
 
@@ -45,11 +45,21 @@ class Exponential:
         The number of the exponential whose end it begins at, or −1 for y_n.
     stage : int
         The number of the generator that is evaluated at its end, or −1.
+
+    Raises
+    ------
+    InputError
+        If a coefficient is no finite number, or another value no such number.
     """
 
     coefficients: tuple
     start: int = NONE
     stage: int = NONE
+
+    def __post_init__(self):
+        object.__setattr__(self, "coefficients", numbers("coefficients", self.coefficients))
+        for name in ("start", "stage"):
+            check_whole(name, getattr(self, name), least=NONE)
 
 
 @dataclass(frozen=True)
@@ -67,7 +77,8 @@ class Scheme:
     Raises
     ------
     InputError
-        If an exponential uses what comes after it, or a result is not consistent.
+        If an exponential is none or uses what comes after it, a result is not consistent, or an
+        order is no whole number.
     """
 
     exponentials: tuple
@@ -76,6 +87,7 @@ class Scheme:
     estimate_order: int = 0
 
     def __post_init__(self):
+        self._check_kinds()
         known, ends = 1, []
         for number, line in enumerate((*self.exponentials, *self.estimate)):
             if line.start >= number or len(line.coefficients) > known:
@@ -92,7 +104,18 @@ class Scheme:
             ends.append(sum(line.coefficients) + (ends[line.start] if line.start >= 0 else 0.0))
         for last in {len(self.exponentials), len(ends)}:
             if not last or abs(ends[last - 1] - 1.0) > CONSISTENT:
-                raise InputError("a consistent scheme ends at a time of 1")
+                found = f"at a time of {ends[last - 1]!r}" if last else "nowhere"
+                raise InputError(f"a scheme ends {found}; a consistent one ends at a time of 1")
+
+    def _check_kinds(self):
+        for name in ("exponentials", "estimate"):
+            lines = getattr(self, name)
+            kinds = isinstance(lines, tuple) and all(isinstance(x, Exponential) for x in lines)
+            if not kinds:
+                raise InputError(f"{name} = {lines!r}; expected a tuple of Exponential", key=name)
+        check_whole("order", self.order)
+        if self.estimate:
+            check_whole("estimate_order", self.estimate_order)
 
     @property
     def stages(self):

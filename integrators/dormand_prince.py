@@ -9,10 +9,10 @@ import warnings
 import numpy as np
 
 from integrators import stepping
-from integrators.adaptive import Solution, bound, check_tolerance
+from integrators.adaptive import ATTEMPT, Solution, bound, check_tolerance
 from integrators.flows import VectorField
 from integrators.methods import Method, form_of
-from integrators.stepping import COMPLETE, NOT_FINITE
+from integrators.stepping import COMPLETE, NOT_FINITE, STEP_TOO_SMALL
 
 STAGES = 12  # evaluations of an attempted step
 
@@ -34,7 +34,7 @@ def solve(system, state, times, tolerance):
     states : ndarray, shape (S + 1, rows, 3)
         NaN from where the integration failed.
     status : int
-        `stepping.COMPLETE` or `stepping.NOT_FINITE`.
+        `stepping.COMPLETE`, `stepping.NOT_FINITE` or `stepping.STEP_TOO_SMALL`.
 
     Raises
     ------
@@ -65,8 +65,8 @@ METHOD = Method(
 
 def _slope(problem):
     """The vector field as ``f(t, y)`` on flat arrays."""
-    compiled, p, shape = problem.field.scalar, problem.parameters, (problem.rows, 3)
-    work = np.zeros(problem.field.work(problem.rows) + 1)
+    compiled, p, shape = problem.function.scalar, problem.parameters, (problem.rows, 3)
+    work = np.zeros(problem.function.work(problem.rows) + 1)
 
     def slope(t, y):
         out = np.empty(shape)
@@ -76,12 +76,12 @@ def _slope(problem):
     return slope
 
 
-def _solve(problem, state, times, tolerance, statistics):
+def _solve(problem, state, times, tolerance, statistics, history=False, prepared=None):
     """Integrate one trajectory; see `adaptive.AdaptiveProblem`."""
     from scipy.integrate import DOP853  # here: it takes as long to import as all the rest
 
-    slope, samples = _slope(problem), len(times) - 1
-    path = _Path(problem, state, samples, statistics)
+    slope = _slope(problem)
+    path = _Path(problem, state, times, statistics)
     if not np.all(np.isfinite(slope(times[0], np.ravel(state)))):  # SciPy would search for ever
         return path.solution(NOT_FINITE)
     y, step = np.ravel(state).astype(float), None
@@ -90,15 +90,18 @@ def _solve(problem, state, times, tolerance, statistics):
         solver = DOP853(
             slope, times[i - 1], y, times[i], rtol=tolerance, atol=tolerance, first_step=first
         )
+        if history:
+            path.follow(solver, tolerance)
         y, step = _reach_end(solver, step, path)
-        if y is None:
-            return path.solution(NOT_FINITE)
+        if solver.status != "finished" or not np.all(np.isfinite(y)):
+            vanished = solver.status == "failed" or solver.h_abs == 0
+            return path.solution(STEP_TOO_SMALL if vanished else NOT_FINITE, solver.t)
         path.sample(i, y, solver)
     return path.solution(COMPLETE)
 
 
 def _reach_end(solver, step, path):
-    """Step to the end of the interval; the state there, or None, and the step to go on with."""
+    """Step to the end of the interval; the state there and the step to go on with."""
     beside = solver.nfev  # what the choice of a first step took
     taken = 0
     with warnings.catch_warnings():
@@ -114,19 +117,20 @@ def _reach_end(solver, step, path):
     path.steps += taken
     path.evaluations += solver.nfev
     path.rejected_steps += (solver.nfev - beside) // STAGES - taken
-    if solver.status != "finished" or not np.all(np.isfinite(solver.y)):
-        return None, step
-    return solver.y, max(step, solver.h_abs)
+    return solver.y, max(step or 0.0, solver.h_abs)
 
 
 class _Path:
     """What is kept of a trajectory on the way."""
 
-    def __init__(self, problem, state, samples, statistics):
+    def __init__(self, problem, state, times, statistics):
         self.problem = problem
+        samples, self.start = len(times) - 1, float(times[0])
         self.states = np.full((samples + 1, *np.shape(state)), np.nan)
         self.states[0] = state
         self.step_sizes = np.full(samples + 1, np.nan)
+        self.rejected_so_far = np.full(samples + 1, np.nan)
+        self.rejected_so_far[0] = 0.0
         size = samples if statistics else 0
         self.statistics = np.full((size, stepping.MONITORED, stepping.STATISTICS), np.nan)
         self.baseline = self._monitored([0.0], [np.ravel(state)])[0] if statistics else None
@@ -135,6 +139,18 @@ class _Path:
         self.times, self.accepted = [], []  # of the steps in this interval
         self.steps = self.rejected_steps = 0
         self.evaluations = 1
+        self.attempts = []
+
+    def follow(self, solver, tolerance):
+        """Keep every attempt of `solver`, whose errors are multiples of the tolerance."""
+        estimate = solver._estimate_error_norm  # all that knows of an attempt that is rejected
+
+        def noted(slopes, h, scale):
+            error = estimate(slopes, h, scale)
+            self.attempts.append((solver.t, h, error * tolerance, error < 1))
+            return error
+
+        solver._estimate_error_norm = noted
 
     def accept(self, solver):
         """A step was accepted."""
@@ -148,6 +164,7 @@ class _Path:
         """The sample time `i` was reached."""
         self.states[i] = y.reshape(self.states[i].shape)
         self.step_sizes[i] = solver.step_size
+        self.rejected_so_far[i] = self.rejected_steps
         if self.baseline is not None:
             errors = self._monitored(self.times, self.accepted) - self.baseline
             sizes, out = np.abs(errors), self.statistics[i - 1]
@@ -167,17 +184,21 @@ class _Path:
         )
         return out[:, 0, : stepping.MONITORED]
 
-    def solution(self, status):
-        """What there is, with a status."""
+    def solution(self, status, stop_time=None):
+        """What there is, with a status; it stops at its start unless a time is given."""
         report = np.zeros(stepping.REPORT_SIZE)
         report[[stepping.STATUS_ROW, stepping.STOP_STEP]] = status, self.steps
         report[stepping.STOP_RESIDUAL] = np.nan
+        stop_time = self.start if stop_time is None else stop_time
         return Solution(
             states=self.states,
             statistics=self.statistics,
             step_sizes=self.step_sizes,
+            rejected_so_far=self.rejected_so_far,
             report=report,
+            stop_time=float(stop_time) if status > COMPLETE else np.nan,
             steps=self.steps,
             rejected_steps=self.rejected_steps,
             evaluations=self.evaluations,
+            history=np.array(self.attempts, dtype=float).reshape(-1, ATTEMPT),
         )

@@ -54,14 +54,23 @@ def _bernoulli(count):
     """The first Bernoulli numbers, B_0 = 1, B_1 = −1/2."""
     found = []
     for m in range(count):
-        total = sum(math.comb(m + 1, k) * found[k] for k in range(m))
+        total = sum((math.comb(m + 1, k) * found[k] for k in range(m)), Fraction(0))
         found.append(Fraction(0 if m else 1) - total / (m + 1))
     return found
 
 
-BERNOULLI = _bernoulli(2 * TERMS + 3)
-_G2 = [abs(BERNOULLI[2 * j + 2]) / math.factorial(2 * j + 2) for j in range(TERMS)]  # in x
-_REST = [c - 2 / POLE ** (j + 1) for j, c in enumerate(_G2)]  # without the pole
+REST_TERMS = 32  # that follow one another by a factor of up to 1/4
+BERNOULLI = _bernoulli(2 * REST_TERMS + 3)
+_G2 = [abs(BERNOULLI[2 * j + 2]) / math.factorial(2 * j + 2) for j in range(REST_TERMS)]  # in x
+
+
+def _shortened(c):
+    """A fraction to 160 bits: sums of exact ones would take most of the time of an import."""
+    shift = 160 + c.denominator.bit_length() - c.numerator.bit_length()
+    return Fraction(round(c * 2**shift), 2**shift)
+
+
+_REST = [_shortened(c - 2 / POLE ** (j + 1)) for j, c in enumerate(_G2)]  # without the pole
 
 
 def _slope(series):
@@ -70,11 +79,11 @@ def _slope(series):
 
 
 NEAR, NEAR_DEGREE = 1.0, 7  # squared angle up to which g₂ itself is a polynomial
-NEAR_G2 = economized(_G2, NEAR, NEAR_DEGREE)
-NEAR_SLOPE = economized(_slope(_G2), NEAR, NEAR_DEGREE)
-REST_DEGREE = 16
-REST = economized(_REST, float(POLE), REST_DEGREE)
-REST_SLOPE = economized(_slope(_REST), float(POLE), REST_DEGREE)
+NEAR_G2 = economized(_G2[:TERMS], NEAR, NEAR_DEGREE)
+NEAR_SLOPE = economized(_slope(_G2[:TERMS]), NEAR, NEAR_DEGREE)
+REST_END, REST_DEGREE = 40.0, 14  # beyond the pole
+REST = economized(_REST, REST_END, REST_DEGREE)
+REST_SLOPE = economized(_slope(_REST), REST_END, REST_DEGREE)
 
 
 @inlined

@@ -7,7 +7,7 @@ import numba
 import numpy as np
 
 from integrators import stepping
-from integrators.adaptive import run_adaptive
+from integrators.adaptive import StepHistory, run_adaptive
 from integrators.errors import InputError, check_array, check_number, check_whole
 from integrators.forms import angular_velocities, velocities
 from integrators.lanes import WIDTH
@@ -31,14 +31,17 @@ class Trajectories:
     status : int, or ndarray of shape (members,)
         0 complete, else an index into `stepping.STATUS`.
     counters : dict
-        ``steps``, ``evaluations``, ``stop_step``, ``iterations_mean``, … of each trajectory;
-        ``rejected_steps`` of adaptive ones.
+        ``steps``, ``evaluations``, ``stop_step``, ``stop_time``, ``iterations_mean``, … of each
+        trajectory; ``rejected_steps`` of adaptive ones.
+    history : StepHistory or tuple of StepHistory, optional
+        Every step that was tried, of each trajectory; None unless asked for.
     """
 
     times: np.ndarray
     states: np.ndarray
     status: object
     counters: dict
+    history: object = None
 
 
 @dataclass(frozen=True)
@@ -62,8 +65,9 @@ class Batch:
 
 
 def integrate(
-    system, integrator, state, *, duration, samples, step_size=None, tolerance=None, start_time=0.0
-):
+    system, integrator, state, *, duration, samples, step_size=None, tolerance=None, start_time=0.0,
+    history=False,
+):  # fmt: skip
     """Integrate `system` from `state` for `duration`, sampled at equal intervals.
 
     Parameters
@@ -81,9 +85,12 @@ def integrate(
     step_size : float, optional
         Of a fixed-step integrator, positive.
     tolerance : float, optional
-        Of an adaptive integrator, relative; members run one by one.
+        Of an adaptive integrator, or one with ``steps_of``; members run one by one. Relative, but
+        of Lie group methods absolute: what an error in the state or in the algebra is less than.
     start_time : float, optional
         Of a fixed-step integrator, where the system depends on the time itself.
+    history : bool, optional
+        Whether to keep every step that an adaptive integrator tries, also those that it rejects.
 
     Returns
     -------
@@ -93,8 +100,8 @@ def integrate(
     ------
     InputError
         If the integrator does not fit the system, the state has a wrong shape or is off the
-        manifold, the step does not divide the sample interval, or a step size, a start time or
-        a negative duration meets an adaptive integrator.
+        manifold, the step does not divide the sample interval, a step size, a start time or a
+        negative duration meets an adaptive integrator, or a history is asked of another.
 
     Warns
     -----
@@ -112,9 +119,17 @@ def integrate(
         )
     samples = check_whole("samples", samples)
     times = start_time + duration * np.arange(samples + 1) / samples
+    if history and not integrator.method.adaptive:
+        raise InputError(f"{integrator.name!r} does not choose its steps: it has no history")
+    histories = None
     if integrator.adaptive:
         _check_forward(integrator, duration, start_time)
-        result = _adaptive(integrator.bind(system), members, times, step_size, tolerance)
+        _check_sizes(integrator, step_size, tolerance)
+        problem = integrator.bind(system)
+        runs = run_adaptive(problem, members, times, tolerance, history=history)
+        status = runs.report[:, stepping.STATUS_ROW].astype(np.int8)
+        result = canonical(problem, runs.states), status, runs.counters
+        histories = tuple(StepHistory.of(rows) for rows in runs.histories) if history else None
     else:
         if tolerance is not None:
             raise InputError(f"{integrator.name!r} has a fixed step: tolerance does not apply")
@@ -125,7 +140,8 @@ def integrate(
     if np.ndim(state) == 2:
         states, status = states[0], int(status[0])
         counters = {name: values[0] for name, values in counters.items()}
-    return Trajectories(times, states, status, counters)
+        histories = histories and histories[0]
+    return Trajectories(times, states, status, counters, histories)
 
 
 def _check_forward(integrator, duration, start_time):
@@ -153,12 +169,15 @@ def checked_members(system, state):
     return members
 
 
-def _adaptive(problem, members, times, step_size, tolerance):
-    if step_size is not None or tolerance is None:
+def _check_sizes(integrator, step_size, tolerance):
+    if step_size is None and tolerance is not None:
+        return
+    if integrator.method.adaptive:
         raise InputError("an adaptive integrator takes a tolerance and no step_size")
-    runs = run_adaptive(problem, members, times, tolerance)
-    status = runs.report[:, stepping.STATUS_ROW].astype(np.int8)
-    return canonical(problem, runs.states), status, runs.counters
+    raise InputError(
+        f"{integrator.label!r} takes a tolerance and no step_size: it has as many equal steps as "
+        f"{integrator.counted.name!r} takes at that tolerance"
+    )
 
 
 def _fixed(integrator, system, members, step_size, duration, times):
@@ -174,7 +193,7 @@ def _fixed(integrator, system, members, step_size, duration, times):
     return (
         canonical(problem, states),
         report[:, stepping.STATUS_ROW].astype(np.int8),
-        counters_of(integrator, problem, report, steps * samples),
+        counters_of(integrator, problem, report, steps * samples, h, float(times[0])),
     )
 
 
@@ -203,7 +222,7 @@ def lagrangian(problem, states):
     return velocities(states) if problem.formulation == "q_omega" else states
 
 
-def counters_of(integrator, problem, report, steps):
+def counters_of(integrator, problem, report, steps, step_size, start_time=0.0):
     """What each trajectory took, by name; arrays of shape (members,)."""
     failed = report[:, stepping.STATUS_ROW] > stepping.COMPLETE
     taken = np.where(failed, report[:, stepping.STOP_STEP], steps).astype(np.int64)
@@ -212,6 +231,7 @@ def counters_of(integrator, problem, report, steps):
         "steps": taken,
         "stop_step": np.where(failed, report[:, stepping.STOP_STEP], -1).astype(np.int64),
         "stop_residual": np.where(failed, report[:, stepping.STOP_RESIDUAL], np.nan),
+        "stop_time": np.where(failed, start_time + step_size * taken, np.nan),
         "iterations_mean": report[:, stepping.ITERATIONS] / solves,
         "evaluations": taken * integrator.evaluations
         + report[:, stepping.EVALUATIONS].astype(np.int64),
@@ -241,8 +261,13 @@ def run_batch(problem, members, step_size, steps, samples, statistics=False, sta
     -------
     Batch
     """
-    count = len(members)
     initial = velocities(members) if problem.formulation == "q_qdot" else members
+    return run_states(problem, initial, step_size, steps, samples, statistics, start_time)
+
+
+def run_states(problem, initial, step_size, steps, samples, statistics=False, start_time=0.0):
+    """`run_batch` from states in the problem's formulation."""
+    count = len(initial)
     width = () if count == 1 else (WIDTH,)
     shape = (problem.rows, 3, *width)
     y = aligned(shape)

@@ -86,6 +86,15 @@ def inlined(function):
     return numba.njit(forceinline=True, **OPTIONS)(function)
 
 
+def spliced(function):
+    """Copy a helper into the kernels that call it, line by line, for them to compile.
+
+    Does what `inlined` does. But that compiles the helper by itself first, with all helpers within
+    it: nested large ones are compiled at every level again. Only for calls from other helpers.
+    """
+    return numba.njit(inline="always", **OPTIONS)(function)
+
+
 class Kernel:
     """A function of numbers and arrays of one element type, compiled for scalars and lanes.
 

@@ -12,41 +12,17 @@ from types import MappingProxyType
 import numpy as np
 
 from integrators.composition import ADJOINT_COMPOSITIONS, COMPOSITIONS
-from integrators.errors import InputError, check_known, check_number, check_whole
+from integrators.errors import InputError, check_known
 from integrators.forms import FORMULATIONS, SpheresLagrangian
 from integrators.kernels import Kernel
+from integrators.options import Option
 
 ALL_DEGREES = ("linear", "quadratic", "other")
 TOLERANCES = ("tolerance", "relative_tolerance")  # given with the step sizes, not as options
 BASE = np.ones(1)  # the γ of a method that is not composed
 BASE_SHARES = np.array([0.5, 0.5])  # of a map and its adjoint in such a step
-
-
-@dataclass(frozen=True)
-class Option:
-    """An option of a method: its default, what it must be, and what it does.
-
-    It is one of `choices` or, without any, a number from 0 to `most`; a whole one if `whole`.
-    """
-
-    default: object
-    description: str
-    choices: tuple = ()
-    most: float = np.inf
-    whole: bool = False
-
-    def check(self, name, value):
-        """The value, or `InputError`."""
-        if self.choices:
-            check_known(name, value, self.choices, key=name)
-            return value
-        if self.whole:
-            value = check_whole(name, value, least=0)
-        else:
-            value = check_number(name, value, least=0.0)
-        if value > self.most:
-            raise InputError(f"{name} = {value!r}; expected at most {self.most:g}", key=name)
-        return value
+FIXED = "fixed"  # modifier of an adaptive method: its main one, with a constant step
+STEPS_OF = "steps_of"  # option of every method with a fixed step
 
 
 FORMULATION = Option(
@@ -92,8 +68,8 @@ class Method:
     ----------
     name, description : str
         The name by which it is asked for, and one line on it.
-    order : int
-        Order of convergence.
+    order : int or None
+        Order of convergence; None if its options say.
     symmetric : bool
         Whether a step of −h undoes a step of h, with the default options; such a method can be
         composed.
@@ -125,11 +101,17 @@ class Method:
         ``order_of(order, options)`` gives the order with some options, where those lower it.
     symmetric_with : callable
         ``symmetric_with(options)`` says whether a symmetric method is so with some options.
+    fixed : Method, optional
+        Of an adaptive method: the one that it is with a constant step, its modifier ``+fixed``.
+    made_of : callable, optional
+        Of a method that its options make: ``made_of(given)`` gives it, or raises `InputError`.
+    example : mapping of str to object
+        Options that make one of them.
     """
 
     name: str
     description: str
-    order: int
+    order: int | None
     symmetric: bool
     forms: tuple
     preserves: Mapping[str, tuple]
@@ -144,6 +126,9 @@ class Method:
     adjoint: bool = False
     order_of: Callable = lambda order, options: order
     symmetric_with: Callable = lambda options: True
+    fixed: "Method | None" = None
+    made_of: Callable | None = None
+    example: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
 
     def fits(self, form):
         """Whether `form` is, or yields, one that the method takes, and suits it."""
@@ -159,12 +144,16 @@ class Method:
     @property
     def modifiers(self):
         """The names that may follow ``+``."""
-        return [*self.compositions, *self.projections]
+        return [*self.compositions, *self.projections, *([FIXED] if self.fixed else [])]
 
 
 @dataclass(frozen=True)
 class Integrator:
     """A method with its modifier and options; made by `integrators.get`.
+
+    Besides the options of the method there is, with a fixed step, ``steps_of``: the name of an
+    adaptive integrator. It takes as many equal steps over the duration as that one, with its
+    default options, takes at the tolerance; so it has a tolerance, and no step size.
 
     Raises
     ------
@@ -177,18 +166,57 @@ class Integrator:
     given: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self):
-        if self.modifier and self.modifier not in self.method.modifiers:
-            self._refuse_modifier()
-        for key, value in self.given.items():
+        self._check_modifier()
+        if self.method.made_of is not None:
+            object.__setattr__(self, "method", self.method.made_of(self.given))
+            self._check_modifier()
+        if self.modifier == FIXED:  # a method of its own
+            object.__setattr__(self, "method", self.method.fixed)
+            object.__setattr__(self, "modifier", "")
+        if STEPS_OF in self.given:
+            self._check_steps_of()
+        for key, value in self._own.items():
             if self.adaptive and key in TOLERANCES:
                 raise InputError(
                     f"{key!r} is no option of {self.name!r}: give integrate(…, tolerance=…)",
                     key=key,
                 )
-            check_known(f"option of {self.method.name}", key, self.method.options, key=key)
+            known = [*self.method.options, *([] if self.method.adaptive else [STEPS_OF])]
+            check_known(f"option of {self.method.name}", key, known, key=key)
             self.method.options[key].check(key, value)
         if self.modifier in COMPOSITIONS and not self.symmetric:
             self._refuse_modifier()
+
+    def _check_modifier(self):
+        if not self.modifier or self.modifier in self.method.modifiers:
+            return
+        if self.modifier == FIXED and not self.method.adaptive:
+            raise InputError(f"{self.method.name!r} has a fixed step already: leave '+{FIXED}' out")
+        self._refuse_modifier()
+
+    def _check_steps_of(self):
+        name = self.given[STEPS_OF]
+        if self.method.adaptive:
+            raise InputError(
+                f"{self.name!r} is adaptive and chooses its own steps: {STEPS_OF} is for "
+                "integrators with a fixed step",
+                key=STEPS_OF,
+            )
+        if not isinstance(name, str):
+            raise InputError(
+                f"{STEPS_OF} = {name!r}; expected the name of an adaptive integrator", key=STEPS_OF
+            )
+        try:
+            adaptive = self.counted.adaptive
+        except InputError as error:
+            raise InputError(f"{STEPS_OF} = {name!r}: {error}", key=STEPS_OF) from None
+        if not adaptive:
+            known = ", ".join(_adaptive_names())
+            raise InputError(
+                f"{STEPS_OF} = {name!r}, which has a fixed step; expected an adaptive integrator: "
+                f"{known}",
+                key=STEPS_OF,
+            )
 
     def _refuse_modifier(self):
         name, modifier = self.method.name, self.modifier
@@ -220,6 +248,24 @@ class Integrator:
         return f"{self.method.name}+{self.modifier}" if self.modifier else self.method.name
 
     @property
+    def label(self):
+        """The name, and whose steps are counted for it: ``rkmk5 (steps of rkmk54)``."""
+        counted = self.given.get(STEPS_OF)
+        return self.name if counted is None else f"{self.name} (steps of {counted})"
+
+    @property
+    def counted(self):
+        """The adaptive `Integrator` whose steps are counted for this one, or None."""
+        from integrators import get
+
+        return get(self.given[STEPS_OF]) if STEPS_OF in self.given else None
+
+    @property
+    def _own(self):
+        """What is given of the method's own options."""
+        return {key: value for key, value in self.given.items() if key != STEPS_OF}
+
+    @property
     def composition(self):
         """The `Composition` or `AdjointComposition`, or None."""
         return self.method.compositions.get(self.modifier)
@@ -248,16 +294,15 @@ class Integrator:
 
     @property
     def adaptive(self):
-        """Whether it chooses its steps by a tolerance."""
-        return self.method.adaptive
+        """Whether it has a tolerance, by which it chooses its steps or their number."""
+        return self.method.adaptive or STEPS_OF in self.given
 
     @property
     def options(self):
-        """All options, defaults filled in."""
+        """All options, defaults filled in; ``steps_of`` only if it is given."""
         defaults = {key: option.default for key, option in self.method.options.items()}
-        return defaults | {
-            key: self.method.options[key].check(key, v) for key, v in self.given.items()
-        }
+        own = {key: self.method.options[key].check(key, v) for key, v in self._own.items()}
+        return defaults | own | {k: v for k, v in self.given.items() if k == STEPS_OF}
 
     @property
     def preserves(self):
@@ -277,6 +322,8 @@ class Integrator:
         form, name = form_of(system), system_name(system)
         if self.method.fits(form):
             self._check_formulation(form, name)
+            if self.counted is not None:
+                self.counted.check(system)
             return
         if any(_offers(form, wanted) for wanted in self.method.forms):
             reason = f"needs {self.method.condition}, unlike {name}"
@@ -304,9 +351,20 @@ class Integrator:
             )
 
     def bind(self, system):
-        """The `Problem` of this integrator on `system`; `InputError` if they do not fit."""
+        """The `Problem` of this integrator on `system`, or `AdaptiveProblem`.
+
+        Raises
+        ------
+        InputError
+            If they do not fit.
+        """
         self.check(system)
-        return self.method.bind(form_of(system), self)
+        problem = self.method.bind(form_of(system), self)
+        if self.counted is None:
+            return problem
+        from integrators.equal_steps import equal_steps  # which runs problems
+
+        return equal_steps(self, problem, self.counted.bind(system))
 
 
 def form_of(system):
@@ -327,3 +385,9 @@ def _fitting(form):
     from integrators import ALL_INTEGRATORS
 
     return [method.name for method in ALL_INTEGRATORS if method.fits(form)]
+
+
+def _adaptive_names():
+    from integrators import ALL_INTEGRATORS
+
+    return [method.name for method in ALL_INTEGRATORS if method.adaptive]

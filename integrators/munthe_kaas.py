@@ -9,9 +9,9 @@ which a Runge–Kutta method steps; then y_{n+1} = exp(σ_1)·y_n. dexp⁻¹ is 
     dexp⁻¹_u(v) = v − ½[u, v] + (1/12)[u, [u, v]] − (1/720)[u, [u, [u, [u, v]]]] + …  (8)
 
 cut after some commutators: after none the order is at most 2, after one at most 3, after two or
-three at most 5. Beyond an angle of 2π − 10⁻³ of any rotation in σ the step fails as having left its
-domain: dexp⁻¹ has a pole at 2π, and the series does not converge. ``rkmk4_two_commutators`` is the
-method of Casas and Owren that section 2.2 prints.
+three at most 5. The exact dexp⁻¹ has a pole at 2π: beyond an angle of 2π − 10⁻³ of any rotation in
+σ the step fails as having left its domain. A series that is cut has no pole, and no meaning there.
+``rkmk4_two_commutators`` is the method of Casas and Owren that section 2.2 prints.
 
 E. Celledoni, E. Çokaj, A. Leone, D. Murari, B. Owren, *Lie group integrators for mechanical
 systems*, section 2.2.
@@ -122,7 +122,8 @@ def _rkmk(pulled_back):
                 moved(act, time, flat, y, p, d, argument)
                 generator(time, argument, p, slope, scratch)
                 angle = pulled_back(pull, time, sigma, p, slope, commutators, scratch)  # (6)
-                widest = select(angle > widest, angle, widest)
+                # The first angle that is too wide stands: what follows from it means nothing.
+                widest = select((angle > widest) & (widest <= WIDEST), angle, widest)
             linear_combination(constants, stages, h, slopes, m, sigma)
             act(t, y, p, d, flat)
             finished(y, low, d, widest, report, k)

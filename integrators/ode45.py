@@ -20,30 +20,31 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from numba import types
 
-from integrators.adaptive import Solution, bound
-from integrators.flows import VectorField
-from integrators.kernels import Kernel, inlined, whole_state
-from integrators.lanes import array, flat, vectors
-from integrators.memory import aligned
-from integrators.methods import FORMULATION, Method, Option
-from integrators.stepping import (
-    ABS_MEAN,
-    COMPLETE,
-    MEAN,
-    MONITORED,
-    NOT_CONVERGED,
-    NOT_FINITE,
-    REPORT_SIZE,
-    STATISTICS,
-    STATUS_ROW,
-    fail,
-    first_error,
-    is_finite,
-    next_error,
-    poison,
+from integrators.adaptive import bound
+from integrators.adaptive_loop import (
+    END,
+    EVALUATIONS,
+    OLD_TIME,
+    OUTPUT,
+    OWN,
+    REJECTED,
+    SIZE,
+    SMALLEST,
+    STEPS,
+    TIME,
+    TOLERANCE,
+    Looped,
+    accepted,
+    copy,
+    loop,
+    note,
 )
+from integrators.flows import VectorField
+from integrators.kernels import inlined, spliced
+from integrators.methods import FORMULATION, Method, Option
+from integrators.step_control import root
+from integrators.stepping import NOT_FINITE, STEP_TOO_SMALL, fail, is_finite
 from integrators.tableaux import DORMAND_PRINCE54
 from integrators.vectors import axpy, get, put, scale
 from integrators.views import rows_of, tail
@@ -66,15 +67,8 @@ NODES, MATRIX = STAGES, 2 * STAGES  # where they begin in the constants
 ERROR_WEIGHTS = MATRIX + STAGES * STAGES
 DENSE_WEIGHTS = ERROR_WEIGHTS + STAGES
 
-SMALLEST = 16 * 2.0**-52  # a step that is smaller beside t can hardly be told from none
 LARGEST = 0.1  # of the duration
-
-RELATIVE, ABSOLUTE, END, LAND, SETTINGS = range(5)
-# The rows of `control`: a report, then what the loop carries from step to step.
-TIME, OLD_TIME, SIZE, FIRST_SIZE, STEPS, REJECTED, EVALUATIONS, COUNTED, BASELINE = range(
-    REPORT_SIZE, REPORT_SIZE + 9
-)
-CONTROL = BASELINE + MONITORED
+ABSOLUTE = OWN  # in the settings, the one of its own
 
 
 def memory_size(rows):
@@ -89,23 +83,6 @@ def _slope(size, s):
 
 
 @inlined
-def _copy(source, target):
-    for i in range(source.shape[0]):
-        put(target, i, get(source, i))
-
-
-@inlined
-def _fifth_root(x):
-    """x^(1/5) for 0 < x ≤ 1, by Newton's method from above: the same on every CPU."""
-    root, below = 1.0, 0.8 + 0.2 * x
-    while below < root:
-        root = below
-        square = root * root
-        below = 0.8 * root + 0.2 * (x / (square * square))
-    return root
-
-
-@inlined
 def _worst(largest, value):
     """The larger one; NaN stays."""
     return value if value > largest or value != value else largest
@@ -114,32 +91,28 @@ def _worst(largest, value):
 @inlined
 def _first_size(y, slope, settings):
     """h₀, but for the bound on all steps."""
-    threshold = settings[ABSOLUTE] / settings[RELATIVE]
+    threshold = settings[ABSOLUTE] / settings[TOLERANCE]
     rate = 0.0
     for i in range(y.shape[0]):
         for c in range(3):
             rate = _worst(rate, abs(slope[i, c]) / max(abs(y[i, c]), threshold))
     h = settings[END]
-    root = 0.8 * _fifth_root(settings[RELATIVE])
-    return root / rate if h * rate > root else h
+    most = 0.8 * root(settings[TOLERANCE], 5)
+    return most / rate if h * rate > most else h
 
 
-@inlined
-def _begin(field, monitor, settings, control, y, memory, p, work):
-    """Slope, size of the first step and monitored values of the initial state."""
-    size, scratch = y.shape[0], tail(work, 3)
+@spliced
+def _begin(field, settings, control, y, memory, p, scratch):
+    """Slope and size of the first step."""
+    size = y.shape[0]
     slope = rows_of(memory, _slope(size, STAGES - 1), size)
     field(0.0, y, p, slope, scratch)
     control[EVALUATIONS] = 1.0
     fail(control, is_finite(y) and is_finite(slope), NOT_FINITE, 0, math.nan)
     control[SIZE] = _first_size(y, slope, settings)
-    monitor(0.0, y, p, rows_of(work, 0, 1), scratch)
-    for m in range(MONITORED):
-        control[BASELINE + m] = 0.0
-    control[BASELINE] = work[0]
 
 
-@inlined
+@spliced
 def _attempt(field, constants, t, h, y, memory, p, scratch):
     """All slopes but the first of a step of `h`; the new state is the last one's argument."""
     size = y.shape[0]
@@ -157,11 +130,11 @@ def _attempt(field, constants, t, h, y, memory, p, scratch):
         )
 
 
-@inlined
+@spliced
 def _error(constants, settings, h, y, memory):
     """The weighted error of an attempt; NaN where it is not finite."""
     size = y.shape[0]
-    threshold = settings[ABSOLUTE] / settings[RELATIVE]
+    threshold = settings[ABSOLUTE] / settings[TOLERANCE]
     trial, weights = rows_of(memory, _slope(size, STAGES), size), tail(constants, ERROR_WEIGHTS)
     largest = 0.0 if is_finite(trial) else math.nan
     for i in range(size):
@@ -179,69 +152,69 @@ def _rejected_size(h, smallest, ratio, first):
     """The next try after an error of 1/`ratio` tolerances."""
     factor = 0.5
     if first:
-        factor = max(0.1, 0.8 * _fifth_root(ratio)) if ratio > 1e-6 else 0.1
+        factor = max(0.1, 0.8 * root(ratio, 5)) if ratio > 1e-6 else 0.1
     return max(smallest, factor * h)
 
 
 @inlined
 def _accepted_size(h, ratio):
     """The next size after an error of `ratio` tolerances and no rejection."""
-    x = 1.25 * _fifth_root(max(ratio, 1e-6))
+    x = 1.25 * root(max(ratio, 1e-6), 5)
     return h / x if x > 0.2 else 5.0 * h
 
 
-@inlined
-def _step(field, settings, constants, control, goal, y, memory, p, scratch):
+@spliced
+def _step(field, unused, none, settings, constants, control, goal, y, memory, p, scratch, history):
     """One accepted step, not beyond `goal`; or a failure, noted in `control`."""
     size, t, wanted = y.shape[0], control[TIME], control[SIZE]
-    tolerance, smallest = settings[RELATIVE], SMALLEST * control[TIME]
+    tolerance, smallest = settings[TOLERANCE], SMALLEST * control[TIME]
     h = min(max(wanted, smallest), LARGEST * settings[END])
     reaches = 1.1 * h >= goal - t
     h = goal - t if reaches else h
-    _copy(rows_of(memory, _slope(size, STAGES - 1), size), rows_of(memory, _slope(size, 0), size))
+    copy(rows_of(memory, _slope(size, STAGES - 1), size), rows_of(memory, _slope(size, 0), size))
     fresh = True  # no attempt was rejected yet
     while True:
         _attempt(field, constants, t, h, y, memory, p, scratch)
         control[EVALUATIONS] += STAGES - 1.0
         error = _error(constants, settings, h, y, memory)
-        if error <= tolerance:
+        done = error <= tolerance
+        note(history, control, t, h, error, done)
+        if done:
             break
         control[REJECTED] += 1.0
         if h <= smallest:
-            ok = h > smallest  # a truth value of the compiled type
-            code = NOT_CONVERGED if error > tolerance else NOT_FINITE
-            fail(control, ok, code, control[STEPS], error)
+            fail(control, done, STEP_TOO_SMALL, control[STEPS], error)
             return
         h = _rejected_size(h, smallest, tolerance / error, fresh)
         fresh = reaches = False
-    control[STEPS] += 1.0
-    control[COUNTED] = 0.0
-    control[OLD_TIME] = t
-    control[TIME] = goal if reaches else t + h
-    if t == 0.0:
-        control[FIRST_SIZE] = h
+    accepted(control, t, h, goal, reaches)
     control[SIZE] = h
     if fresh:
         control[SIZE] = _accepted_size(h, error / tolerance)
         if reaches and h < wanted:  # cut short at a sample: no measure for the next
             control[SIZE] = max(control[SIZE], wanted)
-    _copy(y, rows_of(memory, 0, size))
-    _copy(rows_of(memory, _slope(size, STAGES), size), y)
+    copy(y, rows_of(memory, 0, size))
+    copy(rows_of(memory, _slope(size, STAGES), size), y)
 
 
 @inlined
-def _interpolate(constants, control, t, y, memory, out):
-    """The state at a time `t` within the last step."""
-    size, old = y.shape[0], rows_of(memory, 0, y.shape[0])
-    weights = tail(memory, 3 * size * (STAGES + 2))
-    h = control[TIME] - control[OLD_TIME]
-    part = (t - control[OLD_TIME]) / h
+def interpolant(part, dense, weights):
+    """Weights of the slopes at a part of a step, of the coefficients `DENSE` row by row."""
     for s in range(STAGES):
-        powers = tail(constants, DENSE_WEIGHTS + s * POWERS)
+        powers = tail(dense, s * POWERS)
         total = powers[POWERS - 1]
         for j in range(POWERS - 1):
             total = powers[POWERS - 2 - j] + part * total
         weights[s] = part * total
+
+
+@spliced
+def _interpolate(field, unused, none, settings, constants, control, t, y, memory, p, scratch, out):
+    """The state at a time `t` within the last step."""
+    size, old = y.shape[0], rows_of(memory, 0, y.shape[0])
+    weights = tail(memory, 3 * size * (STAGES + 2))
+    h = control[TIME] - control[OLD_TIME]
+    interpolant((t - control[OLD_TIME]) / h, tail(constants, DENSE_WEIGHTS), weights)
     for i in range(size):
         total = scale(weights[0], get(rows_of(memory, _slope(size, 0), size), i))
         for s in range(1, STAGES):
@@ -249,77 +222,7 @@ def _interpolate(constants, control, t, y, memory, out):
         put(out, i, axpy(h, total, get(old, i)))
 
 
-@inlined
-def _count(monitor, control, steps, y, p, work, statistics):
-    """Take the state at the last step's end into the statistics of its sample interval."""
-    observed = rows_of(work, 0, 1)
-    monitor(control[TIME], y, p, observed, tail(work, 3))
-    for m in range(MONITORED):
-        error = observed[0, m] - control[BASELINE + m]
-        if steps == 0:
-            first_error(statistics, m, error)
-        else:
-            next_error(statistics, m, error)
-
-
-@inlined
-def _close(statistics, steps):
-    """Sums to means; NaN where no step ended in the interval, or one failed."""
-    for m in range(MONITORED):
-        if steps > 0:
-            statistics[m, MEAN] = statistics[m, MEAN] / steps
-            statistics[m, ABS_MEAN] = statistics[m, ABS_MEAN] / steps
-        else:
-            for s in range(STATISTICS):
-                statistics[m, s] = math.nan
-
-
-def _integrate(
-    field, monitor, settings, constants, times, control, y, memory, p, work,
-    samples, step_sizes, statistics,
-):  # fmt: skip
-    """Fill `samples` (S, rows, 3) and `step_sizes` (S,) at `times` (S,), from where it stands.
-
-    `statistics` has S entries, or none if none are wanted. The first call, with a `control` of
-    zeros, begins at time 0; later ones go on.
-    """
-    if control[EVALUATIONS] == 0.0:
-        _begin(field, monitor, settings, control, y, memory, p, work)
-    for s in range(times.shape[0]):
-        t, steps = times[s], 0
-        goal = t if settings[LAND] > 0.0 else settings[END]
-        while True:
-            if statistics.shape[0] > 0 and control[COUNTED] == 0.0 and control[TIME] <= t:
-                if control[STEPS] > 0.0:
-                    _count(monitor, control, steps, y, p, work, statistics[s])
-                    steps += 1
-                control[COUNTED] = 1.0
-            if control[STATUS_ROW] > COMPLETE or control[TIME] >= t:
-                break
-            _step(field, settings, constants, control, goal, y, memory, p, tail(work, 3))
-        if control[STATUS_ROW] > COMPLETE:
-            poison(y, control[STATUS_ROW] <= COMPLETE)
-            steps = 0
-        if control[STATUS_ROW] > COMPLETE or control[TIME] == t:
-            _copy(y, samples[s])
-        else:
-            _interpolate(constants, control, t, y, memory, samples[s])
-        step_sizes[s] = control[TIME] - control[OLD_TIME]
-        if statistics.shape[0] > 0:
-            _close(statistics[s], steps)
-
-
-def _integrate_signature(element):
-    whole = types.FunctionType(whole_state(element))
-    numbers, stack = flat(element), vectors(element)
-    stacks = array(element, 3)
-    return types.void(
-        whole, whole, numbers, numbers, numbers, numbers, stack, numbers, numbers, numbers,
-        stacks, numbers, stacks,
-    )  # fmt: skip
-
-
-integrate = Kernel(_integrate, _integrate_signature)
+integrate = loop(_begin, _step, _interpolate, "rk45")
 
 
 # --- the method -------------------------------------------------------------------------------
@@ -327,36 +230,15 @@ integrate = Kernel(_integrate, _integrate_signature)
 ABSOLUTE_TOLERANCE = 1e-6  # ode45's; at small tolerances it would decide alone
 
 
-def _solve(problem, state, times, tolerance, statistics):
-    """Integrate one trajectory; see `adaptive.AdaptiveProblem`."""
-    rows, samples = problem.rows, len(times) - 1
-    settings = np.zeros(SETTINGS)
-    absolute = problem.options["absolute_tolerance"] or min(ABSOLUTE_TOLERANCE, tolerance)
-    settings[[RELATIVE, ABSOLUTE, END]] = tolerance, absolute, times[-1]
-    settings[LAND] = problem.options["output"] == "land"
-    control, memory, y = aligned(CONTROL), aligned(memory_size(rows)), aligned((rows, 3))
-    work = aligned(3 + max(problem.field.work(rows), problem.monitor.work(rows)))
-    states, sizes = aligned((samples + 1, rows, 3)), np.zeros(samples + 1)
-    kept = aligned((samples if statistics else 0, MONITORED, STATISTICS))
-    y[:] = states[0] = state
-    integrate.scalar(
-        problem.field.scalar, problem.monitor.scalar, settings, CONSTANTS, times[1:], control, y,
-        memory, problem.parameters, work, states[1:], sizes[1:], kept,
-    )  # fmt: skip
-    sizes[0] = control[FIRST_SIZE]
-    return Solution(
-        states=states,
-        statistics=kept,
-        step_sizes=sizes,
-        report=control[:REPORT_SIZE],
-        steps=int(control[STEPS]),
-        rejected_steps=int(control[REJECTED]),
-        evaluations=int(control[EVALUATIONS]),
-    )
+def _settings(options, tolerance):
+    return [options["absolute_tolerance"] or min(ABSOLUTE_TOLERANCE, tolerance)]
 
 
 def _bind(form, integrator):
-    return bound(form, _solve, (integrate,), integrator.options)
+    form = form.vector_field(integrator.options["formulation"])
+    work = form.field.work(form.rows)
+    solve = Looped(integrate, CONSTANTS, _settings, memory_size(form.rows), work)
+    return bound(form, solve, (integrate,), integrator.options)
 
 
 RK45 = Method(
@@ -373,11 +255,7 @@ RK45 = Method(
             0.0, "error allowed in a number that is small; 0: the tolerance, but at most 1e-6"
         ),
         "formulation": FORMULATION,
-        "output": Option(
-            "dense",
-            "sample times by interpolation (dense), or as steps' ends (land)",
-            choices=("dense", "land"),
-        ),
+        "output": OUTPUT,
     },
     adaptive=True,
 )

@@ -14,8 +14,8 @@ from integrators.kernels import Kernel, inlined, whole_state
 from integrators.lanes import all_lanes, array, flat, lane, select, vectors
 from integrators.views import as_lanes, rows_of, tail
 
-COMPLETE, LEFT_DOMAIN, NOT_CONVERGED, NOT_FINITE = range(4)
-STATUS = ("complete", "left_domain", "not_converged", "not_finite")
+COMPLETE, LEFT_DOMAIN, NOT_CONVERGED, NOT_FINITE, STEP_TOO_SMALL = range(5)
+STATUS = ("complete", "left_domain", "not_converged", "not_finite", "step_too_small")
 
 # The rows of a report, of the element type: one trajectory in each lane.
 # EVALUATIONS are those beyond the number that the method declares.
@@ -203,10 +203,10 @@ def _trajectory_signature(element):
 
 def trajectory(lanes):
     """The compiled loop: for one trajectory, or for eight in lanes."""
-    return _LANES.lanes if lanes else _SCALAR.scalar
+    return _LANES.lanes if lanes else ALONE.scalar
 
 
-_SCALAR = Kernel(_trajectory, _trajectory_signature)
+ALONE = Kernel(_trajectory, _trajectory_signature)
 _LANES = Kernel(_trajectories, _trajectory_signature)
 
 
@@ -259,6 +259,38 @@ def images(lanes):
 
 _IMAGE = Kernel(_image, _image_signature)
 _IMAGES = Kernel(_images, _image_signature)
+
+
+def _single_steps(
+    advance, function, move, pull, times, sizes, constants, options, states, memory, p, work,
+    reports,
+):  # fmt: skip
+    for b in range(states.shape[0]):
+        for i in range(memory.shape[0]):
+            memory[i] = 0.0
+        if sizes[b] > 0.0:
+            advance(
+                function, move, pull, times[b], sizes[b], 0, 1, constants, options, states[b],
+                memory, p, work, reports[b],
+            )  # fmt: skip
+
+
+def _single_steps_signature(element):
+    """As `_single_steps`."""
+    floats, whole, method = _loop_types(element)
+    numbers = flat(types.float64)
+    return types.void(
+        method, whole, whole, whole, numbers, numbers, numbers, numbers, floats(3), floats(1),
+        numbers, floats(1), floats(2),
+    )  # fmt: skip
+
+
+single_steps = Kernel(_single_steps, _single_steps_signature)
+"""``single_steps(advance, function, move, pull, times, sizes, constants, options, states, memory,
+
+p, work, reports)``: a step of its own size, at a time of its own, from each of `states`, shape
+(S, rows, 3), in place; none where the size is 0.
+"""
 
 
 def _evaluate(function, times, states, p, out, work):

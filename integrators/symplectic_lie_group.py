@@ -23,9 +23,9 @@ body hardly changes from step to step; see `quasi_newton`.
 
 import numpy as np
 
-from integrators.actions import RIGHT_ROTATION
 from integrators.cotangent import CotangentHamiltonian
 from integrators.exponentials import motion_coefficients
+from integrators.factors import RIGHT_ROTATION
 from integrators.fixed_point import note_count
 from integrators.kernels import Kernel, inlined
 from integrators.lanes import any_lane, select, sqrt

@@ -189,7 +189,7 @@ class Recorder:
             statistics=self._keeps_statistics,
         )  # fmt: skip
         steps = axis.intervals * steps_per_sample
-        counters = counters_of(self._integrator, self.problem, batch.report, steps)
+        counters = counters_of(self._integrator, self.problem, batch.report, steps, step_size)
         return batch, counters | {
             "rejected_steps": np.zeros(len(initial), dtype=np.int64),
         }

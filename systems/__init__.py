@@ -21,6 +21,7 @@ from systems.nbody import NBodySphere
 from systems.pendulum_chain import SphericalPendulumChain
 from systems.point_vortices import PointVortices
 from systems.precession import Precession
+from systems.quadrotor_payload import QuadrotorPayload
 from systems.spring_pendula import SpringPendula
 
 ALL_SYSTEMS = (
@@ -39,6 +40,7 @@ ALL_SYSTEMS = (
     HeisenbergChain,
     NambuLagrange,
     HeavyTop,
+    QuadrotorPayload,
 )
 
 __all__ = ["ALL_SYSTEMS", "InputError", "Quantity", "System", "get", "named", "names"]

@@ -26,9 +26,9 @@ from sweep.cli.main import DOES_NOT_HOLD
 def command(paper, plots, output, keep, step_factor, workers, as_json):
     """Compute every figure that PAPER prints, and set it beside the printed one.
 
-    Papers: lee (Lee, Leok and McClamroch on two-spheres) and mclachlan (McLachlan, Modin and
-    Verdier on spins). Every figure is computed when it is asked for. Exit code 3: a figure is
-    outside its bounds.
+    Papers: lee (Lee, Leok and McClamroch on two-spheres), mclachlan (McLachlan, Modin and Verdier
+    on spins) and celledoni (Celledoni, Çokaj, Leone, Murari and Owren on Lie group methods). Every
+    figure is computed when it is asked for. Exit code 3: a figure is outside its bounds.
 
     \b
     Example:

@@ -25,7 +25,7 @@ from integrators.lanes import WIDTH
 from integrators.rotations import SMALL_SINE, SMALL_VERSINE
 
 DOES_NOT_HOLD = 3  # exit status
-LIBRARIES = ("explicit", "implicit", "spins", "splitting")  # of C++
+LIBRARIES = ("explicit", "implicit", "spins", "splitting", "lie")  # of C++
 
 # System, step size, steps timed in a turn, and of lanes.
 CASES = {
@@ -47,6 +47,11 @@ SPINS = {
 
 BONDS = ("heisenberg_chain", 1e-1, 50_000, 40_000)  # of splitting, with 16 spins
 
+# Links, step size, steps timed in a turn, and of lanes: Lie group methods on chains.
+LINKS = {2: (1e-2, 20_000, 10_000), 20: (1e-3, 1_000, 300)}
+LIE_GROUP_METHODS = ("rkmk4", "cf4")
+QUADROTORS = ("quadrotor_payload", 1e-2, 20_000, 10_000)  # rkmk4, as the cases above
+
 
 def cases():
     """The cases by name: each system at its first start, scalar and in lanes around it."""
@@ -59,7 +64,7 @@ def cases():
             side_by_side = np.moveaxis(members(system), 0, -1)
             result[name] = Case(problem, start, step_size, steps)
             result[f"{name} lanes"] = Case(problem, side_by_side, step_size, lane_steps)
-    return result | bond_cases()
+    return result | bond_cases() | lie_group_cases()
 
 
 def bond_cases():
@@ -72,6 +77,66 @@ def bond_cases():
         "bonds": Case(problem, system.start(system.starts[0]), step_size, steps),
         "bonds lanes": Case(problem, side_by_side, step_size, lane_steps),
     }
+
+
+def lie_group_cases():
+    """Lie group methods on chains under gravity, in space."""
+    result = {}
+    for count, (step_size, steps, lane_steps) in LINKS.items():
+        system = systems.get("spherical_pendulum_chain", count=count, gravity=-9.81)
+        start = "celledoni_spatial"
+        around = system.ensemble(WIDTH, seed=3, around=start, spread=1e-3)
+        side_by_side = np.moveaxis(around, 0, -1).copy()
+        for method in LIE_GROUP_METHODS:
+            problem, name = integrators.get(method).bind(system), f"{method}, {count} links"
+            result[name] = Case(problem, system.start(start), step_size, steps)
+            result[f"{name} lanes"] = Case(problem, side_by_side, step_size, lane_steps)
+    name, step_size, steps, lane_steps = QUADROTORS
+    system = systems.get(name)
+    problem, side_by_side = (
+        integrators.get("rkmk4").bind(system),
+        np.moveaxis(members(system), 0, -1),
+    )
+    result["quadrotors"] = Case(problem, system.start(system.starts[0]), step_size, steps)
+    result["quadrotors lanes"] = Case(problem, side_by_side.copy(), step_size, lane_steps)
+    return result
+
+
+def lie_group_comparisons(case, lie):
+    """Beside C++ with a dense 3n × 3n Cholesky factorisation, and lanes beside our own scalar."""
+    result = []
+    for count, bound in ((2, 1.25), (20, 0.5)):
+        chain = systems.get("spherical_pendulum_chain", count=count, gravity=-9.81)
+        parameters = np.array([*chain.mass, *chain.length, chain.gravity])
+        for method in LIE_GROUP_METHODS:
+            name = f"{method}, {count} links"
+            cpp = case[name].theirs(getattr(lie, f"{method}_chain_{count}"), parameters)
+            lanes = case[f"{name} lanes"]
+            result += [
+                Comparison(f"{name}, scalar", case[name], cpp, bound, exact=False),
+                Comparison(f"{name}, lanes", lanes, bound=200.0 if count == 2 else None),
+            ]
+            if count == 2:
+                beside = f"{name}, lanes beside scalar"
+                result.append(Comparison(beside, lanes, lanes.in_turn(), 0.2, peer="scalar"))
+    quadrotors = case["quadrotors"]
+    cpp = quadrotors.theirs(lie.rkmk4_quadrotors, quadrotor_parameters())
+    return [
+        *result,
+        Comparison("rkmk4, quadrotors, scalar", quadrotors, cpp, 1.5, exact=False, last=-1),
+        Comparison("rkmk4, quadrotors, lanes", case["quadrotors lanes"]),
+    ]
+
+
+def quadrotor_parameters():
+    """Those of the C++, which keeps no account of work."""
+    s = systems.get("quadrotor_payload")
+    angle = s.formation_angle
+    gains = s.position_gain, s.velocity_gain, s.direction_gain, s.rate_gain
+    return np.concatenate([
+        [s.gravity, *gains, np.cos(angle), np.sin(angle)], *s.inertia, s.path_linear,
+        s.path_quadratic,
+    ])  # fmt: skip
 
 
 def members(system):
@@ -91,7 +156,7 @@ def with_full_matrix(case):
     return Case(integrators.get("variational").bind(full), case.initial, case.step_size, case.steps)
 
 
-def comparisons(explicit, implicit, spins, splitting):
+def comparisons(explicit, implicit, spins, splitting, lie):
     """What is timed, from the compiled libraries."""
     case = cases()
     case["rod full"] = with_full_matrix(case["rod"])
@@ -142,6 +207,7 @@ def comparisons(explicit, implicit, spins, splitting):
                 ("lanes", "bonds lanes", splitting.bonds_16_lanes),
             )
         ),
+        *lie_group_comparisons(case, lie),
         *(
             Comparison(f"{what}, {how}, statistics", case[name], statistics=True)
             for what, body in ((bodies, "bodies"), (pendulum, "pendulum"), (rod, "rod"))

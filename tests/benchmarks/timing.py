@@ -59,6 +59,19 @@ class Case:
 
         return run
 
+    def in_turn(self):
+        """``run(y, steps)``: our scalar loop over the lanes' trajectories, one after another."""
+        alone = Case(self.problem, self.initial[..., 0].copy(), self.step_size, self.steps).ours()
+
+        def run(y, steps):
+            for i in range(WIDTH):
+                part = aligned(y.shape[:2])
+                part[...] = y[..., i]
+                alone(part, steps)
+                y[..., i] = part
+
+        return run
+
     def theirs(self, function, *arguments):
         """``run(y, steps)``: a C++ function ``(y, *arguments, h, steps)``."""
         converted = [_argument(value) for value in arguments]
@@ -113,8 +126,9 @@ class Row:
 class Comparison:
     """What is timed: a case, ours with or without statistics, and what it stands beside.
 
-    `cpp` runs as ours does; None for a comparison with `bound` in ns. `exact` says that the
-    arithmetic is the same, so that the states must be, to the last bit.
+    `cpp` runs as ours does; None for a comparison with `bound` in ns. It is C++, or the `peer`.
+    `exact` says that the arithmetic is the same, so that the states must be, to the last bit;
+    `last` is where its rows end: −1 for a peer that keeps no work.
     """
 
     what: str
@@ -123,6 +137,8 @@ class Comparison:
     bound: float | None = None
     exact: bool = True
     statistics: bool = False
+    peer: str = "C++"
+    last: int | None = None
 
     def difference(self):
         """Largest difference of the states of ours and C++ after some steps; exits if too large."""
@@ -131,12 +147,12 @@ class Comparison:
         case = self.case
         ours = case.state_after(case.ours(), CHECKED_STEPS)
         theirs = case.state_after(self.cpp, CHECKED_STEPS)
-        found = float(np.max(np.abs(ours - theirs)))
+        found = float(np.max(np.abs(ours - theirs)[: self.last]))
         allowed = 0.0 if self.exact else SAME
         if not found <= allowed:
             sys.exit(
-                f"{self.what}: after {CHECKED_STEPS} steps the states of ours and C++ differ by "
-                f"{found:.3g}, more than {allowed:g}: the comparison would not be fair"
+                f"{self.what}: after {CHECKED_STEPS} steps the states of ours and {self.peer} "
+                f"differ by {found:.3g}, more than {allowed:g}: the comparison would not be fair"
             )
         return found
 
@@ -145,7 +161,7 @@ class Comparison:
         ratio = None if cpp is None else ours / cpp
         if self.bound is None:
             return Row(self.what, ours, cpp, ratio, difference=difference)
-        figure = f"≤ {self.bound:g} ns" if cpp is None else f"≤ {self.bound:g} × C++"
+        figure = f"≤ {self.bound:g} ns" if cpp is None else f"≤ {self.bound:g} × {self.peer}"
         holds = (ours if cpp is None else ratio) <= self.bound
         return Row(self.what, ours, cpp, ratio, figure, holds, difference)
 

@@ -7,15 +7,18 @@ from cases import pairings
 from integrators import integration, stepping
 from integrators.integration import lagrangian
 
+MEMBERS = (1, 3)  # one alone, and some in lanes
+CUTS = ((24, 1, False), (6, 4, False), (1, 24, True), (8, 3, True))
 
-@pytest.mark.parametrize("members", [1, 3])
-def test_sampling_does_not_change_the_end(pairing, members):
-    start = pairing.case.members(members, seed=5)
-    fine = pairing.batch(start, steps=1, samples=24, statistics=False)
-    for steps, samples, statistics in ((24, 1, False), (6, 4, False), (1, 24, True), (8, 3, True)):
-        other = pairing.batch(start, steps, samples, statistics=statistics)
-        np.testing.assert_array_equal(other.states, fine.states[:, ::steps])
-        np.testing.assert_array_equal(other.report, fine.report)
+
+def test_sampling_does_not_change_the_end(pairing):
+    for members in MEMBERS:
+        start = pairing.case.members(members, seed=5)
+        fine = pairing.batch(start, steps=1, samples=24, statistics=False)
+        for steps, samples, statistics in CUTS:
+            other = pairing.batch(start, steps, samples, statistics=statistics)
+            np.testing.assert_array_equal(other.states, fine.states[:, ::steps])
+            np.testing.assert_array_equal(other.report, fine.report)
 
 
 def test_blocks_of_samples_do_not_change_anything(pairing, monkeypatch):
@@ -27,9 +30,13 @@ def test_blocks_of_samples_do_not_change_anything(pairing, monkeypatch):
         np.testing.assert_array_equal(getattr(cut, part), getattr(whole, part))
 
 
-@pytest.mark.parametrize("members", [1, 3])
-def test_intervals_of_different_length_end_at_the_same_states(pairing, monkeypatch, members):
-    start = pairing.case.members(members, seed=5)
+def test_intervals_of_different_length_end_at_the_same_states(pairing, monkeypatch):
+    for members in MEMBERS:
+        assert_same_at_uneven_ends(pairing, pairing.case.members(members, seed=5), monkeypatch)
+
+
+def assert_same_at_uneven_ends(pairing, start, monkeypatch):
+    """Also where the kernel is called for each sample."""
     fine = pairing.batch(start, steps=1, samples=24)
     uneven = np.array([1, 1, 2, 3, 7, 10])
     whole = pairing.batch(start, steps=uneven, samples=6)
@@ -38,8 +45,9 @@ def test_intervals_of_different_length_end_at_the_same_states(pairing, monkeypat
     np.testing.assert_array_equal(whole.report, fine.report)
     largest = np.maximum.reduceat(fine.statistics[..., stepping.ABS_MAX], [0, *ends[:-1]], axis=1)
     np.testing.assert_array_equal(whole.statistics[..., stepping.ABS_MAX], largest)
-    monkeypatch.setattr(integration, "BLOCK_BYTES", 1)  # a call of the kernel for each sample
-    cut = pairing.batch(start, steps=uneven, samples=6)
+    with monkeypatch.context() as patch:
+        patch.setattr(integration, "BLOCK_BYTES", 1)
+        cut = pairing.batch(start, steps=uneven, samples=6)
     for part in ("states", "statistics", "report"):
         np.testing.assert_array_equal(getattr(cut, part), getattr(whole, part))
 

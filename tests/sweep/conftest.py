@@ -1,12 +1,14 @@
 """What the tests of the service share: a cluster, the command, and stores read with plain zarr."""
 
+import contextlib
+import gc
 import hashlib
+import io
 import os
 import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +18,8 @@ import zarr
 from distributed import Client
 
 import sweep
-from sweep import study
+from sweep import runner, study
+from sweep.cli.main import main
 from sweep.cluster import start_local
 
 PROGRAMS = Path(sys.executable).parent
@@ -63,8 +66,8 @@ def long_study(tmp_path):
 
 
 @pytest.fixture(scope="session")
-def command():
-    """Run `sweep` as a user does: ``command(cwd, *arguments, code=0)``."""
+def program():
+    """Run `sweep` as a user does, in a process of its own: ``program(cwd, *arguments, code=0)``."""
 
     def run(cwd, *arguments, code=0):
         done = subprocess.run(
@@ -74,32 +77,78 @@ def command():
             text=True,
             timeout=PATIENCE,
         )
-        assert done.returncode == code, f"{arguments}: {done.stdout}\n{done.stderr}"
-        assert "Traceback" not in done.stdout + done.stderr
+        check(done, code)
         return done
 
     return run
 
 
 @pytest.fixture(scope="session")
-def together():
-    """Run many commands, two at a time: ``together(cwd, {key: arguments})``, results by key."""
+def command(called):
+    """The same without the start of a process, on the shared cluster: ``command(cwd, …)``."""
 
-    def run(arguments, cwd):
-        return subprocess.run(
-            [PROGRAMS / "sweep", *arguments],
-            cwd=cwd,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
+    def run(cwd, *arguments, code=0):
+        done = called(cwd, *arguments)
+        check(done, code)
+        return done
 
-    def run_all(cwd, commands):
-        with ThreadPoolExecutor(2) as pool:
-            done = pool.map(lambda arguments: run(arguments, cwd), commands.values())
-            return dict(zip(commands, done, strict=True))
+    return run
 
-    return run_all
+
+def check(done, code):
+    assert done.returncode == code, f"{done.args}: {done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+@pytest.fixture(scope="session")
+def called(lent):
+    """Call the entry point of `sweep` and catch its exit: ``called(cwd, *arguments)``."""
+
+    def call(cwd, *arguments):
+        arguments, thresholds = [*map(str, arguments)], gc.get_threshold()
+        out, errors = io.StringIO(), io.StringIO()
+        with pytest.MonkeyPatch.context() as patch, lent():
+            patch.setattr(sys, "argv", ["sweep", *arguments])
+            patch.setattr(sys.modules["__main__"], "__package__", None)  # not "python -m …"
+            with (
+                contextlib.chdir(cwd),
+                contextlib.redirect_stdout(out),
+                contextlib.redirect_stderr(errors),
+                pytest.raises(SystemExit) as end,
+            ):
+                main()
+        gc.set_threshold(*thresholds)
+        code = end.value.code or 0
+        return subprocess.CompletedProcess(arguments, code, out.getvalue(), errors.getvalue())
+
+    return call
+
+
+class Lent(str):
+    """The address of a cluster that is not closed by those who borrow it."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        pass
+
+    def close(self):
+        pass
+
+
+@pytest.fixture(scope="session")
+def lent(cluster):
+    """Within ``with lent():`` a local cluster is the shared one, which need not start."""
+
+    @contextlib.contextmanager
+    def lend():
+        address = Lent(cluster.scheduler.address)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(runner, "start_local", lambda workers: address)
+            yield
+
+    return lend
 
 
 @pytest.fixture

@@ -60,9 +60,9 @@ def place(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def ran(place, command):
+def ran(place, program):
     """What the first run printed; its store is ``small.zarr``."""
-    return command(place, "run", "small.toml")
+    return program(place, "run", "small.toml")
 
 
 @pytest.fixture(scope="module")
@@ -100,10 +100,10 @@ QUESTIONS = {
 
 
 @pytest.fixture(scope="module")
-def answers(place, store, together):
+def answers(place, store, called):
     """What each of `QUESTIONS` prints; they write nothing."""
     before = sorted(place.rglob("*"))
-    done = together(place, QUESTIONS)
+    done = {key: called(place, *question) for key, question in QUESTIONS.items()}
     assert sorted(place.rglob("*")) == before
     for key, answer in done.items():
         assert (answer.returncode, answer.stderr) == (0, ""), key
@@ -113,21 +113,21 @@ def answers(place, store, together):
 # --- help ------------------------------------------------------------------------------------
 
 
-def test_help_names_every_command(command, tmp_path):
+def test_help_names_every_command(program, tmp_path):
     began = time.monotonic()
-    text = command(tmp_path, "--help").stdout
+    text = program(tmp_path, "--help").stdout
     assert time.monotonic() - began < 5
     for name in COMMANDS:
         assert re.search(rf"^  {name} +\w.*", text, re.MULTILINE), name
     assert "sweep run quickstart" in text
-    assert command(tmp_path, "-h").stdout == text
-    assert re.fullmatch(r"sweep, version \d+\.\d+\.\d+\n", command(tmp_path, "--version").stdout)
+    assert program(tmp_path, "-h").stdout == text
+    assert re.fullmatch(r"sweep, version \d+\.\d+\.\d+\n", program(tmp_path, "--version").stdout)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_of_a_command_has_an_example(command, tmp_path, name):
+def test_help_of_a_command_has_an_example(program, tmp_path, name):
     began = time.monotonic()
-    text = command(tmp_path, name, "--help").stdout
+    text = program(tmp_path, name, "--help").stdout
     assert time.monotonic() - began < 5  # neither Numba nor Dask is loaded for it
     assert text.startswith(f"Usage: sweep {name} ")
     assert re.search(rf"Example:\n +sweep {name} \S+", text)

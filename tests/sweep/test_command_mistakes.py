@@ -157,7 +157,7 @@ COMMANDS = {
 
 
 @pytest.fixture(scope="module")
-def messages(together, tmp_path_factory):
+def messages(called, tmp_path_factory):
     """What a run says to each of `STUDIES`, with the line and key of a study of its own."""
     place, shared, first = tmp_path_factory.mktemp("studies"), 'format = 1\nname = "test"\n', {}
     for number, key in enumerate(key for key in STUDIES if key not in ALONE):
@@ -169,7 +169,7 @@ def messages(together, tmp_path_factory):
         (place / f"{number}.toml").write_text(one_experiment(**STUDIES[key][0]))
     before = sorted(place.iterdir())
     files = {"shared": "shared.toml"} | {key: f"{i}.toml" for i, key in enumerate(ALONE)}
-    done = together(place, {key: ("run", file) for key, file in files.items()})
+    done = {key: called(place, "run", file) for key, file in files.items()}
     assert sorted(place.iterdir()) == before
     assert {process.returncode for process in done.values()} == {2}
     found = {key: [own_place(line, 0, 0) for line in lines(done[key])] for key in ALONE}
@@ -216,10 +216,10 @@ def place(cluster, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def refused(place, fingerprint, together):
+def refused(place, fingerprint, called):
     """What became of each of `COMMANDS`, and a hash of all files before and after."""
     before = fingerprint(place)
-    done = together(place, {key: arguments for key, (arguments, _) in COMMANDS.items()})
+    done = {key: called(place, *arguments) for key, (arguments, _) in COMMANDS.items()}
     return done, before == fingerprint(place)
 
 
@@ -239,13 +239,13 @@ def test_no_mistake_left_anything_behind(refused, place):
     assert refused[1]
 
 
-def test_all_mistakes_of_a_study_come_at_once(command, tmp_path):
+def test_all_mistakes_of_a_study_come_at_once(program, tmp_path):
     """One message, a line for each; and `check` says what `run` says."""
     text = one_experiment(integrators='["rk5", "variationl"]', step_size="0.3", recrod="[]")
     (tmp_path / "study.toml").write_text(text)
     (tmp_path / "again").mkdir()
-    checked = command(tmp_path, "check", "study.toml", code=2).stderr
-    assert checked == command(tmp_path, "run", "study.toml", code=2).stderr
+    checked = program(tmp_path, "check", "study.toml", code=2).stderr
+    assert checked == program(tmp_path, "run", "study.toml", code=2).stderr
     assert [line.removeprefix("Error: ").split(": ")[1] for line in checked.splitlines()] == [
         "experiment[0].recrod",
         "experiment[0].step_size",

@@ -22,8 +22,9 @@ def example_2():
 
 
 @pytest.fixture(scope="module")
-def computed(example_2, tmp_path_factory):
-    return reproduce(example_2, tmp_path_factory.mktemp("stores"), workers=1)
+def computed(example_2, tmp_path_factory, lent):
+    with lent():
+        return reproduce(example_2, tmp_path_factory.mktemp("stores"))
 
 
 def test_each_claim_has_a_row_with_its_setting(example_2, computed):
@@ -38,6 +39,7 @@ def test_each_claim_has_a_row_with_its_setting(example_2, computed):
 
 
 def test_another_step_size_gives_another_figure(example_2, computed, tmp_path):
+    """On a cluster of its own."""
     rows, _ = reproduce(example_2, tmp_path, step_factor=0.5, workers=1)
     for half, whole in zip(rows, computed[0], strict=True):
         assert half.here / whole.here == pytest.approx(0.25, rel=0.05)
@@ -98,8 +100,9 @@ def test_the_command_finds_every_figure_of_the_paper(folder, command):
     assert len(list((folder / "stores").iterdir())) == 6
 
 
-def test_a_figure_outside_its_bounds_ends_in_3(folder, command):
-    """Goes on from the stores of the test before: only other step sizes are computed."""
+def test_a_figure_outside_its_bounds_ends_in_3(folder, command, example_2, monkeypatch):
+    """Goes on from a store of the test before: only other step sizes are computed."""
+    monkeypatch.setitem(PAPERS, "lee", example_2)
     done = command(folder, "reproduce", "lee", "--keep", "stores", "--step-factor", "0.5", code=3)
     assert "OUTSIDE" in done.stdout and "h = 0.0025" in done.stdout
 

@@ -16,9 +16,10 @@ PAPER = PAPERS["mclachlan"]
 
 
 @pytest.fixture(scope="module")
-def computed(tmp_path_factory):
+def computed(tmp_path_factory, lent):
     """Rows and datasets of the whole paper."""
-    return reproduce(PAPER, tmp_path_factory.mktemp("stores"), workers=1)
+    with lent():
+        return reproduce(PAPER, tmp_path_factory.mktemp("stores"))
 
 
 def rows_of(computed, part, text=""):

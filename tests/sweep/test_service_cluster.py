@@ -7,6 +7,8 @@ import time
 import pytest
 from distributed import Client
 
+import sweep.cluster
+
 RUNS = 136
 ENOUGH = 41  # 30 % of the runs
 
@@ -79,9 +81,10 @@ def refused(command, long_study, address):
     return message
 
 
-def test_a_scheduler_that_does_not_answer(long_study, command):
+def test_a_scheduler_that_does_not_answer(long_study, command, monkeypatch):
+    monkeypatch.setattr(sweep.cluster, "CONNECT_SECONDS", 1)
     message = refused(command, long_study, "tcp://127.0.0.1:1")
-    assert "the scheduler 'tcp://127.0.0.1:1' does not answer" in message
+    assert "the scheduler 'tcp://127.0.0.1:1' does not answer within 1 s" in message
 
 
 @pytest.mark.parametrize("address", ["nonsense", "http://127.0.0.1:8786", "tcp://127.0.0.1"])
@@ -89,8 +92,8 @@ def test_an_address_that_is_none(long_study, command, address):
     assert f"'{address}' is no address" in refused(command, long_study, address)
 
 
-def test_a_scheduler_without_workers(long_study, scheduler, command):
+def test_a_scheduler_without_workers(long_study, scheduler, program):
     address = scheduler()
-    message = refused(command, long_study, address)
+    message = refused(program, long_study, address)
     assert f"the scheduler '{address}' has no workers" in message
     assert f"dask worker {address}" in message

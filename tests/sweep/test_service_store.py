@@ -439,9 +439,9 @@ def given(state):
     return f'{{ q = {q.tolist()}, omega = {omega.tolist()}, label = "{label}" }}'
 
 
-def test_one_worker_gives_the_bits_of_two(store, command, tmp_path, assert_same_runs):
+def test_one_worker_gives_the_bits_of_two(store, program, tmp_path, assert_same_runs):
     (tmp_path / "everything.toml").write_text(STUDY)
     arguments = ("run", "everything.toml", "--workers", 1, "--no-summary")
-    assert "1 workers" in command(tmp_path, *arguments).stdout
+    assert "1 workers" in program(tmp_path, *arguments).stdout
     for name in NAMES:
         assert_same_runs(store, tmp_path / "everything.zarr", name)

@@ -283,10 +283,11 @@ STUDIES = [f"mclachlan-{name}" for name in ("portraits", "sections", "trajectori
 
 
 @pytest.fixture(scope="module")
-def mclachlan(tmp_path_factory):
+def mclachlan(tmp_path_factory, lent):
     """The results that the figures are drawn from, as `sweep reproduce --plots` gets them."""
     paper = Paper("mclachlan", "", claims=(), pictures=tuple(STUDIES))
-    rows, datasets = reproduce(paper, tmp_path_factory.mktemp("stores"), workers=1, pictures=True)
+    with lent():
+        rows, datasets = reproduce(paper, tmp_path_factory.mktemp("stores"), pictures=True)
     assert rows == []
     return datasets
 

@@ -211,7 +211,7 @@ def test_taken_names_hold_all_that_is_stored(name):
     everything = dataclasses.replace(
         experiment, record=record, reference=study.Reference("dop853", 1e-9, 1.0)
     )
-    assert {v.name for v in schema.sampled_variables(everything, system)} <= taken
+    assert {v.name for v in schema.sampled_variables(everything, [system])} <= taken
     for family in system.families:
         assert not set(family.axes) & {"name", "label"}
         assert family.name not in system.starts

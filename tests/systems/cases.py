@@ -1,7 +1,6 @@
 """What the inherited tests run on: every registered system, integrator and choice of options.
 
-Nothing here is named that the registries know, but for `VARIANTS`: parameters that reach other
-code than a system's defaults do.
+Nothing here is named that the registries know, but for what repeats others.
 """
 
 import functools
@@ -10,95 +9,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from driven_chain import DrivenChain
+from variants import CROWDED, MILD, VARIANTS
 
 import integrators
 import systems
 from integrators import InputError, stepping
 from integrators.adaptive import run_adaptive
+from integrators.flows import HomogeneousFlow
 from integrators.forms import parts, velocities
 from integrators.hamiltonians import NambuHamiltonian
 from integrators.integration import run_batch
 from systems.mechanical import MechanicalSystem
-
-VARIANTS = {
-    "spherical_pendulum_chain": (
-        {"count": 1, "length": 0.7},  # one body: a diagonal inertia, so explicit methods
-        {  # as many links as steps of O(n) are for
-            "count": 6,
-            "mass": (1.0, 0.5, 2.0, 1.5, 0.7, 1.2),
-            "length": (0.6, 1.0, 0.8, 1.2, 0.9, 0.7),
-            "gravity": -9.81,
-        },
-    ),
-    "nbody_sphere": ({"count": 2, "mass": (1.0, 2.5), "coupling": 0.7},),
-    "spring_pendula": (
-        {
-            "count": 2,
-            "length": (0.1, 0.2),
-            "edges": ((1, 0), (0, 1)),
-            "stiffness": (5.0, 2.0),
-            "pivots": ((0.0, 0.0, 0.0), (0.0, 0.0, 0.3)),  # on the vertical: a momentum map
-        },
-    ),
-    "elastic_rod": (
-        {  # as many elements as steps of O(n) are for
-            "count": 6,
-            "mass": (0.3, 0.2, 0.1, 0.2, 0.1, 0.1),
-            "stiffness": (0.3, 0.2, 0.1, 0.1, 0.2, 0.1),
-            "gravity": 0.0,
-        },
-        {"count": 2, "mass": 0.5, "stiffness": 1.0, "inertia": "printed"},
-    ),
-    "magnetic_dipoles": (
-        {
-            "moment": (0.1, 0.2, 0.3),
-            "mass": (0.05, 0.04, 0.03),
-            "positions": ((0.0, 0.0, 0.0), (0.03, 0.0, 0.0), (0.1, 0.0, 0.0)),  # in a row
-        },
-    ),
-    "forced_pendulum_chain": (
-        {"count": 1, "length": 0.7, "damping": 0.3, "amplitude": 0.5},
-        {  # as many links as steps of O(n) are for
-            "count": 6,
-            "damping": (0.2, 0.0, 0.1, 0.3, 0.0, 0.2),
-            "length": (0.6, 1.0, 0.8, 1.2, 0.9, 0.7),
-            "frequency": 3.0,
-        },
-        {"damping": 0.0, "amplitude": 0.0},  # a force that is none: a momentum map
-    ),
-    "free_rigid_body": (
-        {"inertia": (1.0, 4 / 3, 2.0)},
-        {"inertia": (2.0, 1.0, 1.0), "lengths": "any"},  # symmetric: a momentum map
-    ),
-    "irreversible_rigid_body": ({"inertia": (1.0, 1.5, 0.8), "sigma": -0.5, "lengths": "any"},),
-    "forced_rigid_body": (
-        {"inertia": (1.5, 1.5, 1.0), "epsilon": 0.5},  # symmetric: a momentum map
-        {"inertia": (1.0, 2.0, 4.0), "epsilon": -0.4, "lengths": "any"},
-    ),
-    "precession": ({"axis": (0.3, -0.5, 0.7)}, {"axis": (0.0, -2.0, 0.0), "lengths": "any"}),
-    "point_vortices": (
-        {"strengths": (1.0, -0.7, 1.3)},
-        {"strengths": (1.0, 0.5, -1.5, 0.8, -0.4)},
-    ),
-    "heisenberg_chain": (
-        {"count": 2, "boundary": "open"},
-        {"count": 5},  # bonds of three colours
-        {"count": 4, "boundary": "open", "lengths": "any"},
-    ),
-    # A system of the tests: explicit time, a force, scratch in both functions.
-    "driven_chain": ({"count": 1}, {"count": 2, "damping": 0.3}, {"count": 1, "damping": 0.3}),
-}
-
-
-# Instead of a system's defaults, where those take long or are too stiff for these tests.
-MILD = {
-    "elastic_rod": {"count": 4, "stiffness": 0.02},
-    "lennard_jones_sphere": {"level": 0, "epsilon": 0.1},
-    "heisenberg_chain": {"count": 6},
-}
-# Random states of which collide, or have two so close that steps are too long for them: members
-# keep near the case's state.
-CROWDED = {"lennard_jones_sphere", "point_vortices"}
+from systems.rigid import RigidSystem
+from systems.spins import SpinSystem
 
 SEED = 5  # of the variants' states; one where no term of an error happens to vanish
 
@@ -121,15 +44,16 @@ class Case:
 
     @property
     def mechanical(self):
-        """Whether the states are (q, ω), not spins."""
+        """Whether the states are (q, ω), not spins or parts."""
         return isinstance(self.system, MechanicalSystem)
 
     @functools.cached_property
     def time_scale(self):
         """The time in which the state changes by about itself; steps are measured in it.
 
-        Of spins, whose motions may cancel, that in which the field's fastest mode turns by two
-        radians; the first motion of the Nambu system ends at infinity within four times as much.
+        Of spins, whose motions may cancel, and of states with parts of several units, that in which
+        the field's fastest mode turns by two radians; the first motion of the Nambu system ends at
+        infinity within four times as much.
         """
         if not self.mechanical:
             angle = 1.0 if isinstance(self.system.form, NambuHamiltonian) else 2.0
@@ -178,6 +102,10 @@ class Case:
         if isinstance(self.system.form, NambuHamiltonian):
             return np.zeros(len(states))
         bodies = states[:, : self.system.bodies]
+        if isinstance(self.system, RigidSystem):
+            bodies = states[:, list(self.system.unit_rows)]
+        if not bodies.size:
+            return np.zeros(len(states))
         return np.mean(np.abs(np.sum(bodies**2, axis=2) - 1.0), axis=1)
 
     def field(self, formulation, state, t=0.0):
@@ -274,13 +202,13 @@ class AdaptivePairing:
 
 @dataclass(frozen=True, eq=False)
 class Promise:
-    """A quantity that an integrator declares to keep."""
+    """The quantities that an integrator declares to keep."""
 
     pairing: Pairing
-    quantity: systems.Quantity
+    quantities: tuple
 
     def __str__(self):
-        return f"{self.pairing}-{self.quantity.name}"
+        return str(self.pairing)
 
 
 @functools.cache
@@ -304,7 +232,7 @@ def mechanical_cases():
 
 def spin_cases():
     """Those whose states are spins."""
-    return [case for case in cases() if not case.mechanical]
+    return [case for case in cases() if isinstance(case.system, SpinSystem)]
 
 
 def split_cases():
@@ -314,42 +242,81 @@ def split_cases():
 
 @functools.cache
 def pairings():
-    """Every fixed-step integrator, with every choice of its options, on every case it fits.
-
-    Of the compositions a variant meets one, and the longest is left to tests of its own.
-    """
+    """Every fixed-step integrator on every case it fits, but for what repeats others; see below."""
     return _pairings(Pairing, adaptive=False)
 
 
 @functools.cache
 def adaptive_pairings():
-    """Every adaptive integrator, with every choice of its options, on every case it fits."""
+    """Every adaptive integrator on every case it fits, but for what repeats others; see below."""
     return _pairings(AdaptivePairing, adaptive=True)
 
 
-# Compositions are one code over other constants: a variant meets one of them, and a method that
-# shares its kernel with one that meets all, one of every order.
-MEETS_VARIANTS = ("suzuki4",)
+# Compositions are one code over other constants: all but the longest, which has tests of its own,
+# meet these systems, and elsewhere a default meets one of each kind, a variant none. A method that
+# shares its kernel with one that meets all meets one of every order.
+COMPOSED = (
+    "spherical_pendulum_chain", "nbody_sphere", "forced_pendulum_chain", "driven_chain",
+    "free_rigid_body", "forced_rigid_body", "heisenberg_chain", "nambu_lagrange",
+)  # fmt: skip
+ELSEWHERE = ("suzuki4", "blanes_moan6")
 OF_EVERY_ORDER = ("suzuki4", "kahan_li6", "kahan_li8")
 ALIKE = ("extended_spherical_midpoint", "implicit_midpoint", "geodesic_midpoint", "moser_veselov")
 LONG = 20  # stages
+# So are explicit methods, over other tableaus: those that are not named here meet everything,
+# these one formulation, and a variant without a projection.
+TABLEAUS = {"rk2_heun": "q_omega", "rk2_midpoint": "q_qdot"}
+# Of the four ways to run it on (q, ω) or (q, q̇), a variant meets two.
+WAYS = {"rk45": (("q_omega", "dense"), ("q_qdot", "land"))}
+# Lie group methods know a system by its generator and its action alone. One meets everything, one
+# of the other kernel every default; the rest are these two over other constants, a cut series
+# beside them one more pair of kernels.
+LIE_GROUP = {"rkmk4": "all", "cf4": "defaults"}
+ANYWHERE = ("spherical_pendulum_chain", "free_rigid_body")
+# Adaptive ones meet one case of each action, and rkmk54 three of its eight ways.
+OF_EVERY_ACTION = (*ANYWHERE, "forced_pendulum_chain", "free_rigid_body.2")
+RKMK54_WAYS = (
+    ("algebra", "dense", "exact"), ("algebra", "dense", "truncated"), ("metric", "land", "exact"),
+)  # fmt: skip
 
 
 def _is_met(integrator, case):
-    if not integrator.composition:
-        return True
-    if case.variant:
-        return integrator.modifier in MEETS_VARIANTS
-    if integrator.method.name in ALIKE:
-        return integrator.modifier in OF_EVERY_ORDER
-    return integrator.composition.stages <= LONG
+    name, options = integrator.method.name, integrator.options
+    if integrator.composition:
+        if case.variant:
+            return False
+        if case.label not in COMPOSED:
+            return integrator.modifier in ELSEWHERE
+        if name in ALIKE:
+            return integrator.modifier in OF_EVERY_ORDER
+        return integrator.composition.stages <= LONG
+    if name in TABLEAUS:
+        chosen = not case.mechanical or options["formulation"] == TABLEAUS[name]
+        return chosen and not (case.variant and integrator.modifier)
+    if HomogeneousFlow in integrator.method.forms:
+        return _is_met_by_lie_group(integrator, case)
+    if name in WAYS and case.variant and case.mechanical:
+        return (options["formulation"], options["output"]) in WAYS[name]
+    return True
+
+
+def _is_met_by_lie_group(integrator, case):
+    name, options = integrator.name, integrator.options
+    if integrator.adaptive:
+        way = tuple(options.get(key) for key in ("error", "output", "dexpinv"))
+        return case.label in OF_EVERY_ACTION and (name != "rkmk54" or way in RKMK54_WAYS)
+    meets = LIE_GROUP.get(name, "few")
+    if options.get("dexpinv") == "truncated":
+        return name == "rkmk4" and case.label in ANYWHERE
+    everything = meets == "all" or (meets == "defaults" and not case.variant)
+    return everything or case.label in ANYWHERE
 
 
 def _pairings(kind, adaptive):
     result = []
     for name, case in itertools.product(integrators.names(), cases()):
         integrator = integrators.get(name)
-        if integrator.adaptive != adaptive or not _is_met(integrator, case):
+        if integrator.adaptive != adaptive:
             continue
         choices = [
             [(key, choice) for choice in option.choices]
@@ -359,7 +326,8 @@ def _pairings(kind, adaptive):
         result += [
             kind(name, options, case)
             for options in itertools.product(*choices)
-            if _fits(integrators.get(name, **dict(options)), case.system)
+            if _is_met(chosen := integrators.get(name, **dict(options)), case)
+            and _fits(chosen, case.system)
         ]
     return tuple(result)
 
@@ -393,8 +361,11 @@ def promises():
     result = []
     for pairing in pairings():
         claims = pairing.integrator.preserves
-        for quantity in pairing.case.system.quantities:
-            key = quantity.name if quantity.kind == "constraint" else quantity.kind
-            if quantity.degree in claims.get(key, ()):
-                result.append(Promise(pairing, quantity))
+        kept = tuple(
+            quantity
+            for quantity in pairing.case.system.quantities
+            if quantity.degree
+            in claims.get(quantity.name if quantity.kind == "constraint" else quantity.kind, ())
+        )
+        result += [Promise(pairing, kept)] if kept else []
     return result

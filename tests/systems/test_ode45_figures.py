@@ -21,7 +21,7 @@ def figures(system, tolerance, duration, starts):
     assert np.all(run.report[:, stepping.STATUS_ROW] == stepping.COMPLETE)
     found = []
     for states in run.states:
-        out, work = np.zeros((len(states), 1, 3)), np.zeros(problem.field.work(system.rows) + 1)
+        out, work = np.zeros((len(states), 1, 3)), np.zeros(problem.function.work(system.rows) + 1)
         stepping.evaluate.scalar(
             system.form.energy.scalar, times, velocities(states), problem.parameters, out, work
         )

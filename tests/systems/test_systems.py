@@ -11,6 +11,7 @@ from integrators import InputError
 from integrators.forms import velocities
 from integrators.hamiltonians import NambuHamiltonian
 from systems.mechanical import MechanicalSystem
+from systems.rigid import RigidSystem
 
 KINDS = {"energy", "momentum_map", "casimir", "constraint", "observable"}
 
@@ -34,7 +35,9 @@ def test_quantities_are_labelled(cls):
     quantities = system.quantities
     assert len({quantity.name for quantity in quantities}) == len(quantities)
     expected = {"energy", "unit_length", "tangency"}
-    if not isinstance(system, MechanicalSystem):
+    if isinstance(system, RigidSystem):
+        expected = {"energy", *(constraint.name for constraint in system.constraints)}
+    elif not isinstance(system, MechanicalSystem):
         nambu = isinstance(system.form, NambuHamiltonian)
         expected = {"energy", "casimir"} | (set() if nambu else {"unit_length"})
     assert expected <= {quantity.name for quantity in quantities}
