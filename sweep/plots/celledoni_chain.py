@@ -60,7 +60,7 @@ def _looks_by_order(rows):
         looks[row.integrator] = {
             "color": ORDERS[row.declared],
             "marker": MARKERS[place],
-            "ms": 7.0 - 1.2 * place,  # of curves that coincide the lower one still shows
+            "ms": 7.4 - 1.0 * place,  # of curves that coincide the lower one still shows
             "lw": 0.9,
             "mec": "white",
             "mew": 0.5,
