@@ -73,7 +73,7 @@ class HomogeneousFlow:
     Raises
     ------
     InputError
-        If a row of unit vectors is none of the state's.
+        If the action or a function is none, or a row of unit vectors is none of the state's.
 
     Notes
     -----
@@ -93,6 +93,18 @@ class HomogeneousFlow:
     yields = (VectorField,)
 
     def __post_init__(self):
+        if not isinstance(self.action, Action):
+            raise InputError(
+                f"action is {self.action!r}; expected one that product, spheres or tangent_spheres "
+                "of integrators.actions gives",
+                key="action",
+            )
+        for name in ("generator", "energy"):
+            given = getattr(self, name)
+            if not isinstance(given, Kernel) or given.signature is not whole_state:
+                raise InputError(
+                    f"{name} is {given!r}; expected a function decorated by @kernel()", key=name
+                )
         wrong = [row for row in self.unit_rows if not 0 <= row < self.action.rows]
         if wrong:
             raise InputError(
