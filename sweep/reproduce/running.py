@@ -57,22 +57,26 @@ def reproduce(
     factor = check_number("step_factor", step_factor, above=0.0)
     names = dict.fromkeys(paper.studies + (paper.pictures if pictures else ()))
     studies = [_scaled(load(name), factor) for name in names]
-    datasets = {}
     if max_time is not None:
         max_time = check_number("max_time", max_time, above=0.0)
+    datasets = dict(_computed(studies, Path(directory), workers, max_time, told))
+    return [claim.row(datasets, factor) for claim in paper.claims], datasets
+
+
+def _computed(studies, directory, workers, max_time, told):
+    """Each study's name and its datasets by experiment, one after the other."""
     end = None if max_time is None else time.monotonic() + max_time
     with Drain(max_time=max_time) as drain, runner.local_client(workers) as client:
         for study in studies:
             drain.check()
             told(study.name)
-            store = Path(directory) / f"{study.name}.zarr"
+            store = directory / f"{study.name}.zarr"
             left = None if end is None else max(end - time.monotonic(), 1e-3)
             outcome = runner.run(study, store, client, max_time=left)
             if not outcome.complete:
                 raise Interrupted(outcome.stopped)
             tree = open_study(store)
-            datasets[study.name] = {name: node.to_dataset() for name, node in tree.items()}
-    return [claim.row(datasets, factor) for claim in paper.claims], datasets
+            yield study.name, {name: node.to_dataset() for name, node in tree.items()}
 
 
 def _scaled(study, factor):
