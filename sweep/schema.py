@@ -168,6 +168,7 @@ RUN_VARIABLES = (
     Variable("wall_time", ("run",), "s", "time of the integration; a lane's share of its batch"),
     _count("stop_step", "step at which the run failed; -1 if it did not", fill=-1),
     Variable("stop_residual", ("run",), "1", "residual with which the run failed"),
+    Variable("stop_time", ("run",), "s", "time at which the run failed"),
     _count("status", "how the run ended", PENDING, "int8", **STATUS_FLAGS),
 )
 SYMPLECTIC_DEFECT, REVERSAL_ERROR = "symplectic_defect", "reversal_error"
