@@ -20,6 +20,7 @@ from integrators.methods import Integrator, Method
 from integrators.midpoints import ALL_MIDPOINTS
 from integrators.munthe_kaas import RKMK_METHODS
 from integrators.munthe_kaas_pairs import RKMK54
+from integrators.munthe_kaas_tableau import RKMK
 from integrators.ode45 import RK45
 from integrators.runge_kutta import RK2_HEUN, RK2_MIDPOINT, RK4
 from integrators.splitting import SPLITTING
@@ -34,6 +35,7 @@ ALL_INTEGRATORS = (
     SPLITTING,
     *RKMK_METHODS,
     RKMK54,
+    RKMK,
     *COMMUTATOR_FREE_METHODS,
     SYMPLECTIC_LIE_GROUP,
     *COMMUTATOR_FREE_PAIRS,
@@ -55,6 +57,7 @@ __all__ = [
     "Trajectories",
     "get",
     "integrate",
+    "named",
     "names",
     "reversal_error",
     "symplectic_defect",
@@ -72,7 +75,8 @@ def get(name, **options):
     **options
         Options of the method; see ``sweep show integrator NAME``. With a fixed step also
         ``steps_of``: ``get("rkmk5", steps_of="rkmk54")`` takes a tolerance and as many equal steps
-        over the duration as the adaptive integrator of that name takes at it.
+        over the duration as the adaptive integrator of that name takes at it. ``rkmk`` is made of
+        its option ``tableau``, a `tableaux.Tableau` or a dict of what that takes.
 
     Returns
     -------
@@ -83,18 +87,24 @@ def get(name, **options):
     InputError
         For an unknown name, modifier or option, with the nearest valid one.
     """
+    return Integrator(*named(name), options)
+
+
+def named(name):
+    """The `Method` and the modifier, or "", of a name; or `InputError`."""
     base, _, modifier = str(name).partition("+")
     methods = {method.name: method for method in ALL_INTEGRATORS}
     check_known("integrator", base, methods)
     if "+" in str(name) and not modifier:
         raise InputError(f"{name!r} ends with '+'; expected a composition or projection after it")
-    return Integrator(methods[base], modifier, options)
+    return methods[base], modifier
 
 
 def names():
-    """All valid names, with modifiers."""
+    """All names that are enough to `get` an integrator, with modifiers."""
     return [
         name
         for method in ALL_INTEGRATORS
+        if method.made_of is None
         for name in (method.name, *(f"{method.name}+{m}" for m in method.modifiers))
     ]

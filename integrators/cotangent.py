@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from integrators.actions import ROTATION, TRANSLATION, product
+from integrators.actions import product
 from integrators.errors import InputError, check_known
+from integrators.factors import ROTATION, TRANSLATION
 from integrators.flows import HomogeneousFlow, VectorField
 from integrators.kernels import Kernel, state_value, whole_state
 from integrators.vectors import add, cross, get, put

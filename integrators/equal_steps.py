@@ -89,12 +89,14 @@ class EqualSteps:
             states, aligned(problem.memory), problem.parameters, aligned(max(1, problem.work)),
             reports,
         )  # fmt: skip
-        failed = np.flatnonzero(reports[:, STATUS_ROW] > COMPLETE)
-        if len(failed):
-            states[failed[0] :] = np.nan
-            if report[STATUS_ROW] <= COMPLETE:
-                report[: stepping.ITERATIONS] = reports[failed[0], : stepping.ITERATIONS]
-                report[stepping.STOP_STEP] = ends[failed[0]]
+        failed = reports[:, STATUS_ROW] > COMPLETE
+        if report[STATUS_ROW] > COMPLETE:  # nothing after the last whole step counts
+            failed |= (ends == report[stepping.STOP_STEP]) & (rests > 0)
+        elif failed.any():
+            first = failed.argmax()
+            report[: stepping.ITERATIONS] = reports[first, : stepping.ITERATIONS]
+            report[stepping.STOP_STEP] = ends[first]
+        states[np.logical_or.accumulate(failed)] = np.nan
         own = self.integrator.evaluations * np.sum(rests > 0)
         return int(own + reports[:, stepping.EVALUATIONS].sum())
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from integrators import spheres
+from integrators import sphere_fields, spheres
 from integrators.actions import tangent_spheres
 from integrators.errors import InputError
 from integrators.flows import HomogeneousFlow, VectorField, with_work
@@ -190,9 +190,9 @@ class SpheresLagrangian:
 
 
 # One kernel for all instances of a system: its compiled code does not depend on parameters.
-_net_gradient = functools.lru_cache(maxsize=None)(spheres.net_gradient_kernel)
-_field = functools.lru_cache(maxsize=None)(spheres.field_kernel)
-_generator = functools.lru_cache(maxsize=None)(spheres.generator_kernel)
+_net_gradient = functools.lru_cache(maxsize=None)(sphere_fields.net_gradient_kernel)
+_field = functools.lru_cache(maxsize=None)(sphere_fields.field_kernel)
+_generator = functools.lru_cache(maxsize=None)(sphere_fields.generator_kernel)
 _monitor = functools.lru_cache(maxsize=None)(spheres.monitor_kernel)
 _energy = functools.lru_cache(maxsize=None)(spheres.energy_kernel)
 _energy_balance = functools.lru_cache(maxsize=None)(spheres.energy_balance_kernel)

@@ -12,9 +12,10 @@ from types import MappingProxyType
 import numpy as np
 
 from integrators.composition import ADJOINT_COMPOSITIONS, COMPOSITIONS
-from integrators.errors import InputError, check_known, check_number, check_whole
+from integrators.errors import InputError, check_known
 from integrators.forms import FORMULATIONS, SpheresLagrangian
 from integrators.kernels import Kernel
+from integrators.options import Option
 
 ALL_DEGREES = ("linear", "quadratic", "other")
 TOLERANCES = ("tolerance", "relative_tolerance")  # given with the step sizes, not as options
@@ -22,37 +23,6 @@ BASE = np.ones(1)  # the γ of a method that is not composed
 BASE_SHARES = np.array([0.5, 0.5])  # of a map and its adjoint in such a step
 FIXED = "fixed"  # modifier of an adaptive method: its main one, with a constant step
 STEPS_OF = "steps_of"  # option of every method with a fixed step
-
-
-@dataclass(frozen=True)
-class Option:
-    """An option of a method: its default, what it must be, and what it does.
-
-    It is one of `choices` or, without any, a number from `least` to `most`; a whole one if
-    `whole`, one that is not 0 if `positive`.
-    """
-
-    default: object
-    description: str
-    choices: tuple = ()
-    most: float = np.inf
-    whole: bool = False
-    least: float = 0.0
-    positive: bool = False
-
-    def check(self, name, value):
-        """The value, or `InputError`."""
-        if self.choices:
-            check_known(name, value, self.choices, key=name)
-            return value
-        if self.whole:
-            value = check_whole(name, value, least=0)
-        else:
-            above = 0.0 if self.positive else -np.inf
-            value = check_number(name, value, above, -np.inf if self.positive else self.least)
-        if value > self.most:
-            raise InputError(f"{name} = {value!r}; expected at most {self.most:g}", key=name)
-        return value
 
 
 FORMULATION = Option(
@@ -98,8 +68,8 @@ class Method:
     ----------
     name, description : str
         The name by which it is asked for, and one line on it.
-    order : int
-        Order of convergence.
+    order : int or None
+        Order of convergence; None if its options say.
     symmetric : bool
         Whether a step of −h undoes a step of h, with the default options; such a method can be
         composed.
@@ -133,11 +103,15 @@ class Method:
         ``symmetric_with(options)`` says whether a symmetric method is so with some options.
     fixed : Method, optional
         Of an adaptive method: the one that it is with a constant step, its modifier ``+fixed``.
+    made_of : callable, optional
+        Of a method that its options make: ``made_of(given)`` gives it, or raises `InputError`.
+    example : mapping of str to object
+        Options that make one of them.
     """
 
     name: str
     description: str
-    order: int
+    order: int | None
     symmetric: bool
     forms: tuple
     preserves: Mapping[str, tuple]
@@ -153,6 +127,8 @@ class Method:
     order_of: Callable = lambda order, options: order
     symmetric_with: Callable = lambda options: True
     fixed: "Method | None" = None
+    made_of: Callable | None = None
+    example: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
 
     def fits(self, form):
         """Whether `form` is, or yields, one that the method takes, and suits it."""
@@ -190,8 +166,10 @@ class Integrator:
     given: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self):
-        if self.modifier and self.modifier not in self.method.modifiers:
-            self._refuse_modifier()
+        self._check_modifier()
+        if self.method.made_of is not None:
+            object.__setattr__(self, "method", self.method.made_of(self.given))
+            self._check_modifier()
         if self.modifier == FIXED:  # a method of its own
             object.__setattr__(self, "method", self.method.fixed)
             object.__setattr__(self, "modifier", "")
@@ -208,6 +186,13 @@ class Integrator:
             self.method.options[key].check(key, value)
         if self.modifier in COMPOSITIONS and not self.symmetric:
             self._refuse_modifier()
+
+    def _check_modifier(self):
+        if not self.modifier or self.modifier in self.method.modifiers:
+            return
+        if self.modifier == FIXED and not self.method.adaptive:
+            raise InputError(f"{self.method.name!r} has a fixed step already: leave '+{FIXED}' out")
+        self._refuse_modifier()
 
     def _check_steps_of(self):
         name = self.given[STEPS_OF]

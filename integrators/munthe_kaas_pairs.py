@@ -162,7 +162,7 @@ BY_EXACT, BY_SERIES = _pair(exact), _pair(truncated)
 
 
 def _bind(tableau):
-    reused = tuple(tableau.matrix[-1]) == tableau.b
+    reused = _is_reused(tableau)
     dense = np.ravel(DENSE) if tableau == DORMAND_PRINCE54 else []
     constants = np.concatenate([tableau.constants, tableau.embedded, dense])
 
@@ -221,7 +221,7 @@ def rkmk_pair(name, tableau, description=""):
         forms=(HomogeneousFlow,),
         preserves=ON_ORBITS,
         bind=_bind(tableau),
-        evaluations=tableau.stages - 1,
+        evaluations=tableau.stages - int(_is_reused(tableau)),
         options={
             "error": Option(
                 "algebra",
@@ -235,6 +235,11 @@ def rkmk_pair(name, tableau, description=""):
         order_of=order_of,
         fixed=rkmk(f"{name}+{FIXED}", _main(tableau)),
     )
+
+
+def _is_reused(tableau):
+    """Whether the last stage of a step is the first of the next."""
+    return tuple(tableau.matrix[-1]) == tableau.b
 
 
 def _main(tableau):

@@ -23,53 +23,38 @@ body hardly changes from step to step; see `quasi_newton`.
 
 import numpy as np
 
-from integrators.actions import RIGHT_ROTATION
 from integrators.cotangent import CotangentHamiltonian
 from integrators.exponentials import motion_coefficients
+from integrators.factors import RIGHT_ROTATION
 from integrators.fixed_point import note_count
 from integrators.kernels import Kernel, inlined
 from integrators.lanes import any_lane, select, sqrt
 from integrators.methods import ALL_DEGREES, Method, Option, Problem
 from integrators.quasi_newton import (
     DEPTH,
+    MATRIX,
+    OF_Z,
+    SCALES,
+    TABLE,
+    memory_size,
     newest,
     predict,
     remember,
-    scaled_square,
-    set_column,
-    take_inverse,
-    take_step,
+    solving,
+    work_size,
 )
 from integrators.rotations import turning
-from integrators.stepping import NOT_CONVERGED, fail, method_signature, poison
+from integrators.stepping import NOT_CONVERGED, fail, is_finite, method_signature, poison
 from integrators.vectors import add, axpy, cross, dot, get, increment, put, scale
 from integrators.views import rows_of, tail
 
-MOST = 60  # iterations
-ROUND_OFF = 2.0**-51  # of a residual, relative to the scales of the unknowns
-NEAR = 64.0  # times that: where a residual that does not fall is the last
-ACCEPTABLE = 1e-10  # residual that a solution may have
-FALLS = 1.0 / 16.0  # of its square in an iteration, if the inverse is good
-SHIFT = 2.0**-26  # of the unknowns for differences, relative to their scales
 FLOOR = 1e-3  # of a radian or a momentum: least size of an unknown
+PIECES = 8  # of a step along which its solution is followed where it is not found at once
 
 ACT = RIGHT_ROTATION.act
 
-# memory: what the sums lost; for each stage B and the last solutions.
-# work: of n unknowns z, r, step, u, v, r beside z, f at z and beside it, scales (n each); the
-# predictions (DEPTH n), the matrix to invert (2n²); the state at which f is taken; what f
-# needs.
-MATRIX = 9 + DEPTH
-
-
-def stage_size(n):
-    """Elements of memory that a stage carries from step to step."""
-    return n * n + DEPTH * n
-
-
-def work_size(n, rows):
-    """Elements of scratch besides the system's."""
-    return MATRIX * n + 2 * n * n + 3 * rows
+# The unknowns are m rows: ξ and k, or ξ, its part in R³, k and its part. memory: what the sums
+# lost; for each stage that of the solver. work: the solver's; the state at which f is taken; f's.
 
 
 @inlined
@@ -93,8 +78,10 @@ def _dexp(u, v):
 
 
 @inlined
-def _residual(m, derivatives, t, h, theta, y, p, z, trial, f, r, scratch):
-    """r = z − h (f₁, μ̇) at (exp(θξ) g₀, M), with f₁ and μ̇ left in `f`; `m` rows of unknowns."""
+def _residual(given, work, of_z, at):
+    """r = z − h (f₁, μ̇) at (exp(θξ) g₀, M); what belongs to z is f₁ and μ̇."""
+    m, derivatives, t, h, theta, y, p, trial, scratch = given
+    z, f, r = rows_of(work, 0, m), rows_of(work, of_z, m), rows_of(work, at, m)
     last, half = m + 1, m // 2  # π and p are the last rows of a state
     momentum = 2 + half
     xi, k = get(z, 0), get(z, half)
@@ -126,7 +113,7 @@ def _length(a):
 
 @inlined
 def _note_scales(m, h, y, z, scales):
-    """One over the scales of the unknowns: how large they are, and a share of what they move."""
+    """One over the sizes of the unknowns: how large they are, and a share of what they move."""
     half = m // 2
     momentum = _length(get(y, 2 + half))
     angle, push = _length(get(z, 0)), _length(get(z, half))
@@ -145,74 +132,56 @@ def _note_scale(scales, i, size):
         scales[3 * i + c] = scale_of
 
 
-@inlined
-def _solve(
-    m, derivatives, t, h, theta, tolerance, y, p, inverse, new, work, trial, scratch, report, k
-):
-    """Solve (16) from the start in z; leaves ξ and k in z and h⁻¹ times them in f."""
-    n = 3 * m
-    z, r, step = rows_of(work, 0, m), rows_of(work, n, m), tail(work, 2 * n)
-    u, v, shifted = tail(work, 3 * n), tail(work, 4 * n), rows_of(work, 5 * n, m)
-    f, beside, scales = rows_of(work, 6 * n, m), rows_of(work, 7 * n, m), tail(work, 8 * n)
-    a = tail(work, MATRIX * n)
-    zero = 0.0 * report[0]  # finite, unlike a state after a failure
-    last, squares, count, fresh = zero, zero, zero, zero
-    active = zero <= 0.0
-    enough = max(tolerance, ROUND_OFF) * max(tolerance, ROUND_OFF)
-    near = max(enough, NEAR * NEAR * ROUND_OFF * ROUND_OFF)
-    acceptable = max(tolerance, ACCEPTABLE) * max(tolerance, ACCEPTABLE)
-    for iteration in range(MOST):
-        _residual(m, derivatives, t, h, theta, y, p, z, trial, f, r, scratch)
-        squares = scaled_square(work, n, n, scales)
-        count = select(active, count + 1.0, count)
-        falls = (squares <= FALLS * last) | (zero <= -1.0 * iteration)
-        at_end = ~falls & ((squares <= near) | ((squares <= acceptable) & (fresh > 0.0)))
-        active = active & (squares > enough) & ~at_end
-        if not any_lane(active):
-            break
-        renewed = active & ((zero < new) if iteration == 0 else ~falls)
-        if any_lane(renewed):
-            for j in range(n):
-                kept, shift = work[j], SHIFT / scales[j]
-                work[j] = kept + shift
-                _residual(m, derivatives, t, h, theta, y, p, z, trial, beside, shifted, scratch)
-                set_column(a, j, n, tail(work, 5 * n), tail(work, n), work[j] - kept, scales)
-                work[j] = kept
-            take_inverse(a, n, scales, inverse, renewed)
-            count = select(renewed, count + n, count)
-        fresh = select(renewed, 1.0 + zero, zero)
-        corrects = active & ~renewed & (zero < iteration)
-        take_step(inverse, n, scales, tail(work, n), step, u, v, tail(work, 5 * n), corrects)
-        for i in range(n):
-            work[i] = select(active, work[i] + step[i], work[i])
-        last = squares
-    note_count(report, count)
-    ok = squares <= acceptable
-    fail(report, ok, NOT_CONVERGED, k, sqrt(squares))
-    return ok
+_solve = solving(_residual)
 
 
 @inlined
-def _explicit(m, derivatives, t, h, y, p, z, f, scratch):
-    """The start of the first step: ξ and k of an explicit one."""
-    half = m // 2
+def _explicit(m, derivatives, t, h, y, p, work, scratch, where):
+    """ξ and k of an explicit step into the unknowns, where `where` holds."""
+    half, f = m // 2, rows_of(work, OF_Z * 3 * m, m)
     derivatives(t, y, p, f, scratch)
     push = add(get(f, half), cross(get(f, 0), get(y, 2 + half)))
-    put(z, 0, scale(h, _to_body(y, get(f, 0))))
-    put(z, half, scale(h, _to_body(y, push)))
-    if m > 2:
-        put(z, 1, scale(h, get(f, 1)))
-        put(z, 3, scale(h, get(f, 3)))
+    put(f, 0, _to_body(y, get(f, 0)))
+    put(f, half, _to_body(y, push))
+    flat = tail(work, OF_Z * 3 * m)
+    for i in range(3 * m):
+        work[i] = select(where, h * flat[i], work[i])
 
 
 @inlined
-def _advance(
-    m, derivatives, t0, h, first, count, stages, options, y, memory, p, work, report
-):  # fmt: skip
+def _solve_or_follow(given, n, tolerance, inverse, new, zero, work):
+    """Solve (16) from the start in `work`, or follow the solution while h grows to what it is.
+
+    The second where the first fails: PIECES shares of h, the first from an explicit step. Returns
+    as `solving` does.
+    """
+    m, derivatives, t, h, theta, y, p, trial, scratch = given
+    needed = zero <= 0.0
+    ok, squares, total = needed, zero, zero
+    for j in range(PIECES + 1):
+        share = h if j == 0 else h * j / PIECES
+        of_share = (m, derivatives, t, share, theta, y, p, trial, scratch)
+        begin = new if j == 0 else 1.0
+        ok, squares, count = _solve(of_share, n, tolerance, inverse, begin, needed, zero, work)
+        total = total + count
+        if j == 0:
+            needed = ~ok & is_finite(y)
+            if not any_lane(needed):
+                break
+            _explicit(m, derivatives, t, h / PIECES, y, p, work, scratch, needed)
+        elif j < PIECES:
+            for i in range(n):
+                work[i] = select(needed, work[i] * ((j + 1.0) / j), work[i])
+    return ok, squares, total
+
+
+@inlined
+def _advance(m, derivatives, t0, h, first, count, stages, options, y, memory, p, work, report):
     size, n, half = m + 2, 3 * m, m // 2
-    low, d = rows_of(memory, 0, size), rows_of(work, MATRIX * n + 2 * n * n, size)
-    trial, scratch = d, tail(work, MATRIX * n + 2 * n * n + 3 * size)
-    z, f, scales = rows_of(work, 0, m), rows_of(work, 6 * n, m), tail(work, 8 * n)
+    own = MATRIX * n + 2 * n * n  # the solver's work
+    low, trial = rows_of(memory, 0, size), rows_of(work, own, size)
+    scratch = tail(work, own + 3 * size)
+    z, f, scales = rows_of(work, 0, m), rows_of(work, OF_Z * n, m), tail(work, SCALES * n)
     tolerance, theta = options[0], options[1]
     for k in range(first, first + count):
         passed = 0.0
@@ -221,21 +190,25 @@ def _advance(
             time = t0 + k * h + (passed + theta * stages[s]) * h
             inverse = tail(memory, 3 * size + s * (n * n + DEPTH * n))
             recent = tail(inverse, n * n)
+            zero = 0.0 * report[0]  # finite, unlike a state after a failure
             if k == 0:
-                _explicit(m, derivatives, time, part, y, p, z, f, scratch)
+                _explicit(m, derivatives, time, part, y, p, work, scratch, zero <= 0.0)
             else:
                 newest(recent, k, n, work)
             _note_scales(m, part, y, z, scales)
             if k > 0:
-                predict(recent, k, n, scales, work, tail(work, 9 * n))
-            ok = _solve(
-                m, derivatives, time, part, theta, tolerance, y, p, inverse,
-                1.0 if k == 0 else 0.0, work, trial, scratch, report, k,
-            )  # fmt: skip
+                predict(recent, k, n, scales, work, tail(work, TABLE * n))
+            given = (m, derivatives, time, part, theta, y, p, trial, scratch)
+            new = 1.0 if k == 0 else 0.0
+            ok, squares, evaluations = _solve_or_follow(
+                given, n, tolerance, inverse, new, zero, work
+            )
+            note_count(report, evaluations)
+            fail(report, ok, NOT_CONVERGED, k, sqrt(squares))
             remember(recent, k, n, work)
-            ACT(z, 0, y, 0, d)
+            ACT(z, 0, y, 0, trial)
             for i in range(3):
-                increment(y, low, i, get(d, i))
+                increment(y, low, i, get(trial, i))
             increment(y, low, 2 + half, scale(part, get(f, half)))
             if m > 2:
                 increment(y, low, 3, scale(part, get(f, 1)))
@@ -267,8 +240,8 @@ def _bind(form, integrator):
         options=np.array([options["solver_tolerance"], options["theta"]]),
         parameters=form.packed,
         rows=form.rows,
-        memory=3 * form.rows + stages * stage_size(n),
-        work=work_size(n, form.rows) + form.derivatives.work(form.rows),
+        memory=3 * form.rows + stages * memory_size(n),
+        work=work_size(n) + 3 * form.rows + form.derivatives.work(form.rows),
         solves=stages,
         formulation="state",
     )

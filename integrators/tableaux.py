@@ -1,13 +1,16 @@
 """Butcher tableaux of explicit Runge–Kutta methods, and of embedded pairs."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 
 import numpy as np
 
-from integrators.errors import InputError, check_number, check_whole
+from integrators.errors import InputError, check_known, check_number, check_whole
+from integrators.order_conditions import CHECKED, classical_order
 
 CONSISTENT = 1e-12  # how far a sum may be from what it must be
 SEQUENCES = (tuple, list, np.ndarray)
+EXAMPLE = "{ a = [[], [0.5]], b = [0.0, 1.0], order = 2 }"
 
 
 @dataclass(frozen=True)
@@ -24,13 +27,14 @@ class Tableau:
     embedded : tuple of float
         Those of the method that errors are estimated by; empty without one.
     order, embedded_order : int
-        Of the two.
+        Of the two; the order conditions up to 8 are checked.
 
     Raises
     ------
     InputError
         If it is not explicit (a stage depends on itself or a later one), not consistent (weights
-        that do not sum to 1), of unequal lengths, or has what is no finite number.
+        that do not sum to 1), of unequal lengths, not of the orders, or has what is no finite
+        number.
     """
 
     a: tuple
@@ -56,11 +60,28 @@ class Tableau:
                     key="embedded",
                 )
             _check_sum("embedded", embedded)
-            check_whole("embedded_order", self.embedded_order)
-        check_whole("order", self.order)
-        object.__setattr__(self, "a", rows)
-        object.__setattr__(self, "b", b)
-        object.__setattr__(self, "embedded", embedded)
+            if embedded == b:
+                raise InputError(
+                    "embedded has the weights of b; expected others, to estimate errors by",
+                    key="embedded",
+                )
+        for name, value in (("a", rows), ("b", b), ("embedded", embedded)):
+            object.__setattr__(self, name, value)
+        self._check_order("order", b)
+        if embedded:
+            self._check_order("embedded_order", embedded)
+        else:
+            object.__setattr__(self, "embedded_order", 0)
+
+    def _check_order(self, name, weights):
+        order = check_whole(name, getattr(self, name))
+        found = classical_order(self.matrix, weights, min(order, CHECKED))
+        if found < min(order, CHECKED):
+            which = "b" if name == "order" else "embedded"
+            raise InputError(
+                f"{name} = {order}: the method with the weights {which} has order {found}", key=name
+            )
+        object.__setattr__(self, name, order)
 
     @staticmethod
     def _explicit(i, row):
@@ -71,9 +92,9 @@ class Tableau:
                     f"a[{i}][{j}] = {row[j]!r}: stage {i} depends on "
                     f"{'itself' if j == i else f'the later stage {j}'}; expected an explicit "
                     "tableau, zero from the diagonal on",
-                    key="a",
+                    key=f"a[{i}][{j}]",
                 )
-        return row[:i]
+        return row[:i] + (0.0,) * (i - len(row))
 
     @property
     def stages(self):
@@ -113,6 +134,47 @@ def _check_sum(name, weights):
         raise InputError(
             f"the weights {name} sum to {total!r}; a consistent method needs 1", key=name
         )
+
+
+def as_tableau(name, value):
+    """A tableau, or a mapping of its parameters, as a `Tableau`.
+
+    Parameters
+    ----------
+    name : str
+        Of the value, for messages.
+    value : Tableau or mapping of str to object
+
+    Returns
+    -------
+    Tableau
+
+    Raises
+    ------
+    InputError
+        If it is none; its `key` is a key path in the mapping, ``tableau.a[1]``.
+    """
+    if isinstance(value, Tableau):
+        return value
+    if not isinstance(value, Mapping):
+        raise InputError(f"{name} = {value!r}; expected a table, such as {EXAMPLE}", key=name)
+    known = [field.name for field in fields(Tableau)]
+    for key in value:
+        check_known(f"key of {name}", key, known, key=f"{name}.{key}")
+    for key in ("a", "b", "order"):
+        if key not in value:
+            raise InputError(f"{name} has no {key}; expected one such as {EXAMPLE}", key=name)
+    try:
+        tableau = Tableau(**value)
+    except InputError as error:
+        raise InputError(str(error), key=f"{name}.{error.key}") from None
+    if value.get("embedded_order", 0) != tableau.embedded_order:
+        raise InputError(
+            f"embedded_order = {value['embedded_order']!r} of no method: give its weights, "
+            "embedded, or leave it out",
+            key=f"{name}.embedded_order",
+        )
+    return tableau
 
 
 EULER = Tableau(a=((),), b=(1.0,), order=1)

@@ -251,7 +251,7 @@ def _integrator(node, family):
     named, options = node, {}
     if type(node.value) is dict:
         named = node.table(required=("name",))["name"]
-        options = {key: _setting(node[key]) for key in node.value if key not in ENTRY_KEYS}
+        options = {key: _option(node[key]) for key in node.value if key not in ENTRY_KEYS}
     with node.context(otherwise=named):
         integrator = integrators.get(named.string(), **options)
     with named.context():
@@ -268,6 +268,16 @@ def _integrator(node, family):
         )
     label = node.optional("label", Node.string, integrator.name)
     return IntegratorEntry(label, integrator.name, integrator.options, where=node.where)
+
+
+def _option(node):
+    """A number or a string; an array or a table of them, which may be empty, as tuple or dict."""
+    if type(node.value) is dict:
+        values = gathered(_option, [node[key] for key in node.value])
+        return dict(zip(node.value, values, strict=True))
+    if type(node.value) is list:
+        return gathered(_option, node.elements(least=0))
+    return _setting(node)
 
 
 def with_step_sizes(node, entries, time_axis, shared, shared_tolerances, together):

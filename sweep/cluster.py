@@ -7,8 +7,6 @@ whatever dies, the next `sweep run` goes on from what is committed.
 import contextlib
 import logging
 import platform
-import signal
-import threading
 import uuid
 from collections import Counter
 
@@ -17,7 +15,9 @@ import llvmlite.binding
 from distributed import Client, KilledWorker, LocalCluster, as_completed
 
 from integrators.errors import InputError
-from sweep.tasks import compute
+from sweep.draining import TIME_IS_UP, Interrupted
+from sweep.pacing import Pace
+from sweep.tasks import compute, stop
 
 WINDOW = 2  # tasks in flight for each worker: one running, one waiting
 CONNECT_SECONDS = 10
@@ -30,10 +30,6 @@ SETTINGS = {
     "distributed.logging.distributed": "error",
     "distributed.worker.profile.enabled": False,
 }
-
-
-class Interrupted(Exception):
-    """The run ended early, for the reason given; what was running is committed or repeated."""
 
 
 class TaskFailed(RuntimeError):
@@ -97,35 +93,6 @@ def _host():
     )
 
 
-class Drain:
-    """Turns the first Ctrl-C into a request to stop feeding; the second one interrupts."""
-
-    def __init__(self, on_request=lambda: None):
-        self.requested = False
-        self._on_request = on_request
-
-    def __enter__(self):
-        self._main = threading.current_thread() is threading.main_thread()
-        if self._main:
-            self._before = signal.signal(signal.SIGINT, self._request)
-        return self
-
-    def __exit__(self, *exception):
-        if self._main:
-            signal.signal(signal.SIGINT, self._before)
-
-    def check(self):
-        """Raise KeyboardInterrupt, at a place of our choice, if it was requested."""
-        if self.requested:
-            raise KeyboardInterrupt
-
-    def _request(self, number, frame):
-        if self.requested:
-            raise KeyboardInterrupt
-        self.requested = True
-        self._on_request()
-
-
 def execute(client, tasks, drain, on_receipt):
     """Compute tasks on the cluster, in order, a few in flight at a time.
 
@@ -133,8 +100,10 @@ def execute(client, tasks, drain, on_receipt):
     ----------
     client : distributed.Client
     tasks : list of RunTask or ReferenceTask
-    drain : Drain
-        When it is requested, no further task is submitted and those in flight are waited for.
+    drain : sweep.draining.Drain
+        When it is requested, no further task is submitted and those in flight are waited for,
+        which end after the chunk that they are at. A task that is not expected to end before
+        its deadline is not submitted.
     on_receipt : callable
         Called with each task that is done and its `Receipt`.
 
@@ -145,38 +114,83 @@ def execute(client, tasks, drain, on_receipt):
     TaskFailed
         If a task raised, after those in flight have ended.
     """
-    session = uuid.uuid4().hex
-    waiting = list(reversed(tasks))
-    flying, failure, given_up = {}, None, 0
-
-    def submit(task):
-        future = client.submit(compute, task, session, pure=False)
-        flying[future.key] = task
-        return future
-
-    size = WINDOW * count_workers(client)
-    completed = as_completed([submit(waiting.pop()) for _ in range(min(size, len(waiting)))])
+    flight = _Flight(client, tasks, drain)
+    drain.when_requested(flight.stop)
+    completed = as_completed(flight.feed())
     for future in completed:
-        task = flying.pop(future.key)
+        task = flight.land(future)
         if future.status == "finished":
             on_receipt(task, future.result())
-            given_up = 0
         elif client.status != "running":
             raise Interrupted("the scheduler is gone")
-        else:
-            error = future.exception() if future.status == "error" else None
-            given_up += 1
-            if error is None or (isinstance(error, KilledWorker) and given_up < GIVEN_UP):
-                waiting.append(task)
-            else:
-                failure = failure or (task, error)
         future.release()
-        if waiting and not drain.requested and failure is None:
-            completed.add(submit(waiting.pop()))
-    if failure is not None:
-        raise TaskFailed(_explain(*failure)) from failure[1]
-    if waiting:
-        raise Interrupted("interrupted")
+        for another in flight.feed():
+            completed.add(another)
+    if flight.failure is not None:
+        raise TaskFailed(_explain(*flight.failure)) from flight.failure[1]
+    if flight.waiting or flight.cut:
+        raise Interrupted(drain.reason or _too_short(flight.waiting))
+
+
+class _Flight:
+    """The tasks of `execute`: those that wait, and those in flight."""
+
+    def __init__(self, client, tasks, drain):
+        self.waiting = list(reversed(tasks))  # the next one is the last
+        self.failure = None  # the first task that raised, with what it raised
+        self.cut = 0  # tasks that ended before their time, since it was drained
+        self._client, self._drain = client, drain
+        self._session = uuid.uuid4().hex
+        self._flying, self._given_up = {}, 0
+        slots = count_workers(client)
+        self._size, self._pace = WINDOW * slots, Pace(slots, drain.deadline)
+
+    def feed(self):
+        """Submit what may be submitted now; the futures."""
+        futures = []
+        while len(self._flying) < self._size and (task := self._next()) is not None:
+            future = self._client.submit(compute, task, self._session, pure=False)
+            self._flying[future.key] = task
+            self._pace.began(future.key, task.cost)
+            futures.append(future)
+        return futures
+
+    def _next(self):
+        """The next task that is expected to end in time, taken from those that wait."""
+        if self._drain.requested or self.failure is not None:
+            return None
+        for index in range(len(self.waiting) - 1, -1, -1):
+            if self._pace.fits(self.waiting[index].cost):
+                return self.waiting.pop(index)
+        return None
+
+    def land(self, future):
+        """The task of a future that has ended; it waits again if it was not its own fault."""
+        task = self._flying.pop(future.key)
+        if future.status == "finished":
+            receipt = future.result()
+            self._pace.ended(future.key, receipt.seconds if receipt.whole else None)
+            self.cut += not receipt.whole
+            self._given_up = 0
+            return task
+        self._pace.ended(future.key)
+        error = future.exception() if future.status == "error" else None
+        self._given_up += 1
+        if error is None or (isinstance(error, KilledWorker) and self._given_up < GIVEN_UP):
+            self.waiting.append(task)
+        else:
+            self.failure = self.failure or (task, error)
+        return task
+
+    def stop(self):
+        """Tell the workers to end after the chunk that they are at."""
+        with contextlib.suppress(Exception):  # a lost worker, or the scheduler: nothing to stop
+            self._client.run(stop, self._session, on_error="ignore")
+
+
+def _too_short(waiting):
+    least = min(task.cost for task in waiting)
+    return f"{TIME_IS_UP}: the shortest task left takes about {least:.2g} s"
 
 
 def _explain(task, error):

@@ -17,6 +17,7 @@ The JSON has sorted keys and no spaces, and every number in it is written as ``f
 tolerance of an adaptive integrator stands among its options, and its step size is 0.
 """
 
+import dataclasses
 import hashlib
 import json
 import math
@@ -101,7 +102,12 @@ def run_id(system, integrator_name, options, step_size, state, *, tolerance=math
 
 
 def _canonical(value):
-    """`value` with its numbers in hexadecimal, by which 1 and 1.0 are the same."""
+    """`value` with its numbers in hexadecimal, by which 1 and 1.0 are the same.
+
+    A dataclass, such as a tableau, is a table of its fields.
+    """
+    if dataclasses.is_dataclass(value):
+        value = dataclasses.asdict(value)
     if isinstance(value, dict):
         return {key: _canonical(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)):

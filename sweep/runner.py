@@ -10,12 +10,10 @@ from pathlib import Path
 import numpy as np
 from distributed import Client
 
-from integrators.errors import InputError
+from integrators.errors import InputError, check_number
 from sweep import growing, ledger, planning, storage
 from sweep import study as studies
 from sweep.cluster import (
-    Drain,
-    Interrupted,
     count_workers,
     describe_hosts,
     execute,
@@ -23,6 +21,8 @@ from sweep.cluster import (
     start_local,
 )
 from sweep.compacting import compact, recover, spread
+from sweep.draining import Drain, Interrupted
+from sweep.holding import hold
 from sweep.schema import MARKER
 
 
@@ -77,6 +77,9 @@ class Outcome:
 class Watcher:
     """What `run` tells as it goes; the command line prints it. This one is silent."""
 
+    def waiting(self, holder, seconds):
+        """A `sweep.holding.Holder` may be dead; that is seen in so many seconds at most."""
+
     def compared(self, entries):
         """The study was compared with its store."""
 
@@ -89,14 +92,16 @@ class Watcher:
     def progressed(self, task, receipt):
         """A task committed its runs."""
 
-    def draining(self):
-        """Ctrl-C was pressed: what is running commits, then the run ends."""
+    def draining(self, reason):
+        """By Ctrl-C, SIGTERM, the time: what is running commits, then the run ends."""
 
     def ended(self):
         """The last task has ended."""
 
 
-def run(study, store=None, client=None, *, workers=None, scheduler=None, watcher=None):
+def run(
+    study, store=None, client=None, *, workers=None, scheduler=None, max_time=None, watcher=None
+):
     """Run a study on a Dask cluster, into its store; what is there already is kept.
 
     Parameters
@@ -111,6 +116,8 @@ def run(study, store=None, client=None, *, workers=None, scheduler=None, watcher
         Processes of the local cluster; one a core unless given.
     scheduler : str, optional
         Address of a running scheduler, instead of a local cluster.
+    max_time : float, optional
+        Seconds after which it ends, with what is committed; running it again goes on.
     watcher : Watcher, optional
         Told of the progress.
 
@@ -123,9 +130,9 @@ def run(study, store=None, client=None, *, workers=None, scheduler=None, watcher
     StudyError
         If the study is not valid.
     StoreError
-        If the store is another study's, or cannot be written.
+        If the store is another study's, or cannot be written, or another process writes to it.
     InputError
-        If the scheduler does not answer or has no workers.
+        If a number is not positive, the scheduler does not answer or has no workers.
     TaskFailed
         If a task raised; what was committed stays.
     """
@@ -134,18 +141,35 @@ def run(study, store=None, client=None, *, workers=None, scheduler=None, watcher
     path = Path(store if store is not None else f"{study.name}.zarr").absolute()
     if workers is not None and workers < 1:
         raise InputError(f"workers = {workers}; expected at least 1")
-    recover(path)
-    entries = ledger.compare(path, study)
-    watcher.compared(entries)
+    if max_time is not None:
+        max_time = check_number("max_time", max_time, above=0.0)
+    with (
+        Drain(watcher.draining, max_time) as drain,
+        hold(path, drain.request, drain.check, watcher.waiting) as held,
+    ):
+        recover(path)
+        entries = ledger.compare(path, study)
+        watcher.compared(entries)
+        try:
+            with contextlib.ExitStack() as stack:
+                pending = any(entry.pending.any() for entry in entries)
+                connecting = _connecting(stack, client, workers, scheduler, pending)
+                connected = stack.enter_context(connecting)
+                return _bring_to_end(path, study, entries, connected, held, drain, watcher)
+        except Interrupted as reason:
+            return Outcome(path, tuple(_as_found(entry) for entry in entries), str(reason))
+
+
+def _bring_to_end(path, study, entries, connected, held, drain, watcher):
+    """`run`, once the study is compared with its store; `Interrupted` if nothing was computed."""
     pending = any(entry.pending.any() for entry in entries)
-    with Drain(watcher.draining) as drain, contextlib.ExitStack() as stack:
-        connected = stack.enter_context(_connecting(stack, client, workers, scheduler, pending))
-        plans = [planning.plan_experiment(e, drain.check) for e in entries] if pending else []
-        chunk_rows = {plan.entry.name: plan.chunk_rows for plan in plans}
-        storage.sweep_partial_files(path)
-        growing.bring_up(path, study, entries, chunk_rows)
-        stopped = _compute(connected(), path, plans, drain, watcher) if pending else ""
-        return finish(path, entries, stopped)
+    plans = [planning.plan_experiment(e, drain.check) for e in entries] if pending else []
+    chunk_rows = {plan.entry.name: plan.chunk_rows for plan in plans}
+    held.check()
+    storage.sweep_partial_files(path)
+    growing.bring_up(path, study, entries, chunk_rows)
+    stopped = _compute(connected(), path, plans, drain, watcher) if pending else ""
+    return finish(path, entries, stopped, writes=held.holds())
 
 
 @contextlib.contextmanager
@@ -208,12 +232,13 @@ def _connecting(stack, client, workers, scheduler, pending):
                     threading.Thread(target=starting.result().close).start()
 
 
-def finish(path, entries, stopped=""):
-    """Compact and consolidate the store, and count what it holds of the study."""
+def finish(path, entries, stopped="", writes=True):
+    """Compact and consolidate the store, if `writes`, and count what it holds of the study."""
     tallies = tuple(_tally(storage.open_root(path), entry) for entry in entries)
-    if all(tally.done == tally.runs for tally in tallies):
+    if writes and all(tally.done == tally.runs for tally in tallies):
         compact(path)
-    storage.consolidate(path)
+    if writes:
+        storage.consolidate(path)
     return Outcome(path, tallies, stopped)
 
 
@@ -234,3 +259,8 @@ def _tally(root, entry):
         if value > 0
     )
     return Tally(entry.name, entry.table.size, int(done.sum()), failed)
+
+
+def _as_found(entry):
+    done = int((~entry.pending).sum())
+    return Tally(entry.name, entry.table.size, done, ())

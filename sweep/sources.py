@@ -105,7 +105,7 @@ class Node:
 
     @contextlib.contextmanager
     def context(self, otherwise=None):
-        """Turn an `InputError` into a `StudyError` at the key that it names.
+        """Turn an `InputError` into a `StudyError` at the key, or key path, that it names.
 
         If it names none that is here, then at the node `otherwise`, by default this one.
         """
@@ -114,7 +114,7 @@ class Node:
         except StudyError:
             raise
         except InputError as error:
-            raise self.get(error.key, otherwise or self).error(str(error)) from None
+            raise self._deepest(error.key, otherwise or self).error(str(error)) from None
 
     def __contains__(self, key):
         own = isinstance(self.value, dict) and key in self.value
@@ -132,6 +132,19 @@ class Node:
     def get(self, key, otherwise):
         """The node of a key, or `otherwise` if there is none."""
         return self.optional(key, lambda node: node, otherwise)
+
+    def _deepest(self, path, otherwise):
+        """The deepest node that is here of a key, or key path such as ``tableau.a[1]``."""
+        if path in self:
+            return self[path]
+        node = self
+        for part in re.findall(r"\w+", path or ""):
+            part = int(part) if part.isdigit() else part
+            listed = type(node.value) is list and part in range(len(node.value))
+            if not listed and part not in node:
+                break
+            node, otherwise = node[part], node[part]
+        return otherwise
 
     def expected(self, what):
         """The error of a value of the wrong type or size."""

@@ -6,6 +6,7 @@ whole chunk rows of the variables, and `schema.MARKER` last: a run that it does 
 computed again, whatever else was written of it.
 """
 
+import dataclasses
 import json
 import math
 import warnings
@@ -152,5 +153,9 @@ def committed(group):
 
 
 def to_json(value):
-    """JSON for an attribute; numpy numbers and arrays as numbers and lists."""
-    return json.dumps(value, default=lambda item: item.tolist(), ensure_ascii=False)
+    """JSON for an attribute; numpy's as numbers and lists, a dataclass as a table."""
+    return json.dumps(value, default=_plain, ensure_ascii=False)
+
+
+def _plain(item):
+    return dataclasses.asdict(item) if dataclasses.is_dataclass(item) else item.tolist()

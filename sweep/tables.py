@@ -168,10 +168,10 @@ def format_claims(rows):
 
 
 def _bounds(row):
-    if row.low == 0:
-        return f"≤ {row.high:.2e}"
     if math.isinf(row.high):
         return f"≥ {row.low:.2e}"
+    if row.low == 0:
+        return f"≤ {row.high:.2e}"
     return f"{row.low:.4e} – {row.high:.4e}"
 
 

@@ -107,30 +107,47 @@ class Receipt:
         Of these, those whose status is not ``complete``.
     seconds : float
         The task's own time.
+    whole : bool
+        Whether all of it was done; not if the workers were told to stop.
     """
 
     experiment: str
     runs: int
     failed: int
     seconds: float
+    whole: bool = True
+
+
+_stopped = set()  # sessions
+
+
+def stop(session):
+    """Begin no further chunk of a session's tasks in this process; called from another thread."""
+    _stopped.add(session)
 
 
 def compute(task, session):
     """Do a `RunTask` or a `ReferenceTask`; the receipt.
 
-    `session` names the coordinator's run: arrays are opened once for each.
+    `session` names the coordinator's run: arrays are opened once for each, and it can be stopped.
     """
     began = time.perf_counter()
+    if session in _stopped:
+        return Receipt(task.experiment, 0, 0, 0.0, whole=False)
     if isinstance(task, ReferenceTask):
         _compute_references(task, session)
         return Receipt(task.experiment, 0, 0, time.perf_counter() - began)
     arrays = _arrays(task.store, task.experiment, session)
-    runs = failed = 0
+    runs = failed = chunks = 0
     for chunk in task.chunks:
+        if session in _stopped:
+            break
         status = _compute_chunk(task, chunk, arrays, session)
         runs += len(status)
         failed += int(np.sum(status > 0))
-    return Receipt(task.experiment, runs, failed, time.perf_counter() - began)
+        chunks += 1
+    whole = chunks == len(task.chunks)
+    return Receipt(task.experiment, runs, failed, time.perf_counter() - began, whole)
 
 
 @functools.lru_cache(maxsize=64)

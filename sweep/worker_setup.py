@@ -1,10 +1,11 @@
 """Loaded into each worker of a local cluster as it starts (a Dask preload).
 
-Ctrl-C reaches every process of the terminal's group; a worker must go on until its task has
-committed, since the coordinator drains. What tasks need is imported here, while the coordinator
-still plans.
+Ctrl-C reaches every process of the terminal's group, and SIGTERM often all of a batch job; a
+worker must go on until its task has committed, since the coordinator drains. What tasks need is
+imported here, while the coordinator still plans.
 """
 
+import os
 import signal
 
 import scipy.integrate  # noqa: F401
@@ -14,4 +15,11 @@ import sweep.tasks  # noqa: F401
 
 def dask_setup(worker):
     """Called by Dask in the worker's main thread."""
+
+    def terminated(number, frame):
+        if worker.state.executing_count == 0:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, terminated)

@@ -27,9 +27,10 @@ from functools import cached_property
 import numpy as np
 
 from integrators import InputError
-from integrators.actions import COADJOINT_SE3, product
+from integrators.actions import product
 from integrators.cotangent import CotangentHamiltonian
 from integrators.errors import check_known, check_number
+from integrators.factors import COADJOINT_SE3
 from integrators.flows import HomogeneousFlow
 from integrators.kernels import Kernel, inlined, kernel, state_value, whole_state
 from integrators.vectors import axpy, cross, dot, get, put, scale, sub

@@ -41,8 +41,9 @@ from functools import cached_property
 import numpy as np
 
 from integrators import InputError
-from integrators.actions import RIGHT_ROTATION, TANGENT_SPHERE, TRANSLATION, product
+from integrators.actions import product
 from integrators.errors import check_number
+from integrators.factors import RIGHT_ROTATION, TANGENT_SPHERE, TRANSLATION
 from integrators.flows import HomogeneousFlow
 from integrators.kernels import inlined, kernel
 from integrators.spheres import work_done

@@ -1,8 +1,42 @@
 """Arguments and lookups that several subcommands share."""
 
 import json
+import re
 
 import click
+
+UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
+
+
+class Duration(click.ParamType):
+    """Seconds, as a number or with units: 3600, 90s, 55m, 2h, 1h30m."""
+
+    name = "duration"
+
+    def convert(self, value, param, ctx):
+        """The seconds as a float; refuses what is none, or not positive."""
+        if isinstance(value, float):
+            return value
+        number = r"(\d+\.?\d*|\.\d+)"
+        parts = re.fullmatch("".join(rf"(?:{number}{unit})?" for unit in UNITS), value)
+        if re.fullmatch(number, value):
+            seconds = float(value)
+        elif parts is not None:
+            counts = zip(parts.groups(default="0"), UNITS.values(), strict=True)
+            seconds = sum(float(count) * unit for count, unit in counts)
+        else:
+            seconds = 0.0
+        if not 0.0 < seconds < float("inf"):
+            self.fail(f"{value!r} is no time; expected seconds, or such as 90s, 55m, 2h or 1h30m")
+        return seconds
+
+
+max_time_option = click.option(
+    "--max-time",
+    type=Duration(),
+    metavar="TIME",
+    help="End before so much time has passed since the start: 3600, 55m, 2h, 1h30m.",
+)
 
 study_argument = click.argument("study")
 store_argument = click.argument("store", type=click.Path())
@@ -67,3 +101,12 @@ def warn_of_stability(table, among=None):
 
     for found in beyond_limit(table, among):
         click.echo(str(found), err=True)
+
+
+def time_left(max_time):
+    """What is left of ``--max-time``, which counts from the start of the process."""
+    if max_time is None:
+        return None
+    from sweep.draining import process_age
+
+    return max(max_time - process_age(), 1e-3)

@@ -63,4 +63,6 @@ def _studies():
 def _text(value):
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if value is None:
+        return "any"
     return " ".join(value) if isinstance(value, list) else str(value)

@@ -83,7 +83,11 @@ def _known_or_raise(error):
     """One message for bad input or a task that failed; anything else is ours, with traceback."""
     from integrators import InputError
     from sweep.cluster import TaskFailed
+    from sweep.draining import Interrupted
 
+    if isinstance(error, Interrupted):
+        click.echo(f"Stopped ({error}); the same command goes on from what is kept.", err=True)
+        sys.exit(INCOMPLETE)
     if isinstance(error, InputError):
         click.echo(f"Error: {error}", err=True)
         sys.exit(BAD_INPUT)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from sweep.cli.common import echo_json, json_option
+from sweep.cli.common import echo_json, json_option, max_time_option, time_left
 from sweep.cli.main import DOES_NOT_HOLD
 
 
@@ -22,13 +22,15 @@ from sweep.cli.main import DOES_NOT_HOLD
     "--step-factor", type=float, default=1.0, metavar="X", help="Multiply every step size by X."
 )
 @click.option("--workers", type=click.IntRange(min=1), help="Local processes; one a core.")
+@max_time_option
 @json_option
-def command(paper, plots, output, keep, step_factor, workers, as_json):
+def command(paper, plots, output, keep, step_factor, workers, max_time, as_json):
     """Compute every figure that PAPER prints, and set it beside the printed one.
 
-    Papers: lee (Lee, Leok and McClamroch on two-spheres) and mclachlan (McLachlan, Modin and
-    Verdier on spins). Every figure is computed when it is asked for. Exit code 3: a figure is
-    outside its bounds.
+    Papers: lee (Lee, Leok and McClamroch on two-spheres), mclachlan (McLachlan, Modin and Verdier
+    on spins) and celledoni (Celledoni, Çokaj, Leone, Murari and Owren on Lie group methods). Every
+    figure is computed when it is asked for. Exit code 3: a figure is outside its bounds, 4:
+    interrupted, and with --keep the same command goes on.
 
     \b
     Example:
@@ -49,6 +51,7 @@ def command(paper, plots, output, keep, step_factor, workers, as_json):
             step_factor=step_factor,
             workers=workers,
             pictures=plots,
+            max_time=time_left(max_time),
             told=lambda name: click.echo(f"Running {name}", err=True),
         )
         print_rows(rows, as_json)

@@ -6,7 +6,14 @@ import time
 
 import click
 
-from sweep.cli.common import optional_store, store_path, study_argument, warn_of_stability
+from sweep.cli.common import (
+    max_time_option,
+    optional_store,
+    store_path,
+    study_argument,
+    time_left,
+    warn_of_stability,
+)
 from sweep.cli.main import DOES_NOT_HOLD, INCOMPLETE
 
 
@@ -15,17 +22,20 @@ from sweep.cli.main import DOES_NOT_HOLD, INCOMPLETE
 @optional_store
 @click.option("--workers", type=click.IntRange(min=1), help="Local processes; one a core.")
 @click.option("--scheduler", metavar="ADDRESS", help="A running Dask scheduler, tcp://host:8786.")
+@max_time_option
 @click.option("--summary/--no-summary", default=True, help="Tables and plots at the end.")
-def command(study, store, workers, scheduler, summary):
+def command(study, store, workers, scheduler, max_time, summary):
     """Run STUDY, a file or a packaged study's name, into STORE (./NAME.zarr unless given).
 
-    Running it again goes on where it stopped; an edited study adds what is missing. Ctrl-C lets
-    running tasks commit. Exit code 3: some runs failed, 4: interrupted.
+    Running it again goes on where it stopped; an edited study adds what is missing. Ctrl-C,
+    SIGTERM and the end of --max-time let running tasks commit. One process at a time may write to
+    a store. Exit code 3: some runs failed, 4: interrupted.
 
     \b
     Example:
       sweep run quickstart
       sweep run my-study.toml /scratch/my-study.zarr --scheduler tcp://login1:8786
+      sweep run my-study.toml --max-time 55m
     """
     if workers is not None and scheduler is not None:
         raise click.UsageError("--workers is for a local cluster: not together with --scheduler")
@@ -36,7 +46,12 @@ def command(study, store, workers, scheduler, summary):
     path = store_path(loaded, store)
     click.echo(f"Store: {path}")
     outcome = runner.run(
-        loaded, path, workers=workers, scheduler=scheduler, watcher=Terminal(loaded.name)
+        loaded,
+        path,
+        workers=workers,
+        scheduler=scheduler,
+        max_time=time_left(max_time),
+        watcher=Terminal(loaded.name),
     )
     if summary and outcome.complete:
         from sweep.cli.summary import print_summary
@@ -121,9 +136,15 @@ class Terminal:
         text = f"{self._done:,}/{self._runs:,} runs, {rate:.3g}/s"
         self._bar.update(int(1000 * task.cost), text)
 
-    def draining(self):
-        """Say that Ctrl-C was heard."""
-        click.echo("\nStopping when running tasks have committed; Ctrl-C again gives up", err=True)
+    def waiting(self, holder, seconds):
+        """Say whom it waits for."""
+        text = f"Held by {holder} since {holder.since}; seeing for up to {seconds:.0f} s whether it"
+        click.echo(f"{text} lives", err=True)
+
+    def draining(self, reason):
+        """Say that it was heard."""
+        text = f"\nStopping when running tasks have committed ({reason})"
+        click.echo(f"{text}; Ctrl-C gives up", err=True)
 
     def ended(self):
         """Close the bar."""

@@ -78,10 +78,11 @@ def _family(family):
 def _integrator(name):
     import integrators
 
-    made = integrators.get(name)
+    method, _ = integrators.named(name)
+    made = integrators.get(name, **method.example)
     facts = {
         "integrator": made.name,
-        "description": made.method.description,
+        "description": method.description if method.made_of else made.method.description,
         "order": made.order,
         "symmetric": "yes" if made.symmetric else "no",
         "adaptive": "yes, takes a tolerance" if made.adaptive else "no",
@@ -90,11 +91,14 @@ def _integrator(name):
         "evaluations": f"{made.evaluations or 'as many as the solver takes'} a step",
         "preserves": {k: ", ".join(v) or "yes" for k, v in made.preserves.items()},
         "options": {
-            key: f"{option.default!r}: {option.description}"
+            key: f"{'required' if option.read else repr(option.default)}: {option.description}"
             for key, option in made.method.options.items()
         },
         "modifiers": " ".join(f"+{m}" for m in made.method.modifiers) or "none",
     }
+    if method.made_of:
+        own = ("order", "evaluations", *(["adaptive"] if made.adaptive else []))
+        facts |= dict.fromkeys(own, "as its options say")
     if made.method.stability_limit < float("inf"):
         facts["stable"] = (
             f"for step size × frequency{' × largest |γ|' * (made.composition is not None)} < "

@@ -1,5 +1,6 @@
 """Pictures of a store, by experiment, and the counterparts of the papers' figures."""
 
+from sweep.plots.celledoni import CELLEDONI
 from sweep.plots.kinds import KINDS, save_all
 from sweep.plots.lee import LEE
 from sweep.plots.looks import save
@@ -18,7 +19,7 @@ __all__ = [
     "unit_length_over_time",
 ]
 
-FIGURES = {"lee": LEE, "mclachlan": MCLACHLAN}
+FIGURES = {"lee": LEE, "mclachlan": MCLACHLAN, "celledoni": CELLEDONI}
 """Counterparts of the figures of the papers, by the paper's name in `sweep.reproduce`.
 
 Each takes the results of the packaged studies of that paper, a dictionary of study and

@@ -3,7 +3,14 @@
 import numpy as np
 
 from integrators.errors import InputError
-from sweep.analysis.selection import adaptive_runs, complete, describe, groups, scanned_axes
+from sweep.analysis.selection import (
+    adaptive_runs,
+    complete,
+    describe,
+    groups,
+    scanned_axes,
+    take,
+)
 from sweep.plots.looks import label_of
 
 
@@ -59,3 +66,29 @@ def _most_shared(of, sizes, adaptive):
     own = [np.unique(sizes[runs]) for runs in of.values() if not adaptive[runs[0]]]
     distinct, count = np.unique(np.concatenate(own), return_counts=True)
     return distinct[count == count.max()].min()
+
+
+def one_run(dataset, integrator, step_size=None, **wanted):
+    """The first run of an integrator, at a step size, scanned values and a start.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        A run table.
+    integrator : str
+        Its label.
+    step_size : float, optional
+    **wanted
+        Values of other coordinates along `run`, such as ``initial_condition``.
+
+    Returns
+    -------
+    xarray.Dataset
+        With a single run.
+    """
+    chosen = dataset["integrator"].values == integrator
+    if step_size is not None:
+        chosen &= np.isclose(dataset["step_size"].values, step_size)
+    for name, value in wanted.items():
+        chosen &= dataset[name].values == value
+    return take(dataset, np.flatnonzero(chosen)[:1])

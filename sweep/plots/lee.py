@@ -8,16 +8,14 @@ import json
 
 import numpy as np
 from matplotlib import rc_context
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import Normalize
-from matplotlib.figure import Figure
 from scipy.sparse import csr_array
 
 from sweep.analysis import drift_table
-from sweep.analysis.selection import take
-from sweep.plots.looks import GREY, STYLE, error_axis, label_of
+from sweep.plots.choice import one_run
+from sweep.plots.looks import GREY, STYLE, error_axis, label_of, new_figure
 from systems.icosphere import icosphere
 
 VARIATIONAL = {"color": "#D55E00", "ls": "-", "lw": 1.2}
@@ -28,26 +26,10 @@ INSIDE = -1e-12  # a point on the edge of a face is in it
 PERCENTILES = (5, 25, 50, 75, 95)
 
 
-def _new_figure(width, height):
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def _runs_of(dataset, integrator, step_size=None, **scan):
-    """The first run of an integrator, at a step size and scanned values."""
-    chosen = dataset["integrator"].values == integrator
-    if step_size is not None:
-        chosen &= np.isclose(dataset["step_size"].values, step_size)
-    for name, value in scan.items():
-        chosen &= dataset[name].values == value
-    return take(dataset, np.flatnonzero(chosen)[:1])
-
-
 def _energy_and_length(curves):
     """Total energy and unit length error over time, of (name, run, look)."""
     with rc_context(STYLE):
-        figure = _new_figure(8.5, 3.6)
+        figure = new_figure(8.5, 3.6)
         left, right = figure.subplots(1, 2)
         for name, run, look in curves:
             time, energy = run["time"].values, run["energy"].values[0]
@@ -81,8 +63,8 @@ def _with_rk45(number, experiment, **scan):
         study = datasets[f"lee-example-{number}"]
         return _energy_and_length(
             [
-                ("RK45", _runs_of(study["runge-kutta"], "rk45"), RUNGE_KUTTA),
-                ("variational", _runs_of(study[experiment], "variational", **scan), VARIATIONAL),
+                ("RK45", one_run(study["runge-kutta"], "rk45"), RUNGE_KUTTA),
+                ("variational", one_run(study[experiment], "variational", **scan), VARIATIONAL),
             ]
         )
 
@@ -98,7 +80,7 @@ def step_sizes(datasets):
         "rk2": {**RUNGE_KUTTA, "marker": "s", "label": "RK2 on (q, q̇)"},
     }
     with rc_context(STYLE):
-        figure = _new_figure(8.5, 3.6)
+        figure = new_figure(8.5, 3.6)
         for ax, quantity, text in zip(
             figure.subplots(1, 2),
             ("energy", "unit_length"),
@@ -126,7 +108,7 @@ def springs(datasets):
         ("variational", "variational", VARIATIONAL),
     )
     return _energy_and_length(
-        [(text, _runs_of(dataset, name, largest), look) for text, name, look in curves]
+        [(text, one_run(dataset, name, largest), look) for text, name, look in curves]
     )
 
 
@@ -154,7 +136,7 @@ def trajectories(datasets):
     dataset = _molecules(datasets)
     paths, time = _positions(dataset), dataset["time"].values
     with rc_context(STYLE):
-        figure = _new_figure(8.5, 3.9)
+        figure = new_figure(8.5, 3.9)
         left, right = figure.subplots(1, 2)
         _outline(left)
         pieces = np.stack([paths[:-1], paths[1:]], axis=2)  # (times − 1, n, 2, 3)
@@ -220,7 +202,7 @@ def kinetic_energy(datasets):
     scale = ScalarMappable(Normalize(0.0, np.nanpercentile(maps, 99)), "turbo")
     scale.cmap.set_bad("0.85")
     with rc_context(STYLE):
-        figure = _new_figure(10.5, 5.8)
+        figure = new_figure(10.5, 5.8)
         upper, lower = figure.subfigures(2, 1, height_ratios=(3.3, 2.0))
         axes = upper.subplots(2, len(shown))
         for column, k in enumerate(shown):

@@ -6,7 +6,7 @@ from pathlib import Path
 from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from integrators.errors import InputError
 from sweep.analysis.selection import codes
@@ -47,6 +47,21 @@ def looks_of(dataset):
     }
 
 
+def new_figure(width, height):
+    """An empty figure that belongs to no window; width and height in inches."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def plain_axis(ax, title=""):
+    """An axis without a box, with its title on the left and a pale grid."""
+    ax.set_title(title, loc="left")
+    ax.grid(visible=True, which="major", lw=0.4, color="0.9")
+    ax.set_axisbelow(True)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
 def panelled_figure(titles, said=""):
     """A figure with a panel for each title, and above them what it shows."""
     if len(titles) > MOST_PANELS:
@@ -57,14 +72,10 @@ def panelled_figure(titles, said=""):
         )
     columns = min(len(titles), 3)
     rows = -(-len(titles) // columns)
-    figure = Figure(figsize=(3.0 + 3.8 * columns**0.8, 4.0 * rows**0.9), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(3.0 + 3.8 * columns**0.8, 4.0 * rows**0.9)
     axes = list(figure.subplots(rows, columns, sharey=True, squeeze=False).flat)
     for ax, title in zip(axes, titles, strict=False):
-        ax.set_title(title, loc="left")
-        ax.grid(visible=True, which="major", lw=0.4, color="0.9")
-        ax.set_axisbelow(True)
-        ax.spines[["top", "right"]].set_visible(False)
+        plain_axis(ax, title)
     for ax in axes[len(titles) :]:
         ax.remove()
     if len(titles) == 1:
@@ -95,6 +106,14 @@ def error_axis(ax):
     ax.set_yscale("log")
     ax.yaxis.set_major_formatter(lambda value, place: f"10{raised(round(math.log10(value)))}")
     ax.yaxis.set_minor_formatter(NullFormatter())
+
+
+def plain_step_ticks(ax):
+    """Ticks at 1, 2 and 5 over a decade or two, written as decimals."""
+    low, high = ax.get_xlim()
+    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 150 * low else (1,)))
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.xaxis.set_minor_formatter(NullFormatter())
 
 
 def raised(power):

@@ -8,14 +8,12 @@ import itertools
 
 import numpy as np
 from matplotlib import colormaps, rc_context
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize
-from matplotlib.figure import Figure
 
 from sweep.analysis.selection import take
 from sweep.plots.globe import OBLIQUE, View, draw_paths, draw_points, outline
-from sweep.plots.looks import STYLE, error_axis, label_of
+from sweep.plots.looks import STYLE, error_axis, label_of, new_figure
 from sweep.plots.spheres import sphere
 
 SPHERICAL = {"color": "#D55E00", "ls": "-", "lw": 1.2}
@@ -30,12 +28,6 @@ METHODS = (
     ("spherical_midpoint", "spherical midpoint", {**SPHERICAL, "marker": "o", "ms": 4}),
 )
 VIEW = View.along(OBLIQUE)
-
-
-def _new_figure(width, height):
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
 
 
 def _sides(axes):
@@ -77,7 +69,7 @@ def free_rigid_body(datasets):
     dataset = datasets["mclachlan-portraits"]["free-rigid-body"]
     titles = {"printed": "I = (1, 2, 4), as printed", "figure": "I = (1, 4/3, 2), of section 3.3"}
     with rc_context(STYLE):
-        figure = _new_figure(7.4, 6.8)
+        figure = new_figure(7.4, 6.8)
         for axes, (label, title) in zip(figure.subplots(2, 2), titles.items(), strict=True):
             own = take(dataset, np.flatnonzero(dataset["inertia"].values == label))
             _energy_bar(figure, axes, _portrait(axes, own, _line))
@@ -92,7 +84,7 @@ def errors(datasets):
         "I = (1, 4/3, 2), of section 3.3": "figure-inertia",
     }
     with rc_context(STYLE):
-        figure = _new_figure(8.5, 3.8)
+        figure = new_figure(8.5, 3.8)
         axes = figure.subplots(1, 2, sharey=True)
         for ax, (title, name) in zip(axes, experiments.items(), strict=True):
             dataset = datasets["mclachlan-errors"][name]
@@ -118,7 +110,7 @@ def irreversible_body(datasets):
     colours = {"implicit_midpoint": "0.55", "spherical_midpoint": SPHERICAL["color"]}
     runs = {name: take(pair, np.flatnonzero(pair["integrator"].values == name)) for name in colours}
     with rc_context(STYLE):
-        figure = _new_figure(11.0, 5.3)
+        figure = new_figure(11.0, 5.3)
         upper, lower = figure.subfigures(2, 1, height_ratios=(2.7, 2.3))
         axes = upper.subplots(1, 4)
         scale = _portrait(axes[:2], portrait, _dots)
@@ -167,7 +159,7 @@ def vortices(datasets):
         (centres, "^", "#0072B2", "stable equilibrium"),
     )
     with rc_context(STYLE):
-        figure = _new_figure(7.4, 3.9)
+        figure = new_figure(7.4, 3.9)
         axes = figure.subplots(1, 2)
         scale = _portrait(axes, datasets["mclachlan-portraits"]["vortices"], _line)
         _energy_bar(figure, axes, scale)

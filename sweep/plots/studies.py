@@ -6,7 +6,6 @@ to no window. An integrator looks the same in all of them.
 
 import numpy as np
 from matplotlib import rc_context
-from matplotlib.ticker import LogLocator, NullFormatter
 
 from integrators.errors import InputError
 from sweep.analysis.orders import WIDEST, order_table
@@ -29,6 +28,7 @@ from sweep.plots.looks import (
     legend,
     looks_of,
     panelled_figure,
+    plain_step_ticks,
     raised,
 )
 
@@ -69,37 +69,42 @@ def convergence(dataset, error="global_error", at="end"):
         figure, axes = panelled_figure(list(panels))
         for ax, rows in zip(axes, panels.values(), strict=True):
             for row in rows:
-                _error_curve(ax, row, looks[row.integrator], with_order=len(panels) == 1)
+                label = with_order(row) if len(panels) == 1 else row.integrator
+                error_curve(ax, row, looks[row.integrator], label)
             ax.set(xscale="log", xlabel=label_of(dataset["step_size"], "step size h"))
             error_axis(ax)
-            _order_guides(ax, rows)
-            _plain_step_ticks(ax)
+            order_guides(ax, rows)
+            plain_step_ticks(ax)
         where = "at the end" if at == "end" else "supremum over time"
         axes[0].set_ylabel(f"{label_of(dataset[error], error.replace('_', ' '))}, {where}")
         legend(figure, axes, "measured order" if len(panels) == 1 else None)
     return figure
 
 
-def _error_curve(ax, row, look, with_order):
+def with_order(row):
+    """The label of an integrator after the order that it shows."""
+    # First, since digits are of one width: so they line up in the legend.
+    half = (row.high - row.low) / 2
+    measured = f"{row.order:.2f} ± {half:.2f}" if half <= WIDEST else "undecided"
+    return f"{measured}   {row.integrator}"
+
+
+def error_curve(ax, row, look, label):
+    """One integrator's errors by step size; filled marks count for its order, open ones do not."""
     points = [point for point in row.points if point.error > 0]
     h = np.array([point.step_size for point in points])
     error = np.array([point.error for point in points])
     used = np.array([point.use == USED for point in points], dtype=bool)
-    label = row.integrator
-    if with_order:
-        # First, since digits are of one width: so they line up in the legend.
-        half = (row.high - row.low) / 2
-        measured = f"{row.order:.2f} ± {half:.2f}" if half <= WIDEST else "undecided"
-        label = f"{measured}   {label}"
     if row.starts > 1:
         low, high = (np.array([getattr(p, side) for p in points]) for side in ("low", "high"))
         ax.vlines(h, low, high, color=look["color"], lw=0.6, alpha=0.5)
     ax.plot(h, error, color=look["color"], lw=0.7, ls=(0, (1, 1.5)))
     ax.plot(h[used], error[used], label=label, **look)
-    ax.plot(h[~used], error[~used], mfc="white", **(look | {"ls": "none"}))
+    open_mark = {"ls": "none", "mfc": "white", "mec": look["color"], "mew": 1.0}
+    ax.plot(h[~used], error[~used], **(look | open_mark))
 
 
-def _order_guides(ax, rows):
+def order_guides(ax, rows):
     """A short line of the declared slope below the lowest curve of each order."""
     lowest = {}
     for row in rows:
@@ -242,11 +247,3 @@ def _thinned(times, values):
     starts = np.arange(0, len(times), stride)
     ends = np.minimum(starts + stride, len(times)) - 1
     return times[ends], np.fmax.reduceat(values, starts, axis=1)
-
-
-def _plain_step_ticks(ax):
-    """Ticks at 1, 2 and 5 over a decade or two, written as decimals."""
-    low, high = ax.get_xlim()
-    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 150 * low else (1,)))
-    ax.xaxis.set_major_formatter("{x:g}")
-    ax.xaxis.set_minor_formatter(NullFormatter())

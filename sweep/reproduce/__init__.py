@@ -4,6 +4,7 @@
 >>> rows = reproduce("lee", "lee-stores")   # doctest: +SKIP
 """
 
+from sweep.reproduce.celledoni import CELLEDONI
 from sweep.reproduce.claims import Claim, Paper, Row
 from sweep.reproduce.lee import LEE
 from sweep.reproduce.mclachlan import MCLACHLAN
@@ -11,4 +12,4 @@ from sweep.reproduce.running import reproduce
 
 __all__ = ["PAPERS", "Claim", "Paper", "Row", "reproduce"]
 
-PAPERS = {paper.name: paper for paper in (LEE, MCLACHLAN)}
+PAPERS = {paper.name: paper for paper in (LEE, MCLACHLAN, CELLEDONI)}

@@ -7,7 +7,7 @@ study records by ``record = ["state"]``, of shape ``(run, time, row, component)`
 import json
 
 import numpy as np
-from scipy.interpolate import BarycentricInterpolator
+from scipy.interpolate import BarycentricInterpolator, CubicSpline
 from scipy.optimize import brentq
 
 from integrators.errors import InputError
@@ -34,6 +34,16 @@ def highest(name):
 def per_run(name):
     """A variable over ``(run,)``."""
     return lambda dataset: dataset[name].values
+
+
+def first(name):
+    """The value at the start of a variable over ``(run, time)``."""
+    return lambda dataset: dataset[name].isel(time=0).values
+
+
+def last(name):
+    """|value| at the end of a variable over ``(run, time)``."""
+    return lambda dataset: abs(dataset[name].isel(time=-1)).values
 
 
 def largest_relative(quantity):
@@ -145,13 +155,34 @@ def turning_rate_residual(dataset):
 
 
 def distance_at_end(state):
-    """The Euclidean distance of the last state from a given one, shape ``(rows, 3)``."""
+    """The Euclidean distance of the last state from a given one.
+
+    Parameters
+    ----------
+    state : array_like, shape (rows, 3)
+        Rows after these do not count, such as that of the work of forces.
+    """
 
     def measure(dataset):
         last = dataset["state"].isel(time=-1).transpose("run", "row", "component").values
-        return np.sqrt(np.sum((last - np.asarray(state)) ** 2, axis=(1, 2)))
+        return np.sqrt(np.sum((last[:, : len(state)] - np.asarray(state)) ** 2, axis=(1, 2)))
 
     return measure
+
+
+def formulations_apart(dataset):
+    """How far Q and π of a heavy top on T*SO(3) are from those on T*(SO(3) × R³), at most.
+
+    The largest Euclidean distance over time, that of π relative to its size.
+    """
+    rows = {"cotangent": [0, 1, 2, 3], "quadratic": [0, 1, 2, 4]}
+    one, other = (
+        _states(dataset, int(np.flatnonzero(dataset["formulation"].values == name)[0]))[:, own]
+        for name, own in rows.items()
+    )
+    off = np.sum((one - other) ** 2, axis=2)
+    off[:, 3] /= np.sum(one[:, 3] ** 2, axis=1)
+    return float(np.sqrt(off.sum(axis=1).max()))
 
 
 HALF_TURNS = np.array([[1, 1, 1], [-1, -1, 1], [1, -1, -1], [-1, 1, -1]])  # none, e3, e1, e2
@@ -182,6 +213,29 @@ def off_manifold(dataset):
 
     pairs = (((0, 1), (2, 3)), ((0, 2), (1, 3)), ((0, 3), (1, 2)))
     return np.max([np.abs(edge(*a) - edge(*b)).max(axis=1) for a, b in pairs], axis=0)
+
+
+# --- peaks ---------------------------------------------------------------------------------------
+
+
+def peak(row, component):
+    """The largest size of a component of the state along time, between samples."""
+    return lambda dataset: np.array([found for _, found in _peaks(dataset, row, component)])
+
+
+def peak_time(row, component):
+    """The time of that `peak`."""
+    return lambda dataset: np.array([time for time, _ in _peaks(dataset, row, component)])
+
+
+def _peaks(dataset, row, component):
+    """Time and size of each run's largest |value| where a cubic spline is stationary."""
+    times = dataset["time"].values
+    for run in range(dataset.sizes["run"]):
+        path = CubicSpline(times, _states(dataset, run)[:, row, component])
+        where = np.append(path.derivative().roots(extrapolate=False), times[[0, -1]])
+        sizes = np.abs(path(where))
+        yield float(where[np.argmax(sizes)]), float(sizes.max())
 
 
 # --- periods -------------------------------------------------------------------------------------

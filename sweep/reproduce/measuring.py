@@ -7,7 +7,7 @@ import numpy as np
 
 from integrators.errors import InputError
 from sweep.analysis import drift_table
-from sweep.analysis.selection import describe, take
+from sweep.analysis.selection import describe, descriptions, take
 
 SUMMARIES = {"median": np.median, "largest": np.max, "least": np.min}
 
@@ -75,19 +75,32 @@ class Selection:
 
     def setting(self, runs):
         """In words: integrators, step sizes or tolerance, scanned values, start, time."""
-        words = [" and ".join(self.labels), _steps(runs)]
+        words = [_listed(self.labels), _steps(runs)]
         words += [describe(self.scan)] if self.scan else []
         words += [self.start] if self.start else []
         return ", ".join([*words, f"T = {runs['time'].values[-1]:g}"])
 
 
+def _listed(words):
+    """``a``, ``a and b`` or ``a, b and c``."""
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def _steps(runs):
-    """``h = 0.01``, ``h = 0.01 … 0.5`` or ``RelTol = 0.001``."""
+    """``h = 0.01``, ``h = 0.01 … 0.5``, ``RelTol = 0.001``, or ``tol = 1e-06`` where absolute."""
     adaptive = np.isnan(runs["step_size"].values).all()
     values = runs["tolerance" if adaptive else "step_size"].values
     low, high = np.nanmin(values), np.nanmax(values)
     shown = f"{low:g}" if low == high else f"{low:g} … {high:g}"
-    return f"{'RelTol' if adaptive else 'h'} = {shown}"
+    return f"{_tolerance_of(runs) if adaptive else 'h'} = {shown}"
+
+
+def _tolerance_of(runs):
+    """The name of the tolerance: relative where there is an absolute one beside it."""
+    used = [descriptions(runs)[str(label)] for label in np.unique(runs["integrator"].values)]
+    relative = all("absolute_tolerance" in one["options"] for one in used)
+    return "RelTol" if relative else "tol"
 
 
 def spread(values, summary="median"):

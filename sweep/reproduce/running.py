@@ -1,16 +1,25 @@
 """Runs a paper's studies on one cluster, and measures its claims in their stores."""
 
 import dataclasses
+import time
 from pathlib import Path
 
 from integrators.errors import InputError, check_number
 from sweep import runner
+from sweep.draining import Drain, Interrupted
 from sweep.opening import open_study
 from sweep.study import load
 
 
 def reproduce(
-    paper, directory, *, step_factor=1.0, workers=None, pictures=False, told=lambda text: None
+    paper,
+    directory,
+    *,
+    step_factor=1.0,
+    workers=None,
+    pictures=False,
+    max_time=None,
+    told=lambda text: None,
 ):
     """Compute every figure of a paper.
 
@@ -25,6 +34,8 @@ def reproduce(
         Processes of the local cluster; one a core unless given.
     pictures : bool, optional
         Also run the studies that only pictures are drawn from.
+    max_time : float, optional
+        Seconds after which it ends.
     told : callable, optional
         Called with the name of each study as it begins.
 
@@ -40,18 +51,25 @@ def reproduce(
     InputError
         If the factor is not positive, or makes a step size that does not divide its sample
         interval, or a store cannot be written.
+    sweep.draining.Interrupted
+        If it ended early; the stores have what was committed.
     """
     factor = check_number("step_factor", step_factor, above=0.0)
     names = dict.fromkeys(paper.studies + (paper.pictures if pictures else ()))
     studies = [_scaled(load(name), factor) for name in names]
     datasets = {}
-    with runner.local_client(workers) as client:
+    if max_time is not None:
+        max_time = check_number("max_time", max_time, above=0.0)
+    end = None if max_time is None else time.monotonic() + max_time
+    with Drain(max_time=max_time) as drain, runner.local_client(workers) as client:
         for study in studies:
+            drain.check()
             told(study.name)
             store = Path(directory) / f"{study.name}.zarr"
-            outcome = runner.run(study, store, client)
+            left = None if end is None else max(end - time.monotonic(), 1e-3)
+            outcome = runner.run(study, store, client, max_time=left)
             if not outcome.complete:
-                raise InputError(f"interrupted; {store} has what was committed")
+                raise Interrupted(outcome.stopped)
             tree = open_study(store)
             datasets[study.name] = {name: node.to_dataset() for name, node in tree.items()}
     return [claim.row(datasets, factor) for claim in paper.claims], datasets

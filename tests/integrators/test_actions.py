@@ -10,18 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from integrators import InputError
-from integrators.actions import (
+from integrators.actions import product, spheres, tangent_spheres
+from integrators.exponentials import BERNOULLI
+from integrators.factors import (
     COADJOINT_SE3,
     RIGHT_ROTATION,
     ROTATION,
     SPHERE,
     TANGENT_SPHERE,
     TRANSLATION,
-    product,
-    spheres,
-    tangent_spheres,
 )
-from integrators.exponentials import BERNOULLI
 from integrators.kernels import OPTIONS
 from integrators.views import as_lanes
 

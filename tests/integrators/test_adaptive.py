@@ -73,7 +73,11 @@ def test_steps_are_counted_and_cover_the_time(adaptive_pairing):
     attempts = run.counters["steps"] + run.counters["rejected_steps"]
     stages = integrators.get(adaptive_pairing.name).evaluations
     beside = run.counters["evaluations"] - stages * attempts
-    assert 1 <= beside[0] <= 2 * samples + 2  # first slopes; dop853 begins anew at every sample
+    if adaptive_pairing.name.startswith("cf"):  # after a rejection the first generator is known
+        beside += run.counters["rejected_steps"]
+        assert 0 <= beside[0] <= 3 * samples  # steps to samples
+    else:
+        assert 1 <= beside[0] <= 2 * samples + 2  # first slopes; dop853 begins anew at every sample
 
 
 def test_statistics_are_those_of_the_steps(adaptive_pairing):
@@ -156,7 +160,7 @@ def test_a_collision_ends_a_run_where_steps_vanish(output):
     )  # fmt: skip
     assert stepping.STATUS[run.status] == "step_too_small"
     assert run.counters["stop_step"] == run.counters["steps"] > 100
-    assert 0.3 < run.counters["stop_time"] < 1.0
+    assert 0.1 < run.counters["stop_time"] < 0.2
     assert run.counters["stop_residual"] > 1e-6  # the error of the smallest step
     attempts = run.counters["steps"] + run.counters["rejected_steps"]
     assert run.counters["evaluations"] == 1 + 6 * attempts

@@ -8,7 +8,7 @@ import scipy.linalg
 
 import integrators
 import systems
-from integrators import InputError, actions, stepping
+from integrators import InputError, actions, factors, stepping
 from integrators.flows import HomogeneousFlow
 from integrators.integration import run_batch
 from integrators.kernels import kernel
@@ -88,7 +88,7 @@ def energy(t, y, p, out, work):
 
 def flow():
     action = actions.product(
-        actions.ROTATION, actions.RIGHT_ROTATION, actions.COADJOINT_SE3, actions.TRANSLATION
+        factors.ROTATION, factors.RIGHT_ROTATION, factors.COADJOINT_SE3, factors.TRANSLATION
     )
     return HomogeneousFlow(generator, action, energy, parameters=np.array([0.7]))
 

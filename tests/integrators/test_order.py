@@ -14,7 +14,7 @@ LADDER = np.unique(np.round(2.0 ** (np.arange(4, 49) / 4)).astype(int))
 # Of these the steps count whose error is below what stands here for the declared order: above
 # it the next terms of the error's expansion show (they bend the slope of `yoshida6` on two
 # bodies by 0.1 at 1e-7, that of `rk2_midpoint+projected` there by 0.3 at 1e-3).
-PRE_ASYMPTOTIC = {2: 3e-5, 4: 2e-7, 6: 1e-9, 8: 2e-10}
+PRE_ASYMPTOTIC = {1: 3e-3, 2: 3e-5, 3: 2e-6, 4: 2e-7, 5: 3e-10, 6: 1e-9, 8: 2e-10}
 # And from this many times the reference's error at ten times its tolerance on.
 ROUND_OFF = 5
 

@@ -26,10 +26,8 @@ def natural_size(quantity, case, state):
     Of spins max κ_i|w_i|, max |w_i|² and max |w_i||∂H_i|.
     """
     form = case.system.form
-    if isinstance(case.system, RigidSystem):  # its constraints
-        tangents = [part.key for part in case.system.parts if part.kind == "tangent"]
-        sizes = [np.linalg.norm(case.system.of(state, key)) for key in tangents]
-        return max(sizes) if quantity.name == "tangency" else 1.0
+    if isinstance(case.system, RigidSystem):
+        return size_of_parts(quantity, case, state)
     if not case.mechanical:
         length = np.linalg.norm(state, axis=1)
         slope = np.linalg.norm(case.gradient(state), axis=1)
@@ -39,6 +37,21 @@ def natural_size(quantity, case, state):
     speed = np.linalg.norm(parts(velocities(state))[1], axis=1)
     sizes = {"unit_length": 1.0, "tangency": speed.max()}
     return sizes.get(quantity.name, np.max(np.abs(form.inertia_matrix) @ speed))
+
+
+def size_of_parts(quantity, case, state):
+    """Max |ω| over tangents, 1, and of an invariant by how much its rows change it: |y·∂/∂y|."""
+    if quantity.kind == "constraint":
+        tangents = [part.key for part in case.system.parts if part.kind == "tangent"]
+        lengths = [np.linalg.norm(case.system.of(state, key)) for key in tangents]
+        return max(lengths) if quantity.name == "tangency" else 1.0
+    changes = []
+    for row in range(len(state)):
+        ends = np.array([state, state])
+        ends[:, row] *= [[1.0 + 1e-6], [1.0 - 1e-6]]
+        found = case.evaluate(quantity.function, ends)[:, quantity.columns]
+        changes.append(np.abs(found[0] - found[1]) / 2e-6)
+    return np.max(changes)
 
 
 def test_long_runs_keep_what_is_promised(promise):

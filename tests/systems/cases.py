@@ -44,15 +44,16 @@ class Case:
 
     @property
     def mechanical(self):
-        """Whether the states are (q, ω), not spins."""
+        """Whether the states are (q, ω), not spins or parts."""
         return isinstance(self.system, MechanicalSystem)
 
     @functools.cached_property
     def time_scale(self):
         """The time in which the state changes by about itself; steps are measured in it.
 
-        Of spins, whose motions may cancel, that in which the field's fastest mode turns by two
-        radians; the first motion of the Nambu system ends at infinity within four times as much.
+        Of spins, whose motions may cancel, and of states with parts of several units, that in which
+        the field's fastest mode turns by two radians; the first motion of the Nambu system ends at
+        infinity within four times as much.
         """
         if not self.mechanical:
             angle = 1.0 if isinstance(self.system.form, NambuHamiltonian) else 2.0
@@ -103,6 +104,8 @@ class Case:
         bodies = states[:, : self.system.bodies]
         if isinstance(self.system, RigidSystem):
             bodies = states[:, list(self.system.unit_rows)]
+        if not bodies.size:
+            return np.zeros(len(states))
         return np.mean(np.abs(np.sum(bodies**2, axis=2) - 1.0), axis=1)
 
     def field(self, formulation, state, t=0.0):
@@ -263,36 +266,21 @@ LONG = 20  # stages
 # So are explicit methods, over other tableaus: those that are not named here meet everything,
 # these one formulation, and a variant without a projection.
 TABLEAUS = {"rk2_heun": "q_omega", "rk2_midpoint": "q_qdot"}
-# Lie group methods know a system by its generator and its action alone. One meets everything, one
-# of the other kernel every default; the rest, the same two over other constants and cut series,
-# one case of each action.
-LIE_GROUP = {"rkmk4": "all", "cf4": "defaults"}
-OF_EVERY_ACTION = (
-    "spherical_pendulum_chain", "forced_pendulum_chain", "free_rigid_body", "free_rigid_body.2",
-)  # fmt: skip
 # Of the four ways to run it on (q, ω) or (q, q̇), a variant meets two.
 WAYS = {"rk45": (("q_omega", "dense"), ("q_qdot", "land"))}
-
-
-# Adaptive Lie group methods know a system by its generator and its action: they meet one case of
-# each action, and rkmk54 three of its eight ways. With a constant step they are what others are.
-PAIRS = ("rkmk54", "cf32a", "cf32b", "cf43")
+# Lie group methods know a system by its generator and its action alone. One meets everything, one
+# of the other kernel every default; the rest are these two over other constants, a cut series
+# beside them one more pair of kernels.
+LIE_GROUP = {"rkmk4": "all", "cf4": "defaults"}
+ANYWHERE = ("spherical_pendulum_chain", "free_rigid_body")
+# Adaptive ones meet one case of each action, and rkmk54 three of its eight ways.
+OF_EVERY_ACTION = (*ANYWHERE, "forced_pendulum_chain", "free_rigid_body.2")
 RKMK54_WAYS = (
     ("algebra", "dense", "exact"), ("algebra", "dense", "truncated"), ("metric", "land", "exact"),
 )  # fmt: skip
 
 
-def _is_pair_met(integrator, case):
-    name, _, fixed = integrator.name.partition("+")
-    if fixed:
-        return name != "rkmk54" and case.label in OF_EVERY_ACTION[::2]
-    way = tuple(integrator.options.get(key) for key in ("error", "output", "dexpinv"))
-    return case.label in OF_EVERY_ACTION and (name != "rkmk54" or way in RKMK54_WAYS)
-
-
 def _is_met(integrator, case):
-    if integrator.name.partition("+")[0] in PAIRS:
-        return _is_pair_met(integrator, case)
     name, options = integrator.method.name, integrator.options
     if integrator.composition:
         if case.variant:
@@ -305,12 +293,23 @@ def _is_met(integrator, case):
     if name in TABLEAUS:
         chosen = not case.mechanical or options["formulation"] == TABLEAUS[name]
         return chosen and not (case.variant and integrator.modifier)
-    if HomogeneousFlow in integrator.method.forms and case.label not in OF_EVERY_ACTION:
-        meets = "few" if options.get("dexpinv") == "truncated" else LIE_GROUP.get(name, "few")
-        return meets == "all" or (meets == "defaults" and not case.variant)
+    if HomogeneousFlow in integrator.method.forms:
+        return _is_met_by_lie_group(integrator, case)
     if name in WAYS and case.variant and case.mechanical:
         return (options["formulation"], options["output"]) in WAYS[name]
     return True
+
+
+def _is_met_by_lie_group(integrator, case):
+    name, options = integrator.name, integrator.options
+    if integrator.adaptive:
+        way = tuple(options.get(key) for key in ("error", "output", "dexpinv"))
+        return case.label in OF_EVERY_ACTION and (name != "rkmk54" or way in RKMK54_WAYS)
+    meets = LIE_GROUP.get(name, "few")
+    if options.get("dexpinv") == "truncated":
+        return name == "rkmk4" and case.label in ANYWHERE
+    everything = meets == "all" or (meets == "defaults" and not case.variant)
+    return everything or case.label in ANYWHERE
 
 
 def _pairings(kind, adaptive):

@@ -9,7 +9,8 @@ from cases import Case
 
 import integrators
 from integrators import InputError
-from integrators.actions import RIGHT_ROTATION, TANGENT_SPHERE, TRANSLATION, product
+from integrators.actions import product
+from integrators.factors import RIGHT_ROTATION, TANGENT_SPHERE, TRANSLATION
 from integrators.flows import HomogeneousFlow
 from integrators.kernels import kernel
 from integrators.vectors import cross, dot, get, put, scale

@@ -66,6 +66,14 @@ VARIANTS = {
         {"count": 5},  # bonds of three colours
         {"count": 4, "boundary": "open", "lengths": "any"},
     ),
+    "heavy_top": (
+        {"formulation": "lie_poisson", "inertia": (1.0, 2.0, 1.0), "mass": 1.5, "length": 0.4},
+        {"formulation": "quadratic", "inertia": "fixed_point"},  # symmetric: a momentum map
+        {"inertia": (1.0, 1.6, 2.2), "gravity": -3.0, "mass": 0.8, "length": 1.0},
+    ),
+    "quadrotor_payload": (
+        {"mass": (0.6, 1.1), "length": (0.8, 1.3), "path_quadratic": (0.1, -0.2, 0.1)},
+    ),
     # A system of the tests: explicit time, a force, scratch in both functions.
     "driven_chain": ({"count": 1}, {"count": 2, "damping": 0.3}, {"count": 1, "damping": 0.3}),
 }

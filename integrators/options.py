@@ -1,0 +1,44 @@
+"""Options of methods."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from integrators.errors import InputError, check_known, check_number, check_whole
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a method: its default, what it must be, and what it does.
+
+    It is one of `choices` or, without any, a number from `least` to `most`; a whole one if
+    `whole`, one that is not 0 if `positive`. With `read` it is neither, and has no default but
+    must be given: ``read(name, value)`` makes the value of it, which is hashable, or raises
+    `InputError`.
+    """
+
+    default: object
+    description: str
+    choices: tuple = ()
+    most: float = np.inf
+    whole: bool = False
+    least: float = 0.0
+    positive: bool = False
+    read: Callable | None = None
+
+    def check(self, name, value):
+        """The value, or `InputError`."""
+        if self.read is not None:
+            return self.read(name, value)
+        if self.choices:
+            check_known(name, value, self.choices, key=name)
+            return value
+        if self.whole:
+            value = check_whole(name, value, least=0)
+        else:
+            above = 0.0 if self.positive else -np.inf
+            value = check_number(name, value, above, -np.inf if self.positive else self.least)
+        if value > self.most:
+            raise InputError(f"{name} = {value!r}; expected at most {self.most:g}", key=name)
+        return value

@@ -1,0 +1,111 @@
+"""Ending early in order: on Ctrl-C, on SIGTERM, when the time is up, when the lock is lost."""
+
+import math
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+CTRL_C, TERMINATED, TIME_IS_UP = "interrupted", "SIGTERM", "the time is up"
+ENDING_SECONDS = 2.0  # of a time limit, for the store and the cluster to be closed
+MOST_ENDING = 0.1  # of a short one
+
+
+class Interrupted(RuntimeError):
+    """The run ended early, for the reason given; what was running is committed or repeated."""
+
+
+class Drain:
+    """Turns the first signal, or the end of the time, into a request to stop feeding.
+
+    Within ``with Drain() as drain:`` the first Ctrl-C or SIGTERM only sets `requested`; a second
+    one raises KeyboardInterrupt.
+
+    Parameters
+    ----------
+    on_request : callable
+        Called once with the reason, in a thread of its own.
+    max_time : float, optional
+        Seconds from now until all should have ended; a part of them is kept for the ending.
+    """
+
+    def __init__(self, on_request=lambda reason: None, max_time=None):
+        self.reason = ""
+        self.deadline = math.inf  # of time.monotonic, for tasks
+        if max_time is not None:
+            ending = min(ENDING_SECONDS, MOST_ENDING * max_time)
+            self.deadline = time.monotonic() + max_time - ending
+        self._on_request, self._stop = on_request, lambda: None
+        self._wake, self._over = threading.Event(), False
+
+    @property
+    def requested(self):
+        """Whether nothing more is to begin."""
+        return bool(self.reason)
+
+    def __enter__(self):
+        self._before = {}
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._signalled)
+        self._thread = threading.Thread(target=self._wait, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception):
+        self._over = True
+        self._wake.set()
+        self._thread.join()
+        for number, handler in self._before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    def request(self, reason):
+        """Ask for the end; the first reason counts."""
+        # Signal handlers come here: nothing may be done that waits for a lock of others.
+        self.reason = self.reason or reason
+        self._wake.set()
+
+    def when_requested(self, stop):
+        """Call `stop` as soon as the end is asked for, instead of what was to be called before."""
+        self._stop = stop
+        if self.requested:
+            stop()
+
+    def check(self):
+        """Raise, at a place of our choice, if the end was asked for.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If it was by Ctrl-C.
+        Interrupted
+            For any other reason.
+        """
+        if self.reason == CTRL_C:
+            raise KeyboardInterrupt
+        if self.requested:
+            raise Interrupted(self.reason)
+
+    def _signalled(self, number, frame):
+        if self.requested:
+            raise KeyboardInterrupt
+        self.request(CTRL_C if number == signal.SIGINT else TERMINATED)
+
+    def _wait(self):
+        left = self.deadline - time.monotonic()
+        if not self._wake.wait(min(max(left, 0.0), threading.TIMEOUT_MAX)):
+            self.request(TIME_IS_UP)
+        if self.requested:
+            self._on_request(self.reason)
+            self._stop()
+
+
+def process_age():
+    """Seconds since this process started, on Linux; elsewhere 0."""
+    try:
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        born = int(fields[19]) / os.sysconf("SC_CLK_TCK")  # since the boot
+        return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - born)
+    except (OSError, AttributeError, ValueError):
+        return 0.0
