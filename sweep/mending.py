@@ -59,12 +59,12 @@ def mend(path, study, progress=lambda done, of: None):
     """
     path = Path(path)
     compacting.recover(path)  # the way to finish one that had come to its renames
-    every, marked, before = [], {}, None
+    every, marked, before = {}, {}, None
     for _ in range(ROUNDS):
         findings = find(path, progress)
         if not findings or (before is not None and len(findings) == before):
             break
-        every += findings
+        every |= {(f.place, f.array, f.chunk, f.text): f for f in findings}
         before = len(findings)
         _mend_metadata(path, findings)
         for place, rows in _mark(path, findings).items():
@@ -74,7 +74,7 @@ def mend(path, study, progress=lambda done, of: None):
     counts = {place: len(rows) for place, rows in marked.items()}
     if every:
         storage.consolidate(path)
-    return Mended(tuple(every), counts, tuple(findings))
+    return Mended(tuple(every.values()), counts, tuple(findings))
 
 
 def _mend_metadata(path, findings):

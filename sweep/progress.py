@@ -137,7 +137,7 @@ class Rate:
     def add(self, seconds, done):
         """Note that `done` runs were committed at a time in `seconds`."""
         self._seen.append((seconds, done))
-        while len(self._seen) > 2 and self._seen[1][0] < seconds - self._span:
+        while len(self._seen) > 2 and self._seen[1][0] <= seconds - self._span:
             self._seen.pop(0)
 
     @property

@@ -113,4 +113,4 @@ def retry(path, where="", among=(), *, chosen=lambda rows: None, **options):
             return None
         for name, mine in rows.items():
             mark_not_computed(path, name, mine)
-        return runner.run(study, path, **options)
+    return runner.run(study, path, **options)

@@ -88,12 +88,14 @@ class Group:
         return self.place.startswith(INTERNAL)
 
 
-def find(path, progress=lambda done, of: None):
+def find(path, progress=lambda done, of: None, writer=None):
     """All that is wrong with a store.
 
     Parameters
     ----------
     path : str or Path
+    writer : sweep.holding.Holder, optional
+        Another process that writes to the store meanwhile.
     progress : callable
         Called with the number of chunks that were read, and their total.
 
@@ -109,7 +111,9 @@ def find(path, progress=lambda done, of: None):
     path = Path(path)
     attributes = files.open_store(path)
     names = files.experiments(path, attributes)
-    found = [*_strays(path), *_metadata(path, names)]
+    # files that are not finished belong to whoever writes just now
+    found = [] if writer is not None else [*_strays(path)]
+    found += _metadata(path, names)
     groups = list(_groups(path, names))
     for group in groups:
         found += _markers(group)

@@ -34,9 +34,12 @@ def command(store, repair, as_json):
             mended = _repaired(path, bar)
             findings, marked, left = mended.findings, mended.marked, mended.left
         else:
+            from sweep.holding import holder_of
             from sweep.verifying import find
 
-            findings, marked, left = find(path, bar.progress), {}, ()
+            if (writer := holder_of(path)) is not None:
+                click.echo(f"{path} is written meanwhile, by {writer}", err=True)
+            findings, marked, left = find(path, bar.progress, writer), {}, ()
     if as_json:
         echo_json(
             {
