@@ -246,10 +246,17 @@ def _find_ids(path, root, place, arrays, columns, table):
         if len(rows) == len(known.get(key, ())) == 1:
             ids[rows[0]] = known[key][0]
     lost = np.flatnonzero(ids == "")
-    ids[lost] = [f"{LOST} {row}" for row in lost]
     if len(lost):
         mark_not_computed(path, place, lost)
-    storage.open_group(root, place)["run_id"][:] = ids
+    last = len(ids) - int(np.argmax(np.append(ids[::-1] != "", True)))
+    before = lost[lost < last]  # rows at the end the next `sweep run` takes for its new ones
+    ids[before] = [f"{LOST} {row}" for row in before]
+    group = storage.open_group(root, place)
+    group["run_id"][:] = ids
+    if len(before) and "in_study" not in arrays:
+        group["in_study"][:] = _current(directory, arrays, len(ids)) & ~np.isin(
+            np.arange(len(ids)), before
+        )
 
 
 def _current(directory, arrays, size):

@@ -184,6 +184,13 @@ def test_metadata_that_are_gone(copy, whole, arrays):
     assert set(arrays(copy, "only")) == set(arrays(whole, "only"))
 
 
+def test_an_experiment_that_is_gone(copy, whole, cluster, arrays):
+    shutil.rmtree(copy / "only")
+    assert not mend(copy).left and verifying.find(copy) == []
+    assert sweep.run(study.parse(TEXT), copy, cluster).complete
+    check_same(whole, copy, arrays)
+
+
 def test_stores_that_are_none(copy, tmp_path):
     with pytest.raises(InputError, match="is not a store"):
         verifying.find(tmp_path / "none.zarr")
