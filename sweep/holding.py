@@ -15,102 +15,18 @@ which is atomic on NFS too.
 
 import contextlib
 import dataclasses
-import errno
-import getpass
-import hashlib
-import json
 import os
-import platform
 import secrets
-import shlex
-import sys
 import threading
 import time
 from pathlib import Path
 
 from sweep.draining import Interrupted
+from sweep.holder import MINE, UNKNOWN, Holder, counter_line, create, first_line, read
 from sweep.ledger import StoreError
 
-BEAT_SECONDS = 3.0
-BEATS = 8  # that a newcomer waits for one of
 ENDING = ".lock"
-DIGITS = 12  # of the counter
-NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
-UNKNOWN = "unknown"
 AGAIN_SECONDS = 0.02
-_MINE = {}  # by token: the thread of this process that holds or takes a lock, lock and Holding
-
-
-@dataclasses.dataclass(frozen=True)
-class Holder:
-    """Who holds a lock, as its file says.
-
-    Parameters
-    ----------
-    token : str
-        Of this one holding; no other has it.
-    user, host, command : str
-    pid : int
-    born : str
-        When the process started, by its host's own counting.
-    place : str
-        Boot of the host, and the numbering of its processes; empty where that is not known.
-    since : str
-        By the clock on the wall, for people.
-    beat_seconds : float
-        Between two beats.
-    beat : int
-        The counter.
-    """
-
-    token: str
-    user: str = UNKNOWN
-    host: str = UNKNOWN
-    command: str = UNKNOWN
-    pid: int = 0
-    born: str = ""
-    place: str = ""
-    since: str = UNKNOWN
-    beat_seconds: float = BEAT_SECONDS
-    beat: int = 0
-
-    @classmethod
-    def here(cls):
-        """This process."""
-        return cls(
-            token=secrets.token_hex(4),
-            user=_user(),
-            host=platform.node(),
-            command=_command(),
-            pid=os.getpid(),
-            born=_born(os.getpid()) or "",
-            place=_place(),
-            since=time.strftime("%Y-%m-%d %H:%M:%S"),
-            beat_seconds=BEAT_SECONDS,
-        )
-
-    @property
-    def patience(self):
-        """Seconds after which a heartbeat that does not change has stopped."""
-        return BEATS * self.beat_seconds
-
-    def is_dead(self):
-        """Whether its process is gone; None if that cannot be said from here."""
-        if not self.place or self.place != _place():
-            return None
-        if self.pid == os.getpid():
-            return self.token not in _MINE
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return True
-        except OSError:
-            pass  # another user's
-        born = _born(self.pid)
-        return None if born is None else born != self.born
-
-    def __str__(self):
-        return f"{self.user} on {self.host} (process {self.pid}, `{self.command}`)"
 
 
 class Holding:
@@ -162,7 +78,7 @@ class Holding:
         """Whether no newcomer was quicker; on a full disk that cannot be asked."""
         try:
             closing = dataclasses.replace(self._holder, token=secrets.token_hex(4))
-            return _create(after, closing)
+            return create(after, closing)
         except OSError:
             return True
 
@@ -175,11 +91,11 @@ class Holding:
                 if self.lost:
                     self._on_loss(self.lost)
                     return
-                os.pwrite(self._file, _counter(beat), len(_first_line(self._holder)))
+                os.pwrite(self._file, counter_line(beat), len(first_line(self._holder)))
                 os.fsync(self._file)
 
     def _look(self):
-        found = _read(self._lock)
+        found = read(self._lock)
         if found is None:
             self.lost = f"the lock of {self._store} was removed"
         elif found.token != self._holder.token:
@@ -215,20 +131,20 @@ def hold(store, on_loss=lambda reason: None, between=lambda: None, on_wait=lambd
     if not place.name:
         raise StoreError(f"{store} exists and is not a Geosweep store; give another STORE")
     lock, holder = place.with_name(place.name + ENDING), Holder.here()
-    for thread, held, holding in list(_MINE.values()):
+    for thread, held, holding in list(MINE.values()):
         if (thread, held) == (threading.get_ident(), lock) and holding is not None:
             yield holding  # within a command that holds it already
             return
     with contextlib.ExitStack() as stack:
-        _MINE[holder.token] = threading.get_ident(), lock, None
-        stack.callback(_MINE.pop, holder.token)
+        MINE[holder.token] = threading.get_ident(), lock, None
+        stack.callback(MINE.pop, holder.token)
         try:
             stack.callback(_remove, _make_directories(place.parent))
             _take(store, lock, holder, between, on_wait)
             holding = Holding(store, lock, holder, on_loss)
         except OSError as error:
             raise _explained(store, place, lock, error) from None
-        _MINE[holder.token] = threading.get_ident(), lock, holding
+        MINE[holder.token] = threading.get_ident(), lock, holding
         stack.callback(holding.release)
         yield holding
 
@@ -251,12 +167,12 @@ def _took(store, lock, holder, between, on_wait):
     """Whether the lock is taken; if not, others have changed it meanwhile."""
     chain = _chain(lock)
     if not chain:
-        return _create(lock, holder)
+        return create(lock, holder)
     (first, _), (last, where) = chain[0], chain[-1]
     after = _after(lock, last)
-    if not _is_over(store, last, where, between, on_wait) or not _create(after, holder):
+    if not _is_over(store, last, where, between, on_wait) or not create(after, holder):
         return False
-    if (now := _read(lock)) is None or now.token != first.token:
+    if (now := read(lock)) is None or now.token != first.token:
         after.unlink(missing_ok=True)  # another one was first, and has the lock by now
         return False
     after.replace(lock)
@@ -268,7 +184,7 @@ def _took(store, lock, holder, between, on_wait):
 def _chain(lock):
     """The holder that the lock names and its successors, each with its file."""
     chain, where = [], lock
-    while (found := _read(where)) is not None:
+    while (found := read(where)) is not None:
         chain.append((found, where))
         where = _after(lock, found)
     return chain
@@ -283,7 +199,7 @@ def _is_over(store, holder, where, between, on_wait):
         while time.monotonic() < deadline:
             between()
             time.sleep(min(0.5, holder.beat_seconds / 4))
-            found = _read(where)
+            found = read(where)
             if found is None or (found.token != holder.token and found.host != UNKNOWN):
                 return False
             if found != holder:
@@ -298,72 +214,9 @@ def _is_over(store, holder, where, between, on_wait):
     return True
 
 
-# --- files -----------------------------------------------------------------------------------
-
-
 def _after(lock, holder):
     """The file of the holder's successor, before it takes the lock's place."""
     return lock.with_name(f"{lock.name}.{holder.token}")
-
-
-def _create(path, holder):
-    """Make the holder's file at `path`, complete from the first moment; False if one is there."""
-    content = _first_line(holder) + _counter(0)
-    prepared = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
-    try:
-        _write_new(prepared, content)
-        try:
-            os.link(prepared, path)
-        except FileExistsError:
-            return os.path.samefile(prepared, path)  # NFS may do it, and ask again
-        return True
-    except OSError as error:
-        if error.errno not in NO_LINKS:
-            raise
-        try:
-            _write_new(path, content)
-        except FileExistsError:
-            return False
-        return True
-    finally:
-        with contextlib.suppress(OSError):
-            prepared.unlink()
-
-
-def _write_new(path, content):
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-    try:
-        with contextlib.suppress(OSError):
-            os.fchmod(file, 0o644)  # others should be able to say who it is
-        os.write(file, content)
-        os.fsync(file)
-    finally:
-        os.close(file)
-
-
-def _read(path):
-    """The `Holder` that a file names, also of one that is not whole; None if there is none."""
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return None
-    except PermissionError:
-        owner = path.stat()
-        return Holder(f"{owner.st_ino:x}-{owner.st_mtime_ns:x}", user=f"user {owner.st_uid}")
-    first, _, counter = content.partition(b"\n")
-    try:
-        return Holder(**{**json.loads(first), "beat": int(counter)})
-    except (ValueError, TypeError):
-        return Holder(hashlib.sha256(content).hexdigest()[:8])
-
-
-def _first_line(holder):
-    said = {name: value for name, value in vars(holder).items() if name != "beat"}
-    return json.dumps(said).encode() + b"\n"
-
-
-def _counter(beat):
-    return b"%0*d\n" % (DIGITS, beat)
 
 
 def _make_directories(path):
@@ -402,37 +255,3 @@ def _explained(store, place, lock, error):
         f"{store} cannot be written: {lock}, which says who writes to it, cannot be made "
         f"({error.strerror})"
     )
-
-
-# --- processes -------------------------------------------------------------------------------
-
-
-def _place():
-    """The boot of this host and its numbering of processes; empty where that is not known."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
-    except OSError:
-        return ""
-
-
-def _born(pid):
-    """When a process started, in ticks since the boot; "" if it has ended, None if unknown."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    fields = text.rpartition(")")[2].split()
-    return "" if fields[0] in "ZX" else fields[19]
-
-
-def _user():
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return f"user {os.getuid()}"
-
-
-def _command():
-    program, *arguments = sys.argv or ["python"]
-    return shlex.join([Path(program).name or "python", *arguments])[:200]

@@ -78,7 +78,7 @@ class Watcher:
     """What `run` tells as it goes; the command line prints it. This one is silent."""
 
     def waiting(self, holder, seconds):
-        """A `sweep.holding.Holder` may be dead; that is seen in so many seconds at most."""
+        """A `sweep.holder.Holder` may be dead; that is seen in so many seconds at most."""
 
     def compared(self, entries):
         """The study was compared with its store."""
@@ -166,6 +166,8 @@ def _bring_to_end(path, study, entries, connected, held, drain, watcher):
     plans = [planning.plan_experiment(e, drain.check) for e in entries] if pending else []
     chunk_rows = {plan.entry.name: plan.chunk_rows for plan in plans}
     held.check()
+    if pending:
+        drain.check()
     storage.sweep_partial_files(path)
     growing.bring_up(path, study, entries, chunk_rows)
     stopped = _compute(connected(), path, plans, drain, watcher) if pending else ""

@@ -1,0 +1,197 @@
+"""Who holds a store's lock, and the file that says so.
+
+Its first line is the `Holder` as JSON; its second, of fixed length, is the counter that the
+holder advances.
+"""
+
+import contextlib
+import dataclasses
+import errno
+import getpass
+import hashlib
+import json
+import os
+import platform
+import secrets
+import shlex
+import sys
+import time
+from pathlib import Path
+
+BEAT_SECONDS = 3.0
+BEATS = 8  # that a newcomer waits for one of
+DIGITS = 12  # of the counter
+NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+UNKNOWN = "unknown"
+MINE = {}  # by token: what this process holds or takes
+
+
+@dataclasses.dataclass(frozen=True)
+class Holder:
+    """Who holds a lock, as its file says.
+
+    Parameters
+    ----------
+    token : str
+        Of this one holding; no other has it.
+    user, host, command : str
+    pid : int
+    born : str
+        When the process started, by its host's own counting.
+    place : str
+        Boot of the host, and the numbering of its processes; empty where that is not known.
+    since : str
+        By the clock on the wall, for people.
+    beat_seconds : float
+        Between two beats.
+    beat : int
+        The counter.
+    """
+
+    token: str
+    user: str = UNKNOWN
+    host: str = UNKNOWN
+    command: str = UNKNOWN
+    pid: int = 0
+    born: str = ""
+    place: str = ""
+    since: str = UNKNOWN
+    beat_seconds: float = BEAT_SECONDS
+    beat: int = 0
+
+    @classmethod
+    def here(cls):
+        """This process."""
+        return cls(
+            token=secrets.token_hex(4),
+            user=_user(),
+            host=platform.node(),
+            command=_command(),
+            pid=os.getpid(),
+            born=_born(os.getpid()) or "",
+            place=_place(),
+            since=time.strftime("%Y-%m-%d %H:%M:%S"),
+            beat_seconds=BEAT_SECONDS,
+        )
+
+    @property
+    def patience(self):
+        """Seconds after which a heartbeat that does not change has stopped."""
+        return BEATS * self.beat_seconds
+
+    def is_dead(self):
+        """Whether its process is gone; None if that cannot be said from here."""
+        if not self.place or self.place != _place():
+            return None
+        if self.pid == os.getpid():
+            return self.token not in MINE
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return True
+        except OSError:
+            pass  # another user's
+        born = _born(self.pid)
+        return None if born is None else born != self.born
+
+    def __str__(self):
+        return f"{self.user} on {self.host} (process {self.pid}, `{self.command}`)"
+
+
+# --- files -----------------------------------------------------------------------------------
+
+
+def create(path, holder):
+    """Make the holder's file at `path`, complete from the first moment; False if one is there."""
+    content = first_line(holder) + counter_line(0)
+    prepared = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    try:
+        _write_new(prepared, content)
+        try:
+            os.link(prepared, path)
+        except FileExistsError:
+            return os.path.samefile(prepared, path)  # NFS may do it, and ask again
+        return True
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        try:
+            _write_new(path, content)
+        except FileExistsError:
+            return False
+        return True
+    finally:
+        with contextlib.suppress(OSError):
+            prepared.unlink()
+
+
+def _write_new(path, content):
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    try:
+        with contextlib.suppress(OSError):
+            os.fchmod(file, 0o644)  # others should be able to say who it is
+        os.write(file, content)
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def read(path):
+    """The `Holder` that a file names, also of one that is not whole; None if there is none."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except PermissionError:
+        owner = path.stat()
+        return Holder(f"{owner.st_ino:x}-{owner.st_mtime_ns:x}", user=f"user {owner.st_uid}")
+    first, _, counter = content.partition(b"\n")
+    try:
+        return Holder(**{**json.loads(first), "beat": int(counter)})
+    except (ValueError, TypeError):
+        return Holder(hashlib.sha256(content).hexdigest()[:8])
+
+
+def first_line(holder):
+    """All of a holder but its counter, as bytes."""
+    said = {name: value for name, value in vars(holder).items() if name != "beat"}
+    return json.dumps(said).encode() + b"\n"
+
+
+def counter_line(beat):
+    """The counter, as bytes of fixed length."""
+    return b"%0*d\n" % (DIGITS, beat)
+
+
+# --- processes -------------------------------------------------------------------------------
+
+
+def _place():
+    """The boot of this host and its numbering of processes; empty where that is not known."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return ""
+
+
+def _born(pid):
+    """When a process started, in ticks since the boot; "" if it has ended, None if unknown."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = text.rpartition(")")[2].split()
+    return "" if fields[0] in "ZX" else fields[19]
+
+
+def _user():
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"
+
+
+def _command():
+    program, *arguments = sys.argv or ["python"]
+    return shlex.join([Path(program).name or "python", *arguments])[:200]
