@@ -22,6 +22,7 @@ RUN, STUDY, COPY, REMOVE, NOTHING = "run", "study", "copy", "remove", "nothing"
 """How what was found is mended: the runs are computed again; it is written again from the study
 or from the consolidated metadata; it is removed; not at all."""
 RESULTS = {variable.name for variable in schema.ALL_RUN_VARIABLES}
+OF_STEPS = (schema.CURRENT_STEP_SIZE, "rejected_so_far")  # may be NaN before the first step
 ENDS = {f"_error_{of}" for of in schema.ENERGY_STATISTICS} | {"unit_length_error_mean"}
 
 
@@ -328,7 +329,7 @@ def _samples_needed(group, array, counts):
         return 0, np.minimum(counts, group.samples if shared else 0)
     if name in own or array.ndim == 4:
         return 0, counts
-    statistic = any(name.endswith(end) for end in ENDS) or name == schema.CURRENT_STEP_SIZE
+    statistic = name in OF_STEPS or any(name.endswith(end) for end in ENDS)
     return int(statistic), counts
 
 

@@ -78,7 +78,7 @@ def _failures(store):
     from sweep.failing import failed_runs
 
     names = ("experiment", "run", "integrator", "step_size", "tolerance", "initial_condition")
-    names += ("status", "stop_step", "stop_residual")
+    names += ("status", "stop_step", "stop_time", "stop_residual")
     return [{name: row[name] for name in names} for row in failed_runs(store)]
 
 
