@@ -11,8 +11,8 @@ import numpy as np
 
 import sweep
 from sweep import schema, storage
+from sweep.files import FORMAT_VERSION, REFERENCES
 from sweep.ledger import (
-    REFERENCES,
     creating_path,
     fixed_parts,
     known_rows,
@@ -59,7 +59,7 @@ def bring_up(path, study, entries, chunk_rows):
             storage.open_group(root, name)["in_study"][:] = False
     root.attrs.update(
         {
-            "format_version": storage.FORMAT_VERSION,
+            "format_version": FORMAT_VERSION,
             "study_name": study.name,
             "description": study.description,
             "experiments": [entry.name for entry in entries],
@@ -104,7 +104,7 @@ def _bring_up_experiment(root, entry, chunk_rows):
     group = _required_group(root, entry.name)
     group.attrs["chunk_rows"] = chunk_rows
     present = group["row"].shape[0] if "row" in group else 0
-    rows = max(present, *(made.rows for made in table.systems))
+    rows = max(present, _most_rows(table))
     sizes = {"run": entry.size, "time": len(entry.experiment.times), "row": rows, "component": 3}
     sampled = schema.sampled_variables(entry.experiment, table.systems)
     for variable in (*sampled, *schema.run_variables(entry.experiment.record, system)):
@@ -113,10 +113,14 @@ def _bring_up_experiment(root, entry, chunk_rows):
     new = np.flatnonzero(entry.rows >= entry.known)
     _append_states(initial, [table.initial_state(run) for run in new], entry.known)
     if entry.experiment.reference is not None:
-        _bring_up_references(root, entry, rows)
+        bring_up_references(root, table)
     _write_axes(group, entry, system)
     _write_attributes(group, entry, system)
     _write_run_coordinates(group, entry)
+
+
+def _most_rows(table):
+    return max(made.rows for made in table.systems)
 
 
 def _required_group(root, name):
@@ -149,9 +153,11 @@ def _append_states(array, states, first):
         array[first : first + len(states)] = filled
 
 
-def _bring_up_references(root, entry, rows):
-    references = references_of(entry.table)
-    group = _required_group(root, f"{storage.INTERNAL}/{REFERENCES}/{entry.name}")
+def bring_up_references(root, table):
+    """Make the arrays of a table's references, or grow them to those that it needs."""
+    references, name = references_of(table), table.experiment.name
+    rows = max(root[name]["row"].shape[0] if "row" in root[name] else 0, _most_rows(table))
+    group = _required_group(root, f"{storage.INTERNAL}/{REFERENCES}/{name}")
     known = known_rows(group)
     fresh = [i for i, run_id in enumerate(references.ids) if run_id not in known]
     size = len(known) + len(fresh)
@@ -159,7 +165,7 @@ def _bring_up_references(root, entry, rows):
     for variable in (*REFERENCE_VARIABLES, schema.MARKER):
         _grown(group, variable, sizes, REFERENCE_CHUNK)
     initial = _grown(group, schema.INITIAL_STATE, sizes, INITIAL_CHUNK)
-    states = [entry.table.initial_state(run) for run in references.first_run[fresh]]
+    states = [table.initial_state(run) for run in references.first_run[fresh]]
     _append_states(initial, states, len(known))
     storage.set_coordinate(group, "run_id", [*known, *references.ids[fresh]], "run")
 
@@ -211,10 +217,12 @@ def _write_attributes(group, entry, system):
     )
 
 
-def _write_run_coordinates(group, entry):
-    """Every row's labels; those of rows that the study no longer has stay as they were."""
-    table, system = entry.table, entry.table.systems[0]
-    scan, starts = _scanned(group, table), _start_axes(group, table)
+def run_columns(group, table):
+    """What the coordinates along ``run`` say of each run of a table, by name.
+
+    Those of an experiment's `group`, which may have axes that only an earlier version of the
+    study had; without ``run``, ``run_id`` and ``in_study``, which depend on the rows.
+    """
     columns = {
         "integrator": table.integrator,
         "step_size": table.step_size,
@@ -222,11 +230,19 @@ def _write_run_coordinates(group, entry):
         "adaptive": table.adaptive,
         "initial_condition": table.initial_condition,
         "ensemble": table.ensemble,
-        **scan,
-        **starts,
+        **_scanned(group, table),
+        **_start_axes(group, table),
     }
     if table.experiment.repeat > 1 or "repeat" in group:
         columns["repeat"] = table.repeat
+    return columns
+
+
+def _write_run_coordinates(group, entry):
+    """Every row's labels; those of rows that the study no longer has stay as they were."""
+    table, system = entry.table, entry.table.systems[0]
+    scan, starts = _scanned(group, table), _start_axes(group, table)
+    columns = run_columns(group, table)
     units = {"step_size": system.time_units, **system.parameter_units}
     for name, values in columns.items():
         merged = np.full(entry.size, _blank(values), dtype=_roomy(values))

@@ -149,6 +149,13 @@ def hold(store, on_loss=lambda reason: None, between=lambda: None, on_wait=lambd
         yield holding
 
 
+def holder_of(store):
+    """The `Holder` of a store that lives, as far as can be said at once; None if there is none."""
+    place = Path(os.path.realpath(store))
+    chain = _chain(place.with_name(place.name + ENDING))
+    return chain[-1][0] if chain and not chain[-1][0].is_dead() else None
+
+
 def _take(store, lock, holder, between, on_wait):
     """Become the holder, or raise."""
     while not _took(store, lock, holder, between, on_wait):

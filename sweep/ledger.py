@@ -16,9 +16,8 @@ import zarr
 from integrators.errors import InputError
 from sweep import schema, storage
 from sweep.expand import expand
+from sweep.files import REFERENCES, check_version
 from sweep.identity import method_digest, run_digests, start_digest
-
-REFERENCES = "references"
 
 
 class StoreError(InputError):
@@ -113,11 +112,7 @@ def open_existing(path):
         version = root.attrs["format_version"]
     except (OSError, KeyError, ValueError, zarr.errors.BaseZarrError):
         raise StoreError(f"{path} exists and is not a Geosweep store; give another STORE") from None
-    if version > storage.FORMAT_VERSION:
-        raise StoreError(
-            f"{path} has format {version}, written by a newer Geosweep; this one reads up to "
-            f"{storage.FORMAT_VERSION}. Update Geosweep"
-        )
+    check_version(path, version)
     return root
 
 

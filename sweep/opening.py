@@ -6,6 +6,7 @@ import xarray as xr
 from zarr.errors import BaseZarrError
 
 from integrators.errors import InputError
+from sweep.files import check_version
 from sweep.storage import INTERNAL, open_root
 
 
@@ -25,7 +26,7 @@ def open_study(store):
     Raises
     ------
     InputError
-        If there is no store.
+        If there is no store, or one of a newer version.
 
     Examples
     --------
@@ -41,6 +42,7 @@ def open_study(store):
         ) from None
     if "format_version" not in attributes:
         raise InputError(f"{store} is a Zarr store, but not one that `sweep run` wrote")
+    check_version(path, attributes["format_version"])
     try:
         tree = xr.open_datatree(path, engine="zarr", chunks=None)
     except (ValueError, KeyError) as error:

@@ -17,11 +17,10 @@ import zarr
 from zarr.codecs import BloscCodec, Crc32cCodec
 
 from sweep import schema
+from sweep.files import INTERNAL
 
-FORMAT_VERSION = 1
 TIME_CHUNK = 1024
 COORDINATE_CHUNK = 65_536
-INTERNAL = "_geosweep"
 # Without a checksum a flipped bit is read back as data.
 CODECS = {"compressors": [BloscCodec(cname="zstd", clevel=5, shuffle="shuffle"), Crc32cCodec()]}
 

@@ -79,7 +79,7 @@ def opened(store, experiments=(), everything=False):
 
 def echo_json(value):
     """Print a value as JSON; NaN as null, which JSON has not."""
-    from sweep.tables import jsonable
+    from sweep.text import jsonable
 
     click.echo(json.dumps(jsonable(value), indent=2, ensure_ascii=False))
 

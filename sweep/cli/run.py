@@ -72,7 +72,7 @@ def print_outcome(outcome):
         for meaning, count in tally.failed:
             click.echo(f"{tally.experiment}: {count:,} of {tally.runs:,} runs {_words(meaning)}")
     if outcome.failed:
-        click.echo(f"Which runs: {shlex.join(['sweep', 'status', str(outcome.store), '--failed'])}")
+        click.echo(f"Which runs: {shlex.join(['sweep', 'failures', str(outcome.store)])}")
     if outcome.complete:
         click.echo(f"Complete: {runs:,} runs in {outcome.store}")
     else:

@@ -1,76 +1,163 @@
 """`sweep status`: how far a store is."""
 
-import math
+import sys
+import time
 
 import click
 
-from sweep.cli.common import echo_json, json_option, opened, store_argument
+from sweep.cli.common import echo_json, json_option, store_argument
+
+REDRAWN, PRINTED = 1.0, 30.0  # seconds between two looks: on a terminal, and elsewhere
 
 
 @click.command("status")
 @store_argument
 @click.option("--failed", is_flag=True, help="List the runs that failed.")
+@click.option("--watch", is_flag=True, help="Until all is done or Ctrl-C: rate and time left too.")
+@click.option(
+    "--every", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Between looks of --watch."
+)
 @json_option
-def command(store, failed, as_json):
+def command(store, failed, watch, every, as_json):
     """Print how many runs of STORE are computed, pending and failed.
 
     \b
     Example:
       sweep status quickstart.zarr
+      sweep status quickstart.zarr --watch
     """
-    from sweep.tables import format_table
+    if watch and (failed or as_json):
+        raise click.UsageError("--watch is not together with --failed or --json")
+    if every is not None and not watch:
+        raise click.UsageError("--every is of --watch")
+    from sweep.progress import Counter
 
-    datasets = opened(store, everything=True)
-    rows = [_counts(name, dataset) for name, dataset in datasets.items()]
-    failures = [row for name, dataset in datasets.items() for row in _failures(name, dataset)]
+    counter = Counter(store)
+    if watch:
+        _watch(counter, every)
+        return
+    rows = [_row(progress) for progress in _counted(counter)]
+    failures = _failures(store) if failed else []
     if as_json:
         echo_json({"experiments": rows, **({"failures": failures} if failed else {})})
         return
-    click.echo(format_table(list(rows[0]), [[_cell(v) for v in row.values()] for row in rows]))
+    click.echo(_table(rows))
     if failed and failures:
-        cells = [[_cell(value) for value in row.values()] for row in failures]
-        click.echo("\n" + format_table(list(failures[0]), cells))
+        click.echo("\n" + _table(failures))
     elif failed:
         click.echo("\nNo run failed.")
 
 
-def _counts(name, dataset):
-    wanted = dataset["in_study"].values.astype(bool)
-    done = dataset["sample_count"].values > 0
-    status = dataset["status"].values
+def _counted(counter):
+    from sweep.files import Damaged
+
+    try:
+        return counter.count()
+    except Damaged as damage:
+        from integrators.errors import InputError
+
+        raise InputError(
+            f"{damage}. If the store was left while it was compacted, `sweep run` mends it; "
+            f"`sweep verify {counter.path}` says all that is wrong"
+        ) from None
+
+
+def _row(progress):
     return {
-        "experiment": name,
-        "runs": int(wanted.sum()),
-        "done": int((wanted & done).sum()),
-        "pending": int((wanted & ~done).sum()),
-        "failed": int((wanted & done & (status > 0)).sum()),
-        "left study": int((~wanted).sum()),
-        "cpu_seconds": float(dataset["cpu_time"].sum()),
+        "experiment": progress.experiment,
+        "runs": progress.runs,
+        "done": progress.done,
+        "pending": progress.pending,
+        "failed": progress.failed,
+        "left study": progress.left_study,
+        "cpu_seconds": progress.cpu_seconds,
     }
 
 
-def _failures(name, dataset):
-    """A row for each run that failed, with why and where."""
-    attributes = dataset["status"].attrs
-    meaning = dict(zip(attributes["flag_values"], attributes["flag_meanings"].split(), strict=True))
-    bad = dataset.isel(run=((dataset["status"] > 0) & (dataset["sample_count"] > 0)).values)
-    for run in range(bad.sizes["run"]):
-        row = bad.isel(run=run)
-        yield {
-            "experiment": name,
-            "run": int(row["run"]),
-            "integrator": str(row["integrator"].values),
-            "step_size": float(row["step_size"]),
-            "tolerance": float(row["tolerance"]),
-            "initial_condition": str(row["initial_condition"].values),
-            "status": meaning[int(row["status"])],
-            "stop_step": int(row["stop_step"]),
-            "stop_time": float(row["stop_time"]) if "stop_time" in row else math.nan,
-            "stop_residual": float(row["stop_residual"]),
-        }
+def _failures(store):
+    from sweep.failing import failed_runs
+
+    names = ("experiment", "run", "integrator", "step_size", "tolerance", "initial_condition")
+    names += ("status", "stop_step", "stop_time", "stop_residual")
+    return [{name: row[name] for name in names} for row in failed_runs(store)]
+
+
+def _table(rows):
+    from sweep.text import format_table
+
+    return format_table(list(rows[0]), [[_cell(v) for v in row.values()] for row in rows])
 
 
 def _cell(value):
-    from sweep.tables import number
+    from sweep.text import number
 
     return f"{value:,}" if isinstance(value, int) else number(value, 4)
+
+
+# --- watching --------------------------------------------------------------------------------
+
+
+def _watch(counter, every):
+    """Look again and again; a terminal shows one table, anything else gets a line now and then."""
+    from sweep.files import Damaged
+    from sweep.progress import Rate
+
+    terminal = sys.stdout.isatty()
+    every = every or (REDRAWN if terminal else PRINTED)
+    rates, height, troubles = {}, 0, 0
+    while True:
+        try:
+            progresses, troubles = counter.count(), 0
+        except Damaged:  # arrays change their places while they are compacted
+            troubles += 1
+            progresses = _counted(counter) if troubles > 5 else []
+        now = time.monotonic()
+        for progress in progresses:
+            rates.setdefault(progress.experiment, Rate()).add(now, progress.done)
+        text = _seen(progresses, rates, terminal) if progresses else ""
+        if text and terminal:
+            click.echo(("\x1b[A\x1b[2K" * height) + text)
+            height = text.count("\n") + 1
+        elif text:
+            click.echo(text)
+        if progresses and not any(progress.pending for progress in progresses):
+            return
+        try:
+            time.sleep(every)
+        except KeyboardInterrupt:  # of who watches, not of the run
+            return
+
+
+def _seen(progresses, rates, terminal):
+    rows = [
+        {
+            "experiment": progress.experiment,
+            "runs": progress.runs,
+            "done": progress.done,
+            "running": progress.begun,
+            "failed": progress.failed,
+            "runs/s": rates[progress.experiment].per_second,
+            "time left": _duration(rates[progress.experiment].seconds_left(progress.pending)),
+        }
+        for progress in progresses
+    ]
+    if terminal:
+        return _table(rows)
+    return "\n".join(
+        f"{time.strftime('%H:%M:%S')} {row['experiment']}: {row['done']:,} of {row['runs']:,} "
+        f"done, {row['failed']:,} failed, {row['runs/s']:.3g}/s, {row['time left']} left"
+        for row in rows
+    )
+
+
+def _duration(seconds):
+    """A time of day's length as one says it: 45 s, 3 min 20 s, 5 h 12 min, 2 d 3 h."""
+    if seconds != seconds:
+        return "–"
+    seconds = round(seconds)
+    for unit, size, below, smaller in (("d", 86400, "h", 3600), ("h", 3600, "min", 60)):
+        if seconds >= size:
+            return f"{seconds // size} {unit} {seconds % size // smaller} {below}"
+    if seconds >= 60:
+        return f"{seconds // 60} min {seconds % 60} s"
+    return f"{seconds} s"

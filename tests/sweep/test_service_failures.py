@@ -66,7 +66,7 @@ def test_the_summary_says_how_many_and_why(ended):
     assert "pendulum: 4 of 16 runs blew up\n" in printed
     left = f"bodies: {count['left_domain']} of 22 runs left the domain of the method"
     assert left in printed
-    assert "status" in printed and "--failed" in printed
+    assert "Which runs: sweep failures " in printed
     assert "Complete: 38 runs" in printed
 
 

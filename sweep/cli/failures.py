@@ -1,0 +1,57 @@
+"""`sweep failures`: which runs failed, why and where, and what they share."""
+
+import click
+
+from sweep.cli.common import echo_json, experiment_option, json_option, store_argument
+
+SHOWN = 40
+
+
+@click.command("failures")
+@store_argument
+@experiment_option
+@click.option("--all", "everything", is_flag=True, help=f"List all, not the first {SHOWN}.")
+@json_option
+def command(store, experiment, everything, as_json):
+    """Say which runs of STORE failed: why, at which step and time, and what they share.
+
+    What they share are axis values that all of them have, and as few complete runs as can be.
+
+    \b
+    Example:
+      sweep failures quickstart.zarr
+      sweep failures quickstart.zarr -e pendulum --json
+    """
+    from sweep.failing import failed_runs, shared_values
+
+    rows, shared = failed_runs(store, experiment), shared_values(store, experiment)
+    if as_json:
+        echo_json({"shared": [_plain(one) for one in shared], "failures": rows})
+        return
+    if not rows:
+        click.echo("No run failed.")
+        return
+    for one in shared:
+        click.echo(str(one))
+    for name in dict.fromkeys(row["experiment"] for row in rows):
+        mine = [row for row in rows if row["experiment"] == name]
+        click.echo(f"\n{name}\n{_table(mine if everything else mine[:SHOWN])}")
+        if len(mine) > SHOWN and not everything:
+            click.echo(f"… and {len(mine) - SHOWN:,} more; --all lists them")
+
+
+def _plain(shared):
+    return {**vars(shared), "text": str(shared)}
+
+
+def _table(rows):
+    """The rows without the columns that say nothing here."""
+    from sweep.text import format_table, number
+
+    wanted = [
+        name
+        for name in rows[0]
+        if name != "experiment" and any(number(row[name]) not in ("–", "") for row in rows)
+    ]
+    cells = [[number(row[name], 5) for name in wanted] for row in rows]
+    return format_table([name.replace("_", " ") for name in wanted], cells)

@@ -1,0 +1,199 @@
+"""`sweep verify`: is a store sound?"""
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from sweep.cli.common import echo_json, json_option, store_argument
+from sweep.cli.main import DOES_NOT_HOLD
+
+SHOWN = 20
+
+
+@click.command("verify")
+@store_argument
+@click.option("--repair", is_flag=True, help="Mend it: mark what must run again, remove strays.")
+@json_option
+def command(store, repair, as_json):
+    """Read every chunk of STORE, and compare what is committed with what is there.
+
+    With --repair, runs whose results are damaged are marked as not computed, and `sweep run`
+    computes just them again; coordinates and initial states are written again from the study
+    that the store keeps. Exit code 3: something was found.
+
+    \b
+    Example:
+      sweep verify quickstart.zarr
+      sweep verify quickstart.zarr --repair
+    """
+    path = Path(store)
+    with _Bar() as bar:
+        if repair:
+            mended = _repaired(path, bar)
+            findings, marked, left = mended.findings, mended.marked, mended.left
+        else:
+            from sweep.holding import holder_of
+            from sweep.verifying import find
+
+            if (writer := holder_of(path)) is not None:
+                click.echo(f"{path} is written meanwhile, by {writer}", err=True)
+            findings, marked, left = find(path, bar.progress, writer), {}, ()
+    if as_json:
+        echo_json(
+            {
+                "store": str(path),
+                "chunks": bar.chunks,
+                "sound": not findings,
+                "findings": [_plain(finding) for finding in findings],
+                "marked": marked,
+                "left": len(left),
+            }
+        )
+    else:
+        _print(path, bar.chunks, findings, marked, left, repair)
+    if findings:
+        sys.exit(DOES_NOT_HOLD)
+
+
+def _repaired(path, bar):
+    from integrators.errors import InputError
+    from sweep import files
+    from sweep.holding import hold
+    from sweep.mending import mend
+    from sweep.retrying import stored_study
+
+    files.open_store(path)
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise InputError(f"{path} cannot be written: no permission")
+    with hold(path):
+        return mend(path, lambda: stored_study(path), bar.progress)
+
+
+def _plain(finding):
+    return {
+        "place": finding.place,
+        "array": finding.array,
+        "chunk": list(finding.chunk),
+        "problem": finding.text,
+        "remedy": finding.remedy,
+        "rows": _ranges(finding.rows),
+        "committed_runs": finding.runs,
+    }
+
+
+def _ranges(rows):
+    """Rows as pairs of the first and the last of each stretch."""
+    if not len(rows):
+        return []
+    import numpy as np
+
+    parts = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
+    return [[int(part[0]), int(part[-1])] for part in parts]
+
+
+def _print(path, chunks, findings, marked, left, repair):
+    if not findings:
+        click.echo(f"{path} is sound: {chunks:,} chunks read.")
+        return
+    from sweep.text import format_table
+
+    headers = ["experiment", "array", "chunk", "problem", "runs", "rows"]
+    rows = [_cells(finding) for finding in findings[:SHOWN]]
+    click.echo(format_table(headers, rows))
+    if len(findings) > SHOWN:
+        click.echo(f"… and {len(findings) - SHOWN:,} more; --json lists them")
+    click.echo(f"\n{path}: {len(findings):,} findings in {chunks:,} chunks")
+    (_print_mended if repair else _print_remedies)(path, findings, marked, left)
+
+
+def _cells(finding):
+    stretches = _ranges(finding.rows)
+    rows = ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in stretches[:3])
+    return [
+        finding.place,
+        finding.array,
+        "/".join(map(str, finding.chunk)),
+        finding.text,
+        f"{finding.runs:,}" if finding.chunk else "",
+        rows + (" …" if len(stretches) > 3 else ""),
+    ]
+
+
+def _print_remedies(path, findings, marked, left):
+    """What --repair would do."""
+    from sweep.verifying import COPY, NOTHING, REMOVE, RUN, STUDY
+
+    count = dict.fromkeys((RUN, STUDY, COPY, REMOVE, NOTHING), 0)
+    for finding in findings:
+        count[finding.remedy] += 1
+    for place, rows in _concerned(findings).items():
+        what = "references" if place.startswith("_") else "runs"
+        click.echo(f"{place}: {rows:,} {what} would be computed again")
+    if count[STUDY]:
+        click.echo(f"{count[STUDY]:,} would be written again from the study")
+    if count[COPY]:
+        click.echo(f"{count[COPY]:,} would be put back from the store's copy")
+    if count[REMOVE]:
+        click.echo(f"{count[REMOVE]:,} would be removed")
+    if count[NOTHING]:
+        click.echo(f"{count[NOTHING]:,} cannot be mended: restore the store from a copy")
+    click.echo(f"To mend it: sweep verify {path} --repair")
+
+
+def _concerned(findings):
+    from sweep.verifying import RUN
+
+    rows = {}
+    for finding in findings:
+        if finding.remedy == RUN and len(finding.rows):
+            rows.setdefault(finding.place, set()).update(finding.rows.tolist())
+    return {place: len(mine) for place, mine in rows.items()}
+
+
+def _print_mended(path, findings, marked, left):
+    runs = {place: count for place, count in marked.items() if not place.startswith("_")}
+    for place, count in runs.items():
+        click.echo(f"{place}: {count:,} runs are marked as not computed")
+    for place, count in marked.items():
+        if place not in runs and count:
+            click.echo(f"{place}: {count:,} references will be computed when a run needs them")
+    if left:
+        click.echo(f"{len(left):,} could not be mended:")
+        for finding in left[:SHOWN]:
+            where = "/".join(filter(None, (finding.place, finding.array)))
+            click.echo(f"  {where} {'/'.join(map(str, finding.chunk))} {finding.text}")
+    else:
+        click.echo("All is mended." + (" To compute the runs: sweep run STUDY" if runs else ""))
+
+
+class _Bar:
+    """A progress bar over chunks on a terminal."""
+
+    def __init__(self):
+        self.chunks = 0
+        self._bar, self._done = None, 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self._close()
+
+    def _close(self):
+        if self._bar is not None:
+            self._bar.__exit__(None, None, None)
+            self._bar = None
+
+    def progress(self, done, of):
+        """So many chunks are read, of so many."""
+        if self._bar is None or done < self._done:
+            self._close()
+            self._done, self.chunks = 0, of
+            self._bar = click.progressbar(
+                length=max(1, of), label="Reading", file=sys.stderr, hidden=not sys.stderr.isatty()
+            )
+            self._bar.__enter__()
+        self._bar.update(done - self._done)
+        self._done = done

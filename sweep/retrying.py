@@ -1,0 +1,116 @@
+"""Runs that failed are computed again, from the study that the store keeps."""
+
+from pathlib import Path
+
+import numpy as np
+
+from integrators.errors import InputError, check_known
+from sweep import files, ledger, runner
+from sweep import study as studies
+from sweep.failing import statuses
+from sweep.holding import hold
+from sweep.marking import mark_not_computed
+from sweep.opening import open_study
+
+
+def stored_study(path):
+    """The study of a store, as it was written; `StudyError` if it is valid no longer.
+
+    Files of initial states are looked for in the current directory.
+    """
+    return studies.parse(files.open_store(path)["study"], f"the study in {path}")
+
+
+def failed_rows(path, where="", among=()):
+    """The rows of runs of the study that failed.
+
+    Parameters
+    ----------
+    path : Path
+        Of the store.
+    where : str
+        A query of coordinates and variables over runs, as ``step_size > 0.1``; empty: all.
+    among : sequence of str
+        Statuses; empty: all.
+
+    Returns
+    -------
+    dict of str to ndarray of int
+        By experiment, where there are any.
+
+    Raises
+    ------
+    InputError
+        If no experiment knows what the query asks for, or there is no such status.
+    """
+    known = statuses(path)
+    for name in among:
+        check_known("status of a run that failed", name, known, key="--status")
+    wanted = [known[name] for name in among or known]
+    tree, rows, problems = open_study(path), {}, []
+    for name, node in tree.children.items():
+        table = node.to_dataset()
+        failed = table["in_study"].values.astype(bool) & (table["sample_count"].values > 0)
+        failed &= np.isin(table["status"].values, wanted)
+        try:
+            failed &= _holds(table, where)
+        except Exception as error:  # whatever evaluating a text can raise
+            problems.append(f"{name}: {error}")
+            continue
+        if failed.any():
+            rows[name] = np.flatnonzero(failed)
+    if len(problems) == len(tree.children):
+        raise InputError(
+            f"--where {where!r} cannot be asked of any experiment ({'; '.join(problems)}); "
+            "expected a condition on coordinates, such as \"integrator == 'rk4' and step_size > "
+            '0.1"'
+        )
+    return rows
+
+
+def _holds(table, where):
+    """Where a query holds, bool of shape (runs,)."""
+    holds = np.ones(table.sizes["run"], dtype=bool)
+    if where:
+        scalars = table[[name for name in table.variables if table[name].dims == ("run",)]]
+        kept = scalars.assign_coords(run=np.arange(len(holds))).query(run=where)["run"].values
+        holds = np.isin(np.arange(len(holds)), kept)
+    return holds
+
+
+def retry(path, where="", among=(), *, chosen=lambda rows: None, **options):
+    """Mark failed runs as not computed, and run the store's study.
+
+    Parameters
+    ----------
+    path : str or Path
+        Of the store.
+    where, among
+        As in `failed_rows`.
+    chosen : callable
+        Called with what `failed_rows` found, before anything is written.
+    **options
+        Of `sweep.runner.run`.
+
+    Returns
+    -------
+    sweep.runner.Outcome or None
+        None if no run is to be tried again, and none is left of an earlier time.
+
+    Raises
+    ------
+    InputError
+        As `failed_rows` and `sweep.runner.run`; then nothing was changed.
+    """
+    path = Path(path).absolute()
+    study = stored_study(path)
+    with hold(path):
+        runner.recover(path)
+        entries = ledger.compare(path, study)
+        rows = failed_rows(path, where, among)
+        chosen(rows)
+        if not rows and not any(entry.pending.any() for entry in entries):
+            return None
+        for name, mine in rows.items():
+            mark_not_computed(path, name, mine)
+    return runner.run(study, path, **options)

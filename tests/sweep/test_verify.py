@@ -1,0 +1,232 @@
+"""Damage of every kind is found, said plainly and mended; what runs again comes out the same."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import zarr
+from study_text import one_experiment
+
+import sweep
+from integrators import InputError
+from sweep import compacting, files, mending, retrying, storage, study, verifying
+
+TEXT = one_experiment(
+    scan="{ gravity = [1.0, 9.81] }",
+    initial_condition='["lee", { around = "lee", random = 7, spread = 1e-2, seed = 1 }]',
+    record='["energy", "unit_length", "state"]',
+    samples="5",
+    reference='{ integrator = "dop853", tolerance = 1e-9, until = 0.6 }',
+)
+RUNS, ROWS = 64, 8
+REFERENCES = "_geosweep/references/only"
+# Of each kind of array that workers write, and that the coordinator writes.
+RESULTS = ("energy", "energy_error_mean", "state", "steps", "cpu_time", "status", "sample_count")
+COORDINATES = ("time", "row", "component", "step_size", "gravity", "integrator", "adaptive")
+COORDINATES += ("initial_condition", "in_study", "run", "run_id", "initial_state")
+OF_REFERENCES = ("states", "error", "sample_count", "run_id", "initial_state")
+
+
+@pytest.fixture(scope="session")
+def whole(cluster, tmp_path_factory):
+    path = tmp_path_factory.mktemp("verify") / "test.zarr"
+    assert sweep.run(study.parse(TEXT), path, cluster).complete
+    assert storage.open_group(storage.open_root(path), "only").attrs["chunk_rows"] == ROWS
+    return path
+
+
+@pytest.fixture
+def copy(whole, tmp_path):
+    return Path(shutil.copytree(whole, tmp_path / "test.zarr"))
+
+
+def flip(path, array, chunk=-1):
+    """Flip a bit in the middle of a chunk of an array; the chunk's index."""
+    directory = path / array
+    found = sorted(file for file in (directory / "c").rglob("*") if file.is_file())
+    data = bytearray(found[chunk].read_bytes())
+    data[len(data) // 2] ^= 8
+    found[chunk].write_bytes(data)
+    return tuple(map(int, found[chunk].relative_to(directory / "c").parts))
+
+
+def mend(path):
+    return mending.mend(path, lambda: retrying.stored_study(path))
+
+
+def check_same(one, two, arrays, place="only", without=("cpu_time", "wall_time")):
+    """All arrays of a group agree bit for bit, rows too."""
+    a, b = arrays(one, place), arrays(two, place)
+    assert set(a) == set(b)
+    for name in set(a) - set(without):
+        same = a[name].tolist() == b[name].tolist() if a[name].dtype.kind in "UTO" else None
+        assert same if same is not None else a[name].tobytes() == b[name].tobytes(), name
+
+
+def test_a_store_that_is_sound(whole, fingerprint):
+    before, seen = fingerprint(whole), []
+    assert verifying.find(whole, lambda done, of: seen.append((done, of))) == []
+    assert seen[-1][0] == seen[-1][1] > 200
+    assert fingerprint(whole) == before
+
+
+@pytest.mark.parametrize("array", RESULTS)
+def test_a_bit_of_a_result(copy, array):
+    chunk = flip(copy, f"only/{array}")
+    (finding,) = verifying.find(copy)
+    assert (finding.place, finding.array, finding.chunk) == ("only", array, chunk)
+    assert "checksum" in finding.text and finding.remedy == "run"
+    assert finding.rows.tolist() == list(range(chunk[0] * ROWS, chunk[0] * ROWS + ROWS))
+    mended = mend(copy)
+    assert mended.marked == {"only": ROWS} and not mended.left
+    assert verifying.find(copy) == []
+    only = sweep.open_study(copy)["only"]
+    assert (only.sample_count == 0).values.tolist() == [i in finding.rows for i in range(RUNS)]
+    assert (only.status[finding.rows] == -1).all()
+
+
+@pytest.mark.parametrize("array", COORDINATES)
+def test_a_bit_of_what_the_study_says(copy, whole, array, arrays):
+    flip(copy, f"only/{array}")
+    (finding,) = verifying.find(copy)
+    assert (finding.array, finding.remedy) == (array, "study")
+    mended = mend(copy)
+    assert mended.marked == {} and not mended.left
+    check_same(whole, copy, arrays, without=())
+
+
+@pytest.mark.parametrize("array", OF_REFERENCES)
+def test_a_bit_of_a_reference(copy, whole, array, arrays):
+    flip(copy, f"{REFERENCES}/{array}")
+    (finding,) = verifying.find(copy)
+    assert (finding.place, finding.array) == (REFERENCES, array)
+    mended = mend(copy)
+    assert not mended.left and "only" not in mended.marked
+    assert verifying.find(copy) == []
+    check_same(whole, copy, arrays, without=())
+    if array == "initial_state":
+        check_same(whole, copy, arrays, place=REFERENCES)
+
+
+def test_mended_and_run_again_it_is_the_same(copy, whole, cluster, arrays, assert_same_runs):
+    """Bits of three chunk rows, a removed chunk, a reference and strays at once."""
+    flip(copy, "only/energy", 0)
+    flip(copy, "only/sample_count", 2)
+    flip(copy, "only/status", 2)
+    flip(copy, "only/initial_state")
+    flip(copy, f"{REFERENCES}/states", 0)
+    (copy / "only/state/c/5/0/0/0").unlink()
+    (copy / "only/energy/c/7/0.abc.partial").write_bytes(b"half")
+    (copy.parent / "test.zarr.creating").mkdir()
+    before = arrays(whole, "only")["cpu_time"]
+    mended = mend(copy)
+    assert mended.marked["only"] == 3 * ROWS and not mended.left
+    assert not list(copy.rglob("*.partial")) and [p.name for p in copy.parent.iterdir()] == [
+        "test.zarr"
+    ]
+    assert sweep.run(study.parse(TEXT), copy, cluster).complete
+    assert_same_runs(whole, copy, "only")
+    assert verifying.find(copy) == []
+    kept = [row for row in range(RUNS) if row // ROWS not in (0, 2, 5)]
+    assert arrays(copy, "only")["cpu_time"][kept].tobytes() == before[kept].tobytes()
+    states = arrays(copy, REFERENCES)["states"]
+    assert states.tobytes() == arrays(whole, REFERENCES)["states"].tobytes()
+
+
+def test_compacted_scalars(copy, whole, cluster, monkeypatch, assert_same_runs):
+    monkeypatch.setattr(compacting, "WORTHWHILE", 2)
+    compacting.compact(copy)
+    flip(copy, "only/steps")
+    (finding,) = verifying.find(copy)
+    assert finding.runs == RUNS
+    assert mend(copy).marked == {"only": RUNS}
+    assert sweep.run(study.parse(TEXT), copy, cluster).complete
+    assert_same_runs(whole, copy, "only")
+
+
+def test_committed_rows_that_are_not_there(copy):
+    group = zarr.open_group(copy, path="only", mode="r+", use_consolidated=False)
+    group["energy"][3] = float("nan")
+    group["energy_error_mean"][12, 4:] = float("nan")
+    group["cpu_time"][20] = float("nan")
+    group["sample_count"][30] = 99
+    group["status"][40] = -1
+    found = {finding.array: finding for finding in verifying.find(copy)}
+    marker = [f.rows.tolist() for f in verifying.find(copy) if f.array == "sample_count"]
+    assert found["energy"].rows.tolist() == [3] and "NaN" in found["energy"].text
+    assert found["energy_error_mean"].rows.tolist() == [12]
+    assert found["cpu_time"].rows.tolist() == [20]
+    assert marker == [[30], [40]]
+    assert mend(copy).marked == {"only": 5}
+    count = sweep.open_study(copy)["only"].sample_count.values
+    assert (count == 0).nonzero()[0].tolist() == [3, 12, 20, 30, 40]
+
+
+def test_a_row_without_an_id(copy, whole, arrays):
+    ids = zarr.open_group(copy, path="only", mode="r+", use_consolidated=False)["run_id"]
+    ids[5:9] = ""
+    (finding,) = verifying.find(copy)
+    assert finding.rows.tolist() == [5, 6, 7, 8] and "ids of 4" in finding.text
+    assert mend(copy).marked == {}
+    check_same(whole, copy, arrays, without=())
+
+
+def test_metadata_that_are_gone(copy, whole, arrays):
+    (copy / "only/energy/zarr.json").unlink()
+    (copy / "only/steps/zarr.json").write_text('{"shape": [64')
+    shutil.rmtree(copy / "only/unit_length_error")
+    found = {f.array: f for f in verifying.find(copy) if f.remedy == "copy"}
+    assert set(found) == {"energy", "steps", "unit_length_error"}
+    mended = mend(copy)
+    assert not mended.left and mended.marked == {"only": RUNS}
+    assert set(arrays(copy, "only")) == set(arrays(whole, "only"))
+
+
+def test_an_experiment_that_is_gone(copy, whole, cluster, arrays):
+    shutil.rmtree(copy / "only")
+    assert not mend(copy).left and verifying.find(copy) == []
+    assert sweep.run(study.parse(TEXT), copy, cluster).complete
+    check_same(whole, copy, arrays)
+
+
+def test_stores_that_are_none(copy, tmp_path):
+    with pytest.raises(InputError, match="is not a store"):
+        verifying.find(tmp_path / "none.zarr")
+    root = json.loads((copy / "zarr.json").read_text())
+    (copy / "zarr.json").write_text(json.dumps(root | {"attributes": {"format_version": 9}}))
+    with pytest.raises(InputError, match="newer Geosweep"):
+        files.open_store(copy)
+    with pytest.raises(InputError, match="newer Geosweep"):
+        sweep.open_study(copy)
+    (copy / "zarr.json").unlink()
+    with pytest.raises(InputError, match="half deleted"):
+        verifying.find(copy)
+
+
+# --- the command -----------------------------------------------------------------------------
+
+
+def test_the_command(copy, command, monkeypatch):
+    place = copy.parent
+    assert "is sound: " in command(place, "verify", "test.zarr").stdout
+    flip(copy, "only/energy", 0)
+    flip(copy, "only/step_size")
+    said = command(place, "verify", "test.zarr", code=3).stdout
+    assert "fails its checksum" in said and "only: 8 runs would be computed again" in said
+    found = json.loads(command(place, "verify", "test.zarr", "--json", code=3).stdout)
+    assert not found["sound"] and found["chunks"] > 200
+    assert {f["array"]: f["remedy"] for f in found["findings"]} == {
+        "energy": "run", "step_size": "study",
+    }  # fmt: skip
+    assert found["findings"][0]["rows"] in ([[0, 7]], [[0, 63]])
+    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
+    refused = command(place, "verify", "test.zarr", "--repair", code=2).stderr
+    assert "test.zarr cannot be written: no permission" in refused
+    monkeypatch.undo()
+    mended = command(place, "verify", "test.zarr", "--repair", code=3).stdout
+    assert "only: 8 runs are marked as not computed" in mended and "All is mended" in mended
+    command(place, "verify", "test.zarr")
+    status = command(place, "status", "test.zarr", "--json").stdout
+    assert json.loads(status)["experiments"][0]["pending"] == 8
