@@ -107,7 +107,7 @@ def test_a_run_that_fails_on_its_way_says_where():
 @pytest.mark.parametrize(
     ("name", "steps_of", "message"),
     [
-        ("rkmk5", "rkmk45", "steps_of = 'rkmk45': unknown integrator 'rkmk45'. Did you mean"),
+        ("rkmk5", "rkmk45", "unknown adaptive integrator 'rkmk45'. Did you mean 'rkmk54'"),
         ("rkmk5", "rk4", "steps_of = 'rk4', which has a fixed step; expected an adaptive"),
         ("rkmk5", "rkmk54+fixed", "steps_of = 'rkmk54+fixed', which has a fixed step"),
         ("rkmk5", 54, "steps_of = 54; expected the name of an adaptive integrator"),

@@ -129,7 +129,7 @@ def test_counting_is_no_part_of_a_runs_time(monkeypatch):
     [
         (
             '{ name = "rkmk5", steps_of = "rkmk45" }',
-            "s.toml:6: experiment[0].integrators.steps_of: steps_of = 'rkmk45': unknown integrator",
+            "s.toml:6: experiment[0].integrators.steps_of: unknown adaptive integrator 'rkmk45'",
         ),
         ('{ name = "rkmk5", steps_of = "rk4" }', "steps_of = 'rk4', which has a fixed step"),
         ('{ name = "rkmk54", steps_of = "rk45" }', "'rkmk54' is adaptive and chooses its own"),
