@@ -112,7 +112,10 @@ def open_existing(path):
         version = root.attrs["format_version"]
     except (OSError, KeyError, ValueError, zarr.errors.BaseZarrError):
         raise StoreError(f"{path} exists and is not a Geosweep store; give another STORE") from None
-    check_version(path, version)
+    try:
+        check_version(path, version)
+    except InputError as error:
+        raise StoreError(str(error)) from None
     return root
 
 
