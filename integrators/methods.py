@@ -16,6 +16,7 @@ from integrators.errors import InputError, check_known
 from integrators.forms import FORMULATIONS, SpheresLagrangian
 from integrators.kernels import Kernel
 from integrators.options import Option
+from integrators.resuming import fixed_layout
 
 ALL_DEGREES = ("linear", "quadratic", "other")
 TOLERANCES = ("tolerance", "relative_tolerance")  # given with the step sizes, not as options
@@ -53,6 +54,16 @@ class Problem:
     formulation: str = "q_omega"
     move: Kernel | None = None
     pull: Kernel | None = None
+
+    @property
+    def layout(self):
+        """The `resuming.Layout` of a checkpoint of one trajectory."""
+        return fixed_layout(self.rows, self.memory)
+
+    @property
+    def checkpoint_size(self):
+        """Numbers in a checkpoint."""
+        return self.layout.size
 
     def kernels(self, lanes):
         """The compiled functions that the stepping loop takes first."""
