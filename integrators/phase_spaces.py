@@ -10,16 +10,19 @@ at a state are stacks of shape ``(rows, 3)``, and arrays of k of them have shape
 | `SpinHamiltonian`, any lengths | Π {|w_i| = ℓ_i} | Σ κ_i w_i·(u_i × v_i) / |w_i|² |
 | `NambuHamiltonian` | {C(w) = c} | ∇C·(u × v) / |∇C|² |
 | `SpheresLagrangian` | Π TS² | Σ dq_i ∧ dp_i with p = M q̇, pulled back to (q, ω) |
+| `CotangentHamiltonian` | T*G | δ'μ·η − δμ·η' − μ·[η, η'], with Q̇ = η̂ Q |
 
 The first is (1) of McLachlan, Modin and Verdier, *A minimal-variable symplectic integrator on
-spheres*; the others make w' = w × ∇H/κ on any spheres, w' = ∇C × ∇H (appendix A) and the
-Euler–Lagrange equations Hamiltonian.
+spheres*, and the last (13) of Celledoni, Çokaj, Leone, Murari and Owren, *Lie group integrators for
+mechanical systems*; the others make w' = w × ∇H/κ on any spheres, w' = ∇C × ∇H (appendix A) and
+the Euler–Lagrange equations Hamiltonian.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from integrators.cotangent import CotangentHamiltonian
 from integrators.errors import InputError
 from integrators.forms import SpheresLagrangian, parts
 from integrators.hamiltonians import NambuHamiltonian, SpinHamiltonian
@@ -30,11 +33,11 @@ def phase_space(form):
 
     Parameters
     ----------
-    form : SpinHamiltonian, NambuHamiltonian or SpheresLagrangian
+    form : SpinHamiltonian, NambuHamiltonian, SpheresLagrangian or CotangentHamiltonian
 
     Returns
     -------
-    SpinSpace, NambuSpace or CotangentSpace
+    SpinSpace, NambuSpace, CotangentSpace or GroupSpace
 
     Raises
     ------
@@ -50,12 +53,13 @@ def phase_space(form):
         (SpinHamiltonian, SpinSpace),
         (NambuHamiltonian, NambuSpace),
         (SpheresLagrangian, CotangentSpace),
+        (CotangentHamiltonian, GroupSpace),
     ):
         if isinstance(form, of):
             return made(form)
     raise InputError(
         f"no symplectic form is known for {type(form).__name__}; expected a SpinHamiltonian, "
-        "NambuHamiltonian or SpheresLagrangian"
+        "NambuHamiltonian, SpheresLagrangian or CotangentHamiltonian"
     )
 
 
@@ -222,6 +226,69 @@ class CotangentSpace:
         momentum = self.form.inertia_matrix @ velocity
         one_way = _pairings(dq, momentum)
         return one_way - one_way.T
+
+
+@dataclass(frozen=True)
+class GroupSpace:
+    """Attitudes and momenta, (Q, π) or (Q, q, π, p).
+
+    Parameters
+    ----------
+    form : CotangentHamiltonian
+    """
+
+    form: CotangentHamiltonian
+
+    def scales(self, state, image, duration):
+        """Size of each row's vectors, shape (rows, 1): 1 for Q, |π| or |p|, and |π|/|p| for q.
+
+        The larger of the two ends counts, and 1 where both are 0.
+        """
+        ends = np.maximum(_lengths(state), _lengths(image))[self.form.momentum_row :]
+        sizes = np.where(ends > 0.0, ends, 1.0)
+        moved = sizes[0] / sizes[1:]
+        return np.concatenate([np.ones((3, 1)), moved, sizes])
+
+    def tangents(self, state, scales):
+        """A basis of the tangent space: three turns of Q, and changes of the other rows."""
+        others = 3 * (len(state) - 3)
+        basis = np.zeros((3 + others, *state.shape))
+        basis[:3, :3] = np.cross(np.eye(3)[:, None], state[:3].T).swapaxes(1, 2)
+        changes = (scales[3:] * np.ones(3)).ravel()
+        basis[3:, 3:] = np.diag(changes).reshape(others, -1, 3)
+        return basis
+
+    def moved(self, state, tangents, angle):
+        """The states that lie `angle` along each tangent: Q turned, the others shifted."""
+        turns = angle * self._turns(state, tangents)
+        size = np.linalg.norm(turns, axis=1)[:, None, None]
+        once = np.cross(turns[:, None], state[:3].T[None])  # of the columns of Q
+        twice = np.cross(turns[:, None], once)
+        change = _sinc(size) * once + 0.5 * _sinc(0.5 * size) ** 2 * twice
+        return np.concatenate(
+            [state[:3] + change.swapaxes(1, 2), state[3:] + angle * tangents[:, 3:]], axis=1
+        )
+
+    def projected(self, state, vectors):
+        """Vectors whose part in Q is η̂ Q."""
+        turns = self._turns(state, vectors)
+        along = np.cross(turns[:, None], state[:3].T[None]).swapaxes(1, 2)
+        return np.concatenate([along, vectors[:, 3:]], axis=1)
+
+    def products(self, state, vectors):
+        """The symplectic form of every pair of vectors, shape (k, k); (13)."""
+        row = self.form.momentum_row
+        turns = self._turns(state, vectors)
+        places = np.concatenate([turns[:, None], vectors[:, 3:row]], axis=1)
+        one_way = _pairings(places, vectors[:, row:])
+        carried = _pairings(np.cross(state[row], turns)[:, None], turns[:, None])
+        return one_way - one_way.T - carried
+
+    def _turns(self, state, vectors):
+        """The η of δQ = η̂ Q, shape (k, 3), from the antisymmetric part of δQ Qᵀ."""
+        matrix = vectors[:, :3] @ state[:3].T
+        rows, columns = [2, 0, 1], [1, 2, 0]
+        return 0.5 * (matrix[:, rows, columns] - matrix[:, columns, rows])
 
 
 def _perpendicular(vectors):

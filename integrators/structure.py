@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from integrators.adaptive import run_adaptive
+from integrators.adaptive import prepare, run_adaptive
 from integrators.errors import InputError, check_number, check_whole
 from integrators.forms import SpheresLagrangian
 from integrators.integration import canonical, checked_members, run_ends
@@ -92,7 +92,7 @@ def symplectic_defect(
         if step_size is not None or tolerance is None or duration is None:
             raise InputError("an adaptive integrator takes a tolerance, a duration, no step_size")
         span = check_number("duration", duration, above=0.0)
-        ends = adaptive_map(problem, span, tolerance)
+        ends = adaptive_map(problem, members[0], span, tolerance)
     else:
         if tolerance is not None or duration is not None or step_size is None:
             raise InputError(f"{integrator.name!r} has a fixed step: give step_size and steps")
@@ -108,11 +108,14 @@ def fixed_map(problem, step_size, steps, start_time=0.0):
     return lambda members: run_ends(problem, members, step_size, steps, start_time)
 
 
-def adaptive_map(problem, duration, tolerance):
-    """The map of an adaptive run; as `fixed_map`."""
+def adaptive_map(problem, state, duration, tolerance):
+    """The map of an adaptive run from near `state`; as `fixed_map`."""
+    times = [0.0, duration]
+    known = prepare(problem, state[np.newaxis], times, tolerance)  # the same for all near it
 
     def ends(members):
-        runs = run_adaptive(problem, members, [0.0, duration], tolerance)
+        shared = known * len(members)
+        runs = run_adaptive(problem, members, times, tolerance, prepared=shared)
         return canonical(problem, runs.states[:, -1])
 
     return ends

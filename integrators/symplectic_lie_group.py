@@ -71,7 +71,7 @@ def _to_body(y, a):
 
 @inlined
 def _dexp(u, v):
-    """dexp_u v = v + ((1 − cos θ)/θ²) u × v + ((θ − sin θ)/θ³) u × (u × v), θ = |u|."""
+    """dexp_u v = v + ((1 − cos a)/a²) u × v + ((a − sin a)/a³) u × (u × v), a = |u|."""
     _, b, c = motion_coefficients(dot(u, u))
     d = cross(u, v)
     return axpy(c, cross(u, d), axpy(b, d, v))

@@ -263,10 +263,14 @@ def _integrator(node, family):
     if len(given) > 1:
         raise node[given[1]].error(f"means the same as {given[0]!r}: give one of them")
     if "step_size" in node and integrator.adaptive:
+        counted = integrator.counted
         raise node["step_size"].error(
             f"{integrator.name!r} chooses its steps by a tolerance and has no step size"
+            if counted is None
+            else f"{integrator.name!r} takes as many steps as {counted.name!r} takes at a "
+            "tolerance, and has no step size: leave out one of 'step_size' and 'steps_of'"
         )
-    label = node.optional("label", Node.string, integrator.name)
+    label = node.optional("label", Node.string, integrator.label)
     return IntegratorEntry(label, integrator.name, integrator.options, where=node.where)
 
 
@@ -307,8 +311,9 @@ def _own_tolerances(node, entry, shared):
         if key in node:
             return tolerances(node[key])
     if not shared:
+        how = "takes its steps at a tolerance" if "steps_of" in entry.options else "is adaptive"
         raise node.error(
-            f"{entry.name!r} is adaptive, and there is no 'tolerance', neither here nor in the "
+            f"{entry.name!r} {how}, and there is no 'tolerance', neither here nor in the "
             f'experiment; write tolerance = 1e-6, or {{ name = "{entry.name}", '
             "relative_tolerance = 1e-6 }"
         )

@@ -62,7 +62,9 @@ def _rewrite(path, name, rows):
     sizes = {"run": source[schema.MARKER.name].shape[0]}
     for variable in schema.ALL_RUN_VARIABLES:
         if variable.name in source:
-            storage.create_variable(target, variable, sizes, rows)[:] = source[variable.name][:]
+            array = storage.create_variable(target, variable, sizes, rows)
+            array.attrs.update(source[variable.name].attrs.asdict())
+            array[:] = source[variable.name][:]
     (staging / READY).write_text(name)
     _swap(path, name)
 

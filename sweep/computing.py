@@ -13,7 +13,7 @@ import numpy as np
 import integrators
 import systems
 from integrators import dormand_prince, stepping
-from integrators.adaptive import run_adaptive
+from integrators.adaptive import prepare, run_adaptive
 from integrators.integration import canonical, counters_of, lagrangian, run_batch
 from sweep import schema, structure
 from sweep.time_axis import LogarithmicTimeAxis, TimeAxis
@@ -92,8 +92,8 @@ class Recorder:
 
     @property
     def order(self):
-        """The integrator's order."""
-        return self._integrator.order
+        """The order of the integrator that chooses the steps: itself, or the one it counts."""
+        return (self._integrator.counted or self._integrator).order
 
     @cached_property
     def problem(self):
@@ -121,12 +121,13 @@ class Recorder:
         """
         self.problem.kernels(lanes=len(initial) > 1)  # compiled before the clock starts
         stepping.trajectory(lanes=len(initial) > 1)
+        adaptive, times = self._integrator.adaptive, self.recipe.times
+        prepared = prepare(self.problem, initial, times, tolerance) if adaptive else None
         wall, cpu = time.perf_counter(), time.thread_time()
-        if self._integrator.adaptive:
-            batch, counters, step_sizes = self._adaptive(initial, tolerance)
+        if adaptive:
+            batch, counters, steps = self._adaptive(initial, tolerance, prepared)
         else:
-            batch, counters = self._fixed(initial, step_size, steps_per_sample)
-            step_sizes = np.full(batch.states.shape[:2], step_size)
+            batch, counters, steps = self._fixed(initial, step_size, steps_per_sample)
         cpu, wall = time.thread_time() - cpu, time.perf_counter() - wall
         states = canonical(self.problem, batch.states)
         valid = np.isfinite(batch.states).all(axis=(2, 3)).cumprod(axis=1).astype(bool)
@@ -137,8 +138,9 @@ class Recorder:
             "wall_time": np.full(len(initial), wall / len(initial)),
         }
         sampled = self._sampled(batch, states) | self._errors(states, reference)
-        if "step_size" in self.recipe.record:
-            sampled[schema.CURRENT_STEP_SIZE] = step_sizes
+        for key, (name, values) in steps.items():
+            if key in self.recipe.record:
+                sampled[name] = values
         for name, values in sampled.items():
             values[~valid] = np.nan
             columns[name] = values
@@ -190,15 +192,16 @@ class Recorder:
         )  # fmt: skip
         steps = axis.intervals * steps_per_sample
         counters = counters_of(self._integrator, self.problem, batch.report, steps, step_size)
-        return batch, counters | {
-            "rejected_steps": np.zeros(len(initial), dtype=np.int64),
-        }
+        counters["rejected_steps"] = np.zeros(len(initial), dtype=np.int64)
+        shape = batch.states.shape[:2]
+        return batch, counters, _along(np.full(shape, step_size), np.zeros(shape))
 
-    def _adaptive(self, initial, tolerance):
+    def _adaptive(self, initial, tolerance, prepared):
         found = run_adaptive(
-            self.problem, initial, self.recipe.times, tolerance, self._keeps_statistics
-        )
-        return found, found.counters, found.step_sizes
+            self.problem, initial, self.recipe.times, tolerance, self._keeps_statistics,
+            prepared=prepared,
+        )  # fmt: skip
+        return found, found.counters, _along(found.step_sizes, found.rejected_so_far)
 
     def _sampled(self, batch, states):
         """The recorded quantities and their statistics, shape (runs, samples + 1) each."""
@@ -266,6 +269,14 @@ class Recorder:
             columns[schema.GLOBAL_ERROR][:, upto] = np.sqrt(sum(squares.values()))
             columns[schema.REFERENCE_ERROR][:, upto] = own_error
         return columns
+
+
+def _along(step_sizes, rejected):
+    """What can be recorded of the steps along runs: variables and their values, by key."""
+    return {
+        "step_size": (schema.CURRENT_STEP_SIZE, step_sizes),
+        "rejected_steps": (schema.REJECTED_SO_FAR, rejected),
+    }
 
 
 def reference_trajectory(system, initial, times, tolerance):

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 
-from integrators.adaptive import run_adaptive
+from integrators.adaptive import prepare, run_adaptive
 from sweep import schema
 from sweep.computing import Recorder
 from sweep.time_axis import TimeAxis
@@ -114,11 +114,14 @@ def adaptive_cost(recorder, initial, tolerance, seconds):
 
 
 def _sample_seconds(recorder, initial, tolerance, intervals):
-    """Seconds to record a sample, beside those of the integration."""
+    """Seconds to record a sample, beside those of the integration and its preparation."""
     recipe = recorder.recipe
     axis = TimeAxis(recipe.times[intervals], intervals)
     brief = Recorder(recipe.brief(axis), recorder.system, recorder.integrator)
+    before = time.thread_time()
+    prepare(brief.problem, initial, axis.times, tolerance)
     began = time.thread_time()
     columns = brief.run(initial, np.nan, 0, tolerance=tolerance)
-    recording = time.thread_time() - began - columns["cpu_time"].sum()
+    beside = began - before + columns["cpu_time"].sum()
+    recording = time.thread_time() - began - beside
     return max(recording, 0.0) / (intervals + 1)

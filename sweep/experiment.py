@@ -132,7 +132,8 @@ class Experiment:
         Of the classes in `sweep.starts`.
     time_axis : TimeAxis or LogarithmicTimeAxis
     record : tuple of str
-        Quantities of the system, ``state``, ``step_size`` and the keys of `schema.STRUCTURE`.
+        Quantities of the system, ``state``, ``step_size``, ``rejected_steps`` and the keys of
+        `schema.STRUCTURE`.
     statistics : {"every_step", "none"}
     reference : Reference or None
     exclude : tuple of Rule

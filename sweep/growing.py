@@ -75,8 +75,28 @@ def bring_up(path, study, entries, chunk_rows):
 
 
 def _is_current(root, study, entries):
-    """Whether the store was brought up to just this study, whose text is written last."""
-    return root.attrs["study"] == study.text and not any(entry.new for entry in entries)
+    """Whether the store was brought up to just this study, whose text is written last.
+
+    Runs that are still pending need the variables of this version, which an earlier one may not
+    have made.
+    """
+    if root.attrs["study"] != study.text or any(entry.new for entry in entries):
+        return False
+    return not any(entry.pending.any() and _lacks_variables(root, entry) for entry in entries)
+
+
+def _lacks_variables(root, entry):
+    group, record = storage.open_group(root, entry.name), entry.experiment.record
+    variables = schema.run_variables(record, entry.table.systems[0])
+    return any(
+        variable.name not in group or not _is_described(group[variable.name], variable)
+        for variable in variables
+    )
+
+
+def _is_described(array, variable):
+    attributes = array.attrs.asdict()
+    return all(attributes.get(key) == value for key, value in variable.all_attributes.items())
 
 
 def _bring_up_experiment(root, entry, chunk_rows):
@@ -87,7 +107,7 @@ def _bring_up_experiment(root, entry, chunk_rows):
     rows = max(present, *(made.rows for made in table.systems))
     sizes = {"run": entry.size, "time": len(entry.experiment.times), "row": rows, "component": 3}
     sampled = schema.sampled_variables(entry.experiment, table.systems)
-    for variable in (*sampled, *schema.run_variables(entry.experiment.record)):
+    for variable in (*sampled, *schema.run_variables(entry.experiment.record, system)):
         _grown(group, variable, sizes, chunk_rows)
     initial = _grown(group, schema.INITIAL_STATE, sizes, INITIAL_CHUNK)
     new = np.flatnonzero(entry.rows >= entry.known)
@@ -105,10 +125,15 @@ def _required_group(root, name):
 
 
 def _grown(group, variable, sizes, chunk_rows):
-    """The variable's array, made if it is not there and resized if it is too short."""
+    """The variable's array, made if it is not there and resized if it is too short.
+
+    Its attributes are those of this version: it may know of more statuses.
+    """
     if variable.name not in group:
         return storage.create_variable(group, variable, sizes, chunk_rows)
     array = group[variable.name]
+    if not _is_described(array, variable):
+        array.attrs.update(variable.all_attributes)
     shape = tuple(sizes[dim] for dim in variable.dims)
     if array.shape != shape:
         array.resize(shape)

@@ -118,7 +118,7 @@ def plan_experiment(entry, between=lambda: None):
         steps[i] = cost.steps(experiment.duration, table.tolerance[i])
     recording = per_sample * (experiment.samples + 1) + per_run
     sampled = len(schema.sampled_variables(experiment, table.systems))
-    variables = sampled + len(schema.run_variables(experiment.record))
+    variables = sampled + len(schema.run_variables(experiment.record, table.systems[0]))
     computed = steps * (1 + again)
     seconds = computed * per_step + recording
     return ExperimentPlan(

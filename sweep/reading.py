@@ -18,6 +18,7 @@ DEFAULT_KEYS = ("integrators", "step_size", "tolerance", "initial_condition", "d
 DEFAULT_KEYS += ("record", "statistics", "reference", "repeat", "time_unit")
 EXPERIMENT_KEYS = ("name", "system", "parameters", "scan", "zip", "exclude", *DEFAULT_KEYS)
 REQUIRED_KEYS = ("name", "system", "integrators", "initial_condition", "duration", "samples")
+STEPS = ("step_size", "rejected_steps")  # of the step control, along the run
 RECORDED = ("energy", "momentum_map", "casimir", "constraint")  # kinds, where a study says nothing
 
 
@@ -189,7 +190,7 @@ def _record(table, family):
     if "record" not in table:
         return tuple(quantity.name for quantity in offered if quantity.kind in RECORDED)
     nodes = table["record"].elements(least=0)
-    valid = [quantity.name for quantity in offered] + ["state", "step_size", *STRUCTURE]
+    valid = [quantity.name for quantity in offered] + ["state", *STEPS, *STRUCTURE]
     names = gathered(Node.choice, nodes, f"quantity of {family[0].name}", valid)
     distinct(nodes, names, "quantity")
     return names

@@ -1,6 +1,6 @@
 """The run table's variables: names, dimensions, types, units. What the store is made from."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -21,6 +21,7 @@ AXIS_OF = (
     "axis_of"  # attribute of a coordinate along `run` that says which other one it tells apart
 )
 CURRENT_STEP_SIZE = "current_step_size"  # `step_size` is a coordinate of the runs
+REJECTED_SO_FAR = "rejected_so_far"  # `rejected_steps` are those of the whole run
 GLOBAL_ERROR, REFERENCE_ERROR = "global_error", "reference_error"
 REFERENCE_ERRORS = {  # of every system, besides its own `state_errors`
     GLOBAL_ERROR: "Euclidean norm of the error of the stacked state",
@@ -90,6 +91,9 @@ def sampled_variables(experiment, systems):
     if "step_size" in experiment.record:
         text = "size of the step that covers the sample time"
         variables.append(_sampled(CURRENT_STEP_SIZE, system.time_units, text))
+    if "rejected_steps" in experiment.record:
+        text = "steps rejected until the end of the one that covers the sample time"
+        variables.append(_sampled(REJECTED_SO_FAR, "1", text))
     if "state" in experiment.record:
         dims = ("run", "time", "row", "component")
         variables.append(Variable("state", dims, "1", system.state_text))
@@ -112,8 +116,8 @@ def taken_names(system):
     -------
     set of str
     """
-    names = {"time", "row", "component", "state", CURRENT_STEP_SIZE, *RUN_COORDINATES}
-    names |= {*reference_errors(system), *system.parameter_names()}
+    names = {"time", "row", "component", "state", CURRENT_STEP_SIZE, REJECTED_SO_FAR}
+    names |= {*RUN_COORDINATES, *reference_errors(system), *system.parameter_names()}
     names |= {variable.name for variable in (*ALL_RUN_VARIABLES, INITIAL_STATE)}
     for quantity in system.quantities:
         names |= {variable.name for variable in _of_quantity(quantity, True)}
@@ -158,7 +162,8 @@ def _count(name, long_name, fill=0, dtype="int64", **attributes):
     return Variable(name, ("run",), "1", long_name, dtype, fill, attributes)
 
 
-RUN_VARIABLES = (
+STOP_TIME = "stop_time"
+RUN_VARIABLES = (  # times of a run are in the system's unit: `run_variables`
     _count("steps", "steps taken"),
     _count("rejected_steps", "steps rejected by the step control"),
     _count("evaluations", "evaluations of the system's gradient or field"),
@@ -168,7 +173,7 @@ RUN_VARIABLES = (
     Variable("wall_time", ("run",), "s", "time of the integration; a lane's share of its batch"),
     _count("stop_step", "step at which the run failed; -1 if it did not", fill=-1),
     Variable("stop_residual", ("run",), "1", "residual with which the run failed"),
-    Variable("stop_time", ("run",), "s", "time at which the run failed"),
+    Variable(STOP_TIME, ("run",), "1", "time at which the run failed; NaN if it did not"),
     _count("status", "how the run ended", PENDING, "int8", **STATUS_FLAGS),
 )
 SYMPLECTIC_DEFECT, REVERSAL_ERROR = "symplectic_defect", "reversal_error"
@@ -206,16 +211,22 @@ ALL_RUN_VARIABLES = (*RUN_VARIABLES, *sum(STRUCTURE.values(), ()), MARKER)
 INITIAL_STATE = Variable("initial_state", ("run", "row", "component"), "1", "state at time 0")
 
 
-def run_variables(record):
+def run_variables(record, system):
     """The variables over ``(run)`` of an experiment that workers write, the marker last.
 
     Parameters
     ----------
     record : tuple of str
+    system : systems.System
+        Any of the experiment's; only its unit of time is read.
 
     Returns
     -------
     list of Variable
     """
     measured = [variable for name in STRUCTURE if name in record for variable in STRUCTURE[name]]
-    return [*RUN_VARIABLES, *measured, MARKER]
+    own = [
+        replace(variable, units=system.time_units) if variable.name == STOP_TIME else variable
+        for variable in RUN_VARIABLES
+    ]
+    return [*own, *measured, MARKER]

@@ -8,7 +8,7 @@ import numpy as np
 
 from integrators.errors import InputError
 from sweep.time_axis import MOST_VALUES
-from systems.base import check_members
+from systems.checking import check_members
 
 
 class Start:

@@ -60,14 +60,12 @@ def symplectic_defects(form, problem, initial, step_size, tolerance, interval):
     found = np.full((len(initial), 2), np.nan)
     if form.bodies <= MOST_BODIES:
         space = phase_space(form)
-        adaptive = np.isnan(step_size)
-        ends = (
-            adaptive_map(problem, interval, tolerance)
-            if adaptive
-            else fixed_map(problem, step_size, 1)
-        )
         for row, state in zip(found, initial, strict=True):
-            row[:] = _defect(space, ends, state, interval if adaptive else step_size)
+            if np.isnan(step_size):
+                ends, duration = adaptive_map(problem, state, interval, tolerance), interval
+            else:
+                ends, duration = fixed_map(problem, step_size, 1), step_size
+            row[:] = _defect(space, ends, state, duration)
     names = (variable.name for variable in STRUCTURE[SYMPLECTIC_DEFECT])
     return dict(zip(names, found.T, strict=True))
 

@@ -10,8 +10,8 @@ from integrators import InputError
 from integrators.errors import check_array, check_known, check_number, check_whole
 from integrators.kernels import Kernel
 from systems import ensembles
+from systems.checking import check_members
 
-ON_MANIFOLD = 1e-9  # how far a given state may be off the manifold
 ERROR_OF = "Euclidean norm of the error of all {}"
 
 
@@ -336,73 +336,3 @@ class System(ABC):
     @abstractmethod
     def _check_manifold(self, state):
         """Raise `InputError` unless `state` is on the manifold."""
-
-
-def check_directions(vectors, what, key):
-    """Raise `InputError` for the first of `vectors`, shape (n, 3), that is zero.
-
-    ``what.format(i)`` names it.
-    """
-    for i in np.flatnonzero(~np.any(vectors, axis=1)):
-        raise InputError(f"{what.format(i)} is the zero vector, which has no direction", key=key)
-
-
-def check_unit(vectors, what):
-    """Raise `InputError` for the first of `vectors`, shape (n, 3), that has no unit length."""
-    error = np.abs(np.sum(vectors * vectors, axis=1) - 1.0)
-    check_small(error, f"|{what}·{what} − 1|")
-
-
-def check_small(error, what):
-    """Raise `InputError` for the largest of the bodies' distances from the manifold."""
-    if error.max() > ON_MANIFOLD:
-        raise InputError(
-            f"body {error.argmax()} is off the manifold: {what} = {error.max():.3g}; "
-            f"expected at most {ON_MANIFOLD:g}. Give more digits, or normalize = true"
-        )
-
-
-def check_members(system, states):
-    """Raise `InputError` with the number of the first of many `states` that is none of `system`."""
-    for member, state in enumerate(states):
-        try:
-            system.check_state(state)
-        except InputError as error:
-            raise InputError(f"member {member}: {error}") from None
-
-
-def positive_vector(name, value, count):
-    """A positive parameter for each of `count` bodies; see `number_vector`."""
-    return number_vector(name, value, count, above=0.0)
-
-
-def number_vector(name, value, count, **bounds):
-    """A parameter for each of `count` bodies: a number repeated, or a list of that length.
-
-    `bounds` are those of `integrators.errors.check_number`.
-    """
-    values = [value] * count if np.ndim(value) == 0 else list(value)
-    if len(values) != count:
-        raise InputError(f"{name} has {len(values)} values; expected {count}", key=name)
-    return tuple(check_number(name, item, **bounds) for item in values)
-
-
-def is_list(value, length=None):
-    """Whether `value` is a list, tuple or array, of `length` items if that is given."""
-    listed = isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim > 0)
-    return listed and length in (None, len(value))
-
-
-def vector_list(name, value, count=None):
-    """A parameter that is a list of 3-vectors, of `count` if that is given, as tuples."""
-    if not is_list(value) or not len(value) or not all(is_list(row, 3) for row in value):
-        raise InputError(f"{name} = {value!r}; expected a list of [x, y, z]", key=name)
-    if count is not None and len(value) != count:
-        raise InputError(f"{name} has {len(value)} vectors; expected {count}", key=name)
-    return tuple(tuple(check_number(name, part) for part in row) for row in value)
-
-
-def set_checked(instance, **values):
-    """Set validated fields of a frozen dataclass while it is made."""
-    for name, value in values.items():
-        object.__setattr__(instance, name, value)

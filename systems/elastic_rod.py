@@ -24,7 +24,8 @@ from integrators.errors import check_known, check_number, check_whole
 from integrators.forms import SpheresLagrangian
 from integrators.inertia import ChainInertia
 from integrators.kernels import inlined, kernel, state_value
-from systems.base import Start, positive_vector, set_checked
+from systems.base import Start
+from systems.checking import positive_vector, set_checked
 from systems.mechanical import MechanicalSystem, quantities_of_spheres
 
 

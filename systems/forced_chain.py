@@ -23,7 +23,7 @@ from integrators.errors import check_number
 from integrators.kernels import generalized_force, kernel
 from integrators.lanes import cos
 from integrators.vectors import cross, get, put
-from systems.base import number_vector, set_checked
+from systems.checking import number_vector, set_checked
 from systems.mechanical import quantities_of_spheres
 from systems.pendulum_chain import SphericalPendulumChain
 

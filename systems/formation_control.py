@@ -19,7 +19,7 @@ from integrators import InputError
 from integrators.kernels import inlined, kernel
 from integrators.lanes import sqrt
 from integrators.vectors import axpy, dot, get, put, scale, sub
-from systems.base import ON_MANIFOLD
+from systems.checking import ON_MANIFOLD
 
 Y, V, Q1, Q2 = 0, 1, 10, 12  # rows of a state
 # The parameters, as they lie first in those of `quadrotor_payload`: g, the gains, cos β, sin β,

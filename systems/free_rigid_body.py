@@ -16,7 +16,8 @@ import numpy as np
 from integrators.errors import check_known
 from integrators.hamiltonians import LENGTHS, SpinHamiltonian, SplitFlow
 from integrators.kernels import kernel, split_flow, state_value
-from systems.base import Start, positive_vector, set_checked
+from systems.base import Start
+from systems.checking import positive_vector, set_checked
 from systems.principal_axes import own_rate, symmetry_axes, turn
 from systems.spins import SpinSystem, quantities_of_spins
 

@@ -35,7 +35,8 @@ from integrators.flows import HomogeneousFlow
 from integrators.kernels import Kernel, inlined, kernel, state_value, whole_state
 from integrators.vectors import axpy, cross, dot, get, put, scale, sub
 from systems import ensembles, rotation_matrices
-from systems.base import Quantity, Start, positive_vector, set_checked
+from systems.base import Quantity, Start
+from systems.checking import positive_vector, set_checked
 from systems.rigid import Part, RigidSystem, checked_parts
 
 FORMULATIONS = ("cotangent", "lie_poisson", "quadratic")

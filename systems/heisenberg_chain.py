@@ -21,7 +21,8 @@ from integrators.kernels import inlined, kernel, split_flow, state_value
 from integrators.rotations import rotation_coefficients
 from integrators.vectors import add, axpy, cross, dot, get, increment, scale, sub
 from systems import ensembles
-from systems.base import Family, Start, set_checked
+from systems.base import Family, Start
+from systems.checking import set_checked
 from systems.spins import SpinSystem, quantities_of_spins
 
 BOUNDARIES = {"closed": 3, "open": 2}  # the fewest spins

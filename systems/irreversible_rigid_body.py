@@ -16,7 +16,8 @@ from integrators import InputError
 from integrators.errors import check_known, check_number
 from integrators.hamiltonians import LENGTHS, SpinHamiltonian, SplitFlow
 from integrators.kernels import inlined, kernel, split_flow, state_value
-from systems.base import Start, positive_vector, set_checked
+from systems.base import Start
+from systems.checking import positive_vector, set_checked
 from systems.principal_axes import turn
 from systems.spins import SpinSystem, quantities_of_spins
 

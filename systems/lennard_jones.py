@@ -25,7 +25,8 @@ from integrators.kernels import inlined, kernel, state_value
 from integrators.lanes import WIDTH, eight, hsum, lane_of, ramp, select, with_lane
 from integrators.vectors import add, dot, get, put, scale, sub
 from integrators.views import as_floats, as_lanes, flattened, rows_of
-from systems.base import Start, set_checked
+from systems.base import Start
+from systems.checking import set_checked
 from systems.ensembles import on_manifold
 from systems.icosphere import icosphere
 from systems.mechanical import MechanicalSystem, check_distinct, quantities_of_spheres

@@ -23,7 +23,8 @@ from integrators.forms import SpheresLagrangian
 from integrators.kernels import inlined, kernel, state_value
 from integrators.lanes import WIDTH, hsum, with_lane
 from integrators.views import as_floats, as_lanes, flattened, rows_of
-from systems.base import Start, positive_vector, set_checked, vector_list
+from systems.base import Start
+from systems.checking import positive_vector, set_checked, vector_list
 from systems.mechanical import MechanicalSystem, axes_along, quantities_of_spheres
 
 PERMEABILITY = 1e-7  # μ0/4π, N A⁻²

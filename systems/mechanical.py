@@ -6,16 +6,8 @@ from integrators import InputError
 from integrators.forms import parts
 from integrators.spheres import tangency_error, unit_length_error, work_done
 from systems import ensembles
-from systems.base import (
-    ERROR_OF,
-    ON_MANIFOLD,
-    Quantity,
-    StateError,
-    System,
-    check_directions,
-    check_small,
-    check_unit,
-)
+from systems.base import ERROR_OF, Quantity, StateError, System
+from systems.checking import ON_MANIFOLD, check_directions, check_small, check_unit
 
 
 class MechanicalSystem(System):

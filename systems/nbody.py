@@ -18,7 +18,8 @@ from integrators.forms import SpheresLagrangian
 from integrators.kernels import kernel, state_value
 from integrators.lanes import sqrt
 from integrators.vectors import accumulate, dot, get, scale
-from systems.base import Start, positive_vector, set_checked
+from systems.base import Start
+from systems.checking import positive_vector, set_checked
 from systems.mechanical import MechanicalSystem, check_distinct, quantities_of_spheres
 
 

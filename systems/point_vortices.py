@@ -25,7 +25,8 @@ from integrators.kernels import inlined, kernel, split_flow, state_value
 from integrators.lanes import log
 from integrators.rotations import rotation_coefficients
 from integrators.vectors import accumulate, axpy, cross, dot, get, increment, scale, sub
-from systems.base import Family, Start, is_list, set_checked
+from systems.base import Family, Start
+from systems.checking import is_list, set_checked
 from systems.mechanical import check_distinct
 from systems.spins import SpinSystem, quantities_of_spins
 

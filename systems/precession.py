@@ -18,7 +18,8 @@ from integrators.hamiltonians import LENGTHS, SpinHamiltonian, SplitFlow
 from integrators.kernels import kernel, split_flow, state_value
 from integrators.rotations import turning
 from integrators.vectors import dot, get, increment, put, scale
-from systems.base import Family, Start, number_vector, set_checked
+from systems.base import Family, Start
+from systems.checking import number_vector, set_checked
 from systems.mechanical import axes_along
 from systems.spins import SpinSystem, quantities_of_spins
 

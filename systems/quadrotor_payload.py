@@ -48,14 +48,8 @@ from integrators.flows import HomogeneousFlow
 from integrators.kernels import inlined, kernel
 from integrators.spheres import work_done
 from integrators.vectors import axpy, cross, dot, get, put, scale, sub
-from systems.base import (
-    Quantity,
-    Start,
-    is_list,
-    number_vector,
-    positive_vector,
-    set_checked,
-)
+from systems.base import Quantity, Start
+from systems.checking import is_list, number_vector, positive_vector, set_checked
 from systems.formation_control import (
     GRAVITY,
     HALF_SECANT,

@@ -15,7 +15,8 @@ import numpy as np
 from integrators import InputError
 from integrators.errors import check_known
 from systems import ensembles, rotation_matrices
-from systems.base import ON_MANIFOLD, Quantity, StateError, System
+from systems.base import Quantity, StateError, System
+from systems.checking import ON_MANIFOLD
 from systems.constraints import orthogonality_kernel, tangency_kernel, unit_length_kernel
 
 KINDS = ("vector", "rotation", "direction", "tangent")

@@ -9,14 +9,8 @@ from integrators.spins import (
     unit_length_error,
 )
 from systems import ensembles
-from systems.base import (
-    ERROR_OF,
-    Quantity,
-    StateError,
-    System,
-    check_directions,
-    check_unit,
-)
+from systems.base import ERROR_OF, Quantity, StateError, System
+from systems.checking import check_directions, check_unit
 
 
 class SpinSystem(System):

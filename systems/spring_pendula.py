@@ -22,7 +22,8 @@ from integrators.kernels import inlined, kernel, state_value
 from integrators.lanes import sqrt
 from integrators.vectors import accumulate, axpy, dot, get, scale
 from integrators.views import tail
-from systems.base import ON_MANIFOLD, Start, is_list, positive_vector, set_checked, vector_list
+from systems.base import Start
+from systems.checking import ON_MANIFOLD, is_list, positive_vector, set_checked, vector_list
 from systems.mechanical import MechanicalSystem, axes_along, quantities_of_spheres
 
 SQUARE = ((0, 1), (1, 2), (2, 3), (3, 0))

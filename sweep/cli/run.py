@@ -71,6 +71,7 @@ def _words(meaning):
         "left_domain": "left the domain of the method (step too large)",
         "not_converged": "did not converge",
         "not_finite": "blew up",
+        "step_too_small": "needed steps below round-off",
     }[meaning]
 
 

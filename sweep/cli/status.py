@@ -1,5 +1,7 @@
 """`sweep status`: how far a store is."""
 
+import math
+
 import click
 
 from sweep.cli.common import echo_json, json_option, opened, store_argument
@@ -63,6 +65,7 @@ def _failures(name, dataset):
             "initial_condition": str(row["initial_condition"].values),
             "status": meaning[int(row["status"])],
             "stop_step": int(row["stop_step"]),
+            "stop_time": float(row["stop_time"]) if "stop_time" in row else math.nan,
             "stop_residual": float(row["stop_residual"]),
         }
 

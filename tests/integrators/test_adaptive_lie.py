@@ -6,9 +6,10 @@ import pytest
 import integrators
 import systems
 from integrators import InputError, stepping, tableaux
-from integrators.actions import TRANSLATION, product
+from integrators.actions import product
 from integrators.commutator_free import CF4_SCHEME
 from integrators.commutator_free_pairs import commutator_free_pair
+from integrators.factors import TRANSLATION
 from integrators.flows import HomogeneousFlow
 from integrators.kernels import kernel
 from integrators.methods import Integrator

@@ -8,6 +8,7 @@ import pytest
 import integrators
 import sweep
 import systems
+from integrators import stepping
 from sweep import study
 from sweep.expand import expand
 
@@ -36,7 +37,7 @@ step_size = [0.1, 0.01]
 initial_condition = ["lee", { around = "lee", random = 10, spread = 1e-2, seed = 1 }]
 duration = 20.0
 """
-STATUS = {"complete": 0, "left_domain": 1, "not_converged": 2, "not_finite": 3}
+STATUS = dict(zip(stepping.STATUS, range(len(stepping.STATUS)), strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +116,7 @@ def test_nan_from_where_it_stopped_and_the_others_untouched(ended):
             assert row.status == alone.status
             assert row.steps == alone.counters["steps"]
             assert row.stop_step == alone.counters["stop_step"]
+            np.testing.assert_array_equal(row.stop_time, alone.counters["stop_time"])
             valid = np.isfinite(alone.states).all(axis=(1, 2))
             assert (
                 row.state.values.tobytes()

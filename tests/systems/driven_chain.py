@@ -14,7 +14,8 @@ from integrators.forms import SpheresLagrangian
 from integrators.kernels import generalized_force, inlined, kernel, state_value
 from integrators.lanes import sin
 from integrators.vectors import cross, get, put, scale
-from systems.base import Start, set_checked
+from systems.base import Start
+from systems.checking import set_checked
 from systems.mechanical import MechanicalSystem, quantities_of_spheres
 
 
