@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import sweep
-from sweep import schema, storage
+from sweep import checkpoints, schema, storage
 from sweep.ledger import (
     REFERENCES,
     creating_path,
@@ -86,6 +86,8 @@ def _is_current(root, study, entries):
 
 
 def _lacks_variables(root, entry):
+    if checkpoints.ends_name(entry.name) not in root:
+        return True
     group, record = storage.open_group(root, entry.name), entry.experiment.record
     variables = schema.run_variables(record, entry.table.systems[0])
     return any(
@@ -110,6 +112,7 @@ def _bring_up_experiment(root, entry, chunk_rows):
     for variable in (*sampled, *schema.run_variables(entry.experiment.record, system)):
         _grown(group, variable, sizes, chunk_rows)
     initial = _grown(group, schema.INITIAL_STATE, sizes, INITIAL_CHUNK)
+    _bring_up_ends(root, entry, chunk_rows)
     new = np.flatnonzero(entry.rows >= entry.known)
     _append_states(initial, [table.initial_state(run) for run in new], entry.known)
     if entry.experiment.reference is not None:
@@ -117,6 +120,18 @@ def _bring_up_experiment(root, entry, chunk_rows):
     _write_axes(group, entry, system)
     _write_attributes(group, entry, system)
     _write_run_coordinates(group, entry)
+
+
+def _bring_up_ends(root, entry, chunk_rows):
+    """Room for the checkpoint of each run at its end: numbers as many as the longest one has."""
+    group = _required_group(root, checkpoints.ends_name(entry.name))
+    distinct = {system.rows: system for system in entry.table.systems}.values()
+    methods = [method.integrator() for method in entry.experiment.integrators]
+    longest = max(m.bind(system).checkpoint_size for m in methods for system in distinct)
+    known = checkpoints.CHECKPOINT.name in group
+    present = group[checkpoints.CHECKPOINT.name].shape[1] if known else 1
+    sizes = {"run": entry.size, "number": max(longest, present)}
+    _grown(group, checkpoints.CHECKPOINT, sizes, chunk_rows)
 
 
 def _required_group(root, name):

@@ -156,7 +156,7 @@ def _entry(path, root, experiment):
     is_new = rows < 0
     rows[is_new] = known + np.arange(is_new.sum())
     pending = np.ones(table.size, dtype=bool)
-    pending[~is_new] = ~storage.committed(group)[rows[~is_new]]
+    pending[~is_new] = ~storage.committed(group, len(experiment.times))[rows[~is_new]]
     gone = known - int(np.sum(~is_new))
     return Entry(table, rows, pending, known, gone, storage.chunk_rows_of(group))
 

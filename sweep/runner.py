@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from distributed import Client
 
-from integrators.errors import InputError
+from integrators.errors import InputError, check_number
 from sweep import growing, ledger, planning, storage
 from sweep import study as studies
 from sweep.cluster import (
@@ -23,7 +23,7 @@ from sweep.cluster import (
     start_local,
 )
 from sweep.compacting import compact, recover, spread
-from sweep.schema import MARKER
+from sweep.tasks import CHECKPOINT_EVERY
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,10 @@ class Watcher:
         """The last task has ended."""
 
 
-def run(study, store=None, client=None, *, workers=None, scheduler=None, watcher=None):
+def run(
+    study, store=None, client=None, *, workers=None, scheduler=None,
+    checkpoint_every=CHECKPOINT_EVERY, watcher=None,
+):  # fmt: skip
     """Run a study on a Dask cluster, into its store; what is there already is kept.
 
     Parameters
@@ -111,6 +114,8 @@ def run(study, store=None, client=None, *, workers=None, scheduler=None, watcher
         Processes of the local cluster; one a core unless given.
     scheduler : str, optional
         Address of a running scheduler, instead of a local cluster.
+    checkpoint_every : float, optional
+        Seconds after which a task stores what it has; a killed one goes on from there.
     watcher : Watcher, optional
         Told of the progress.
 
@@ -134,6 +139,7 @@ def run(study, store=None, client=None, *, workers=None, scheduler=None, watcher
     path = Path(store if store is not None else f"{study.name}.zarr").absolute()
     if workers is not None and workers < 1:
         raise InputError(f"workers = {workers}; expected at least 1")
+    checkpoint_every = check_number("checkpoint_every", checkpoint_every, above=0.0)
     recover(path)
     entries = ledger.compare(path, study)
     watcher.compared(entries)
@@ -144,7 +150,9 @@ def run(study, store=None, client=None, *, workers=None, scheduler=None, watcher
         chunk_rows = {plan.entry.name: plan.chunk_rows for plan in plans}
         storage.sweep_partial_files(path)
         growing.bring_up(path, study, entries, chunk_rows)
-        stopped = _compute(connected(), path, plans, drain, watcher) if pending else ""
+        stopped = ""
+        if pending:
+            stopped = _compute(connected(), path, plans, checkpoint_every, drain, watcher)
         return finish(path, entries, stopped)
 
 
@@ -161,14 +169,14 @@ def local_client(workers=None):
         yield client
 
 
-def _compute(client, path, plans, drain, watcher):
+def _compute(client, path, plans, checkpoint_every, drain, watcher):
     """Compute all that is pending; why it ended early, or nothing."""
     spread(path)
     root = storage.open_root(path, mode="a")
     _note_hosts(root, describe_hosts(client))
     storage.consolidate(path)
     workers = count_workers(client)
-    references, runs = planning.make_tasks(path, root, plans, workers)
+    references, runs = planning.make_tasks(path, root, plans, workers, checkpoint_every)
     watcher.planned(plans, len(references) + len(runs), workers)
     watcher.began(
         sum(int(plan.entry.pending.sum()) for plan in plans),
@@ -219,7 +227,7 @@ def finish(path, entries, stopped=""):
 
 def _tally(root, entry):
     group = storage.open_group(root, entry.name)
-    done = group[MARKER.name][:][entry.rows] > 0
+    done = storage.committed(group, len(entry.experiment.times))[entry.rows]
     status = group["status"][:][entry.rows][done]
     meanings = dict(
         zip(

@@ -15,8 +15,16 @@ from sweep.cli.main import DOES_NOT_HOLD, INCOMPLETE
 @optional_store
 @click.option("--workers", type=click.IntRange(min=1), help="Local processes; one a core.")
 @click.option("--scheduler", metavar="ADDRESS", help="A running Dask scheduler, tcp://host:8786.")
+@click.option(
+    "--checkpoint-every",
+    type=click.FloatRange(min=0.0, min_open=True),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="A killed worker's task is done again from its last checkpoint, at most so much.",
+)
 @click.option("--summary/--no-summary", default=True, help="Tables and plots at the end.")
-def command(study, store, workers, scheduler, summary):
+def command(study, store, workers, scheduler, checkpoint_every, summary):
     """Run STUDY, a file or a packaged study's name, into STORE (./NAME.zarr unless given).
 
     Running it again goes on where it stopped; an edited study adds what is missing. Ctrl-C lets
@@ -36,8 +44,9 @@ def command(study, store, workers, scheduler, summary):
     path = store_path(loaded, store)
     click.echo(f"Store: {path}")
     outcome = runner.run(
-        loaded, path, workers=workers, scheduler=scheduler, watcher=Terminal(loaded.name)
-    )
+        loaded, path, workers=workers, scheduler=scheduler, checkpoint_every=checkpoint_every,
+        watcher=Terminal(loaded.name),
+    )  # fmt: skip
     if summary and outcome.complete:
         from sweep.cli.summary import print_summary
 

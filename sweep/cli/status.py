@@ -35,9 +35,11 @@ def command(store, failed, as_json):
 
 
 def _counts(name, dataset):
+    from sweep.storage import whole
+
     wanted = dataset["in_study"].values.astype(bool)
-    done = dataset["sample_count"].values > 0
     status = dataset["status"].values
+    done = whole(dataset["sample_count"].values, status, dataset.sizes["time"])
     return {
         "experiment": name,
         "runs": int(wanted.sum()),
