@@ -82,7 +82,22 @@ def _is_current(root, study, entries):
     """
     if root.attrs["study"] != study.text or any(entry.new for entry in entries):
         return False
+    if any(_is_longer(storage.open_group(root, entry.name), entry) for entry in entries):
+        return False
     return not any(entry.pending.any() and _lacks_variables(root, entry) for entry in entries)
+
+
+def _is_longer(group, entry):
+    """Whether an experiment's time axis is to be extended, or was half extended."""
+    axis = storage.to_json(axis_of(entry.experiment))
+    return (
+        group.attrs.get("time_axis") != axis or group["time"].shape != entry.experiment.times.shape
+    )
+
+
+def axis_of(experiment):
+    """An experiment's duration and samples, as they are stored."""
+    return {"duration": experiment.duration, "samples": experiment.time_axis.settings}
 
 
 def _lacks_variables(root, entry):
@@ -130,8 +145,12 @@ def _bring_up_ends(root, entry, chunk_rows):
     longest = max(m.bind(system).checkpoint_size for m in methods for system in distinct)
     known = checkpoints.CHECKPOINT.name in group
     present = group[checkpoints.CHECKPOINT.name].shape[1] if known else 1
-    sizes = {"run": entry.size, "number": max(longest, present)}
-    _grown(group, checkpoints.CHECKPOINT, sizes, chunk_rows)
+    sizes = {"run": entry.size, "number": max(longest, present, 1)}
+    array = _grown(group, checkpoints.CHECKPOINT, sizes, chunk_rows)
+    if group.attrs.get("code") != checkpoints.code():
+        if known:
+            array[:] = np.nan  # of other kernels: such runs are computed again from the start
+        group.attrs["code"] = checkpoints.code()
 
 
 def _required_group(root, name):
@@ -218,6 +237,7 @@ def _write_attributes(group, entry, system):
             "title": f"{entry.name}: {system.description}",
             "experiment": storage.to_json(experiment.expanded()),
             "fixed": storage.to_json(fixed_parts(experiment)),
+            "time_axis": storage.to_json(axis_of(experiment)),
             "integrators": storage.to_json(methods),
             "system": storage.to_json({"name": system.name, "parameters": system.parameters}),
             "duration": experiment.duration,

@@ -80,6 +80,9 @@ class Watcher:
     def compared(self, entries):
         """The study was compared with its store."""
 
+    def mixed(self, kinds):
+        """Runs of one store are from different kinds of CPU, which are named."""
+
     def planned(self, plans, tasks, workers):
         """Costs are known; `tasks` is their number."""
 
@@ -173,7 +176,9 @@ def _compute(client, path, plans, checkpoint_every, drain, watcher):
     """Compute all that is pending; why it ended early, or nothing."""
     spread(path)
     root = storage.open_root(path, mode="a")
-    _note_hosts(root, describe_hosts(client))
+    kinds = _note_hosts(root, describe_hosts(client))
+    if len(kinds) > 1:
+        watcher.mixed(kinds)
     storage.consolidate(path)
     workers = count_workers(client)
     references, runs = planning.make_tasks(path, root, plans, workers, checkpoint_every)
@@ -193,9 +198,14 @@ def _compute(client, path, plans, checkpoint_every, drain, watcher):
 
 
 def _note_hosts(root, hosts):
-    """Add hosts that the store does not know yet: results may depend on the CPU and libm."""
+    """Add hosts that the store does not know yet; the kinds of CPU and systems of all.
+
+    Results may depend on them by the sines and logarithms of their libraries.
+    """
     known = root.attrs.get("hosts", [])
-    root.attrs["hosts"] = known + [host for host in hosts if host not in known]
+    every = known + [host for host in hosts if host not in known]
+    root.attrs["hosts"] = every
+    return sorted({f"{host['cpu']}, {host['system']}" for host in every})
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ import sys
 import click
 
 COMMANDS = (
-    "init", "check", "plan", "run", "status", "ls", "show", "order", "drift", "plot",
+    "init", "check", "plan", "run", "extend", "status", "ls", "show", "order", "drift", "plot",
     "reproduce",
 )  # fmt: skip
 MODULES = {"ls": "listing"}

@@ -105,6 +105,14 @@ class Terminal:
         for entry in entries:
             warn_of_stability(entry.table, entry.pending)
 
+    def mixed(self, kinds):
+        """Say that results may differ in their last bits."""
+        click.echo(
+            "Warning: the runs of this store are from different kinds of machines, whose sines may "
+            f"differ in the last bit: {'; '.join(kinds)}",
+            err=True,
+        )
+
     def planned(self, plans, tasks, workers):
         """The plan."""
         from sweep.cli.plan import format_plan

@@ -110,7 +110,7 @@ system = "spherical_pendulum_chain"
 integrators = ["rk4"]
 step_size = 0.01
 initial_condition = "lee"
-duration = 40_000.0
+duration = 30_000.0
 samples = 400
 record = ["energy", "state"]
 """
@@ -124,7 +124,7 @@ def worker(group):
 
 def test_a_killed_worker_costs_one_segment(tmp_path, start, until, arrays, cluster):
     (tmp_path / "far.toml").write_text(LONG)
-    every = ("--checkpoint-every", "0.2", "--workers", "1", "--no-summary")
+    every = ("--checkpoint-every", "0.1", "--workers", "1", "--no-summary")
     process = start("sweep", "run", "far.toml", *every, cwd=tmp_path)
     store = tmp_path / "far.zarr"
     path = checkpoints.file_of(store, "only", 0)
