@@ -17,12 +17,14 @@ q·ω = 0 or R⊤R = 1, `act` restores: its increment leads back what the state 
 | `SPHERE` | q | u: q ↦ Rq | SO(3) on S² |
 | `TANGENT_SPHERE` | q, ω | A, a: (q, ω) ↦ (Rq, Rω + r × Rq) | SE(3) on TS², 5.1 |
 | `COADJOINT_SE3` | Π, Γ | ξ, u: Ad*_{g⁻¹} | SE(3) on se(3)*, 3.4.2 |
-| `ROTATION` | R, three rows | u: R ↦ exp(u) R, or R exp(u) | SO(3) on itself, 6.1 |
+| `ROTATION`, `RIGHT_ROTATION` | R, three rows | u: R ↦ exp(u) R, or R exp(u) | SO(3), 6.1 |
 | `TRANSLATION` | v | w: v ↦ v + w | R³ on itself, 6.1 |
 
-`product` puts them together, SO(3) × R³ on (R, Ω) for example; `spheres` and `tangent_spheres` are
-those of n bodies, whose rows of q come before those of ω. An action from the right is one from the
-left of the opposite group: dexp⁻¹ is that of −σ, and brackets change their sign.
+These factors are in `factors`. `product` puts them together, ``product(ROTATION, TRANSLATION)`` on
+(R, Ω) for example, R row by row; `flows.HomogeneousFlow` shows a whole system. `spheres` and
+`tangent_spheres` are those of n bodies, whose rows of q come before those of ω. An action from the
+right is one from the left of the opposite group: dexp⁻¹ is that of −σ, and brackets change their
+sign.
 """
 
 import functools
@@ -56,6 +58,8 @@ class Action:
     rows, algebra_rows : int
         Of the state, and of an element of the algebra.
     act, velocity, dexpinv, bracket : Kernel
+    rotations, unit_rows : tuple of int
+        Rows of the state where a rotation matrix begins, and rows that are unit vectors.
     """
 
     name: str
@@ -65,6 +69,8 @@ class Action:
     velocity: Kernel
     dexpinv: Kernel
     bracket: Kernel
+    rotations: tuple = ()
+    unit_rows: tuple = ()
 
 
 @functools.cache
@@ -114,6 +120,7 @@ def product(*factors):
     return Action(
         made.name, made.rows, m,
         *(Kernel(of, whole_state, (made.name,)) for of in (act, velocity, dexpinv, bracket)),
+        made.rotations, made.unit_rows,
     )  # fmt: skip
 
 

@@ -164,7 +164,7 @@ class StepHistory:
     sizes : ndarray, shape (attempts,)
     errors : ndarray, shape (attempts,)
         As the step control measures them, to compare with the tolerance; NaN where an attempt was
-        not finite.
+        not finite, infinite where it left the domain of the method.
     accepted : ndarray of bool, shape (attempts,)
     """
 

@@ -36,6 +36,8 @@ class Factor:
         ``(sigma, i, out)`` in place; returns the squared angle of the rotation.
     bracket : callable
         ``(a, b, i, out)``.
+    rotations, unit_rows : tuple of int
+        Of its rows, those where a rotation matrix begins, and those that are unit vectors.
     """
 
     name: str
@@ -45,6 +47,8 @@ class Factor:
     velocity: Callable
     dexpinv: Callable
     bracket: Callable
+    rotations: tuple = ()
+    unit_rows: tuple = ()
 
 
 @inlined
@@ -166,7 +170,8 @@ def _rotation_factor(side):
     def bracket(a, b, i, out):
         put(out, i, scale(sign, cross(get(a, i), get(b, i))))
 
-    return Factor(f"SO(3) from the {side}", 3, 1, act, velocity, dexpinv, bracket)
+    name = f"SO(3) from the {side}"
+    return Factor(name, 3, 1, act, velocity, dexpinv, bracket, rotations=(0,))
 
 
 @inlined
@@ -221,10 +226,11 @@ def _pair_bracket(a, b, i, out):
 
 
 SPHERE = Factor(
-    "SO(3) on S2", 1, 1, _act_sphere, _velocity_sphere, _dexpinv_rotation, _bracket_rotation
-)
+    "SO(3) on S2", 1, 1, _act_sphere, _velocity_sphere, _dexpinv_rotation, _bracket_rotation,
+    unit_rows=(0,),
+)  # fmt: skip
 TANGENT_SPHERE = Factor(
-    "SE(3) on TS2", 2, 2, _pair_act, _pair_velocity, _pair_dexpinv, _pair_bracket
+    "SE(3) on TS2", 2, 2, _pair_act, _pair_velocity, _pair_dexpinv, _pair_bracket, unit_rows=(0,)
 )
 COADJOINT_SE3 = Factor(
     "SE(3) on se(3)*", 2, 2, _act_coadjoint, _coadjoint_velocity, _pair_dexpinv, _pair_bracket
@@ -265,4 +271,10 @@ def together(first, second):
 
     name = f"{first.name} x {second.name}"
     count, algebra_count = rows + second.rows, algebra_rows + second.algebra_rows
-    return Factor(name, count, algebra_count, act, velocity, dexpinv, bracket)
+    rotations, unit_rows = (
+        (*one, *(rows + row for row in two))
+        for one, two in (
+            (first.rotations, second.rotations), (first.unit_rows, second.unit_rows),
+        )
+    )  # fmt: skip
+    return Factor(name, count, algebra_count, act, velocity, dexpinv, bracket, rotations, unit_rows)

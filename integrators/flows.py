@@ -12,6 +12,8 @@ from integrators.kernels import Kernel, whole_state
 from integrators.vectors import dot, get
 from integrators.views import rows_of, tail
 
+ON_MANIFOLD = 1e-9  # how far a given state may be off the manifold
+
 
 @dataclass(frozen=True)
 class VectorField:
@@ -73,12 +75,44 @@ class HomogeneousFlow:
     Raises
     ------
     InputError
-        If a row of unit vectors is none of the state's.
+        If the action or a function is none, or a row of unit vectors is none of the state's.
 
     Notes
     -----
     Celledoni, Çokaj, Leone, Murari and Owren, *Lie group integrators for mechanical systems*,
     (2)–(3).
+
+    Examples
+    --------
+    A body that tumbles and falls: R with the body's own Ω from the right, Ω, place and velocity. A
+    kernel fills all rows of `out`, and uses plain arithmetic, `vectors` and `lanes` alone.
+
+    >>> import numpy as np, integrators
+    >>> from integrators.actions import product
+    >>> from integrators.factors import RIGHT_ROTATION, TRANSLATION
+    >>> from integrators.flows import HomogeneousFlow
+    >>> from integrators.kernels import kernel
+    >>> @kernel()
+    ... def generator(t, y, p, out, work):
+    ...     for c in range(3):
+    ...         out[0, c] = y[3, c]  # Ṙ = R Ω̂
+    ...         out[1, c] = p[c] * y[3, (c + 1) % 3] * y[3, (c + 2) % 3]  # Euler's equations
+    ...         out[2, c] = y[5, c]
+    ...         out[3, c] = p[3 + c]
+    >>> @kernel()
+    ... def energy(t, y, p, out, work):
+    ...     out[0, 0] = 0.5 * (y[5, 0] * y[5, 0] + y[5, 1] * y[5, 1] + y[5, 2] * y[5, 2])
+    ...     out[0, 0] = out[0, 0] - (p[3] * y[4, 0] + p[4] * y[4, 1] + p[5] * y[4, 2])
+    >>> inertia, fall = np.array([1.0, 2.0, 2.5]), [0.0, 0.0, -9.81]
+    >>> ratios = (np.roll(inertia, -1) - np.roll(inertia, -2)) / inertia
+    >>> action = product(RIGHT_ROTATION, TRANSLATION, TRANSLATION, TRANSLATION)
+    >>> body = HomogeneousFlow(generator, action, energy, np.array([*ratios, *fall]))
+    >>> start = np.vstack([np.eye(3), [0.3, -0.2, 0.5], np.zeros(3), [1.0, 0.0, 5.0]])
+    >>> run = integrators.integrate(
+    ...     body, integrators.get("rkmk4"), start, step_size=0.01, duration=1.0, samples=10
+    ... )
+    >>> run.states.shape
+    (11, 6, 3)
     """
 
     generator: Kernel
@@ -93,6 +127,18 @@ class HomogeneousFlow:
     yields = (VectorField,)
 
     def __post_init__(self):
+        if not isinstance(self.action, Action):
+            raise InputError(
+                f"action is {self.action!r}; expected one that product, spheres or tangent_spheres "
+                "of integrators.actions gives",
+                key="action",
+            )
+        for name in ("generator", "energy"):
+            given = getattr(self, name)
+            if not isinstance(given, Kernel) or given.signature is not whole_state:
+                raise InputError(
+                    f"{name} is {given!r}; expected a function decorated by @kernel()", key=name
+                )
         wrong = [row for row in self.unit_rows if not 0 <= row < self.action.rows]
         if wrong:
             raise InputError(
@@ -116,6 +162,19 @@ class HomogeneousFlow:
         """A state with its row for the work, which is 0 where that is left out."""
         return with_work(state, self.rows) if self.forced else np.asarray(state, dtype=float)
 
+    def check_state(self, state):
+        """Raise `InputError` unless rotations are orthogonal and unit vectors of length 1."""
+        for row in self.action.rotations:
+            _check_rotation(row, state[row : row + 3])
+        for row in {*self.unit_rows, *self.action.unit_rows}:
+            off = abs(np.dot(state[row], state[row]) - 1.0)
+            if off > ON_MANIFOLD:
+                raise InputError(
+                    f"row {row} of the state is no unit vector: |q·q − 1| = {off:.3g}; expected "
+                    f"at most {ON_MANIFOLD:g}",
+                    key="state",
+                )
+
     def homogeneous_flow(self):
         """Itself."""
         return self
@@ -130,6 +189,19 @@ class HomogeneousFlow:
             rows=self.rows,
             formulation=self.formulation,
         )
+
+
+def _check_rotation(row, matrix):
+    off = np.linalg.norm(matrix.T @ matrix - np.eye(3))
+    where = f"rows {row} to {row + 2} of the state"
+    if off > ON_MANIFOLD:
+        raise InputError(
+            f"{where} are no rotation: ‖RᵀR − 1‖ = {off:.3g}; expected at most {ON_MANIFOLD:g}. "
+            "The nearest rotation is U Vᵀ of its singular value decomposition U S Vᵀ",
+            key="state",
+        )
+    if np.linalg.det(matrix) < 0:
+        raise InputError(f"{where} are a reflection, of determinant −1", key="state")
 
 
 def with_work(state, rows):

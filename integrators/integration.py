@@ -80,8 +80,8 @@ def integrate(
     integrator : Integrator
         From `integrators.get`.
     state : array_like, shape (rows, 3) or (members, rows, 3)
-        At the start: (q, ω), where the row of a force's work may be left out, or spins. Several
-        members run in lanes, eight at a time.
+        At the start: (q, ω), where the row of a force's work may be left out, spins, or what else
+        the system's states are. Several members run in lanes, eight at a time.
     duration : float
         In the system's units of time; with a fixed step it may be negative: back in time.
     samples : int
@@ -136,7 +136,11 @@ def integrate(
         histories = tuple(StepHistory.of(rows) for rows in runs.histories) if history else None
     else:
         if tolerance is not None:
-            raise InputError(f"{integrator.name!r} has a fixed step: tolerance does not apply")
+            raise InputError(
+                f"{integrator.name!r} has a fixed step: give step_size = 0.01, for example, and no "
+                f"tolerance; got tolerance = {tolerance!r}",
+                key="tolerance",
+            )
         step_size = check_number("step_size", step_size, above=0.0)
         warn_if_unstable(system, integrator, members, step_size, start_time)
         result = _fixed(integrator, system, members, step_size, duration, times)
@@ -166,7 +170,8 @@ def checked_members(system, state):
         members = form.completed(members)
     members = members[np.newaxis] if members.ndim == 2 else members
     if members.ndim != 3 or members.shape[1:] != (rows, 3) or not len(members):
-        raise InputError(f"state of shape {np.shape(state)}; expected {shape}", key="state")
+        moved = f", which {form.action.name} moves" if hasattr(form, "action") else ""
+        raise InputError(f"state of shape {np.shape(state)}; expected {shape}{moved}", key="state")
     if hasattr(system, "check_state"):
         for member in members[np.isfinite(members).all(axis=(1, 2))]:  # NaN gives its status
             system.check_state(member)
@@ -177,7 +182,10 @@ def _check_sizes(integrator, step_size, tolerance):
     if step_size is None and tolerance is not None:
         return
     if integrator.method.adaptive:
-        raise InputError("an adaptive integrator takes a tolerance and no step_size")
+        raise InputError(
+            f"{integrator.name!r} is adaptive: give tolerance = 1e-6, for example, and no "
+            f"step_size; got tolerance = {tolerance!r}, step_size = {step_size!r}"
+        )
     raise InputError(
         f"{integrator.label!r} takes a tolerance and no step_size: it has as many equal steps as "
         f"{integrator.counted.name!r} takes at that tolerance"

@@ -219,8 +219,9 @@ class Integrator:
             )
         try:
             adaptive = self.counted.adaptive
-        except InputError as error:
-            raise InputError(f"{STEPS_OF} = {name!r}: {error}", key=STEPS_OF) from None
+        except InputError:
+            check_known("adaptive integrator", name, _adaptive_names(), key=STEPS_OF)
+            raise
         if not adaptive:
             known = ", ".join(_adaptive_names())
             raise InputError(
@@ -385,7 +386,7 @@ def form_of(system):
 
 def system_name(system):
     """The name of a system in messages."""
-    return repr(getattr(system, "name", type(system).__name__))
+    return getattr(system, "in_words", repr(type(system).__name__))
 
 
 def _offers(form, wanted):

@@ -184,6 +184,11 @@ def _statistics(node):
     return node.choice("statistics", STATISTICS)
 
 
+def _of_all(family):
+    """What is recorded of every system of an experiment, for messages."""
+    return f"quantity of {family[0].name}" + " with every scanned value" * (len(family) > 1)
+
+
 def _record(table, family):
     shared = set.intersection(*({q.name for q in system.quantities} for system in family))
     offered = [quantity for quantity in family[0].quantities if quantity.name in shared]
@@ -191,7 +196,7 @@ def _record(table, family):
         return tuple(quantity.name for quantity in offered if quantity.kind in RECORDED)
     nodes = table["record"].elements(least=0)
     valid = [quantity.name for quantity in offered] + ["state", *STEPS, *STRUCTURE]
-    names = gathered(Node.choice, nodes, f"quantity of {family[0].name}", valid)
+    names = gathered(Node.choice, nodes, _of_all(family), valid)
     distinct(nodes, names, "quantity")
     return names
 

@@ -125,6 +125,11 @@ class System(ABC):
         return tuple(field.name for field in fields(cls))
 
     @property
+    def in_words(self):
+        """The name, for messages; with what of the parameters decides on the form."""
+        return repr(self.name)
+
+    @property
     def parameters(self):
         """The parameters by name; vectors are tuples."""
         return {name: getattr(self, name) for name in self.parameter_names()}

@@ -257,6 +257,11 @@ class HeavyTop(RigidSystem):
         )
 
     @property
+    def in_words(self):
+        """The name and the formulation, for messages."""
+        return f"{self.name!r} with formulation = {self.formulation!r}"
+
+    @property
     def moments(self):
         """The principal moments of inertia."""
         if not isinstance(self.inertia, str):

@@ -160,7 +160,14 @@ class RigidSystem(System):
         return first, first + part.rows
 
     def of(self, state, key):
-        """The rows of one part of a state, shape (3, 3) of a rotation, (3,) of another."""
+        """The rows of one part of a state, shape (3, 3) of a rotation, (3,) of another.
+
+        Raises
+        ------
+        InputError
+            If there is no such part.
+        """
+        check_known(f"part of a state of {self.name}", key, self.state_keys)
         part = next(part for part in self.parts if part.key == key)
         rows = np.asarray(state, dtype=float)[slice(*self._span(part))]
         return rows if part.kind == "rotation" else rows[0]

@@ -5,10 +5,13 @@ import doctest
 import pytest
 
 import integrators
+import integrators.flows
 import systems
 
 
-@pytest.mark.parametrize("module", [integrators, systems], ids=lambda m: m.__name__)
+@pytest.mark.parametrize(
+    "module", [integrators, integrators.flows, systems], ids=lambda m: m.__name__
+)
 def test_examples_in_docstrings(module):
     found = doctest.testmod(module)
     assert found.attempted >= 2 and found.failed == 0

@@ -60,6 +60,7 @@ def _system(name):
         "description": system.description,
         "form": type(made.form).__name__,
         "parameters": parameters,
+        "state": f"({made.rows}, 3): {made.rows_in_words}",
         "starts": {start.name: start.description for start in system.named_starts},
         "families": {family.name: _family(family) for family in system.families},
         "record": {q.name: f"{q.long_name}, {q.kind}, in {q.units}" for q in made.quantities},

@@ -15,7 +15,8 @@ from sweep.plots.looks import STYLE, error_axis, label_of, new_figure, plain_axi
 VARIABLE = {"label": "RKMK5(4), variable steps", "color": "#D55E00"}
 CONSTANT = {"label": "RKMK5, as many constant steps", "color": "#0072B2"}
 ODE45 = {"label": "ode45", "color": "#009E73"}
-METHODS = {"rk45": ODE45, "rkmk54": VARIABLE, "rkmk5": CONSTANT}
+EQUAL = "rkmk5 (steps of rkmk54)"
+METHODS = {"rk45": ODE45, "rkmk54": VARIABLE, EQUAL: CONSTANT}
 FINE = "rkmk5, small steps"
 COMPONENTS = (("x", "#0072B2"), ("y", "#D55E00"), ("z", "#009E73"))
 LINKS = (("link 1", "#0072B2"), ("link 2", "#D55E00"))
@@ -43,7 +44,7 @@ def _adaptation(study, name, title, length):
     with rc_context(STYLE):
         figure = new_figure(9.5, 3.8)
         left, right = figure.subplots(1, 2)
-        for label, marker in (("rkmk5", "s"), ("rkmk54", "o")):
+        for label, marker in ((EQUAL, "s"), ("rkmk54", "o")):
             own = np.flatnonzero(dataset["integrator"].values == label)
             own = own[np.argsort(dataset["count"].values[own])]
             error = dataset["global_error"].values[own, -1]
@@ -83,7 +84,7 @@ def _states(datasets, label):
 def components(datasets):
     """Figure 9: q and ω of both links along time."""
     times = datasets["celledoni-steps"]["double-pendulum"]["time"].values
-    marks = {"rkmk5": SQUARE, "rkmk54": CROSS, "rk45": PLUS}
+    marks = {EQUAL: SQUARE, "rkmk54": CROSS, "rk45": PLUS}
     with rc_context(STYLE):
         figure = new_figure(9.5, 5.8)
         axes = figure.subplots(2, 2, sharex=True, sharey="row")

@@ -181,7 +181,7 @@ def _compared(part, experiment, count, steps, variable, constant):
     yield Claim(part, "steps", taken, low=steps, high=steps, note=links)
     for name, error, note in (
         ("rkmk54", variable, links),
-        ("rkmk5", constant, f"{links}; as many steps, of constant size"),
+        ("rkmk5 (steps of rkmk54)", constant, f"{links}; as many constant steps"),
     ):
         at_end = measured(name, measure=_at_end)
         yield Claim(part, "error at the end", at_end, expected=error, note=note)

@@ -94,7 +94,7 @@ GOOD = {"step_size": 0.01, "duration": 1.0, "samples": 10}
         ({"samples": 0}, "samples = 0"),
         ({"samples": 2.5}, "samples = 2.5"),
         ({"samples": "3"}, "samples = '3'"),
-        ({"tolerance": 1e-6}, "fixed step: tolerance does not apply"),
+        ({"tolerance": 1e-6}, "fixed step: give step_size = 0.01, for example, and no tolerance"),
     ],
 )
 def test_steps_and_samples(changes, message):

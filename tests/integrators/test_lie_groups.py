@@ -302,3 +302,25 @@ def test_an_action_that_does_not_match_the_state_is_refused():
         ends(flow(), integrators.get("rkmk4"), flow_state()[:8], 10)
     with pytest.raises(InputError, match="unit_rows has 9, and the action .* moves 9 rows"):
         HomogeneousFlow(generator, flow().action, energy, unit_rows=(2, 9))
+    with pytest.raises(InputError, match="action is .* expected one that product, spheres"):
+        HomogeneousFlow(generator, actions.ROTATION, energy)
+    with pytest.raises(InputError, match=r"energy is None; expected a function .* @kernel\(\)"):
+        HomogeneousFlow(generator, flow().action, None)
+
+
+def test_states_of_a_flow_are_on_its_manifold():
+    form, start = flow(), np.zeros((9, 3))
+    start[:3] = start[3:6] = np.eye(3)
+    for rows, message in (
+        (1.1 * np.eye(3), "rows 3 to 5 of the state are no rotation: .* = 0.364; expected at most"),
+        (np.diag([-1.0, 1.0, 1.0]), "rows 3 to 5 of the state are a reflection"),
+    ):
+        start[3:6] = rows
+        with pytest.raises(InputError, match=message):
+            integrators.integrate(
+                form, integrators.get("rkmk4"), start, step_size=0.1, duration=1.0, samples=1
+            )
+    with pytest.raises(InputError, match=r"expected \(9, 3\).*SO\(3\) from the left x .* moves"):
+        integrators.integrate(
+            form, integrators.get("rkmk4"), start[:8], step_size=0.1, duration=1.0, samples=1
+        )

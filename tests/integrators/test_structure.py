@@ -8,17 +8,22 @@ from driven_chain import DrivenChain
 import integrators
 import systems
 from integrators import InputError, reversal_error, symplectic_defect
+from integrators.cotangent import CotangentHamiltonian
+from integrators.flows import HomogeneousFlow
 from integrators.hamiltonians import NambuHamiltonian, SpinHamiltonian
 from integrators.integration import canonical, run_batch, run_ends
 from integrators.phase_spaces import phase_space
 from integrators.structure import defect_of_map
+from systems.spins import SpinSystem
 
 STEP = 0.1  # in time scales
 
 
 def unforced(found):
     """Those whose system has a symplectic form."""
-    return [item for item in found if not getattr(item, "case", item).system.form.forced]
+    forms = [getattr(item, "case", item).system.form for item in found]
+    kept = [not (form.forced or isinstance(form, HomogeneousFlow)) for form in forms]
+    return [item for item, keep in zip(found, kept, strict=True) if keep]
 
 
 def symplectic_pairings():
@@ -61,7 +66,7 @@ def test_the_symplectic_form_makes_the_equations_hamiltonian(unforced_case):
         for angle in (d, -d, 2 * d, -2 * d)
     ]
     slope = (8 * (energies[0] - energies[1]) - (energies[2] - energies[3])) / (12 * d)
-    sign = 1.0 if case.mechanical else -1.0
+    sign = -1.0 if isinstance(system, SpinSystem) else 1.0
     scale = max(size(slope), size(energies[0]))
     np.testing.assert_allclose(contracted, sign * slope, atol=2e-9 * scale)
 
@@ -78,6 +83,8 @@ def test_moved_states_stay_on_the_manifold(unforced_case):
     scales = space.scales(state, state + 0.0, case.time_scale)
     tangents = space.tangents(state, scales)
     dimension = 2 * system.bodies * (2 if case.mechanical else 1)
+    if isinstance(system.form, CotangentHamiltonian):
+        dimension = 3 * system.form.algebra_rows
     assert tangents.shape == (dimension, *state.shape)
     assert np.linalg.matrix_rank(tangents.reshape(dimension, -1) / size(scales)) == dimension
     np.testing.assert_allclose(space.projected(state, tangents), tangents, atol=1e-13)
@@ -91,11 +98,12 @@ def test_moved_states_stay_on_the_manifold(unforced_case):
 def assert_on_manifold(case, state):
     """The system takes it, and every length or Casimir is that of the case's state."""
     case.system.check_state(state)
-    if not case.mechanical:
+    spins = isinstance(case.system, SpinSystem)
+    if spins:
         casimir = next(q for q in case.system.quantities if q.kind == "casimir")
         found = case.evaluate(casimir.function, np.stack([state, case.state]))[:, 0]
         assert found[0] == pytest.approx(found[1], rel=1e-14, abs=1e-15)
-    if not case.mechanical and not isinstance(case.system.form, NambuHamiltonian):
+    if spins and not isinstance(case.system.form, NambuHamiltonian):
         lengths = np.linalg.norm(state, axis=1)
         np.testing.assert_allclose(lengths, np.linalg.norm(case.state, axis=1), rtol=1e-14)
 

@@ -1,0 +1,234 @@
+"""The heavy top in three formulations, and symplectic Lie group integrators on it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases import Case
+
+import integrators
+import systems
+from integrators import InputError, stepping
+from integrators.cotangent import CotangentHamiltonian
+from integrators.integration import run_batch
+from integrators.methods import form_of
+
+REFERENCE = json.loads((Path(__file__).parents[1] / "reference_celledoni.json").read_text())
+PAPER = REFERENCE["cases"]["heavy_top/paper"]
+SLGI = "symplectic_lie_group"
+SPINNING = systems.get("heavy_top")
+QUADRATIC = systems.get("heavy_top", formulation="quadratic")
+POISSON = systems.get("heavy_top", formulation="lie_poisson")
+THETAS = (0.0, 0.5, 1.0)
+
+
+def integrated(system, integrator, step_size, duration, samples=1, state="celledoni"):
+    state = system.start(state) if isinstance(state, str) else state
+    run = integrators.integrate(
+        system, integrator, state, step_size=step_size, duration=duration, samples=samples
+    )
+    assert np.all(run.status == stepping.COMPLETE)
+    return run.states
+
+
+def quantity(system, name, states):
+    found = next(q for q in system.quantities if q.name == name)
+    return Case(system, states[0], name).evaluate(found.function, states)[:, list(found.columns)]
+
+
+# --- the motion ----------------------------------------------------------------------------------
+
+
+def test_the_start_and_the_state_of_the_reference():
+    exact = np.array(PAPER["exact"][0]["y"], dtype=float)
+    start = SPINNING.start("celledoni")
+    np.testing.assert_array_equal(start, np.array(PAPER["initial"], dtype=float))
+    ends = {}
+    for system in (SPINNING, POISSON, QUADRATIC):
+        run = integrators.integrate(
+            system, integrators.get("dop853"), system.start("celledoni"),
+            duration=1.0, samples=1, tolerance=2.3e-14,
+        )  # fmt: skip
+        ends[system.formulation] = run.states[-1]
+    attitude, momentum = exact[:3], exact[3]
+    np.testing.assert_allclose(ends["cotangent"], exact, atol=3e-11)
+    np.testing.assert_allclose(ends["quadratic"][[0, 1, 2, 4]], exact, atol=3e-11)
+    body = np.stack([momentum @ attitude, -9.81 * attitude[2]])
+    np.testing.assert_allclose(ends["lie_poisson"], body, atol=2e-10)
+    np.testing.assert_array_equal(ends["quadratic"][5], [0.0, -30.0, 0.0])
+
+
+def test_inertia_about_the_fixed_point():
+    assert systems.get("heavy_top", inertia="fixed_point", length=1.0).moments == (
+        15.234375, 0.46875, 15.234375,
+    )  # fmt: skip
+    assert systems.get("heavy_top", inertia="fixed_point").moments[0] == 60.234375
+    start = quantity(SPINNING, "energy", SPINNING.start("celledoni")[None])
+    assert start[0, 0] == pytest.approx(5275.93, abs=0.005)
+
+
+def test_random_states_are_the_same_in_every_formulation():
+    attitudes = SPINNING.ensemble(3, 7)
+    body, wide = POISSON.ensemble(3, 7), QUADRATIC.ensemble(3, 7)
+    np.testing.assert_array_equal(wide[:, [0, 1, 2, 4]], attitudes)
+    for top, own, more in zip(attitudes, body, wide, strict=True):
+        np.testing.assert_allclose(own[0], top[3] @ top[:3], atol=1e-14)
+        np.testing.assert_array_equal(own[1], -9.81 * top[2])
+        np.testing.assert_array_equal(more[5], [0.0, -30.0, 0.0])
+    near = POISSON.ensemble(5, 1, around="celledoni", spread=0.1)
+    np.testing.assert_allclose(np.linalg.norm(near[:, 1], axis=1), 9.81, rtol=1e-15)
+    near = QUADRATIC.ensemble(5, 1, around="celledoni", spread=0.1)
+    np.testing.assert_array_equal(near[:, 5], np.tile([0.0, -30.0, 0.0], (5, 1)))
+    turned = POISSON.lattice(4)[:, 1] / 9.81
+    np.testing.assert_allclose(SPINNING.lattice(4)[:, :3, 1], turned, atol=1e-15)
+
+
+# --- symplectic Lie group integrators ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("theta", "order"), [(0.0, 1), (0.5, 2), (1.0, 1)])
+def test_orders_on_the_spinning_top(theta, order):
+    integrator = integrators.get(SLGI, theta=theta)
+    assert integrator.order == order and integrator.symmetric == (order == 2)
+    exact = np.array(PAPER["exact"][0]["y"], dtype=float)
+    steps = (6400, 9600, 12800)
+    errors = [
+        np.linalg.norm(integrated(SPINNING, integrator, 1 / n, 1.0)[-1] - exact) for n in steps
+    ]
+    found = -np.polyfit(np.log(steps), np.log(errors), 1)[0]  # 1.02, 2.00 and 1.01
+    assert found == pytest.approx(order, abs=0.05)
+
+
+# The largest errors are those of the first nutations: found 9.2188e-3, 21.9655 and 21.9652.
+@pytest.mark.parametrize(
+    ("theta", "low", "high"), [(0.0, -0.018, 22.0), (0.5, 0.0, 9.22e-3), (1.0, -0.0183, 22.0)]
+)
+def test_energy_over_6000_steps_of_one_and_a_half_radians(theta, low, high):
+    states = integrated(SPINNING, integrators.get(SLGI, theta=theta), 0.01, 60.0, samples=6000)
+    energy = quantity(SPINNING, "energy", states)[:, 0]
+    errors = energy - energy[0]
+    assert low <= errors.min() and errors.max() <= high
+    assert errors.max() > 0.99 * high
+    assert np.ptp(quantity(SPINNING, "momentum", states)) == 0.0
+    axial = quantity(SPINNING, "axial_momentum", states)  # found 3.4e-15 of it
+    assert np.ptp(axial) <= 2e-14 * 70.3125
+    assert quantity(SPINNING, "orthogonality", states).max() <= 3e-15
+
+
+def test_the_quadratic_formulation_gives_the_same_map():
+    method = integrators.get(SLGI)
+    top, wide = (integrated(s, method, 0.01, 1.0, samples=100) for s in (SPINNING, QUADRATIC))
+    np.testing.assert_allclose(wide[:, [0, 1, 2, 4]], top, atol=1e-12)  # found 1.4e-14
+    np.testing.assert_array_equal(wide[:, 5], np.tile([0.0, -30.0, 0.0], (101, 1)))
+
+
+@pytest.mark.parametrize("system", [SPINNING, QUADRATIC], ids=lambda system: system.formulation)
+@pytest.mark.parametrize("theta", [0.0, 0.3, 0.5, 1.0])
+def test_it_is_symplectic_for_every_theta(system, theta):
+    method = integrators.get(SLGI, theta=theta)
+    state = system.start("celledoni")
+    found = integrators.symplectic_defect(system, method, state, step_size=0.01)
+    assert found.defect <= 1e-12 and found.resolution <= 1e-12  # found 1.7e-13, 4e-13
+    back = integrators.reversal_error(system, method, state, step_size=0.01, steps=20)
+    assert back <= 1e-12 if theta == 0.5 else back > 0.02
+
+
+def test_the_classical_method_is_not_symplectic():
+    found = integrators.symplectic_defect(
+        SPINNING, integrators.get("rk4"), SPINNING.start("celledoni"), step_size=1e-3
+    )
+    assert found.defect == pytest.approx(1.8e-6, rel=0.05) and found.resolution <= 1e-12
+
+
+def test_lanes_follow_their_own_solutions():
+    """Large steps of a body whose axial momentum is small beside the other: some are hard."""
+    system = systems.get("heavy_top", inertia="fixed_point")
+    members = system.ensemble(8, 3)
+    members[:, 3] *= np.linspace(1.0, 80.0, 8)[:, None]
+    problem = integrators.get(f"{SLGI}+suzuki4").bind(system)
+    lanes = run_batch(problem, members, 0.02, 5, 4)
+    assert not lanes.report[:, stepping.STATUS_ROW].any()
+    most = lanes.report[:, stepping.ITERATIONS_MAX]
+    assert most.min() < 20 and most.max() > 200  # the last are followed piece by piece
+    for i, member in enumerate(members):
+        alone = run_batch(problem, member[None], 0.02, 5, 4)
+        np.testing.assert_array_equal(alone.states[0], lanes.states[i])
+        np.testing.assert_array_equal(alone.report[0], lanes.report[i])
+
+
+def test_a_step_that_has_no_solution_within_reach():
+    method = integrators.get(SLGI)
+    run = integrators.integrate(
+        SPINNING, method, SPINNING.start("celledoni"), step_size=5.0, duration=20.0, samples=4
+    )
+    assert stepping.STATUS[run.status] == "not_converged" and run.counters["stop_step"] == 0
+    assert run.counters["stop_residual"] > 1e-10
+    assert np.isnan(run.states[1:]).all()
+
+
+def test_a_top_at_rest_stays():
+    still = systems.get("heavy_top", gravity=0.0)
+    state = still.state_of(np.eye(3), np.zeros(3))
+    states = integrated(still, integrators.get(SLGI), 0.1, 1.0, samples=10, state=state)
+    np.testing.assert_array_equal(states, np.tile(state, (11, 1, 1)))
+
+
+# --- Lie group methods ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["rkmk4", "cf4"])
+def test_casimirs_and_orthogonality(name):
+    method = integrators.get(name)
+    states = integrated(POISSON, method, 1e-3, 10.0, samples=1000)
+    for casimir in ("squared_gravity", "momentum_along_gravity"):
+        found = quantity(POISSON, casimir, states)[:, 0]
+        assert np.ptp(found) <= 1e-13 * abs(found[0])  # found 6.4e-15 and 6.2e-15
+    states = integrated(SPINNING, method, 1e-3, 10.0, samples=1000)
+    assert quantity(SPINNING, "orthogonality", states).max() <= 2e-15
+    assert np.ptp(quantity(SPINNING, "momentum", states)) == 0.0
+
+
+# --- bad input -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parameters", "key", "message"),
+    [
+        ({"formulation": "body"}, "formulation", "unknown formulation 'body'. Valid: cotangent,"),
+        ({"inertia": "print"}, "inertia", "unknown inertia 'print'. Did you mean 'printed'?"),
+        ({"inertia": [1.0, 2.0]}, "inertia", "inertia has 2 values; expected 3"),
+        ({"inertia": [1.0, 2.0, 0.0]}, "inertia", "inertia = 0.0; expected a number > 0"),
+        ({"inertia": 3.0}, "inertia", "expected 'printed', 'fixed_point' or three moments"),
+        ({"length": 0.0}, "length", "length = 0.0; expected a number > 0"),
+        ({"gravity": "down"}, "gravity", "gravity = 'down'; expected a number"),
+    ],
+)
+def test_parameters_that_are_refused(parameters, key, message):
+    with pytest.raises(InputError) as caught:
+        systems.get("heavy_top", **parameters)
+    assert message in str(caught.value) and caught.value.key == key
+
+
+def test_options_that_are_refused():
+    with pytest.raises(InputError, match="theta = 1.5; expected at most 1"):
+        integrators.get(SLGI, theta=1.5)
+    with pytest.raises(InputError, match="theta = -0.5; expected a number ≥ 0"):
+        integrators.get(SLGI, theta=-0.5)
+    with pytest.raises(InputError, match="with theta = 0.3 cannot be composed by 'suzuki4': it is"):
+        integrators.get(f"{SLGI}+suzuki4", theta=0.3)
+    assert integrators.get(f"{SLGI}+suzuki4", theta=0.5).order == 4
+    with pytest.raises(InputError, match="needs the form CotangentHamiltonian, which 'heavy_top'"):
+        integrators.get(SLGI).check(POISSON)
+
+
+def test_forms_that_are_refused():
+    form = form_of(SPINNING)
+    with pytest.raises(InputError, match="unknown group 'SE.3.'. Did you mean 'SO.3.'?"):
+        CotangentHamiltonian("SE(3)", form.hamiltonian, form.derivatives)
+    with pytest.raises(InputError, match="derivatives is <kernel .*expected a function decorated"):
+        CotangentHamiltonian("SO(3)", form.hamiltonian, form.hamiltonian)
+    with pytest.raises(InputError, match="hamiltonian is 3; expected a function decorated by @ker"):
+        CotangentHamiltonian("SO(3)", 3, form.derivatives)
+    with pytest.raises(InputError, match="parameters = .*; expected a list of finite numbers"):
+        CotangentHamiltonian("SO(3)", form.hamiltonian, form.derivatives, [1.0, np.nan])
