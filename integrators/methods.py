@@ -16,7 +16,7 @@ from integrators.errors import InputError, check_known
 from integrators.forms import FORMULATIONS, SpheresLagrangian
 from integrators.kernels import Kernel
 from integrators.options import Option
-from integrators.resuming import fixed_layout
+from integrators.resuming import Resumable
 
 ALL_DEGREES = ("linear", "quadratic", "other")
 TOLERANCES = ("tolerance", "relative_tolerance")  # given with the step sizes, not as options
@@ -32,7 +32,7 @@ FORMULATION = Option(
 
 
 @dataclass(frozen=True)
-class Problem:
+class Problem(Resumable):
     """A method bound to a form: everything that the stepping loop needs but h and the state.
 
     `memory` and `work` are sizes, in elements; `solves` the implicit solves in a step;
@@ -54,16 +54,6 @@ class Problem:
     formulation: str = "q_omega"
     move: Kernel | None = None
     pull: Kernel | None = None
-
-    @property
-    def layout(self):
-        """The `resuming.Layout` of a checkpoint of one trajectory."""
-        return fixed_layout(self.rows, self.memory)
-
-    @property
-    def checkpoint_size(self):
-        """Numbers in a checkpoint."""
-        return self.layout.size
 
     def kernels(self, lanes):
         """The compiled functions that the stepping loop takes first."""

@@ -47,17 +47,26 @@ class Layout:
         return found
 
 
-def fixed_layout(rows, memory):
-    """The `Layout` of a method with a fixed step."""
-    return Layout(
-        (
-            ("step", ()),
-            ("y", (rows, 3)),
-            ("memory", (memory,)),
-            ("baseline", (MONITORED,)),
-            ("report", (REPORT_SIZE,)),
+class Resumable:
+    """A problem of `rows` and `memory`, with a fixed step, whose runs go on from checkpoints."""
+
+    @property
+    def layout(self):
+        """The `Layout` of a checkpoint of one trajectory."""
+        return Layout(
+            (
+                ("step", ()),
+                ("y", (self.rows, 3)),
+                ("memory", (self.memory,)),
+                ("baseline", (MONITORED,)),
+                ("report", (REPORT_SIZE,)),
+            )
         )
-    )
+
+    @property
+    def checkpoint_size(self):
+        """Numbers in a checkpoint."""
+        return self.layout.size
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ import json
 from integrators.errors import InputError, check_known
 from sweep import ledger
 from sweep import study as studies
-from sweep.time_axis import ExtendedTimeAxis, TimeAxis, extended
+from sweep.longer_axes import ExtendedTimeAxis, extended
+from sweep.time_axis import TimeAxis
 
 
 def stored_study(path, directory="."):

@@ -31,7 +31,7 @@ class Samples:
     @property
     def times(self):
         """Times of the samples, shape ``(samples + 1,)``."""
-        return _parts(self.duration, self.marks, self.marks[-1])
+        return parts(self.duration, self.marks, self.marks[-1])
 
     def steps(self, step_size):
         """Number of steps in an interval.
@@ -97,14 +97,14 @@ class TimeAxis(Samples):
     samples: int
 
     def __post_init__(self):
-        _check_duration(self.duration)
+        check_duration(self.duration)
         if self.samples < 1:
             raise InputError(f"expected at least 1 interval, got {self.samples}", key="samples")
 
     @property
     def interval(self):
         """Time between two samples."""
-        return float(_parts(self.duration, 1, self.samples))
+        return float(parts(self.duration, 1, self.samples))
 
     @property
     def marks(self):
@@ -157,7 +157,7 @@ class LogarithmicTimeAxis(Samples):
     grid: float
 
     def __post_init__(self):
-        _check_duration(self.duration)
+        check_duration(self.duration)
         if not 1 <= self.per_decade <= MOST_VALUES:
             raise InputError(
                 f"expected 1 to {MOST_VALUES} samples a decade, got {self.per_decade}",
@@ -228,137 +228,6 @@ class LogarithmicTimeAxis(Samples):
 
 
 @dataclasses.dataclass(frozen=True)
-class ExtendedTimeAxis(Samples):
-    """A time axis and what comes after it: equal intervals, each a multiple of the first axis's.
-
-    Its times are to the last bit those of the axis that it begins with, as far as that goes.
-
-    Parameters
-    ----------
-    first : TimeAxis or LogarithmicTimeAxis
-    pieces : tuple of (int, int)
-        How many of the axis's intervals make one here, and how many of these come.
-    """
-
-    first: TimeAxis | LogarithmicTimeAxis
-    pieces: tuple
-
-    @property
-    def duration(self):
-        """To the last sample."""
-        return float(self.times[-1])
-
-    @property
-    def samples(self):
-        """The number of intervals."""
-        return self.first.samples + sum(count for _, count in self.pieces)
-
-    @property
-    def interval(self):
-        """Of the axis that it begins with."""
-        return self.first.interval
-
-    @functools.cached_property
-    def marks(self):
-        """In intervals of the axis that it begins with."""
-        marks = [self.first.marks]
-        for stride, count in self.pieces:
-            marks.append(marks[-1][-1] + stride * np.arange(1, count + 1))
-        return np.concatenate(marks)
-
-    @functools.cached_property
-    def times(self):
-        """Times of the samples, shape ``(samples + 1,)``."""
-        return _parts(self.first.duration, self.marks, self.first.intervals)
-
-    @property
-    def settings(self):
-        """What tells it from another axis of the same duration."""
-        return {"first": self.first.settings, "pieces": [list(piece) for piece in self.pieces]}
-
-    @property
-    def _words(self):
-        return self.first._words
-
-
-def extended(axis, duration, samples=None):
-    """`axis` and what comes after it, up to a longer duration.
-
-    Parameters
-    ----------
-    axis : Samples
-    duration : float
-    samples : int, optional
-        Intervals from its end on; as many as it has last unless given.
-
-    Returns
-    -------
-    Samples
-        A `TimeAxis`, where that has the same times.
-
-    Raises
-    ------
-    InputError
-        If the duration is not longer, no whole number of intervals fits, or they would be finer.
-    """
-    _check_duration(duration)
-    if duration <= axis.duration * (1 + DIVIDES):
-        raise InputError(
-            f"a duration of {duration:g} does not extend one of {axis.duration:g}: expected more",
-            key="duration",
-        )
-    first, pieces = (axis.first, axis.pieces) if hasattr(axis, "pieces") else (axis, ())
-    ratio = duration / axis.interval
-    whole = round(ratio)
-    if abs(ratio - whole) > DIVIDES * ratio:
-        raise InputError(
-            f"a duration of {duration:g} does not fit the sample interval: "
-            f"{_nearest_ends(axis, ratio)}",
-            key="duration",
-        )
-    more, last = whole - axis.intervals, int(axis.marks[-1] - axis.marks[-2])
-    if samples is None and more % last:
-        raise InputError(
-            f"a duration of {duration:g} does not fit the last sample interval "
-            f"{last * axis.interval:g}; give samples, or a duration that it divides",
-            key="duration",
-        )
-    count = more // last if samples is None else samples
-    if count < 1 or more % count or (last > 1 and more // count < last):
-        raise InputError(
-            f"{count} samples from {axis.duration:g} to {duration:g} do not fit: expected a number "
-            f"that divides {more}, the sample intervals of {axis.interval:g} in between",
-            key="samples",
-        )
-    made = ExtendedTimeAxis(first, (*pieces, (more // count, count)))
-    if isinstance(first, TimeAxis):
-        plain = TimeAxis(float(duration), made.samples)
-        if np.array_equal(plain.times, made.times):
-            return plain
-    return made
-
-
-def _nearest_ends(axis, ratio):
-    ends = (_parts(axis.duration, n, axis.intervals) for n in (math.floor(ratio), math.ceil(ratio)))
-    return f"the nearest that do are {' and '.join(f'{end:.10g}' for end in ends)}"
-
-
-def _parts(duration, marks, last):
-    """`marks` of `last` parts of a duration, rounded once where the duration has few digits.
-
-    Then an axis of thrice the duration and thrice the samples has the same times.
-    """
-    above, below = fractions.Fraction(repr(float(duration))).as_integer_ratio()
-    if max(above, below) > FEW:
-        return duration * np.asarray(marks) / last
-    below *= int(last)
-    if max(above * int(np.max(marks)), below) < MOST_STEPS:
-        return (above * np.asarray(marks)) / below
-    exact = [above * mark / below for mark in np.ravel(marks).tolist()]
-    return np.reshape(exact, np.shape(marks))
-
-
-@dataclasses.dataclass(frozen=True)
 class PerDecade:
     """What a study says of samples that thin out; `first` None: the largest step size."""
 
@@ -374,7 +243,23 @@ class PerDecade:
         return LogarithmicTimeAxis(duration, self.per_decade, first, grid)
 
 
-def _check_duration(duration):
+def parts(duration, marks, last):
+    """`marks` of `last` parts of a duration, rounded once where the duration has few digits.
+
+    Then an axis of thrice the duration and thrice the samples has the same times.
+    """
+    above, below = fractions.Fraction(repr(float(duration))).as_integer_ratio()
+    if max(above, below) > FEW:
+        return duration * np.asarray(marks) / last
+    below *= int(last)
+    if max(above * int(np.max(marks)), below) < MOST_STEPS:
+        return (above * np.asarray(marks)) / below
+    exact = [above * mark / below for mark in np.ravel(marks).tolist()]
+    return np.reshape(exact, np.shape(marks))
+
+
+def check_duration(duration):
+    """Raise InputError unless it is a positive number."""
     if not 0 < duration < math.inf:
         raise InputError(f"expected a positive number, got {duration}", key="duration")
 

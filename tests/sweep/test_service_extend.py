@@ -6,7 +6,8 @@ from study_text import one_experiment
 
 import sweep
 from sweep import extending, runner, study
-from sweep.time_axis import TimeAxis, extended
+from sweep.longer_axes import extended
+from sweep.time_axis import TimeAxis
 
 KEYS = {
     "integrators": """[
