@@ -8,6 +8,7 @@ extended. Both belong to one version of the code: of another one's a run knows n
 import hashlib
 import io
 import os
+import shutil
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,6 +106,11 @@ def load(path, own):
 def forget(path):
     """Remove a file that is of no use any more."""
     path.unlink(missing_ok=True)
+
+
+def clear(store):
+    """Remove all files of a store in which nothing is on its way."""
+    shutil.rmtree(Path(store) / storage.INTERNAL / FOLDER, ignore_errors=True)
 
 
 def ends_name(experiment):

@@ -34,9 +34,12 @@ class ChunkWork:
         Checkpoints of all runs that are complete.
     references : callable
         From a batch and the rows of its states to its reference states and errors, or None.
+    stopped : callable, optional
+        Whether to stop after the segment, or the batch, that is computed.
     """
 
-    def __init__(self, task, chunk, arrays, ends, references):
+    def __init__(self, task, chunk, arrays, ends, references, stopped=lambda: False):
+        self.stopped = stopped
         self.task, self.chunk, self.arrays, self.ends = task, chunk, arrays, ends
         self.references, self.span = references, slice(chunk.start, chunk.stop)
         self.samples = len(task.recipe.times)
@@ -53,17 +56,20 @@ class ChunkWork:
         self.saved = saved
 
     def compute(self):
-        """Compute and commit; the rows that were left to compute, and their status."""
+        """Compute and commit what is left; the status of the runs that are whole now."""
         left = self._left()
         for group, standing in self._batches(left):
-            self._compute_batch(group, standing)
+            if self.stopped() or not self._compute_batch(group, standing):
+                break
             self.unsaved = True
             if time.perf_counter() - self.written > self.task.checkpoint_every:
                 self._commit()
-        self._commit()
-        checkpoints.forget(self.file)
-        rows = self.chunk.rows[left] - self.chunk.start
-        return self.columns["status"][rows]
+        if self.unsaved:
+            self._commit()
+        done = np.setdiff1d(left, self._left())
+        if len(done) == len(left):
+            checkpoints.forget(self.file)
+        return self.columns["status"][self.chunk.rows[done] - self.chunk.start]
 
     # --- what is there -----------------------------------------------------------------------
 
@@ -143,7 +149,7 @@ class ChunkWork:
     # --- segments ----------------------------------------------------------------------------
 
     def _compute_batch(self, group, standing):
-        """Compute a batch to its end, into the buffers."""
+        """Compute a batch into the buffers; whether to its end, and not stopped before."""
         recorder = _recorder(self.task, self.chunk, group[0])
         runs = self._begun(group, recorder, standing)
         rows = self.chunk.rows[group] - self.chunk.start
@@ -156,16 +162,19 @@ class ChunkWork:
             self._put(rows, recorder.advance(runs, last, references), before, last)
             if last == self.samples - 1:
                 break
-            now = time.perf_counter()
+            now, stopped = time.perf_counter(), self.stopped()
             rate = (last - before) / max(now - began, 1e-9)
             length = max(1, min(int(every * rate), 16 * length))
-            if now - self.written > LONG * every:
+            if stopped or now - self.written > LONG * every:
                 self._checkpoint(rows, runs, stored)
                 stored = last
+            if stopped:
+                return False
         for name, values in recorder.finish(runs).items():
             self.columns[name][rows] = values
         if recorder.resumable:
             self.final[rows, : runs.checkpoints.shape[1]] = runs.checkpoints
+        return True
 
     def _first_length(self, recorder, runs):
         """Samples of the first segment: all of them, unless they are expected to take long."""

@@ -11,7 +11,7 @@ import numpy as np
 from distributed import Client
 
 from integrators.errors import InputError, check_number
-from sweep import growing, ledger, planning, storage
+from sweep import checkpoints, growing, ledger, planning, storage
 from sweep import study as studies
 from sweep.cluster import (
     Drain,
@@ -231,6 +231,7 @@ def finish(path, entries, stopped=""):
     tallies = tuple(_tally(storage.open_root(path), entry) for entry in entries)
     if all(tally.done == tally.runs for tally in tallies):
         compact(path)
+        checkpoints.clear(path)
     storage.consolidate(path)
     return Outcome(path, tallies, stopped)
 

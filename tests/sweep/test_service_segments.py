@@ -7,7 +7,7 @@ import pytest
 from study_text import one_experiment
 
 import sweep
-from sweep import checkpoints, growing, ledger, planning, storage, study, tasks
+from sweep import checkpoints, chunks, growing, ledger, planning, storage, study, tasks
 
 KEYS = {
     "integrators": """[
@@ -150,3 +150,20 @@ def test_a_killed_worker_costs_one_segment(tmp_path, start, until, arrays, clust
     one, two = (arrays(tmp_path / name, "only") for name in ("far.zarr", "whole.zarr"))
     for name in ("energy", "energy_error_mean", "state", "steps", "sample_count", "status"):
         assert one[name].tobytes() == two[name].tobytes(), name
+
+
+def test_a_task_that_is_told_to_stop_does_so_at_its_next_checkpoint(tmp_path, arrays):
+    store = tmp_path / "cut.zarr"
+    (task,) = begun(study.parse(one_experiment(**KEYS | {"integrators": '"rk4"'})), store, 1e6)
+    (chunk,) = task.chunks
+    opened = dict(storage.open_group(storage.open_root(store, mode="r+"), "only").arrays())
+    ends = storage.open_group(storage.open_root(store, mode="r+"), checkpoints.ends_name("only"))
+    references = chunks.read_references(task, chunk, "a session")
+    answers = iter([False, True])
+    work = (task, chunk, opened, ends["checkpoint"], references)
+    assert len(chunks.ChunkWork(*work, lambda: next(answers)).compute()) == 0
+    path, own = checkpoints.file_of(store, "only", 0), checkpoints.identity(task.recipe)
+    assert checkpoints.load(path, own).sample == 1
+    assert not (arrays(store, "only")["sample_count"] > 0).any()
+    assert len(chunks.ChunkWork(*work).compute()) == 3 and not path.exists()
+    assert (arrays(store, "only")["sample_count"] == 11).all()
