@@ -19,7 +19,19 @@ from sweep import study
 
 PROGRAM = Path(sys.executable).with_name("sweep")
 SHOWN = ("variational+suzuki4", "rk4+projected", "dop853")
-COMMANDS = ("init", "check", "plan", "run", "status", "ls", "show", "order", "drift", "plot")
+COMMANDS = (
+    "init",
+    "check",
+    "plan",
+    "run",
+    "extend",
+    "status",
+    "ls",
+    "show",
+    "order",
+    "drift",
+    "plot",
+)
 
 # The kin of `quickstart`: both systems, a reference, an ensemble in lanes.
 STUDY = """\
