@@ -83,8 +83,7 @@ def sampled_variables(experiment, systems):
         if quantity.name in experiment.record:
             variables += _of_quantity(quantity, experiment.statistics == "every_step")
     if experiment.reference is not None:
-        own = {error.name: error for made in systems for error in made.state_errors}
-        variables += [_sampled(e.name, e.units, e.long_name, STATE_ERROR) for e in own.values()]
+        variables += _state_errors(systems)
         variables += [
             _sampled(name, "1", text, STATE_ERROR) for name, text in REFERENCE_ERRORS.items()
         ]
@@ -98,6 +97,18 @@ def sampled_variables(experiment, systems):
         dims = ("run", "time", "row", "component")
         variables.append(Variable("state", dims, "1", system.state_text))
     return variables
+
+
+def _state_errors(systems):
+    """The errors of states that any of the systems has, each once, with what it is in all."""
+    own = {}
+    for error in (error for made in systems for error in made.state_errors):
+        own.setdefault(error.name, []).append(error)
+    return [
+        _sampled(name, errors[0].units, "; ".join(dict.fromkeys(e.long_name for e in errors)),
+                 STATE_ERROR)
+        for name, errors in own.items()
+    ]  # fmt: skip
 
 
 def reference_errors(system):

@@ -303,7 +303,7 @@ def test_an_action_that_does_not_match_the_state_is_refused():
     with pytest.raises(InputError, match="unit_rows has 9, and the action .* moves 9 rows"):
         HomogeneousFlow(generator, flow().action, energy, unit_rows=(2, 9))
     with pytest.raises(InputError, match="action is .* expected one that product, spheres"):
-        HomogeneousFlow(generator, actions.ROTATION, energy)
+        HomogeneousFlow(generator, factors.ROTATION, energy)
     with pytest.raises(InputError, match=r"energy is None; expected a function .* @kernel\(\)"):
         HomogeneousFlow(generator, flow().action, None)
 

@@ -327,7 +327,7 @@ def test_show_system(answers, name):
 def test_show_system_explains_it(answers):
     text = answers["show system"]
     assert all(f"{key}: " in text for key in systems.get("spherical_pendulum_chain").parameters)
-    assert "L = " in text and "Source: " in text
+    assert "L = " in text and "Sources: " in text
 
 
 @pytest.mark.parametrize("name", SHOWN)

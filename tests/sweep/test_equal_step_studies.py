@@ -95,21 +95,11 @@ def test_they_are_compared_by_their_tolerance(stored):
     assert row.integrator == "rkmk5"
 
 
-def test_commands_take_them(place, together):
-    done = together(
-        place,
-        {
-            "check": ("check", "equal.toml"),
-            "plan": ("plan", "equal.toml", "new.zarr"),
-            "order": ("order", "equal.zarr"),
-            "again": ("run", "equal.toml", "equal.zarr"),
-        },
-    )
-    for name, result in done.items():
-        assert result.returncode == 0, (name, result.stderr)
-    assert "18 runs to compute" in done["plan"].stdout
-    assert LABEL in done["order"].stdout
-    assert "0 new runs, 18 kept" in done["again"].stdout
+def test_commands_take_them(place, command):
+    command(place, "check", "equal.toml")
+    assert "18 runs to compute" in command(place, "plan", "equal.toml", "new.zarr").stdout
+    assert LABEL in command(place, "order", "equal.zarr").stdout
+    assert "0 new runs, 18 kept" in command(place, "run", "equal.toml", "equal.zarr").stdout
 
 
 def test_counting_is_no_part_of_a_runs_time(monkeypatch):
