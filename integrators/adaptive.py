@@ -10,6 +10,7 @@ from integrators import stepping
 from integrators.errors import InputError, check_number
 from integrators.forms import FORMULATIONS, velocities
 from integrators.kernels import Kernel
+from integrators.resuming import Layout
 
 BEGUN, TRIED, ERROR, ACCEPTED, ATTEMPT = range(5)  # of an attempt: time, size, error, whether
 SMALLEST_TOLERANCE = 100 * np.finfo(float).eps  # below it double precision decides, not the method
@@ -32,10 +33,11 @@ class AdaptiveProblem:
     Parameters
     ----------
     solve : callable
-        ``solve(problem, state, times, tolerance, statistics, history=False, prepared=None)``
-        gives a `Solution`: from `state`, shape (rows, 3), in the problem's formulation at
-        ``times[0] = 0``; `statistics` says whether to keep those of every step, `history` whether
-        to keep every attempt; `prepared` is what `prepare` gives.
+        ``solve(problem, state, times, tolerance, statistics, history=False, prepared=None,
+        checkpoint=None)`` gives a `Solution`: from `state`, shape (rows, 3), in the problem's
+        formulation at ``times[0] = 0``, or from where a `checkpoint` of ``times[0]`` stands;
+        `statistics` says whether to keep those of every step, `history` whether to keep every
+        attempt; `prepared` is what `prepare` gives.
     function, monitor : Kernel
         The field or generator, and what statistics are kept of.
     compiled : tuple of Kernel
@@ -51,6 +53,9 @@ class AdaptiveProblem:
     prepare : callable, optional
         ``prepare(state, duration, tolerance)`` computes what `solve` has to know of a state
         (rows, 3), (q, ω) at the start, that is no part of its work.
+    carried : int
+        Numbers that `solve` carries from step to step besides the state; −1 where it cannot go on
+        from a checkpoint.
     """
 
     solve: Callable
@@ -64,6 +69,19 @@ class AdaptiveProblem:
     move: Kernel | None = None
     pull: Kernel | None = None
     prepare: Callable | None = None
+    carried: int = -1
+
+    @property
+    def layout(self):
+        """The `resuming.Layout` of a checkpoint of one trajectory."""
+        if self.carried < 0:
+            return Layout(())
+        return Layout((("carried", (self.carried,)), ("y", (self.rows, 3))))
+
+    @property
+    def checkpoint_size(self):
+        """Numbers in a checkpoint; 0 where runs depend on their duration and cannot go on."""
+        return self.layout.size
 
     def kernels(self, lanes):
         """The compiled functions; adaptive methods have no lanes."""
@@ -75,7 +93,7 @@ class AdaptiveProblem:
         return [(kernel or self.function).scalar for kernel in made]
 
 
-def bound(form, solve, own_kernels, options):
+def bound(form, solve, own_kernels, options, carried):
     """The `AdaptiveProblem` of a method on a vector field, by `solve` and kernels of its own."""
     form = form.vector_field(options.get("formulation", FORMULATIONS[0]))
     return AdaptiveProblem(
@@ -87,6 +105,7 @@ def bound(form, solve, own_kernels, options):
         rows=form.rows,
         options=options,
         formulation=form.formulation,
+        carried=carried,
     )
 
 
@@ -113,6 +132,7 @@ class Solution:
         Of every attempted step the time at which it begins, its size, its error, which is less
         than the tolerance (no more than it, of rk45) where it was accepted, and whether it was;
         empty unless asked for.
+    checkpoint : ndarray, shape (problem.checkpoint_size,)
     iterations_mean : float
     iterations_max : int
         Of a solver.
@@ -128,6 +148,7 @@ class Solution:
     rejected_steps: int
     evaluations: int
     history: np.ndarray
+    checkpoint: np.ndarray
     iterations_mean: float = 0.0
     iterations_max: int = 0
 
@@ -175,11 +196,13 @@ class Solutions:
     report: np.ndarray
     counters: dict
     histories: tuple
+    checkpoints: np.ndarray
 
 
 def run_adaptive(
-    problem, members, times, tolerance, statistics=False, history=False, prepared=None
-):
+    problem, members, times, tolerance, statistics=False, history=False, prepared=None,
+    checkpoints=None,
+):  # fmt: skip
     """Integrate initial states one by one.
 
     Parameters
@@ -197,6 +220,9 @@ def run_adaptive(
         Whether to keep every attempted step.
     prepared : list, optional
         From `prepare`, which is called if it is not given.
+    checkpoints : ndarray, shape (members, problem.checkpoint_size), optional
+        From `Solutions`: the runs go on from there, at ``times[0]``, and the first state is where
+        they stand; `members` counts no more. To be of samples at the same time as in one run.
 
     Returns
     -------
@@ -206,18 +232,27 @@ def run_adaptive(
     ------
     InputError
         If the tolerance is out of bounds.
+    ValueError
+        If there are checkpoints of a problem that cannot go on from them.
     """
     tolerance, times = check_tolerance(tolerance), np.array(times, dtype=float)
-    initial = velocities(members) if problem.formulation == "q_qdot" else np.asarray(members)
-    known = prepare(problem, members, times, tolerance) if prepared is None else prepared
+    if checkpoints is not None:
+        if not problem.checkpoint_size:
+            raise ValueError("steps that depend on the duration do not go on from a checkpoint")
+        initial, known = problem.layout.parts(checkpoints)["y"], [None] * len(checkpoints)
+    else:
+        initial = velocities(members) if problem.formulation == "q_qdot" else np.asarray(members)
+        known = prepare(problem, members, times, tolerance) if prepared is None else prepared
+        checkpoints = [None] * len(initial)
     runs = [
-        problem.solve(problem, state, times, tolerance, statistics, history, own)
-        for state, own in zip(initial, known, strict=True)
+        problem.solve(problem, state, times, tolerance, statistics, history, own, stood)
+        for state, own, stood in zip(initial, known, checkpoints, strict=True)
     ]
     report = np.stack([run.report for run in runs])
     arrays = ("states", "step_sizes", "rejected_so_far", "statistics")
     return Solutions(
         **{name: np.stack([getattr(run, name) for run in runs]) for name in arrays},
+        checkpoints=np.stack([run.checkpoint for run in runs]),
         report=report,
         counters=_counters(runs, report),
         histories=tuple(run.history for run in runs),

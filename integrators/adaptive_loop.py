@@ -5,19 +5,20 @@ A method is three inlined functions, which `loop` compiles into one kernel:
 - ``begin(function, settings, control, y, memory, p, scratch)``: what the first step needs, among
   it ``control[SIZE]``; counts its evaluations, at least one;
 - ``step(function, move, pull, settings, constants, control, goal, y, memory, p, work, history)``:
-  one accepted step, not beyond the time `goal`, or a failure noted in `control`; each attempt is
-  noted by `note`;
+  one accepted step, not beyond the time `goal`, infinite where samples are interpolated, or a
+  failure noted in `control`; each attempt is noted by `note`;
 - ``interpolate(function, move, pull, settings, constants, control, t, y, memory, p, work, out)``:
   the state at a time within the last step.
 
 `function`, `move` and `pull` are `whole_state` kernels, as in `stepping.method_signature`. All
 that a method carries from step to step is in `control`, ``y`` and ``memory``: a run continues from
-them bit for bit.
+them bit for bit. No step knows of the end of the run: with interpolated samples the last one leads
+beyond it.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numba import types
@@ -44,7 +45,7 @@ from integrators.views import rows_of, tail
 
 SMALLEST = 16 * 2.0**-52  # a step that is smaller beside t can hardly be told from none
 
-TOLERANCE, END, LAND, OWN = range(4)  # in the settings; those of a method begin at OWN
+TOLERANCE, LAND, OWN = range(3)  # in the settings; those of a method begin at OWN
 # The rows of `control`: a report, then what the loop carries from step to step.
 TIME, OLD_TIME, SIZE, FIRST_SIZE, STEPS, REJECTED, EVALUATIONS, KNOWN, COUNTED, BASELINE = range(
     REPORT_SIZE, REPORT_SIZE + 10
@@ -154,7 +155,7 @@ def loop(begin, step, interpolate, *made_from):
             _baseline(monitor, control, y, p, work)
         for s in range(times.shape[0]):
             t, steps = times[s], 0
-            goal = t if settings[LAND] > 0.0 else settings[END]
+            goal = t if settings[LAND] > 0.0 else math.inf
             while True:
                 if statistics.shape[0] > 0 and control[COUNTED] == 0.0 and control[TIME] <= t:
                     if control[STEPS] > 0.0:
@@ -220,30 +221,45 @@ class Looped:
     memory: int
     work: int
 
-    def __call__(self, problem, state, times, tolerance, statistics, history=False, prepared=None):
+    @property
+    def carried(self):
+        """Numbers that are carried from step to step besides the state."""
+        return CONTROL + self.memory
+
+    def __call__(
+        self, problem, state, times, tolerance, statistics, history=False, prepared=None,
+        checkpoint=None,
+    ):  # fmt: skip
         """Integrate one trajectory; see `adaptive.AdaptiveProblem`."""
+        carried = np.zeros(self.carried)
+        if checkpoint is not None:
+            carried[:] = checkpoint[: self.carried]
+        before = int(carried[STEPS] + carried[REJECTED])
         attempts = np.zeros((0, ATTEMPT))
-        found = self._run(problem, state, times, tolerance, statistics, attempts)
+        found = self._run(problem, state, times, tolerance, statistics, attempts, carried)
         if history:  # its length is known now, and the run is the same again
             attempts = np.zeros((found.steps + found.rejected_steps, ATTEMPT))
-            return self._run(problem, state, times, tolerance, statistics, attempts)
+            found = self._run(problem, state, times, tolerance, statistics, attempts, carried)
+            return replace(found, history=attempts[before:])
         return found
 
-    def _run(self, problem, state, times, tolerance, statistics, history):
+    def _run(self, problem, state, times, tolerance, statistics, history, carried):
         rows, samples = problem.rows, len(times) - 1
         land = float(problem.options["output"] == "land")
         own = self.settings(problem.options, tolerance)
-        settings = np.array([tolerance, times[-1], land, *own], dtype=float)
+        settings = np.array([tolerance, land, *own], dtype=float)
         control, memory, y = aligned(CONTROL), aligned(self.memory), aligned((rows, 3))
         work = aligned(3 + max(self.work, problem.monitor.work(rows)))
         states, taken = aligned((samples + 1, rows, 3)), aligned((samples + 1, TAKEN))
         kept = aligned((samples if statistics else 0, MONITORED, STATISTICS))
         y[:] = states[0] = state
+        control[:], memory[:] = carried[:CONTROL], carried[CONTROL:]
         self.loop.scalar(
             *problem.functions(), settings, self.constants, times[1:], control, y, memory,
             problem.parameters, work, states[1:], taken[1:], kept, history,
         )  # fmt: skip
         taken[0, COVERING] = control[FIRST_SIZE]
+        taken[0, REJECTED_SO_FAR] = carried[REJECTED]
         return Solution(
             states=states,
             statistics=kept,
@@ -255,4 +271,5 @@ class Looped:
             rejected_steps=int(control[REJECTED]),
             evaluations=int(control[EVALUATIONS]),
             history=history,
+            checkpoint=np.concatenate([control, memory, y.ravel()]),
         )

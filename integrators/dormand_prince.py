@@ -15,6 +15,9 @@ from integrators.methods import Method, form_of
 from integrators.stepping import COMPLETE, NOT_FINITE, STEP_TOO_SMALL
 
 STAGES = 12  # evaluations of an attempted step
+# What a checkpoint holds besides the state: the step to go on with, and what is counted.
+STATUS, STOPPED, STEP, FIRST_STEP, STEPS, REJECTED, EVALUATIONS, BASELINE = range(8)
+CARRIED = BASELINE + stepping.MONITORED
 
 
 def solve(system, state, times, tolerance):
@@ -41,13 +44,13 @@ def solve(system, state, times, tolerance):
     InputError
         If the tolerance is smaller than double precision supports.
     """
-    problem = bound(form_of(system), _solve, (stepping.evaluate,), {})
+    problem = bound(form_of(system), _solve, (stepping.evaluate,), {}, CARRIED)
     solution = _solve(problem, state, times, check_tolerance(tolerance), statistics=False)
     return solution.states, int(solution.report[stepping.STATUS_ROW])
 
 
 def _bind(form, integrator):
-    return bound(form, _solve, (stepping.evaluate,), integrator.options)
+    return bound(form, _solve, (stepping.evaluate,), integrator.options, CARRIED)
 
 
 METHOD = Method(
@@ -76,15 +79,19 @@ def _slope(problem):
     return slope
 
 
-def _solve(problem, state, times, tolerance, statistics, history=False, prepared=None):
+def _solve(
+    problem, state, times, tolerance, statistics, history=False, prepared=None, checkpoint=None
+):
     """Integrate one trajectory; see `adaptive.AdaptiveProblem`."""
     from scipy.integrate import DOP853  # here: it takes as long to import as all the rest
 
     slope = _slope(problem)
-    path = _Path(problem, state, times, statistics)
-    if not np.all(np.isfinite(slope(times[0], np.ravel(state)))):  # SciPy would search for ever
-        return path.solution(NOT_FINITE)
-    y, step = np.ravel(state).astype(float), None
+    path = _Path(problem, state, times, statistics, checkpoint)
+    y, step = np.ravel(state).astype(float), path.step
+    if path.failed > COMPLETE:
+        return path.solution(path.failed, path.stopped)
+    if step is None and not np.all(np.isfinite(slope(times[0], y))):
+        return path.solution(NOT_FINITE)  # SciPy would search for ever
     for i in range(1, len(times)):
         first = None if step is None else min(step, times[i] - times[i - 1])
         solver = DOP853(
@@ -96,6 +103,7 @@ def _solve(problem, state, times, tolerance, statistics, history=False, prepared
         if solver.status != "finished" or not np.all(np.isfinite(y)):
             vanished = solver.status == "failed" or solver.h_abs == 0
             return path.solution(STEP_TOO_SMALL if vanished else NOT_FINITE, solver.t)
+        path.step = step
         path.sample(i, y, solver)
     return path.solution(COMPLETE)
 
@@ -123,23 +131,28 @@ def _reach_end(solver, step, path):
 class _Path:
     """What is kept of a trajectory on the way."""
 
-    def __init__(self, problem, state, times, statistics):
+    def __init__(self, problem, state, times, statistics, checkpoint=None):
         self.problem = problem
+        carried = _begun() if checkpoint is None else checkpoint[:CARRIED]
         samples, self.start = len(times) - 1, float(times[0])
         self.states = np.full((samples + 1, *np.shape(state)), np.nan)
         self.states[0] = state
         self.step_sizes = np.full(samples + 1, np.nan)
         self.rejected_so_far = np.full(samples + 1, np.nan)
-        self.rejected_so_far[0] = 0.0
+        self.step_sizes[0] = carried[FIRST_STEP]
+        self.rejected_so_far[0] = carried[REJECTED]
         size = samples if statistics else 0
         self.statistics = np.full((size, stepping.MONITORED, stepping.STATISTICS), np.nan)
-        self.baseline = self._monitored([0.0], [np.ravel(state)])[0] if statistics else None
-        if statistics:
-            self.baseline[1:] = 0.0  # the unit length error counts from none
+        self.baseline = carried[BASELINE:].copy()
+        if checkpoint is None:
+            self.baseline[0] = self._monitored([0.0], [np.ravel(state)])[0, 0]
         self.times, self.accepted = [], []  # of the steps in this interval
-        self.steps = self.rejected_steps = 0
-        self.evaluations = 1
+        self.step = None if np.isnan(carried[STEP]) else float(carried[STEP])
+        self.failed, self.stopped = int(carried[STATUS]), float(carried[STOPPED])
+        self.steps, self.rejected_steps = int(carried[STEPS]), int(carried[REJECTED])
+        self.evaluations = int(carried[EVALUATIONS])
         self.attempts = []
+        self._y = np.ravel(state).astype(float)
 
     def follow(self, solver, tolerance):
         """Keep every attempt of `solver`, whose errors are multiples of the tolerance."""
@@ -156,16 +169,17 @@ class _Path:
         """A step was accepted."""
         if np.isnan(self.step_sizes[0]):
             self.step_sizes[0] = solver.step_size
-        if self.baseline is not None:
+        if len(self.statistics):
             self.times.append(solver.t)
             self.accepted.append(solver.y)
 
     def sample(self, i, y, solver):
         """The sample time `i` was reached."""
+        self._y = y
         self.states[i] = y.reshape(self.states[i].shape)
         self.step_sizes[i] = solver.step_size
         self.rejected_so_far[i] = self.rejected_steps
-        if self.baseline is not None:
+        if len(self.statistics):
             errors = self._monitored(self.times, self.accepted) - self.baseline
             sizes, out = np.abs(errors), self.statistics[i - 1]
             out[:, stepping.MEAN], out[:, stepping.ABS_MEAN] = errors.mean(0), sizes.mean(0)
@@ -190,15 +204,29 @@ class _Path:
         report[[stepping.STATUS_ROW, stepping.STOP_STEP]] = status, self.steps
         report[stepping.STOP_RESIDUAL] = np.nan
         stop_time = self.start if stop_time is None else stop_time
+        stop_time = float(stop_time) if status > COMPLETE else np.nan
+        carried = np.concatenate([_begun(), self._y])
+        carried[[STATUS, STOPPED, FIRST_STEP]] = status, stop_time, self.step_sizes[0]
+        carried[STEP] = np.nan if self.step is None else self.step
+        carried[STEPS:BASELINE] = self.steps, self.rejected_steps, self.evaluations
+        carried[BASELINE:CARRIED] = self.baseline
         return Solution(
             states=self.states,
             statistics=self.statistics,
             step_sizes=self.step_sizes,
             rejected_so_far=self.rejected_so_far,
             report=report,
-            stop_time=float(stop_time) if status > COMPLETE else np.nan,
+            stop_time=stop_time,
             steps=self.steps,
             rejected_steps=self.rejected_steps,
             evaluations=self.evaluations,
             history=np.array(self.attempts, dtype=float).reshape(-1, ATTEMPT),
+            checkpoint=carried,
         )
+
+
+def _begun():
+    """What is carried at the start."""
+    carried = np.zeros(CARRIED)
+    carried[[STEP, FIRST_STEP]], carried[EVALUATIONS] = np.nan, 1.0
+    return carried

@@ -4,8 +4,8 @@ Of two results of a step the main one is kept, and the other estimates its error
 makes the next step of it): the Euclidean distance of the two in the embedding space, or of their
 elements of the algebra where a method has one for the whole step, over all rows.
 
-The last step is cut short at the end of the run, and so is one at a sample time that is to be a
-step's end; what is left of the way and smaller than a millionth of a step is taken along. An
+A step is cut short at a sample time that is to be a step's end; what is left of the way and smaller
+than a millionth of a step is taken along. Otherwise the last step leads beyond the last sample. An
 attempt that is not finite, or leaves the domain of a method, is rejected. A step that is rejected
 although it is within 16 units of round-off of the time ends the run, as ``step_too_small``.
 """
@@ -16,7 +16,6 @@ import numpy as np
 
 from integrators.adaptive import AdaptiveProblem
 from integrators.adaptive_loop import (
-    END,
     EVALUATIONS,
     KNOWN,
     OUTPUT,
@@ -106,7 +105,7 @@ def begin(generator, settings, control, y, memory, p, scratch):
     control[EVALUATIONS] = 1.0
     control[KNOWN] = HELD
     fail(control, is_finite(y) and is_finite(first), NOT_FINITE, 0, math.nan)
-    control[SIZE] = min(settings[FIRST_STEP], settings[END])
+    control[SIZE] = settings[FIRST_STEP]
 
 
 def controlled(attempt):
@@ -189,8 +188,9 @@ def pair_problem(
 
     memory += memory_size(flow.rows, m, stages)
     kernels = (flow.generator, flow.action.act, flow.monitor, integrate)
+    solve = Looped(integrate, np.asarray(constants), settings, memory, work)
     return AdaptiveProblem(
-        solve=Looped(integrate, np.asarray(constants), settings, memory, work),
+        solve=solve,
         function=flow.generator,
         move=flow.action.act,
         pull=pull,
@@ -200,4 +200,5 @@ def pair_problem(
         rows=flow.rows,
         options=integrator.options,
         formulation=flow.formulation,
+        carried=solve.carried,
     )

@@ -2,7 +2,8 @@
 
 The adaptive integrator runs first, over the whole duration, only to be counted. The fixed step is
 then the duration over that number, so that sample times lie within steps: the state there is that
-after a short step from the end of the step before, taken afresh.
+after a short step from the end of the step before, taken afresh. Hence a run depends on its
+duration as a whole: it has no checkpoints, and cannot be extended.
 """
 
 from dataclasses import dataclass
@@ -49,8 +50,11 @@ class EqualSteps:
         run = run_adaptive(self.counted, state[np.newaxis], [0.0, duration], tolerance)
         return Count(int(run.counters["steps"][0]), int(run.report[0, STATUS_ROW]))
 
-    def __call__(self, bound, state, times, tolerance, statistics, history=False, prepared=None):
-        """Integrate one trajectory; see `adaptive.AdaptiveProblem`."""
+    def __call__(
+        self, bound, state, times, tolerance, statistics, history=False, prepared=None,
+        checkpoint=None,
+    ):  # fmt: skip
+        """Integrate one trajectory; see `adaptive.AdaptiveProblem`. It has no checkpoints."""
         if prepared.status > COMPLETE:
             return self._stopped(state, times, statistics, prepared.status)
         h = times[-1] / prepared.steps
@@ -76,6 +80,7 @@ class EqualSteps:
             rejected_steps=0,
             evaluations=int(own["evaluations"]) + beside,
             history=np.zeros((0, ATTEMPT)),
+            checkpoint=np.zeros(0),
             iterations_mean=float(own["iterations_mean"]),
             iterations_max=int(own["iterations_max"]),
         )
@@ -118,6 +123,7 @@ class EqualSteps:
             rejected_steps=0,
             evaluations=0,
             history=np.zeros((0, ATTEMPT)),
+            checkpoint=np.zeros(0),
         )
 
 

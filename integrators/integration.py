@@ -13,6 +13,7 @@ from integrators.forms import angular_velocities, velocities
 from integrators.lanes import WIDTH
 from integrators.memory import aligned
 from integrators.methods import Integrator, form_of
+from integrators.resuming import Standing, members_first
 from integrators.stability import warn_if_unstable
 
 BLOCK_BYTES = 32 * 2**20  # of sampled states that one call of a kernel fills
@@ -57,11 +58,14 @@ class Batch:
         maximum, mean and maximum of the absolute value. S = 0 where none were asked for.
     report : ndarray, shape (members, 6)
         Rows of `stepping`: status, stop step and residual, solver iterations, evaluations.
+    checkpoints : ndarray, shape (members, problem.checkpoint_size)
+        Where the trajectories stand, each to go on from in any company; see `resuming`.
     """
 
     states: np.ndarray
     statistics: np.ndarray
     report: np.ndarray
+    checkpoints: np.ndarray
 
 
 def integrate(
@@ -247,7 +251,9 @@ def counters_of(integrator, problem, report, steps, step_size, start_time=0.0):
     }
 
 
-def run_batch(problem, members, step_size, steps, samples, statistics=False, start_time=0.0):
+def run_batch(
+    problem, members, step_size, steps, samples, statistics=False, start_time=0.0, checkpoints=None
+):
     """Integrate up to eight initial states of one problem: in lanes, or scalar if there is one.
 
     Parameters
@@ -264,47 +270,56 @@ def run_batch(problem, members, step_size, steps, samples, statistics=False, sta
     statistics : bool
         Whether to keep the statistics of every step.
     start_time : float
+        Of step 0.
+    checkpoints : ndarray, shape (members, problem.checkpoint_size), optional
+        From a `Batch`: the runs go on from there, and the first state is where they stand;
+        `members` counts no more.
 
     Returns
     -------
     Batch
     """
     initial = velocities(members) if problem.formulation == "q_qdot" else members
-    return run_states(problem, initial, step_size, steps, samples, statistics, start_time)
+    return run_states(
+        problem, initial, step_size, steps, samples, statistics, start_time, checkpoints
+    )
 
 
-def run_states(problem, initial, step_size, steps, samples, statistics=False, start_time=0.0):
+def run_states(
+    problem, initial, step_size, steps, samples, statistics=False, start_time=0.0, checkpoints=None
+):
     """`run_batch` from states in the problem's formulation."""
-    count = len(initial)
-    width = () if count == 1 else (WIDTH,)
-    shape = (problem.rows, 3, *width)
-    y = aligned(shape)
-    y[...] = initial[0] if not width else _lanes_first_filled(initial)
+    if checkpoints is None:
+        run = Standing.at_start(problem.layout, initial)
+    else:
+        run = Standing.at(problem.layout, checkpoints)
+    y, width = run.y, run.y.shape[2:]
     scratch = 3 + max(problem.work, problem.monitor.work(problem.rows))
-    memory, work = aligned((problem.memory, *width)), aligned((scratch, *width))
-    baseline, report = aligned((2, *width)), aligned((stepping.REPORT_SIZE, *width))
+    work, first = aligned((scratch, *width)), run.first
     loop = stepping.trajectory(lanes=bool(width))
     functions = problem.kernels(lanes=bool(width))
-    ends = np.cumsum(np.broadcast_to(steps, samples), dtype=np.int64)
-    states, kept, first = [y[None].copy()], [], 0
-    block = max(1, BLOCK_BYTES // (8 * int(np.prod(shape))))
+    ends = first + np.cumsum(np.broadcast_to(steps, samples), dtype=np.int64)
+    states, kept = [y[None].copy()], []
+    block = max(1, BLOCK_BYTES // (8 * y.size))
     for start in range(0, samples, block):
         size = min(block, samples - start)
-        sampled = aligned((size, *shape))
+        sampled = aligned((size, *y.shape))
         stats = aligned(
             (size if statistics else 0, stepping.MONITORED, stepping.STATISTICS, *width)
         )
         loop(
             *functions, start_time, step_size, first, ends[start : start + size], problem.constants,
-            problem.options, y, memory, problem.parameters, work, baseline, sampled, stats, report,
+            problem.options, y, run.memory, problem.parameters, work, run.baseline, sampled, stats,
+            run.report,
         )  # fmt: skip
         first = int(ends[start + size - 1])
         states.append(sampled)
         kept.append(stats)
     return Batch(
-        states=_members_first(np.concatenate(states), count),
-        statistics=_members_first(np.concatenate(kept), count),
-        report=_members_first(report, count),
+        states=members_first(np.concatenate(states), run.count),
+        statistics=members_first(np.concatenate(kept), run.count),
+        report=members_first(run.report, run.count),
+        checkpoints=run.checkpoints(first),
     )
 
 
@@ -350,16 +365,3 @@ def run_ends(problem, members, step_size, steps, start_time=0.0, lanes=True):
     status = reports.reshape(-1, stepping.REPORT_SIZE)[:count, stepping.STATUS_ROW]
     ends[status > stepping.COMPLETE] = np.nan
     return canonical(problem, ends)
-
-
-def _lanes_first_filled(members):
-    """Shape (members, rows, 3) to (rows, 3, 8); missing lanes are copies of the first member."""
-    filled = np.concatenate([members, np.repeat(members[:1], WIDTH - len(members), axis=0)])
-    return np.moveaxis(filled, 0, -1)
-
-
-def _members_first(values, count):
-    """The lanes' axis to the front, without the copies."""
-    if count == 1:
-        return values[None]
-    return np.ascontiguousarray(np.moveaxis(values, -1, 0)[:count])

@@ -16,6 +16,7 @@ from integrators.errors import InputError, check_known
 from integrators.forms import FORMULATIONS, SpheresLagrangian
 from integrators.kernels import Kernel
 from integrators.options import Option
+from integrators.resuming import Resumable
 
 ALL_DEGREES = ("linear", "quadratic", "other")
 TOLERANCES = ("tolerance", "relative_tolerance")  # given with the step sizes, not as options
@@ -31,7 +32,7 @@ FORMULATION = Option(
 
 
 @dataclass(frozen=True)
-class Problem:
+class Problem(Resumable):
     """A method bound to a form: everything that the stepping loop needs but h and the state.
 
     `memory` and `work` are sizes, in elements; `solves` the implicit solves in a step;

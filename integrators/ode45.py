@@ -8,12 +8,15 @@ step from y to y₁, of weighted error
 a step is accepted where e ≤ RelTol. The next size is h / x, or 5 h where x ≤ 1/5, with
 x = 1.25 (e/RelTol)^(1/5), and h again after a rejection. The first rejection of a step multiplies
 h by max(1/10, 0.8 (RelTol/e)^(1/5)), each later one halves it. The first step is
-0.8 RelTol^(1/5) / ‖f₀ / max(|y₀|, threshold)‖∞; none is longer than a tenth of the duration, and
-the last is stretched to the end where that is within 1.1 h.
+0.8 RelTol^(1/5) / ‖f₀ / max(|y₀|, threshold)‖∞, at most 1.
 
 Output is ``dense``, by the pair's interpolant of order 4, or ``land``: every sample time is a
-step's end. L. F. Shampine and M. W. Reichelt, *The MATLAB ODE suite* (1997); J. R. Dormand and
-P. J. Prince, *A family of embedded Runge–Kutta formulae* (1980).
+step's end, and a step is stretched to one that is within 1.1 h.
+
+Other than in ode45 no step depends on the duration, so that a run can be extended: ode45 bounds
+all steps by a tenth of the duration, and lands on its end; here the last step leads beyond it,
+unless that is a sample to land on. L. F. Shampine and M. W. Reichelt, *The MATLAB ODE suite*
+(1997); J. R. Dormand and P. J. Prince, *A family of embedded Runge–Kutta formulae* (1980).
 """
 
 import math
@@ -23,7 +26,6 @@ import numpy as np
 
 from integrators.adaptive import bound
 from integrators.adaptive_loop import (
-    END,
     EVALUATIONS,
     OLD_TIME,
     OUTPUT,
@@ -67,7 +69,7 @@ NODES, MATRIX = STAGES, 2 * STAGES  # where they begin in the constants
 ERROR_WEIGHTS = MATRIX + STAGES * STAGES
 DENSE_WEIGHTS = ERROR_WEIGHTS + STAGES
 
-LARGEST = 0.1  # of the duration
+LARGEST_FIRST = 1.0  # step, in the system's unit of time
 ABSOLUTE = OWN  # in the settings, the one of its own
 
 
@@ -90,15 +92,14 @@ def _worst(largest, value):
 
 @inlined
 def _first_size(y, slope, settings):
-    """h₀, but for the bound on all steps."""
+    """h₀."""
     threshold = settings[ABSOLUTE] / settings[TOLERANCE]
     rate = 0.0
     for i in range(y.shape[0]):
         for c in range(3):
             rate = _worst(rate, abs(slope[i, c]) / max(abs(y[i, c]), threshold))
-    h = settings[END]
     most = 0.8 * root(settings[TOLERANCE], 5)
-    return most / rate if h * rate > most else h
+    return most / rate if LARGEST_FIRST * rate > most else LARGEST_FIRST
 
 
 @spliced
@@ -168,7 +169,7 @@ def _step(field, unused, none, settings, constants, control, goal, y, memory, p,
     """One accepted step, not beyond `goal`; or a failure, noted in `control`."""
     size, t, wanted = y.shape[0], control[TIME], control[SIZE]
     tolerance, smallest = settings[TOLERANCE], SMALLEST * control[TIME]
-    h = min(max(wanted, smallest), LARGEST * settings[END])
+    h = max(wanted, smallest)
     reaches = 1.1 * h >= goal - t
     h = goal - t if reaches else h
     copy(rows_of(memory, _slope(size, STAGES - 1), size), rows_of(memory, _slope(size, 0), size))
@@ -238,7 +239,7 @@ def _bind(form, integrator):
     form = form.vector_field(integrator.options["formulation"])
     work = form.field.work(form.rows)
     solve = Looped(integrate, CONSTANTS, _settings, memory_size(form.rows), work)
-    return bound(form, solve, (integrate,), integrator.options)
+    return bound(form, solve, (integrate,), integrator.options, solve.carried)
 
 
 RK45 = Method(

@@ -14,6 +14,7 @@ import integrators
 import systems
 from integrators import dormand_prince, stepping
 from integrators.adaptive import prepare, run_adaptive
+from integrators.forms import velocities
 from integrators.integration import canonical, counters_of, lagrangian, run_batch
 from sweep import schema, structure
 from sweep.time_axis import LogarithmicTimeAxis, TimeAxis
@@ -68,6 +69,50 @@ class Recipe:
         return Recipe(time_axis, record, self.statistics, reference_samples=0)
 
 
+@dataclass(eq=False)
+class Underway:
+    """Up to eight runs of one recorder that differ in their initial state, on their way.
+
+    Parameters
+    ----------
+    initial : ndarray, shape (runs, rows, 3)
+    step_size : float
+    steps_per_sample : int
+        Steps in an interval of the time axis; without meaning for an adaptive integrator.
+    tolerance : float
+        Of an adaptive integrator.
+    sample : int
+        The last one that is known; 0 at the start.
+    checkpoints : ndarray or None
+        Where the runs stand then; see `integrators.resuming`.
+    valid_samples, alive : ndarray, shape (runs,)
+        How many of the samples are valid, and whether that one is.
+    cpu, wall : ndarray, shape (runs,)
+        Seconds so far.
+    """
+
+    initial: np.ndarray
+    step_size: float
+    steps_per_sample: int
+    tolerance: float
+    sample: int
+    checkpoints: np.ndarray | None
+    valid_samples: np.ndarray
+    alive: np.ndarray
+    cpu: np.ndarray
+    wall: np.ndarray
+
+    @classmethod
+    def begin(cls, initial, step_size, steps_per_sample, tolerance):
+        """At the start."""
+        count = len(initial)
+        no, zeros = np.zeros(count, dtype=np.int64), np.zeros(count)
+        alive = np.ones(count, dtype=bool)
+        return cls(
+            initial, step_size, steps_per_sample, tolerance, 0, None, no, alive, zeros, zeros
+        )
+
+
 @dataclass(frozen=True)
 class Recorder:
     """Integrates and records the runs of one system and one integrator.
@@ -100,55 +145,88 @@ class Recorder:
         """The integrator bound to the system."""
         return self._integrator.bind(self._system)
 
-    def run(self, initial, step_size, steps_per_sample, reference=None, tolerance=np.nan):
-        """Integrate up to eight initial states.
+    @property
+    def resumable(self):
+        """Whether runs may stop after any sample, and go on from a checkpoint."""
+        return self.problem.checkpoint_size > 0
 
-        Parameters
-        ----------
-        initial : ndarray, shape (runs, rows, 3)
-        step_size : float
-        steps_per_sample : int
-            Steps in an interval of the time axis; without meaning for an adaptive integrator.
-        reference : tuple of ndarray, optional
-            Reference states (runs, samples, rows, 3) and their error (runs, samples).
-        tolerance : float
-            Of an adaptive integrator.
+    def run(self, initial, step_size, steps_per_sample, reference=None, tolerance=np.nan):
+        """Integrate up to eight initial states, at once; see `Underway`.
 
         Returns
         -------
         dict of str to ndarray
             By the names of `sweep.schema`; the first axis is the runs.
         """
-        self.problem.kernels(lanes=len(initial) > 1)  # compiled before the clock starts
-        stepping.trajectory(lanes=len(initial) > 1)
-        adaptive, times = self._integrator.adaptive, self.recipe.times
-        prepared = prepare(self.problem, initial, times, tolerance) if adaptive else None
+        runs = Underway.begin(initial, step_size, steps_per_sample, tolerance)
+        sampled = self.advance(runs, self.recipe.time_axis.samples, reference)
+        return sampled | self.finish(runs)
+
+    def advance(self, runs, last, reference=None):
+        """Integrate runs up to the sample `last`; one that is not `resumable`, to the last one.
+
+        Parameters
+        ----------
+        runs : Underway
+            Stands at `last` afterwards.
+        last : int
+        reference : tuple of ndarray, optional
+            Reference states (runs, samples, rows, 3) and their error (runs, samples).
+
+        Returns
+        -------
+        dict of str to ndarray, shape (runs, samples, …)
+            Of the samples from where the runs stood, without that one, or from 0 on.
+        """
+        lanes = len(runs.initial) > 1
+        self.problem.kernels(lanes)  # compiled before the clock starts
+        stepping.trajectory(lanes)
+        first, times = runs.sample, self.recipe.times[runs.sample : last + 1]
+        adaptive = self._integrator.adaptive
+        fresh = adaptive and runs.checkpoints is None
+        prepared = prepare(self.problem, runs.initial, times, runs.tolerance) if fresh else None
         wall, cpu = time.perf_counter(), time.thread_time()
         if adaptive:
-            batch, counters, steps = self._adaptive(initial, tolerance, prepared)
+            batch, runs.counters, steps = self._adaptive(runs, times, prepared)
         else:
-            batch, counters, steps = self._fixed(initial, step_size, steps_per_sample)
-        cpu, wall = time.thread_time() - cpu, time.perf_counter() - wall
-        states = canonical(self.problem, batch.states)
-        valid = np.isfinite(batch.states).all(axis=(2, 3)).cumprod(axis=1).astype(bool)
-        columns = counters | {
-            "sample_count": valid.sum(axis=1),
-            "status": batch.report[:, stepping.STATUS_ROW].astype(np.int8),
-            "cpu_time": np.full(len(initial), cpu / len(initial)),
-            "wall_time": np.full(len(initial), wall / len(initial)),
-        }
-        sampled = self._sampled(batch, states) | self._errors(states, reference)
+            batch, runs.counters, steps = self._fixed(runs, last)
+        runs.cpu = runs.cpu + (time.thread_time() - cpu) / len(runs.initial)
+        runs.wall = runs.wall + (time.perf_counter() - wall) / len(runs.initial)
+        raw = batch.states
+        raw[:, 0] = velocities(runs.initial) if self._has_velocities else runs.initial
+        states = canonical(self.problem, raw)  # quantities change from the first one on
+        valid = np.isfinite(raw).all(axis=(2, 3)).cumprod(axis=1).astype(bool)
+        valid &= runs.alive[:, None]
+        where = np.concatenate([[0], np.arange(first + 1, last + 1)])
+        sampled = self._sampled(batch, raw, states, where)
+        sampled |= self._errors(states, reference, where)
         for key, (name, values) in steps.items():
             if key in self.recipe.record:
                 sampled[name] = values
-        for name, values in sampled.items():
+        for values in sampled.values():
             values[~valid] = np.nan
-            columns[name] = values
         if "state" in self.recipe.record:
-            columns["state"] = np.where(valid[:, :, None, None], states, np.nan)
-        steps = self.recipe.time_axis.intervals * steps_per_sample
-        measured = self.structure(initial, states[:, -1], step_size, steps, tolerance)
-        failed = columns["status"] > stepping.COMPLETE
+            sampled["state"] = np.where(valid[:, :, None, None], states, np.nan)
+        new = slice(first > 0, None)
+        runs.valid_samples = runs.valid_samples + valid[:, new].sum(axis=1)
+        runs.alive = valid[:, -1]
+        runs.sample, runs.final = last, states[:, -1]
+        runs.checkpoints, runs.status = batch.checkpoints, batch.report[:, stepping.STATUS_ROW]
+        return {name: values[:, new] for name, values in sampled.items()}
+
+    def finish(self, runs):
+        """The variables over runs, of runs at their last sample; by the names of `schema`."""
+        lost = ~runs.alive & (runs.status <= stepping.COMPLETE)
+        status = np.where(lost, stepping.NOT_FINITE, runs.status).astype(np.int8)
+        columns = runs.counters | {
+            "sample_count": runs.valid_samples,
+            "status": status,
+            "cpu_time": runs.cpu,
+            "wall_time": runs.wall,
+        }
+        steps = self.recipe.time_axis.intervals * runs.steps_per_sample
+        measured = self.structure(runs.initial, runs.final, runs.step_size, steps, runs.tolerance)
+        failed = status > stepping.COMPLETE
         return columns | {name: np.where(failed, np.nan, of) for name, of in measured.items()}
 
     def structure(self, initial, final, step_size, steps, tolerance=np.nan):
@@ -184,35 +262,39 @@ class Recorder:
     def _keeps_statistics(self):
         return self.recipe.statistics == EVERY_STEP
 
-    def _fixed(self, initial, step_size, steps_per_sample):
-        axis = self.recipe.time_axis
-        batch = run_batch(
-            self.problem, initial, step_size, steps_per_sample * np.diff(axis.marks), axis.samples,
-            statistics=self._keeps_statistics,
-        )  # fmt: skip
-        steps = axis.intervals * steps_per_sample
-        counters = counters_of(self._integrator, self.problem, batch.report, steps, step_size)
-        counters["rejected_steps"] = np.zeros(len(initial), dtype=np.int64)
-        shape = batch.states.shape[:2]
-        return batch, counters, _along(np.full(shape, step_size), np.zeros(shape))
+    @property
+    def _has_velocities(self):
+        return self.problem.formulation == "q_qdot"
 
-    def _adaptive(self, initial, tolerance, prepared):
+    def _fixed(self, runs, last):
+        marks = self.recipe.time_axis.marks[runs.sample : last + 1]
+        batch = run_batch(
+            self.problem, runs.initial, runs.step_size, runs.steps_per_sample * np.diff(marks),
+            len(marks) - 1, statistics=self._keeps_statistics, checkpoints=runs.checkpoints,
+        )  # fmt: skip
+        steps = int(marks[-1]) * runs.steps_per_sample
+        counters = counters_of(self._integrator, self.problem, batch.report, steps, runs.step_size)
+        counters["rejected_steps"] = np.zeros(len(runs.initial), dtype=np.int64)
+        shape = batch.states.shape[:2]
+        return batch, counters, _along(np.full(shape, runs.step_size), np.zeros(shape))
+
+    def _adaptive(self, runs, times, prepared):
         found = run_adaptive(
-            self.problem, initial, self.recipe.times, tolerance, self._keeps_statistics,
-            prepared=prepared,
+            self.problem, runs.initial, times, runs.tolerance, self._keeps_statistics,
+            prepared=prepared, checkpoints=runs.checkpoints,
         )  # fmt: skip
         return found, found.counters, _along(found.step_sizes, found.rejected_so_far)
 
-    def _sampled(self, batch, states):
-        """The recorded quantities and their statistics, shape (runs, samples + 1) each."""
-        columns = {}
+    def _sampled(self, batch, raw, states, where):
+        """The recorded quantities and their statistics at samples `where`, shape (runs, S) each."""
+        columns, times = {}, self.recipe.times[where]
         for quantity in self._system.quantities:
             if quantity.name not in self.recipe.record:
                 continue
             if quantity.kind == "constraint":
-                columns[f"{quantity.name}_error"] = self._evaluate(quantity, batch.states)[0]
+                columns[f"{quantity.name}_error"] = self._evaluate(quantity, raw, times)[0]
                 continue
-            components = self._evaluate(quantity, lagrangian(self.problem, batch.states))
+            components = self._evaluate(quantity, lagrangian(self.problem, raw), times)
             names = [f"{quantity.name}_{axis}" for axis in quantity.components] or [quantity.name]
             columns |= dict(zip(names, components, strict=True))
             if quantity.kind == "observable":
@@ -222,7 +304,7 @@ class Recorder:
             columns[f"{quantity.name}_error"] = size
         return columns | self._statistics(batch)
 
-    def _evaluate(self, quantity, states):
+    def _evaluate(self, quantity, states, times):
         """The components of a quantity of the states (runs, S, rows, 3)."""
         runs, samples, rows, _ = states.shape
         flat = np.ascontiguousarray(states.reshape(-1, rows, 3))
@@ -230,7 +312,7 @@ class Recorder:
         work = np.zeros(quantity.function.work(rows) + 1)
         stepping.evaluate.scalar(
             quantity.function.scalar,
-            np.tile(self.recipe.times, runs),
+            np.tile(times, runs),
             flat,
             self.problem.parameters,
             out,
@@ -254,7 +336,7 @@ class Recorder:
             for name, (m, s) in values.items()
         }
 
-    def _errors(self, states, reference):
+    def _errors(self, states, reference, where):
         """Errors against the reference where there is one, NaN elsewhere."""
         if not self.recipe.reference_samples:
             return {}
@@ -262,7 +344,8 @@ class Recorder:
         columns = {name: np.full(states.shape[:2], np.nan) for name in names}
         if reference is not None:
             known, own_error = reference
-            upto = slice(0, self.recipe.reference_samples)
+            upto = slice(0, int(np.sum(where < self.recipe.reference_samples)))
+            known, own_error = known[:, where[upto]], own_error[:, where[upto]]
             squares = _squares(self._system, states[:, upto] - known)
             for name, values in squares.items():
                 columns[name][:, upto] = np.sqrt(values)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import sweep
-from sweep import schema, storage
+from sweep import checkpoints, schema, storage
 from sweep.files import FORMAT_VERSION, REFERENCES
 from sweep.ledger import (
     creating_path,
@@ -82,10 +82,27 @@ def _is_current(root, study, entries):
     """
     if root.attrs["study"] != study.text or any(entry.new for entry in entries):
         return False
+    if any(_is_longer(storage.open_group(root, entry.name), entry) for entry in entries):
+        return False
     return not any(entry.pending.any() and _lacks_variables(root, entry) for entry in entries)
 
 
+def _is_longer(group, entry):
+    """Whether an experiment's time axis is to be extended, or was half extended."""
+    axis = storage.to_json(axis_of(entry.experiment))
+    return (
+        group.attrs.get("time_axis") != axis or group["time"].shape != entry.experiment.times.shape
+    )
+
+
+def axis_of(experiment):
+    """An experiment's duration and samples, as they are stored."""
+    return {"duration": experiment.duration, "samples": experiment.time_axis.settings}
+
+
 def _lacks_variables(root, entry):
+    if checkpoints.ends_name(entry.name) not in root:
+        return True
     group, record = storage.open_group(root, entry.name), entry.experiment.record
     variables = schema.run_variables(record, entry.table.systems[0])
     return any(
@@ -110,6 +127,7 @@ def _bring_up_experiment(root, entry, chunk_rows):
     for variable in (*sampled, *schema.run_variables(entry.experiment.record, system)):
         _grown(group, variable, sizes, chunk_rows)
     initial = _grown(group, schema.INITIAL_STATE, sizes, INITIAL_CHUNK)
+    _bring_up_ends(root, entry, chunk_rows)
     new = np.flatnonzero(entry.rows >= entry.known)
     _append_states(initial, [table.initial_state(run) for run in new], entry.known)
     if entry.experiment.reference is not None:
@@ -121,6 +139,22 @@ def _bring_up_experiment(root, entry, chunk_rows):
 
 def _most_rows(table):
     return max(made.rows for made in table.systems)
+
+
+def _bring_up_ends(root, entry, chunk_rows):
+    """Room for the checkpoint of each run at its end: numbers as many as the longest one has."""
+    group = _required_group(root, checkpoints.ends_name(entry.name))
+    distinct = {system.rows: system for system in entry.table.systems}.values()
+    methods = [method.integrator() for method in entry.experiment.integrators]
+    longest = max(m.bind(system).checkpoint_size for m in methods for system in distinct)
+    known = checkpoints.CHECKPOINT.name in group
+    present = group[checkpoints.CHECKPOINT.name].shape[1] if known else 1
+    sizes = {"run": entry.size, "number": max(longest, present, 1)}
+    array = _grown(group, checkpoints.CHECKPOINT, sizes, chunk_rows)
+    if group.attrs.get("code") != checkpoints.code():
+        if known:
+            array[:] = np.nan  # of other kernels: such runs are computed again from the start
+        group.attrs["code"] = checkpoints.code()
 
 
 def _required_group(root, name):
@@ -209,6 +243,7 @@ def _write_attributes(group, entry, system):
             "title": f"{entry.name}: {system.description}",
             "experiment": storage.to_json(experiment.expanded()),
             "fixed": storage.to_json(fixed_parts(experiment)),
+            "time_axis": storage.to_json(axis_of(experiment)),
             "integrators": storage.to_json(methods),
             "system": storage.to_json({"name": system.name, "parameters": system.parameters}),
             "duration": experiment.duration,

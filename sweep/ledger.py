@@ -154,7 +154,7 @@ def _entry(path, root, experiment):
     is_new = rows < 0
     rows[is_new] = known + np.arange(is_new.sum())
     pending = np.ones(table.size, dtype=bool)
-    pending[~is_new] = ~storage.committed(group)[rows[~is_new]]
+    pending[~is_new] = ~storage.committed(group, len(experiment.times))[rows[~is_new]]
     gone = known - int(np.sum(~is_new))
     return Entry(table, rows, pending, known, gone, storage.chunk_rows_of(group))
 
@@ -188,6 +188,7 @@ def _brief(value):
 def _check_unchanged(path, group, experiment):
     stored = json.loads(group.attrs["fixed"])
     now = json.loads(storage.to_json(fixed_parts(experiment)))
+    _check_lengthened(path, group, experiment, stored, now)
     for name in {*group.attrs["scanned"], *(axis.name for axis in experiment.scan)}:
         now["parameters"].pop(name)  # a coordinate says which value each row has
         stored["parameters"].pop(name)
@@ -206,6 +207,39 @@ def _check_unchanged(path, group, experiment):
             raise StoreError(
                 f"{path}: experiment {experiment.name!r} was begun with the axis {axis.name!r} of "
                 "numbers, or of labels, and the study now says the other: give another STORE"
+            )
+
+
+def _check_lengthened(path, group, experiment, stored, now):
+    """Let a duration be longer, the sample times going on, and the reference as far as it went."""
+    if (now["duration"], now["samples"]) == (stored["duration"], stored["samples"]):
+        return
+    before, times = json.loads(group.attrs["fixed"])["duration"], experiment.times
+    known = group["time"][:]
+    known = known[known <= before * (1 + 1e-12)]  # more, where an extension was cut short
+    if len(times) < len(known) and now["duration"] < before:
+        raise StoreError(
+            f"{path}: experiment {experiment.name!r} was computed for {before:g}, and "
+            f"{now['duration']:g} is less: a store is not cut. Say duration = {before:g}, or more, "
+            "or give another STORE"
+        )
+    if len(times) <= len(known) or np.any(np.abs(times[: len(known)] - known) > 1e-12 * known):
+        return  # the axis is another one: refused as what it is
+    check_extendable(experiment)
+    ends = [part["reference"] and part["reference"]["until"] for part in (stored, now)]
+    if ends == [before, now["duration"]]:
+        stored["reference"]["until"] = now["reference"]["until"]
+    stored |= {name: now[name] for name in ("duration", "samples")}
+
+
+def check_extendable(experiment):
+    """Raise `StoreError` if runs depend on the duration."""
+    for entry in experiment.integrators:
+        if "steps_of" in entry.options:
+            raise StoreError(
+                f"experiment {experiment.name!r} cannot be extended: the steps of {entry.label!r} "
+                "are the duration over a number that was counted for it. Leave it out, or give "
+                "another STORE"
             )
 
 

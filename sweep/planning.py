@@ -17,7 +17,7 @@ from sweep.computing import Named, Recipe, Recorder, reference_trajectory
 from sweep.costs import Cost, adaptive_cost, structure_cost
 from sweep.growing import REFERENCE_CHUNK
 from sweep.ledger import references_group, references_of
-from sweep.tasks import Chunk, ReferenceTask, RunTask
+from sweep.tasks import CHECKPOINT_EVERY, Chunk, ReferenceTask, RunTask
 from sweep.time_axis import TimeAxis
 
 PILOT_SECONDS = 2e-3
@@ -248,7 +248,7 @@ def _choose_chunk_rows(table, seconds, variables):
     return min(rows, MOST_CHUNK_ROWS)
 
 
-def make_tasks(path, root, plans, workers):
+def make_tasks(path, root, plans, workers, checkpoint_every=CHECKPOINT_EVERY):
     """The pending work as tasks: references first, then runs, the longest first.
 
     Parameters
@@ -258,6 +258,8 @@ def make_tasks(path, root, plans, workers):
     root : zarr.Group
     plans : list of ExperimentPlan
     workers : int
+    checkpoint_every : float
+        Seconds.
 
     Returns
     -------
@@ -268,7 +270,7 @@ def make_tasks(path, root, plans, workers):
     runs = [
         task
         for plan, groups in zip(plans, _group_chunks(plans, workers), strict=True)
-        for task in _run_tasks(path, root, plan, groups)
+        for task in _run_tasks(path, root, plan, groups, checkpoint_every)
     ]
     return references, sorted(runs, key=lambda task: -task.cost)
 
@@ -318,7 +320,7 @@ def _grouped(chunks, seconds, targets):
     return [*groups, (current, cost)] if current else groups
 
 
-def _run_tasks(path, root, plan, groups):
+def _run_tasks(path, root, plan, groups, checkpoint_every):
     """The tasks of a plan, of groups of its chunks and their cost."""
     entry, table = plan.entry, plan.entry.table
     if not entry.pending.any():
@@ -354,7 +356,8 @@ def _run_tasks(path, root, plan, groups):
                     reference=reference_rows[runs] if references else np.zeros(0, dtype=int),
                 )
             )
-        tasks.append(RunTask(path, entry.name, recipe, systems, methods, tuple(made), cost))
+        own = systems, methods, tuple(made), cost, checkpoint_every
+        tasks.append(RunTask(path, entry.name, recipe, *own))
     return tasks
 
 
@@ -368,7 +371,7 @@ def _reference_tasks(path, root, plan):
     rows = references.rows(group)
     needed = np.zeros(len(rows), dtype=bool)
     needed[references.of_run[entry.pending]] = True
-    needed &= ~storage.committed(group)[rows]
+    needed &= ~storage.committed(group, references.samples)[rows]
     system = table.system_index[references.first_run]
     tasks = []
     size = group[schema.MARKER.name].shape[0]

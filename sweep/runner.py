@@ -11,7 +11,7 @@ import numpy as np
 from distributed import Client
 
 from integrators.errors import InputError, check_number
-from sweep import growing, ledger, planning, storage
+from sweep import checkpoints, growing, ledger, planning, storage
 from sweep import study as studies
 from sweep.cluster import (
     count_workers,
@@ -24,6 +24,7 @@ from sweep.compacting import compact, recover, spread
 from sweep.draining import Drain, Interrupted
 from sweep.holding import hold
 from sweep.schema import MARKER
+from sweep.tasks import CHECKPOINT_EVERY
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,9 @@ class Watcher:
     def compared(self, entries):
         """The study was compared with its store."""
 
+    def mixed(self, kinds):
+        """Runs of one store are from different kinds of CPU, which are named."""
+
     def planned(self, plans, tasks, workers):
         """Costs are known; `tasks` is their number."""
 
@@ -100,8 +104,9 @@ class Watcher:
 
 
 def run(
-    study, store=None, client=None, *, workers=None, scheduler=None, max_time=None, watcher=None
-):
+    study, store=None, client=None, *, workers=None, scheduler=None, max_time=None,
+    checkpoint_every=CHECKPOINT_EVERY, watcher=None,
+):  # fmt: skip
     """Run a study on a Dask cluster, into its store; what is there already is kept.
 
     Parameters
@@ -118,6 +123,8 @@ def run(
         Address of a running scheduler, instead of a local cluster.
     max_time : float, optional
         Seconds after which it ends, with what is committed; running it again goes on.
+    checkpoint_every : float, optional
+        Seconds after which a task stores what it has; a killed one goes on from there.
     watcher : Watcher, optional
         Told of the progress.
 
@@ -143,6 +150,7 @@ def run(
         raise InputError(f"workers = {workers}; expected at least 1")
     if max_time is not None:
         max_time = check_number("max_time", max_time, above=0.0)
+    checkpoint_every = check_number("checkpoint_every", checkpoint_every, above=0.0)
     with (
         Drain(watcher.draining, max_time) as drain,
         hold(path, drain.request, drain.check, watcher.waiting) as held,
@@ -155,12 +163,14 @@ def run(
                 pending = any(entry.pending.any() for entry in entries)
                 connecting = _connecting(stack, client, workers, scheduler, pending)
                 connected = stack.enter_context(connecting)
-                return _bring_to_end(path, study, entries, connected, held, drain, watcher)
+                return _bring_to_end(
+                    path, study, entries, connected, held, drain, watcher, checkpoint_every
+                )
         except Interrupted as reason:
             return Outcome(path, tuple(_as_found(entry) for entry in entries), str(reason))
 
 
-def _bring_to_end(path, study, entries, connected, held, drain, watcher):
+def _bring_to_end(path, study, entries, connected, held, drain, watcher, checkpoint_every):
     """`run`, once the study is compared with its store; `Interrupted` if nothing was computed."""
     pending = any(entry.pending.any() for entry in entries)
     plans = [planning.plan_experiment(e, drain.check) for e in entries] if pending else []
@@ -170,7 +180,9 @@ def _bring_to_end(path, study, entries, connected, held, drain, watcher):
         drain.check()
     storage.sweep_partial_files(path)
     growing.bring_up(path, study, entries, chunk_rows)
-    stopped = _compute(connected(), path, plans, drain, watcher) if pending else ""
+    stopped = ""
+    if pending:
+        stopped = _compute(connected(), path, plans, checkpoint_every, drain, watcher)
     return finish(path, entries, stopped, writes=held.holds())
 
 
@@ -187,14 +199,16 @@ def local_client(workers=None):
         yield client
 
 
-def _compute(client, path, plans, drain, watcher):
+def _compute(client, path, plans, checkpoint_every, drain, watcher):
     """Compute all that is pending; why it ended early, or nothing."""
     spread(path)
     root = storage.open_root(path, mode="a")
-    _note_hosts(root, describe_hosts(client))
+    kinds = _note_hosts(root, describe_hosts(client))
+    if len(kinds) > 1:
+        watcher.mixed(kinds)
     storage.consolidate(path)
     workers = count_workers(client)
-    references, runs = planning.make_tasks(path, root, plans, workers)
+    references, runs = planning.make_tasks(path, root, plans, workers, checkpoint_every)
     watcher.planned(plans, len(references) + len(runs), workers)
     watcher.began(
         sum(int(plan.entry.pending.sum()) for plan in plans),
@@ -211,9 +225,14 @@ def _compute(client, path, plans, drain, watcher):
 
 
 def _note_hosts(root, hosts):
-    """Add hosts that the store does not know yet: results may depend on the CPU and libm."""
+    """Add hosts that the store does not know yet; the kinds of CPU and systems of all.
+
+    Results may depend on them by the sines and logarithms of their libraries.
+    """
     known = root.attrs.get("hosts", [])
-    root.attrs["hosts"] = known + [host for host in hosts if host not in known]
+    every = known + [host for host in hosts if host not in known]
+    root.attrs["hosts"] = every
+    return sorted({f"{host['cpu']}, {host['system']}" for host in every})
 
 
 @contextlib.contextmanager
@@ -239,6 +258,7 @@ def finish(path, entries, stopped="", writes=True):
     tallies = tuple(_tally(storage.open_root(path), entry) for entry in entries)
     if writes and all(tally.done == tally.runs for tally in tallies):
         compact(path)
+        checkpoints.clear(path)
     if writes:
         storage.consolidate(path)
     return Outcome(path, tallies, stopped)
@@ -246,7 +266,7 @@ def finish(path, entries, stopped="", writes=True):
 
 def _tally(root, entry):
     group = storage.open_group(root, entry.name)
-    done = group[MARKER.name][:][entry.rows] > 0
+    done = storage.committed(group, len(entry.experiment.times))[entry.rows]
     status = group["status"][:][entry.rows][done]
     meanings = dict(
         zip(

@@ -16,6 +16,7 @@ import numpy as np
 import zarr
 from zarr.codecs import BloscCodec, Crc32cCodec
 
+from integrators.stepping import COMPLETE
 from sweep import schema
 from sweep.files import INTERNAL
 
@@ -29,6 +30,7 @@ def configure():
     """Zarr as every process here wants it; not persisted, so set in each worker."""
     zarr.config.set({"array.write_empty_chunks": True, "threading.max_workers": 1})
     warnings.filterwarnings("ignore", message="Consolidated metadata is currently not part")
+    warnings.filterwarnings("ignore", message="Object at checkpoints is not recognized")
 
 
 def open_root(path, mode="r"):
@@ -118,14 +120,36 @@ def write_rows(arrays, start, columns):
     ValueError
         If the rows are not whole chunks: another task would own a part of one, and lose it.
     """
-    marker = arrays[schema.MARKER.name]
-    stop = start + len(columns[schema.MARKER.name])
-    if start % marker.chunks[0] or (stop % marker.chunks[0] and stop != marker.shape[0]):
-        raise ValueError(f"rows {start} to {stop} are not whole chunks of {marker.chunks[0]} rows")
+    marker, stop = arrays[schema.MARKER.name], start + len(columns[schema.MARKER.name])
+    _check_aligned(marker, start, stop)
     for name, values in columns.items():
         if name != schema.MARKER.name:
             arrays[name][start:stop] = values
     marker[start:stop] = columns[schema.MARKER.name]
+
+
+def write_samples(arrays, start, columns, span):
+    """Write samples of whole chunk rows, which nothing counts as committed.
+
+    Parameters
+    ----------
+    arrays, start
+        As in `write_rows`.
+    columns : dict of str to ndarray
+        Variables over runs and time, as they would be committed.
+    span : slice
+        The samples that are written.
+    """
+    for name, values in columns.items():
+        stop = start + len(values)
+        _check_aligned(arrays[name], start, stop)
+        arrays[name][start:stop, span] = values[:, span]
+
+
+def _check_aligned(array, start, stop):
+    rows = array.chunks[0]
+    if start % rows or (stop % rows and stop != array.shape[0]):
+        raise ValueError(f"rows {start} to {stop} are not whole chunks of {rows} rows")
 
 
 def consolidate(path):
@@ -147,9 +171,19 @@ def sweep_partial_files(path):
         file.unlink(missing_ok=True)
 
 
-def committed(group):
-    """Whether each run's results are in the store, shape (runs,)."""
-    return group[schema.MARKER.name][:] > 0
+def whole(counts, status, samples):
+    """Whether runs are computed up to the last of so many samples, or to where they failed."""
+    return (counts >= samples) | ((counts > 0) & (status > COMPLETE))
+
+
+def committed(group, samples):
+    """Whether each run's results are in the store, up to so many samples; shape (runs,).
+
+    Of references, too, which have no status.
+    """
+    counts = group[schema.MARKER.name][:]
+    status = group["status"][:] if "status" in group else np.full(counts.shape, COMPLETE)
+    return whole(counts, status, samples)
 
 
 def to_json(value):

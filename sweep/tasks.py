@@ -10,12 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from integrators.lanes import WIDTH
-from sweep import schema, storage
-from sweep.computing import Recipe, Recorder, reference_trajectory, system_of
-from sweep.ledger import references_group
+from sweep import checkpoints, schema, storage
+from sweep.chunks import ChunkWork, read_references, reference_arrays
+from sweep.computing import Recipe, reference_trajectory, system_of
 
-COMMIT_SECONDS = 30.0  # a killed task loses no more than this
+CHECKPOINT_EVERY = 30.0  # seconds: a killed task loses about as much
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +63,8 @@ class RunTask:
     chunks : tuple of Chunk
     cost : float
         Expected seconds.
+    checkpoint_every : float
+        Seconds after which what is there is stored, of runs that are on their way as well.
     """
 
     store: str
@@ -73,6 +74,7 @@ class RunTask:
     integrators: tuple
     chunks: tuple
     cost: float
+    checkpoint_every: float = CHECKPOINT_EVERY
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +144,11 @@ def compute(task, session):
     for chunk in task.chunks:
         if session in _stopped:
             break
-        status = _compute_chunk(task, chunk, arrays, session)
+        references = read_references(task, chunk, session)
+        work = ChunkWork(
+            task, chunk, arrays, _ends(task, session), references, lambda: session in _stopped
+        )
+        status = work.compute()
         runs += len(status)
         failed += int(np.sum(status > 0))
         chunks += 1
@@ -157,100 +163,14 @@ def _arrays(store, group, session):
     return dict(storage.open_group(root, group).arrays())
 
 
-@functools.lru_cache(maxsize=8)
-def _reference_arrays(store, experiment, session):
-    group = references_group(storage.open_root(store, mode="r+"), experiment)
-    return dict(group.arrays())
-
-
-def _compute_chunk(task, chunk, arrays, session):
-    """Compute and commit a chunk's rows; their status."""
-    columns = _columns_of(arrays, chunk)
-    initial = arrays[schema.INITIAL_STATE.name][chunk.start : chunk.stop]
-    references = _read_references(task, chunk, session)
-    committed = time.perf_counter()
-    for group in _batches(chunk):
-        recorder = _recorder(task, chunk, group[0])
-        rows = chunk.rows[group] - chunk.start
-        states = initial[rows][:, : recorder.problem.rows]
-        results = recorder.run(
-            states,
-            float(chunk.step_size[group[0]]),
-            int(chunk.steps_per_sample[group[0]]),
-            references(group, recorder.problem.rows),
-            float(chunk.tolerance[group[0]]),
-        )
-        for name, values in results.items():
-            where = (rows, slice(None), slice(values.shape[2])) if name == "state" else rows
-            columns[name][where] = values
-        if time.perf_counter() - committed > COMMIT_SECONDS:
-            storage.write_rows(arrays, chunk.start, columns)
-            committed = time.perf_counter()
-    storage.write_rows(arrays, chunk.start, columns)
-    return columns["status"][chunk.rows - chunk.start]
-
-
-def _columns_of(arrays, chunk):
-    """Buffers of the chunk's rows: what is committed already, fill values elsewhere."""
-    written = [name for name, array in arrays.items() if _is_result(name, array)]
-    marker = arrays[schema.MARKER.name][chunk.start : chunk.stop]
-    if np.any(marker > 0):
-        return {name: arrays[name][chunk.start : chunk.stop] for name in written}
-    return {
-        name: np.full(
-            (chunk.stop - chunk.start, *arrays[name].shape[1:]),
-            arrays[name].fill_value,
-            dtype=arrays[name].dtype,
-        )
-        for name in written
-    }
-
-
-def _is_result(name, array):
-    """Whether a worker writes this array: a variable over runs, not a coordinate."""
-    chunked = array.metadata.dimension_names[0] == "run"
-    return chunked and (array.ndim > 1 or name in _SCALARS) and name != schema.INITIAL_STATE.name
-
-
-_SCALARS = {variable.name for variable in schema.ALL_RUN_VARIABLES}
-
-
-def _batches(chunk):
-    """Indices into the chunk's rows, at most eight a batch, of equal method, step and system.
-
-    And of one repeat: a run and its repeats in a batch would all have the same time. An adaptive
-    run goes alone: its step size is NaN, which equals no other.
-    """
-    keys = np.stack([chunk.integrator, chunk.system, chunk.step_size, chunk.repeat])
-    changes = np.flatnonzero(np.any(np.diff(keys, axis=1) != 0, axis=0)) + 1
-    for group in np.split(np.arange(len(chunk.rows)), changes):
-        yield from (group[i : i + WIDTH] for i in range(0, len(group), WIDTH))
-
-
-def _recorder(task, chunk, index):
-    return _made_recorder(
-        task.recipe,
-        task.systems[chunk.system[index]],
-        task.integrators[chunk.integrator[index]],
-    )
-
-
-_made_recorder = functools.lru_cache(maxsize=256)(Recorder)
-
-
-def _read_references(task, chunk, session):
-    """A function from a batch to its reference states and errors, or to None."""
-    if not len(chunk.reference):
-        return lambda group, rows: None
-    arrays = _reference_arrays(task.store, task.experiment, session)
-    distinct, index = np.unique(chunk.reference, return_inverse=True)
-    states = arrays["states"].oindex[distinct]
-    errors = arrays["error"].oindex[distinct]
-    return lambda group, rows: (states[index[group]][:, :, :rows], errors[index[group]])
+def _ends(task, session):
+    return _arrays(task.store, checkpoints.ends_name(task.experiment), session)[
+        checkpoints.CHECKPOINT.name
+    ]
 
 
 def _compute_references(task, session):
-    arrays = _reference_arrays(task.store, task.experiment, session)
+    arrays = reference_arrays(task.store, task.experiment, session)
     span = slice(task.start, task.stop)
     columns = {name: arrays[name][span] for name in ("states", "error", schema.MARKER.name)}
     initial = arrays[schema.INITIAL_STATE.name][span]

@@ -1,6 +1,7 @@
 """The time axis of an experiment, and the step sizes that fit it."""
 
 import dataclasses
+import fractions
 import functools
 import itertools
 import math
@@ -11,6 +12,7 @@ from integrators.errors import InputError
 
 DIVIDES = 1e-9  # relative difference up to which a step size divides the sample interval
 MOST_STEPS = 2**53  # beyond which the time k*h of a step is no longer told from the next
+FEW = 10**9  # what the numbers of a duration's fraction may be
 MOST_VALUES = 100_000  # of what one entry of a study generates
 
 
@@ -29,7 +31,7 @@ class Samples:
     @property
     def times(self):
         """Times of the samples, shape ``(samples + 1,)``."""
-        return self.duration * self.marks / self.marks[-1]
+        return parts(self.duration, self.marks, self.marks[-1])
 
     def steps(self, step_size):
         """Number of steps in an interval.
@@ -95,14 +97,14 @@ class TimeAxis(Samples):
     samples: int
 
     def __post_init__(self):
-        _check_duration(self.duration)
+        check_duration(self.duration)
         if self.samples < 1:
             raise InputError(f"expected at least 1 interval, got {self.samples}", key="samples")
 
     @property
     def interval(self):
         """Time between two samples."""
-        return self.duration / self.samples
+        return float(parts(self.duration, 1, self.samples))
 
     @property
     def marks(self):
@@ -155,7 +157,7 @@ class LogarithmicTimeAxis(Samples):
     grid: float
 
     def __post_init__(self):
-        _check_duration(self.duration)
+        check_duration(self.duration)
         if not 1 <= self.per_decade <= MOST_VALUES:
             raise InputError(
                 f"expected 1 to {MOST_VALUES} samples a decade, got {self.per_decade}",
@@ -241,7 +243,23 @@ class PerDecade:
         return LogarithmicTimeAxis(duration, self.per_decade, first, grid)
 
 
-def _check_duration(duration):
+def parts(duration, marks, last):
+    """`marks` of `last` parts of a duration, rounded once where the duration has few digits.
+
+    Then an axis of thrice the duration and thrice the samples has the same times.
+    """
+    above, below = fractions.Fraction(repr(float(duration))).as_integer_ratio()
+    if max(above, below) > FEW:
+        return duration * np.asarray(marks) / last
+    below *= int(last)
+    if max(above * int(np.max(marks)), below) < MOST_STEPS:
+        return (above * np.asarray(marks)) / below
+    exact = [above * mark / below for mark in np.ravel(marks).tolist()]
+    return np.reshape(exact, np.shape(marks))
+
+
+def check_duration(duration):
+    """Raise InputError unless it is a positive number."""
     if not 0 < duration < math.inf:
         raise InputError(f"expected a positive number, got {duration}", key="duration")
 

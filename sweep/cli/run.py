@@ -23,8 +23,16 @@ from sweep.cli.main import DOES_NOT_HOLD, INCOMPLETE
 @click.option("--workers", type=click.IntRange(min=1), help="Local processes; one a core.")
 @click.option("--scheduler", metavar="ADDRESS", help="A running Dask scheduler, tcp://host:8786.")
 @max_time_option
+@click.option(
+    "--checkpoint-every",
+    type=click.FloatRange(min=0.0, min_open=True),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="A killed worker's task is done again from its last checkpoint, at most so much.",
+)
 @click.option("--summary/--no-summary", default=True, help="Tables and plots at the end.")
-def command(study, store, workers, scheduler, max_time, summary):
+def command(study, store, workers, scheduler, max_time, checkpoint_every, summary):
     """Run STUDY, a file or a packaged study's name, into STORE (./NAME.zarr unless given).
 
     Running it again goes on where it stopped; an edited study adds what is missing. Ctrl-C,
@@ -51,6 +59,7 @@ def command(study, store, workers, scheduler, max_time, summary):
         workers=workers,
         scheduler=scheduler,
         max_time=time_left(max_time),
+        checkpoint_every=checkpoint_every,
         watcher=Terminal(loaded.name),
     )
     if summary and outcome.complete:
@@ -110,6 +119,14 @@ class Terminal:
             click.echo("Nothing to compute.")
         for entry in entries:
             warn_of_stability(entry.table, entry.pending)
+
+    def mixed(self, kinds):
+        """Say that results may differ in their last bits."""
+        click.echo(
+            "Warning: the runs of this store are from different kinds of machines, whose sines may "
+            f"differ in the last bit: {'; '.join(kinds)}",
+            err=True,
+        )
 
     def planned(self, plans, tasks, workers):
         """The plan."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cases import AdaptivePairing, adaptive_pairings
+from cases import AdaptivePairing, Case, adaptive_pairings
 
 import integrators
 import systems
@@ -108,23 +108,42 @@ def test_statistics_are_those_of_the_steps(adaptive_pairing):
 
 @pytest.mark.parametrize("formulation", ["q_omega", "q_qdot"])
 def test_local_orders_of_a_step_and_of_the_interpolant(formulation):
-    """The first of ten steps of a tenth: O(h⁶) at its end, O(h⁵) in its middle."""
-    options = {"formulation": formulation, "absolute_tolerance": 10.0}
-    problem = integrators.get("rk45", **options).bind(CHAIN)
-    start, errors = CHAIN.start("lee")[None], []
-    for duration in (0.4, 0.2):
-        times = duration * np.arange(21) / 20
-        run = run_adaptive(problem, start, times, 0.5)
-        assert run.step_sizes[0] == pytest.approx(duration / 10, rel=1e-9)
+    """Of a first step: O(h⁶) at its end, O(h⁵) in its middle."""
+    start, errors = CHAIN.start("lee"), []
+    case = Case(CHAIN, start, "chain")
+    state = start if formulation == "q_omega" else velocities(start)
+    rate = np.abs(case.field(formulation, state)).max()
+    for h in (0.04, 0.02):
+        absolute = 1e-3 * h * rate / (0.8 * step_control.root(1e-3, 5))  # by which the first is h
+        options = {"formulation": formulation, "absolute_tolerance": absolute}
+        problem = integrators.get("rk45", **options).bind(CHAIN)
+        run = run_adaptive(problem, start[None], h * np.arange(3) / 2, 1e-3)
+        assert run.step_sizes[0, 0] == pytest.approx(h, rel=1e-9)
         exact = integrators.integrate(
-            CHAIN, integrators.get("dop853"), start[0], duration=duration, samples=20,
-            tolerance=2.3e-14,
-        ).states  # fmt: skip
+            CHAIN, integrators.get("dop853"), start, duration=h, samples=2, tolerance=2.3e-14
+        ).states
         known = exact if formulation == "q_omega" else velocities(exact)
-        errors.append(np.linalg.norm(run.states[0] - known, axis=(1, 2))[1:3])
+        errors.append(np.linalg.norm(run.states[0] - known, axis=(1, 2))[1:])
     between, end = np.log2(errors[0] / errors[1])
     assert end == pytest.approx(6.0, abs=0.3)
     assert between == pytest.approx(5.0, abs=0.2)
+
+
+@pytest.mark.parametrize("name", ["rk45", "rkmk54"])
+def test_steps_know_nothing_of_the_duration(name):
+    """The first one at an equilibrium, which nothing bounds, neither."""
+    for start in (CHAIN.start("lee"), [[0, 0, 1.0], [0, 0, 1.0], [0, 0, 0.0], [0, 0, 0.0]]):
+        long, short = (
+            integrators.integrate(
+                CHAIN, integrators.get(name), start, duration=0.25 * n, samples=n, tolerance=1e-5,
+                history=True,
+            )
+            for n in (40, 3)
+        )  # fmt: skip
+        np.testing.assert_array_equal(long.states[:4], short.states)
+        count = len(short.history.times)
+        np.testing.assert_array_equal(long.history.sizes[:count], short.history.sizes)
+        assert (short.history.times + short.history.sizes)[-1] > 0.75
 
 
 def test_the_loop_goes_on_where_it_stood():
@@ -132,7 +151,7 @@ def test_the_loop_goes_on_where_it_stood():
     problem = integrators.get("rk45").bind(CHAIN)
     times = np.linspace(0.0, 5.0, 51)
     whole = run_adaptive(problem, CHAIN.start("lee")[None], times, 1e-4, True)
-    settings = np.array([1e-4, 5.0, 0.0, 1e-6])
+    settings = np.array([1e-4, 0.0, 1e-6])
     control, memory = aligned(adaptive_loop.CONTROL), aligned(ode45.memory_size(4))
     y, work = CHAIN.start("lee"), aligned(500)
     for part in (slice(1, 18), slice(18, 51)):

@@ -1,11 +1,16 @@
-"""A run's states and statistics do not depend on how it is cut into samples and blocks."""
+"""A run's states and statistics do not depend on how it is cut into samples, blocks and pieces."""
+
+import itertools
 
 import numpy as np
 import pytest
 from cases import pairings
 
+import integrators
+import systems
 from integrators import integration, stepping
-from integrators.integration import lagrangian
+from integrators.adaptive import run_adaptive
+from integrators.integration import lagrangian, run_batch
 
 MEMBERS = (1, 3)  # one alone, and some in lanes
 CUTS = ((24, 1, False), (6, 4, False), (1, 24, True), (8, 3, True))
@@ -78,3 +83,92 @@ def test_statistics_end_with_the_last_step_before_a_failure():
     state[-1] = np.nan
     batch = pairing.batch([state], steps=2, samples=3)
     assert np.all(np.isnan(batch.statistics[0, :, 0]))
+
+
+# --- checkpoints ------------------------------------------------------------------------------
+
+
+def fixed_part(pairing, steps, checkpoints):
+    h = 0.01 * pairing.case.time_scale
+    return run_batch(pairing.problem, None, h, steps, len(steps), True, checkpoints=checkpoints)
+
+
+def test_a_run_in_pieces_is_the_run_at_once(pairing):
+    """In lanes, then others in company of one that went alone, then each alone."""
+    start = pairing.case.members(3, seed=5)
+    steps = np.array([3, 2, 4, 1, 5])
+    whole = pairing.batch(start, steps, samples=5)
+    first = pairing.batch(start, steps[:2], samples=2)
+    alone = pairing.batch(start[1:2], steps[:2], samples=2)
+    assert first.checkpoints.shape == (3, pairing.problem.checkpoint_size)
+    np.testing.assert_array_equal(alone.checkpoints[0], first.checkpoints[1])
+    regrouped = np.concatenate([alone.checkpoints, first.checkpoints[2:]])
+    second = fixed_part(pairing, steps[2:4], regrouped)
+    np.testing.assert_array_equal(second.states[:, 0], whole.states[1:, 2])
+    for member, checkpoint in zip((1, 2), second.checkpoints, strict=True):
+        third = fixed_part(pairing, steps[4:], checkpoint[None])
+        np.testing.assert_array_equal(third.states[0], whole.states[member, 4:])
+        np.testing.assert_array_equal(third.statistics[0], whole.statistics[member, 4:])
+        np.testing.assert_array_equal(third.report[0], whole.report[member])
+        np.testing.assert_array_equal(third.checkpoints[0], whole.checkpoints[member])
+    np.testing.assert_array_equal(second.states, whole.states[1:, 2:5])
+    np.testing.assert_array_equal(second.statistics, whole.statistics[1:, 2:4])
+
+
+def test_an_adaptive_run_in_pieces_is_the_run_at_once(adaptive_pairing):
+    """Whatever the tolerance, and where it stops."""
+    members = adaptive_pairing.case.members(2, seed=5)
+    for tolerance, cuts in ((1e-3, (0, 1, 2, 7, 12)), (1e-7, (0, 5, 12))):
+        problem = adaptive_pairing.problem(tolerance)
+        times = 2.0 * adaptive_pairing.case.time_scale * np.arange(13) / 12
+        whole = run_adaptive(problem, members, times, tolerance, True)
+        checkpoints, standing = None, members
+        for first, last in itertools.pairwise(cuts):
+            part = run_adaptive(
+                problem, standing, times[first : last + 1], tolerance, True, checkpoints=checkpoints
+            )
+            for name in ("states", "rejected_so_far"):
+                np.testing.assert_array_equal(
+                    getattr(part, name)[:, 1:], getattr(whole, name)[:, first + 1 : last + 1]
+                )
+            np.testing.assert_array_equal(part.statistics, whole.statistics[:, first:last])
+            np.testing.assert_array_equal(
+                part.step_sizes[:, 1:], whole.step_sizes[:, first + 1 : last + 1]
+            )
+            checkpoints, standing = part.checkpoints, None
+        assert checkpoints.shape == (2, problem.checkpoint_size)
+        np.testing.assert_array_equal(part.report, whole.report)
+        np.testing.assert_array_equal(part.step_sizes[:, 0], whole.step_sizes[:, 0])
+        np.testing.assert_array_equal(checkpoints, whole.checkpoints)
+        for name, values in whole.counters.items():
+            np.testing.assert_array_equal(part.counters[name], values)
+
+
+@pytest.mark.parametrize("name", ["rk45", "dop853", "rkmk54"])
+def test_a_run_that_failed_stays_as_it_is(name):
+    system = systems.get("nbody_sphere", count=2)
+    q = [[0.0, 0.0, 1.0], [np.sin(0.3), 0.0, np.cos(0.3)]]
+    start = np.array([[*q, *np.zeros((2, 3))]])
+    start[0, 2, 0] = np.inf if name == "dop853" else 0.0  # which would step over the collision
+    problem = integrators.get(name).bind(system)
+    first = run_adaptive(problem, start, [0.0, 0.1, 0.2, 0.3], 1e-6)
+    assert first.report[0, stepping.STATUS_ROW] > stepping.COMPLETE
+    later = run_adaptive(problem, None, [0.3, 0.4], 1e-6, checkpoints=first.checkpoints)
+    for key, value in first.counters.items():
+        np.testing.assert_array_equal(later.counters[key], value)
+    np.testing.assert_array_equal(later.report, first.report)
+    assert np.all(np.isnan(later.states[:, 1]))
+
+
+def test_what_cannot_go_on_together_or_at_all():
+    chain = systems.get("spherical_pendulum_chain")
+    start = chain.start("lee")[None]
+    problem = integrators.get("rk4").bind(chain)
+    ends = [run_batch(problem, start, 0.1, steps, 1).checkpoints for steps in (1, 2)]
+    with pytest.raises(ValueError, match="different steps"):
+        run_batch(problem, None, 0.1, 1, 1, checkpoints=np.concatenate(ends))
+    counted = integrators.get("rk4", steps_of="rk45").bind(chain)
+    assert counted.checkpoint_size == 0
+    found = run_adaptive(counted, start, [0.0, 1.0], 1e-3)
+    with pytest.raises(ValueError, match="depend on the duration"):
+        run_adaptive(counted, None, [1.0, 2.0], 1e-3, checkpoints=found.checkpoints)

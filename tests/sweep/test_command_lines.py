@@ -19,8 +19,8 @@ from sweep import study
 
 PROGRAM = Path(sys.executable).with_name("sweep")
 SHOWN = ("variational+suzuki4", "rk4+projected", "dop853")
-COMMANDS = ("init", "check", "plan", "run", "status", "failures", "retry", "verify", "ls", "show")
-COMMANDS += ("order", "drift", "plot")
+COMMANDS = ("init", "check", "plan", "run", "extend", "status", "failures", "retry", "verify")
+COMMANDS += ("ls", "show", "order", "drift", "plot")
 
 # The kin of `quickstart`: both systems, a reference, an ensemble in lanes.
 STUDY = """\

@@ -240,14 +240,12 @@ def test_stopped_between_two_commits_of_a_task(
     entries = ledger.compare(store, parsed)
     plans = [planning.plan_experiment(entry) for entry in entries]
     growing.bring_up(store, parsed, entries, {"only": 8})
-    _, (task,) = planning.make_tasks(store, storage.open_root(store), plans, 1)
+    _, (task,) = planning.make_tasks(store, storage.open_root(store), plans, 1, 1e-9)
 
     def batches():
         tasks.compute(task, "a session")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(tasks, "COMMIT_SECONDS", 0.0)
-        assert stopped(patch, batches, 2, (computing.Recorder, "run"))
+    assert stopped(monkeypatch, batches, 2, (computing.Recorder, "finish"))
     before = arrays(store, "only")
     done = before["sample_count"] > 0
     assert done.tolist() == [True] * 6 + [False] * 6

@@ -32,16 +32,16 @@ def figures(system, tolerance, duration, starts):
 
 
 @pytest.mark.parametrize(
-    ("name", "parameters", "tolerance", "duration", "energy", "length"),
-    [
-        ("spherical_pendulum_chain", {}, 1e-4, 100.0, 7.85863e-4, 6.27417e-5),
-        ("magnetic_dipoles", {"inertia_factor": 1.0}, 1e-3, 30.0, 2.99890e-7, 1.75941e-4),
+    ("name", "parameters", "tolerance", "duration", "energy", "length", "accuracy"),
+    [  # six digits; and where steps are long, three: ode45's last one ends with the run
+        ("spherical_pendulum_chain", {}, 1e-4, 100.0, 7.85863e-4, 6.27417e-5, 1e-5),
+        ("magnetic_dipoles", {"inertia_factor": 1.0}, 1e-3, 30.0, 2.99890e-7, 1.75941e-4, 2e-4),
     ],
 )
-def test_mean_errors(name, parameters, tolerance, duration, energy, length):
+def test_mean_errors(name, parameters, tolerance, duration, energy, length, accuracy):
     system = systems.get(name, **parameters)
     found = figures(system, tolerance, duration, system.start("lee")[None])[0]
-    assert found == pytest.approx((energy, length), rel=1e-5)  # six digits
+    assert found == pytest.approx((energy, length), rel=accuracy)
 
 
 def test_mean_errors_of_the_rod_as_an_ensemble():

@@ -1,0 +1,133 @@
+"""Time axes that go on where another one ends."""
+
+import dataclasses
+import functools
+import math
+
+import numpy as np
+
+from integrators.errors import InputError
+from sweep.time_axis import (
+    DIVIDES,
+    LogarithmicTimeAxis,
+    Samples,
+    TimeAxis,
+    check_duration,
+    parts,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class ExtendedTimeAxis(Samples):
+    """A time axis and what comes after it: equal intervals, each a multiple of the first axis's.
+
+    Its times are to the last bit those of the axis that it begins with, as far as that goes.
+
+    Parameters
+    ----------
+    first : TimeAxis or LogarithmicTimeAxis
+    pieces : tuple of (int, int)
+        How many of the axis's intervals make one here, and how many of these come.
+    """
+
+    first: TimeAxis | LogarithmicTimeAxis
+    pieces: tuple
+
+    @property
+    def duration(self):
+        """To the last sample."""
+        return float(self.times[-1])
+
+    @property
+    def samples(self):
+        """The number of intervals."""
+        return self.first.samples + sum(count for _, count in self.pieces)
+
+    @property
+    def interval(self):
+        """Of the axis that it begins with."""
+        return self.first.interval
+
+    @functools.cached_property
+    def marks(self):
+        """In intervals of the axis that it begins with."""
+        marks = [self.first.marks]
+        for stride, count in self.pieces:
+            marks.append(marks[-1][-1] + stride * np.arange(1, count + 1))
+        return np.concatenate(marks)
+
+    @functools.cached_property
+    def times(self):
+        """Times of the samples, shape ``(samples + 1,)``."""
+        return parts(self.first.duration, self.marks, self.first.intervals)
+
+    @property
+    def settings(self):
+        """What tells it from another axis of the same duration."""
+        return {"first": self.first.settings, "pieces": [list(piece) for piece in self.pieces]}
+
+    @property
+    def _words(self):
+        return self.first._words
+
+
+def extended(axis, duration, samples=None):
+    """`axis` and what comes after it, up to a longer duration.
+
+    Parameters
+    ----------
+    axis : Samples
+    duration : float
+    samples : int, optional
+        Intervals from its end on; as many as it has last unless given.
+
+    Returns
+    -------
+    Samples
+        A `TimeAxis`, where that has the same times.
+
+    Raises
+    ------
+    InputError
+        If the duration is not longer, no whole number of intervals fits, or they would be finer.
+    """
+    check_duration(duration)
+    if duration <= axis.duration * (1 + DIVIDES):
+        raise InputError(
+            f"a duration of {duration:g} does not extend one of {axis.duration:g}: expected more",
+            key="duration",
+        )
+    first, pieces = (axis.first, axis.pieces) if hasattr(axis, "pieces") else (axis, ())
+    ratio = duration / axis.interval
+    whole = round(ratio)
+    if abs(ratio - whole) > DIVIDES * ratio:
+        raise InputError(
+            f"a duration of {duration:g} does not fit the sample interval: "
+            f"{_nearest_ends(axis, ratio)}",
+            key="duration",
+        )
+    more, last = whole - axis.intervals, int(axis.marks[-1] - axis.marks[-2])
+    if samples is None and more % last:
+        raise InputError(
+            f"a duration of {duration:g} does not fit the last sample interval "
+            f"{last * axis.interval:g}; give samples, or a duration that it divides",
+            key="duration",
+        )
+    count = more // last if samples is None else samples
+    if count < 1 or more % count or (last > 1 and more // count < last):
+        raise InputError(
+            f"{count} samples from {axis.duration:g} to {duration:g} do not fit: expected a number "
+            f"that divides {more}, the sample intervals of {axis.interval:g} in between",
+            key="samples",
+        )
+    made = ExtendedTimeAxis(first, (*pieces, (more // count, count)))
+    if isinstance(first, TimeAxis):
+        plain = TimeAxis(float(duration), made.samples)
+        if np.array_equal(plain.times, made.times):
+            return plain
+    return made
+
+
+def _nearest_ends(axis, ratio):
+    ends = (parts(axis.duration, n, axis.intervals) for n in (math.floor(ratio), math.ceil(ratio)))
+    return f"the nearest that do are {' and '.join(f'{end:.10g}' for end in ends)}"

@@ -1,0 +1,156 @@
+"""Runs go on to a longer duration as if they had never stopped."""
+
+import numpy as np
+import pytest
+from study_text import one_experiment
+
+import sweep
+from sweep import extending, runner, study
+from sweep.longer_axes import extended
+from sweep.time_axis import TimeAxis
+
+KEYS = {
+    "integrators": """[
+    "variational", "variational+suzuki4", { name = "rk4", formulation = "q_qdot" },
+    { name = "rk45", tolerance = 1e-4 }, { name = "rkmk54", tolerance = 1e-4 },
+]""",
+    "step_size": "0.1",
+    "initial_condition": '{ around = "lee", random = 3, spread = 1e-2, seed = 1 }',
+    "samples": "4",
+    "duration": "0.8",
+    "record": '["energy", "momentum", "unit_length", "state", "step_size", "rejected_steps"]',
+    "reference": '{ integrator = "dop853", tolerance = 1e-6 }',
+}
+
+
+def text(**changes):
+    return one_experiment(**KEYS | changes)
+
+
+class Counts(runner.Watcher):
+    """Counts the runs that are computed."""
+
+    computed = 0
+
+    def progressed(self, task, receipt):
+        self.computed += receipt.runs
+
+
+@pytest.fixture(scope="module")
+def at_once(cluster, tmp_path_factory):
+    path = tmp_path_factory.mktemp("extended") / "whole.zarr"
+    assert sweep.run(study.parse(text(duration="2.0", samples="10")), path, cluster).complete
+    return path
+
+
+def evaluations(store):
+    return sweep.open_study(store)["only"]["evaluations"].values
+
+
+def test_runs_in_three_pieces_are_the_runs_at_once(
+    cluster, tmp_path, at_once, command, assert_same_runs, arrays, fingerprint
+):
+    """By a longer study, then by the command; again there is nothing to do."""
+    store = tmp_path / "test.zarr"
+    assert sweep.run(study.parse(text()), store, cluster).complete
+    before = arrays(store, "only")
+    longer = study.parse(text(duration="1.2", samples="6"))
+    watcher = Counts()
+    assert sweep.run(longer, store, cluster, watcher=watcher).complete
+    assert watcher.computed == 15
+    ran = command(tmp_path, "extend", "test.zarr", "--duration", 2.0)
+    assert "Complete: 15 runs" in ran.stdout
+    assert_same_runs(at_once, store, "only")
+    after = arrays(store, "only")
+    assert after["time"].shape == (11,) and before["state"].shape[1] == 5
+    assert after["state"][:, :5].tobytes() == before["state"].tobytes()
+    assert (after["sample_count"] == 11).all() and np.isfinite(after["global_error"]).all()
+    ends = [arrays(path, "_geosweep/ends/only")["checkpoint"] for path in (store, at_once)]
+    np.testing.assert_array_equal(*ends)
+    mark = fingerprint(store)
+    assert "Nothing to compute" in command(tmp_path, "extend", "test.zarr", "--duration", 2).stdout
+    for wrong, words in (
+        (("--duration", 1.0), "a duration of 1 does not extend one of 2"),
+        (
+            ("--duration", 2.5),
+            "does not fit the sample interval: the nearest that do are 2.4 and 2.6",
+        ),
+        (("--duration", 4.0, "--samples", 3), "expected a number that divides 10"),
+        (("--duration", 4.0, "-e", "onl"), "Did you mean 'only'?"),
+    ):
+        refused = command(tmp_path, "extend", "test.zarr", *wrong, code=2)
+        assert words in refused.stderr
+    (tmp_path / "short.toml").write_text(text())
+    refused = command(tmp_path, "run", "short.toml", "test.zarr", code=2)
+    assert "was computed for 2, and 0.8 is less" in refused.stderr
+    assert fingerprint(store) == mark
+
+
+def test_samples_may_become_coarser(cluster, tmp_path, at_once, arrays):
+    store, watcher = tmp_path / "test.zarr", Counts()
+    assert sweep.run(study.parse(text()), store, cluster).complete
+    made = extending.extend(extending.stored_study(store), 2.0, samples=2)
+    assert sweep.run(made, store, cluster, watcher=watcher).complete and watcher.computed == 15
+    coarse, fine = arrays(store, "only"), arrays(at_once, "only")
+    kept = [0, 1, 2, 3, 4, 7, 10]
+    np.testing.assert_array_equal(coarse["time"], fine["time"][kept])
+    for name in ("state", "energy", "current_step_size", "rejected_so_far"):
+        np.testing.assert_array_equal(coarse[name], fine[name][:, kept], err_msg=name)
+    for name in ("steps", "evaluations", "iterations_mean", "status"):
+        own = slice(None) if name != "evaluations" else ~fine["adaptive"]
+        np.testing.assert_array_equal(coarse[name][own], fine[name][own], err_msg=name)
+    again = extending.stored_study(store)
+    np.testing.assert_array_equal(again.experiments[0].times, coarse["time"])
+    with pytest.raises(ValueError, match="6 samples from 2 to 3.2 do not fit"):
+        extending.extend(again, 3.2, samples=6)  # finer than it was
+
+
+def test_runs_that_failed_stay_and_equal_steps_are_refused(cluster, tmp_path, arrays, fingerprint):
+    store = tmp_path / "test.zarr"
+    keys = {
+        "system": '"nbody_sphere"',
+        "parameters": "{ count = 2 }",
+        "integrators": '"rk45"',
+        "step_size": None,
+        "tolerance": "1e-6",
+        "reference": None,
+        "initial_condition": """[
+    { q = [[0, 0, 1], [0.6, 0, 0.8]], omega = [[0, 0, 0], [0, 0, 0]], label = "falls" },
+    { q = [[0, 0, 1], [0.6, 0, 0.8]], omega = [[1, 0, 0], [0, 1, 0]], label = "misses" },
+]""",
+        "record": '["energy"]',
+        "duration": "2.0",
+    }
+    outcome = sweep.run(study.parse(text(**keys)), store, cluster)
+    assert outcome.complete and outcome.failed == 1
+    before, watcher = arrays(store, "only"), Counts()
+    made = extending.extend(extending.stored_study(store), 3.0)
+    outcome = sweep.run(made, store, cluster, watcher=watcher)
+    assert outcome.complete and outcome.failed == 1 and watcher.computed == 1
+    after = arrays(store, "only")
+    failed = before["status"] > 0
+    for name in ("sample_count", "stop_time", "steps", "cpu_time"):
+        assert after[name][failed] == before[name][failed]
+    assert after["sample_count"].tolist() == [before["sample_count"][0], 7]
+    counted = tmp_path / "counted.zarr"
+    one = '{ name = "rk4", steps_of = "rk45", tolerance = 1e-3 }'
+    sweep.run(study.parse(text(integrators=one, step_size=None)), counted, cluster)
+    mark = fingerprint(counted)
+    with pytest.raises(ValueError, match="cannot be extended: the steps of 'rk4"):
+        extending.extend(extending.stored_study(counted), 1.6)
+    longer = text(integrators=one, step_size=None, duration="1.6", samples="8")
+    with pytest.raises(ValueError, match="cannot be extended: the steps of 'rk4"):
+        sweep.run(study.parse(longer), counted, cluster)
+    assert fingerprint(counted) == mark
+
+
+@pytest.mark.parametrize("duration", [0.7, 10.0, 1e-3, 1234.5])
+def test_longer_axes_have_the_times_of_shorter_ones(duration):
+    short = TimeAxis(duration, 7)
+    long = TimeAxis(float(f"{3 * duration:.12g}"), 21)
+    np.testing.assert_array_equal(short.times, long.times[:8])
+    assert extended(short, long.duration) == long
+    odd = TimeAxis(duration * 2 * np.pi, 7)
+    made = extended(odd, 3 * duration * 2 * np.pi)
+    np.testing.assert_array_equal(made.times[:8], odd.times)
+    assert made.samples == 21 and made.interval == odd.interval

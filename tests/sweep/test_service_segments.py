@@ -1,0 +1,169 @@
+"""Long runs advance in segments; what is killed goes on from its last checkpoint, bit for bit."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from study_text import one_experiment
+
+import sweep
+from sweep import checkpoints, chunks, growing, ledger, planning, storage, study, tasks
+
+KEYS = {
+    "integrators": """[
+    "variational", "variational+suzuki4", { name = "rk4", formulation = "q_qdot" },
+    { name = "rk45", tolerance = 1e-4 }, { name = "rkmk54", tolerance = 1e-4 },
+    { name = "rk4", steps_of = "rk45", tolerance = 1e-4, label = "counted" },
+]""",
+    "step_size": "0.1",
+    "initial_condition": '{ around = "lee", random = 3, spread = 1e-2, seed = 1 }',
+    "duration": "2.0",
+    "samples": "10",
+    "record": '["energy", "momentum", "unit_length", "state", "step_size", "rejected_steps"]',
+    "reference": '{ integrator = "dop853", tolerance = 1e-6, until = 1.0 }',
+}
+
+
+class Killed(BaseException):
+    """What happens to a worker."""
+
+
+def begun(parsed, store, every):
+    """A store with its references, and the tasks of its runs."""
+    entries = ledger.compare(store, parsed)
+    plans = [planning.plan_experiment(entry) for entry in entries]
+    growing.bring_up(store, parsed, entries, {"only": 8})
+    root = storage.open_root(store, mode="a")
+    references, runs = planning.make_tasks(store, root, plans, 1, every)
+    for task in references:
+        tasks.compute(task, "references")
+    return [dataclasses.replace(task, cost=1e6) for task in runs]
+
+
+def test_a_task_goes_on_from_any_checkpoint(
+    cluster, tmp_path, monkeypatch, assert_same_runs, arrays
+):
+    """Killed after every third one, it loses nothing and computes no sample twice."""
+    store, whole = tmp_path / "cut.zarr", tmp_path / "whole.zarr"
+    parsed = study.parse(one_experiment(**KEYS))
+    made = begun(parsed, store, every=1e-9)
+    save, samples = checkpoints.save, []
+
+    def dying(path, own, saved):
+        save(path, own, saved)
+        samples.append((saved.runs.tolist(), saved.sample))
+        if len(samples) % 3 == 0:
+            raise Killed
+
+    monkeypatch.setattr(checkpoints, "save", dying)
+    deaths = 0
+    for task in made:
+        while True:
+            try:
+                tasks.compute(task, "a session")
+                break
+            except Killed:
+                deaths += 1
+                shown = arrays(store, "only")
+                assert np.all((shown["sample_count"] == 0) | (shown["sample_count"] == 11))
+    assert deaths > 20 and len(samples) == len({str(item) for item in samples})
+    assert not list((store / "_geosweep" / "checkpoints").rglob("*.npz"))
+    assert sweep.run(parsed, whole, cluster).complete
+    assert_same_runs(whole, store, "only")
+    ends = (arrays(path, checkpoints.ends_name("only"))["checkpoint"] for path in (store, whole))
+    np.testing.assert_array_equal(*ends)
+
+
+def test_checkpoints_of_another_study_or_code_are_ignored(tmp_path, monkeypatch):
+    store = tmp_path / "cut.zarr"
+    (task,) = begun(study.parse(one_experiment(**KEYS | {"integrators": '"rk4"'})), store, 1e-9)
+    save = checkpoints.save
+
+    def dying(path, own, saved):
+        save(path, own, saved)
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, "save", dying)
+        with pytest.raises(Killed):
+            tasks.compute(task, "a session")
+    path = checkpoints.file_of(store, "only", 0)
+    own = checkpoints.identity(task.recipe)
+    assert checkpoints.load(path, own).sample == 1
+    other = dataclasses.replace(task.recipe, statistics="none")
+    assert checkpoints.load(path, checkpoints.identity(other)) is None
+    monkeypatch.setattr(checkpoints, "code", lambda: "another")
+    assert checkpoints.load(path, checkpoints.identity(task.recipe)) is None
+    path.write_bytes(path.read_bytes()[:200])
+    assert checkpoints.load(path, own) is None
+    assert tasks.compute(task, "a session").runs == 3
+    assert not path.exists()
+
+
+LONG = """\
+format = 1
+name = "far"
+
+[[experiment]]
+name = "only"
+system = "spherical_pendulum_chain"
+integrators = ["rk4"]
+step_size = 0.01
+initial_condition = "lee"
+duration = 30_000.0
+samples = 400
+record = ["energy", "state"]
+"""
+
+
+def worker(group):
+    """The process, other than the first one, that computed most so far."""
+    others = [process for process in group.members() if process.pid != group.pid]
+    return max(others, key=lambda process: sum(process.cpu_times()[:2]))
+
+
+def test_a_killed_worker_costs_one_segment(tmp_path, start, until, arrays, cluster):
+    (tmp_path / "far.toml").write_text(LONG)
+    every = ("--checkpoint-every", "0.1", "--workers", "1", "--no-summary")
+    process = start("sweep", "run", "far.toml", *every, cwd=tmp_path)
+    store = tmp_path / "far.zarr"
+    path = checkpoints.file_of(store, "only", 0)
+    own = checkpoints.identity(
+        planning.recipe_of(ledger.compare(store, study.parse(LONG))[0].table)
+    )
+
+    def sample():
+        saved = checkpoints.load(path, own)
+        return saved.sample if saved else 0
+
+    for _ in range(2):
+        reached = until(sample)
+        until(lambda before=reached: sample() > before or not path.exists())
+        assert path.exists(), "it was done too soon"
+        worker(process).kill()
+        reached = sample()
+        assert 0 < reached < 400 and arrays(store, "only")["sample_count"][0] == 0
+        assert until(lambda before=reached: sample() - before or not path.exists()) > 0
+    out, errors = process.finish()
+    assert process.returncode == 0, out + errors
+    assert sweep.run(study.parse(LONG), tmp_path / "whole.zarr", cluster).complete
+    one, two = (arrays(tmp_path / name, "only") for name in ("far.zarr", "whole.zarr"))
+    for name in ("energy", "energy_error_mean", "state", "steps", "sample_count", "status"):
+        assert one[name].tobytes() == two[name].tobytes(), name
+
+
+def test_a_task_that_is_told_to_stop_does_so_at_its_next_checkpoint(tmp_path, arrays):
+    store = tmp_path / "cut.zarr"
+    (task,) = begun(study.parse(one_experiment(**KEYS | {"integrators": '"rk4"'})), store, 1e6)
+    (chunk,) = task.chunks
+    opened = dict(storage.open_group(storage.open_root(store, mode="r+"), "only").arrays())
+    ends = storage.open_group(storage.open_root(store, mode="r+"), checkpoints.ends_name("only"))
+    references = chunks.read_references(task, chunk, "a session")
+    answers = iter([False, True])
+    work = (task, chunk, opened, ends["checkpoint"], references)
+    assert len(chunks.ChunkWork(*work, lambda: next(answers)).compute()) == 0
+    path, own = checkpoints.file_of(store, "only", 0), checkpoints.identity(task.recipe)
+    assert checkpoints.load(path, own).sample == 1
+    assert not (arrays(store, "only")["sample_count"] > 0).any()
+    assert len(chunks.ChunkWork(*work).compute()) == 3 and not path.exists()
+    assert (arrays(store, "only")["sample_count"] == 11).all()
