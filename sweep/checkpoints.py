@@ -108,9 +108,23 @@ def forget(path):
     path.unlink(missing_ok=True)
 
 
-def clear(store):
-    """Remove all files of a store in which nothing is on its way."""
-    shutil.rmtree(Path(store) / storage.INTERNAL / FOLDER, ignore_errors=True)
+def forget_runs(store, experiment, rows, chunk_rows):
+    """Remove the files of the chunks that have some of these rows.
+
+    Parameters
+    ----------
+    store : Path
+    experiment : str
+    rows : ndarray of int
+    chunk_rows : int
+    """
+    for start in np.unique(rows // chunk_rows) * chunk_rows:
+        forget(file_of(store, experiment, start))
+
+
+def clear(store, experiment=""):
+    """Remove the files of an experiment, or of all."""
+    shutil.rmtree(Path(store) / storage.INTERNAL / FOLDER / experiment, ignore_errors=True)
 
 
 def ends_name(experiment):

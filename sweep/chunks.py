@@ -14,10 +14,12 @@ import numpy as np
 from integrators.lanes import WIDTH
 from sweep import checkpoints, schema, storage
 from sweep.computing import Recorder, Underway
+from sweep.files import whole
 from sweep.ledger import references_group
 
-PROBE = 0.1  # part of the time between checkpoints that the first segment is expected to take
-LONG = 0.5  # likewise, from which on a batch is cut at all
+SEGMENT = 3.0  # seconds that a segment should take at most: a run that is stopped ends with it
+PROBE = 0.1  # part of them that the first segment is expected to take
+LONG = 0.5  # part of them, and of the time between checkpoints, that is worth one
 MARKER = schema.MARKER.name
 
 
@@ -34,12 +36,18 @@ class ChunkWork:
         Checkpoints of all runs that are complete.
     references : callable
         From a batch and the rows of its states to its reference states and errors, or None.
-    stopped : callable, optional
-        Whether to stop after the segment, or the batch, that is computed.
+    session : sweep.sessions.Session
+        When it is stopped, so is this, after the segment that is computed.
+
+    Attributes
+    ----------
+    whole : bool
+        Whether nothing is left of the chunk; not if it was stopped.
     """
 
-    def __init__(self, task, chunk, arrays, ends, references, stopped=lambda: False):
-        self.stopped = stopped
+    def __init__(self, task, chunk, arrays, ends, references, session):
+        self.session, self.whole = session, False
+        self.segment = min(SEGMENT, task.checkpoint_every)
         self.task, self.chunk, self.arrays, self.ends = task, chunk, arrays, ends
         self.references, self.span = references, slice(chunk.start, chunk.stop)
         self.samples = len(task.recipe.times)
@@ -56,10 +64,16 @@ class ChunkWork:
         self.saved = saved
 
     def compute(self):
-        """Compute and commit what is left; the status of the runs that are whole now."""
+        """Compute and commit what is left; the status of the runs that are whole now.
+
+        Raises
+        ------
+        sweep.sessions.Superseded
+            If another coordinator holds the store by now; what it has is not touched.
+        """
         left = self._left()
         for group, standing in self._batches(left):
-            if self.stopped() or not self._compute_batch(group, standing):
+            if self.session.is_stopped or not self._compute_batch(group, standing):
                 break
             self.unsaved = True
             if time.perf_counter() - self.written > self.task.checkpoint_every:
@@ -67,7 +81,8 @@ class ChunkWork:
         if self.unsaved:
             self._commit()
         done = np.setdiff1d(left, self._left())
-        if len(done) == len(left):
+        self.whole = len(done) == len(left)
+        if self.whole:
             checkpoints.forget(self.file)
         return self.columns["status"][self.chunk.rows[done] - self.chunk.start]
 
@@ -92,7 +107,7 @@ class ChunkWork:
         """Indices into the chunk's `rows` of those that are not whole."""
         rows = self.chunk.rows - self.chunk.start
         counts, status = self.columns[MARKER][rows], self.columns["status"][rows]
-        return np.flatnonzero(~storage.whole(counts, status, self.samples))
+        return np.flatnonzero(~whole(counts, status, self.samples))
 
     def _standing(self, row):
         """The last sample of a row that is known, 0 if it begins; and where that is known from."""
@@ -162,9 +177,9 @@ class ChunkWork:
             self._put(rows, recorder.advance(runs, last, references), before, last)
             if last == self.samples - 1:
                 break
-            now, stopped = time.perf_counter(), self.stopped()
+            now, stopped = time.perf_counter(), self.session.is_stopped
             rate = (last - before) / max(now - began, 1e-9)
-            length = max(1, min(int(every * rate), 16 * length))
+            length = max(1, min(int(self.segment * rate), 16 * length))
             if stopped or now - self.written > LONG * every:
                 self._checkpoint(rows, runs, stored)
                 stored = last
@@ -181,9 +196,9 @@ class ChunkWork:
         task, left = self.task, self.samples - 1 - runs.sample
         expected = task.cost / max(1, sum(len(chunk.rows) for chunk in task.chunks))
         expected *= len(runs.initial) * left / max(1, self.samples - 1)
-        if not recorder.resumable or expected < LONG * task.checkpoint_every:
+        if not recorder.resumable or expected < LONG * self.segment:
             return max(1, left)
-        return max(1, int(left * min(1.0, PROBE * task.checkpoint_every / expected)))
+        return max(1, int(left * min(1.0, PROBE * self.segment / expected)))
 
     def _put(self, rows, sampled, before, last):
         """Take the samples of a segment into the buffers."""
@@ -196,6 +211,7 @@ class ChunkWork:
 
     def _checkpoint(self, rows, runs, stored):
         """Store the samples that came since `stored`, then where the runs stand."""
+        self.session.check(self.task.store)
         if self.unsaved:
             self._commit()
         else:
@@ -210,6 +226,7 @@ class ChunkWork:
         self.written = time.perf_counter()
 
     def _commit(self):
+        self.session.check(self.task.store)
         self.ends[self.span] = self.final
         storage.write_rows(self.arrays, self.chunk.start, self.columns)
         self.unsaved, self.written = False, time.perf_counter()

@@ -7,7 +7,6 @@ whatever dies, the next `sweep run` goes on from what is committed.
 import contextlib
 import logging
 import platform
-import uuid
 from collections import Counter
 
 import dask
@@ -15,9 +14,10 @@ import llvmlite.binding
 from distributed import Client, KilledWorker, LocalCluster, as_completed
 
 from integrators.errors import InputError
+from sweep import sessions
 from sweep.draining import TIME_IS_UP, Interrupted
 from sweep.pacing import Pace
-from sweep.tasks import compute, stop
+from sweep.tasks import compute
 
 WINDOW = 2  # tasks in flight for each worker: one running, one waiting
 CONNECT_SECONDS = 10
@@ -79,6 +79,29 @@ def count_workers(client):
     return max(1, sum(client.nthreads().values()))
 
 
+def check_workers(client):
+    """Refuse workers with another version of the code than this process.
+
+    Raises
+    ------
+    InputError
+        Names one of them.
+    """
+    own = sessions.code()
+    for address, found in client.run(sessions.code, on_error="return").items():
+        if found != own:
+            said = f"has version {found} of the code" if isinstance(found, str) else _cause(found)
+            raise InputError(
+                f"the worker {address} {said}; expected {own}, as this process has: results could "
+                "differ. Install the same versions of Geosweep, Python and Numba there, and start "
+                "it again"
+            )
+
+
+def _cause(error):
+    return f"cannot load Geosweep ({type(error).__name__}: {error})"
+
+
 def describe_hosts(client):
     """The hosts of the workers: name, machine, kind of CPU and number of workers of each."""
     kinds = client.run(_host).values()
@@ -93,19 +116,22 @@ def _host():
     )
 
 
-def execute(client, tasks, drain, on_receipt):
+def execute(client, tasks, session, drain, on_receipt, on_running=lambda running: None):
     """Compute tasks on the cluster, in order, a few in flight at a time.
 
     Parameters
     ----------
     client : distributed.Client
     tasks : list of RunTask or ReferenceTask
+    session : sweep.sessions.Session
     drain : sweep.draining.Drain
         When it is requested, no further task is submitted and those in flight are waited for,
-        which end after the chunk that they are at. A task that is not expected to end before
-        its deadline is not submitted.
+        which end after the segment that they are at. A task that is not expected to come so
+        far before the deadline is not submitted.
     on_receipt : callable
         Called with each task that is done and its `Receipt`.
+    on_running : callable
+        Called with the tasks that are running, whenever others are.
 
     Raises
     ------
@@ -114,9 +140,10 @@ def execute(client, tasks, drain, on_receipt):
     TaskFailed
         If a task raised, after those in flight have ended.
     """
-    flight = _Flight(client, tasks, drain)
+    flight = _Flight(client, tasks, session, drain)
     drain.when_requested(flight.stop)
     completed = as_completed(flight.feed())
+    on_running(flight.running())
     for future in completed:
         task = flight.land(future)
         if future.status == "finished":
@@ -126,6 +153,7 @@ def execute(client, tasks, drain, on_receipt):
         future.release()
         for another in flight.feed():
             completed.add(another)
+        on_running(flight.running())
     if flight.failure is not None:
         raise TaskFailed(_explain(*flight.failure)) from flight.failure[1]
     if flight.waiting or flight.cut:
@@ -135,12 +163,12 @@ def execute(client, tasks, drain, on_receipt):
 class _Flight:
     """The tasks of `execute`: those that wait, and those in flight."""
 
-    def __init__(self, client, tasks, drain):
+    def __init__(self, client, tasks, session, drain):
         self.waiting = list(reversed(tasks))  # the next one is the last
         self.failure = None  # the first task that raised, with what it raised
         self.cut = 0  # tasks that ended before their time, since it was drained
         self._client, self._drain = client, drain
-        self._session = uuid.uuid4().hex
+        self._session = session
         self._flying, self._given_up = {}, 0
         slots = count_workers(client)
         self._size, self._pace = WINDOW * slots, Pace(slots, drain.deadline)
@@ -160,9 +188,13 @@ class _Flight:
         if self._drain.requested or self.failure is not None:
             return None
         for index in range(len(self.waiting) - 1, -1, -1):
-            if self._pace.fits(self.waiting[index].cost):
+            if self._pace.fits(self.waiting[index].seconds_to_stop):
                 return self.waiting.pop(index)
         return None
+
+    def running(self):
+        """The tasks that run now, as far as can be said without asking."""
+        return [self._flying[key] for key in self._pace.running if key in self._flying]
 
     def land(self, future):
         """The task of a future that has ended; it waits again if it was not its own fault."""
@@ -183,14 +215,14 @@ class _Flight:
         return task
 
     def stop(self):
-        """Tell the workers to end after the chunk that they are at."""
+        """Tell the workers to end after the segment that they are at."""
         with contextlib.suppress(Exception):  # a lost worker, or the scheduler: nothing to stop
-            self._client.run(stop, self._session, on_error="ignore")
+            self._client.run(self._session.stop, on_error="ignore")
 
 
 def _too_short(waiting):
-    least = min(task.cost for task in waiting)
-    return f"{TIME_IS_UP}: the shortest task left takes about {least:.2g} s"
+    least = min(task.seconds_to_stop for task in waiting)
+    return f"{TIME_IS_UP}: what is left takes {least:.2g} s at least"
 
 
 def _explain(task, error):

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 CTRL_C, TERMINATED, TIME_IS_UP = "interrupted", "SIGTERM", "the time is up"
-ENDING_SECONDS = 2.0  # of a time limit, for the store and the cluster to be closed
+ENDING_SECONDS = 6.0  # of a time limit, for segments to end and the store to be closed
 MOST_ENDING = 0.1  # of a short one
 
 

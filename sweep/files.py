@@ -222,6 +222,18 @@ def _input_error(text):
     return InputError(text)
 
 
+def whole(counts, status, samples):
+    """Whether runs are computed up to the last of so many samples, or to where they failed.
+
+    Parameters
+    ----------
+    counts, status : ndarray of int, shape (runs,)
+        The commit marker and the status, 0 if it is complete.
+    samples : int
+    """
+    return (counts >= samples) | ((counts > 0) & (status > 0))
+
+
 def experiments(path, attributes):
     """Names of the experiments: those of the study in its order, then those that left it."""
     found = (file.parent.name for file in Path(path).glob(f"*/{METADATA}"))

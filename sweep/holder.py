@@ -23,6 +23,7 @@ BEATS = 8  # that a newcomer waits for one of
 DIGITS = 12  # of the counter
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 UNKNOWN = "unknown"
+ENDING = ".lock"
 MINE = {}  # by token: what this process holds or takes
 
 
@@ -96,6 +97,18 @@ class Holder:
 
     def __str__(self):
         return f"{self.user} on {self.host} (process {self.pid}, `{self.command}`)"
+
+
+def lock_of(store):
+    """The file that says who writes to a store."""
+    place = Path(os.path.realpath(store))
+    return place.with_name(place.name + ENDING)
+
+
+def is_anothers(store, token):
+    """Whether a store is held by another one than the holder of that token."""
+    found = read(lock_of(store))
+    return found is not None and found.token != token
 
 
 # --- files -----------------------------------------------------------------------------------

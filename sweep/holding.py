@@ -22,10 +22,9 @@ import time
 from pathlib import Path
 
 from sweep.draining import Interrupted
-from sweep.holder import MINE, UNKNOWN, Holder, counter_line, create, first_line, read
+from sweep.holder import MINE, UNKNOWN, Holder, counter_line, create, first_line, lock_of, read
 from sweep.ledger import StoreError
 
-ENDING = ".lock"
 AGAIN_SECONDS = 0.02
 
 
@@ -49,6 +48,11 @@ class Holding:
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._beat, daemon=True)
         self._thread.start()
+
+    @property
+    def token(self):
+        """Of this holding; no other has it."""
+        return self._holder.token
 
     def holds(self):
         """Whether the lock is still held, looked up now."""
@@ -130,7 +134,7 @@ def hold(store, on_loss=lambda reason: None, between=lambda: None, on_wait=lambd
     place = Path(os.path.realpath(store))
     if not place.name:
         raise StoreError(f"{store} exists and is not a Geosweep store; give another STORE")
-    lock, holder = place.with_name(place.name + ENDING), Holder.here()
+    lock, holder = lock_of(store), Holder.here()
     for thread, held, holding in list(MINE.values()):
         if (thread, held) == (threading.get_ident(), lock) and holding is not None:
             yield holding  # within a command that holds it already
@@ -151,8 +155,7 @@ def hold(store, on_loss=lambda reason: None, between=lambda: None, on_wait=lambd
 
 def holder_of(store):
     """The `Holder` of a store that lives, as far as can be said at once; None if there is none."""
-    place = Path(os.path.realpath(store))
-    chain = _chain(place.with_name(place.name + ENDING))
+    chain = _chain(lock_of(store))
     return chain[-1][0] if chain and not chain[-1][0].is_dead() else None
 
 

@@ -1,14 +1,15 @@
 """Runs of a store are marked as not computed: the next `sweep run` computes just them.
 
-Nothing else of them is touched. Whole chunks are written anew, the commit marker first: whatever
-is killed, a run counts as computed only with all that belongs to it. The caller holds the store.
+Nothing else of them is touched, but a checkpoint from which they could go on is removed. Whole
+chunks are written anew, the commit marker first: whatever is killed, a run counts as computed
+only with all that belongs to it. The caller holds the store.
 """
 
 from pathlib import Path
 
 import numpy as np
 
-from sweep import schema, storage
+from sweep import checkpoints, schema, storage
 from sweep.files import ArrayFiles, Damaged
 
 
@@ -25,6 +26,9 @@ def mark_not_computed(path, place, rows):
         Which of its rows.
     """
     group = storage.open_group(storage.open_root(path, mode="r+"), place)
+    if not place.startswith(storage.INTERNAL):
+        every = np.arange(group[schema.MARKER.name].shape[0])
+        checkpoints.forget_runs(path, place, every[rows], storage.chunk_rows_of(group))
     for name, value in ((schema.MARKER.name, 0), ("status", schema.PENDING)):
         if name in group:
             _set(group[name], Path(path) / place / name, rows, value)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sweep import compacting, files, growing, ledger, schema, storage
+from sweep import checkpoints, compacting, files, growing, ledger, schema, storage
 from sweep.expand import expand
 from sweep.files import INTERNAL, REFERENCES, ArrayFiles, Damaged
 from sweep.marking import mark_not_computed
@@ -98,6 +98,7 @@ def _mark(path, findings):
             rows.setdefault(finding.place, []).append(finding.rows)
     marked = {place: np.unique(np.concatenate(parts)) for place, parts in rows.items()}
     for place, mine in marked.items():
+        checkpoints.clear(path, place)  # first samples of runs on their way may be damaged, too
         if len(mine):
             mark_not_computed(path, place, mine)
     return marked

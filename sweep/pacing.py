@@ -24,6 +24,11 @@ class Pace:
         self._running, self._waiting = {}, {}  # by key: (seconds, since), seconds
         self._expected = self._took = 0.0
 
+    @property
+    def running(self):
+        """Keys of the tasks that have a slot."""
+        return tuple(self._running)
+
     def began(self, key, cost):
         """A task was submitted, of so many expected seconds."""
         self._waiting[key] = cost

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from sweep import files
+from sweep import files, flight
 from sweep.files import ArrayFiles, Damaged
 
 MARKER, STATUS, IN_STUDY, CPU_TIME = "sample_count", "status", "in_study", "cpu_time"
+TIME = "time"
 
 
 @dataclass(frozen=True)
@@ -25,9 +26,9 @@ class Progress:
     runs : int
         That the study asks for.
     done : int
-        Of these, committed, failed ones too.
-    begun : int
-        Of these, committed in part: the store holds their first samples.
+        Of these, committed up to the last sample, failed ones too.
+    running : int
+        Of the others, those that are being computed.
     failed : int
         Of these, committed with a status other than complete.
     left_study : int
@@ -39,7 +40,7 @@ class Progress:
     experiment: str
     runs: int
     done: int
-    begun: int
+    running: int
     failed: int
     left_study: int
     cpu_seconds: float
@@ -77,31 +78,33 @@ class Counter:
             If an array that is counted is.
         """
         names = files.experiments(self.path, files.open_store(self.path))
-        return [self._count(name) for name in names if (self.path / name).is_dir()]
+        running = flight.running(self.path)
+        there = [name for name in names if (self.path / name).is_dir()]
+        return [self._count(name, running.get(name, 0)) for name in there]
 
-    def _count(self, name):
+    def _count(self, name, running):
         arrays = (MARKER, STATUS, IN_STUDY, CPU_TIME)
         marker, status, wanted, seconds = (self._values(self.path / name / a) for a in arrays)
         size = min(map(len, (marker, status, wanted)))  # a store that just grows has two lengths
         marker, status, wanted = marker[:size], status[:size], wanted[:size].astype(bool)
-        started = wanted & (marker > 0)
-        done = started & (status >= 0)
+        samples = _array(self.path / name / TIME).shape[0]
+        done = wanted & files.whole(marker, status, samples)
         return Progress(
             experiment=name,
             runs=int(wanted.sum()),
             done=int(done.sum()),
-            begun=int((started & ~done).sum()),
+            running=min(running, int((wanted & ~done).sum())),
             failed=int((done & (status > 0)).sum()),
             left_study=int(size - wanted.sum()),
             cpu_seconds=float(np.nansum(seconds)),
         )
 
     def _values(self, directory):
+        array = _array(directory)
         try:
-            array = ArrayFiles.read(directory)
             parts = [self._chunk(array, (i,)) for i in range(array.grid[0])]
         except Damaged as damage:
-            raise Damaged(f"{directory.parent.name}/{directory.name}: {damage}") from None
+            raise _of(directory, damage) from None
         return np.concatenate(parts) if parts else np.zeros(0, array.dtype)
 
     def _chunk(self, array, index):
@@ -119,6 +122,17 @@ class Counter:
                 values = np.full(rows.stop - rows.start, array.fill, array.dtype)
             self._chunks[file] = known = state, values
         return known[1]
+
+
+def _array(directory):
+    try:
+        return ArrayFiles.read(directory)
+    except Damaged as damage:
+        raise _of(directory, damage) from None
+
+
+def _of(directory, damage):
+    return Damaged(f"{directory.parent.name}/{directory.name}: {damage}")
 
 
 class Rate:

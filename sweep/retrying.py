@@ -5,20 +5,12 @@ from pathlib import Path
 import numpy as np
 
 from integrators.errors import InputError, check_known
-from sweep import files, ledger, runner
-from sweep import study as studies
+from sweep import ledger, runner
+from sweep.extending import stored_study
 from sweep.failing import statuses
 from sweep.holding import hold
 from sweep.marking import mark_not_computed
 from sweep.opening import open_study
-
-
-def stored_study(path):
-    """The study of a store, as it was written; `StudyError` if it is valid no longer.
-
-    Files of initial states are looked for in the current directory.
-    """
-    return studies.parse(files.open_store(path)["study"], f"the study in {path}")
 
 
 def failed_rows(path, where="", among=()):

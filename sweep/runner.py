@@ -3,6 +3,7 @@
 import contextlib
 import os
 import threading
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from integrators.errors import InputError, check_number
 from sweep import checkpoints, growing, ledger, planning, storage
 from sweep import study as studies
 from sweep.cluster import (
+    check_workers,
     count_workers,
     describe_hosts,
     execute,
@@ -22,8 +24,9 @@ from sweep.cluster import (
 )
 from sweep.compacting import compact, recover, spread
 from sweep.draining import Drain, Interrupted
+from sweep.flight import InFlight
 from sweep.holding import hold
-from sweep.schema import MARKER
+from sweep.sessions import Session, code
 from sweep.tasks import CHECKPOINT_EVERY
 
 
@@ -175,14 +178,16 @@ def _bring_to_end(path, study, entries, connected, held, drain, watcher, checkpo
     pending = any(entry.pending.any() for entry in entries)
     plans = [planning.plan_experiment(e, drain.check) for e in entries] if pending else []
     chunk_rows = {plan.entry.name: plan.chunk_rows for plan in plans}
-    held.check()
     if pending:
+        check_workers(connected())
         drain.check()
+    held.check()
     storage.sweep_partial_files(path)
     growing.bring_up(path, study, entries, chunk_rows)
     stopped = ""
     if pending:
-        stopped = _compute(connected(), path, plans, checkpoint_every, drain, watcher)
+        session = Session(uuid.uuid4().hex, held.token, code())
+        stopped = _compute(connected(), path, plans, session, checkpoint_every, drain, watcher)
     return finish(path, entries, stopped, writes=held.holds())
 
 
@@ -199,7 +204,7 @@ def local_client(workers=None):
         yield client
 
 
-def _compute(client, path, plans, checkpoint_every, drain, watcher):
+def _compute(client, path, plans, session, checkpoint_every, drain, watcher):
     """Compute all that is pending; why it ended early, or nothing."""
     spread(path)
     root = storage.open_root(path, mode="a")
@@ -215,8 +220,9 @@ def _compute(client, path, plans, checkpoint_every, drain, watcher):
         sum(task.cost for task in (*references, *runs)),
     )
     try:
-        for tasks in (references, runs):
-            execute(client, tasks, drain, watcher.progressed)
+        with InFlight(path) as flight:
+            for tasks in (references, runs):
+                execute(client, tasks, session, drain, watcher.progressed, flight.note)
     except Interrupted as reason:
         return str(reason)
     finally:

@@ -18,7 +18,7 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 
 from integrators.stepping import COMPLETE
 from sweep import schema
-from sweep.files import INTERNAL
+from sweep.files import INTERNAL, whole
 
 TIME_CHUNK = 1024
 COORDINATE_CHUNK = 65_536
@@ -169,11 +169,6 @@ def sweep_partial_files(path):
     """Remove what writers that were killed left behind."""
     for file in Path(path).rglob("*.partial"):
         file.unlink(missing_ok=True)
-
-
-def whole(counts, status, samples):
-    """Whether runs are computed up to the last of so many samples, or to where they failed."""
-    return (counts >= samples) | ((counts > 0) & (status > COMPLETE))
 
 
 def committed(group, samples):

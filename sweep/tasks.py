@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from sweep import checkpoints, schema, storage
-from sweep.chunks import ChunkWork, read_references, reference_arrays
+from sweep.chunks import SEGMENT, ChunkWork, read_references, reference_arrays
 from sweep.computing import Recipe, reference_trajectory, system_of
+from sweep.sessions import Superseded
 
 CHECKPOINT_EVERY = 30.0  # seconds: a killed task loses about as much
 
@@ -76,6 +77,11 @@ class RunTask:
     cost: float
     checkpoint_every: float = CHECKPOINT_EVERY
 
+    @property
+    def seconds_to_stop(self):
+        """Within which it ends when it is told to, expected."""
+        return min(self.cost, SEGMENT)
+
 
 @dataclass(frozen=True, eq=False)
 class ReferenceTask:
@@ -94,6 +100,11 @@ class ReferenceTask:
     start: int
     stop: int
     cost: float
+
+    @property
+    def seconds_to_stop(self):
+        """Within which it ends when it is told to, expected: only at its end."""
+        return self.cost
 
 
 @dataclass(frozen=True)
@@ -120,40 +131,42 @@ class Receipt:
     whole: bool = True
 
 
-_stopped = set()  # sessions
-
-
-def stop(session):
-    """Begin no further chunk of a session's tasks in this process; called from another thread."""
-    _stopped.add(session)
-
-
 def compute(task, session):
-    """Do a `RunTask` or a `ReferenceTask`; the receipt.
+    """Do a `RunTask` or a `ReferenceTask` of a `sweep.sessions.Session`; the receipt.
 
-    `session` names the coordinator's run: arrays are opened once for each, and it can be stopped.
+    Raises
+    ------
+    sweep.sessions.AnotherCode
+        If the coordinator has another version of the code.
     """
+    session.check_code()
     began = time.perf_counter()
-    if session in _stopped:
-        return Receipt(task.experiment, 0, 0, 0.0, whole=False)
+    statuses, whole = [], False
+    if not session.is_stopped:
+        try:
+            whole = _compute(task, session, statuses)
+        except Superseded:
+            session.stop()
+    status = np.array(statuses, dtype=int)
+    seconds = time.perf_counter() - began
+    return Receipt(task.experiment, len(status), int(np.sum(status > 0)), seconds, whole)
+
+
+def _compute(task, session, statuses):
+    """Compute and commit; the statuses of runs are appended. Whether all of it was done."""
     if isinstance(task, ReferenceTask):
         _compute_references(task, session)
-        return Receipt(task.experiment, 0, 0, time.perf_counter() - began)
+        return True
     arrays = _arrays(task.store, task.experiment, session)
-    runs = failed = chunks = 0
     for chunk in task.chunks:
-        if session in _stopped:
-            break
+        if session.is_stopped:
+            return False
         references = read_references(task, chunk, session)
-        work = ChunkWork(
-            task, chunk, arrays, _ends(task, session), references, lambda: session in _stopped
-        )
-        status = work.compute()
-        runs += len(status)
-        failed += int(np.sum(status > 0))
-        chunks += 1
-    whole = chunks == len(task.chunks)
-    return Receipt(task.experiment, runs, failed, time.perf_counter() - began, whole)
+        work = ChunkWork(task, chunk, arrays, _ends(task, session), references, session)
+        statuses.extend(work.compute())
+        if not work.whole:
+            return False
+    return True
 
 
 @functools.lru_cache(maxsize=64)
@@ -183,4 +196,5 @@ def _compute_references(task, session):
         columns["states"][row, :, : system.rows] = states
         columns["error"][row] = error
         columns[schema.MARKER.name][row] = len(task.times)
+    session.check(task.store)
     storage.write_rows(arrays, task.start, columns)

@@ -98,17 +98,20 @@ def of_starts(coordinate):
 
 
 def complete(dataset, also_stopped=False):
-    """Which runs count: committed, complete, and still in the study; shape ``(run,)``, bool.
+    """Which runs count: computed to the end, and still in the study; shape ``(run,)``, bool.
 
     With `also_stopped` those too that blew up, left their domain or did not converge: they are
     results until then.
     """
     counts = np.ones(dataset.sizes["run"], dtype=bool)
-    if "sample_count" in dataset:
-        counts &= dataset["sample_count"].values > 0
+    stopped = np.zeros_like(counts)
     if "status" in dataset:
         status = dataset["status"].values
+        stopped = status > 0
         counts &= (status >= 0) if also_stopped else (status == 0)
+    if "sample_count" in dataset:
+        samples = dataset["sample_count"].values
+        counts &= (samples >= dataset.sizes.get("time", 1)) | (stopped & (samples > 0))
     if "in_study" in dataset:
         counts &= dataset["in_study"].values.astype(bool)
     return counts

@@ -29,7 +29,8 @@ def command(store, where, among, workers, scheduler):
     if workers is not None and scheduler is not None:
         raise click.UsageError("--workers is for a local cluster: not together with --scheduler")
     from sweep.cli.run import Terminal, print_outcome
-    from sweep.retrying import retry, stored_study
+    from sweep.extending import stored_study
+    from sweep.retrying import retry
 
     outcome = retry(
         store,

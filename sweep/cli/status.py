@@ -67,6 +67,7 @@ def _row(progress):
         "experiment": progress.experiment,
         "runs": progress.runs,
         "done": progress.done,
+        "running": progress.running,
         "pending": progress.pending,
         "failed": progress.failed,
         "left study": progress.left_study,
@@ -134,7 +135,7 @@ def _seen(progresses, rates, terminal):
             "experiment": progress.experiment,
             "runs": progress.runs,
             "done": progress.done,
-            "running": progress.begun,
+            "running": progress.running,
             "failed": progress.failed,
             "runs/s": rates[progress.experiment].per_second,
             "time left": _duration(rates[progress.experiment].seconds_left(progress.pending)),
@@ -145,7 +146,8 @@ def _seen(progresses, rates, terminal):
         return _table(rows)
     return "\n".join(
         f"{time.strftime('%H:%M:%S')} {row['experiment']}: {row['done']:,} of {row['runs']:,} "
-        f"done, {row['failed']:,} failed, {row['runs/s']:.3g}/s, {row['time left']} left"
+        f"done, {row['running']:,} running, {row['failed']:,} failed, "
+        f"{row['runs/s']:.3g}/s, {row['time left']} left"
         for row in rows
     )
 

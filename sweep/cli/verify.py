@@ -60,9 +60,9 @@ def command(store, repair, as_json):
 def _repaired(path, bar):
     from integrators.errors import InputError
     from sweep import files
+    from sweep.extending import stored_study
     from sweep.holding import hold
     from sweep.mending import mend
-    from sweep.retrying import stored_study
 
     files.open_store(path)
     if not os.access(path, os.W_OK | os.X_OK):

@@ -21,6 +21,7 @@ from sweep import (
     study,
     tasks,
 )
+from sweep.sessions import Session, code
 
 MANY = {"record": "[]", "initial_condition": "{ random = 34, seed = 1 }"}  # 17 chunks
 FEW = {"record": '["energy"]', "reference": '{ integrator = "dop853", tolerance = 1e-6 }'}
@@ -28,6 +29,9 @@ GROWN = FEW | {
     "step_size": "[0.1, 0.05, 0.02]",
     "integrators": '["rk4", { name = "variational", label = "leapfrog" }]',
 }
+
+
+SESSION = Session("a session", "", code())
 
 
 class Killed(BaseException):
@@ -243,7 +247,7 @@ def test_stopped_between_two_commits_of_a_task(
     _, (task,) = planning.make_tasks(store, storage.open_root(store), plans, 1, 1e-9)
 
     def batches():
-        tasks.compute(task, "a session")
+        tasks.compute(task, SESSION)
 
     assert stopped(monkeypatch, batches, 2, (computing.Recorder, "finish"))
     before = arrays(store, "only")

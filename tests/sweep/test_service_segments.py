@@ -7,7 +7,7 @@ import pytest
 from study_text import one_experiment
 
 import sweep
-from sweep import checkpoints, chunks, growing, ledger, planning, storage, study, tasks
+from sweep import checkpoints, chunks, growing, ledger, planning, sessions, storage, study, tasks
 
 KEYS = {
     "integrators": """[
@@ -24,6 +24,9 @@ KEYS = {
 }
 
 
+SESSION = sessions.Session("a session", "", sessions.code())
+
+
 class Killed(BaseException):
     """What happens to a worker."""
 
@@ -36,7 +39,7 @@ def begun(parsed, store, every):
     root = storage.open_root(store, mode="a")
     references, runs = planning.make_tasks(store, root, plans, 1, every)
     for task in references:
-        tasks.compute(task, "references")
+        tasks.compute(task, SESSION)
     return [dataclasses.replace(task, cost=1e6) for task in runs]
 
 
@@ -60,7 +63,7 @@ def test_a_task_goes_on_from_any_checkpoint(
     for task in made:
         while True:
             try:
-                tasks.compute(task, "a session")
+                tasks.compute(task, SESSION)
                 break
             except Killed:
                 deaths += 1
@@ -86,7 +89,7 @@ def test_checkpoints_of_another_study_or_code_are_ignored(tmp_path, monkeypatch)
     with monkeypatch.context() as patch:
         patch.setattr(checkpoints, "save", dying)
         with pytest.raises(Killed):
-            tasks.compute(task, "a session")
+            tasks.compute(task, SESSION)
     path = checkpoints.file_of(store, "only", 0)
     own = checkpoints.identity(task.recipe)
     assert checkpoints.load(path, own).sample == 1
@@ -96,7 +99,7 @@ def test_checkpoints_of_another_study_or_code_are_ignored(tmp_path, monkeypatch)
     assert checkpoints.load(path, checkpoints.identity(task.recipe)) is None
     path.write_bytes(path.read_bytes()[:200])
     assert checkpoints.load(path, own) is None
-    assert tasks.compute(task, "a session").runs == 3
+    assert tasks.compute(task, SESSION).runs == 3
     assert not path.exists()
 
 
@@ -152,18 +155,33 @@ def test_a_killed_worker_costs_one_segment(tmp_path, start, until, arrays, clust
         assert one[name].tobytes() == two[name].tobytes(), name
 
 
+class Stopping:
+    """A session that is stopped when it is asked for the second time."""
+
+    def __init__(self):
+        self._answers = iter([False, True])
+
+    @property
+    def is_stopped(self):
+        return next(self._answers)
+
+    def check(self, store):
+        """The store is its own."""
+
+
 def test_a_task_that_is_told_to_stop_does_so_at_its_next_checkpoint(tmp_path, arrays):
     store = tmp_path / "cut.zarr"
     (task,) = begun(study.parse(one_experiment(**KEYS | {"integrators": '"rk4"'})), store, 1e6)
     (chunk,) = task.chunks
     opened = dict(storage.open_group(storage.open_root(store, mode="r+"), "only").arrays())
     ends = storage.open_group(storage.open_root(store, mode="r+"), checkpoints.ends_name("only"))
-    references = chunks.read_references(task, chunk, "a session")
-    answers = iter([False, True])
+    references = chunks.read_references(task, chunk, SESSION)
     work = (task, chunk, opened, ends["checkpoint"], references)
-    assert len(chunks.ChunkWork(*work, lambda: next(answers)).compute()) == 0
+    stopping = chunks.ChunkWork(*work, Stopping())
+    assert len(stopping.compute()) == 0 and not stopping.whole
     path, own = checkpoints.file_of(store, "only", 0), checkpoints.identity(task.recipe)
     assert checkpoints.load(path, own).sample == 1
     assert not (arrays(store, "only")["sample_count"] > 0).any()
-    assert len(chunks.ChunkWork(*work).compute()) == 3 and not path.exists()
+    going_on = chunks.ChunkWork(*work, SESSION)
+    assert len(going_on.compute()) == 3 and going_on.whole and not path.exists()
     assert (arrays(store, "only")["sample_count"] == 11).all()

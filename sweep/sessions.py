@@ -1,0 +1,64 @@
+"""The coordinator's run that a task belongs to, as its workers know it."""
+
+import functools
+from dataclasses import dataclass
+
+from integrators.kernels import sources_hash
+from sweep import holder
+
+_stopped = set()  # names of sessions that are to end, in this process
+
+
+class Superseded(Exception):
+    """Another coordinator holds the store: what a task of the one before has is not written."""
+
+
+class AnotherCode(RuntimeError):
+    """A worker has another version of the code than the coordinator."""
+
+
+@functools.cache
+def code():
+    """What all processes of a run must have in common: a hash of the code that computes."""
+    return sources_hash(frozenset({"integrators", "systems", "sweep"}))
+
+
+@dataclass(frozen=True)
+class Session:
+    """A coordinator's run, which its tasks are sent with.
+
+    Parameters
+    ----------
+    name : str
+        Of this run; arrays are opened once for each.
+    token : str
+        Of its holding of the store's lock; empty of one that needs none.
+    code : str
+        Of the coordinator; see `code`.
+    """
+
+    name: str
+    token: str
+    code: str
+
+    @property
+    def is_stopped(self):
+        """Whether nothing more is to begin."""
+        return self.name in _stopped
+
+    def stop(self):
+        """End its tasks in this process, each after its segment; called from another thread."""
+        _stopped.add(self.name)
+
+    def check(self, store):
+        """Raise `Superseded` unless the store is still this coordinator's, or nobody's."""
+        if self.token and holder.is_anothers(store, self.token):
+            raise Superseded
+
+    def check_code(self):
+        """Raise `AnotherCode` if this process has another version of the code."""
+        if code() != self.code:
+            raise AnotherCode(
+                f"this worker has version {code()} of the code, the coordinator {self.code}: "
+                "results may differ. Install the same version on both"
+            )
