@@ -153,6 +153,10 @@ def _seen(progresses, rates, terminal):
     )
 
 
+def _time_left(progress, rate):
+    return _duration(rate.seconds_left(progress.pending - progress.partly))
+
+
 def _duration(seconds):
     """A time of day's length as one says it: 45 s, 3 min 20 s, 5 h 12 min, 2 d 3 h."""
     if seconds != seconds:
