@@ -362,7 +362,7 @@ def _along(step_sizes, rejected):
     }
 
 
-def reference_trajectory(system, initial, times, tolerance):
+def reference_trajectory(system, initial, times, tolerance, checkpoints=None):
     """A reference trajectory and its own error.
 
     Parameters
@@ -371,16 +371,33 @@ def reference_trajectory(system, initial, times, tolerance):
     initial : ndarray, shape (rows, 3)
     times : ndarray, shape (S,)
     tolerance : float
+    checkpoints : ndarray, shape (2 * size,), optional
+        From an earlier call that ended at ``times[0]``; `initial` counts no more.
 
     Returns
     -------
     states : ndarray, shape (S, rows, 3)
     error : ndarray, shape (S,)
         Distance of the states at ten times the tolerance; the reference is better than this.
+    checkpoints : ndarray, shape (2 * size,)
+        Where both stand; see `reference_checkpoints`.
     """
-    states, _ = dormand_prince.solve(system, initial, times, tolerance)
-    coarse, _ = dormand_prince.solve(system, initial, times, min(10 * tolerance, 0.1))
-    return states, np.sqrt(sum(_squares(system, states - coarse).values()))
+    solved, stood = [], [None, None]
+    starts = [initial, initial]
+    if checkpoints is not None:
+        stood = np.split(checkpoints, 2)
+        starts = [part[dormand_prince.CARRIED :].reshape(system.rows, 3) for part in stood]
+    tolerances = tolerance, min(10 * tolerance, 0.1)
+    for state, own, part in zip(starts, tolerances, stood, strict=True):
+        solved.append(dormand_prince.solve(system, state, times, own, part))
+    (states, _, fine), (coarse, _, rough) = solved
+    error = np.sqrt(sum(_squares(system, states - coarse).values()))
+    return states, error, np.concatenate([fine, rough])
+
+
+def reference_checkpoints(rows):
+    """Numbers in the checkpoints of a `reference_trajectory` of so many rows."""
+    return 2 * dormand_prince.checkpoint_size(rows)
 
 
 def _squares(system, errors):

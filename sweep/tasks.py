@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sweep import checkpoints, schema, storage
+from sweep import checkpoints, storage
 from sweep.chunks import SEGMENT, ChunkWork, read_references, reference_arrays
-from sweep.computing import Recipe, reference_trajectory, system_of
+from sweep.computing import Recipe
+from sweep.reference_work import ReferenceWork
 from sweep.sessions import Superseded
 
 CHECKPOINT_EVERY = 30.0  # seconds: a killed task loses about as much
@@ -100,11 +101,12 @@ class ReferenceTask:
     start: int
     stop: int
     cost: float
+    checkpoint_every: float = CHECKPOINT_EVERY
 
     @property
     def seconds_to_stop(self):
-        """Within which it ends when it is told to, expected: only at its end."""
-        return self.cost
+        """Within which it ends when it is told to, expected."""
+        return min(self.cost, SEGMENT)
 
 
 @dataclass(frozen=True)
@@ -155,8 +157,8 @@ def compute(task, session):
 def _compute(task, session, statuses):
     """Compute and commit; the statuses of runs are appended. Whether all of it was done."""
     if isinstance(task, ReferenceTask):
-        _compute_references(task, session)
-        return True
+        arrays = reference_arrays(task.store, task.experiment, session)
+        return ReferenceWork(task, arrays, session).compute()
     arrays = _arrays(task.store, task.experiment, session)
     for chunk in task.chunks:
         if session.is_stopped:
@@ -180,21 +182,3 @@ def _ends(task, session):
     return _arrays(task.store, checkpoints.ends_name(task.experiment), session)[
         checkpoints.CHECKPOINT.name
     ]
-
-
-def _compute_references(task, session):
-    arrays = reference_arrays(task.store, task.experiment, session)
-    span = slice(task.start, task.stop)
-    columns = {name: arrays[name][span] for name in ("states", "error", schema.MARKER.name)}
-    initial = arrays[schema.INITIAL_STATE.name][span]
-    made = [system_of(named) for named in task.systems]
-    for row, index in zip(task.rows - task.start, task.system, strict=True):
-        system = made[index]
-        states, error = reference_trajectory(
-            system, initial[row, : system.rows], task.times, task.tolerance
-        )
-        columns["states"][row, :, : system.rows] = states
-        columns["error"][row] = error
-        columns[schema.MARKER.name][row] = len(task.times)
-    session.check(task.store)
-    storage.write_rows(arrays, task.start, columns)

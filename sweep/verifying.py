@@ -310,6 +310,8 @@ def _lost(group, array, values, rows, first):
     if values.ndim == 1:
         needed = array.name in ("cpu_time", "wall_time")
         return rows[np.isnan(values)] if needed else NO_ROWS
+    if array.dims[1] != "time":
+        return NO_ROWS
     flat = values if values.ndim == 2 else values[:, :, 0, 0]
     least, most = _samples_needed(group, array, group.counts[rows])
     at = first + np.arange(flat.shape[1])
