@@ -18,7 +18,7 @@ def stored_study(path):
 
     Files of initial states are looked for in the current directory.
     """
-    return studies.parse(files.open_store(path)["study"], f"the study in {path}")
+    return studies.of_store(files.open_store(path), f"the study in {path}")
 
 
 def failed_rows(path, where="", among=()):
