@@ -109,8 +109,8 @@ def _check_plugins(path, root, library):
             raise StoreError(
                 f"{path}: plugin {plugin.name!r} has changed since: its source had the hash "
                 f"{before[:16]}… and has {plugin.hash[:16]}… now. Results of both would be mixed: "
-                "give another STORE, or restore the file, which `sweep show plugins "
-                f"{os.path.relpath(path)}` prints; an edited copy may be a plugin of another name"
+                "give another STORE, or restore the file: `sweep show plugins "
+                f"{os.path.relpath(path)} --output DIRECTORY` writes it"
             )
 
 

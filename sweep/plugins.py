@@ -30,6 +30,7 @@ EXPORTS = {
     "INTEGRATORS": "methods, each an integrators.Method",
     "OBSERVABLES": "observables, each a systems.Observable",
 }
+MOST_TOLD = 300  # characters of what its code raised
 NAME = re.compile("[A-Za-z][A-Za-z0-9_]*")
 _loading = threading.Lock()
 
@@ -77,11 +78,11 @@ class Plugin:
         return tuple((kind, item.name) for kind, items in kinds for item in items)
 
     @contextlib.contextmanager
-    def blamed(self, doing):
-        """Turn whatever its code raises into an `InputError` that says in which line."""
+    def blamed(self, doing, kept=InputError):
+        """Turn whatever its code raises, but for `kept`, into an `InputError` that says where."""
         try:
             yield
-        except InputError:
+        except kept:
             raise
         except (Exception, SystemExit) as error:
             raise InputError(f"plugin {self.name!r} {doing}: {self._told(error)}") from error
@@ -91,8 +92,10 @@ class Plugin:
             return f"line {error.lineno}: {error.msg}"
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if frame.filename == self.name]
-        where = f"line {lines[-1]}: " if lines else ""
         message = " ".join(str(error).split())
+        lines += re.findall(rf'File "{re.escape(self.name)}", line (\d+)', message)  # Numba's
+        where = f"line {lines[-1]}: " if lines else ""
+        message = message if len(message) <= MOST_TOLD else f"{message[:MOST_TOLD]} …"
         return f"{where}{type(error).__name__}" + (f": {message}" if message else "")
 
 
@@ -182,7 +185,7 @@ def _module(plugin):
         spec = importlib.util.spec_from_loader(name, _Loader(plugin))
         module = sys.modules[name] = importlib.util.module_from_spec(spec)
         try:
-            with plugin.blamed("cannot be imported"):
+            with plugin.blamed("cannot be imported", kept=()):
                 spec.loader.exec_module(module)
         except BaseException:
             del sys.modules[name]
