@@ -164,8 +164,8 @@ def _check_systems_of(node, plugin, library):
                 check_known(f"system of the observable {observable.name!r}:", name, known)
 
 
-def check_observables(table, family, library, names_of, taken):
-    """Refuse an observable of a system one of whose variables has a name that is taken there.
+def with_observables(table, family, library, names_of, taken):
+    """`family`, unless one of the observables of a system has a name that is taken there.
 
     Parameters
     ----------
@@ -175,6 +175,11 @@ def check_observables(table, family, library, names_of, taken):
     library : Library
     names_of, taken : callable
         The names of variables that a quantity gives; and those of a system without plugins.
+
+    Raises
+    ------
+    StudyError
+        Which names one.
     """
     for index, plugin in enumerate(library.plugins):
         for observable in plugin.observables:
@@ -187,3 +192,4 @@ def check_observables(table, family, library, names_of, taken):
                         f"and {system.name!r} has {min(clash)!r} already; expected a name of its "
                         "own"
                     )
+    return family

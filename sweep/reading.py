@@ -8,7 +8,7 @@ import integrators
 from integrators.errors import InputError
 from sweep import axes, conditions, probing, schema, structure
 from sweep.experiment import STATISTICS, Experiment, Reference
-from sweep.library import BUILT_IN, check_observables, read_library
+from sweep.library import BUILT_IN, read_library, with_observables
 from sweep.rules import Condition, Rule
 from sweep.schema import STRUCTURE
 from sweep.sources import Gathered, Node, distinct, gathered
@@ -108,7 +108,7 @@ def _experiment(table, library):
     zipped = read("zip", axes.zipped, scan, default=())
     family = gather(axes.family_of, table, library, system, fixed, scan, zipped)
     names = schema.variable_names, schema.taken_names
-    gather(check_observables, table, family, library, *names)
+    family = gather(with_observables, table, family, library, *names)
     duration = read("duration", Node.real)
     samples = read("samples", axes.samples)
     time_axis = gather(axes.time_axis_of, table, duration, samples)
