@@ -238,22 +238,28 @@ def sources_hash(packages):
 def _package_hash(package):
     """Hash of every source of a package or module; "" of what was typed or piped in."""
     module = sys.modules.get(package)
-    file = getattr(module, "__file__", None)
-    if file is None and package != "__main__":
-        file = importlib.util.find_spec(package).origin
+    spec = importlib.util.find_spec(package) if module is None else None
+    file = getattr(module, "__file__", None) or getattr(spec, "origin", None)
     if file is not None and Path(file).is_file():
         path = Path(file)
         paths = sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
         sources = [(path.name, path.read_bytes()) for path in paths]
-    else:  # a module that came as text
-        source_of = getattr(getattr(module, "__loader__", None), "get_source", lambda name: None)
-        text = source_of(package)
-        sources = [(package, text.encode())] if text is not None else []
+    else:
+        text = _text_of(module)
+        sources = [(package, text.encode())] if text else []
     digest = hashlib.sha256()
     for name, source in sources:
         digest.update(f"{package}/{name}".encode())
         digest.update(source)
     return digest.hexdigest()[:16] if sources else ""
+
+
+def _text_of(module):
+    """The source of a module that came as text, as a plugin does; "" of others."""
+    try:
+        return module.__loader__.get_source(module.__name__) or ""
+    except (AttributeError, ImportError):
+        return ""
 
 
 def _cache_root():

@@ -41,7 +41,7 @@ def reached(function):
 
 def top_package(function):
     """The package, or the module without one, that a function is from."""
-    return function.__module__.partition(".")[0]
+    return (function.__module__ or "__main__").partition(".")[0]
 
 
 def _name(function):
