@@ -10,13 +10,13 @@ from functools import cached_property
 
 import numpy as np
 
-import integrators
 import systems
 from integrators import dormand_prince, stepping
 from integrators.adaptive import prepare, run_adaptive
 from integrators.forms import velocities
 from integrators.integration import canonical, counters_of, lagrangian, run_batch
 from sweep import schema, structure
+from sweep.library import BUILT_IN, Library
 from sweep.time_axis import LogarithmicTimeAxis, TimeAxis
 
 EVERY_STEP = "every_step"
@@ -24,20 +24,24 @@ EVERY_STEP = "every_step"
 
 @dataclass(frozen=True)
 class Named:
-    """A system or an integrator by name, with parameters or options as sorted pairs."""
+    """A system or an integrator of a library by name.
+
+    Parameters or options are sorted pairs. A worker has all of a plugin that it needs here.
+    """
 
     name: str
     settings: tuple
+    library: Library = BUILT_IN
 
     @classmethod
-    def of(cls, name, settings):
+    def of(cls, name, settings, library=BUILT_IN):
         """From a dict of settings."""
-        return cls(name, tuple(sorted(settings.items())))
+        return cls(name, tuple(sorted(settings.items())), library)
 
 
 def system_of(named):
     """The `systems.System` of a `Named`."""
-    return systems.get(named.name, **dict(named.settings))
+    return named.library.system(named.name, dict(named.settings))
 
 
 @dataclass(frozen=True)
@@ -133,7 +137,8 @@ class Recorder:
 
     @cached_property
     def _integrator(self):
-        return integrators.get(self.integrator.name, **dict(self.integrator.settings))
+        made = self.integrator
+        return made.library.integrator(made.name, dict(made.settings))
 
     @property
     def order(self):
@@ -288,7 +293,7 @@ class Recorder:
     def _sampled(self, batch, raw, states, where):
         """The recorded quantities and their statistics at samples `where`, shape (runs, S) each."""
         columns, times = {}, self.recipe.times[where]
-        for quantity in self._system.quantities:
+        for quantity in self.system.library.quantities(self._system):
             if quantity.name not in self.recipe.record:
                 continue
             if quantity.kind == "constraint":
@@ -314,11 +319,17 @@ class Recorder:
             quantity.function.scalar,
             np.tile(times, runs),
             flat,
-            self.problem.parameters,
+            self._parameters_of(quantity),
             out,
             work,
         )
         return [out[:, 0, column].reshape(runs, samples) for column in quantity.columns]
+
+    def _parameters_of(self, quantity):
+        """What a quantity reads: as the form packs them; an observable, as the form has them."""
+        if isinstance(quantity, systems.Observable):
+            return np.array(self._system.form.parameters, dtype=float)
+        return self.problem.parameters
 
     def _statistics(self, batch):
         """Statistics over the steps of the interval that ends at a sample; NaN at time 0."""

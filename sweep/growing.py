@@ -66,6 +66,7 @@ def bring_up(path, study, entries, chunk_rows):
             "experiments": [entry.name for entry in entries],
             "versions": sweep.versions(),
             "study": study.text,
+            **_plugins(root, study),
         }
     )
     storage.consolidate(place)
@@ -73,6 +74,16 @@ def bring_up(path, study, entries, chunk_rows):
         if path.exists():
             path.rmdir()
         place.rename(path)
+
+
+def _plugins(root, study):
+    """The attribute of plugins, also those that the study no longer names; none without any."""
+    known = root.attrs.get("plugins", {})
+    known |= {
+        plugin.name: {"sha256": plugin.hash, "source": plugin.text}
+        for plugin in study.library.plugins
+    }
+    return {"plugins": known} if known else {}
 
 
 def _is_current(root, study, entries):

@@ -152,12 +152,14 @@ def recipe_of(table):
 
 def named_systems(table):
     """The systems of a run table as `Named`."""
-    return tuple(Named.of(system.name, system.parameters) for system in table.systems)
+    library = table.experiment.library
+    return tuple(Named.of(made.name, made.parameters, library) for made in table.systems)
 
 
 def named_integrators(table):
     """The integrators of a run table as `Named`."""
-    return tuple(Named.of(e.name, e.options) for e in table.experiment.integrators)
+    library = table.experiment.library
+    return tuple(Named.of(e.name, e.options, library) for e in table.experiment.integrators)
 
 
 # --- the pilot -------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from pathlib import Path
 from integrators.errors import nearest
 from sweep.experiment import Axis, Experiment, IntegratorEntry, Reference
 from sweep.families import FamilyStarts
+from sweep.library import BUILT_IN, Library
 from sweep.reading import read_study
 from sweep.sources import StudyError, parse_toml
 from sweep.starts import FileStarts, GivenStart, LatticeStarts, NamedStart, RandomStarts
@@ -50,6 +51,8 @@ class Study:
         As written.
     source : str
         The name of the text in messages.
+    library : sweep.library.Library
+        What it can name: with its plugins.
     """
 
     format: int
@@ -58,9 +61,10 @@ class Study:
     experiments: tuple
     text: str
     source: str
+    library: Library = BUILT_IN
 
 
-def parse(text, source="study", directory="."):
+def parse(text, source="study", directory=".", plugins=None):
     """Read a study from its text.
 
     Parameters
@@ -72,6 +76,8 @@ def parse(text, source="study", directory="."):
     directory : str or Path, optional
         That the files of initial states are relative to: that of the study's file, and the current
         directory for a text or a packaged study.
+    plugins : dict of str to str, optional
+        The source of plugins by name; others are read from files.
 
     Returns
     -------
@@ -82,7 +88,7 @@ def parse(text, source="study", directory="."):
     StudyError
         With every problem that was found: where, what, and what was expected.
     """
-    read = read_study(parse_toml(text, source, directory))
+    read = read_study(parse_toml(text, source, directory, plugins))
     return Study(**read, text=text, source=source)
 
 
@@ -118,6 +124,29 @@ def load(study):
         f"{study}: there is no such file, and no packaged study of that name."
         f"{nearest(path.stem, shelf)}"
     )
+
+
+def of_store(attributes, source, directory="."):
+    """The study that a store keeps, with the plugins that it keeps.
+
+    Parameters
+    ----------
+    attributes : mapping
+        Of the store's root.
+    source, directory : str
+        As in `parse`.
+
+    Returns
+    -------
+    Study
+
+    Raises
+    ------
+    StudyError
+        If it is valid no longer.
+    """
+    kept = {name: plugin["source"] for name, plugin in attributes.get("plugins", {}).items()}
+    return parse(attributes["study"], source, directory, kept)
 
 
 def packaged():

@@ -41,10 +41,33 @@ max_time_option = click.option(
 study_argument = click.argument("study")
 store_argument = click.argument("store", type=click.Path())
 optional_store = click.argument("store", required=False, type=click.Path())
+library_option = click.option(
+    "--study", "source", metavar="STUDY", help="Also what its plugins add; a file, or a store."
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 experiment_option = click.option(
     "--experiment", "-e", multiple=True, metavar="NAME", help="Only this experiment; repeatable."
 )
+
+
+def study_or_store(name):
+    """The study of a file or packaged study, or the one that a store keeps with its plugins."""
+    from pathlib import Path
+
+    from sweep.study import load, of_store
+
+    if Path(name).is_dir():
+        from sweep import files
+
+        return of_store(files.open_store(name), f"the study in {name}")
+    return load(name)
+
+
+def library_of(source):
+    """What the study or store of ``--study`` can name; without one, what is built in."""
+    from sweep.library import BUILT_IN
+
+    return study_or_store(source).library if source is not None else BUILT_IN
 
 
 def store_path(study, store):

@@ -39,6 +39,9 @@ def command(study, store, workers, scheduler, max_time, checkpoint_every, summar
     SIGTERM and the end of --max-time let running tasks commit. One process at a time may write to
     a store. Exit code 3: some runs failed, 4: interrupted.
 
+    Plugins that the study names are sent to the workers, and kept in the store by source and hash;
+    only the coordinator needs their files.
+
     \b
     Example:
       sweep run quickstart
