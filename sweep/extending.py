@@ -2,12 +2,19 @@
 
 import dataclasses
 import json
+from pathlib import Path
 
 from integrators.errors import InputError, check_known
 from sweep import ledger
 from sweep import study as studies
+from sweep.files import METADATA
 from sweep.longer_axes import ExtendedTimeAxis, extended
 from sweep.time_axis import TimeAxis
+
+
+def is_store(path):
+    """Whether there is a store at `path`, rather than a study's file."""
+    return (Path(path) / METADATA).is_file()
 
 
 def stored_study(path, directory="."):
@@ -28,7 +35,7 @@ def stored_study(path, directory="."):
     if root is None:
         raise ledger.StoreError(f"{path}: there is no store to extend")
     study = studies.parse(root.attrs["study"], f"the study in {path}", directory)
-    made = [_as_stored(root, experiment) for experiment in study.experiments]
+    made = [as_stored(root, experiment) for experiment in study.experiments]
     return dataclasses.replace(study, experiments=tuple(made))
 
 
@@ -86,8 +93,8 @@ def _over(experiment, axis):
     return dataclasses.replace(experiment, time_axis=axis, reference=reference)
 
 
-def _as_stored(root, experiment):
-    """The experiment with the time axis that its group has."""
+def as_stored(root, experiment):
+    """The experiment with the time axis that its group in a store has."""
     if experiment.name not in root:
         return experiment
     stored = json.loads(root[experiment.name].attrs.get("time_axis", "{}"))
