@@ -34,7 +34,7 @@ def stored_study(path, directory="."):
     root = ledger.open_existing(path)
     if root is None:
         raise ledger.StoreError(f"{path}: there is no store to extend")
-    study = studies.parse(root.attrs["study"], f"the study in {path}", directory)
+    study = studies.parse(root.attrs["study"], f"the study in {path}", directory, Path(path))
     made = [as_stored(root, experiment) for experiment in study.experiments]
     return dataclasses.replace(study, experiments=tuple(made))
 

@@ -59,13 +59,15 @@ class Gathered:
 class Source:
     """A text, the name it goes by in messages, and the line of each key path in it.
 
-    And the directory that paths in it are relative to.
+    And the directory that paths in it are relative to, and the store, if any, that was made with
+    it: it knows initial states whose origin is gone.
     """
 
     name: str
     text: str
     lines: dict
     directory: Path
+    kept: Path | None = None
 
     def where(self, path):
         """``file:line: key.path`` of a path, or of the deepest part of it that is written."""
@@ -246,7 +248,7 @@ def key_path(path):
     return text
 
 
-def parse_toml(text, name, directory="."):
+def parse_toml(text, name, directory=".", kept=None):
     """Parse a TOML text into the node of its top table.
 
     Parameters
@@ -256,6 +258,8 @@ def parse_toml(text, name, directory="."):
         Of the text, for messages.
     directory : str or Path, optional
         That paths in the text are relative to.
+    kept : Path, optional
+        A store that was made with the study.
 
     Returns
     -------
@@ -272,7 +276,7 @@ def parse_toml(text, name, directory="."):
         raise _syntax_error(text, name, str(error)) from None
     except RecursionError:
         raise StudyError(f"{name}: arrays or tables are nested too deeply") from None
-    return Node(data, (), Source(name, text, toml_lines.scan(text).lines, Path(directory)))
+    return Node(data, (), Source(name, text, toml_lines.scan(text).lines, Path(directory), kept))
 
 
 def _syntax_error(text, name, message):

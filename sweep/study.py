@@ -60,7 +60,7 @@ class Study:
     source: str
 
 
-def parse(text, source="study", directory="."):
+def parse(text, source="study", directory=".", kept=None):
     """Read a study from its text.
 
     Parameters
@@ -72,6 +72,9 @@ def parse(text, source="study", directory="."):
     directory : str or Path, optional
         That the files of initial states are relative to: that of the study's file, and the current
         directory for a text or a packaged study.
+    kept : Path, optional
+        A store that was made with the study: it knows initial states that another store, which is
+        gone, had.
 
     Returns
     -------
@@ -82,16 +85,18 @@ def parse(text, source="study", directory="."):
     StudyError
         With every problem that was found: where, what, and what was expected.
     """
-    read = read_study(parse_toml(text, source, directory))
+    read = read_study(parse_toml(text, source, directory, kept))
     return Study(**read, text=text, source=source)
 
 
-def load(study):
+def load(study, kept=None):
     """Read a study from a file, or a packaged one by its name. A file wins.
 
     Parameters
     ----------
     study : str or Path
+    kept : Path, optional
+        As in `parse`.
 
     Returns
     -------
@@ -105,7 +110,7 @@ def load(study):
     path, shelf = Path(study), _packaged_files()
     try:
         if path.exists() and not path.is_dir():
-            return parse(_decoded(path.read_bytes(), str(study)), str(study), path.parent)
+            return parse(_decoded(path.read_bytes(), str(study)), str(study), path.parent, kept)
         is_directory = path.is_dir()
     except OSError as error:
         raise StudyError(f"{study}: cannot be read: {error.strerror}") from None

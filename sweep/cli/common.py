@@ -54,6 +54,20 @@ def store_path(study, store):
     return Path(store if store is not None else f"{study.name}.zarr").absolute()
 
 
+def kept_store(study, store):
+    """The path of a store that a study may have been run into; None if there is none."""
+    import tomllib
+    from pathlib import Path
+
+    if store is None:
+        try:
+            name = tomllib.loads(Path(study).read_text(encoding="utf-8-sig")).get("name")
+        except (OSError, ValueError):
+            return None  # a packaged study, or one with a mistake, which is said later
+        store = f"{name}.zarr"
+    return Path(store) if Path(store).is_dir() else None
+
+
 def opened(store, experiments=(), everything=False):
     """The datasets of a store by experiment; only `experiments` if some are named.
 

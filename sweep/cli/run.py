@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from sweep.cli.common import (
+    kept_store,
     max_time_option,
     optional_store,
     store_path,
@@ -81,7 +82,7 @@ def _study_and_store(study, store):
 
     if store is None and is_store(study):
         return stored_study(study), Path(study).absolute()
-    loaded = load(study)
+    loaded = load(study, kept_store(study, store))
     return loaded, store_path(loaded, store)
 
 
