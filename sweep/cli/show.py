@@ -12,13 +12,16 @@ from sweep.cli.common import echo_json, json_option
 @click.argument("name")
 @json_option
 def command(kind, name, as_json):
-    """Show a system, an integrator or a study.
+    """Show a system, an integrator or a study: a file's, a packaged one's, or that of a store.
+
+    A store's study is as it was amended since, by `sweep extend` or `sweep merge`.
 
     \b
     Example:
       sweep show system spherical_pendulum_chain
       sweep show integrator variational+suzuki4
       sweep show study quickstart
+      sweep show study my-study.zarr > my-study.toml
     """
     if kind == "study":
         _show_study(name, as_json)
@@ -37,13 +40,16 @@ def command(kind, name, as_json):
 
 
 def _show_study(name, as_json):
+    from sweep.amending import stored_text
+    from sweep.extending import is_store, stored_study
     from sweep.study import load
 
-    study = load(name)
+    kept = is_store(name)
     if as_json:
+        study = stored_study(name) if kept else load(name)
         echo_json([experiment.expanded() for experiment in study.experiments])
     else:
-        click.echo(study.text.rstrip())
+        click.echo((stored_text(name) if kept else load(name).text).rstrip())
 
 
 def _system(name):

@@ -10,7 +10,7 @@ import zarr
 from study_text import one_experiment
 
 import sweep
-from sweep import extending, merging, moving, runner, study, verifying
+from sweep import extending, merge_sources, merging, moving, runner, study, verifying
 from sweep.ledger import StoreError
 
 KEYS = {
@@ -212,7 +212,8 @@ def test_a_read_only_source(place, command, monkeypatch, fingerprint):
         os, "access", lambda p, mode: allowed(p, mode) and ("creating" in str(p) or mode != os.W_OK)
     )
     held = []
-    monkeypatch.setattr(merging, "hold", _recorded(merging.hold, held))
+    for module in (merging, merge_sources):
+        monkeypatch.setattr(module, "hold", _recorded(merging.hold, held))
     merging.merge([place / "a.zarr", place / "b.zarr"], place / "out.zarr")
     monkeypatch.undo()
     assert held == [place / "out.zarr"]
