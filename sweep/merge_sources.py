@@ -10,7 +10,8 @@ import numpy as np
 
 from sweep import ledger, storage, verifying
 from sweep.extending import stored_study
-from sweep.holding import hold, holder_of
+from sweep.holder import holder_of
+from sweep.holding import hold
 from sweep.ledger import StoreError
 from sweep.moving import Rows, results
 

@@ -117,19 +117,19 @@ def merge(paths, out, *, study=None, prefer_first=False, progress=lambda what, d
         for other in sources[1:]:
             check_alike(sources[0], other)
         whole = _united_study(sources, study)
-        entries = _compared(sources, whole)
+        _check_complete(sources, whole)
         conflicts = _conflicts(sources, whole, prefer_first)
         place = ledger.creating_path(out)
         shutil.rmtree(place, ignore_errors=True)
         try:
-            shares = _put_together(sources, whole, entries, place, conflicts, progress)
+            shares = _put_together(sources, whole, place, conflicts, progress)
             kinds = _describe(sources, place)
-            if not any(share.pending for share in shares):
-                compacting.compact(place)
             storage.consolidate(place)
             if out.exists():
                 out.rmdir()
             place.rename(out)
+            if not any(share.pending for share in shares):
+                compacting.compact(out)
         except OSError as error:
             raise StoreError(f"{out} cannot be written: {error.strerror or error}") from None
         finally:
@@ -165,8 +165,8 @@ def _united_study(sources, given):
     return dataclasses.replace(whole, experiments=tuple(made))
 
 
-def _compared(sources, whole):
-    """Refuse a study that does not fit a source or lacks runs; its tables by experiment."""
+def _check_complete(sources, whole):
+    """Refuse a study that does not fit a source or lacks runs of it."""
     tables = {experiment.name: expand(experiment) for experiment in whole.experiments}
     for source in sources:
         for name in storage.experiments(source.root):
@@ -181,7 +181,6 @@ def _compared(sources, whole):
             lacking = ~np.isin(asked, tables[name].run_id.astype("S16"))
             if lacking.any():
                 _refuse_lack(source, name, int(lacking.sum()))
-    return tables
 
 
 def _refuse_lack(source, name, count):
@@ -235,12 +234,11 @@ def _conflicts(sources, whole, prefer_first):
 # --- putting it together ---------------------------------------------------------------------
 
 
-def _put_together(sources, whole, tables, place, conflicts, progress):
+def _put_together(sources, whole, place, conflicts, progress):
     """Make the store at `place`; a `Share` for each experiment."""
     ignored = shutil.ignore_patterns("*.partial", "in-flight.json")
     shutil.copytree(os.path.realpath(sources[0].path), place, ignore=ignored)
     _make_writable(place)
-    compacting.spread(place)
     entries = ledger.compare(place, whole)
     growing.bring_up(place, whole, entries, _chunk_rows(sources, entries))
     root = storage.open_root(place, mode="r+")
