@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 from pathlib import Path
 
 from integrators.errors import InputError, check_known
@@ -14,7 +15,7 @@ from sweep.time_axis import LogarithmicTimeAxis, TimeAxis
 
 def is_store(path):
     """Whether there is a store at `path`, rather than a study's file."""
-    return (Path(path) / METADATA).is_file()
+    return os.path.isfile(Path(path) / METADATA)
 
 
 def stored_study(path, directory=".", text=None):

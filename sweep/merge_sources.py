@@ -47,7 +47,7 @@ def check_places(paths, out):
     if len({os.path.realpath(path) for path in paths}) < max(2, len(paths)):
         raise StoreError("a merge needs two stores or more, each named once")
     for path in paths:
-        if not path.exists():
+        if not os.path.exists(path):
             raise StoreError(f"{path}: there is no store to merge")
     if os.path.lexists(out) and not (out.is_dir() and not any(out.iterdir())):
         raise StoreError(f"{out} exists: a merge makes a new store, expected a path that is free")

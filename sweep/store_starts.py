@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+import os
 
 import numpy as np
 
@@ -73,11 +74,11 @@ class StoreStarts(FileStarts):
         InputError
             If there is no such store, experiment or run, or its end states were not stored.
         """
-        if not path.exists() and kept is not None:
+        if not os.path.exists(path) and kept is not None:
             found = _remembered(kept, settings)
             if found is not None:
                 return cls(**found)
-        if not path.exists():
+        if not os.path.exists(path):
             raise InputError(
                 f"there is no store {path.absolute()}; a path is relative to the study's directory",
                 key="store",

@@ -1,6 +1,7 @@
 """Arguments and lookups that several subcommands share."""
 
 import json
+import os
 import re
 
 import click
@@ -65,7 +66,7 @@ def kept_store(study, store):
         except (OSError, ValueError):
             return None  # a packaged study, or one with a mistake, which is said later
         store = f"{name}.zarr"
-    return Path(store) if Path(store).is_dir() else None
+    return Path(store) if os.path.isdir(store) else None  # also of a name that no file can have
 
 
 def opened(store, experiments=(), everything=False):
