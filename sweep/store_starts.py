@@ -145,11 +145,8 @@ def end_states(path, experiment="", where=""):
         ) from None
     rows = np.flatnonzero(chosen)
     if not len(rows):
-        such = f" for which {where!r} holds" if where else ""
-        raise InputError(
-            f"experiment {experiment!r} of {path} has no complete run{such}",
-            key="where" if where else "store",
-        )
+        such, key = (f" for which {where!r} holds", "where") if where else ("", "store")
+        raise InputError(f"experiment {experiment!r} of {path} has no complete run{such}", key=key)
     group = storage.open_group(storage.open_root(path), experiment)
     if "state" in group:
         states = group["state"].oindex[rows, table.sizes["time"] - 1]
