@@ -161,7 +161,7 @@ def _entry(path, root, experiment):
     if not os.access(path, os.W_OK | os.X_OK):
         raise StoreError(f"{path} cannot be written: no permission")
     group = storage.open_group(root, experiment.name)
-    _check_unchanged(path, group, experiment)
+    check_unchanged(path, group, experiment)
     row_of = known_rows(group)
     known = len(row_of)
     rows = np.array([row_of.get(run_id, -1) for run_id in table.run_id])
@@ -202,7 +202,8 @@ def _brief(value):
     return value[0] if isinstance(value, tuple) and len(set(value)) == 1 else value
 
 
-def _check_unchanged(path, group, experiment):
+def check_unchanged(path, group, experiment):
+    """Raise `StoreError` unless an experiment may go into its group of the store at `path`."""
     stored = {"plugins": {}} | json.loads(group.attrs["fixed"])
     now = json.loads(storage.to_json(fixed_parts(experiment)))
     _check_lengthened(path, group, experiment, stored, now)

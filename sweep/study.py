@@ -64,7 +64,7 @@ class Study:
     library: Library = BUILT_IN
 
 
-def parse(text, source="study", directory=".", plugins=None):
+def parse(text, source="study", directory=".", plugins=None, kept=None):
     """Read a study from its text.
 
     Parameters
@@ -78,6 +78,9 @@ def parse(text, source="study", directory=".", plugins=None):
         directory for a text or a packaged study.
     plugins : dict of str to str, optional
         The source of plugins by name; others are read from files.
+    kept : Path, optional
+        A store that was made with the study: it knows initial states that another store, which is
+        gone, had.
 
     Returns
     -------
@@ -88,16 +91,18 @@ def parse(text, source="study", directory=".", plugins=None):
     StudyError
         With every problem that was found: where, what, and what was expected.
     """
-    read = read_study(parse_toml(text, source, directory, plugins))
+    read = read_study(parse_toml(text, source, directory, plugins, kept))
     return Study(**read, text=text, source=source)
 
 
-def load(study):
+def load(study, kept=None):
     """Read a study from a file, or a packaged one by its name. A file wins.
 
     Parameters
     ----------
     study : str or Path
+    kept : Path, optional
+        As in `parse`.
 
     Returns
     -------
@@ -111,7 +116,7 @@ def load(study):
     path, shelf = Path(study), _packaged_files()
     try:
         if path.exists() and not path.is_dir():
-            return parse(_decoded(path.read_bytes(), str(study)), str(study), path.parent)
+            return parse(_decoded(path.read_bytes(), str(study)), str(study), path.parent, kept)
         is_directory = path.is_dir()
     except OSError as error:
         raise StudyError(f"{study}: cannot be read: {error.strerror}") from None
@@ -126,15 +131,17 @@ def load(study):
     )
 
 
-def of_store(attributes, source, directory="."):
+def of_store(attributes, source, directory=".", kept=None, text=None):
     """The study that a store keeps, with the plugins that it keeps.
 
     Parameters
     ----------
     attributes : mapping
         Of the store's root.
-    source, directory : str
+    source, directory, kept
         As in `parse`.
+    text : str, optional
+        Another text than the one that it keeps.
 
     Returns
     -------
@@ -145,8 +152,9 @@ def of_store(attributes, source, directory="."):
     StudyError
         If it is valid no longer.
     """
-    kept = {name: plugin["source"] for name, plugin in attributes.get("plugins", {}).items()}
-    return parse(attributes["study"], source, directory, kept)
+    plugins = {name: plugin["source"] for name, plugin in attributes.get("plugins", {}).items()}
+    text = attributes["study"] if text is None else text
+    return parse(text, source, directory, plugins, kept)
 
 
 def packaged():

@@ -1,6 +1,7 @@
 """Arguments and lookups that several subcommands share."""
 
 import json
+import os
 import re
 
 import click
@@ -54,13 +55,10 @@ def study_or_store(name):
     """The study of a file or packaged study, or the one that a store keeps with its plugins."""
     from pathlib import Path
 
-    from sweep.study import load, of_store
+    from sweep.extending import is_store, stored_study
+    from sweep.study import load
 
-    if Path(name).is_dir():
-        from sweep import files
-
-        return of_store(files.open_store(name), f"the study in {name}")
-    return load(name)
+    return stored_study(Path(name)) if is_store(name) else load(name)
 
 
 def library_of(source):
@@ -75,6 +73,20 @@ def store_path(study, store):
     from pathlib import Path
 
     return Path(store if store is not None else f"{study.name}.zarr").absolute()
+
+
+def kept_store(study, store):
+    """The path of a store that a study may have been run into; None if there is none."""
+    import tomllib
+    from pathlib import Path
+
+    if store is None:
+        try:
+            name = tomllib.loads(Path(study).read_text(encoding="utf-8-sig")).get("name")
+        except (OSError, ValueError):
+            return None  # a packaged study, or one with a mistake, which is said later
+        store = f"{name}.zarr"
+    return Path(store) if os.path.isdir(store) else None  # also of a name that no file can have
 
 
 def opened(store, experiments=(), everything=False):

@@ -23,13 +23,14 @@ def command(kind, name, source, output, as_json):
     """Show a system, an integrator, a study, or the plugins of a study with their source.
 
     NAME of a study, and of one whose plugins are shown, may be a store: then it is the study that
-    the store keeps.
+    the store keeps, as it was amended since by `sweep extend` or `sweep merge`.
 
     \b
     Example:
       sweep show system spherical_pendulum_chain
       sweep show integrator variational+suzuki4
       sweep show study quickstart
+      sweep show study my-study.zarr > my-study.toml
       sweep show plugins my-study.zarr --output restored
       sweep show system my_system --study my-study.toml
     """
@@ -55,11 +56,14 @@ def command(kind, name, source, output, as_json):
 
 
 def _show_study(name, as_json):
+    from sweep.amending import stored_text
+    from sweep.extending import is_store
+
     study = study_or_store(name)
     if as_json:
         echo_json([experiment.expanded() for experiment in study.experiments])
     else:
-        click.echo(study.text.rstrip())
+        click.echo((stored_text(name) if is_store(name) else study.text).rstrip())
 
 
 def _show_plugins(name, as_json):

@@ -19,7 +19,18 @@ from sweep import study
 
 PROGRAM = Path(sys.executable).with_name("sweep")
 SHOWN = ("variational+suzuki4", "rk4+projected", "dop853")
-COMMANDS = ("init", "check", "plan", "run", "extend", "status", "failures", "retry", "verify")
+COMMANDS = (
+    "init",
+    "check",
+    "plan",
+    "run",
+    "extend",
+    "merge",
+    "status",
+    "failures",
+    "retry",
+    "verify",
+)
 COMMANDS += ("ls", "show", "order", "drift", "plot")
 
 # The kin of `quickstart`: both systems, a reference, an ensemble in lanes.
