@@ -131,8 +131,9 @@ def solving(image, settle):
     callable
         Inlined; ``solve(function, time, h, w, p, own, u, inverse, keep, change, work, tolerance,
         report, k)`` leaves the solution in `u` and the change that belongs to it; returns where it
-        converged. A lane stops when its next residual would be at round-off, or when its residual
-        is small and no longer halves.
+        converged. A lane stops when what is left of its error would be `SMOOTH`, far below
+        round-off; after acceleration, when its residual is at round-off, or small and no longer
+        halves.
     """
 
     accelerate = accelerating(image, settle)
@@ -167,20 +168,22 @@ def solving(image, settle):
                     h, w, g, u, inverse, keep, p, change, arrays, active, iteration - PLAIN
                 )
             count = select(active, count + 1.0, count)
-            # Round-off hides how far a solution is from where the iteration leads, and that is alike
-            # in all steps: energies would drift with it. The error of u falls by half the ratio
-            # by which the change moves with u, in every iteration.
+            # Round-off hides how far a solution still is from where the iteration leads. That is
+            # alike in all steps, so that energies would drift; it falls in every iteration by
+            # half the ratio by which the change moves with u, and with a margin.
             left = squares
             if 0 < iteration < PLAIN:
                 guess = 0.5 * smooth * differences / last
                 left = select(guess < squares, guess, squares)
             smooth = left
             residual = select(active, left, residual)
-            # Accelerated residuals fall unevenly: only near round-off is one that rises the last.
             if iteration < PLAIN:
                 active = active & (left > enough)
             else:
-                halves = (squares <= 0.25 * last) | (squares > min(acceptable, NEAR * NEAR * rounding))
+                # Accelerated residuals fall unevenly: only near round-off is one that rises the
+                # last.
+                near = min(acceptable, NEAR * NEAR * rounding)
+                halves = (squares <= 0.25 * last) | (squares > near)
                 active = active & (left > rounding) & halves
             last = squares
             if not any_lane(active):

@@ -17,7 +17,7 @@ from sweep.analysis.selection import complete, take, without_repeats
 FEWEST_STARTS = 8  # of which a standard error means something
 FEWEST_TIMES = 4  # in the last decade
 DECADE = 10.0  # of time, the last one, over which the exponent is
-CERTAIN = 0.9985  # a verdict of t is wrong in 0.3 % of the rows, were there no such growth
+CERTAIN = 0.9985  # two-sided 99.7 %: of random walks, 0.7 % get the verdict t
 EPSILON = 2.0**-52
 
 
