@@ -5,6 +5,12 @@ extrapolated through the last steps, plain iteration needs a few evaluations whi
 frequency is small. Where it is not done after `PLAIN` of them, Anderson's acceleration with two
 differences goes on: it needs no derivative (Walker and Ni, *Anderson acceleration for fixed-point
 iterations*, 2011).
+
+Energies of long runs should feel round-off as a random walk (Hairer, McLachlan and Razakarivony,
+*Achieving Brouwer's law with implicit Runge–Kutta methods*, 2008). What a solve leaves of its error
+is alike in all steps and so grows like t, however small: an iteration goes on to `SMOOTH`, which
+is estimated since round-off hides it, and starts from either side in turn. After acceleration an
+error of round-off's size is left: so where it takes more than `PLAIN` evaluations, at coarse steps.
 """
 
 import math
