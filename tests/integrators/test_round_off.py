@@ -62,7 +62,7 @@ def fixed_step_methods():
 
 
 @pytest.mark.parametrize(
-    ("method", "system"), fixed_step_methods(), ids=lambda x: getattr(x, "label", x.name)
+    ("method", "system"), list(fixed_step_methods()), ids=lambda x: getattr(x, "label", x.name)
 )
 def test_steps_far_below_round_off_add_up(method, system):
     """4096 steps of a 256th ε: none would move a state that keeps nothing of what sums lose."""
