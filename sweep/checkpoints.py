@@ -17,9 +17,10 @@ import numpy as np
 
 from integrators.kernels import sources_hash
 from sweep import storage
+from sweep.files import CHECKPOINTS
 from sweep.schema import Variable
 
-FOLDER, ENDS = "checkpoints", "ends"
+ENDS = "ends"
 CHECKPOINT = Variable("checkpoint", ("run", "number"), "1", "state of the integrator at the end")
 
 
@@ -70,7 +71,7 @@ PARTS = tuple(Saved.__dataclass_fields__)
 
 def file_of(store, experiment, start):
     """Path of the file of the chunk that begins at a row."""
-    return Path(store) / storage.INTERNAL / FOLDER / experiment / f"{start}.npz"
+    return Path(store) / storage.INTERNAL / CHECKPOINTS / experiment / f"{start}.npz"
 
 
 def save(path, own, saved):
@@ -124,7 +125,7 @@ def forget_runs(store, experiment, rows, chunk_rows):
 
 def clear(store, experiment=""):
     """Remove the files of an experiment, or of all."""
-    shutil.rmtree(Path(store) / storage.INTERNAL / FOLDER / experiment, ignore_errors=True)
+    shutil.rmtree(Path(store) / storage.INTERNAL / CHECKPOINTS / experiment, ignore_errors=True)
 
 
 def ends_name(experiment):

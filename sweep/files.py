@@ -14,7 +14,7 @@ import numpy as np
 
 FORMAT_VERSION = 1
 INTERNAL = "_geosweep"
-REFERENCES = "references"
+REFERENCES, CHECKPOINTS = "references", "checkpoints"
 CODECS = ("blosc", "crc32c")
 METADATA = "zarr.json"
 

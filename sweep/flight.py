@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from sweep.files import INTERNAL
-from sweep.holding import holder_of
+from sweep.holder import holder_of
 
 FILE = "in-flight.json"
 EVERY = 1.0  # seconds between two writings, at least

@@ -165,6 +165,26 @@ def read(path):
         return Holder(hashlib.sha256(content).hexdigest()[:8])
 
 
+def holder_of(store):
+    """The `Holder` of a store that lives, as far as can be said at once; None if there is none."""
+    chain = chain_of(lock_of(store))
+    return chain[-1][0] if chain and not chain[-1][0].is_dead() else None
+
+
+def chain_of(lock):
+    """The holder that the lock names and its successors, each with its file."""
+    chain, where = [], lock
+    while (found := read(where)) is not None:
+        chain.append((found, where))
+        where = successor_of(lock, found)
+    return chain
+
+
+def successor_of(lock, holder):
+    """The file of the holder's successor, before it takes the lock's place."""
+    return lock.with_name(f"{lock.name}.{holder.token}")
+
+
 def first_line(holder):
     """All of a holder but its counter, as bytes."""
     said = {name: value for name, value in vars(holder).items() if name != "beat"}

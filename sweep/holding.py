@@ -22,7 +22,18 @@ import time
 from pathlib import Path
 
 from sweep.draining import Interrupted
-from sweep.holder import MINE, UNKNOWN, Holder, counter_line, create, first_line, lock_of, read
+from sweep.holder import (
+    MINE,
+    UNKNOWN,
+    Holder,
+    chain_of,
+    counter_line,
+    create,
+    first_line,
+    lock_of,
+    read,
+    successor_of,
+)
 from sweep.ledger import StoreError
 
 AGAIN_SECONDS = 0.02
@@ -72,7 +83,7 @@ class Holding:
         os.close(self._file)
         if not self.holds():
             return
-        after = _after(self._lock, self._holder)
+        after = successor_of(self._lock, self._holder)
         with contextlib.suppress(OSError):
             if self._succeeds_itself(after):
                 self._lock.unlink(missing_ok=True)
@@ -153,12 +164,6 @@ def hold(store, on_loss=lambda reason: None, between=lambda: None, on_wait=lambd
         yield holding
 
 
-def holder_of(store):
-    """The `Holder` of a store that lives, as far as can be said at once; None if there is none."""
-    chain = _chain(lock_of(store))
-    return chain[-1][0] if chain and not chain[-1][0].is_dead() else None
-
-
 def _take(store, lock, holder, between, on_wait):
     """Become the holder, or raise."""
     while not _took(store, lock, holder, between, on_wait):
@@ -168,11 +173,11 @@ def _take(store, lock, holder, between, on_wait):
 
 def _took(store, lock, holder, between, on_wait):
     """Whether the lock is taken; if not, others have changed it meanwhile."""
-    chain = _chain(lock)
+    chain = chain_of(lock)
     if not chain:
         return create(lock, holder)
     (first, _), (last, where) = chain[0], chain[-1]
-    after = _after(lock, last)
+    after = successor_of(lock, last)
     if not _is_over(store, last, where, between, on_wait) or not create(after, holder):
         return False
     if (now := read(lock)) is None or now.token != first.token:
@@ -182,15 +187,6 @@ def _took(store, lock, holder, between, on_wait):
     for _, path in chain[1:]:
         path.unlink(missing_ok=True)
     return True
-
-
-def _chain(lock):
-    """The holder that the lock names and its successors, each with its file."""
-    chain, where = [], lock
-    while (found := read(where)) is not None:
-        chain.append((found, where))
-        where = _after(lock, found)
-    return chain
 
 
 def _is_over(store, holder, where, between, on_wait):
@@ -215,11 +211,6 @@ def _is_over(store, holder, where, between, on_wait):
             "store. Wait for it, or end it there: it lets running tasks commit"
         )
     return True
-
-
-def _after(lock, holder):
-    """The file of the holder's successor, before it takes the lock's place."""
-    return lock.with_name(f"{lock.name}.{holder.token}")
 
 
 def _make_directories(path):

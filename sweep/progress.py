@@ -4,6 +4,7 @@ A store of a million runs is counted in a fraction of a second, and again in les
 not change are not read again.
 """
 
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +30,8 @@ class Progress:
         Of these, committed up to the last sample, failed ones too.
     running : int
         Of the others, those that are being computed.
+    partly : float
+        What their checkpoints hold of those that are not done, as a number of runs.
     failed : int
         Of these, committed with a status other than complete.
     left_study : int
@@ -41,6 +44,7 @@ class Progress:
     runs: int
     done: int
     running: int
+    partly: float
     failed: int
     left_study: int
     cpu_seconds: float
@@ -88,12 +92,14 @@ class Counter:
         size = min(map(len, (marker, status, wanted)))  # a store that just grows has two lengths
         marker, status, wanted = marker[:size], status[:size], wanted[:size].astype(bool)
         samples = _array(self.path / name / TIME).shape[0]
+        partly = _partly(self.path / files.INTERNAL / files.CHECKPOINTS / name, samples)
         done = wanted & files.whole(marker, status, samples)
         return Progress(
             experiment=name,
             runs=int(wanted.sum()),
             done=int(done.sum()),
             running=min(running, int((wanted & ~done).sum())),
+            partly=min(partly, float((wanted & ~done).sum())),
             failed=int((done & (status > 0)).sum()),
             left_study=int(size - wanted.sum()),
             cpu_seconds=float(np.nansum(seconds)),
@@ -124,6 +130,18 @@ class Counter:
         return known[1]
 
 
+def _partly(directory, samples):
+    """Runs on their way, each counted as far as it is."""
+    parts = 0.0
+    for file in directory.glob("*.npz"):
+        try:
+            with np.load(file, allow_pickle=False) as saved:
+                parts += len(saved["runs"]) * int(saved["sample"]) / max(1, samples - 1)
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            continue  # removed meanwhile
+    return parts
+
+
 def _array(directory):
     try:
         return ArrayFiles.read(directory)
@@ -136,7 +154,7 @@ def _of(directory, damage):
 
 
 class Rate:
-    """Runs a second over the last while, and the time left.
+    """Runs a second, parts of runs too, over the last while, and the time left.
 
     Parameters
     ----------

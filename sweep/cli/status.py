@@ -1,5 +1,6 @@
 """`sweep status`: how far a store is."""
 
+import contextlib
 import sys
 import time
 
@@ -34,7 +35,8 @@ def command(store, failed, watch, every, as_json):
 
     counter = Counter(store)
     if watch:
-        _watch(counter, every)
+        with contextlib.suppress(KeyboardInterrupt):  # of who watches, not of the run
+            _watch(counter, every)
         return
     rows = [_row(progress) for progress in _counted(counter)]
     failures = _failures(store) if failed else []
@@ -114,7 +116,7 @@ def _watch(counter, every):
             progresses = _counted(counter) if troubles > 5 else []
         now = time.monotonic()
         for progress in progresses:
-            rates.setdefault(progress.experiment, Rate()).add(now, progress.done)
+            rates.setdefault(progress.experiment, Rate()).add(now, progress.done + progress.partly)
         text = _seen(progresses, rates, terminal) if progresses else ""
         if text and terminal:
             click.echo(("\x1b[A\x1b[2K" * height) + text)
@@ -123,10 +125,7 @@ def _watch(counter, every):
             click.echo(text)
         if progresses and not any(progress.pending for progress in progresses):
             return
-        try:
-            time.sleep(every)
-        except KeyboardInterrupt:  # of who watches, not of the run
-            return
+        time.sleep(every)
 
 
 def _seen(progresses, rates, terminal):
@@ -138,7 +137,9 @@ def _seen(progresses, rates, terminal):
             "running": progress.running,
             "failed": progress.failed,
             "runs/s": rates[progress.experiment].per_second,
-            "time left": _duration(rates[progress.experiment].seconds_left(progress.pending)),
+            "time left": _duration(
+                rates[progress.experiment].seconds_left(progress.pending - progress.partly)
+            ),
         }
         for progress in progresses
     ]
@@ -150,6 +151,10 @@ def _seen(progresses, rates, terminal):
         f"{row['runs/s']:.3g}/s, {row['time left']} left"
         for row in rows
     )
+
+
+def _time_left(progress, rate):
+    return _duration(rate.seconds_left(progress.pending - progress.partly))
 
 
 def _duration(seconds):

@@ -34,7 +34,7 @@ def command(store, repair, as_json):
             mended = _repaired(path, bar)
             findings, marked, left = mended.findings, mended.marked, mended.left
         else:
-            from sweep.holding import holder_of
+            from sweep.holder import holder_of
             from sweep.verifying import find
 
             if (writer := holder_of(path)) is not None:
