@@ -279,7 +279,8 @@ def run_batch(
     -------
     Batch
     """
-    initial = velocities(members) if problem.formulation == "q_qdot" else members
+    begins, in_velocities = checkpoints is None, problem.formulation == "q_qdot"
+    initial = velocities(members) if begins and in_velocities else members
     return run_states(
         problem, initial, step_size, steps, samples, statistics, start_time, checkpoints
     )

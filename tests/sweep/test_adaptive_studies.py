@@ -252,7 +252,7 @@ def test_commands_read_the_store(mixed, command):
     assert [row["integrator"] for row in rows if "order" in row] == ["variational", "rk4"]
     assert len([row for row in rows if "rejected_steps" in row]) == 7
     assert "step size  tolerance" in drift and "dop853" in drift
-    assert f"only          {RUNS}    {RUNS}        0       0" in done["status"].stdout
+    assert f"only          {RUNS}    {RUNS}        0        0       0" in done["status"].stdout
     assert "energy" in done["plot"].stdout
     assert "0 runs to compute" in done["plan"].stdout
 

@@ -1,0 +1,168 @@
+"""Workers write for one coordinator, with its code, and it is seen from elsewhere what they do."""
+
+import dataclasses
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+from distributed import Client
+from study_text import one_experiment
+
+import sweep
+from sweep import (
+    checkpoints,
+    flight,
+    growing,
+    holder,
+    ledger,
+    mending,
+    planning,
+    sessions,
+    storage,
+    study,
+    tasks,
+    verifying,
+)
+from sweep.holding import hold
+
+KEYS = {"record": '["energy", "state"]', "integrators": '"rk4"', "samples": "10"}
+LONGER = {"duration": "2.0", "samples": "20"}
+DASK = Path(sys.executable).with_name("dask")
+PACKAGES = ("integrators", "systems", "sweep")
+
+
+@pytest.fixture
+def store(tmp_path):
+    return tmp_path / "test.zarr"
+
+
+@pytest.fixture
+def work(store):
+    """The study's task, in a store that has nothing of it yet."""
+    parsed = study.parse(one_experiment(**KEYS))
+    entries = ledger.compare(store, parsed)
+    plans = [planning.plan_experiment(entry) for entry in entries]
+    growing.bring_up(store, parsed, entries, {"only": 8})
+    _, made = planning.make_tasks(store, storage.open_root(store), plans, 1, 1e-9)
+    return dataclasses.replace(made[0], cost=1e6)
+
+
+def session(token):
+    return sessions.Session(f"of {token}", token, sessions.code())
+
+
+def test_a_task_of_a_coordinator_before_writes_nothing(work, store, fingerprint):
+    """Not even what it has computed when another one takes over; the one that follows can."""
+    with hold(store) as first:
+        before = first.token
+    with hold(store) as held:
+        mark = fingerprint(store)
+        receipt = tasks.compute(work, session(before))
+        assert not receipt.whole and receipt.runs == 0
+        assert fingerprint(store) == mark
+        receipt = tasks.compute(work, session(held.token))
+        assert receipt.whole and receipt.runs == len(work.chunks[0].rows)
+
+
+def test_a_worker_of_another_version_computes_nothing(work, store, fingerprint):
+    mark = fingerprint(store)
+    with pytest.raises(sessions.AnotherCode, match="the coordinator 0123: results may differ"):
+        tasks.compute(work, sessions.Session("theirs", "", "0123"))
+    assert fingerprint(store) == mark
+
+
+def test_a_worker_process_of_another_version_is_refused(
+    long_study, start, until, program, tmp_path_factory
+):
+    """Its sources differ by a line of comment, which no kernel would show."""
+    other = tmp_path_factory.mktemp("other")
+    for package in PACKAGES:
+        shutil.copytree(Path(sweep.__file__).parents[1] / package, other / package)
+    with open(other / "systems" / "__init__.py", "a") as file:
+        file.write("# another version\n")
+    address_file = other / "scheduler.json"
+    start(
+        "dask", "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
+        "--dashboard-address", ":0", "--scheduler-file", address_file, cwd=other.parent,
+    )  # fmt: skip
+    until(lambda: address_file.exists() and address_file.read_text().rstrip().endswith("}"))
+    start(
+        "/usr/bin/env", f"PYTHONPATH={other}", DASK, "worker", "--scheduler-file", address_file,
+        "--nthreads", "1", "--no-dashboard", cwd=other.parent,
+    )  # fmt: skip
+    address = json.loads(address_file.read_text())["address"]
+    with Client(address) as client:
+        until(lambda: client.scheduler_info()["workers"])
+    done = program(long_study, "run", "long.toml", "--scheduler", address, code=2)
+    (message,) = done.stderr.splitlines()
+    assert "the worker tcp://127.0.0.1:" in message and "version" in message
+    assert [file.name for file in long_study.iterdir()] == ["long.toml"]
+
+
+def test_what_is_in_flight_is_known_while_somebody_holds_the_store(work, store):
+    with hold(store):
+        with flight.InFlight(store) as noted:
+            noted.note([work, work])
+            assert flight.running(store) == {"only": 2 * len(work.chunks[0].rows)}
+            noted.note([])  # a moment later: not written
+            assert flight.running(store)
+            kept = (store / "_geosweep" / flight.FILE).read_text()
+        assert flight.running(store) == {}
+        (store / "_geosweep" / flight.FILE).write_text(kept)
+        assert flight.running(store)
+    assert holder.holder_of(store) is None and flight.running(store) == {}
+
+
+def test_runs_on_their_way_begin_again_where_their_samples_are_damaged(
+    work, store, monkeypatch, cluster, assert_same_runs, tmp_path
+):
+    class Killed(BaseException):
+        """What happens to a worker."""
+
+    save = checkpoints.save
+
+    def dying(path, own, saved):
+        save(path, own, saved)
+        if saved.sample > 3:
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, "save", dying)
+        with pytest.raises(Killed):
+            tasks.compute(work, session(""))
+    assert list((store / "_geosweep").rglob("*.npz")) and verifying.find(store) == []
+    (file,) = (store / "only" / "energy" / "c" / "0").iterdir()
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    (finding,) = verifying.find(store)
+    assert "checksum" in finding.text and finding.runs == 0
+    assert not mending.mend(store, lambda: pytest.fail("the study is not needed")).left
+    assert not list((store / "_geosweep").rglob("*.npz"))
+    parsed, whole = study.parse(one_experiment(**KEYS)), tmp_path / "whole.zarr"
+    for path in (store, whole):
+        assert sweep.run(parsed, path, cluster).complete
+    assert_same_runs(whole, store, "only")
+
+
+def test_a_damaged_checkpoint_of_an_end_costs_no_result(
+    work, store, cluster, assert_same_runs, tmp_path
+):
+    """It is removed; when the run is extended, it is computed from its start."""
+    parsed, longer = (study.parse(one_experiment(**KEYS | more)) for more in ({}, LONGER))
+    assert sweep.run(parsed, store, cluster).complete
+    (file,) = (store / checkpoints.ends_name("only")).rglob("c/0/*")
+    file.write_bytes(file.read_bytes()[:-9])
+    (finding,) = verifying.find(store)
+    assert finding.place == checkpoints.ends_name("only")
+    assert not mending.mend(store, lambda: parsed).left and verifying.find(store) == []
+    group = zarr.open_group(store / "only", mode="r")
+    assert np.all(group["sample_count"][:] == 11)
+    whole = tmp_path / "whole.zarr"
+    for path in (store, whole):
+        assert sweep.run(longer, path, cluster).complete
+    assert_same_runs(whole, store, "only")
