@@ -15,15 +15,16 @@ from distributed import Client, KilledWorker, LocalCluster, as_completed
 
 from integrators.errors import InputError
 from sweep import sessions
+from sweep.disk import full, is_full
 from sweep.draining import TIME_IS_UP, Interrupted
 from sweep.pacing import Pace
-from sweep.tasks import compute
+from sweep.tasks import committed_samples, compute
 
 WINDOW = 2  # tasks in flight for each worker: one running, one waiting
 CONNECT_SECONDS = 10
 EXPECTED = "Expected an address such as tcp://host:8786 of a running `dask scheduler`"
 DEATHS = 30  # of workers, with one task each time, before Dask gives that task up
-GIVEN_UP = 5  # tasks given up in a row before the coordinator does too
+GIVEN_UP = 5  # tasks given up in a row, with nothing committed, before the coordinator does too
 SETTINGS = {
     # Dask blames every task that a dying worker held, also those that only waited there.
     "distributed.scheduler.allowed-failures": DEATHS,
@@ -66,11 +67,13 @@ def remote_client(address):
                 f"{EXPECTED}"
             ) from None
         with client:
-            if not client.scheduler_info(n_workers=-1)["workers"]:
+            try:  # they may be starting, as when they were killed just now
+                client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+            except TimeoutError:
                 raise InputError(
                     f"the scheduler {address!r} has no workers; start some with "
                     f"`dask worker {address} --nthreads 1`"
-                )
+                ) from None
             yield client
 
 
@@ -89,7 +92,7 @@ def check_workers(client):
     """
     own = sessions.code()
     for address, found in client.run(sessions.code, on_error="return").items():
-        if found != own:
+        if found != own and not isinstance(found, OSError):  # of a worker that is lost just now
             said = f"has version {found} of the code" if isinstance(found, str) else _cause(found)
             raise InputError(
                 f"the worker {address} {said}; expected {own}, as this process has: results could "
@@ -104,7 +107,7 @@ def _cause(error):
 
 def describe_hosts(client):
     """The hosts of the workers: name, machine, kind of CPU and number of workers of each."""
-    kinds = client.run(_host).values()
+    kinds = client.run(_host, on_error="ignore").values()
     return [{**dict(kind), "workers": count} for kind, count in Counter(kinds).items()]
 
 
@@ -136,7 +139,7 @@ def execute(client, tasks, session, drain, on_receipt, on_running=lambda running
     Raises
     ------
     Interrupted
-        If it was drained with tasks left.
+        If it was drained with tasks left, or the disk is full.
     TaskFailed
         If a task raised, after those in flight have ended.
     """
@@ -155,7 +158,10 @@ def execute(client, tasks, session, drain, on_receipt, on_running=lambda running
             completed.add(another)
         on_running(flight.running())
     if flight.failure is not None:
-        raise TaskFailed(_explain(*flight.failure)) from flight.failure[1]
+        task, error = flight.failure
+        if is_full(error):
+            raise Interrupted(full(task.store))
+        raise TaskFailed(_explain(task, error)) from error
     if flight.waiting or flight.cut:
         raise Interrupted(drain.reason or _too_short(flight.waiting))
 
@@ -169,7 +175,7 @@ class _Flight:
         self.cut = 0  # tasks that ended before their time, since it was drained
         self._client, self._drain = client, drain
         self._session = session
-        self._flying, self._given_up = {}, 0
+        self._flying, self._given_up, self._stood = {}, 0, {}
         slots = count_workers(client)
         self._size, self._pace = WINDOW * slots, Pace(slots, drain.deadline)
 
@@ -207,12 +213,19 @@ class _Flight:
             return task
         self._pace.ended(future.key)
         error = future.exception() if future.status == "error" else None
-        self._given_up += 1
+        self._given_up = 0 if self._advanced(task, error) else self._given_up + 1
         if error is None or (isinstance(error, KilledWorker) and self._given_up < GIVEN_UP):
             self.waiting.append(task)
         else:
             self.failure = self.failure or (task, error)
         return task
+
+    def _advanced(self, task, error):
+        """Whether a task whose workers died has more in the store than when they did before."""
+        if not isinstance(error, KilledWorker):
+            return False
+        before, self._stood[task] = self._stood.get(task, 0), committed_samples(task)
+        return self._stood[task] > before
 
     def stop(self):
         """Tell the workers to end after the segment that they are at."""

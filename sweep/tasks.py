@@ -13,6 +13,7 @@ import numpy as np
 from sweep import checkpoints, schema, storage
 from sweep.chunks import SEGMENT, ChunkWork, read_references, reference_arrays
 from sweep.computing import Recipe, reference_trajectory, system_of
+from sweep.ledger import references_group
 from sweep.sessions import Superseded
 
 CHECKPOINT_EVERY = 30.0  # seconds: a killed task loses about as much
@@ -167,6 +168,26 @@ def _compute(task, session, statuses):
         if not work.whole:
             return False
     return True
+
+
+def committed_samples(task):
+    """How many samples of a task's runs are stored, those of runs on their way too.
+
+    Parameters
+    ----------
+    task : RunTask or ReferenceTask
+    """
+    root = storage.open_root(task.store)
+    if isinstance(task, ReferenceTask):
+        marker = references_group(root, task.experiment)[schema.MARKER.name]
+        return int(marker[task.start : task.stop].sum())
+    marker, found = storage.open_group(root, task.experiment)[schema.MARKER.name], 0
+    for chunk in task.chunks:
+        found += int(marker[chunk.start : chunk.stop][chunk.rows - chunk.start].sum())
+        own = checkpoints.file_of(task.store, task.experiment, chunk.start)
+        saved = checkpoints.load(own, checkpoints.identity(task.recipe))
+        found += 0 if saved is None else saved.sample * len(saved.runs)
+    return found
 
 
 @functools.lru_cache(maxsize=64)

@@ -9,7 +9,6 @@ import os
 from sweep.computing import Recorder
 
 LOG = "GEOSWEEP_STEPS_LOG"
-_advance = Recorder.advance
 
 
 def _counted(self, runs, last, reference=None):
@@ -19,8 +18,8 @@ def _counted(self, runs, last, reference=None):
     file = os.open(os.environ[LOG], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.write(file, line.encode())  # at once, so that lines of two processes do not mix
     os.close(file)
-    return _advance(self, runs, last, reference)
+    return self.uncounted(runs, last, reference)
 
 
-if LOG in os.environ:
-    Recorder.advance = _counted
+if LOG in os.environ and not hasattr(Recorder, "uncounted"):  # Dask loads it twice
+    Recorder.uncounted, Recorder.advance = Recorder.advance, _counted

@@ -13,6 +13,7 @@ steps. ``disk``: a small tmpfs (root may mount one; skipped otherwise) fills up 
 
 import argparse
 import contextlib
+import math
 import os
 import random
 import shutil
@@ -187,13 +188,14 @@ def small_disk(folder, megabytes):
 
 def disk(folder, given):
     """Rows about a disk that is full in the middle of a run."""
-    runs = max(400, given.runs // 20)
-    study, whole = written(folder, "full", runs, **SHORT, record='["energy", "state"]')
+    keys = {"steps": (1e-3, 5e-4), "duration": 8.5, "samples": 50, "record": '["energy", "state"]'}
+    study, whole = written(folder, "full", max(2000, given.runs // 20), **keys)
     code, said = called("run", study, whole, "--no-summary", cwd=folder)
     if code:
         return [("the undisturbed run", "ends", said, False)]
-    size = sum(file.stat().st_size for file in whole.rglob("*") if file.is_file())
-    with small_disk(folder, max(4, int(1.5 * size / 2**20) + 2)) as place:
+    files = [file.stat().st_size for file in whole.rglob("*") if file.is_file()]
+    size = sum(4096 * math.ceil(file / 4096) for file in files)  # on a tmpfs
+    with small_disk(folder, int(2 * size / 2**20) + 2) as place:
         if place is None:
             return [("a full disk: no file system can be mounted here", "", "", None)]
         return _filled(study, whole, place, size)
@@ -202,8 +204,8 @@ def disk(folder, given):
 def _filled(study, whole, place, size):
     store, ballast = place / "full.zarr", place / "ballast"
     free = shutil.disk_usage(place).free
-    with open(ballast, "wb") as file:  # half of what the store will need stays free
-        file.write(bytes(free - size // 2))
+    with open(ballast, "wb") as file:  # part of what the store will need stays free
+        file.write(bytes(free - int(0.7 * size)))
     code, said = called("run", study, store, "--no-summary", cwd=place.parent)
     names = str(place) in said and "disk" in said and "Traceback" not in said
     again, _ = called("run", study, store, "--no-summary", cwd=place.parent)
