@@ -44,8 +44,8 @@ class Group(subprocess.Popen):
         mine = [process for process in psutil.process_iter() if _session(process) == self.pid]
         for process in mine:
             _kill(process)
-        psutil.wait_procs(mine, timeout=30)
-        self.wait()
+        self.wait()  # first: whoever waits for a child has its exit code
+        psutil.wait_procs([process for process in mine if process.pid != self.pid], timeout=30)
 
     def workers(self):
         """Its processes that Dask's nannies started."""
@@ -92,6 +92,10 @@ class Cluster:
         """The file to which workers write what they compute."""
         return self.folder / "steps.log"
 
+    @property
+    def _pids(self):
+        return self.folder / "pids.log"
+
     def start(self):
         """Start both, and wait until the workers are there."""
         with socket.socket() as free:
@@ -105,15 +109,16 @@ class Cluster:
             dask, "worker", self.address, "--nworkers", self.count, "--nthreads", 1,
             "--no-dashboard", "--preload", "sweep.worker_setup",
             "--preload", HERE / "counting.py", "--local-directory", self.folder, log=log,
-            **{counting.LOG: str(self.steps)},
+            **{counting.LOG: str(self.steps), counting.PIDS: str(self._pids)},
         )  # fmt: skip
         with Client(self.address, timeout=60) as client:
             client.wait_for_workers(self.count, timeout=120)
         return self
 
     def kill_worker(self):
-        """SIGKILL to one of the workers, by chance; whether there was one."""
-        alive = self.nannies.workers()
+        """SIGKILL to one of the workers that have come up, by chance; whether there was one."""
+        up = set(map(int, self._pids.read_text().split())) if self._pids.exists() else set()
+        alive = [process for process in self.nannies.workers() if process.pid in up]
         if alive:
             _kill(random.choice(alive))
         return bool(alive)

@@ -2,7 +2,7 @@
 
     python tests/benchmarks/survival.py [--part kills|long|disk|bits] [--quick] [--json]
 
-``kills``: 40,000 runs under a SIGKILL of a worker every 10 s, three of everything and one of the
+``kills``: 40,000 runs under a SIGKILL of a worker that is up every 10 s, three of everything and one of the
 scheduler, then the same number of shorter runs under one of a worker every second; each store is
 compared bit by bit with an undisturbed one. ``long``: a SIGKILL of everything in a run of 1e8
 steps. ``disk``: a small tmpfs (root may mount one; skipped otherwise) fills up in the middle.
@@ -283,13 +283,13 @@ def main():
     )
     parser.add_argument("--runs", type=int, default=40_000)
     parser.add_argument("--steps", type=float, default=1e8, help="of the long run")
-    parser.add_argument("--quick", action="store_true", help="8,000 runs, and 2e7 steps")
+    parser.add_argument("--quick", action="store_true", help="4,000 runs, and 2e7 steps")
     parser.add_argument("--keep", type=Path, help="a new folder for stores and logs, which stay")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     given.steps = int(given.steps)
     if given.quick:
-        given.runs, given.steps = 8000, 20_000_000
+        given.runs, given.steps = 4000, 20_000_000
     if given.keep:
         given.keep.mkdir(parents=True)
     with contextlib.ExitStack() as stack:
@@ -297,6 +297,7 @@ def main():
         rows = []
         for name in given.part or PARTS:
             rows += PARTS[name](folder.absolute(), given)
+            print(f"{name} measured", file=sys.stderr)
     return report(rows, given.json)
 
 
