@@ -2,10 +2,10 @@
 
     python tests/benchmarks/survival.py [--part kills|long|disk|bits] [--quick] [--json]
 
-``kills``: 40,000 runs under a SIGKILL of a worker that is up every 10 s, three of everything and one of the
-scheduler, then the same number of shorter runs under one of a worker every second; each store is
-compared bit by bit with an undisturbed one. ``long``: a SIGKILL of everything in a run of 1e8
-steps. ``disk``: a small tmpfs (root may mount one; skipped otherwise) fills up in the middle.
+``kills``: 40,000 runs under a SIGKILL of a worker that is up every 10 s, three of everything and
+one of the scheduler, then the same number of shorter runs under one of a worker every second; each
+store is compared bit by bit with an undisturbed one. ``long``: a SIGKILL of everything in a run of
+1e8 steps. ``disk``: a small tmpfs (root may mount one; skipped otherwise) fills up in the middle.
 ``bits``: a bit flips in a chunk of samples, of markers, of compacted scalars. Real processes of
 `dask scheduler`, `dask worker` and `sweep`. All of it takes a quarter of an hour on two cores,
 ``--quick`` some minutes. Exit code 3: a figure does not hold.
