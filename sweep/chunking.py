@@ -105,15 +105,16 @@ class Layout:
         ----------
         files : int
         rows : int
-            Of a chunk at least, where they have to be larger.
+            Of a chunk at least, where anything is changed.
         """
         if self.files <= files and not self.is_scattered:
             return self
-        found = dataclasses.replace(self, coordinate_chunks=self._fresh_coordinates)
-        if found.files > files:
-            time_chunk = min(TIME_CHUNK, max(self.times, self.time_chunk))
-            rows = max(self.chunk_rows, rows)
-            found = dataclasses.replace(found, time_chunk=time_chunk, chunk_rows=rows)
+        found = dataclasses.replace(
+            self,
+            chunk_rows=max(self.chunk_rows, rows),
+            time_chunk=min(TIME_CHUNK, max(self.times, self.time_chunk)),
+            coordinate_chunks=self._fresh_coordinates,
+        )
         while found.files > files and found.chunk_rows < MOST_CHUNK_ROWS:
             found = dataclasses.replace(found, chunk_rows=2 * found.chunk_rows)
         return found if found.files < self.files else self

@@ -138,8 +138,8 @@ class Terminal:
         """Say that this takes a while."""
         entry = plan.entry
         click.echo(
-            f"{entry.name}: rewriting what is there in chunks of {plan.layout.chunk_rows} runs, "
-            f"not {entry.chunk_rows}: that makes {plan.files:,} files"
+            f"{entry.name}: rewriting the {entry.known:,} runs that are there in larger chunks, of "
+            f"{plan.layout.chunk_rows:,} runs: {plan.files:,} files in all"
         )
 
     def began(self, runs, seconds):

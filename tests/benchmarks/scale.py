@@ -35,7 +35,7 @@ initial_condition = {{ around = "lee", random = {starts}, spread = 1e-2, seed = 
 duration = {duration}
 samples = {samples}
 """
-STEPS = (0.05, 0.1, 0.125, 0.25)
+STEPS = (0.05, 0.0625, 0.125, 0.25)
 
 
 def written(folder, name, runs, duration=1.0, samples=4, steps=STEPS):
@@ -119,7 +119,7 @@ def grow(folder, given):
 
 def plan(folder, given):
     """Rows about the plan of many runs of 10 s each."""
-    study = written(folder, "plan", given.runs, 2e5, 1000, (1e-3, 2e-3, 4e-3, 5e-3))
+    study = written(folder, "plan", given.runs, 1.2e6, 1000, (1e-3, 2e-3, 4e-3, 5e-3))
     planned = Watched(PROGRAMS / "sweep", "plan", study, folder / "no.zarr", "--json")
     said = json.loads(planned.out)
     (row,) = said["experiments"]
@@ -247,8 +247,10 @@ def main():
         folder = given.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         rows = []
         for name in given.part or PARTS:
-            rows += PARTS[name](folder.absolute(), given)
-            print(f"{name} measured", file=sys.stderr)
+            found = PARTS[name](folder.absolute(), given)
+            for what, _, measured, _ in found:  # at once: the table comes at the end
+                print(f"{what}: {measured}", file=sys.stderr)
+            rows += found
     return report(rows, given.json)
 
 

@@ -296,8 +296,10 @@ def main():
         folder = given.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         rows = []
         for name in given.part or PARTS:
-            rows += PARTS[name](folder.absolute(), given)
-            print(f"{name} measured", file=sys.stderr)
+            found = PARTS[name](folder.absolute(), given)
+            for what, _, measured, _ in found:  # at once: the table comes at the end
+                print(f"{what}: {measured}", file=sys.stderr)
+            rows += found
     return report(rows, given.json)
 
 
