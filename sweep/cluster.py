@@ -8,6 +8,7 @@ import contextlib
 import logging
 import platform
 from collections import Counter
+from dataclasses import replace
 
 import dask
 import llvmlite.binding
@@ -18,13 +19,14 @@ from sweep import sessions
 from sweep.disk import full, is_full
 from sweep.draining import TIME_IS_UP, Interrupted
 from sweep.pacing import Pace
-from sweep.tasks import committed_samples, compute
+from sweep.tasks import RunTask, committed_samples, compute
 
 WINDOW = 2  # tasks in flight for each worker: one running, one waiting
 CONNECT_SECONDS = 10
 EXPECTED = "Expected an address such as tcp://host:8786 of a running `dask scheduler`"
-DEATHS = 30  # of workers, with one task each time, before Dask gives that task up
-GIVEN_UP = 5  # tasks given up in a row, with nothing committed, before the coordinator does too
+DEATHS = 5  # of workers, with one task each time, before a local cluster hands that task back
+MOST_DEATHS = 150  # in a row, with nothing committed, before the coordinator gives up too
+LEAST_BETWEEN = 0.05  # seconds between checkpoints of a task whose workers die again and again
 SETTINGS = {
     # Dask blames every task that a dying worker held, also those that only waited there.
     "distributed.scheduler.allowed-failures": DEATHS,
@@ -175,7 +177,7 @@ class _Flight:
         self.cut = 0  # tasks that ended before their time, since it was drained
         self._client, self._drain = client, drain
         self._session = session
-        self._flying, self._given_up, self._stood = {}, 0, {}
+        self._flying, self._deaths, self._stood = {}, 0, {}
         slots = count_workers(client)
         self._size, self._pace = WINDOW * slots, Pace(slots, drain.deadline)
 
@@ -209,28 +211,36 @@ class _Flight:
             receipt = future.result()
             self._pace.ended(future.key, receipt.seconds if receipt.whole else None)
             self.cut += not receipt.whole
-            self._given_up = 0
+            self._deaths = 0
             return task
         self._pace.ended(future.key)
         error = future.exception() if future.status == "error" else None
-        self._given_up = 0 if self._advanced(task, error) else self._given_up + 1
-        if error is None or (isinstance(error, KilledWorker) and self._given_up < GIVEN_UP):
+        if isinstance(error, KilledWorker) and self._may_go_on(task, error):
+            self.waiting.append(_sooner(task))
+        elif error is None:
             self.waiting.append(task)
         else:
             self.failure = self.failure or (task, error)
         return task
 
-    def _advanced(self, task, error):
-        """Whether a task whose workers died has more in the store than when they did before."""
-        if not isinstance(error, KilledWorker):
-            return False
-        before, self._stood[task] = self._stood.get(task, 0), committed_samples(task)
-        return self._stood[task] > before
+    def _may_go_on(self, task, error):
+        """Whether not too many workers died, since something was committed, that had this task."""
+        before, now = self._stood.get(task.place, 0), committed_samples(task)
+        self._stood[task.place] = now
+        self._deaths = 0 if now > before else self._deaths + error.allowed_failures + 1
+        return self._deaths < MOST_DEATHS
 
     def stop(self):
         """Tell the workers to end after the segment that they are at."""
         with contextlib.suppress(Exception):  # a lost worker, or the scheduler: nothing to stop
             self._client.run(self._session.stop, on_error="ignore")
+
+
+def _sooner(task):
+    """The task with shorter times between its checkpoints, where it has any."""
+    if not isinstance(task, RunTask):
+        return task
+    return replace(task, checkpoint_every=max(LEAST_BETWEEN, task.checkpoint_every / 2))
 
 
 def _too_short(waiting):

@@ -83,6 +83,11 @@ class RunTask:
         """Within which it ends when it is told to, expected."""
         return min(self.cost, SEGMENT)
 
+    @property
+    def place(self):
+        """What tells it from the other tasks of a run."""
+        return self.experiment, "runs", self.chunks[0].start
+
 
 @dataclass(frozen=True, eq=False)
 class ReferenceTask:
@@ -106,6 +111,11 @@ class ReferenceTask:
     def seconds_to_stop(self):
         """Within which it ends when it is told to, expected: only at its end."""
         return self.cost
+
+    @property
+    def place(self):
+        """As in `RunTask`."""
+        return self.experiment, "references", self.start
 
 
 @dataclass(frozen=True)
