@@ -47,6 +47,9 @@ def rechunk(path, name, layout):
             f"{path}: experiment {name!r} cannot be rewritten in larger chunks: {error}. "
             f"`sweep verify {path}` says what is damaged, and --repair mends it"
         ) from error
+    except OSError:  # such as a full disk, of which this has a part
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
     (staging / READY).write_text(f"{name}\n{layout.chunk_rows}")
     _swap(path, name, layout.chunk_rows)
 
