@@ -66,7 +66,7 @@ def _rewrite(path, name, rows):
             array = storage.create_variable(target, variable, sizes, rows)
             array.attrs.update(source[variable.name].attrs.asdict())
             array[:] = source[variable.name][:]
-    (staging / READY).write_text(name)
+    rechunking.write_whole(staging / READY, name)
     _swap(path, name)
 
 

@@ -50,7 +50,7 @@ def rechunk(path, name, layout):
     except OSError:  # such as a full disk, of which this has a part
         shutil.rmtree(staging, ignore_errors=True)
         raise
-    (staging / READY).write_text(f"{name}\n{layout.chunk_rows}")
+    write_whole(staging / READY, f"{name}\n{layout.chunk_rows}")
     _swap(path, name, layout.chunk_rows)
 
 
@@ -64,6 +64,13 @@ def recover(path):
         _swap(path, name, int(rows))
     else:
         shutil.rmtree(staging)
+
+
+def write_whole(file, text):
+    """Write a small file that is there whole, or not at all."""
+    partial = file.with_name(file.name + ".partial")
+    partial.write_text(text)
+    partial.rename(file)
 
 
 def _staging(path):

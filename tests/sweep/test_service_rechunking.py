@@ -81,16 +81,16 @@ def test_stopped_while_it_is_rewritten(
         check_grown(small, fresh, copy, assert_same_runs, arrays)
 
 
-@pytest.mark.parametrize("last", range(7))
+@pytest.mark.parametrize("last", (0, 1, 2, 3, 4, 5, 6, 9))
 def test_stopped_while_groups_change_their_places(
     small, fresh, cluster, tmp_path, monkeypatch, assert_same_runs, arrays, last
 ):
-    """The file that says ready, two renames of each of two groups, and what is cleared away."""
+    """The file that says ready, its rename, two renames of each of two groups, what is removed."""
     copy, larger = shutil.copytree(small, tmp_path / "copy.zarr"), layout(small)
     assert stopped(monkeypatch, lambda: rechunking.rechunk(copy, "only", larger), last, *RENAMES)
     run(GROWN, copy, cluster)
     check_grown(small, fresh, copy, assert_same_runs, arrays)
-    assert group(copy).attrs["chunk_rows"] == (32 if last else 8)  # ready, or forgotten
+    assert group(copy).attrs["chunk_rows"] == (32 if last > 1 else 8)  # ready, or forgotten
 
 
 def test_a_damaged_chunk_is_not_copied(small, cluster, tmp_path, scarce, fingerprint):
