@@ -123,6 +123,13 @@ def forget_runs(store, experiment, rows, chunk_rows):
         forget(file_of(store, experiment, start))
 
 
+def forget_between(store, experiment, chunk_rows):
+    """Remove the files that begin at no row where a chunk does."""
+    for file in file_of(store, experiment, 0).parent.glob("*.npz"):
+        if int(file.stem) % chunk_rows:
+            forget(file)
+
+
 def clear(store, experiment=""):
     """Remove the files of an experiment, or of all."""
     shutil.rmtree(Path(store) / storage.INTERNAL / CHECKPOINTS / experiment, ignore_errors=True)

@@ -8,6 +8,7 @@ import contextlib
 import logging
 import platform
 from collections import Counter
+from dataclasses import replace
 
 import dask
 import llvmlite.binding
@@ -15,15 +16,17 @@ from distributed import Client, KilledWorker, LocalCluster, as_completed
 
 from integrators.errors import InputError
 from sweep import sessions
+from sweep.disk import full, is_full
 from sweep.draining import TIME_IS_UP, Interrupted
 from sweep.pacing import Pace
-from sweep.tasks import compute
+from sweep.tasks import committed_samples, compute
 
 WINDOW = 2  # tasks in flight for each worker: one running, one waiting
 CONNECT_SECONDS = 10
 EXPECTED = "Expected an address such as tcp://host:8786 of a running `dask scheduler`"
-DEATHS = 30  # of workers, with one task each time, before Dask gives that task up
-GIVEN_UP = 5  # tasks given up in a row before the coordinator does too
+DEATHS = 5  # of workers, with one task each time, before a local cluster hands that task back
+MOST_DEATHS = 150  # in a row, with nothing committed, before the coordinator gives up too
+LEAST_BETWEEN = 0.05  # seconds between checkpoints of a task whose workers die again and again
 SETTINGS = {
     # Dask blames every task that a dying worker held, also those that only waited there.
     "distributed.scheduler.allowed-failures": DEATHS,
@@ -66,11 +69,13 @@ def remote_client(address):
                 f"{EXPECTED}"
             ) from None
         with client:
-            if not client.scheduler_info(n_workers=-1)["workers"]:
+            try:  # they may be starting, as when they were killed just now
+                client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+            except TimeoutError:
                 raise InputError(
                     f"the scheduler {address!r} has no workers; start some with "
                     f"`dask worker {address} --nthreads 1`"
-                )
+                ) from None
             yield client
 
 
@@ -89,7 +94,7 @@ def check_workers(client):
     """
     own = sessions.code()
     for address, found in client.run(sessions.code, on_error="return").items():
-        if found != own:
+        if found != own and not isinstance(found, OSError):  # of a worker that is lost just now
             said = f"has version {found} of the code" if isinstance(found, str) else _cause(found)
             raise InputError(
                 f"the worker {address} {said}; expected {own}, as this process has: results could "
@@ -104,7 +109,7 @@ def _cause(error):
 
 def describe_hosts(client):
     """The hosts of the workers: name, machine, kind of CPU and number of workers of each."""
-    kinds = client.run(_host).values()
+    kinds = client.run(_host, on_error="ignore").values()
     return [{**dict(kind), "workers": count} for kind, count in Counter(kinds).items()]
 
 
@@ -136,7 +141,7 @@ def execute(client, tasks, session, drain, on_receipt, on_running=lambda running
     Raises
     ------
     Interrupted
-        If it was drained with tasks left.
+        If it was drained with tasks left, or the disk is full.
     TaskFailed
         If a task raised, after those in flight have ended.
     """
@@ -155,7 +160,10 @@ def execute(client, tasks, session, drain, on_receipt, on_running=lambda running
             completed.add(another)
         on_running(flight.running())
     if flight.failure is not None:
-        raise TaskFailed(_explain(*flight.failure)) from flight.failure[1]
+        task, error = flight.failure
+        if is_full(error):
+            raise Interrupted(full(task.store))
+        raise TaskFailed(_explain(task, error)) from error
     if flight.waiting or flight.cut:
         raise Interrupted(drain.reason or _too_short(flight.waiting))
 
@@ -169,7 +177,7 @@ class _Flight:
         self.cut = 0  # tasks that ended before their time, since it was drained
         self._client, self._drain = client, drain
         self._session = session
-        self._flying, self._given_up = {}, 0
+        self._flying, self._deaths, self._stood = {}, 0, {}
         slots = count_workers(client)
         self._size, self._pace = WINDOW * slots, Pace(slots, drain.deadline)
 
@@ -203,21 +211,34 @@ class _Flight:
             receipt = future.result()
             self._pace.ended(future.key, receipt.seconds if receipt.whole else None)
             self.cut += not receipt.whole
-            self._given_up = 0
+            self._deaths = 0
             return task
         self._pace.ended(future.key)
         error = future.exception() if future.status == "error" else None
-        self._given_up += 1
-        if error is None or (isinstance(error, KilledWorker) and self._given_up < GIVEN_UP):
+        if isinstance(error, KilledWorker) and self._may_go_on(task, error):
+            self.waiting.append(_sooner(task))
+        elif error is None:
             self.waiting.append(task)
         else:
             self.failure = self.failure or (task, error)
         return task
 
+    def _may_go_on(self, task, error):
+        """Whether not too many workers died, since something was committed, that had this task."""
+        before, now = self._stood.get(task.place, 0), committed_samples(task)
+        self._stood[task.place] = now
+        self._deaths = 0 if now > before else self._deaths + error.allowed_failures + 1
+        return self._deaths < MOST_DEATHS
+
     def stop(self):
         """Tell the workers to end after the segment that they are at."""
         with contextlib.suppress(Exception):  # a lost worker, or the scheduler: nothing to stop
             self._client.run(self._session.stop, on_error="ignore")
+
+
+def _sooner(task):
+    """The task with shorter times between its checkpoints."""
+    return replace(task, checkpoint_every=max(LEAST_BETWEEN, task.checkpoint_every / 2))
 
 
 def _too_short(waiting):

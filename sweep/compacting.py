@@ -10,7 +10,7 @@ import os
 import shutil
 from pathlib import Path
 
-from sweep import schema, storage
+from sweep import rechunking, schema, storage
 
 COMPACT_ROWS = 65_536
 WORTHWHILE = 16  # chunks of a scalar from which compacting pays
@@ -37,10 +37,11 @@ def spread(path):
 
 
 def recover(path):
-    """Finish a rewrite that was cut short.
+    """Finish a rewrite that was cut short, also one of `sweep.rechunking`.
 
     One that had not come to its renames is forgotten, and one whose store was removed since.
     """
+    rechunking.recover(path)
     staging = _staging(path)
     if not os.path.isdir(staging):  # a name too long for a file has none either
         return
@@ -65,7 +66,7 @@ def _rewrite(path, name, rows):
             array = storage.create_variable(target, variable, sizes, rows)
             array.attrs.update(source[variable.name].attrs.asdict())
             array[:] = source[variable.name][:]
-    (staging / READY).write_text(name)
+    rechunking.write_whole(staging / READY, name)
     _swap(path, name)
 
 

@@ -1,4 +1,4 @@
-"""What runs of a pair of system and integrator cost, and the pilot of adaptive ones.
+"""What runs of a pair of system and integrator cost, measured by a pilot.
 
 How many steps an adaptive run takes is not known before, so the pilot counts them too.
 """
@@ -9,10 +9,13 @@ import time
 import numpy as np
 
 from integrators.adaptive import prepare, run_adaptive
+from integrators.integration import run_batch
 from sweep import schema
 from sweep.computing import Recorder
 from sweep.time_axis import TimeAxis
 
+REPEATS = 3
+PILOT_SAMPLES = 256  # at most: recording has a fixed cost that long runs share
 ENOUGH_STEPS = 50  # the first ones are small
 LONGEST = 0.1  # seconds
 
@@ -50,6 +53,49 @@ class Cost:
     def steps(self, duration, tolerance):
         """Steps of an adaptive run, expected from the pilot's."""
         return self.rate * duration * tolerance ** (-1 / self.order)
+
+
+def fixed_cost(recorder, initial, step_size, seconds):
+    """The `Cost` of an integrator of fixed steps, of a pilot of about so many seconds.
+
+    Parameters
+    ----------
+    recorder : sweep.computing.Recorder
+    initial : ndarray, shape (lanes, rows, 3)
+    step_size : float
+    seconds : float
+    """
+    problem, statistics = recorder.problem, recorder.recipe.statistics == "every_step"
+
+    def timed(steps):
+        # The thread's own time: the local cluster's workers start meanwhile.
+        began = time.thread_time()
+        run_batch(problem, initial, step_size, steps, 1, statistics=statistics)
+        return time.thread_time() - began
+
+    timed(1)  # compiles
+    steps = 8
+    while (first := timed(steps)) < seconds and steps < 10**6:
+        steps *= 4
+    repeats = [first, *(timed(steps) for _ in range(REPEATS - 1))]
+    call = min(timed(1) for _ in range(REPEATS))
+    # A call can seem to take longer than the steps, which cost half at least.
+    per_step = [max(one - call, 0.5 * one) / steps / len(initial) for one in repeats]
+    per_sample = _recording_seconds(recorder, initial, step_size)
+    structure = structure_cost(recorder, initial, step_size)
+    return Cost(min(per_step), float(np.median(per_step)), per_sample, **structure)
+
+
+def _recording_seconds(recorder, initial, step_size):
+    """Seconds to record a sample of a trajectory: runs of one step a sample, less those steps."""
+    samples = min(recorder.recipe.time_axis.samples, PILOT_SAMPLES)
+    axis = TimeAxis(step_size * samples, samples)
+    brief = Recorder(recorder.recipe.brief(axis), recorder.system, recorder.integrator)
+    brief.run(initial, step_size, 1)
+    began = time.thread_time()
+    columns = brief.run(initial, step_size, 1)
+    recording = time.thread_time() - began - columns["cpu_time"].sum()
+    return max(recording, 0.0) / (len(initial) * (samples + 1))
 
 
 def structure_cost(recorder, initial, step_size, tolerance=np.nan):

@@ -11,6 +11,7 @@ import numpy as np
 
 import sweep
 from sweep import checkpoints, schema, storage
+from sweep.chunking import INITIAL_CHUNK, REFERENCE_CHUNK
 from sweep.computing import reference_checkpoints
 from sweep.files import FORMAT_VERSION, REFERENCES
 from sweep.ledger import (
@@ -21,8 +22,6 @@ from sweep.ledger import (
     references_of,
 )
 
-REFERENCE_CHUNK = 16
-INITIAL_CHUNK = 1024
 REFERENCE_VARIABLES = (
     schema.Variable("states", ("run", "time", "row", "component"), "1", "reference states"),
     schema.Variable("error", ("run", "time"), "1", schema.REFERENCE_ERRORS[schema.REFERENCE_ERROR]),
@@ -41,7 +40,7 @@ def bring_up(path, study, entries, chunk_rows):
     entries : list of Entry
         From `compare`.
     chunk_rows : dict of str to int
-        Rows of a chunk for each new experiment.
+        Rows of a chunk of each experiment that is new, or has others by now than in its entry.
     """
     path = Path(path)
     existing = open_existing(path)
@@ -54,7 +53,7 @@ def bring_up(path, study, entries, chunk_rows):
     root = storage.open_root(place, mode="a")
     root.require_group(storage.INTERNAL)
     for entry in entries:
-        _bring_up_experiment(root, entry, entry.chunk_rows or chunk_rows[entry.name])
+        _bring_up_experiment(root, entry, chunk_rows.get(entry.name) or entry.chunk_rows)
     for name in storage.experiments(root):
         if name not in {entry.name for entry in entries}:
             storage.open_group(root, name)["in_study"][:] = False

@@ -21,6 +21,7 @@ import threading
 import time
 from pathlib import Path
 
+from sweep.disk import full, is_full
 from sweep.draining import Interrupted
 from sweep.holder import (
     MINE,
@@ -158,6 +159,8 @@ def hold(store, on_loss=lambda reason: None, between=lambda: None, on_wait=lambd
             _take(store, lock, holder, between, on_wait)
             holding = Holding(store, lock, holder, on_loss)
         except OSError as error:
+            if is_full(error):
+                raise Interrupted(full(place)) from None
             raise _explained(store, place, lock, error) from None
         MINE[holder.token] = threading.get_ident(), lock, holding
         stack.callback(holding.release)

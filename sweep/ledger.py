@@ -41,6 +41,10 @@ class Entry:
         Rows of the store that the study no longer asks for.
     chunk_rows : int or None
         As in the store; None if the experiment is new.
+    time_chunk : int or None
+        Samples of a chunk, likewise; None also without variables over time.
+    coordinate_chunks : tuple of int
+        Runs and samples of a chunk of coordinates, likewise; empty if the experiment is new.
     """
 
     table: object
@@ -49,6 +53,8 @@ class Entry:
     known: int
     gone: int
     chunk_rows: int | None
+    time_chunk: int | None = None
+    coordinate_chunks: tuple = ()
 
     @property
     def experiment(self):
@@ -172,7 +178,10 @@ def _entry(path, root, experiment):
     pending = np.ones(table.size, dtype=bool)
     pending[~is_new] = ~storage.committed(group, len(experiment.times))[rows[~is_new]]
     gone = known - int(np.sum(~is_new))
-    return Entry(table, rows, pending, known, gone, storage.chunk_rows_of(group))
+    variables, coordinates = storage.chunks_of(group)
+    chunks = storage.chunk_rows_of(group), variables.get("time")
+    along = coordinates.get("run", 1), coordinates.get("time", 1)
+    return Entry(table, rows, pending, known, gone, *chunks, along)
 
 
 def known_rows(group):

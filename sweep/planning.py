@@ -6,30 +6,22 @@ counting. The pilot also compiles the kernels, once, before any worker starts.
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from integrators.integration import run_batch
 from integrators.lanes import WIDTH
-from sweep import schema, storage
+from sweep import chunking, schema, storage
+from sweep.chunking import REFERENCE_CHUNK, Layout, choose_chunk_rows, shares
 from sweep.computing import Named, Recipe, Recorder, reference_trajectory
-from sweep.costs import Cost, adaptive_cost, structure_cost
-from sweep.growing import REFERENCE_CHUNK
+from sweep.costs import adaptive_cost, fixed_cost
 from sweep.ledger import references_group, references_of
 from sweep.tasks import CHECKPOINT_EVERY, Chunk, ReferenceTask, RunTask
-from sweep.time_axis import TimeAxis
 
 PILOT_SECONDS = 2e-3
-PILOT_REPEATS = 3
-PILOT_SAMPLES = 256  # at most: recording has a fixed cost that long runs share
 WRITE_SECONDS = 1.5e-3  # of one chunk of one variable
 LEAST_TASK, MOST_TASK = 0.25, 30.0  # seconds; Dask takes 1.5 ms a task
 TASKS_PER_WORKER = 3  # that the work left is divided into
-MOST_CHUNK_ROWS = 1024
-MOST_FILES = 100_000
-CHUNK_SECONDS = 2.5  # no task is shorter than a chunk
-CHUNKS = 12  # of an experiment, where it has the runs: work for every worker
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,11 +37,10 @@ class ExperimentPlan:
         Expected CPU time of each run, and by the pilot's median.
     reference_seconds : float
         Of one reference trajectory.
-    chunk_rows : int
-    variables : int
-        Arrays over runs that tasks write.
-    sampled : int
-        Those of them over time as well.
+    layout : sweep.chunking.Layout
+        Of its arrays, also of those that are there: then the store is to be rewritten in it.
+    wanted_rows : int
+        Of a chunk, for the work's sake.
     """
 
     entry: object
@@ -57,9 +48,8 @@ class ExperimentPlan:
     seconds: np.ndarray
     most_seconds: np.ndarray
     reference_seconds: float
-    chunk_rows: int
-    variables: int
-    sampled: int
+    layout: Layout
+    wanted_rows: int
 
     @property
     def steps(self):
@@ -67,18 +57,29 @@ class ExperimentPlan:
         return int(np.sum(self.run_steps[self.entry.pending]))
 
     @property
+    def chunk_rows(self):
+        """Rows of a chunk."""
+        return self.layout.chunk_rows
+
+    @property
     def files(self):
-        """Chunk files of the experiment's results."""
-        chunks = math.ceil(self.entry.size / self.chunk_rows)
-        time_chunks = math.ceil((self.entry.experiment.samples + 1) / storage.TIME_CHUNK)
-        return chunks * (self.sampled * time_chunks + self.variables - self.sampled)
+        """Files of the experiment in the store."""
+        return self.layout.files
+
+    @property
+    def is_rewritten(self):
+        """Whether the store has the experiment in smaller chunks: too many, with what is new."""
+        entry, layout = self.entry, self.layout
+        stored = entry.chunk_rows, entry.time_chunk or layout.time_chunk, entry.coordinate_chunks
+        wanted = layout.chunk_rows, layout.time_chunk, layout.coordinate_chunks
+        return bool(entry.known) and stored != wanted
 
     @property
     def bytes(self):
         """Bytes of the experiment's results before compression."""
         samples = self.entry.experiment.samples + 1
         state = 3 * max(made.rows for made in self.entry.table.systems) if self._stores_state else 0
-        return self.entry.size * 8 * (samples * (self.sampled + max(0, state - 1)) + 12)
+        return self.entry.size * 8 * (samples * (self.layout.sampled + max(0, state - 1)) + 12)
 
     @property
     def _stores_state(self):
@@ -91,8 +92,29 @@ class ExperimentPlan:
         return float(self.seconds[pending].sum()), float(self.most_seconds[pending].sum())
 
 
+def plan_study(entries, between=lambda: None):
+    """Measure and plan experiments, which share a store's budget of files.
+
+    Parameters
+    ----------
+    entries : list of Entry
+    between : callable
+        As in `plan_experiment`.
+
+    Returns
+    -------
+    list of ExperimentPlan
+    """
+    plans = [plan_experiment(entry, between) for entry in entries]
+    allowed = shares([plan.files for plan in plans], chunking.MOST_FILES)
+    return [
+        replace(plan, layout=plan.layout.within(files, plan.wanted_rows))
+        for plan, files in zip(plans, allowed, strict=True)
+    ]
+
+
 def plan_experiment(entry, between=lambda: None):
-    """Measure and plan an experiment.
+    """Measure and plan an experiment by itself.
 
     Parameters
     ----------
@@ -117,19 +139,37 @@ def plan_experiment(entry, between=lambda: None):
         cost = costs[int(pairs[pair[i]])]
         steps[i] = cost.steps(experiment.duration, table.tolerance[i])
     recording = per_sample * (experiment.samples + 1) + per_run
-    sampled = len(schema.sampled_variables(experiment, table.systems))
-    variables = sampled + len(schema.run_variables(experiment.record, table.systems[0]))
     computed = steps * (1 + again)
     seconds = computed * per_step + recording
+    lanes = max(len(starts) for starts in table.starts) > 1 and not table.adaptive.all()
+    wanted = choose_chunk_rows(table.size, float(np.mean(seconds)), lanes)
     return ExperimentPlan(
         entry=entry,
         run_steps=steps,
         seconds=seconds,
         most_seconds=computed * usual + recording,
         reference_seconds=_reference_seconds(table) if experiment.reference else 0.0,
-        chunk_rows=entry.chunk_rows or _choose_chunk_rows(table, seconds, variables),
-        variables=variables,
+        layout=_layout(entry, wanted),
+        wanted_rows=wanted,
+    )
+
+
+def _layout(entry, wanted):
+    """The arrays of an experiment: as they are, or of chunks of so many rows."""
+    table, experiment = entry.table, entry.experiment
+    sampled = len(schema.sampled_variables(experiment, table.systems))
+    scalars = len(schema.run_variables(experiment.record, table.systems[0]))
+    references, times = references_of(table), experiment.samples + 1
+    return Layout(
+        runs=entry.size,
+        times=times,
+        variables=sampled + scalars,
         sampled=sampled,
+        references=len(references.ids) if references else 0,
+        chunk_rows=entry.chunk_rows or wanted,
+        time_chunk=entry.time_chunk or min(storage.TIME_CHUNK, times),
+        coordinate_chunks=entry.coordinate_chunks
+        or tuple(map(storage.coordinate_chunk, (entry.size, times))),
     )
 
 
@@ -180,43 +220,11 @@ def _pilot(table, recipe, between):
                 tolerance = float(table.tolerance[run])
                 measured[key] = adaptive_cost(recorder, lanes[:1], tolerance, PILOT_SECONDS)
             else:
-                measured[key] = _measure(recorder, lanes, float(table.step_size[run]))
+                measured[key] = fixed_cost(
+                    recorder, lanes, float(table.step_size[run]), PILOT_SECONDS
+                )
         costs[int(index)] = measured[key]
     return costs
-
-
-def _measure(recorder, initial, step_size):
-    problem, statistics = recorder.problem, recorder.recipe.statistics == "every_step"
-
-    def timed(steps):
-        # The thread's own time: the local cluster's workers start meanwhile.
-        began = time.thread_time()
-        run_batch(problem, initial, step_size, steps, 1, statistics=statistics)
-        return time.thread_time() - began
-
-    timed(1)  # compiles
-    steps = 8
-    while (seconds := timed(steps)) < PILOT_SECONDS and steps < 10**6:
-        steps *= 4
-    repeats = [seconds, *(timed(steps) for _ in range(PILOT_REPEATS - 1))]
-    call = min(timed(1) for _ in range(PILOT_REPEATS))
-    # A call can seem to take longer than the steps, which cost half at least.
-    per_step = [max(one - call, 0.5 * one) / steps / len(initial) for one in repeats]
-    per_sample = _sample_seconds(recorder, initial, step_size)
-    structure = structure_cost(recorder, initial, step_size)
-    return Cost(min(per_step), float(np.median(per_step)), per_sample, **structure)
-
-
-def _sample_seconds(recorder, initial, step_size):
-    """Seconds to record a sample of a trajectory: runs of one step a sample, less those steps."""
-    samples = min(recorder.recipe.time_axis.samples, PILOT_SAMPLES)
-    axis = TimeAxis(step_size * samples, samples)
-    brief = Recorder(recorder.recipe.brief(axis), recorder.system, recorder.integrator)
-    brief.run(initial, step_size, 1)
-    began = time.thread_time()
-    columns = brief.run(initial, step_size, 1)
-    recording = time.thread_time() - began - columns["cpu_time"].sum()
-    return max(recording, 0.0) / (len(initial) * (samples + 1))
 
 
 def _reference_seconds(table):
@@ -232,22 +240,6 @@ def _reference_seconds(table):
 
 
 # --- chunks and tasks ------------------------------------------------------------------------
-
-
-def _choose_chunk_rows(table, seconds, variables):
-    """Rows of a chunk: a power of two up to 1024, a multiple of 8 where lanes are filled.
-
-    Few enough that there is work for every worker and a chunk does not take too long, many
-    enough for at most 1e5 files; the last rule wins.
-    """
-    ensemble = max(len(starts) for starts in table.starts) > 1
-    least = WIDTH if ensemble and not table.adaptive.all() else 1
-    wanted = min(table.size / CHUNKS, CHUNK_SECONDS / max(float(np.mean(seconds)), 1e-9))
-    rows = max(least, 2 ** math.floor(math.log2(max(wanted, 1))))
-    time_chunks = math.ceil((table.experiment.samples + 1) / storage.TIME_CHUNK)
-    while rows < MOST_CHUNK_ROWS and table.size / rows * variables * time_chunks > MOST_FILES:
-        rows *= 2
-    return min(rows, MOST_CHUNK_ROWS)
 
 
 def make_tasks(path, root, plans, workers, checkpoint_every=CHECKPOINT_EVERY):
@@ -307,7 +299,7 @@ def _chunk_costs(plan):
     chunk = entry.rows[entry.pending] // plan.chunk_rows
     distinct, index = np.unique(chunk, return_inverse=True)
     seconds = np.bincount(index, plan.most_seconds[entry.pending], len(distinct))
-    return distinct, seconds + plan.variables * WRITE_SECONDS
+    return distinct, seconds + plan.layout.variables * WRITE_SECONDS
 
 
 def _grouped(chunks, seconds, targets):

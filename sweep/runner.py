@@ -23,9 +23,11 @@ from sweep.cluster import (
     start_local,
 )
 from sweep.compacting import compact, recover, spread
+from sweep.disk import full, is_full
 from sweep.draining import Drain, Interrupted
 from sweep.flight import InFlight
 from sweep.holding import hold
+from sweep.rechunking import rechunk
 from sweep.sessions import Session, code
 from sweep.tasks import CHECKPOINT_EVERY
 
@@ -92,6 +94,9 @@ class Watcher:
 
     def planned(self, plans, tasks, workers):
         """Costs are known; `tasks` is their number."""
+
+    def rechunking(self, plan):
+        """The store is being rewritten in fewer files, for there to be more runs or samples."""
 
     def began(self, runs, seconds):
         """Work begins on so many runs, of so many expected CPU seconds."""
@@ -171,18 +176,26 @@ def run(
                 )
         except Interrupted as reason:
             return Outcome(path, tuple(_as_found(entry) for entry in entries), str(reason))
+        except OSError as error:
+            if not is_full(error):
+                raise
+            raise Interrupted(full(path)) from error
 
 
 def _bring_to_end(path, study, entries, connected, held, drain, watcher, checkpoint_every):
     """`run`, once the study is compared with its store; `Interrupted` if nothing was computed."""
     pending = any(entry.pending.any() for entry in entries)
-    plans = [planning.plan_experiment(e, drain.check) for e in entries] if pending else []
+    plans = planning.plan_study(entries, drain.check) if pending else []
     chunk_rows = {plan.entry.name: plan.chunk_rows for plan in plans}
     if pending:
         check_workers(connected())
         drain.check()
     held.check()
     storage.sweep_partial_files(path)
+    for plan in plans:
+        if plan.is_rewritten:
+            watcher.rechunking(plan)
+            rechunk(path, plan.entry.name, plan.layout)
     growing.bring_up(path, study, entries, chunk_rows)
     stopped = ""
     if pending:
@@ -262,12 +275,17 @@ def _connecting(stack, client, workers, scheduler, pending):
 def finish(path, entries, stopped="", writes=True):
     """Compact and consolidate the store, if `writes`, and count what it holds of the study."""
     tallies = tuple(_tally(storage.open_root(path), entry) for entry in entries)
-    if writes and all(tally.done == tally.runs for tally in tallies):
-        compact(path)
-        checkpoints.clear(path)
-    if writes:
-        storage.consolidate(path)
-    return Outcome(path, tallies, stopped)
+    outcome = Outcome(path, tallies, stopped)
+    try:
+        if writes and outcome.complete:
+            compact(path)
+            checkpoints.clear(path)
+        if writes:
+            storage.consolidate(path)
+    except OSError as error:  # the next run does it
+        if outcome.complete or not is_full(error):
+            raise
+    return outcome
 
 
 def _tally(root, entry):

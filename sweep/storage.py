@@ -75,10 +75,16 @@ def create_variable(group, variable, sizes, chunk_rows):
     )
 
 
-def set_coordinate(group, name, values, dim, **attributes):
+def coordinate_chunk(size):
+    """Values of a chunk of a coordinate that is made for so many."""
+    return max(1, min(COORDINATE_CHUNK, 2 ** math.ceil(math.log2(size + 1))))
+
+
+def set_coordinate(group, name, values, dim, room=0, **attributes):
     """Write a coordinate along `dim`, growing it where there are more values than before.
 
-    Existing chunks are replaced one by one, so that a reader or a crash never finds none.
+    Existing chunks are replaced one by one, so that a reader or a crash never finds none. A new
+    one has chunks as for `room` values at least.
     """
     values = np.asarray(values)
     text = values.dtype.kind in "UO"
@@ -86,7 +92,7 @@ def set_coordinate(group, name, values, dim, **attributes):
         group.create_array(
             name,
             shape=values.shape,
-            chunks=(max(1, min(COORDINATE_CHUNK, 2 ** math.ceil(math.log2(len(values) + 1)))),),
+            chunks=(coordinate_chunk(max(len(values), room)),),
             dtype=str if text else values.dtype,
             dimension_names=(dim,),
             attributes={"units": "1", "long_name": name.replace("_", " "), **attributes},
@@ -102,6 +108,25 @@ def set_coordinate(group, name, values, dim, **attributes):
 def chunk_rows_of(group):
     """Rows of a chunk of the group's variables; the scalars' own may be compacted."""
     return group.attrs["chunk_rows"]
+
+
+def chunks_of(group):
+    """Along each dimension the least extent of a chunk: of variables, and of coordinates.
+
+    Two dicts by the dimension's name; variables over ``run`` alone are left out, which are
+    compacted, and so is the initial state, whose chunks are the same whatever the others.
+    """
+    variables, coordinates = {}, {}
+    for name, array in group.arrays():
+        dims = array.metadata.dimension_names
+        found = variables if array.ndim > 1 else coordinates
+        if name != schema.INITIAL_STATE.name and name not in _SCALARS:
+            for dim, extent in zip(dims, array.chunks, strict=True):
+                found[dim] = min(extent, found.get(dim, extent))
+    return variables, coordinates
+
+
+_SCALARS = {variable.name for variable in schema.ALL_RUN_VARIABLES}
 
 
 def write_rows(arrays, start, columns):

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sweep import checkpoints, storage
+from sweep import checkpoints, schema, storage
 from sweep.chunks import SEGMENT, ChunkWork, read_references, reference_arrays
 from sweep.computing import Recipe
+from sweep.ledger import references_group
 from sweep.reference_work import ReferenceWork
 from sweep.sessions import Superseded
 
@@ -83,6 +84,11 @@ class RunTask:
         """Within which it ends when it is told to, expected."""
         return min(self.cost, SEGMENT)
 
+    @property
+    def place(self):
+        """What tells it from the other tasks of a run."""
+        return self.experiment, "runs", self.chunks[0].start
+
 
 @dataclass(frozen=True, eq=False)
 class ReferenceTask:
@@ -107,6 +113,11 @@ class ReferenceTask:
     def seconds_to_stop(self):
         """Within which it ends when it is told to, expected."""
         return min(self.cost, SEGMENT)
+
+    @property
+    def place(self):
+        """As in `RunTask`."""
+        return self.experiment, "references", self.start
 
 
 @dataclass(frozen=True)
@@ -169,6 +180,26 @@ def _compute(task, session, statuses):
         if not work.whole:
             return False
     return True
+
+
+def committed_samples(task):
+    """How many samples of a task's runs are stored, those of runs on their way too.
+
+    Parameters
+    ----------
+    task : RunTask or ReferenceTask
+    """
+    root = storage.open_root(task.store)
+    if isinstance(task, ReferenceTask):
+        marker = references_group(root, task.experiment)[schema.MARKER.name]
+        return int(marker[task.start : task.stop].sum())
+    marker, found = storage.open_group(root, task.experiment)[schema.MARKER.name], 0
+    for chunk in task.chunks:
+        found += int(marker[chunk.start : chunk.stop][chunk.rows - chunk.start].sum())
+        own = checkpoints.file_of(task.store, task.experiment, chunk.start)
+        saved = checkpoints.load(own, checkpoints.identity(task.recipe))
+        found += 0 if saved is None else saved.sample * len(saved.runs)
+    return found
 
 
 @functools.lru_cache(maxsize=64)

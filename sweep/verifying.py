@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sweep import compacting, files, ledger, schema
+from sweep import compacting, files, ledger, rechunking, schema
 from sweep.files import INTERNAL, REFERENCES, ArrayFiles, Damaged
 
 BATCH = 32  # chunks that a thread reads at once
@@ -160,6 +160,7 @@ def _strays(path):
     """Files that no store has when nobody writes to it."""
     for name, text in (
         (path.name + compacting.STAGING, "a compaction that was cut short"),
+        (path.name + rechunking.STAGING, "a rewriting in larger chunks that was cut short"),
         (ledger.creating_path(path).name, "a store whose creation was cut short"),
     ):
         if (place := path.with_name(name)).exists():

@@ -75,13 +75,18 @@ def main():
     except BrokenPipeError:
         sys.stderr.close()  # whoever read the output has enough
         sys.exit(0)
-    except (ValueError, RuntimeError) as error:
+    except (ValueError, RuntimeError, OSError) as error:
         _known_or_raise(error)
 
 
 def _known_or_raise(error):
     """One message for bad input or a task that failed; anything else is ours, with traceback."""
     from integrators import InputError
+    from sweep.disk import full, is_full
+
+    if is_full(error):
+        click.echo(f"Stopped: {full(error.filename or '.')}. Free some, and repeat it", err=True)
+        sys.exit(INCOMPLETE)
     from sweep.cluster import TaskFailed
     from sweep.draining import Interrupted
 

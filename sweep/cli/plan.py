@@ -38,7 +38,7 @@ def command(study, store, workers, as_json):
     entries = ledger.compare(path, loaded)
     for entry in entries:
         warn_of_stability(entry.table, entry.pending)
-    plans = [planning.plan_experiment(entry) for entry in entries]
+    plans = planning.plan_study(entries)
     tasks = planning.count_tasks(plans, workers or os.cpu_count() or 1)
     if as_json:
         echo_json({"store": str(path), "tasks": tasks, "experiments": [_row(p) for p in plans]})

@@ -92,8 +92,9 @@ def test_an_address_that_is_none(long_study, command, address):
     assert f"'{address}' is no address" in refused(command, long_study, address)
 
 
-def test_a_scheduler_without_workers(long_study, scheduler, program):
+def test_a_scheduler_without_workers(long_study, scheduler, command, monkeypatch):
+    monkeypatch.setattr(sweep.cluster, "CONNECT_SECONDS", 2)
     address = scheduler()
-    message = refused(program, long_study, address)
+    message = refused(command, long_study, address)
     assert f"the scheduler '{address}' has no workers" in message
     assert f"dask worker {address}" in message

@@ -1,0 +1,260 @@
+"""What a million runs cost: files, tasks, memory, and the time to ask.
+
+    python tests/benchmarks/scale.py [--part grow|plan|large|tasks] [--runs 1000000] [--json]
+
+``grow``: a trial of 16 runs is grown to a tenth of the runs, in its store. ``plan``: what `sweep
+plan` says of as many runs of 10 s each. ``large``: as many short runs are planned, run and asked
+for. ``tasks``: a study whose tasks take a second each. ``--quick`` is with a tenth of the runs, two
+minutes on two idle cores; all of it takes some ten. Exit code 3: a figure does not hold.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import psutil
+from disasters import PROGRAMS, report
+
+MOST_FILES, MOST_TASKS = 100_000, 10_000
+STUDY = """
+format = 1
+name = "{name}"
+[[experiment]]
+name = "ensemble"
+system = "spherical_pendulum_chain"
+integrators = ["variational"]
+step_size = {steps}
+initial_condition = {{ around = "lee", random = {starts}, spread = 1e-2, seed = 1 }}
+duration = {duration}
+samples = {samples}
+"""
+STEPS = (0.05, 0.0625, 0.125, 0.25)
+
+
+def written(folder, name, runs, duration=1.0, samples=4, steps=STEPS):
+    """A study file of so many runs."""
+    study = folder / f"{name}.toml"
+    keys = {"starts": runs // len(steps), "duration": duration, "samples": samples}
+    study.write_text(STUDY.format(name=name, steps=list(steps), **keys))
+    return study
+
+
+class Watched:
+    """A command that must succeed, with the most memory and the CPU time of its first process."""
+
+    def __init__(self, *arguments):
+        began = time.perf_counter()
+        command = [str(argument) for argument in arguments]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        reader = threading.Thread(target=self._read, args=(process,))
+        reader.start()
+        self.megabytes = 0.0
+        looked = psutil.Process(process.pid)
+        while process.poll() is None:
+            with contextlib.suppress(psutil.NoSuchProcess, OSError, StopIteration):
+                self.megabytes = max(self.megabytes, self._peak(looked))
+            time.sleep(0.1)
+        reader.join()
+        self.seconds = time.perf_counter() - began
+        if process.returncode:
+            raise RuntimeError(f"{command} ended with {process.returncode}: {self.errors}")
+
+    def _read(self, process):
+        out, errors = process.communicate()
+        self.out, self.errors = out.decode(), errors.decode()
+
+    @staticmethod
+    def _peak(process):
+        """Most memory so far, of Linux's own counting; elsewhere that of now."""
+        path = Path(f"/proc/{process.pid}/status")
+        if path.exists():
+            line = next(row for row in path.read_text().splitlines() if row.startswith("VmHWM"))
+            return int(line.split()[1]) / 1024
+        return process.memory_info().rss / 2**20
+
+
+def count_files(store):
+    """Files below a store."""
+    return sum(len(names) for _, _, names in os.walk(store))
+
+
+def bounded(what, bound, measured, unit="", digits=0):
+    """A row of a figure that has to stay within a bound."""
+    return (
+        what, f"<= {bound:,}{unit}", f"{measured:,.{digits}f}{unit}", bool(measured <= bound)
+    )  # fmt: skip
+
+
+# --- growing ---------------------------------------------------------------------------------
+
+
+def grow(folder, given):
+    """Rows about a trial that is grown."""
+    store, runs = folder / "grow.zarr", given.runs // 10
+    Watched(PROGRAMS / "sweep", "run", written(folder, "grow", 16), store, "--no-summary")
+    before = count_files(store)
+    study = written(folder, "grow", runs)
+    grown = Watched(PROGRAMS / "sweep", "run", study, store, "--no-summary")
+    kept = f"{runs - 16:,} new runs, 16 kept" in grown.out
+    sound = subprocess.run([PROGRAMS / "sweep", "verify", store], capture_output=True).returncode
+    what = f"16 runs grown to {runs:,}"
+    print(grown.out, file=sys.stderr)
+    return [
+        (f"{what}: runs computed again", 0, 0 if kept else "some", kept),
+        bounded(f"{what}: files, {before} before", MOST_FILES, count_files(store)),
+        (f"{what}: exit code of verify", 0, sound, sound == 0),
+        (f"{what}: seconds", "", f"{grown.seconds:.0f}", None),
+    ]
+
+
+# --- planning --------------------------------------------------------------------------------
+
+
+def plan(folder, given):
+    """Rows about the plan of many runs of 10 s each."""
+    study = written(folder, "plan", given.runs, 1.2e6, 1000, (1e-3, 2e-3, 4e-3, 5e-3))
+    planned = Watched(PROGRAMS / "sweep", "plan", study, folder / "no.zarr", "--json")
+    said = json.loads(planned.out)
+    (row,) = said["experiments"]
+    each = row["cpu_seconds"] / row["runs"]
+    what = f"{row['runs']:,} runs of {each:.1f} s planned"
+    return [
+        bounded(f"{what}: files", MOST_FILES, row["files"]),
+        bounded(f"{what}: tasks", MOST_TASKS, said["tasks"]),
+        bounded(f"{what}: memory", 1000, planned.megabytes, " MB"),
+        (f"{what}: seconds", "", f"{planned.seconds:.1f}", None),
+    ]
+
+
+# --- many runs -------------------------------------------------------------------------------
+
+SELECTION = """
+import sys, time, sweep
+tree = sweep.open_study(sys.argv[1])
+table = tree["ensemble"].to_dataset()
+scalars = [n for n in table.data_vars if table[n].dims == ("run",)]
+times = []
+for step in {steps}:
+    began = time.perf_counter()
+    chosen = table[scalars].query(run=f"step_size == {{step}}").load()
+    times.append(time.perf_counter() - began)
+    assert chosen.sizes["run"] == {runs} // {count}, chosen.sizes
+print(times[0], min(times))  # the first one imports what it needs
+"""
+
+
+def large(folder, given):
+    """Rows about many short runs."""
+    store, study = folder / "large.zarr", written(folder, "large", given.runs)
+    program = PROGRAMS / "sweep"
+    said = json.loads(Watched(program, "plan", study, store, "--json").out)
+    done = Watched(program, "run", study, store, "--no-summary")
+    files = count_files(store)
+    status = min(Watched(program, "status", store).seconds for _ in range(3))
+    code = SELECTION.format(steps=STEPS, runs=given.runs, count=len(STEPS))
+    asked = Watched(sys.executable, "-c", code, store)
+    first, chosen = map(float, asked.out.split())
+    what = f"{given.runs:,} runs"
+    return [
+        bounded(f"{what}: Dask tasks", MOST_TASKS, said["tasks"]),
+        bounded(f"{what}: files in the end", MOST_FILES, files),
+        bounded(f"{what}: files planned", MOST_FILES, said["experiments"][0]["files"]),
+        bounded(f"{what}: memory of `sweep run`", 1000, done.megabytes, " MB"),
+        bounded(f"{what}: `sweep status`", 1.0, status, " s", 2),
+        bounded(f"{what}: a step size's scalars chosen", 0.2, chosen, " s", 3),
+        (f"{what}: the first such choice, which imports", "", f"{first:.2f} s", None),
+        (f"{what}: opened and chosen, Python's start included", "", f"{asked.seconds:.1f} s", None),
+        (f"{what}: seconds of `sweep run`", "", f"{done.seconds:.0f}", None),
+    ]
+
+
+# --- tasks of a second -------------------------------------------------------------------------
+
+ORCHESTRATION = """
+import sys, time, sweep
+from pathlib import Path
+from sweep import planning, runner, study
+
+planning.LEAST_TASK = planning.MOST_TASK = planning.chunking.CHUNK_SECONDS = 1.0
+
+
+class Clock(runner.Watcher):
+    work, tasks = 0.0, 0
+
+    def planned(self, plans, tasks, workers):
+        self.workers = workers
+
+    def began(self, runs, seconds):
+        self.start, self.cpu = time.perf_counter(), time.process_time()
+
+    def progressed(self, task, receipt):
+        self.work, self.tasks = self.work + receipt.seconds, self.tasks + 1
+
+    def ended(self):
+        self.wall = time.perf_counter() - self.start
+        self.own = time.process_time() - self.cpu
+
+
+if __name__ == "__main__":
+    clock = Clock()
+    sweep.run(study.load(sys.argv[1]), sys.argv[2], watcher=clock)
+    print(clock.tasks, clock.work, clock.wall * clock.workers, clock.own)
+"""
+
+
+def tasks(folder, given):
+    """Rows about tasks of a second each: what of the workers' time is not theirs."""
+    script = folder / "orchestration.py"
+    script.write_text(ORCHESTRATION)
+    cores = os.cpu_count() or 1
+    study = written(folder, "tasks", 4 * given.tasks * cores * 50, 85.0, 50, (1e-3,))
+    found = Watched(sys.executable, script, study, folder / "tasks.zarr")
+    count, work, of_all, own = map(float, found.out.split()[-4:])
+    what = f"{count:.0f} tasks of {work / count:.2f} s"
+    return [
+        bounded(f"{what}: time not spent in tasks", 5, 100 * (1 - work / of_all), " %", 1),
+        bounded(f"{what}: CPU of coordinator and scheduler", 5, 100 * own / of_all, " %", 1),
+    ]
+
+
+# --- all ---------------------------------------------------------------------------------------
+
+PARTS = {"grow": grow, "plan": plan, "large": large, "tasks": tasks}
+
+
+def main():
+    """Measure and print; the exit code."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--part", choices=PARTS, action="append", help="repeatable; else all")
+    parser.add_argument("--runs", type=int, default=1_000_000)
+    parser.add_argument("--tasks", type=int, default=30, help="of a second, for each core, about")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the runs and tasks")
+    parser.add_argument("--keep", type=Path, help="a new folder for stores, which stay")
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    if given.quick:
+        given.runs, given.tasks = given.runs // 10, 10
+    if given.keep:
+        given.keep.mkdir(parents=True)
+    with contextlib.ExitStack() as stack:
+        folder = given.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        rows = []
+        for name in given.part or PARTS:
+            found = PARTS[name](folder.absolute(), given)
+            for what, _, measured, _ in found:  # at once: the table comes at the end
+                print(f"{what}: {measured}", file=sys.stderr)
+            rows += found
+    return report(rows, given.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,307 @@
+"""What a campaign loses under SIGKILL, on a full disk, and by a flipped bit.
+
+    python tests/benchmarks/survival.py [--part kills|long|disk|bits] [--quick] [--json]
+
+``kills``: 40,000 runs under a SIGKILL of a worker that is up every 10 s, three of everything and
+one of the scheduler, then the same number of shorter runs under one of a worker every second; each
+store is compared bit by bit with an undisturbed one. ``long``: a SIGKILL of everything in a run of
+1e8 steps. ``disk``: a small tmpfs (root may mount one; skipped otherwise) fills up in the middle.
+``bits``: a bit flips in a chunk of samples, of markers, of compacted scalars. Real processes of
+`dask scheduler`, `dask worker` and `sweep`. All of it takes a quarter of an hour on two cores,
+``--quick`` some minutes. Exit code 3: a figure does not hold.
+"""
+
+import argparse
+import contextlib
+import math
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from disasters import PROGRAMS, Cluster, compare, disturbed, report, steps_begun
+
+from sweep import checkpoints, compacting
+
+WORKERS = max(2, os.cpu_count() or 1)
+STEP_SIZES = (1.25e-3, 1e-3, 8e-4, 5e-4)
+LONG = {"duration": 85.0, "samples": 50}  # some milliseconds
+SHORT = {"duration": 8.5, "samples": 5}
+MOST_REPEATED = 0.15
+STUDY = """
+format = 1
+name = "{name}"
+[[experiment]]
+name = "ensemble"
+system = "spherical_pendulum_chain"
+integrators = ["variational"]
+step_size = {steps}
+initial_condition = {{ around = "lee", random = {starts}, spread = 1e-2, seed = 1 }}
+duration = {duration}
+samples = {samples}
+record = {record}
+"""
+
+
+def written(folder, name, runs=0, steps=STEP_SIZES, **keys):
+    """A study file; its path, and that of its store."""
+    keys = {"starts": max(1, runs // len(steps)), **LONG, **keys}
+    keys.setdefault("record", '["energy", "momentum", "unit_length", "tangency"]')
+    study = folder / f"{name}.toml"
+    study.write_text(STUDY.format(name=name, steps=list(steps), **keys))
+    return study, folder / f"{name}.zarr"
+
+
+def called(*arguments, cwd):
+    """`sweep` with these arguments: exit code, and what it printed."""
+    done = subprocess.run(
+        [PROGRAMS / "sweep", *map(str, arguments)], cwd=cwd, capture_output=True, text=True
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@contextlib.contextmanager
+def cluster_in(folder):
+    """A started `Cluster` whose logs are in a new folder; killed at the end."""
+    folder.mkdir()
+    cluster = Cluster(folder, WORKERS)
+    try:
+        yield cluster.start()
+    finally:
+        cluster.kill()
+
+
+# --- kills -----------------------------------------------------------------------------------
+
+DISASTERS = ((0.15, "all"), (0.35, "all"), (0.55, "scheduler"), (0.75, "all"))
+
+
+def kills(folder, given):
+    """Rows about a study under kills of workers, of everything, of the scheduler."""
+    rows = []
+    for every, disasters, length in ((10.0, DISASTERS, LONG), (1.0, (), SHORT)):
+        name = f"every-{every:g}"
+        study, store = written(folder, name, given.runs, **length)
+        whole = store.with_suffix(".undisturbed.zarr")
+        command = ("run", study, store, "--no-summary", "--checkpoint-every", "1")
+        with cluster_in(folder / f"{name}-undisturbed") as cluster:
+            plain = disturbed(cluster, (*command[:2], whole, *command[3:]), whole)
+            usual = steps_begun(cluster.steps)[:, 3].sum()
+        with cluster_in(folder / f"{name}-disturbed") as cluster:
+            found = disturbed(cluster, command, store, every, disasters)
+            begun = steps_begun(cluster.steps)[:, 3].sum()
+        lost, wrong = compare(store, whole, "ensemble")
+        what = f"{given.runs:,} runs, a worker killed every {every:g} s"
+        times = f"{found.seconds:.0f} s, not {plain.seconds:.0f}"
+        struck = f"{found.workers_killed} workers, {found.all_killed} whole runs, "
+        struck += f"{found.schedulers_killed} schedulers killed"
+        ends = not found.unexpected and not plain.unexpected
+        rows += [
+            (f"{what}: ends by itself", "yes", found.unexpected or f"yes, {times}", ends),
+            (f"  ({struck})", "", "", bool(found.workers_killed) or None),
+            (f"{what}: runs lost", 0, lost, lost == 0),
+            (f"{what}: runs with other bits", 0, wrong, wrong == 0),
+        ]
+        repeated = begun / usual - 1
+        claim, holds = ("", None) if not disasters else (f"<= {MOST_REPEATED:.0%}", True)
+        holds = holds and bool(repeated <= MOST_REPEATED)
+        rows.append((f"{what}: steps begun again", claim, f"{repeated:.1%}", holds))
+    return rows
+
+
+# --- a long run ------------------------------------------------------------------------------
+
+
+class Midway:
+    """How far the checkpoint of a run is, and what it said when everything was killed."""
+
+    def __init__(self, store, samples):
+        self._file = checkpoints.file_of(store, "ensemble", 0)
+        self._samples, self.stood = samples, None
+
+    def __call__(self):
+        try:
+            return int(np.load(self._file)["sample"]) / self._samples
+        except (OSError, ValueError, KeyError):
+            return 0.0
+
+    def note(self):
+        """Take down where it stands."""
+        self.stood = round(self() * self._samples)
+
+
+def long(folder, given):
+    """Rows about one run of many steps, of which everything is killed halfway."""
+    samples, step_size = 1000, 1e-3
+    keys = {"duration": given.steps * step_size, "samples": samples, "starts": 1}
+    study, store = written(folder, "long", steps=(step_size,), **keys)
+    command = ("run", study, store, "--no-summary", "--checkpoint-every", "1")
+    whole = folder / "long.undisturbed.zarr"
+    with cluster_in(folder / "long-undisturbed") as cluster:
+        disturbed(cluster, (*command[:2], whole, *command[3:]), whole)
+    midway = Midway(store, samples)
+    with cluster_in(folder / "long-disturbed") as cluster:
+        strike = ((0.5, "all"),)
+        journal = disturbed(cluster, command, store, None, strike, done=midway, after=midway.note)
+        segments = steps_begun(cluster.steps)
+    lost, wrong = compare(store, whole, "ensemble")
+    second = segments[segments[:, 0] != segments[0, 0]]  # by pid: what the next worker began
+    went_on = int(second[0, 1]) if len(second) else 0
+    repeated, longest = segments[:, 3].sum() - given.steps, segments[:, 3].max()
+    what = f"{given.steps:.0e} steps, everything killed halfway"
+    ends = not journal.unexpected and journal.all_killed == 1
+    return [
+        (f"{what}: ends when started again", "yes", journal.unexpected or "yes", ends),
+        (f"{what}: goes on from sample", midway.stood, went_on, went_on == midway.stood),
+        (
+            f"{what}: segments done again",
+            "<= 1",
+            f"{repeated / longest:.2f} of {longest / given.steps:.1%} of the steps",
+            bool(repeated <= longest),
+        ),
+        (f"{what}: runs lost or with other bits", 0, lost + wrong, lost + wrong == 0),
+    ]
+
+
+# --- a full disk -----------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def small_disk(folder, megabytes):
+    """A mounted file system of that size, or None where none can be had."""
+    place = folder / "small"
+    place.mkdir()
+    size = f"size={megabytes}m"
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(place)], capture_output=True
+    )
+    try:
+        yield place if done.returncode == 0 else None
+    finally:
+        if done.returncode == 0:
+            subprocess.run(["umount", "-l", str(place)], check=False)
+
+
+def disk(folder, given):
+    """Rows about a disk that is full in the middle of a run."""
+    keys = {"steps": (1e-3, 5e-4), "duration": 8.5, "samples": 50, "record": '["energy", "state"]'}
+    study, whole = written(folder, "full", max(2000, given.runs // 20), **keys)
+    code, said = called("run", study, whole, "--no-summary", cwd=folder)
+    if code:
+        return [("the undisturbed run", "ends", said, False)]
+    files = [file.stat().st_size for file in whole.rglob("*") if file.is_file()]
+    size = sum(4096 * math.ceil(file / 4096) for file in files)  # on a tmpfs
+    with small_disk(folder, int(2 * size / 2**20) + 2) as place:
+        if place is None:
+            return [("a full disk: no file system can be mounted here", "", "", None)]
+        return _filled(study, whole, place, size)
+
+
+def _filled(study, whole, place, size):
+    store, ballast = place / "full.zarr", place / "ballast"
+    free = shutil.disk_usage(place).free
+    with open(ballast, "wb") as file:  # part of what the store will need stays free
+        file.write(bytes(free - int(0.7 * size)))
+    code, said = called("run", study, store, "--no-summary", cwd=place.parent)
+    names = str(place) in said and "disk" in said and "Traceback" not in said
+    again, _ = called("run", study, store, "--no-summary", cwd=place.parent)
+    looked, _ = called("status", store, cwd=place.parent)
+    ballast.unlink()
+    freed, last = called("run", study, store, "--no-summary", cwd=place.parent)
+    lost, wrong = compare(store, whole, "ensemble")
+    shown = next((line for line in said.splitlines() if "disk" in line), said[-300:])
+    print(f"a full disk says: {shown}", file=sys.stderr)
+    strays = [file.name for file in store.rglob("*.partial")]
+    return [
+        ("a full disk: exit code of `sweep run`", 4, code, code == 4),
+        ("a full disk: the message names it", "yes", "yes" if names else shown, names),
+        ("a full disk: exit code of a second attempt on it", 4, again, again == 4),
+        ("a full disk: exit code of `sweep status`", 0, looked, looked == 0),
+        ("after space is freed: exit code of the same command", 0, freed, freed == 0),
+        ("after space is freed: runs lost", 0, lost, lost == 0),
+        ("after space is freed: runs with other bits", 0, wrong, wrong == 0),
+        ("after space is freed: unfinished files", 0, len(strays), not strays),
+    ]
+
+
+# --- a flipped bit ---------------------------------------------------------------------------
+
+FLIPPED = {"samples": "energy", "markers": "sample_count", "a compacted scalar": "steps"}
+
+
+def bits(folder, given):
+    """Rows about a bit that flips in a chunk of each kind."""
+    study, whole = written(folder, "bits", 760, **SHORT)  # in 24 chunks, which pays to compact
+    called("run", study, whole, "--no-summary", cwd=folder)
+    rows = []
+    for kind, array in FLIPPED.items():
+        store = folder / f"{array}.zarr"
+        shutil.copytree(whole, store)
+        if kind == "markers":
+            compacting.spread(store)
+        files = sorted(f for f in (store / "ensemble" / array / "c").rglob("*") if f.is_file())
+        flip(random.choice(files))
+        found = called("verify", store, cwd=folder)[0]
+        mended = called("verify", store, "--repair", cwd=folder)[0]
+        code, _ = called("run", study, store, "--no-summary", cwd=folder)
+        sound = called("verify", store, cwd=folder)[0]
+        lost, wrong = compare(store, whole, "ensemble")
+        what = f"a bit flipped in {kind}"
+        rows += [
+            (f"{what}: exit code of verify, verify --repair", (3, 3), (found, mended),
+             (found, mended) == (3, 3)),
+            (f"{what}: exit code of run, verify", (0, 0), (code, sound), (code, sound) == (0, 0)),
+            (f"{what}: runs lost or with other bits", 0, lost + wrong, lost + wrong == 0),
+        ]  # fmt: skip
+    return rows
+
+
+def flip(file):
+    """Flip one bit of a file, anywhere."""
+    data = bytearray(file.read_bytes())
+    place = random.randrange(8 * len(data))
+    data[place // 8] ^= 1 << place % 8
+    file.write_bytes(data)
+
+
+# --- all ---------------------------------------------------------------------------------------
+
+PARTS = {"kills": kills, "long": long, "disk": disk, "bits": bits}
+
+
+def main():
+    """Measure and print; the exit code."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--part", choices=PARTS, action="append", help="repeatable; all unless given"
+    )
+    parser.add_argument("--runs", type=int, default=40_000)
+    parser.add_argument("--steps", type=float, default=1e8, help="of the long run")
+    parser.add_argument("--quick", action="store_true", help="4,000 runs, and 2e7 steps")
+    parser.add_argument("--keep", type=Path, help="a new folder for stores and logs, which stay")
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    given.steps = int(given.steps)
+    if given.quick:
+        given.runs, given.steps = 4000, 20_000_000
+    if given.keep:
+        given.keep.mkdir(parents=True)
+    with contextlib.ExitStack() as stack:
+        folder = given.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        rows = []
+        for name in given.part or PARTS:
+            found = PARTS[name](folder.absolute(), given)
+            for what, _, measured, _ in found:  # at once: the table comes at the end
+                print(f"{what}: {measured}", file=sys.stderr)
+            rows += found
+    return report(rows, given.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""Workers that die again and again, and a disk that fills up."""
+
+import errno
+import types
+
+import pytest
+from distributed import KilledWorker
+from study_text import one_experiment
+
+import sweep
+from sweep import cluster as cluster_module
+from sweep import disk, growing, runner, study
+from sweep.draining import Drain, Interrupted
+from sweep.tasks import RunTask
+
+
+class Handed:
+    """A future of a task whose workers died."""
+
+    key, status = "a task", "error"
+
+    def __init__(self, error):
+        self._error = error
+
+    def exception(self):
+        return self._error
+
+
+@pytest.fixture
+def flight(monkeypatch):
+    """Tasks in flight on a cluster of one slot, and how many samples each has in the store."""
+    found = {"samples": 0}
+    monkeypatch.setattr(cluster_module, "count_workers", lambda client: 1)
+    monkeypatch.setattr(cluster_module, "committed_samples", lambda task: found["samples"])
+    return cluster_module._Flight(None, [], None, Drain()), found
+
+
+def handed_back(flight, error):
+    """Hand the one task back with an error; what waits then."""
+    chunk = types.SimpleNamespace(start=0)
+    task = flight.waiting.pop() if flight.waiting else RunTask(
+        "store", "only", None, (), (), (chunk,), 1.0, 1.0
+    )  # fmt: skip
+    flight._flying[Handed.key] = task
+    flight._pace.began(Handed.key, 1.0)
+    flight.land(Handed(error))
+    return flight.waiting
+
+
+def test_a_task_whose_workers_die_commits_sooner(flight):
+    flight, _ = flight
+    killed = KilledWorker("a task", None, 3)
+    for every in (0.5, 0.25, 0.125, 0.0625, 0.05, 0.05):
+        (task,) = handed_back(flight, killed)
+        assert task.checkpoint_every == every
+    assert flight.failure is None
+
+
+def test_a_task_is_given_up_when_workers_die_and_nothing_is_committed(flight):
+    flight, found = flight
+    killed, deaths = KilledWorker("a task", None, 3), cluster_module.MOST_DEATHS
+    for _ in range(deaths):
+        found["samples"] += 1
+        assert len(handed_back(flight, killed)) == 1
+    for _ in range(deaths // 4):
+        assert flight.failure is None and len(flight.waiting) == 1
+        handed_back(flight, killed)
+    handed_back(flight, killed)
+    assert flight.failure[1] is killed
+
+
+def test_a_full_disk_is_named(tmp_path):
+    error = OSError(errno.ENOSPC, "No space left on device")
+    assert disk.is_full(error) and not disk.is_full(OSError(errno.EIO, ""))
+    said = disk.full(tmp_path / "a" / "store.zarr")
+    assert f"where {tmp_path / 'a' / 'store.zarr'} is, is full" in said and " MB are left" in said
+
+
+def test_a_disk_that_fills_up_ends_a_run_in_order(tmp_path, cluster, monkeypatch):
+    """What is committed stays, and the same call goes on."""
+    written, store = study.parse(one_experiment()), tmp_path / "test.zarr"
+
+    def fills(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "compact", fills)
+        with pytest.raises(Interrupted, match="the disk at .* is full"):
+            sweep.run(written, store, cluster)
+        patch.setattr(growing, "bring_up", fills)
+        with pytest.raises(Interrupted, match="the disk at .* is full"):
+            sweep.run(written, tmp_path / "other.zarr", cluster)
+    assert sweep.run(written, store, cluster).complete
