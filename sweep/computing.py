@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 import systems
-from integrators import dormand_prince, stepping
+from integrators import stepping
 from integrators.adaptive import prepare, run_adaptive
 from integrators.forms import velocities
 from integrators.integration import canonical, counters_of, lagrangian, run_batch
@@ -357,7 +357,7 @@ class Recorder:
             known, own_error = reference
             upto = slice(0, int(np.sum(where < self.recipe.reference_samples)))
             known, own_error = known[:, where[upto]], own_error[:, where[upto]]
-            squares = _squares(self._system, states[:, upto] - known)
+            squares = squared_errors(self._system, states[:, upto] - known)
             for name, values in squares.items():
                 columns[name][:, upto] = np.sqrt(values)
             columns[schema.GLOBAL_ERROR][:, upto] = np.sqrt(sum(squares.values()))
@@ -373,45 +373,7 @@ def _along(step_sizes, rejected):
     }
 
 
-def reference_trajectory(system, initial, times, tolerance, checkpoints=None):
-    """A reference trajectory and its own error.
-
-    Parameters
-    ----------
-    system : systems.System
-    initial : ndarray, shape (rows, 3)
-    times : ndarray, shape (S,)
-    tolerance : float
-    checkpoints : ndarray, shape (2 * size,), optional
-        From an earlier call that ended at ``times[0]``; `initial` counts no more.
-
-    Returns
-    -------
-    states : ndarray, shape (S, rows, 3)
-    error : ndarray, shape (S,)
-        Distance of the states at ten times the tolerance; the reference is better than this.
-    checkpoints : ndarray, shape (2 * size,)
-        Where both stand; see `reference_checkpoints`.
-    """
-    solved, stood = [], [None, None]
-    starts = [initial, initial]
-    if checkpoints is not None:
-        stood = np.split(checkpoints, 2)
-        starts = [part[dormand_prince.CARRIED :].reshape(system.rows, 3) for part in stood]
-    tolerances = tolerance, min(10 * tolerance, 0.1)
-    for state, own, part in zip(starts, tolerances, stood, strict=True):
-        solved.append(dormand_prince.solve(system, state, times, own, part))
-    (states, _, fine), (coarse, _, rough) = solved
-    error = np.sqrt(sum(_squares(system, states - coarse).values()))
-    return states, error, np.concatenate([fine, rough])
-
-
-def reference_checkpoints(rows):
-    """Numbers in the checkpoints of a `reference_trajectory` of so many rows."""
-    return 2 * dormand_prince.checkpoint_size(rows)
-
-
-def _squares(system, errors):
+def squared_errors(system, errors):
     """|error|² of the rows that each of a system's errors is about."""
     return {
         error.name: np.sum(errors[..., error.rows, :] ** 2, axis=(-2, -1))

@@ -12,7 +12,6 @@ import numpy as np
 import sweep
 from sweep import checkpoints, schema, storage
 from sweep.chunking import INITIAL_CHUNK, REFERENCE_CHUNK
-from sweep.computing import reference_checkpoints
 from sweep.files import FORMAT_VERSION, REFERENCES
 from sweep.ledger import (
     creating_path,
@@ -21,6 +20,7 @@ from sweep.ledger import (
     open_existing,
     references_of,
 )
+from sweep.reference_work import reference_checkpoints
 
 REFERENCE_VARIABLES = (
     schema.Variable("states", ("run", "time", "row", "component"), "1", "reference states"),

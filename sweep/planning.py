@@ -13,9 +13,10 @@ import numpy as np
 from integrators.lanes import WIDTH
 from sweep import chunking, schema, storage
 from sweep.chunking import REFERENCE_CHUNK, Layout, choose_chunk_rows, shares
-from sweep.computing import Named, Recipe, Recorder, reference_trajectory
+from sweep.computing import Named, Recipe, Recorder
 from sweep.costs import adaptive_cost, fixed_cost
 from sweep.ledger import references_group, references_of
+from sweep.reference_work import reference_trajectory
 from sweep.tasks import CHECKPOINT_EVERY, Chunk, ReferenceTask, RunTask
 
 PILOT_SECONDS = 2e-3

@@ -8,9 +8,10 @@ import time
 
 import numpy as np
 
+from integrators import dormand_prince
 from sweep import checkpoints, schema, storage
 from sweep.chunks import PROBE, SEGMENT
-from sweep.computing import reference_checkpoints, reference_trajectory, system_of
+from sweep.computing import squared_errors, system_of
 
 MARKER, CHECKPOINT = schema.MARKER.name, checkpoints.CHECKPOINT.name
 WRITTEN = ("states", "error", CHECKPOINT, MARKER)
@@ -98,3 +99,41 @@ class ReferenceWork:
         self.session.check(self.task.store)
         storage.write_rows(self.arrays, self.task.start, self.columns)
         self.written = time.perf_counter()
+
+
+def reference_trajectory(system, initial, times, tolerance, checkpoints=None):
+    """A reference trajectory and its own error.
+
+    Parameters
+    ----------
+    system : systems.System
+    initial : ndarray, shape (rows, 3)
+    times : ndarray, shape (S,)
+    tolerance : float
+    checkpoints : ndarray, shape (2 * size,), optional
+        From an earlier call that ended at ``times[0]``; `initial` counts no more.
+
+    Returns
+    -------
+    states : ndarray, shape (S, rows, 3)
+    error : ndarray, shape (S,)
+        Distance of the states at ten times the tolerance; the reference is better than this.
+    checkpoints : ndarray, shape (2 * size,)
+        Where both stand; see `reference_checkpoints`.
+    """
+    solved, stood = [], [None, None]
+    starts = [initial, initial]
+    if checkpoints is not None:
+        stood = np.split(checkpoints, 2)
+        starts = [part[dormand_prince.CARRIED :].reshape(system.rows, 3) for part in stood]
+    tolerances = tolerance, min(10 * tolerance, 0.1)
+    for state, own, part in zip(starts, tolerances, stood, strict=True):
+        solved.append(dormand_prince.solve(system, state, times, own, part))
+    (states, _, fine), (coarse, _, rough) = solved
+    error = np.sqrt(sum(squared_errors(system, states - coarse).values()))
+    return states, error, np.concatenate([fine, rough])
+
+
+def reference_checkpoints(rows):
+    """Numbers in the checkpoints of a `reference_trajectory` of so many rows."""
+    return 2 * dormand_prince.checkpoint_size(rows)
