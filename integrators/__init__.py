@@ -57,6 +57,7 @@ __all__ = [
     "Trajectories",
     "get",
     "integrate",
+    "made",
     "named",
     "names",
     "reversal_error",
@@ -87,13 +88,18 @@ def get(name, **options):
     InputError
         For an unknown name, modifier or option, with the nearest valid one.
     """
-    return Integrator(*named(name), options)
+    return made(name, options)
 
 
-def named(name):
+def made(name, options, also=()):
+    """As `get`, of a dict of options; of the methods `also` besides those of `ALL_INTEGRATORS`."""
+    return Integrator(*named(name, also), options, tuple(also))
+
+
+def named(name, also=()):
     """The `Method` and the modifier, or "", of a name; or `InputError`."""
     base, _, modifier = str(name).partition("+")
-    methods = {method.name: method for method in ALL_INTEGRATORS}
+    methods = {method.name: method for method in (*ALL_INTEGRATORS, *also)}
     check_known("integrator", base, methods)
     if "+" in str(name) and not modifier:
         raise InputError(f"{name!r} ends with '+'; expected a composition or projection after it")

@@ -20,7 +20,7 @@ STATUS, STOPPED, STEP, FIRST_STEP, STEPS, REJECTED, EVALUATIONS, BASELINE = rang
 CARRIED = BASELINE + stepping.MONITORED
 
 
-def solve(system, state, times, tolerance):
+def solve(system, state, times, tolerance, checkpoint=None):
     """Integrate in (q, ω) by DOP853, landing on every sample time.
 
     Parameters
@@ -31,6 +31,9 @@ def solve(system, state, times, tolerance):
         Increasing; the first belongs to `state`.
     tolerance : float
         Relative and absolute, at least 2.3e-14.
+    checkpoint : ndarray, shape (checkpoint_size(rows),), optional
+        From an earlier call, of the same tolerance, that ended at ``times[0]`` in `state`: the
+        integration goes on as if it had not stopped there.
 
     Returns
     -------
@@ -38,6 +41,8 @@ def solve(system, state, times, tolerance):
         NaN from where the integration failed.
     status : int
         `stepping.COMPLETE`, `stepping.NOT_FINITE` or `stepping.STEP_TOO_SMALL`.
+    checkpoint : ndarray, shape (checkpoint_size(rows),)
+        Where it stands at the end.
 
     Raises
     ------
@@ -45,8 +50,14 @@ def solve(system, state, times, tolerance):
         If the tolerance is smaller than double precision supports.
     """
     problem = bound(form_of(system), _solve, (stepping.evaluate,), {}, CARRIED)
-    solution = _solve(problem, state, times, check_tolerance(tolerance), statistics=False)
-    return solution.states, int(solution.report[stepping.STATUS_ROW])
+    tolerance = check_tolerance(tolerance)
+    solution = _solve(problem, state, times, tolerance, statistics=False, checkpoint=checkpoint)
+    return solution.states, int(solution.report[stepping.STATUS_ROW]), solution.checkpoint
+
+
+def checkpoint_size(rows):
+    """Numbers in a checkpoint of `solve`, of a state of so many rows."""
+    return CARRIED + 3 * rows
 
 
 def _bind(form, integrator):

@@ -27,11 +27,12 @@ from integrators.rotations import (
     LARGE_VERSINE,
     MOST_HALVINGS,
     SMALL,
+    SMALL_DEGREE,
     SMALL_SINE,
     SMALL_VERSINE,
     TERMS,
     economized,
-    quartic,
+    quintic,
 )
 from integrators.vectors import add, axpy, cross, dot, scale, sub
 
@@ -41,7 +42,7 @@ WIDEST = (2.0 * math.pi - MARGIN) ** 2  # squared angle up to which dexp⁻¹ is
 # --- coefficients -------------------------------------------------------------------------------
 
 CUBIC = [Fraction((-1) ** k, math.factorial(2 * k + 3)) for k in range(TERMS)]  # (θ − sin θ)/θ³
-SMALL_CUBIC = economized(CUBIC, SMALL, 4)
+SMALL_CUBIC = economized(CUBIC, SMALL, SMALL_DEGREE)
 LARGE_CUBIC = economized(CUBIC, LARGE, LARGE_DEGREE)
 
 TWO_PI = Fraction("6.283185307179586476925286766559005768394338798750")
@@ -90,8 +91,8 @@ REST_SLOPE = economized(_slope(_REST), REST_END, REST_DEGREE)
 def motion_coefficients(x):
     """sin θ/θ, (1 − cos θ)/θ² and (θ − sin θ)/θ³ of x = θ², by polynomials."""
     square = x * x
-    a, b = quartic(SMALL_SINE, x, square), quartic(SMALL_VERSINE, x, square)
-    c = quartic(SMALL_CUBIC, x, square)
+    a, b = quintic(SMALL_SINE, x, square), quintic(SMALL_VERSINE, x, square)
+    c = quintic(SMALL_CUBIC, x, square)
     small = x <= SMALL
     if not all_lanes(small):
         other_a, other_b, other_c = _any_angle(x)

@@ -5,6 +5,12 @@ extrapolated through the last steps, plain iteration needs a few evaluations whi
 frequency is small. Where it is not done after `PLAIN` of them, Anderson's acceleration with two
 differences goes on: it needs no derivative (Walker and Ni, *Anderson acceleration for fixed-point
 iterations*, 2011).
+
+Energies of long runs should feel round-off as a random walk (Hairer, McLachlan and Razakarivony,
+*Achieving Brouwer's law with implicit Runge–Kutta methods*, 2008). What a solve leaves of its error
+is alike in all steps and so grows like t, however small: an iteration goes on to `SMOOTH`, which
+is estimated since round-off hides it, and starts from either side in turn. After acceleration an
+error of round-off's size is left: so where it takes more than `PLAIN` evaluations, at coarse steps.
 """
 
 import math
@@ -20,15 +26,15 @@ from integrators.stepping import (
     STATUS_ROW,
     fail,
 )
-from integrators.vectors import axpy, dot, get, put, sub
+from integrators.vectors import add, axpy, dot, get, put, scale, sub
 from integrators.views import rows_of, tail
 
-DEPTH = 5  # of the last steps' solutions, through which a polynomial starts the next
+DEPTH = 8  # of the last steps' solutions, through which a polynomial starts the next
 PLAIN = 10  # evaluations before acceleration
 MOST = 120  # evaluations in all
 ROUND_OFF = 2.0**-53  # of a residual, root mean square over the vectors
 ACCEPTABLE = 1e-12  # residual that a solution may have; round-off is far below
-MARGIN = 4.0  # below round-off, of what the change is guessed to be off by
+SMOOTH = 2.0**-62  # root mean square of what is left of a solution's error but for round-off
 NEAR = 64.0  # times round-off: where an accelerated residual may rise
 PARALLEL = 1e-12  # sine² of the angle between two differences below which the newer one counts
 WORK = 27  # elements of scratch for each vector
@@ -36,30 +42,29 @@ WORK = 27  # elements of scratch for each vector
 
 @inlined
 def predict(recent, k, w, u):
-    """The start of step k: a polynomial through the last five solutions, or fewer.
+    """The start of step k: a polynomial through the last solutions, beyond it in odd steps.
 
-    `one` is the newest of them. A solution more spares about an evaluation while steps are short.
+    P_m u = Σ_j (−1)^{j−1} C(m, j) u_{k−j} over j = 1 … m misses u_k by about ∇^m u, which changes
+    little from step to step. Where an iteration ends, on the grid of floating point, depends on
+    the side it comes from: odd steps start at P_m u + 2 ∇^m u, on the other side, or energies
+    would drift.
     """
     n = w.shape[0]
-    one = rows_of(recent, (k + 4) % DEPTH * 3 * n, n)
-    two = rows_of(recent, (k + 3) % DEPTH * 3 * n, n)
-    three = rows_of(recent, (k + 2) % DEPTH * 3 * n, n)
-    four = rows_of(recent, (k + 1) % DEPTH * 3 * n, n)
-    five = rows_of(recent, k % DEPTH * 3 * n, n)
-    for i in range(n):
-        for c in range(3):
-            if k >= 5:
-                u[i, c] = (
-                    5.0 * (one[i, c] - four[i, c]) + 10.0 * (three[i, c] - two[i, c]) + five[i, c]
-                )
-            elif k == 4:
-                u[i, c] = 4.0 * (one[i, c] + three[i, c]) - (6.0 * two[i, c] + four[i, c])
-            elif k == 3:
-                u[i, c] = 3.0 * (one[i, c] - two[i, c]) + three[i, c]
-            elif k == 2:
-                u[i, c] = 2.0 * one[i, c] - two[i, c]
-            else:
-                u[i, c] = one[i, c] if k == 1 else w[i, c]
+    known = min(k, DEPTH)
+    m = known - 1 if known > 1 else known
+    side = 2.0 * (k % 2) if known > 1 else 0.0
+    weight, difference = -1.0, 1.0  # (−1)^j C(m, j), (−1)^{j−1} C(m, j−1)
+    if known == 0:
+        for i in range(n):
+            put(u, i, get(w, i))
+    for j in range(1, known + 1):
+        before = rows_of(recent, (k - j) % DEPTH * 3 * n, n)
+        weight = -difference * (m - j + 1) / j
+        share = side * difference - weight
+        for i in range(n):
+            part = scale(share, get(before, i))
+            put(u, i, part if j == 1 else add(get(u, i), part))
+        difference = weight
 
 
 @inlined
@@ -132,8 +137,9 @@ def solving(image, settle):
     callable
         Inlined; ``solve(function, time, h, w, p, own, u, inverse, keep, change, work, tolerance,
         report, k)`` leaves the solution in `u` and the change that belongs to it; returns where it
-        converged. A lane stops when its next residual would be at round-off, or when its residual
-        is small and no longer halves.
+        converged. A lane stops when what is left of its error would be `SMOOTH`, far below
+        round-off; after acceleration, when its residual is at round-off, or small and no longer
+        halves.
     """
 
     accelerate = accelerating(image, settle)
@@ -145,6 +151,8 @@ def solving(image, settle):
         zero = 0.0 * report[ITERATIONS]  # finite, unlike a state after a failure
         residual, last, count = zero + math.inf, zero + math.inf, zero
         active = last > 0.0
+        smooth = zero + math.inf
+        enough = total_of(max(tolerance, SMOOTH), n)
         rounding = total_of(max(tolerance, ROUND_OFF), n)
         acceptable = total_of(max(tolerance, ACCEPTABLE), n)
         for iteration in range(MOST):
@@ -166,17 +174,23 @@ def solving(image, settle):
                     h, w, g, u, inverse, keep, p, change, arrays, active, iteration - PLAIN
                 )
             count = select(active, count + 1.0, count)
-            # The change moves with u by as much as it did in the last iteration. What it is off
-            # by adds up over the steps, hence the margin.
-            next_one = squares
+            # Round-off hides how far a solution still is from where the iteration leads. That is
+            # alike in all steps, so that energies would drift; it falls in every iteration by
+            # half the ratio by which the change moves with u, and with a margin.
+            left = squares
             if 0 < iteration < PLAIN:
-                guess = MARGIN * MARGIN * squares * differences / last
-                next_one = select(guess < squares, guess, squares)
-            residual = select(active, next_one, residual)
-            # Accelerated residuals fall unevenly: only near round-off is one that rises the last.
-            small = acceptable if iteration < PLAIN else min(acceptable, NEAR * NEAR * rounding)
-            halves = (squares <= 0.25 * last) | (squares > small)
-            active = active & (next_one > rounding) & halves
+                guess = 0.5 * smooth * differences / last
+                left = select(guess < squares, guess, squares)
+            smooth = left
+            residual = select(active, left, residual)
+            if iteration < PLAIN:
+                active = active & (left > enough)
+            else:
+                # Accelerated residuals fall unevenly: only near round-off is one that rises the
+                # last.
+                near = min(acceptable, NEAR * NEAR * rounding)
+                halves = (squares <= 0.25 * last) | (squares > near)
+                active = active & (left > rounding) & halves
             last = squares
             if not any_lane(active):
                 break

@@ -24,6 +24,7 @@ from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
 from integrators.lanes import flat, lane, vectors
+from integrators.reaching import reached
 
 # Neither fastmath nor contraction: lanes must equal scalars to the last bit. The GIL is
 # released, since a Dask worker that holds it too long is killed. No runtime (`_nrt`): kernels
@@ -114,8 +115,7 @@ class Kernel:
         self.function = function
         self.signature = signature
         self.work = work or (lambda rows: 0)
-        self.packages = {_package(function)}
-        self.packages.update(*(k.packages for k in made_from if isinstance(k, Kernel)))
+        self.made_from = made_from
         origin = f"{function.__module__}.{function.__qualname__}"
         inner = ",".join(str(getattr(k, "label", k)) for k in made_from)
         self.label = f"{origin}({inner})" if inner else origin
@@ -142,13 +142,23 @@ class Kernel:
         """``.lanes`` or ``.scalar``."""
         return self.lanes if lanes else self.scalar
 
+    @functools.cached_property
+    def _depends_on(self):
+        """Packages whose sources the machine code depends on, and the helpers it is made from."""
+        found = reached(self.function)
+        for inner in self.made_from:
+            if isinstance(inner, Kernel):
+                found |= reached(inner.function)
+        return frozenset(package for package, _ in found), sorted(found)
+
     def _compile(self, element):
         dispatcher = numba.njit(**OPTIONS)(self.function)
         if numba.config.DISABLE_JIT:
             return dispatcher
-        if all(_source_files(package) for package in self.packages):
+        packages, helpers = self._depends_on
+        if all(_package_hash(package) for package in packages):
             cache = _SourceKeyedCache(self.function)
-            cache.locate(self.packages, f"{self.label}.{element}")
+            cache.locate(packages, f"{self.label}.{element}{helpers}")
             dispatcher._cache = cache
         dispatcher.compile(self.signature(element).args)
         dispatcher.disable_compile()
@@ -215,33 +225,41 @@ class _SourceKeyedCache(FunctionCache):
         return sig, codegen.magic_tuple()  # the CPU and its features
 
 
-def _package(function):
-    """The package whose sources a kernel's machine code depends on."""
-    return function.__module__.partition(".")[0]
-
-
 @functools.cache
 def sources_hash(packages):
-    """Hash of Numba's version and every source file of `packages` and of this package."""
+    """Hash of Numba's version and of the sources of `packages` and of this package."""
     digest = hashlib.sha256(f"{numba.__version__} {sys.version_info[:2]}".encode())
     for package in sorted({*packages, __name__.partition(".")[0]}):
-        for path in _source_files(package):
-            digest.update(f"{package}/{path.name}".encode())
-            digest.update(path.read_bytes())
+        digest.update(f"{package} {_package_hash(package)}".encode())
     return digest.hexdigest()[:16]
 
 
 @functools.cache
-def _source_files(package):
-    """The source files of a package or module; none for what was typed or piped in."""
+def _package_hash(package):
+    """Hash of every source of a package or module; "" of what was typed or piped in."""
     module = sys.modules.get(package)
-    file = getattr(module, "__file__", None)
-    if file is None and package != "__main__":
-        file = importlib.util.find_spec(package).origin
-    if file is None or not Path(file).is_file():
-        return ()
-    path = Path(file)
-    return tuple(sorted(path.parent.rglob("*.py"))) if path.name == "__init__.py" else (path,)
+    spec = importlib.util.find_spec(package) if module is None else None
+    file = getattr(module, "__file__", None) or getattr(spec, "origin", None)
+    if file is not None and Path(file).is_file():
+        path = Path(file)
+        paths = sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
+        sources = [(path.name, path.read_bytes()) for path in paths]
+    else:
+        text = _text_of(module)
+        sources = [(package, text.encode())] if text else []
+    digest = hashlib.sha256()
+    for name, source in sources:
+        digest.update(f"{package}/{name}".encode())
+        digest.update(source)
+    return digest.hexdigest()[:16] if sources else ""
+
+
+def _text_of(module):
+    """The source of a module that came as text, as a plugin does; "" of others."""
+    try:
+        return module.__loader__.get_source(module.__name__) or ""
+    except (AttributeError, ImportError):
+        return ""
 
 
 def _cache_root():

@@ -154,7 +154,8 @@ class Integrator:
 
     Besides the options of the method there is, with a fixed step, ``steps_of``: the name of an
     adaptive integrator. It takes as many equal steps over the duration as that one, with its
-    default options, takes at the tolerance; so it has a tolerance, and no step size.
+    default options, takes at the tolerance; so it has a tolerance, and no step size. `also` are
+    the methods that it may name besides those of `integrators.ALL_INTEGRATORS`.
 
     Raises
     ------
@@ -165,6 +166,7 @@ class Integrator:
     method: Method
     modifier: str = ""
     given: Mapping[str, object] = field(default_factory=dict)
+    also: tuple = ()
 
     def __post_init__(self):
         self._check_modifier()
@@ -210,10 +212,10 @@ class Integrator:
         try:
             adaptive = self.counted.adaptive
         except InputError:
-            check_known("adaptive integrator", name, _adaptive_names(), key=STEPS_OF)
+            check_known("adaptive integrator", name, self._adaptive_names(), key=STEPS_OF)
             raise
         if not adaptive:
-            known = ", ".join(_adaptive_names())
+            known = ", ".join(self._adaptive_names())
             raise InputError(
                 f"{STEPS_OF} = {name!r}, which has a fixed step; expected an adaptive integrator: "
                 f"{known}",
@@ -245,6 +247,15 @@ class Integrator:
         check_known(f"composition or projection of {name!r}:", modifier, known)
 
     @property
+    def _known(self):
+        from integrators import ALL_INTEGRATORS
+
+        return (*ALL_INTEGRATORS, *self.also)
+
+    def _adaptive_names(self):
+        return [method.name for method in self._known if method.adaptive]
+
+    @property
     def name(self):
         """As it is asked for: ``variational+suzuki4``."""
         return f"{self.method.name}+{self.modifier}" if self.modifier else self.method.name
@@ -258,9 +269,9 @@ class Integrator:
     @property
     def counted(self):
         """The adaptive `Integrator` whose steps are counted for this one, or None."""
-        from integrators import get
+        from integrators import made
 
-        return get(self.given[STEPS_OF]) if STEPS_OF in self.given else None
+        return made(self.given[STEPS_OF], {}, self.also) if STEPS_OF in self.given else None
 
     @property
     def _own(self):
@@ -332,7 +343,7 @@ class Integrator:
         else:
             wanted = " or ".join(wanted.__name__ for wanted in self.method.forms)
             reason = f"needs the form {wanted}, which {name} does not offer"
-        fitting = ", ".join(_fitting(form)) or "none"
+        fitting = ", ".join(m.name for m in self._known if m.fits(form)) or "none"
         raise InputError(f"{self.name!r} {reason}. Integrators that would do: {fitting}.")
 
     def _check_formulation(self, form, name):
@@ -381,15 +392,3 @@ def system_name(system):
 
 def _offers(form, wanted):
     return isinstance(form, wanted) or wanted in getattr(form, "yields", ())
-
-
-def _fitting(form):
-    from integrators import ALL_INTEGRATORS
-
-    return [method.name for method in ALL_INTEGRATORS if method.fits(form)]
-
-
-def _adaptive_names():
-    from integrators import ALL_INTEGRATORS
-
-    return [method.name for method in ALL_INTEGRATORS if method.adaptive]

@@ -85,7 +85,19 @@ def _bind(tableau):
     return bind
 
 
-def _method(name, description, order, tableau):
+def explicit_method(name, description, order, tableau):
+    """The method of an explicit `tableaux.Tableau`, with a name and one line on it.
+
+    Parameters
+    ----------
+    name, description : str
+    order : int
+    tableau : Tableau
+
+    Returns
+    -------
+    Method
+    """
     return Method(
         name=name,
         description=description,
@@ -103,6 +115,6 @@ def _method(name, description, order, tableau):
     )
 
 
-RK2_MIDPOINT = _method("rk2_midpoint", "explicit midpoint rule", 2, MIDPOINT)
-RK2_HEUN = _method("rk2_heun", "Heun's method, the explicit trapezoidal rule", 2, HEUN)
-RK4 = _method("rk4", "the classical Runge–Kutta method", 4, KUTTA4)
+RK2_MIDPOINT = explicit_method("rk2_midpoint", "explicit midpoint rule", 2, MIDPOINT)
+RK2_HEUN = explicit_method("rk2_heun", "Heun's method, the explicit trapezoidal rule", 2, HEUN)
+RK4 = explicit_method("rk4", "the classical Runge–Kutta method", 4, KUTTA4)

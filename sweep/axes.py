@@ -2,8 +2,6 @@
 
 import dataclasses
 
-import integrators
-import systems
 from integrators.adaptive import check_tolerance
 from integrators.errors import InputError, check_known
 from sweep.experiment import Axis, IntegratorEntry, check_equal_lengths, combinations
@@ -14,10 +12,10 @@ TOLERANCE_KEYS = ("tolerance", "relative_tolerance")  # of an entry; they mean t
 ENTRY_KEYS = ("name", "label", "step_size", *TOLERANCE_KEYS)  # all others are options
 
 
-def system_class(node):
-    """The class of the system that `node` names."""
+def system_class(node, library):
+    """The class of the system of a `Library` that `node` names."""
     with node.context():
-        return systems.named(node.string())
+        return library.system_class(node.string())
 
 
 def fixed_parameters(node, system):
@@ -113,12 +111,12 @@ def _zipped_axis(node, lengths):
     return node.value
 
 
-def family_of(table, system, fixed, scan, zipped):
+def family_of(table, library, system, fixed, scan, zipped):
     """The systems of an experiment's table: a tuple, one for each combination of `scan`."""
     family = []
     for chosen in combinations(scan, zipped):
         try:
-            family.append(systems.get(system.name, **fixed, **chosen))
+            family.append(library.system(system.name, fixed | chosen))
         except InputError as error:
             place = _place_of_parameter(table, scan, error.key, chosen)
             case = ", ".join(f"{name} = {value}" for name, value in chosen.items())
@@ -236,24 +234,24 @@ def check_axes(table, entries):
         )
 
 
-def integrator_entries(node, family):
-    """Integrators, which fit all systems in `family`, as a tuple of `IntegratorEntry`.
+def integrator_entries(node, family, library):
+    """Integrators of a `Library` that fit all systems in `family`: a tuple of `IntegratorEntry`.
 
     Their own step sizes are not read yet, so that a mistake in the time axis hides no other.
     """
     nodes = node.one_or_more()
-    entries = gathered(_integrator, nodes, family)
+    entries = gathered(_integrator, nodes, family, library)
     distinct(nodes, [entry.label for entry in entries], "label", "; give each a label of its own")
     return entries
 
 
-def _integrator(node, family):
+def _integrator(node, family, library):
     named, options = node, {}
     if type(node.value) is dict:
         named = node.table(required=("name",))["name"]
         options = {key: _option(node[key]) for key in node.value if key not in ENTRY_KEYS}
     with node.context(otherwise=named):
-        integrator = integrators.get(named.string(), **options)
+        integrator = library.integrator(named.string(), options)
     with named.context():
         for system in family:
             integrator.check(system)
@@ -271,7 +269,8 @@ def _integrator(node, family):
             "tolerance, and has no step size: leave out one of 'step_size' and 'steps_of'"
         )
     label = node.optional("label", Node.string, integrator.label)
-    return IntegratorEntry(label, integrator.name, integrator.options, where=node.where)
+    own = integrator.name, integrator.options
+    return IntegratorEntry(label, *own, where=node.where, library=library)
 
 
 def _option(node):

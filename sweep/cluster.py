@@ -19,7 +19,7 @@ from sweep import sessions
 from sweep.disk import full, is_full
 from sweep.draining import TIME_IS_UP, Interrupted
 from sweep.pacing import Pace
-from sweep.tasks import RunTask, committed_samples, compute
+from sweep.tasks import committed_samples, compute
 
 WINDOW = 2  # tasks in flight for each worker: one running, one waiting
 CONNECT_SECONDS = 10
@@ -237,9 +237,7 @@ class _Flight:
 
 
 def _sooner(task):
-    """The task with shorter times between its checkpoints, where it has any."""
-    if not isinstance(task, RunTask):
-        return task
+    """The task with shorter times between its checkpoints."""
     return replace(task, checkpoint_every=max(LEAST_BETWEEN, task.checkpoint_every / 2))
 
 

@@ -10,13 +10,13 @@ from functools import cached_property
 
 import numpy as np
 
-import integrators
 import systems
 from integrators import dormand_prince, stepping
 from integrators.adaptive import prepare, run_adaptive
 from integrators.forms import velocities
 from integrators.integration import canonical, counters_of, lagrangian, run_batch
 from sweep import schema, structure
+from sweep.library import BUILT_IN, Library
 from sweep.time_axis import LogarithmicTimeAxis, TimeAxis
 
 EVERY_STEP = "every_step"
@@ -24,20 +24,24 @@ EVERY_STEP = "every_step"
 
 @dataclass(frozen=True)
 class Named:
-    """A system or an integrator by name, with parameters or options as sorted pairs."""
+    """A system or an integrator of a library by name.
+
+    Parameters or options are sorted pairs. A worker has all of a plugin that it needs here.
+    """
 
     name: str
     settings: tuple
+    library: Library = BUILT_IN
 
     @classmethod
-    def of(cls, name, settings):
+    def of(cls, name, settings, library=BUILT_IN):
         """From a dict of settings."""
-        return cls(name, tuple(sorted(settings.items())))
+        return cls(name, tuple(sorted(settings.items())), library)
 
 
 def system_of(named):
     """The `systems.System` of a `Named`."""
-    return systems.get(named.name, **dict(named.settings))
+    return named.library.system(named.name, dict(named.settings))
 
 
 @dataclass(frozen=True)
@@ -133,7 +137,8 @@ class Recorder:
 
     @cached_property
     def _integrator(self):
-        return integrators.get(self.integrator.name, **dict(self.integrator.settings))
+        made = self.integrator
+        return made.library.integrator(made.name, dict(made.settings))
 
     @property
     def order(self):
@@ -288,7 +293,7 @@ class Recorder:
     def _sampled(self, batch, raw, states, where):
         """The recorded quantities and their statistics at samples `where`, shape (runs, S) each."""
         columns, times = {}, self.recipe.times[where]
-        for quantity in self._system.quantities:
+        for quantity in self.system.library.quantities(self._system):
             if quantity.name not in self.recipe.record:
                 continue
             if quantity.kind == "constraint":
@@ -314,11 +319,17 @@ class Recorder:
             quantity.function.scalar,
             np.tile(times, runs),
             flat,
-            self.problem.parameters,
+            self._parameters_of(quantity),
             out,
             work,
         )
         return [out[:, 0, column].reshape(runs, samples) for column in quantity.columns]
+
+    def _parameters_of(self, quantity):
+        """What a quantity reads: as the form packs them; an observable, as the form has them."""
+        if isinstance(quantity, systems.Observable):
+            return np.array(self._system.form.parameters, dtype=float)
+        return self.problem.parameters
 
     def _statistics(self, batch):
         """Statistics over the steps of the interval that ends at a sample; NaN at time 0."""
@@ -362,7 +373,7 @@ def _along(step_sizes, rejected):
     }
 
 
-def reference_trajectory(system, initial, times, tolerance):
+def reference_trajectory(system, initial, times, tolerance, checkpoints=None):
     """A reference trajectory and its own error.
 
     Parameters
@@ -371,16 +382,33 @@ def reference_trajectory(system, initial, times, tolerance):
     initial : ndarray, shape (rows, 3)
     times : ndarray, shape (S,)
     tolerance : float
+    checkpoints : ndarray, shape (2 * size,), optional
+        From an earlier call that ended at ``times[0]``; `initial` counts no more.
 
     Returns
     -------
     states : ndarray, shape (S, rows, 3)
     error : ndarray, shape (S,)
         Distance of the states at ten times the tolerance; the reference is better than this.
+    checkpoints : ndarray, shape (2 * size,)
+        Where both stand; see `reference_checkpoints`.
     """
-    states, _ = dormand_prince.solve(system, initial, times, tolerance)
-    coarse, _ = dormand_prince.solve(system, initial, times, min(10 * tolerance, 0.1))
-    return states, np.sqrt(sum(_squares(system, states - coarse).values()))
+    solved, stood = [], [None, None]
+    starts = [initial, initial]
+    if checkpoints is not None:
+        stood = np.split(checkpoints, 2)
+        starts = [part[dormand_prince.CARRIED :].reshape(system.rows, 3) for part in stood]
+    tolerances = tolerance, min(10 * tolerance, 0.1)
+    for state, own, part in zip(starts, tolerances, stood, strict=True):
+        solved.append(dormand_prince.solve(system, state, times, own, part))
+    (states, _, fine), (coarse, _, rough) = solved
+    error = np.sqrt(sum(_squares(system, states - coarse).values()))
+    return states, error, np.concatenate([fine, rough])
+
+
+def reference_checkpoints(rows):
+    """Numbers in the checkpoints of a `reference_trajectory` of so many rows."""
+    return 2 * dormand_prince.checkpoint_size(rows)
 
 
 def _squares(system, errors):

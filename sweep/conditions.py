@@ -117,8 +117,8 @@ def _check_state_keys(node, system):
     if not any(key in keys for key in given):
         shown = ", ".join([*keys[:2], "…"])
         raise node.expected(
-            "a start's name, { name, … }, { random, seed, … }, { lattice, … }, { file, … } or "
-            f"the state itself: {{ {shown} }}"
+            "a start's name, { name, … }, { random, seed, … }, { lattice, … }, { file, … }, "
+            f"{{ store, … }} or the state itself: {{ {shown} }}"
         )
 
 
@@ -160,9 +160,27 @@ def _file_starts(node):
         )
 
 
+def _store_starts(node):
+    from sweep.store_starts import StoreStarts  # with it come zarr and xarray
+
+    node.table(("store", "experiment", "where", "normalize", "label"), ("store",))
+    with node.context():
+        return StoreStarts.load(
+            node.source.directory / node["store"].string(),
+            kept=node.source.kept,
+            file=node["store"].value,
+            experiment=node.optional("experiment", Node.string, ""),
+            where_runs=node.optional("where", Node.string, ""),
+            normalize=node.optional("normalize", Node.boolean, False),
+            label=node.optional("label", Node.string, ""),
+            where=node.where,
+        )
+
+
 # What makes the starts of a table, by the key that tells its kind.
 _TABLES = {
     "random": _random_starts,
     "lattice": _lattice_starts,
     "file": _file_starts,
+    "store": _store_starts,
 }

@@ -211,8 +211,9 @@ def _digests(table):
         system = table.system_index[first]
         step_size, tolerance = table.step_size[first], table.tolerance[first]
         method = method_digest(
-            table.systems[system], entry.name, entry.options, step_size, tolerance
-        )
+            table.systems[system], entry.name, entry.options, step_size, tolerance,
+            table.experiment.plugin_hashes(entry),
+        )  # fmt: skip
         method = repeat_digest(method, int(table.repeat[first]))
         chosen = table.start_index[first:last].tolist()
         digests += run_digests(method, [starts[system][start] for start in chosen])

@@ -7,10 +7,9 @@ import re
 
 import numpy as np
 
-import integrators
-import systems
 from integrators.adaptive import SMALLEST_TOLERANCE
 from integrators.errors import InputError, check_known
+from sweep.library import BUILT_IN, Library
 from sweep.time_axis import LogarithmicTimeAxis, TimeAxis
 
 STATISTICS = ("every_step", "none")
@@ -60,6 +59,8 @@ class IntegratorEntry:
         step sizes.
     where : str
         Where the study says so, for messages.
+    library : Library
+        That knows it.
     """
 
     label: str
@@ -68,6 +69,7 @@ class IntegratorEntry:
     step_sizes: tuple | None = None
     tolerances: tuple | None = None
     where: str = dataclasses.field(default="", compare=False)
+    library: Library = dataclasses.field(default=BUILT_IN, compare=False)
 
     @property
     def adaptive(self):
@@ -76,7 +78,7 @@ class IntegratorEntry:
 
     def integrator(self):
         """The `integrators.Integrator`."""
-        return integrators.get(self.name, **self.options)
+        return self.library.integrator(self.name, self.options)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,6 +148,8 @@ class Experiment:
         That the study gives times and step sizes in multiples of.
     where : str
         Where the study says so, for messages.
+    library : Library
+        What the study can name.
 
     Raises
     ------
@@ -170,6 +174,7 @@ class Experiment:
     repeat: int = 1
     time_unit: float = 1.0
     where: str = dataclasses.field(default="", compare=False)
+    library: Library = dataclasses.field(default=BUILT_IN, compare=False)
 
     def __post_init__(self):
         if not re.fullmatch("[A-Za-z0-9-][A-Za-z0-9_-]*", self.name):
@@ -258,9 +263,19 @@ class Experiment:
     def make_systems(self):
         """The systems, one for each combination of scanned values; the last axis is fastest."""
         return tuple(
-            systems.get(self.system, **self.parameters, **chosen)
+            self.library.system(self.system, self.parameters | chosen)
             for chosen in combinations(self.scan, self.zipped)
         )
+
+    def plugin_hashes(self, entry=None):
+        """Hashes of the plugins that the results depend on, by what they add.
+
+        Of all runs: those of the system and of the observables that are recorded. With an
+        `IntegratorEntry`, of its runs: those of the system and of the integrator.
+        """
+        if entry is None:
+            return self.library.hashes(self.system, observables=self.record)
+        return self.library.hashes(self.system, entry.name, entry.options)
 
     def expanded(self):
         """The experiment with all that was generated, as lists, dicts, strings and numbers."""

@@ -2,15 +2,23 @@
 
 import dataclasses
 import json
+import os
+from pathlib import Path
 
 from integrators.errors import InputError, check_known
 from sweep import ledger
 from sweep import study as studies
+from sweep.files import METADATA
 from sweep.longer_axes import ExtendedTimeAxis, extended
-from sweep.time_axis import TimeAxis
+from sweep.time_axis import LogarithmicTimeAxis, TimeAxis
 
 
-def stored_study(path, directory="."):
+def is_store(path):
+    """Whether there is a store at `path`, rather than a study's file."""
+    return os.path.isfile(Path(path) / METADATA)
+
+
+def stored_study(path, directory=".", text=None):
     """The study that a store was brought up to, with the durations that it was extended to.
 
     Parameters
@@ -18,6 +26,8 @@ def stored_study(path, directory="."):
     path : Path
     directory : str or Path, optional
         That files named in the study are relative to.
+    text : str, optional
+        To be read instead of the one that the store keeps.
 
     Raises
     ------
@@ -27,8 +37,8 @@ def stored_study(path, directory="."):
     root = ledger.open_existing(path)
     if root is None:
         raise ledger.StoreError(f"{path}: there is no store to extend")
-    study = studies.parse(root.attrs["study"], f"the study in {path}", directory)
-    made = [_as_stored(root, experiment) for experiment in study.experiments]
+    study = studies.of_store(root.attrs, f"the study in {path}", directory, Path(path), text)
+    made = [as_stored(root, experiment) for experiment in study.experiments]
     return dataclasses.replace(study, experiments=tuple(made))
 
 
@@ -86,16 +96,17 @@ def _over(experiment, axis):
     return dataclasses.replace(experiment, time_axis=axis, reference=reference)
 
 
-def _as_stored(root, experiment):
-    """The experiment with the time axis that its group has."""
+def as_stored(root, experiment):
+    """The experiment with the time axis that its group in a store has."""
     if experiment.name not in root:
         return experiment
     stored = json.loads(root[experiment.name].attrs.get("time_axis", "{}"))
-    settings = stored.get("samples")
-    if stored.get("duration") in (None, experiment.duration):
+    duration, settings, first = stored.get("duration"), stored.get("samples"), experiment.time_axis
+    if duration in (None, experiment.duration):
         return experiment
-    if isinstance(settings, dict):
-        pieces = tuple((stride, count) for stride, count in settings["pieces"])
-        first = experiment.time_axis
-        return _over(experiment, ExtendedTimeAxis(first, pieces))
-    return _over(experiment, TimeAxis(stored["duration"], settings))
+    if not isinstance(settings, dict):
+        return _over(experiment, TimeAxis(duration, settings))
+    if "pieces" not in settings:
+        return _over(experiment, LogarithmicTimeAxis(duration, **settings))
+    pieces = tuple((stride, count) for stride, count in settings["pieces"])
+    return _over(experiment, ExtendedTimeAxis(first, pieces))

@@ -12,6 +12,7 @@ import numpy as np
 import sweep
 from sweep import checkpoints, schema, storage
 from sweep.chunking import INITIAL_CHUNK, REFERENCE_CHUNK
+from sweep.computing import reference_checkpoints
 from sweep.files import FORMAT_VERSION, REFERENCES
 from sweep.ledger import (
     creating_path,
@@ -64,6 +65,7 @@ def bring_up(path, study, entries, chunk_rows):
             "experiments": [entry.name for entry in entries],
             "versions": sweep.versions(),
             "study": study.text,
+            **_plugins(root, study),
         }
     )
     storage.consolidate(place)
@@ -71,6 +73,16 @@ def bring_up(path, study, entries, chunk_rows):
         if path.exists():
             path.rmdir()
         place.rename(path)
+
+
+def _plugins(root, study):
+    """The attribute of plugins, also those that the study no longer names; none without any."""
+    known = root.attrs.get("plugins", {})
+    known |= {
+        plugin.name: {"sha256": plugin.hash, "source": plugin.text}
+        for plugin in study.library.plugins
+    }
+    return {"plugins": known} if known else {}
 
 
 def _is_current(root, study, entries):
@@ -141,14 +153,19 @@ def _most_rows(table):
 
 
 def _bring_up_ends(root, entry, chunk_rows):
-    """Room for the checkpoint of each run at its end: numbers as many as the longest one has."""
+    """Room for the checkpoint of each run at its end."""
     group = _required_group(root, checkpoints.ends_name(entry.name))
     distinct = {system.rows: system for system in entry.table.systems}.values()
     methods = [method.integrator() for method in entry.experiment.integrators]
     longest = max(m.bind(system).checkpoint_size for m in methods for system in distinct)
+    _grown_checkpoints(group, entry.size, longest, chunk_rows)
+
+
+def _grown_checkpoints(group, runs, longest, chunk_rows):
+    """An array of checkpoints, of as many numbers as the longest one has."""
     known = checkpoints.CHECKPOINT.name in group
     present = group[checkpoints.CHECKPOINT.name].shape[1] if known else 1
-    sizes = {"run": entry.size, "number": max(longest, present, 1)}
+    sizes = {"run": runs, "number": max(longest, present, 1)}
     array = _grown(group, checkpoints.CHECKPOINT, sizes, chunk_rows)
     if group.attrs.get("code") != checkpoints.code():
         if known:
@@ -197,6 +214,8 @@ def bring_up_references(root, table):
     sizes = {"run": size, "time": references.samples, "row": rows, "component": 3}
     for variable in (*REFERENCE_VARIABLES, schema.MARKER):
         _grown(group, variable, sizes, REFERENCE_CHUNK)
+    longest = max(reference_checkpoints(made.rows) for made in table.systems)
+    _grown_checkpoints(group, size, longest, REFERENCE_CHUNK)
     initial = _grown(group, schema.INITIAL_STATE, sizes, INITIAL_CHUNK)
     states = [table.initial_state(run) for run in references.first_run[fresh]]
     _append_states(initial, states, len(known))

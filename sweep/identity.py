@@ -13,6 +13,9 @@ It is put together from two digests, so that a million of them cost a few second
 
 Where a run is repeated, ``method`` of the second and later times is ``blake2b(method + number)``.
 
+Where a plugin adds the system or the integrator, the hash of its source is a further part: runs of
+an edited plugin are other runs.
+
 The JSON has sorted keys and no spaces, and every number in it is written as ``float.hex``. The
 tolerance of an adaptive integrator stands among its options, and its step size is 0.
 """
@@ -25,7 +28,7 @@ import math
 import numpy as np
 
 
-def method_digest(system, integrator_name, options, step_size, tolerance=math.nan):
+def method_digest(system, integrator_name, options, step_size, tolerance=math.nan, plugins=None):
     """Digest of all that a run is but its initial state.
 
     Parameters
@@ -36,6 +39,8 @@ def method_digest(system, integrator_name, options, step_size, tolerance=math.na
         All options of the integrator, defaults filled in.
     step_size, tolerance : float
         One is NaN: an adaptive integrator has a tolerance, another a step size.
+    plugins : dict of str to str, optional
+        Hashes of the plugins that system and integrator are from, by what they add.
 
     Returns
     -------
@@ -44,6 +49,8 @@ def method_digest(system, integrator_name, options, step_size, tolerance=math.na
     if math.isfinite(tolerance):
         options, step_size = {**options, "tolerance": tolerance}, 0.0
     parts = [system.name, system.parameters, integrator_name, options, step_size]
+    if plugins:
+        parts.append(plugins)
     text = json.dumps(_canonical(parts), sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 

@@ -93,7 +93,7 @@ def compare(path, study):
     ------
     StoreError
         If there is something else at `path`, or a store of another study, or the study changed
-        an experiment's system, time axis, record, statistics or reference.
+        an experiment's system, time axis, record, statistics or reference, or a plugin changed.
     """
     root = open_existing(path)
     if root is not None and root.attrs["study_name"] != study.name:
@@ -101,7 +101,23 @@ def compare(path, study):
             f"{path} is the store of the study {root.attrs['study_name']!r}, not of "
             f"{study.name!r}; give another STORE, or rename the study"
         )
+    if root is not None:
+        _check_plugins(path, root, study.library)
     return [_entry(path, root, experiment) for experiment in study.experiments]
+
+
+def _check_plugins(path, root, library):
+    """Refuse a plugin whose source is another one than when the store was written."""
+    known = root.attrs.get("plugins", {})
+    for plugin in library.plugins:
+        before = known.get(plugin.name, {}).get("sha256", plugin.hash)
+        if before != plugin.hash:
+            raise StoreError(
+                f"{path}: plugin {plugin.name!r} has changed since: its source had the hash "
+                f"{before[:16]}… and has {plugin.hash[:16]}… now. Results of both would be mixed: "
+                "give another STORE, or restore the file: `sweep show plugins "
+                f"{os.path.relpath(path)} --output DIRECTORY` writes it"
+            )
 
 
 def open_existing(path):
@@ -151,7 +167,7 @@ def _entry(path, root, experiment):
     if not os.access(path, os.W_OK | os.X_OK):
         raise StoreError(f"{path} cannot be written: no permission")
     group = storage.open_group(root, experiment.name)
-    _check_unchanged(path, group, experiment)
+    check_unchanged(path, group, experiment)
     row_of = known_rows(group)
     known = len(row_of)
     rows = np.array([row_of.get(run_id, -1) for run_id in table.run_id])
@@ -186,6 +202,7 @@ def fixed_parts(experiment):
     names = ("system", "duration", "samples", "statistics", "reference")
     fixed = {name: expanded[name] for name in names} | {"record": sorted(expanded["record"])}
     parameters = experiment.make_systems()[0].parameters
+    fixed["plugins"] = experiment.plugin_hashes()
     return fixed | {"parameters": {name: _brief(value) for name, value in parameters.items()}}
 
 
@@ -194,8 +211,9 @@ def _brief(value):
     return value[0] if isinstance(value, tuple) and len(set(value)) == 1 else value
 
 
-def _check_unchanged(path, group, experiment):
-    stored = json.loads(group.attrs["fixed"])
+def check_unchanged(path, group, experiment):
+    """Raise `StoreError` unless an experiment may go into its group of the store at `path`."""
+    stored = {"plugins": {}} | json.loads(group.attrs["fixed"])
     now = json.loads(storage.to_json(fixed_parts(experiment)))
     _check_lengthened(path, group, experiment, stored, now)
     for name in {*group.attrs["scanned"], *(axis.name for axis in experiment.scan)}:
@@ -293,7 +311,8 @@ def references_of(table):
     ids = []
     for value, run in zip(distinct, first_run, strict=True):
         system = table.systems[value // width]
-        method = method_digest(system, experiment.reference.integrator, {}, math.nan, tolerance)
+        made = experiment.reference.integrator, {}, math.nan, tolerance
+        method = method_digest(system, *made, experiment.library.hashes(experiment.system))
         start = start_digest(table.initial_state(run))
         ids.append(next(run_digests(method, [start])).hex())
     samples = int(np.sum(experiment.times <= experiment.reference.until * (1 + 1e-12)))

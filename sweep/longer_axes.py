@@ -16,18 +16,22 @@ from sweep.time_axis import (
     parts,
 )
 
+LOG = "log"
+
 
 @dataclasses.dataclass(frozen=True)
 class ExtendedTimeAxis(Samples):
-    """A time axis and what comes after it: equal intervals, each a multiple of the first axis's.
+    """A time axis and what comes after it: equal intervals, or ones that go on to thin out.
 
-    Its times are to the last bit those of the axis that it begins with, as far as that goes.
+    They are multiples of the first axis's. Its times are to the last bit those of the axis that it
+    begins with, as far as that goes.
 
     Parameters
     ----------
     first : TimeAxis or LogarithmicTimeAxis
-    pieces : tuple of (int, int)
-        How many of the axis's intervals make one here, and how many of these come.
+    pieces : tuple of (int, int) or (str, int)
+        How many of the axis's intervals make one here, and how many of these come; or ``"log"``,
+        and the mark until which samples go on as those of a `LogarithmicTimeAxis`.
     """
 
     first: TimeAxis | LogarithmicTimeAxis
@@ -41,7 +45,7 @@ class ExtendedTimeAxis(Samples):
     @property
     def samples(self):
         """The number of intervals."""
-        return self.first.samples + sum(count for _, count in self.pieces)
+        return len(self.marks) - 1
 
     @property
     def interval(self):
@@ -53,7 +57,11 @@ class ExtendedTimeAxis(Samples):
         """In intervals of the axis that it begins with."""
         marks = [self.first.marks]
         for stride, count in self.pieces:
-            marks.append(marks[-1][-1] + stride * np.arange(1, count + 1))
+            last = int(marks[-1][-1])
+            if stride == LOG:
+                marks.append(np.array(self.first.thinning(last, count)))
+            else:
+                marks.append(last + stride * np.arange(1, count + 1))
         return np.concatenate(marks)
 
     @functools.cached_property
@@ -79,12 +87,13 @@ def extended(axis, duration, samples=None):
     axis : Samples
     duration : float
     samples : int, optional
-        Intervals from its end on; as many as it has last unless given.
+        Equal intervals from its end on; unless given, as long as its last one, or samples go on
+        to thin out as they did.
 
     Returns
     -------
     Samples
-        A `TimeAxis`, where that has the same times.
+        A `TimeAxis` or a `LogarithmicTimeAxis`, where that has the same times.
 
     Raises
     ------
@@ -106,6 +115,8 @@ def extended(axis, duration, samples=None):
             f"{_nearest_ends(axis, ratio)}",
             key="duration",
         )
+    if samples is None and _thins_out(axis):
+        return _plain_if_same(ExtendedTimeAxis(first, (*pieces, (LOG, whole))), duration)
     more, last = whole - axis.intervals, int(axis.marks[-1] - axis.marks[-2])
     if samples is None and more % last:
         raise InputError(
@@ -120,12 +131,24 @@ def extended(axis, duration, samples=None):
             f"that divides {more}, the sample intervals of {axis.interval:g} in between",
             key="samples",
         )
-    made = ExtendedTimeAxis(first, (*pieces, (more // count, count)))
-    if isinstance(first, TimeAxis):
+    return _plain_if_same(ExtendedTimeAxis(first, (*pieces, (more // count, count))), duration)
+
+
+def _thins_out(axis):
+    """Whether the last samples of an axis thin out with time."""
+    if isinstance(axis, ExtendedTimeAxis):
+        return axis.pieces[-1][0] == LOG
+    return isinstance(axis, LogarithmicTimeAxis)
+
+
+def _plain_if_same(made, duration):
+    """An axis that a study can ask for, where it has the same times and takes the same steps."""
+    if isinstance(made.first, TimeAxis):
         plain = TimeAxis(float(duration), made.samples)
-        if np.array_equal(plain.times, made.times):
-            return plain
-    return made
+        return plain if np.array_equal(plain.times, made.times) else made
+    plain = dataclasses.replace(made.first, duration=float(duration))
+    same = plain.interval == made.interval and np.array_equal(plain.times, made.times)
+    return plain if same else made
 
 
 def _nearest_ends(axis, ratio):

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import xarray as xr
 from zarr.errors import BaseZarrError
 
@@ -72,3 +73,25 @@ def _scalars_in_memory(dataset):
             if coordinate.dtype.kind == "T" and coordinate.dims == ("run",)
         }
     )  # numpy's own strings are ten times as slow to choose from
+
+
+def holding_where(table, where):
+    """Where a query of coordinates and variables over runs holds; everywhere if it is empty.
+
+    Parameters
+    ----------
+    table : xarray.Dataset
+        Of an experiment.
+    where : str
+        As ``step_size > 0.1``; whatever evaluating it raises is raised.
+
+    Returns
+    -------
+    ndarray of bool, shape (runs,)
+    """
+    holds = np.ones(table.sizes["run"], dtype=bool)
+    if where:
+        scalars = table[[name for name in table.variables if table[name].dims == ("run",)]]
+        kept = scalars.assign_coords(run=np.arange(len(holds))).query(run=where)["run"].values
+        holds = np.isin(np.arange(len(holds)), kept)
+    return holds

@@ -192,12 +192,14 @@ def recipe_of(table):
 
 def named_systems(table):
     """The systems of a run table as `Named`."""
-    return tuple(Named.of(system.name, system.parameters) for system in table.systems)
+    library = table.experiment.library
+    return tuple(Named.of(made.name, made.parameters, library) for made in table.systems)
 
 
 def named_integrators(table):
     """The integrators of a run table as `Named`."""
-    return tuple(Named.of(e.name, e.options) for e in table.experiment.integrators)
+    library = table.experiment.library
+    return tuple(Named.of(e.name, e.options, library) for e in table.experiment.integrators)
 
 
 # --- the pilot -------------------------------------------------------------------------------
@@ -258,7 +260,9 @@ def make_tasks(path, root, plans, workers, checkpoint_every=CHECKPOINT_EVERY):
     references, runs : list of ReferenceTask, list of RunTask
     """
     path = str(path)
-    references = [t for plan in plans for t in _reference_tasks(path, root, plan)]
+    references = [
+        task for plan in plans for task in _reference_tasks(path, root, plan, checkpoint_every)
+    ]
     runs = [
         task
         for plan, groups in zip(plans, _group_chunks(plans, workers), strict=True)
@@ -353,7 +357,7 @@ def _run_tasks(path, root, plan, groups, checkpoint_every):
     return tasks
 
 
-def _reference_tasks(path, root, plan):
+def _reference_tasks(path, root, plan, checkpoint_every):
     """Tasks for the references of pending runs that are not in the store yet."""
     entry, table = plan.entry, plan.entry.table
     references = references_of(table)
@@ -382,6 +386,7 @@ def _reference_tasks(path, root, plan):
                     start=start,
                     stop=min(start + REFERENCE_CHUNK, size),
                     cost=len(mine) * plan.reference_seconds,
+                    checkpoint_every=checkpoint_every,
                 )
             )
     return tasks

@@ -6,8 +6,9 @@ import re
 
 import integrators
 from integrators.errors import InputError
-from sweep import axes, conditions, structure
+from sweep import axes, conditions, probing, schema, structure
 from sweep.experiment import STATISTICS, Experiment, Reference
+from sweep.library import BUILT_IN, read_library, with_observables
 from sweep.rules import Condition, Rule
 from sweep.schema import STRUCTURE
 from sweep.sources import Gathered, Node, distinct, gathered
@@ -32,7 +33,8 @@ def read_study(top):
     Returns
     -------
     dict
-        ``format``, ``name``, ``description`` and ``experiments``, a tuple of `Experiment`.
+        ``format``, ``name``, ``description``, ``library`` and ``experiments``, a tuple of
+        `Experiment`.
 
     Raises
     ------
@@ -42,13 +44,14 @@ def read_study(top):
     gather = Gathered()
     read = _reader(top, gather)
     gather(top.table, STUDY_KEYS, ("format", "name", "experiment"))
-    read("plugins", _no_plugins, default=None)
+    library = read("plugins", read_library, default=BUILT_IN)
     defaults = read("defaults", _defaults, default=None)
     found = {
         "format": read("format", _format),
         "name": read("name", _study_name),
         "description": read("description", _description, default=""),
-        "experiments": read("experiment", _experiments, defaults),
+        "experiments": read("experiment", _experiments, defaults, library),
+        "library": library,
     }
     gather.finish()
     return found
@@ -81,46 +84,44 @@ def _description(node):
     return node.string() if node.value != "" else ""
 
 
-def _no_plugins(node):
-    if node.elements(least=0):
-        raise node.error("plugins are not supported yet; leave the array empty")
-
-
 def _defaults(node):
     return node.table(DEFAULT_KEYS)
 
 
-def _experiments(node, defaults):
+def _experiments(node, defaults, library):
     if type(node.value) is dict:
         raise node.error("expected an array of tables, got a table; write [[experiment]]")
     nodes = [dataclasses.replace(table.table(), fallback=defaults) for table in node.elements()]
-    found = gathered(_experiment, nodes)
+    found = gathered(_experiment, nodes, library)
     distinct([table["name"] for table in nodes], [e.name for e in found], "name")
     return found
 
 
-def _experiment(table):
+def _experiment(table, library):
     gather = Gathered()
     read = _reader(table, gather)
     gather(table.table, EXPERIMENT_KEYS, REQUIRED_KEYS)
-    system = read("system", axes.system_class)
+    system = read("system", axes.system_class, library)
     fixed = read("parameters", axes.fixed_parameters, system, default={})
     together = read("zip", axes.zipped_names, default=set())
     scan = read("scan", axes.scan_axes, system, fixed, together, default=())
     zipped = read("zip", axes.zipped, scan, default=())
-    family = gather(axes.family_of, table, system, fixed, scan, zipped)
+    family = gather(axes.family_of, table, library, system, fixed, scan, zipped)
+    names = schema.variable_names, schema.taken_names
+    family = gather(with_observables, table, family, library, *names)
     duration = read("duration", Node.real)
     samples = read("samples", axes.samples)
     time_axis = gather(axes.time_axis_of, table, duration, samples)
     steps = read("step_size", axes.step_sizes, time_axis, together, default=())
-    entries = read("integrators", axes.integrator_entries, family)
+    entries = read("integrators", axes.integrator_entries, family, library)
     tolerances = read("tolerance", axes.tolerances, default=())
     gather(axes.check_axes, table, entries)
     sizes = steps, tolerances, together
     entries = read("integrators", axes.with_step_sizes, entries, time_axis, *sizes)
     starts = read("initial_condition", conditions.initial_conditions, family)
-    record = gather(_record, table, family)
+    record = gather(_record, table, family, library)
     gather(_check_measurable, table, record, family, entries)
+    gather(_try_plugins, table, library, family, starts, record, entries)
     values = {
         "name": read("name", Node.string),
         "system": table.value.get("system"),
@@ -142,7 +143,7 @@ def _experiment(table):
     gather.finish()
     with table.context():
         values |= _own_times(values)
-        return Experiment(**values, where=table.where)
+        return Experiment(**values, where=table.where, library=library)
 
 
 def _time_unit(node):
@@ -189,9 +190,10 @@ def _of_all(family):
     return f"quantity of {family[0].name}" + " with every scanned value" * (len(family) > 1)
 
 
-def _record(table, family):
-    shared = set.intersection(*({q.name for q in system.quantities} for system in family))
-    offered = [quantity for quantity in family[0].quantities if quantity.name in shared]
+def _record(table, family, library):
+    every = [library.quantities(system) for system in family]
+    shared = set.intersection(*({quantity.name for quantity in own} for own in every))
+    offered = [quantity for quantity in every[0] if quantity.name in shared]
     if "record" not in table:
         return tuple(quantity.name for quantity in offered if quantity.kind in RECORDED)
     nodes = table["record"].elements(least=0)
@@ -207,6 +209,19 @@ def _check_measurable(table, record, family, entries):
         reason = structure.obstacle(name, family, entries) if name in STRUCTURE else ""
         if reason:
             raise table["record"][index].error(f"{name!r} {reason}; leave it out")
+
+
+def _try_plugins(table, library, family, starts, record, entries):
+    """Refuse what plugins add to the experiment where it does not work at its first start."""
+    if not library.plugins:
+        return
+    system, start = family[0], starts[0].states(family[0])[0]
+    with table["system"].context():
+        probing.try_system(library, system.name, system, start)
+    with table["integrators"].context():
+        probing.try_integrators(library, entries, system)
+    with table.get("record", table).context():
+        probing.try_observables(library, record, system, start)
 
 
 def _reference(node, family, duration):

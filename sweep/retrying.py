@@ -10,7 +10,7 @@ from sweep.extending import stored_study
 from sweep.failing import statuses
 from sweep.holding import hold
 from sweep.marking import mark_not_computed
-from sweep.opening import open_study
+from sweep.opening import holding_where, open_study
 
 
 def failed_rows(path, where="", among=()):
@@ -45,7 +45,7 @@ def failed_rows(path, where="", among=()):
         failed = table["in_study"].values.astype(bool) & (table["sample_count"].values > 0)
         failed &= np.isin(table["status"].values, wanted)
         try:
-            failed &= _holds(table, where)
+            failed &= holding_where(table, where)
         except Exception as error:  # whatever evaluating a text can raise
             problems.append(f"{name}: {error}")
             continue
@@ -58,16 +58,6 @@ def failed_rows(path, where="", among=()):
             '0.1"'
         )
     return rows
-
-
-def _holds(table, where):
-    """Where a query holds, bool of shape (runs,)."""
-    holds = np.ones(table.sizes["run"], dtype=bool)
-    if where:
-        scalars = table[[name for name in table.variables if table[name].dims == ("run",)]]
-        kept = scalars.assign_coords(run=np.arange(len(holds))).query(run=where)["run"].values
-        holds = np.isin(np.arange(len(holds)), kept)
-    return holds
 
 
 def retry(path, where="", among=(), *, chosen=lambda rows: None, **options):

@@ -79,7 +79,7 @@ def sampled_variables(experiment, systems):
     list of Variable
     """
     variables, system = [], systems[0]
-    for quantity in system.quantities:
+    for quantity in experiment.library.quantities(system):
         if quantity.name in experiment.record:
             variables += _of_quantity(quantity, experiment.statistics == "every_step")
     if experiment.reference is not None:
@@ -130,9 +130,12 @@ def taken_names(system):
     names = {"time", "row", "component", "state", CURRENT_STEP_SIZE, REJECTED_SO_FAR}
     names |= {*RUN_COORDINATES, *reference_errors(system), *system.parameter_names()}
     names |= {variable.name for variable in (*ALL_RUN_VARIABLES, INITIAL_STATE)}
-    for quantity in system.quantities:
-        names |= {variable.name for variable in _of_quantity(quantity, True)}
-    return names
+    return names.union(*(variable_names(quantity) for quantity in system.quantities))
+
+
+def variable_names(quantity):
+    """Names of the variables that a `systems.Quantity` gives, as a set."""
+    return {variable.name for variable in _of_quantity(quantity, True)}
 
 
 def _of_quantity(quantity, statistics):

@@ -7,6 +7,7 @@ import math
 import re
 import reprlib
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 from integrators.errors import InputError, check_known
@@ -59,13 +60,17 @@ class Gathered:
 class Source:
     """A text, the name it goes by in messages, and the line of each key path in it.
 
-    And the directory that paths in it are relative to.
+    And the directory that paths in it are relative to; the text of plugins that need not be
+    looked for there, by name; and the store, if any, that was made with it: it knows initial
+    states whose origin is gone.
     """
 
     name: str
     text: str
     lines: dict
     directory: Path
+    plugins: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    kept: Path | None = None
 
     def where(self, path):
         """``file:line: key.path`` of a path, or of the deepest part of it that is written."""
@@ -246,7 +251,7 @@ def key_path(path):
     return text
 
 
-def parse_toml(text, name, directory="."):
+def parse_toml(text, name, directory=".", plugins=None, kept=None):
     """Parse a TOML text into the node of its top table.
 
     Parameters
@@ -256,6 +261,10 @@ def parse_toml(text, name, directory="."):
         Of the text, for messages.
     directory : str or Path, optional
         That paths in the text are relative to.
+    plugins : dict of str to str, optional
+        Text of plugins by name.
+    kept : Path, optional
+        A store that was made with the study.
 
     Returns
     -------
@@ -272,7 +281,8 @@ def parse_toml(text, name, directory="."):
         raise _syntax_error(text, name, str(error)) from None
     except RecursionError:
         raise StudyError(f"{name}: arrays or tables are nested too deeply") from None
-    return Node(data, (), Source(name, text, toml_lines.scan(text).lines, Path(directory)))
+    lines = toml_lines.scan(text).lines
+    return Node(data, (), Source(name, text, lines, Path(directory), plugins or {}, kept))
 
 
 def _syntax_error(text, name, message):

@@ -12,6 +12,7 @@ from pathlib import Path
 from integrators.errors import nearest
 from sweep.experiment import Axis, Experiment, IntegratorEntry, Reference
 from sweep.families import FamilyStarts
+from sweep.library import BUILT_IN, Library
 from sweep.reading import read_study
 from sweep.sources import StudyError, parse_toml
 from sweep.starts import FileStarts, GivenStart, LatticeStarts, NamedStart, RandomStarts
@@ -50,6 +51,8 @@ class Study:
         As written.
     source : str
         The name of the text in messages.
+    library : sweep.library.Library
+        What it can name: with its plugins.
     """
 
     format: int
@@ -58,9 +61,10 @@ class Study:
     experiments: tuple
     text: str
     source: str
+    library: Library = BUILT_IN
 
 
-def parse(text, source="study", directory="."):
+def parse(text, source="study", directory=".", plugins=None, kept=None):
     """Read a study from its text.
 
     Parameters
@@ -72,6 +76,11 @@ def parse(text, source="study", directory="."):
     directory : str or Path, optional
         That the files of initial states are relative to: that of the study's file, and the current
         directory for a text or a packaged study.
+    plugins : dict of str to str, optional
+        The source of plugins by name; others are read from files.
+    kept : Path, optional
+        A store that was made with the study: it knows initial states that another store, which is
+        gone, had.
 
     Returns
     -------
@@ -82,16 +91,18 @@ def parse(text, source="study", directory="."):
     StudyError
         With every problem that was found: where, what, and what was expected.
     """
-    read = read_study(parse_toml(text, source, directory))
+    read = read_study(parse_toml(text, source, directory, plugins, kept))
     return Study(**read, text=text, source=source)
 
 
-def load(study):
+def load(study, kept=None):
     """Read a study from a file, or a packaged one by its name. A file wins.
 
     Parameters
     ----------
     study : str or Path
+    kept : Path, optional
+        As in `parse`.
 
     Returns
     -------
@@ -105,7 +116,7 @@ def load(study):
     path, shelf = Path(study), _packaged_files()
     try:
         if path.exists() and not path.is_dir():
-            return parse(_decoded(path.read_bytes(), str(study)), str(study), path.parent)
+            return parse(_decoded(path.read_bytes(), str(study)), str(study), path.parent, kept)
         is_directory = path.is_dir()
     except OSError as error:
         raise StudyError(f"{study}: cannot be read: {error.strerror}") from None
@@ -118,6 +129,32 @@ def load(study):
         f"{study}: there is no such file, and no packaged study of that name."
         f"{nearest(path.stem, shelf)}"
     )
+
+
+def of_store(attributes, source, directory=".", kept=None, text=None):
+    """The study that a store keeps, with the plugins that it keeps.
+
+    Parameters
+    ----------
+    attributes : mapping
+        Of the store's root.
+    source, directory, kept
+        As in `parse`.
+    text : str, optional
+        Another text than the one that it keeps.
+
+    Returns
+    -------
+    Study
+
+    Raises
+    ------
+    StudyError
+        If it is valid no longer.
+    """
+    plugins = {name: plugin["source"] for name, plugin in attributes.get("plugins", {}).items()}
+    text = attributes["study"] if text is None else text
+    return parse(text, source, directory, plugins, kept)
 
 
 def packaged():

@@ -141,6 +141,53 @@ def _drift_title(rows):
     )
 
 
+def format_growth(estimates):
+    """How errors grow, a table for each quantity; below it what the verdicts rest on.
+
+    Parameters
+    ----------
+    estimates : sequence of GrowthEstimate
+    """
+    by_quantity = {}
+    for row in estimates:
+        by_quantity.setdefault(row.quantity, []).append(row)
+    return "\n\n".join(_growth_section(rows) for rows in by_quantity.values())
+
+
+def _growth_section(rows):
+    axes = _axes(rows)
+    headers = ["integrator", *axes, "step size", "starts", "steps", "rms", "exponent", "95 %"]
+    headers += ["drift/ε a step", "verdict"]
+    cells = [
+        [
+            row.integrator,
+            *(number(row.parameters[axis]) for axis in axes),
+            number(row.step_size if math.isfinite(row.step_size) else row.tolerance),
+            str(row.starts),
+            number(row.steps),
+            scientific(row.rms),
+            _fixed(row.exponent),
+            "–" if math.isnan(row.low) else f"{row.low:.2f} – {row.high:.2f}",
+            "–"
+            if math.isnan(row.drift)
+            else f"{scientific(row.drift)} ± {scientific(row.drift_error, 1)}",
+            row.verdict or "–",
+        ]
+        for row in rows
+    ]
+    first = rows[0]
+    units = "" if first.units == "1" else f" [{first.units}]"
+    title = (
+        f"{first.quantity.replace('_', ' ')} error{units}: rms over the starts at the end, its "
+        "growth in the last decade; drift of the mean in ε of the quantity, ± standard error"
+    )
+    notes = _notes(rows, lambda row: row.reason or (row.biased and "the mean drifts (99.7 %)"))
+    failed = sum(row.left_out for row in rows)
+    if failed:
+        notes.append(f"Left out, as failed, unfinished or no longer in the study: {failed} runs.")
+    return "\n".join([title, format_table(headers, cells), *_below(notes)])
+
+
 def format_claims(rows):
     """What a paper prints, what was computed, within which bounds, and in which setting.
 

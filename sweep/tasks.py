@@ -12,8 +12,9 @@ import numpy as np
 
 from sweep import checkpoints, schema, storage
 from sweep.chunks import SEGMENT, ChunkWork, read_references, reference_arrays
-from sweep.computing import Recipe, reference_trajectory, system_of
+from sweep.computing import Recipe
 from sweep.ledger import references_group
+from sweep.reference_work import ReferenceWork
 from sweep.sessions import Superseded
 
 CHECKPOINT_EVERY = 30.0  # seconds: a killed task loses about as much
@@ -106,11 +107,12 @@ class ReferenceTask:
     start: int
     stop: int
     cost: float
+    checkpoint_every: float = CHECKPOINT_EVERY
 
     @property
     def seconds_to_stop(self):
-        """Within which it ends when it is told to, expected: only at its end."""
-        return self.cost
+        """Within which it ends when it is told to, expected."""
+        return min(self.cost, SEGMENT)
 
     @property
     def place(self):
@@ -166,8 +168,8 @@ def compute(task, session):
 def _compute(task, session, statuses):
     """Compute and commit; the statuses of runs are appended. Whether all of it was done."""
     if isinstance(task, ReferenceTask):
-        _compute_references(task, session)
-        return True
+        arrays = reference_arrays(task.store, task.experiment, session)
+        return ReferenceWork(task, arrays, session).compute()
     arrays = _arrays(task.store, task.experiment, session)
     for chunk in task.chunks:
         if session.is_stopped:
@@ -211,21 +213,3 @@ def _ends(task, session):
     return _arrays(task.store, checkpoints.ends_name(task.experiment), session)[
         checkpoints.CHECKPOINT.name
     ]
-
-
-def _compute_references(task, session):
-    arrays = reference_arrays(task.store, task.experiment, session)
-    span = slice(task.start, task.stop)
-    columns = {name: arrays[name][span] for name in ("states", "error", schema.MARKER.name)}
-    initial = arrays[schema.INITIAL_STATE.name][span]
-    made = [system_of(named) for named in task.systems]
-    for row, index in zip(task.rows - task.start, task.system, strict=True):
-        system = made[index]
-        states, error = reference_trajectory(
-            system, initial[row, : system.rows], task.times, task.tolerance
-        )
-        columns["states"][row, :, : system.rows] = states
-        columns["error"][row] = error
-        columns[schema.MARKER.name][row] = len(task.times)
-    session.check(task.store)
-    storage.write_rows(arrays, task.start, columns)

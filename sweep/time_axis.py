@@ -195,16 +195,23 @@ class LogarithmicTimeAxis(Samples):
 
     @functools.cached_property
     def marks(self):
-        """Multiples of the interval; six digits count, since powers differ between machines."""
-        last = round(self.duration / self.grid)
-        first, marks = self.first / self.interval, [0]
+        """Multiples of the interval."""
+        return np.array([0, *self.thinning(0, round(self.duration / self.grid))])
+
+    def thinning(self, start, last):
+        """Marks after `start`, up to `last`; six digits count, since powers differ by machine.
+
+        None but the last is less than half a spacing from the ends.
+        """
+        first, marks = self.first / self.interval, []
         half = 10.0 ** (0.5 / self.per_decade)
         for j in itertools.count():
             decade, part = divmod(j, self.per_decade)
             wanted = float(f"{first * 10**decade * 10.0 ** (part / self.per_decade):.6g}")
             if wanted * half >= last:
-                return np.array([*dict.fromkeys(marks), last])
-            marks.append(round(wanted))
+                return [*dict.fromkeys(marks), last]
+            if wanted > start * half:
+                marks.append(round(wanted))
 
     def snapped(self, step_size):
         """As for any axis; the largest step size is the one that the interval was made from."""

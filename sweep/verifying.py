@@ -71,8 +71,8 @@ class Group:
     ----------
     place : str
     arrays : dict of str to ArrayFiles
-    counts, status : ndarray, shape (runs,)
-        Commit marker and status; 0 and complete where they cannot be read.
+    counts, status, adaptive : ndarray, shape (runs,)
+        Commit marker, status and coordinate; 0 and complete where they cannot be read.
     samples : int
         Sample times that the references cover; 0 without.
     """
@@ -81,6 +81,7 @@ class Group:
     arrays: dict
     counts: np.ndarray
     status: np.ndarray
+    adaptive: np.ndarray
     samples: int
 
     @property
@@ -214,13 +215,13 @@ def _internal(path):
 def _group(path, place, arrays):
     size = arrays[schema.MARKER.name].shape[0] if schema.MARKER.name in arrays else 0
     counts = _readable(arrays.get(schema.MARKER.name), size, 0)
-    status = _readable(arrays.get("status"), size, 0)
+    status, adaptive = (_readable(arrays.get(name), size, 0) for name in ("status", "adaptive"))
     try:
         states = ArrayFiles.read(path / INTERNAL / REFERENCES / place / "states")
         samples = states.shape[1]
     except Damaged:
         samples = 0
-    return Group(place, arrays, counts, status, samples)
+    return Group(place, arrays, counts, status, adaptive.astype(bool), samples)
 
 
 def _readable(array, size, otherwise):
@@ -306,11 +307,13 @@ def _lost(group, array, values, rows, first):
     """Of committed rows those without the values that they must have.
 
     A run that failed may be NaN before its last samples, as where an energy overflows; at its
-    first sample it is not.
+    first sample it is not. No step of an adaptive one need end in an interval.
     """
     if values.ndim == 1:
         needed = array.name in ("cpu_time", "wall_time")
         return rows[np.isnan(values)] if needed else NO_ROWS
+    if array.dims[1] != "time":
+        return NO_ROWS
     flat = values if values.ndim == 2 else values[:, :, 0, 0]
     least, most = _samples_needed(group, array, group.counts[rows])
     at = first + np.arange(flat.shape[1])
@@ -318,6 +321,8 @@ def _lost(group, array, values, rows, first):
     loose = group.status[rows] > 0
     loose |= group.is_reference
     must &= ~(loose[:, None] & (at > least))
+    if array.name.endswith(tuple(ENDS)):
+        must &= ~group.adaptive[rows][:, None]
     return rows[(np.isnan(flat) & must).any(axis=1)]
 
 

@@ -18,6 +18,7 @@ from systems.lennard_jones import LennardJonesSphere
 from systems.magnetic_dipoles import MagneticDipoles
 from systems.nambu_lagrange import NambuLagrange
 from systems.nbody import NBodySphere
+from systems.observables import Observable
 from systems.pendulum_chain import SphericalPendulumChain
 from systems.point_vortices import PointVortices
 from systems.precession import Precession
@@ -43,7 +44,17 @@ ALL_SYSTEMS = (
     QuadrotorPayload,
 )
 
-__all__ = ["ALL_SYSTEMS", "InputError", "Quantity", "System", "get", "named", "names"]
+__all__ = [
+    "ALL_SYSTEMS",
+    "InputError",
+    "Observable",
+    "Quantity",
+    "System",
+    "get",
+    "made",
+    "named",
+    "names",
+]
 
 
 def get(name, **parameters):
@@ -64,15 +75,19 @@ def get(name, **parameters):
     InputError
         For an unknown name or parameter, with the nearest valid one, or a wrong value.
     """
-    system = named(name)
+    return made(named(name), parameters)
+
+
+def made(system, parameters):
+    """The system of a class with a dict of parameters, or `InputError`; see `get`."""
     for key in parameters:
-        check_known(f"parameter of {name}", key, system.parameter_names(), key=key)
+        check_known(f"parameter of {system.name}", key, system.parameter_names(), key=key)
     return system(**parameters)
 
 
-def named(name):
-    """The class of a system, or `InputError`."""
-    systems = {system.name: system for system in ALL_SYSTEMS}
+def named(name, also=()):
+    """The class of a system of `ALL_SYSTEMS` or of `also`, or `InputError`."""
+    systems = {system.name: system for system in (*ALL_SYSTEMS, *also)}
     check_known("system", name, systems)
     return systems[name]
 

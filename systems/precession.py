@@ -3,6 +3,10 @@
 H = a·w and ẇ = w × a: w turns about a at the rate −|a|, and a·w does not change. On the unit
 sphere, or in R³ with ``lengths = "any"``.
 
+All steps are the same turn, and so are the rounding errors of its sine and cosine: with the length
+led back along w, a·w drifts, at a step of 0.1 by about 4e-4 ε a step under ``splitting`` and 1e-4 ε
+under ``spherical_midpoint``, of either sign.
+
 Dimensionless. Source: McLachlan, Modin, Verdier, *A minimal-variable symplectic integrator on
 spheres*, theorem 2.4 (vi), whose formula gives the angle of the spherical midpoint method's steps.
 """

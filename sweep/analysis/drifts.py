@@ -134,27 +134,49 @@ def drift_table(dataset, quantities=None, step_sizes="all"):
     InputError
         When a quantity has no error in the dataset, or `step_sizes` is neither.
     """
-    if step_sizes not in ("all", "smallest"):
-        raise InputError(
-            f"step_sizes is {step_sizes!r}, and must be 'all' or 'smallest'.", key="step_sizes"
-        )
     dataset = without_repeats(dataset)
     quantities = recorded_quantities(dataset) if quantities is None else tuple(quantities)
     for quantity in quantities:
         check_known("quantity", quantity, recorded_quantities(dataset), key="quantity")
     wanted = [f"{quantity}_error{of}" for quantity in quantities for of in STATISTICS]
     dataset = dataset[[name for name in (*wanted, *PER_RUN) if name in dataset]]
+    return [
+        _estimate(cell, key, quantity)
+        for key, cell in chosen_cells(dataset, step_sizes)
+        for quantity in quantities
+    ]
+
+
+def chosen_cells(dataset, step_sizes):
+    """The runs of each integrator, scanned values and step size, in memory one after another.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+    step_sizes : {"all", "smallest"}
+
+    Yields
+    ------
+    key : dict
+    cell : xarray.Dataset
+
+    Raises
+    ------
+    InputError
+        When `step_sizes` is neither.
+    """
+    if step_sizes not in ("all", "smallest"):
+        raise InputError(
+            f"step_sizes is {step_sizes!r}, and must be 'all' or 'smallest'.", key="step_sizes"
+        )
     step_axes = [name for name in ("step_size", "tolerance") if name in dataset.coords]
     names = ["integrator", *scanned_axes(dataset), *step_axes]
-    rows = []
     for _, runs in groups(dataset, ["integrator"]):
         # One integrator at a time bounds the memory that a large store takes.
         of_integrator = take(dataset, runs)
         cells = list(groups(of_integrator, names))
         for key, runs in _smallest(cells) if step_sizes == "smallest" else cells:
-            cell = take(of_integrator, runs).load()
-            rows += [_estimate(cell, key, quantity) for quantity in quantities]
-    return rows
+            yield key, take(of_integrator, runs).load()
 
 
 def recorded_quantities(dataset):

@@ -10,6 +10,9 @@ from sweep.cli.common import study_argument, warn_of_stability
 def command(study):
     """Check STUDY, a file or a packaged study's name, without running anything.
 
+    Its plugins are imported and tried: what they add compiles, and a gradient agrees with
+    differences of its potential.
+
     \b
     Example:
       sweep check my-study.toml
@@ -37,6 +40,9 @@ def command(study):
         if set(columns[name]) == {nothing}:  # a column of few studies
             del columns[name]
     click.echo(format_table(list(columns), list(zip(*columns.values(), strict=True))))
+    for plugin in loaded.library.plugins:
+        added = ", ".join(f"{kind} {name}" for kind, name in plugin.named)
+        click.echo(f"plugin {plugin.name}, sha256 {plugin.hash[:16]}…: {added}")
     click.echo(f"{loaded.name}: valid, {sum(table.size for table in tables):,} runs")
 
 

@@ -1,6 +1,7 @@
 """Arguments and lookups that several subcommands share."""
 
 import json
+import os
 import re
 
 import click
@@ -41,10 +42,30 @@ max_time_option = click.option(
 study_argument = click.argument("study")
 store_argument = click.argument("store", type=click.Path())
 optional_store = click.argument("store", required=False, type=click.Path())
+library_option = click.option(
+    "--study", "source", metavar="STUDY", help="Also what its plugins add; a file, or a store."
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 experiment_option = click.option(
     "--experiment", "-e", multiple=True, metavar="NAME", help="Only this experiment; repeatable."
 )
+
+
+def study_or_store(name):
+    """The study of a file or packaged study, or the one that a store keeps with its plugins."""
+    from pathlib import Path
+
+    from sweep.extending import is_store, stored_study
+    from sweep.study import load
+
+    return stored_study(Path(name)) if is_store(name) else load(name)
+
+
+def library_of(source):
+    """What the study or store of ``--study`` can name; without one, what is built in."""
+    from sweep.library import BUILT_IN
+
+    return study_or_store(source).library if source is not None else BUILT_IN
 
 
 def store_path(study, store):
@@ -52,6 +73,20 @@ def store_path(study, store):
     from pathlib import Path
 
     return Path(store if store is not None else f"{study.name}.zarr").absolute()
+
+
+def kept_store(study, store):
+    """The path of a store that a study may have been run into; None if there is none."""
+    import tomllib
+    from pathlib import Path
+
+    if store is None:
+        try:
+            name = tomllib.loads(Path(study).read_text(encoding="utf-8-sig")).get("name")
+        except (OSError, ValueError):
+            return None  # a packaged study, or one with a mistake, which is said later
+        store = f"{name}.zarr"
+    return Path(store) if os.path.isdir(store) else None  # also of a name that no file can have
 
 
 def opened(store, experiments=(), everything=False):

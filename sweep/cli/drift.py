@@ -10,25 +10,30 @@ from sweep.cli.common import echo_json, experiment_option, json_option, opened, 
 @experiment_option
 @click.option("--quantity", "-q", multiple=True, metavar="NAME", help="energy, …; repeatable.")
 @click.option("--all-steps", is_flag=True, help="Every step size, not only the smallest.")
+@click.option("--growth", is_flag=True, help="How errors grow over the starts: like √t or t.")
 @json_option
-def command(store, experiment, quantity, all_steps, as_json):
+def command(store, experiment, quantity, all_steps, growth, as_json):
     """Print mean, maximum and drift of the errors of the invariants in STORE.
 
-    The drift is the slope of the signed error over time with a 95 % interval.
+    The drift is the slope of the signed error over time with a 95 % interval. With --growth
+    it is measured over the starts whether errors grow like √t, as round-off does that is not
+    biased, or like t.
 
     \b
-    Example:
+    Examples:
       sweep drift quickstart.zarr -q energy
+      sweep drift round-off.zarr -q energy --growth
     """
-    from sweep.analysis import drift_table
-    from sweep.tables import format_drifts, json_rows
+    from sweep.analysis import drift_table, growth_table
+    from sweep.tables import format_drifts, format_growth, json_rows
 
+    table, text = (growth_table, format_growth) if growth else (drift_table, format_drifts)
     tables = {
-        name: drift_table(dataset, quantity or None, "all" if all_steps else "smallest")
+        name: table(dataset, quantity or None, "all" if all_steps else "smallest")
         for name, dataset in opened(store, experiment).items()
     }
     if as_json:
         echo_json({name: json_rows(rows) for name, rows in tables.items()})
         return
     for name, rows in tables.items():
-        click.echo(f"{name}\n{format_drifts(rows)}\n")
+        click.echo(f"{name}\n{text(rows)}\n")

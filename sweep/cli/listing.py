@@ -2,29 +2,33 @@
 
 import click
 
-from sweep.cli.common import echo_json, json_option
+from sweep.cli.common import echo_json, json_option, library_of, library_option
 
 
 @click.command("ls")
 @click.argument("kind", type=click.Choice(["systems", "integrators", "studies"]))
+@library_option
 @json_option
-def command(kind, as_json):
+def command(kind, source, as_json):
     """List systems, integrators or packaged studies.
 
     \b
     Example:
       sweep ls integrators
+      sweep ls systems --study my-study.toml
     """
     from sweep.tables import format_table
 
-    rows = {"systems": _systems, "integrators": _integrators, "studies": _studies}[kind]()
+    rows = {"systems": _systems, "integrators": _integrators, "studies": _studies}[kind](
+        library_of(source)
+    )
     if as_json:
         echo_json(rows)
         return
     click.echo(format_table(list(rows[0]), [[_text(v) for v in row.values()] for row in rows]))
 
 
-def _systems():
+def _systems(library):
     import systems
 
     return [
@@ -34,11 +38,11 @@ def _systems():
             "starts": [start.name for start in system.named_starts],
             "description": system.description,
         }
-        for system in systems.ALL_SYSTEMS
+        for system in (*systems.ALL_SYSTEMS, *library.systems)
     ]
 
 
-def _integrators():
+def _integrators(library):
     import integrators
 
     return [
@@ -50,11 +54,11 @@ def _integrators():
             "modifiers": [f"+{name}" for name in method.modifiers],
             "description": method.description,
         }
-        for method in integrators.ALL_INTEGRATORS
+        for method in (*integrators.ALL_INTEGRATORS, *library.methods)
     ]
 
 
-def _studies():
+def _studies(library):
     from sweep.study import load, packaged
 
     return [{"name": name, "description": load(name).description} for name in packaged()]

@@ -13,8 +13,8 @@ import sys
 import click
 
 COMMANDS = (
-    "init", "check", "plan", "run", "extend", "status", "failures", "retry", "verify", "ls", "show",
-    "order", "drift", "plot", "reproduce",
+    "init", "check", "plan", "run", "extend", "merge", "status", "failures", "retry", "verify",
+    "ls", "show", "order", "drift", "plot", "reproduce",
 )  # fmt: skip
 MODULES = {"ls": "listing"}
 

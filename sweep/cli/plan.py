@@ -6,6 +6,7 @@ import click
 
 from sweep.cli.common import (
     json_option,
+    kept_store,
     optional_store,
     store_path,
     study_argument,
@@ -32,7 +33,7 @@ def command(study, store, workers, as_json):
     from sweep.cli.common import echo_json
     from sweep.study import load
 
-    loaded = load(study)
+    loaded = load(study, kept_store(study, store))
     path = store_path(loaded, store)
     entries = ledger.compare(path, loaded)
     for entry in entries:

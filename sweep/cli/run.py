@@ -3,10 +3,12 @@
 import shlex
 import sys
 import time
+from pathlib import Path
 
 import click
 
 from sweep.cli.common import (
+    kept_store,
     max_time_option,
     optional_store,
     store_path,
@@ -35,9 +37,14 @@ from sweep.cli.main import DOES_NOT_HOLD, INCOMPLETE
 def command(study, store, workers, scheduler, max_time, checkpoint_every, summary):
     """Run STUDY, a file or a packaged study's name, into STORE (./NAME.zarr unless given).
 
+    STUDY may be a store, too: the study that it keeps goes on, as after a merge.
+
     Running it again goes on where it stopped; an edited study adds what is missing. Ctrl-C,
     SIGTERM and the end of --max-time let running tasks commit. One process at a time may write to
     a store. Exit code 3: some runs failed, 4: interrupted.
+
+    Plugins that the study names are sent to the workers, and kept in the store by source and hash;
+    only the coordinator needs their files.
 
     \b
     Example:
@@ -48,10 +55,8 @@ def command(study, store, workers, scheduler, max_time, checkpoint_every, summar
     if workers is not None and scheduler is not None:
         raise click.UsageError("--workers is for a local cluster: not together with --scheduler")
     from sweep import runner
-    from sweep.study import load
 
-    loaded = load(study)
-    path = store_path(loaded, store)
+    loaded, path = _study_and_store(study, store)
     click.echo(f"Store: {path}")
     outcome = runner.run(
         loaded,
@@ -71,6 +76,17 @@ def command(study, store, workers, scheduler, max_time, checkpoint_every, summar
         sys.exit(INCOMPLETE)
     if outcome.failed:
         sys.exit(DOES_NOT_HOLD)
+
+
+def _study_and_store(study, store):
+    """The study and the store's path; a store in the place of the study keeps its own."""
+    from sweep.extending import is_store, stored_study
+    from sweep.study import load
+
+    if store is None and is_store(study):
+        return stored_study(study), Path(study).absolute()
+    loaded = load(study, kept_store(study, store))
+    return loaded, store_path(loaded, store)
 
 
 def print_outcome(outcome):

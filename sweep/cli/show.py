@@ -1,29 +1,48 @@
-"""`sweep show`: one system, integrator or study in full."""
+"""`sweep show`: one system, integrator, study or its plugins in full."""
 
 import inspect
 
 import click
 
-from sweep.cli.common import echo_json, json_option
+from sweep.cli.common import (
+    echo_json,
+    json_option,
+    library_of,
+    library_option,
+    study_or_store,
+)
 
 
 @click.command("show")
-@click.argument("kind", type=click.Choice(["system", "integrator", "study"]))
+@click.argument("kind", type=click.Choice(["system", "integrator", "study", "plugins"]))
 @click.argument("name")
+@library_option
+@click.option("--output", "-o", metavar="DIRECTORY", help="Write the plugins' files there.")
 @json_option
-def command(kind, name, as_json):
-    """Show a system, an integrator or a study.
+def command(kind, name, source, output, as_json):
+    """Show a system, an integrator, a study, or the plugins of a study with their source.
+
+    NAME of a study, and of one whose plugins are shown, may be a store: then it is the study that
+    the store keeps, as it was amended since by `sweep extend` or `sweep merge`.
 
     \b
     Example:
       sweep show system spherical_pendulum_chain
       sweep show integrator variational+suzuki4
       sweep show study quickstart
+      sweep show study my-study.zarr > my-study.toml
+      sweep show plugins my-study.zarr --output restored
+      sweep show system my_system --study my-study.toml
     """
-    if kind == "study":
-        _show_study(name, as_json)
+    if output is not None:
+        if kind != "plugins":
+            raise click.UsageError("--output is for plugins")
+        _write_plugins(name, output)
         return
-    facts, text = {"system": _system, "integrator": _integrator}[kind](name)
+    if kind in ("study", "plugins"):
+        {"study": _show_study, "plugins": _show_plugins}[kind](name, as_json)
+        return
+    facts, text = {"system": _system, "integrator": _integrator}[kind](name, library_of(source))
     if as_json:
         echo_json(facts)
         return
@@ -37,20 +56,67 @@ def command(kind, name, as_json):
 
 
 def _show_study(name, as_json):
-    from sweep.study import load
+    from sweep.amending import stored_text
+    from sweep.extending import is_store
 
-    study = load(name)
+    study = study_or_store(name)
     if as_json:
         echo_json([experiment.expanded() for experiment in study.experiments])
     else:
-        click.echo(study.text.rstrip())
+        click.echo((stored_text(name) if is_store(name) else study.text).rstrip())
 
 
-def _system(name):
-    import systems
+def _show_plugins(name, as_json):
+    rows = [
+        {
+            "name": plugin.name,
+            "sha256": plugin.hash,
+            "adds": _added(plugin),
+            "source": plugin.text,
+        }
+        for plugin in study_or_store(name).library.plugins
+    ]
+    if as_json:
+        echo_json(rows)
+        return
+    if not rows:
+        click.echo(f"{name} has no plugins")
+    for row in rows:
+        added = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in row["adds"].items())
+        click.echo(f"# {row['name']}  sha256 {row['sha256']}\n# {added}\n")
+        click.echo(row["source"].rstrip())
 
-    system = systems.named(name)
-    made = system()
+
+def _write_plugins(name, output):
+    """Write the source of plugins as it was, byte by byte; never over a file."""
+    from pathlib import Path
+
+    from integrators import InputError
+
+    for plugin in study_or_store(name).library.plugins:
+        path = Path(output) / f"{Path(plugin.name).name.removesuffix('.py')}.py"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("xb") as file:
+                file.write(plugin.text.encode())
+        except FileExistsError:
+            raise InputError(f"{path} exists; give another DIRECTORY") from None
+        except OSError as error:
+            raise InputError(f"{path} cannot be written: {error.strerror}") from None
+        click.echo(f"Wrote {path}")
+
+
+def _added(plugin):
+    """The names that a plugin adds, by their kind."""
+    found = {}
+    for kind, name in plugin.named:
+        found.setdefault(f"{kind}s", []).append(name)
+    return found
+
+
+def _system(name, library):
+    system = library.system_class(name)
+    made = library.system(name, {})
     parameters = {
         key: f"{_plain(value)} {system.parameter_units[key]}".removesuffix(" 1")
         for key, value in made.parameters.items()
@@ -63,7 +129,9 @@ def _system(name):
         "state": f"({made.rows}, 3): {made.rows_in_words}",
         "starts": {start.name: start.description for start in system.named_starts},
         "families": {family.name: _family(family) for family in system.families},
-        "record": {q.name: f"{q.long_name}, {q.kind}, in {q.units}" for q in made.quantities},
+        "record": {
+            q.name: f"{q.long_name}, {q.kind}, in {q.units}" for q in library.quantities(made)
+        },
     }
     if not system.families:
         del facts["families"]
@@ -76,11 +144,11 @@ def _family(family):
     return f"{family.description} ({axes})"
 
 
-def _integrator(name):
+def _integrator(name, library):
     import integrators
 
-    method, _ = integrators.named(name)
-    made = integrators.get(name, **method.example)
+    method, _ = integrators.named(name, library.methods)
+    made = library.integrator(name, method.example)
     facts = {
         "integrator": made.name,
         "description": method.description if method.made_of else made.method.description,

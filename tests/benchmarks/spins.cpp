@@ -1,13 +1,14 @@
 // The spherical midpoint method of McLachlan, Modin and Verdier, A minimal-variable symplectic
 // integrator on spheres, (4), by fixed-point iteration from a start extrapolated through the last
-// five steps, for the free rigid body, the Heisenberg chain and point vortices. The arithmetic is
+// eight steps, for the free rigid body, the Heisenberg chain and point vortices. The arithmetic is
 // that of integrators/midpoints.py and fixed_point.py, without the acceleration of slow cases.
 
 #include "vectors.hpp"
 
 typedef Vector<double> Vec;
 
-static const double round_off = 0x1p-53, margin = 4.0, acceptable = 1e-12;
+static const int depth = 8;
+static const double smooth = 0x1p-62;
 static const double two_pi = 2.0 * 3.141592653589793;
 
 // H = w.I^-1 w/2, p = 1/I
@@ -39,24 +40,25 @@ template <int n, void gradient(const double*, const Vec*, Vec*)>
 static void spherical_midpoint(double* state, const double* p, double h, long steps) {
     auto y = reinterpret_cast<Vec*>(state);
     Sum<double, true> w[n];
-    Vec u[n], g[n], change[n] = {}, recent[5][n] = {};
+    Vec u[n], g[n], change[n] = {}, recent[depth][n] = {};
     double inverse[n];
     for (int i = 0; i < n; i++) {
         w[i] = {y[i]};
         inverse[i] = 1.0;
     }
     for (long k = 0; k < steps; k++) {
-        const Vec *one = recent[(k + 4) % 5], *two = recent[(k + 3) % 5];
-        const Vec *three = recent[(k + 2) % 5], *four = recent[(k + 1) % 5];
-        const Vec* five = recent[k % 5];
-        for (int i = 0; i < n; i++)
-            u[i] = k >= 5   ? 5.0 * (one[i] - four[i]) + 10.0 * (three[i] - two[i]) + five[i]
-                   : k == 4 ? 4.0 * (one[i] + three[i]) - (6.0 * two[i] + four[i])
-                   : k == 3 ? 3.0 * (one[i] - two[i]) + three[i]
-                   : k == 2 ? 2.0 * one[i] - two[i]
-                   : k == 1 ? one[i]
-                            : w[i].value;
-        double last = INFINITY;
+        long known = k < depth ? k : depth, m = known > 1 ? known - 1 : known;
+        double side = known > 1 ? 2.0 * (k % 2) : 0.0, difference = 1.0;
+        if (known == 0)
+            for (int i = 0; i < n; i++) u[i] = w[i].value;
+        for (long j = 1; j <= known; j++) {
+            const Vec* before = recent[(k - j) % depth];
+            double weight = -difference * (m - j + 1) / j, share = side * difference - weight;
+            for (int i = 0; i < n; i++)
+                u[i] = j == 1 ? share * before[i] : share * before[i] + u[i];
+            difference = weight;
+        }
+        double last = INFINITY, left = INFINITY;
         for (int iteration = 0; iteration < 100; iteration++) {
             gradient(p + 2 * n, u, g);
             double squares = 0.0, differences = 0.0;
@@ -72,17 +74,13 @@ static void spherical_midpoint(double* state, const double* p, double h, long st
                 u[i] = root * m;
                 inverse[i] = root;
             }
-            double next = squares;
-            if (iteration > 0) {
-                double guess = margin * margin * squares * differences / last;
-                next = guess < squares ? guess : squares;
-            }
-            bool halves = squares <= 0.25 * last || squares > acceptable * acceptable * n;
-            if (!(next > round_off * round_off * n && halves)) break;
+            double guess = 0.5 * left * differences / last;
+            left = iteration > 0 && guess < squares ? guess : squares;
+            if (!(left > smooth * smooth * n)) break;
             last = squares;
         }
         for (int i = 0; i < n; i++) {
-            recent[k % 5][i] = u[i];
+            recent[k % depth][i] = u[i];
             Vec end = w[i].value + change[i];
             double missing = 1.0 - dot(w[i].value, w[i].value);
             w[i].add(0.5 * missing * end + change[i]);

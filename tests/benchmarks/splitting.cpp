@@ -10,7 +10,7 @@ constexpr int turns = 8;  // stages in which every spin is led back to its lengt
 template <typename T>
 static T polynomial(const double* c, T x) {
     T square = x * x;
-    return c[0] + (c[1] * x + square * ((c[2] + c[3] * x) + c[4] * square));
+    return c[0] + (c[1] * x + square * ((c[2] + c[3] * x) + square * (c[4] + c[5] * x)));
 }
 
 // The flow of w_i.w_j: both turn about their sum.
@@ -20,7 +20,7 @@ static inline void turn_bond(const double* p, Sum<T, true>& v, Sum<T, true>& w, 
     Vector<T> axis = -h * (v.value + w.value);
     Vector<T> slope = -h * cross(apart, v.value);
     T x = dot(axis, axis);
-    Vector<T> d = polynomial(p + 5, x) * cross(axis, slope) + polynomial(p, x) * slope;
+    Vector<T> d = polynomial(p + 6, x) * cross(axis, slope) + polynomial(p, x) * slope;
     v.add(d);
     w.add(-1.0 * d);
 }

@@ -94,7 +94,7 @@ def test_the_reference_reports_a_state_without_a_vector_field(monkeypatch):
     monkeypatch.setattr(dormand_prince, "_slope", impatient)
     system = systems.get("nbody_sphere", count=2)
     together = np.array([[0, 0, 1], [0, 0, 1], [1, 0, 0], [1, 0, 0]], dtype=float)
-    states, status = dormand_prince.solve(system, together, np.linspace(0.0, 1.0, 3), 1e-9)
+    states, status, _ = dormand_prince.solve(system, together, np.linspace(0.0, 1.0, 3), 1e-9)
     assert stepping.STATUS[status] == "not_finite"
     assert np.all(np.isnan(states[1:]))
 

@@ -121,3 +121,42 @@ def test_labels_tell_kernels_apart():
         for formulation in ("q_omega", "q_qdot")[: 1 + case.mechanical]
     ]
     assert len({kernel.label for kernel in made}) == len(set(made)) > 4
+
+
+OWN_FACTOR = """
+import dataclasses
+from integrators.factors import TRANSLATION
+from integrators.kernels import inlined
+from integrators.vectors import get, put, scale
+from constants import SHARE
+
+@inlined
+def once(sigma, i, y, j, out):
+    put(out, j, scale({once}, get(sigma, i)))
+
+@inlined
+def shared(sigma, i, y, j, out):
+    put(out, j, scale(SHARE, get(sigma, i)))
+
+ONCE, SHARED = (
+    dataclasses.replace(TRANSLATION, name="mine", act=act) for act in (once, shared)
+)
+"""
+
+USE_FACTORS = """
+import numpy as np, factors_of_mine
+from integrators.actions import product
+for factor in (factors_of_mine.ONCE, factors_of_mine.SHARED):
+    out, y, nothing = np.zeros((1, 3)), np.ones((1, 3)), np.zeros(1)
+    product(factor).act.scalar(0.0, y, nothing, out, np.ones(3))
+    print(out[0, 0])
+"""
+
+
+def test_an_edited_helper_of_another_package_is_compiled_again(tmp_path):
+    """A `Factor` of one's own, and a constant that it imports: two of one name, then edited."""
+    for once, share in ((2.0, 3.0), (4.0, 3.0), (4.0, 5.0)):
+        (tmp_path / "factors_of_mine.py").write_text(OWN_FACTOR.format(once=once))
+        (tmp_path / "constants.py").write_text(f"SHARE = {share}")
+        cache = {"GEOSWEEP_CACHE_DIR": str(tmp_path / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
+        assert run(USE_FACTORS, paths=[ROOT, tmp_path], **cache) == [str(once), str(share)]

@@ -19,7 +19,18 @@ from sweep import study
 
 PROGRAM = Path(sys.executable).with_name("sweep")
 SHOWN = ("variational+suzuki4", "rk4+projected", "dop853")
-COMMANDS = ("init", "check", "plan", "run", "extend", "status", "failures", "retry", "verify")
+COMMANDS = (
+    "init",
+    "check",
+    "plan",
+    "run",
+    "extend",
+    "merge",
+    "status",
+    "failures",
+    "retry",
+    "verify",
+)
 COMMANDS += ("ls", "show", "order", "drift", "plot")
 
 # The kin of `quickstart`: both systems, a reference, an ensemble in lanes.
@@ -86,6 +97,8 @@ QUESTIONS = {
     ),
     "drift": ("drift", "small.zarr", "-q", "energy", "-e", "pendulum"),
     "drift in json": ("drift", "small.zarr", "--all-steps", "--json"),
+    "growth": ("drift", "small.zarr", "-q", "energy", "-e", "pendulum", "--growth"),
+    "growth in json": ("drift", "small.zarr", "-q", "energy", "--growth", "--json"),
     "ls": ("ls", "integrators"),
     "ls systems": ("ls", "systems", "--json"),
     "ls integrators": ("ls", "integrators", "--json"),
@@ -281,6 +294,17 @@ def test_drift(answers, store):
     # over k = 0 … N: nothing at the start, then the mean of each interval
     mean = runs.energy_error_abs_mean.mean("time").median().item() * 40 / 41
     assert row["mean_abs"]["median"] == pytest.approx(mean)
+
+
+def test_growth(answers):
+    """Where there are too few starts for one."""
+    assert "needs 8 starts that are complete, has " in answers["growth"]
+    assert "drift/ε a step" in answers["growth"] and "three-bodies" not in answers["growth"]
+    for rows in parsed(answers["growth in json"]).values():
+        assert {(row["quantity"], row["verdict"], row["exponent"]) for row in rows} == {
+            ("energy", "", None)
+        }
+        assert all(row["rms"] > 0 and row["starts"] < 8 for row in rows)
 
 
 def test_plot(command, store, tmp_path):

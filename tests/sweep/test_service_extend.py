@@ -1,5 +1,7 @@
 """Runs go on to a longer duration as if they had never stopped."""
 
+import shutil
+
 import numpy as np
 import pytest
 from study_text import one_experiment
@@ -13,6 +15,7 @@ KEYS = {
     "integrators": """[
     "variational", "variational+suzuki4", { name = "rk4", formulation = "q_qdot" },
     { name = "rk45", tolerance = 1e-4 }, { name = "rkmk54", tolerance = 1e-4 },
+    { name = "dop853", tolerance = 1e-6 },
 ]""",
     "step_size": "0.1",
     "initial_condition": '{ around = "lee", random = 3, spread = 1e-2, seed = 1 }',
@@ -57,9 +60,9 @@ def test_runs_in_three_pieces_are_the_runs_at_once(
     longer = study.parse(text(duration="1.2", samples="6"))
     watcher = Counts()
     assert sweep.run(longer, store, cluster, watcher=watcher).complete
-    assert watcher.computed == 15
+    assert watcher.computed == 18
     ran = command(tmp_path, "extend", "test.zarr", "--duration", 2.0)
-    assert "Complete: 15 runs" in ran.stdout
+    assert "Complete: 18 runs" in ran.stdout
     assert_same_runs(at_once, store, "only")
     after = arrays(store, "only")
     assert after["time"].shape == (11,) and before["state"].shape[1] == 5
@@ -90,14 +93,15 @@ def test_samples_may_become_coarser(cluster, tmp_path, at_once, arrays):
     store, watcher = tmp_path / "test.zarr", Counts()
     assert sweep.run(study.parse(text()), store, cluster).complete
     made = extending.extend(extending.stored_study(store), 2.0, samples=2)
-    assert sweep.run(made, store, cluster, watcher=watcher).complete and watcher.computed == 15
+    assert sweep.run(made, store, cluster, watcher=watcher).complete and watcher.computed == 18
     coarse, fine = arrays(store, "only"), arrays(at_once, "only")
     kept = [0, 1, 2, 3, 4, 7, 10]
     np.testing.assert_array_equal(coarse["time"], fine["time"][kept])
+    free = fine["integrator"] != "dop853"  # whose steps land on the samples
     for name in ("state", "energy", "current_step_size", "rejected_so_far"):
-        np.testing.assert_array_equal(coarse[name], fine[name][:, kept], err_msg=name)
+        np.testing.assert_array_equal(coarse[name][free], fine[name][free][:, kept], err_msg=name)
     for name in ("steps", "evaluations", "iterations_mean", "status"):
-        own = slice(None) if name != "evaluations" else ~fine["adaptive"]
+        own = free if name != "evaluations" else ~fine["adaptive"]
         np.testing.assert_array_equal(coarse[name][own], fine[name][own], err_msg=name)
     again = extending.stored_study(store)
     np.testing.assert_array_equal(again.experiments[0].times, coarse["time"])
@@ -154,3 +158,86 @@ def test_longer_axes_have_the_times_of_shorter_ones(duration):
     made = extended(odd, 3 * duration * 2 * np.pi)
     np.testing.assert_array_equal(made.times[:8], odd.times)
     assert made.samples == 21 and made.interval == odd.interval
+
+
+def test_thinning_samples_go_on_to_thin_out(cluster, tmp_path, command, arrays, assert_same_runs):
+    """By whole decades a study can ask for the same; an end in between stays a sample."""
+    methods = '["variational", { name = "rkmk54", tolerance = 1e-4 }]'
+    keys = {"samples": "{ per_decade = 4 }", "reference": None, "integrators": methods}
+    store = tmp_path / "test.zarr"
+    assert sweep.run(study.parse(text(duration="10.0", **keys)), store, cluster).complete
+    before = arrays(store, "only")
+    command(tmp_path, "extend", "test.zarr", "--duration", 100.0)
+    whole = tmp_path / "whole.zarr"
+    longer = text(duration="100.0", **keys)
+    assert sweep.run(study.parse(longer), whole, cluster).complete
+    assert_same_runs(whole, store, "only")
+    shown = command(tmp_path, "show", "study", "test.zarr").stdout
+    assert study.parse(shown).experiments == study.parse(longer).experiments
+    (tmp_path / "longer.toml").write_text(shown)
+    assert "Nothing to compute" in command(tmp_path, "run", "longer.toml", "test.zarr").stdout
+    command(tmp_path, "extend", "test.zarr", "--duration", 250.0)
+    command(tmp_path, "extend", "test.zarr", "--duration", 900.0)
+    after = arrays(store, "only")
+    times = after["time"]
+    expected = [100.0, 177.8, 250.0, 562.3, 900.0]  # 316.2 < 250 * 10**(1/8)
+    np.testing.assert_allclose(times[times >= 100.0], expected, rtol=1e-3)
+    for name in ("state", "energy", "time", "rejected_so_far"):
+        one, two = before[name], after[name]
+        kept = one.shape[min(1, one.ndim - 1)]
+        assert (two[:, :kept] if one.ndim > 1 else two[:kept]).tobytes() == one.tobytes()
+    shown = command(tmp_path, "show", "study", "test.zarr").stdout
+    assert shown.startswith("# only was extended to 900 by samples that no study asks for")
+    assert "Nothing to compute" in command(tmp_path, "run", "test.zarr").stdout
+
+
+ADDED = {
+    "an integrator": (("--integrator", "rk2_heun"), 3, '"variational+suzuki4"'),
+    "a step size": (("--step-size", 0.05), 9, "step_size = [0.1, 0.05]"),
+    "a tolerance": (("--tolerance", 1e-5, "--integrator", "cf43"), 3, "tolerance = [1e-05]"),
+    "members": (("--members", 5), 10, "random = 5"),
+    "a start": (("--initial-condition", "lee"), 5, '"lee"]'),
+    "two at once": (("--step-size", 0.05, "--duration", 1.2, "--members", 3), 24, "0.05]"),
+    "nothing new": (("--step-size", 0.1, "--integrator", "variational"), 0, "step_size = 0.1"),
+}
+
+
+@pytest.fixture(scope="module")
+def shorter(cluster, tmp_path_factory):
+    path = tmp_path_factory.mktemp("amended") / "test.zarr"
+    written = text().replace("[[experiment]]", "[[experiment]]   # the only one")
+    assert sweep.run(study.parse(written), path, cluster).complete
+    return path
+
+
+@pytest.mark.parametrize("what", ADDED)
+def test_the_study_of_a_store_gets_more(what, shorter, tmp_path, command, arrays):
+    """The study's text is amended, comments kept, and only what is new is computed."""
+    options, new, words = ADDED[what]
+    store = shutil.copytree(shorter, tmp_path / "test.zarr")
+    said = command(tmp_path, "extend", "test.zarr", *options, "-e", "only").stdout
+    assert f"{new if what != 'two at once' else 9} new runs, 15 kept" in said
+    assert "Complete" in said
+    shown = command(tmp_path, "show", "study", "test.zarr").stdout
+    assert "[[experiment]]   # the only one" in shown and words in shown
+    saved = study.parse(shown)
+    assert [e.times.tolist() for e in saved.experiments] == [arrays(store, "only")["time"].tolist()]
+    (tmp_path / "saved.toml").write_text(shown)
+    assert "Nothing to compute" in command(tmp_path, "run", "saved.toml", "test.zarr").stdout
+
+
+def test_what_cannot_be_added(shorter, tmp_path, command, fingerprint):
+    shutil.copytree(shorter, tmp_path / "test.zarr")
+    mark = fingerprint(tmp_path)
+    for options, words in (
+        ((), "say what to extend: --duration, --integrator"),
+        (("--samples", 3), "--samples is of a longer --duration"),
+        (("--members", 2), "has 3 members, and 2 are fewer"),
+        (("--integrator", "rk5"), "unknown integrator 'rk5'"),
+        (("--step-size", 0.3), "the step size 0.3 "),
+        (("--tolerance", 1e-7), "adaptive integrator that takes the experiment's tolerances"),
+        (("--initial-condition", "le"), "Did you mean 'lee'?"),
+        (("--members", 9, "-e", "onl"), "Did you mean 'only'?"),
+    ):
+        assert words in command(tmp_path, "extend", "test.zarr", *options, code=2).stderr
+    assert fingerprint(tmp_path) == mark

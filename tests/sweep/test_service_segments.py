@@ -7,7 +7,18 @@ import pytest
 from study_text import one_experiment
 
 import sweep
-from sweep import checkpoints, chunks, growing, ledger, planning, sessions, storage, study, tasks
+from sweep import (
+    checkpoints,
+    chunks,
+    growing,
+    ledger,
+    planning,
+    reference_work,
+    sessions,
+    storage,
+    study,
+    tasks,
+)
 
 KEYS = {
     "integrators": """[
@@ -153,6 +164,34 @@ def test_a_killed_worker_costs_one_segment(tmp_path, start, until, arrays, clust
     one, two = (arrays(tmp_path / name, "only") for name in ("far.zarr", "whole.zarr"))
     for name in ("energy", "energy_error_mean", "state", "steps", "sample_count", "status"):
         assert one[name].tobytes() == two[name].tobytes(), name
+
+
+def test_references_go_on_in_segments_and_to_a_longer_duration(tmp_path, monkeypatch, arrays):
+    """No sample twice; stopped between two, what is there is kept."""
+    keys = KEYS | {"integrators": '"rk4"', "reference": '{ integrator = "dop853" }'}
+    short, long = (
+        study.parse(one_experiment(**keys | {"duration": t, "samples": n}))
+        for t, n in (("1.0", "5"), ("2.0", "10"))
+    )
+    store, at_once, starts = tmp_path / "test.zarr", tmp_path / "whole.zarr", []
+    solve = reference_work.reference_trajectory
+
+    def counted(system, initial, times, *rest):
+        starts.append((times[0], initial.tobytes()))
+        return solve(system, initial, times, *rest)
+
+    monkeypatch.setattr(reference_work, "reference_trajectory", counted)
+    begun(short, store, every=1e-9)
+    assert len(starts) == len(set(starts)) > 3 and max(starts)[0] < 1.0
+    starts.clear()
+    begun(long, store, every=1e-9)
+    assert min(starts)[0] == 1.0 and len(starts) == len(set(starts)) > 3
+    begun(long, at_once, every=30.0)
+    place = "_geosweep/references/only"
+    one, two = (arrays(path, place) for path in (store, at_once))
+    for name in ("states", "error", "checkpoint", "sample_count"):
+        np.testing.assert_array_equal(one[name], two[name])
+    assert (one["sample_count"] == 11).all()
 
 
 class Stopping:

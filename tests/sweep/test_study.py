@@ -90,7 +90,7 @@ def test_integrators_without_an_axis_of_step_sizes():
 MISTAKES = [
     ("format = 1", "format = 2", "1: format: this version reads format 1, got 2"),
     ("format = 1", "format = true", "1: format: expected an integer, got a boolean: True"),
-    ("plugins = []", 'plugins = ["a.py"]', "4: plugins: plugins are not supported yet"),
+    ("plugins = []", 'plugins = ["a.py"]', "4: plugins[0]: there is no file 'a.py' in "),
     ("plugins = []", "plugin = []", "4: plugin: unknown key 'plugin'. Did you mean 'plugins'?"),
     ('"double-pendulum"', '"a/b"', "2: name: expected letters, digits, …got 'a/b'"),
     ("statistics", "statistic", "8: defaults.statistic: unknown key …'statistics'?"),

@@ -230,3 +230,15 @@ def test_the_command(copy, command, monkeypatch):
     command(place, "verify", "test.zarr")
     status = command(place, "status", "test.zarr", "--json").stdout
     assert json.loads(status)["experiments"][0]["pending"] == 8
+
+
+def test_intervals_in_which_no_step_ends(tmp_path, cluster):
+    """An adaptive run has no statistics of them: nothing is lost."""
+    text = one_experiment(
+        integrators='"rk45"', step_size=None, tolerance="1e-2", initial_condition='"lee"',
+        samples="50",
+    )  # fmt: skip
+    assert sweep.run(study.parse(text), tmp_path / "test.zarr", cluster).complete
+    only = sweep.open_study(tmp_path / "test.zarr")["only"]
+    assert only["energy_error_mean"][0, 1:].isnull().any()
+    assert verifying.find(tmp_path / "test.zarr") == []

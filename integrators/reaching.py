@@ -1,0 +1,90 @@
+"""What the machine code of a kernel is made from: the functions that it calls, wherever they are.
+
+A helper of another package, such as that of a user's own `factors.Factor`, is compiled into the
+kernels that call it, so that their code depends on its source as well.
+"""
+
+import functools
+from types import CodeType, FunctionType, ModuleType
+
+LIBRARIES = {"numpy", "numba", "scipy", "math"}  # whose versions say what they are
+PLAIN = (bool, int, float, str, type(None))
+
+
+@functools.cache
+def reached(function):
+    """The functions that a kernel's function calls, directly or not, and itself.
+
+    Parameters
+    ----------
+    function : callable
+        Plain Python; the dispatchers, kernels and intrinsics in its globals and closure are
+        followed.
+
+    Returns
+    -------
+    frozenset of (str, str)
+        The top package of each function; and its name, with the numbers and strings that are
+        constants of it.
+    """
+    found, seen, left = set(), {function}, [function]
+    while left:
+        current = left.pop()
+        found.add((top_package(current), _name(current)))
+        for value in _mentioned(current):
+            inner = _python_function(value)
+            if inner is not None and inner not in seen and top_package(inner) not in LIBRARIES:
+                seen.add(inner)
+                left.append(inner)
+    return frozenset(found)
+
+
+def top_package(function):
+    """The package, or the module without one, that a function is from."""
+    return (function.__module__ or "__main__").partition(".")[0]
+
+
+def _name(function):
+    """What tells functions of one package apart, such as closures of one name; with constants."""
+    values = [repr(value) for value in _mentioned(function) if _is_plain(value)]
+    name = f"{function.__module__}.{function.__qualname__}"
+    return f"{name}[{','.join(values)}]" if values else name
+
+
+def _mentioned(function):
+    """The values that the code of a function mentions by name."""
+    names = set(_names(function.__code__))
+    for name in sorted(names & function.__globals__.keys()):
+        value = function.__globals__[name]
+        yield value
+        if isinstance(value, ModuleType):
+            yield from (vars(value)[inner] for inner in sorted(names & vars(value).keys()))
+    yield from _closed_over(function)
+
+
+def _names(code):
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _closed_over(function):
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+
+
+def _is_plain(value):
+    return isinstance(value, PLAIN) or (isinstance(value, tuple) and all(map(_is_plain, value)))
+
+
+def _python_function(value):
+    """The Python function behind a dispatcher, kernel or intrinsic; None for anything else."""
+    for attribute in ("py_func", "_defn", "function"):
+        inner = getattr(value, attribute, None)
+        if isinstance(inner, FunctionType):
+            return inner
+    return value if isinstance(value, FunctionType) else None

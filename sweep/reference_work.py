@@ -1,0 +1,100 @@
+"""Compute reference trajectories, a chunk row of their table at a time, in segments of samples.
+
+The commit marker of a reference counts the samples that are there; it goes on from there, after
+an interruption as well as to a longer duration.
+"""
+
+import time
+
+import numpy as np
+
+from sweep import checkpoints, schema, storage
+from sweep.chunks import PROBE, SEGMENT
+from sweep.computing import reference_checkpoints, reference_trajectory, system_of
+
+MARKER, CHECKPOINT = schema.MARKER.name, checkpoints.CHECKPOINT.name
+WRITTEN = ("states", "error", CHECKPOINT, MARKER)
+
+
+class ReferenceWork:
+    """The computation of a task's references.
+
+    Parameters
+    ----------
+    task : sweep.tasks.ReferenceTask
+    arrays : dict of str to zarr.Array
+        Of the experiment's references.
+    session : sweep.sessions.Session
+    """
+
+    def __init__(self, task, arrays, session):
+        self.task, self.arrays, self.session = task, arrays, session
+        span = slice(task.start, task.stop)
+        self.columns = {name: arrays[name][span] for name in WRITTEN}
+        self.initial = arrays[schema.INITIAL_STATE.name][span]
+        self.segment = min(SEGMENT, task.checkpoint_every)
+        self.written = time.perf_counter()
+
+    def compute(self):
+        """Compute and commit what is left; whether that is all, and it was not stopped.
+
+        Raises
+        ------
+        sweep.sessions.Superseded
+            If another coordinator holds the store by now; what it has is not touched.
+        """
+        made = [system_of(named) for named in self.task.systems]
+        whole = True
+        for row, index in zip(self.task.rows - self.task.start, self.task.system, strict=True):
+            whole = whole and self._go_on(row, made[index])
+        self._commit()
+        return whole
+
+    def _go_on(self, row, system):
+        """Compute a reference to its end; False if it was stopped before."""
+        times, count = self.task.times, self._known(row, system)
+        length = self._first_length(len(times) - count)
+        while count < len(times):
+            if self.session.is_stopped:
+                return False
+            began = time.perf_counter()
+            taken = min(length, len(times) - count)
+            self._advance(row, system, count, count + taken)
+            count += taken
+            rate = taken / max(time.perf_counter() - began, 1e-9)
+            length = max(1, min(int(self.segment * rate), 16 * length))
+            if time.perf_counter() - self.written > self.task.checkpoint_every:
+                self._commit()
+        return True
+
+    def _known(self, row, system):
+        """Samples that are there and that it can go on from."""
+        count = int(self.columns[MARKER][row])
+        return count if count and np.isfinite(self.columns[CHECKPOINT][row, 0]) else 0
+
+    def _first_length(self, left):
+        """Samples of the first segment: all, unless they are expected to take long."""
+        expected = self.task.cost / len(self.task.rows)
+        return max(1, int(left * min(1.0, PROBE * self.segment / max(expected, 1e-9))))
+
+    def _advance(self, row, system, count, upto):
+        """Take the samples from `count` on; those before are there."""
+        first = max(count - 1, 0)
+        size = reference_checkpoints(system.rows)
+        states, error, stands = reference_trajectory(
+            system,
+            self.initial[row, : system.rows],
+            self.task.times[first:upto],
+            self.task.tolerance,
+            self.columns[CHECKPOINT][row, :size] if count else None,
+        )
+        new = slice(count - first, None)
+        self.columns["states"][row, count:upto, : system.rows] = states[new]
+        self.columns["error"][row, count:upto] = error[new]
+        self.columns[CHECKPOINT][row, :size] = stands
+        self.columns[MARKER][row] = upto
+
+    def _commit(self):
+        self.session.check(self.task.store)
+        storage.write_rows(self.arrays, self.task.start, self.columns)
+        self.written = time.perf_counter()

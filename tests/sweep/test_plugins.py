@@ -1,0 +1,171 @@
+"""Plugins: what they add to a study, and what is refused of them."""
+
+import hashlib
+import pickle
+import re
+
+import numpy as np
+import pytest
+from plugin_text import BEAD, STUDY, edited, write
+
+import systems
+from sweep import study
+from sweep.expand import expand
+from sweep.library import BUILT_IN, Library
+from sweep.plugins import Plugin
+from sweep.probing import check_gradient
+
+
+def problems(directory, text=BEAD, study_text=STUDY):
+    path = write(directory, text, study_text)
+    with pytest.raises(study.StudyError) as caught:
+        study.load(path)
+    return str(caught.value).replace(str(directory), "DIRECTORY").splitlines()
+
+
+def ids(directory, text=BEAD, study_text=STUDY):
+    loaded = study.load(write(directory, text, study_text))
+    return [expand(experiment).run_id.tolist() for experiment in loaded.experiments]
+
+
+def test_the_library_of_a_study(tmp_path):
+    loaded = study.load(write(tmp_path))
+    (plugin,) = loaded.library.plugins
+    assert plugin.hash == hashlib.sha256((tmp_path / "bead.py").read_bytes()).hexdigest()
+    assert plugin.named == (
+        ("system", "bead"), ("integrator", "ralston"), ("observable", "height"),
+    )  # fmt: skip
+    bead = loaded.library.system("bead", {"stiffness": 4.0})
+    names = [quantity.name for quantity in loaded.library.quantities(bead)]
+    assert names == ["energy", "unit_length", "tangency", "momentum", "height"]
+    assert [quantity.name for quantity in BUILT_IN.quantities(bead)] == names[:-1]
+    ralston = loaded.library.integrator("ralston+projected", {})
+    assert ralston.order == 2
+    ralston.check(bead)
+    with pytest.raises(systems.InputError, match=r"unknown system 'bead'"):
+        systems.get("bead")  # nothing is registered
+    assert pickle.loads(pickle.dumps(loaded.library)) == loaded.library
+
+
+def test_an_adaptive_integrator_of_a_plugin_counts_steps():
+    text = """
+import dataclasses, integrators
+INTEGRATORS = [dataclasses.replace(integrators.named("rkmk54")[0], name="mine54")]
+"""
+    library = Library((Plugin("mine.py", text),))
+    counting = library.integrator("rkmk5", {"steps_of": "mine54"})
+    assert counting.adaptive and counting.counted.name == "mine54"
+    digest = library.plugins[0].hash
+    assert library.hashes(None, "rkmk5+x", {"steps_of": "mine54"}) == {"integrator mine54": digest}
+    assert library.hashes("bead", "rkmk5", {}) == {}
+    with pytest.raises(systems.InputError, match=r"Did you mean 'mine54'\?"):
+        library.integrator("rkmk5", {"steps_of": "mine55"})
+
+
+def test_ids_have_the_hash_of_the_source_in_them(tmp_path):
+    other = STUDY.replace('"spring"', '"rk4"').replace('"ralston", "ralston+projected"', '"rk4"')
+    builtin = other.replace('"rk4"\nsystem = "bead"', '"no"\nsystem = "spherical_pendulum_chain"')
+    builtin = builtin.replace("stiffness", "gravity").replace('"level"', '"lee"')
+    both = STUDY + builtin[builtin.index("[[experiment]]") :]
+    first, chain = ids(tmp_path, study_text=both)
+    assert [first, chain] == ids(tmp_path, study_text=both)
+    edited_first, edited_chain = ids(tmp_path, BEAD + "# edited\n", both)
+    assert not set(first) & set(edited_first)
+    assert chain == edited_chain
+    (tmp_path / "renamed.py").write_text(BEAD)
+    renamed = ids(tmp_path, "", both.replace("bead.py", "renamed.py"))
+    assert renamed == [first, chain]
+
+
+def test_an_edited_plugin_is_compiled_again_in_the_same_process(tmp_path):
+    values = []
+    for factor in ("0.5", "1.5", "0.5"):
+        text = edited("0.5 * p[0]", f"{factor} * p[0]")
+        bead = Library((Plugin("bead.py", text),)).system("bead", {})
+        state = np.array([[1.0, 0.0, 0.0]])
+        values.append(bead.form.potential.scalar(0.0, state, np.ones(1)))
+    assert values == [0.5, 1.5, 0.5]
+
+
+def test_a_module_by_its_name(tmp_path, monkeypatch):
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library" / "beads_of_mine.py").write_text(BEAD)
+    monkeypatch.syspath_prepend(tmp_path / "library")
+    named = STUDY.replace("bead.py", "beads_of_mine")
+    (plugin,) = study.parse(named, directory=tmp_path).library.plugins
+    assert (plugin.name, plugin.text) == ("beads_of_mine", BEAD)
+
+
+OWN = 'INTEGRATORS = (explicit_method("ralston", "Ralston\'s method", 2, RALSTON),)'
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("import numpy as np\n", "import numpy as np as\n", "cannot be imported: line 6: invalid"),
+        ("import numpy as np\n", "import no_such\n", r"line 6: ModuleNotFoundError: No module nam"),
+        ("RALSTON = ", "1 / 0\nRALSTON = ", "line 59: ZeroDivisionError: division by zero"),
+        ("RALSTON = ", "raise SystemExit(3)\nRALSTON = ", "line 59: SystemExit: 3"),
+        ("order=2", "order=3", "line 59: InputError: order = 3: the method with the weights b has"),
+        ("SYSTEMS = (Bead,)", "SYSTEMS = Bead", "SYSTEMS = .*Bead'>; expected a tuple of classes"),
+        ("SYSTEMS = (Bead,)", "SYSTEMS = (Bead(),)", r"has Bead\(.*; expected classes of systems"),
+        (OWN, "INTEGRATORS = ('rk4',)", "INTEGRATORS has 'rk4'; expected methods, each an int"),
+        ('"ralston", "R', '"ral+ston", "R', r"has the name 'ral\+ston'; expected a letter, then"),
+        ('    name = "bead"\n', "", "the system Bead has no name; expected a text, name = …"),
+        ("@dataclass(frozen=True)\n", "", "the system Bead is no dataclass; expected @dataclass"),
+        ('{"stiffness": "1"}', "{}", r"parameter_units = {}; expected a dict with the keys stiff"),
+        ("def form(self):", "def form_(self):", "the system Bead lacks form"),
+        ("(self.form, self.units, mom", "(self.form, mom", "cannot make .* line 56: TypeE"),
+        ('name = "bead"', 'name = "heavy_top"', "adds the system 'heavy_top', which is built in"),
+        ('("ralston", ', '("rk4", ', "adds the integrator 'rk4', which is built in; expected a na"),
+        ('systems=("bead", "sph', 'systems=("bed", "sph', r"unknown system .* Did you mean 'bead'"),
+        ('name="height"', 'name="momentum"', "adds the observable 'momentum', and 'bead' has 'mo"),
+        ('name="height"', 'name="stiffness"', "adds the observable 'stiffness', and 'bead' has"),
+        ("-p[0]", "p[0]", "potential_gradient of 'bead' is .* along a direction in which the diff"),
+        ("-p[0]", "-q", "fails with the system 'bead': line 28: TypingError"),
+        ("out[0, 1] = 0.0\n", "out[1, 1] = 0.0\n", "writes beyond the 3 numbers of its 'out'"),
+        ("out[0, 0] = y[0, 2]", "out[0, 1] = y[0, 2]", "'height' of 'bead' is NaN at a start, or"),
+    ],
+)  # fmt: skip
+def test_a_plugin_that_cannot_be_used(tmp_path, before, after, message):
+    found = problems(tmp_path, edited(before, after))
+    assert len(found) == 1
+    assert re.search(message, found[0]), found[0]
+    assert re.match(r"DIRECTORY/bead.toml:\d+: (plugins\[0\]|experiment\[0\]\.\w+): ", found[0])
+    assert "bead" in found[0]
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (
+            '["away.py"]',
+            "plugins[0]: there is no file 'away.py' in DIRECTORY; expected the path of",
+        ),
+        ('["bead"]', "plugins[0]: there is no module 'bead'; expected the name of an importable"),
+        ('["sweep"]', "plugins[0]: 'sweep' is a package; expected a module of one file"),
+        ('["./"]', "plugins[0]: './' cannot be read: Is a directory"),
+        ('["bead.py", "bead.py"]', "plugins[1]: the plugin 'bead.py' is also that of DIRECTORY/be"),
+        ('["bead.py", "copy.py"]', "adds the system 'bead', which is added by 'bead.py'; expected"),
+        ('["empty.py"]', "plugins[0]: plugin 'empty.py' exports nothing; expected one of SYSTEMS"),
+        ('["latin.py"]', "plugins[0]: 'latin.py' is no UTF-8 text, in line 2"),
+        ('"bead.py"', "plugins: expected an array, got a string: 'bead.py'"),
+        ("[3]", "plugins[0]: expected a string that is not empty, got an integer: 3"),
+    ],
+)
+def test_plugins_that_cannot_be_read(tmp_path, value, message):
+    (tmp_path / "copy.py").write_text(BEAD + "# another\n")
+    (tmp_path / "empty.py").write_text("")
+    (tmp_path / "latin.py").write_bytes("#\n# ä".encode("latin-1"))
+    found = problems(tmp_path, study_text=STUDY.replace('["bead.py"]', value))
+    assert len(found) == 1  # what depends on the plugins is not complained about
+    assert found[0].startswith("DIRECTORY/bead.toml:3: plugins") and message in found[0]
+    if value == '["bead"]':
+        assert found[0].endswith("Did you mean 'bead.py'?")
+
+
+@pytest.mark.parametrize("cls", systems.ALL_SYSTEMS, ids=lambda cls: cls.name)
+def test_the_check_of_gradients_finds_no_fault_with_built_in_systems(cls):
+    system = cls()
+    off = check_gradient(system, system.ensemble(2, seed=0))
+    assert off is None or off < 1e-7  # 7e-9 for Lennard-Jones, 4e-11 for all others
