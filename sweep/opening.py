@@ -66,7 +66,13 @@ def _scalars_in_memory(dataset):
     for name in (*dataset.coords, *dataset.data_vars):
         if dataset[name].dims == ("run",):
             dataset[name].load()
-    return dataset
+    return dataset.assign_coords(
+        {
+            name: coordinate.variable.copy(data=coordinate.values.astype(object))
+            for name, coordinate in dataset.coords.items()
+            if coordinate.dtype.kind == "T" and coordinate.dims == ("run",)
+        }
+    )  # numpy's own strings are ten times as slow to choose from
 
 
 def holding_where(table, where):

@@ -76,7 +76,7 @@ class ReferenceWork:
     def _first_length(self, left):
         """Samples of the first segment: all, unless they are expected to take long."""
         expected = self.task.cost / len(self.task.rows)
-        return max(1, int(left * min(1.0, PROBE * self.segment / max(expected, 1e-9))))
+        return max(2, int(left * min(1.0, PROBE * self.segment / max(expected, 1e-9))))
 
     def _advance(self, row, system, count, upto):
         """Take the samples from `count` on; those before are there."""

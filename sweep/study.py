@@ -116,7 +116,9 @@ def load(study, kept=None):
     path, shelf = Path(study), _packaged_files()
     try:
         if path.exists() and not path.is_dir():
-            return parse(_decoded(path.read_bytes(), str(study)), str(study), path.parent, kept)
+            return parse(
+                _decoded(path.read_bytes(), str(study)), str(study), path.parent, kept=kept
+            )
         is_directory = path.is_dir()
     except OSError as error:
         raise StudyError(f"{study}: cannot be read: {error.strerror}") from None

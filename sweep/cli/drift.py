@@ -20,7 +20,7 @@ def command(store, experiment, quantity, all_steps, growth, as_json):
     biased, or like t.
 
     \b
-    Examples:
+    Example:
       sweep drift quickstart.zarr -q energy
       sweep drift round-off.zarr -q energy --growth
     """

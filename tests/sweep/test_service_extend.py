@@ -195,9 +195,9 @@ ADDED = {
     "an integrator": (("--integrator", "rk2_heun"), 3, '"variational+suzuki4"'),
     "a step size": (("--step-size", 0.05), 9, "step_size = [0.1, 0.05]"),
     "a tolerance": (("--tolerance", 1e-5, "--integrator", "cf43"), 3, "tolerance = [1e-05]"),
-    "members": (("--members", 5), 10, "random = 5"),
-    "a start": (("--initial-condition", "lee"), 5, '"lee"]'),
-    "two at once": (("--step-size", 0.05, "--duration", 1.2, "--members", 3), 24, "0.05]"),
+    "members": (("--members", 5), 12, "random = 5"),
+    "a start": (("--initial-condition", "lee"), 6, '"lee"]'),
+    "two at once": (("--step-size", 0.05, "--duration", 1.2, "--members", 3), 27, "0.05]"),
     "nothing new": (("--step-size", 0.1, "--integrator", "variational"), 0, "step_size = 0.1"),
 }
 
@@ -216,7 +216,7 @@ def test_the_study_of_a_store_gets_more(what, shorter, tmp_path, command, arrays
     options, new, words = ADDED[what]
     store = shutil.copytree(shorter, tmp_path / "test.zarr")
     said = command(tmp_path, "extend", "test.zarr", *options, "-e", "only").stdout
-    assert f"{new if what != 'two at once' else 9} new runs, 15 kept" in said
+    assert f"{new if what != 'two at once' else 9} new runs, 18 kept" in said
     assert "Complete" in said
     shown = command(tmp_path, "show", "study", "test.zarr").stdout
     assert "[[experiment]]   # the only one" in shown and words in shown
