@@ -1,6 +1,7 @@
 """Long runs advance in segments; what is killed goes on from its last checkpoint, bit for bit."""
 
 import dataclasses
+import uuid
 
 import numpy as np
 import pytest
@@ -49,8 +50,9 @@ def begun(parsed, store, every):
     growing.bring_up(store, parsed, entries, {"only": 8})
     root = storage.open_root(store, mode="a")
     references, runs = planning.make_tasks(store, root, plans, 1, every)
+    session = dataclasses.replace(SESSION, name=uuid.uuid4().hex)  # with its own open arrays
     for task in references:
-        tasks.compute(task, SESSION)
+        tasks.compute(task, session)
     return [dataclasses.replace(task, cost=1e6) for task in runs]
 
 
