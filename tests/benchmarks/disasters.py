@@ -276,8 +276,8 @@ def report(rows, as_json):
         keys = ("what", "claim", "measured", "holds")
         print(json.dumps([dict(zip(keys, row, strict=True)) for row in rows], indent=2))
     else:
-        print(f"{'':66}{'claim':>16}{'measured':>18}")
+        print(f"{'':66} {'claim':>12}  {'measured':>18}")
         for what, claim, measured, holds in rows:
             verdict = {True: "holds", False: "FAILS", None: "skipped"}[holds]
-            print(f"{what:66}{claim!s:>16}{measured!s:>18}   {verdict}")
+            print(f"{what:66} {claim!s:>12}  {measured!s:>18}   {verdict}")
     return 3 if any(holds is False for *_, holds in rows) else 0
