@@ -26,7 +26,7 @@ from sweep.compacting import compact, recover, spread
 from sweep.disk import full, is_full
 from sweep.draining import Drain, Interrupted
 from sweep.flight import InFlight
-from sweep.holding import hold
+from sweep.holding import Holding, hold
 from sweep.rechunking import rechunk
 from sweep.sessions import Session, code
 from sweep.tasks import CHECKPOINT_EVERY
@@ -163,45 +163,84 @@ def run(
         Drain(watcher.draining, max_time) as drain,
         hold(path, drain.request, drain.check, watcher.waiting) as held,
     ):
-        recover(path)
-        entries = ledger.compare(path, study)
-        watcher.compared(entries)
+        coordinator = _Coordinator(path, study, held, drain, watcher, checkpoint_every)
         try:
-            with contextlib.ExitStack() as stack:
-                pending = any(entry.pending.any() for entry in entries)
-                connecting = _connecting(stack, client, workers, scheduler, pending)
-                connected = stack.enter_context(connecting)
-                return _bring_to_end(
-                    path, study, entries, connected, held, drain, watcher, checkpoint_every
-                )
-        except Interrupted as reason:
-            return Outcome(path, tuple(_as_found(entry) for entry in entries), str(reason))
+            return coordinator.run(client, workers, scheduler)
         except OSError as error:
             if not is_full(error):
                 raise
             raise Interrupted(full(path)) from error
 
 
-def _bring_to_end(path, study, entries, connected, held, drain, watcher, checkpoint_every):
-    """`run`, once the study is compared with its store; `Interrupted` if nothing was computed."""
-    pending = any(entry.pending.any() for entry in entries)
-    plans = planning.plan_study(entries, drain.check) if pending else []
-    chunk_rows = {plan.entry.name: plan.chunk_rows for plan in plans}
-    if pending:
-        check_workers(connected())
-        drain.check()
-    held.check()
-    storage.sweep_partial_files(path)
-    for plan in plans:
-        if plan.is_rewritten:
-            watcher.rechunking(plan)
-            rechunk(path, plan.entry.name, plan.layout)
-    growing.bring_up(path, study, entries, chunk_rows)
-    stopped = ""
-    if pending:
-        session = Session(uuid.uuid4().hex, held.token, code())
-        stopped = _compute(connected(), path, plans, session, checkpoint_every, drain, watcher)
-    return finish(path, entries, stopped, writes=held.holds())
+@dataclass(frozen=True, eq=False)
+class _Coordinator:
+    """One run of a study, by who holds its store; parameters as in `run`."""
+
+    path: Path
+    study: studies.Study
+    held: Holding
+    drain: Drain
+    watcher: Watcher
+    checkpoint_every: float
+
+    def run(self, client, workers, scheduler):
+        """Bring the store to what the study asks for; the `Outcome`."""
+        recover(self.path)
+        entries = ledger.compare(self.path, self.study)
+        self.watcher.compared(entries)
+        pending = any(entry.pending.any() for entry in entries)
+        try:
+            with contextlib.ExitStack() as stack:
+                connecting = _connecting(stack, client, workers, scheduler, pending)
+                connected = stack.enter_context(connecting)
+                stopped = self._bring_to_end(entries, connected if pending else None)
+                return finish(self.path, entries, stopped, writes=self.held.holds())
+        except Interrupted as reason:  # before anything was computed
+            return Outcome(self.path, tuple(_as_found(entry) for entry in entries), str(reason))
+
+    def _bring_to_end(self, entries, connected):
+        """Grow the store and compute what is pending, if there is a client; why it ended early."""
+        plans = planning.plan_study(entries, self.drain.check) if connected else []
+        if connected:
+            check_workers(connected())
+            self.drain.check()
+        self.held.check()
+        storage.sweep_partial_files(self.path)
+        for plan in plans:
+            if plan.is_rewritten:
+                self.watcher.rechunking(plan)
+                rechunk(self.path, plan.entry.name, plan.layout)
+        chunk_rows = {plan.entry.name: plan.chunk_rows for plan in plans}
+        growing.bring_up(self.path, self.study, entries, chunk_rows)
+        return self._compute(connected(), plans) if connected else ""
+
+    def _compute(self, client, plans):
+        """Compute all that is pending; why it ended early, or nothing."""
+        spread(self.path)
+        root = storage.open_root(self.path, mode="a")
+        kinds = _note_hosts(root, describe_hosts(client))
+        if len(kinds) > 1:
+            self.watcher.mixed(kinds)
+        storage.consolidate(self.path)
+        workers = count_workers(client)
+        made = planning.make_tasks(self.path, root, plans, workers, self.checkpoint_every)
+        self.watcher.planned(plans, sum(map(len, made)), workers)
+        self.watcher.began(
+            sum(int(plan.entry.pending.sum()) for plan in plans),
+            sum(task.cost for tasks in made for task in tasks),
+        )
+        session = Session(uuid.uuid4().hex, self.held.token, code())
+        try:
+            with InFlight(self.path) as flight:
+                for tasks in made:  # references, then runs
+                    execute(
+                        client, tasks, session, self.drain, self.watcher.progressed, flight.note
+                    )
+        except Interrupted as reason:
+            return str(reason)
+        finally:
+            self.watcher.ended()
+        return ""
 
 
 @contextlib.contextmanager
@@ -215,32 +254,6 @@ def local_client(workers=None):
     """
     with start_local(workers or os.cpu_count() or 1) as cluster, Client(cluster) as client:
         yield client
-
-
-def _compute(client, path, plans, session, checkpoint_every, drain, watcher):
-    """Compute all that is pending; why it ended early, or nothing."""
-    spread(path)
-    root = storage.open_root(path, mode="a")
-    kinds = _note_hosts(root, describe_hosts(client))
-    if len(kinds) > 1:
-        watcher.mixed(kinds)
-    storage.consolidate(path)
-    workers = count_workers(client)
-    references, runs = planning.make_tasks(path, root, plans, workers, checkpoint_every)
-    watcher.planned(plans, len(references) + len(runs), workers)
-    watcher.began(
-        sum(int(plan.entry.pending.sum()) for plan in plans),
-        sum(task.cost for task in (*references, *runs)),
-    )
-    try:
-        with InFlight(path) as flight:
-            for tasks in (references, runs):
-                execute(client, tasks, session, drain, watcher.progressed, flight.note)
-    except Interrupted as reason:
-        return str(reason)
-    finally:
-        watcher.ended()
-    return ""
 
 
 def _note_hosts(root, hosts):

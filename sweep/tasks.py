@@ -5,6 +5,7 @@ the store. It returns a receipt, never data.
 """
 
 import functools
+import pickle
 import time
 from dataclasses import dataclass
 
@@ -160,9 +161,21 @@ def compute(task, session):
             whole = _compute(task, session, statuses)
         except Superseded:
             session.stop()
+        except Exception as error:
+            raise _portable(error) from None
     status = np.array(statuses, dtype=int)
     seconds = time.perf_counter() - began
     return Receipt(task.experiment, len(status), int(np.sum(status > 0)), seconds, whole)
+
+
+def _portable(error):
+    """An exception that the coordinator can be told of; Dask would wait for ever for another."""
+    try:
+        pickle.loads(pickle.dumps(error))
+        known = not isinstance(error, RecursionError)  # its traceback is too deep
+    except Exception:
+        known = False
+    return error if known else RuntimeError(f"{type(error).__name__}: {error}")
 
 
 def _compute(task, session, statuses):

@@ -1,5 +1,6 @@
 """Arguments and lookups that several subcommands share."""
 
+import functools
 import json
 import os
 import re
@@ -38,6 +39,48 @@ max_time_option = click.option(
     metavar="TIME",
     help="End before so much time has passed since the start: 3600, 55m, 2h, 1h30m.",
 )
+
+_RUN_OPTIONS = (
+    click.option("--workers", type=click.IntRange(min=1), help="Local processes; one a core."),
+    click.option(
+        "--scheduler", metavar="ADDRESS", help="A running Dask scheduler, tcp://host:8786."
+    ),
+    max_time_option,
+    click.option(
+        "--checkpoint-every",
+        type=click.FloatRange(min=0.0, min_open=True),
+        default=30.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="A killed worker's task is done again from its last checkpoint, at most so much.",
+    ),
+)
+
+
+def run_options(command):
+    """Add the options of all commands that compute: they become one argument, `options`.
+
+    It is a dict of arguments of `sweep.runner.run`.
+    """
+
+    @functools.wraps(command)
+    def called(workers, scheduler, max_time, checkpoint_every, **others):
+        if workers is not None and scheduler is not None:
+            raise click.UsageError(
+                "--workers is for a local cluster: not together with --scheduler"
+            )
+        options = {
+            "workers": workers,
+            "scheduler": scheduler,
+            "max_time": time_left(max_time),
+            "checkpoint_every": checkpoint_every,
+        }
+        return command(options=options, **others)
+
+    for option in reversed(_RUN_OPTIONS):
+        called = option(called)
+    return called
+
 
 study_argument = click.argument("study")
 store_argument = click.argument("store", type=click.Path())

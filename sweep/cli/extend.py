@@ -1,11 +1,8 @@
 """`sweep extend`: the runs of a store go on."""
 
-import sys
-
 import click
 
-from sweep.cli.common import experiment_option, store_argument
-from sweep.cli.main import DOES_NOT_HOLD, INCOMPLETE
+from sweep.cli.common import experiment_option, run_options, store_argument
 
 
 @click.command("extend")
@@ -28,19 +25,10 @@ from sweep.cli.main import DOES_NOT_HOLD, INCOMPLETE
     "--members", type=click.IntRange(min=1), metavar="N", help="Let random ensembles have N."
 )
 @experiment_option
-@click.option("--workers", type=click.IntRange(min=1), help="Local processes; one a core.")
-@click.option("--scheduler", metavar="ADDRESS", help="A running Dask scheduler, tcp://host:8786.")
-@click.option(
-    "--checkpoint-every",
-    type=click.FloatRange(min=0.0, min_open=True),
-    default=30.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="A killed worker's task is done again from its last checkpoint, at most so much.",
-)
+@run_options
 def command(
     store, duration, samples, integrator, step_size, tolerance, initial_condition, members,
-    experiment, workers, scheduler, checkpoint_every,
+    experiment, options,
 ):  # fmt: skip
     """Go on with every run of STORE as if it had never stopped, to a longer --duration.
 
@@ -55,13 +43,11 @@ def command(
       sweep extend my-study.zarr --duration 1e6 --samples 100
       sweep extend my-study.zarr --integrator rk4 --step-size 0.01 --members 128
     """
-    if workers is not None and scheduler is not None:
-        raise click.UsageError("--workers is for a local cluster: not together with --scheduler")
     from pathlib import Path
 
     from sweep import runner
     from sweep.amending import Additions, amended_study
-    from sweep.cli.run import Terminal, print_outcome
+    from sweep.cli.run import Terminal, end_with
     from sweep.extending import extend
 
     additions = Additions(integrator, step_size, tolerance, initial_condition, members)
@@ -76,12 +62,4 @@ def command(
     study = amended_study(path, additions, experiment)
     if duration is not None:
         study = extend(study, duration, samples, experiment)
-    outcome = runner.run(
-        study, path, workers=workers, scheduler=scheduler, checkpoint_every=checkpoint_every,
-        watcher=Terminal(study.name),
-    )  # fmt: skip
-    print_outcome(outcome)
-    if not outcome.complete:
-        sys.exit(INCOMPLETE)
-    if outcome.failed:
-        sys.exit(DOES_NOT_HOLD)
+    end_with(runner.run(study, path, watcher=Terminal(study.name), **options))

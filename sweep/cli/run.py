@@ -9,11 +9,10 @@ import click
 
 from sweep.cli.common import (
     kept_store,
-    max_time_option,
     optional_store,
+    run_options,
     store_path,
     study_argument,
-    time_left,
     warn_of_stability,
 )
 from sweep.cli.main import DOES_NOT_HOLD, INCOMPLETE
@@ -22,19 +21,9 @@ from sweep.cli.main import DOES_NOT_HOLD, INCOMPLETE
 @click.command("run")
 @study_argument
 @optional_store
-@click.option("--workers", type=click.IntRange(min=1), help="Local processes; one a core.")
-@click.option("--scheduler", metavar="ADDRESS", help="A running Dask scheduler, tcp://host:8786.")
-@max_time_option
-@click.option(
-    "--checkpoint-every",
-    type=click.FloatRange(min=0.0, min_open=True),
-    default=30.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="A killed worker's task is done again from its last checkpoint, at most so much.",
-)
+@run_options
 @click.option("--summary/--no-summary", default=True, help="Tables and plots at the end.")
-def command(study, store, workers, scheduler, max_time, checkpoint_every, summary):
+def command(study, store, summary, options):
     """Run STUDY, a file or a packaged study's name, into STORE (./NAME.zarr unless given).
 
     STUDY may be a store, too: the study that it keeps goes on, as after a merge.
@@ -52,30 +41,16 @@ def command(study, store, workers, scheduler, max_time, checkpoint_every, summar
       sweep run my-study.toml /scratch/my-study.zarr --scheduler tcp://login1:8786
       sweep run my-study.toml --max-time 55m
     """
-    if workers is not None and scheduler is not None:
-        raise click.UsageError("--workers is for a local cluster: not together with --scheduler")
     from sweep import runner
 
     loaded, path = _study_and_store(study, store)
     click.echo(f"Store: {path}")
-    outcome = runner.run(
-        loaded,
-        path,
-        workers=workers,
-        scheduler=scheduler,
-        max_time=time_left(max_time),
-        checkpoint_every=checkpoint_every,
-        watcher=Terminal(loaded.name),
-    )
+    outcome = runner.run(loaded, path, watcher=Terminal(loaded.name), **options)
     if summary and outcome.complete:
         from sweep.cli.summary import print_summary
 
         print_summary(path)
-    print_outcome(outcome)
-    if not outcome.complete:
-        sys.exit(INCOMPLETE)
-    if outcome.failed:
-        sys.exit(DOES_NOT_HOLD)
+    end_with(outcome)
 
 
 def _study_and_store(study, store):
@@ -87,6 +62,15 @@ def _study_and_store(study, store):
         return stored_study(study), Path(study).absolute()
     loaded = load(study, kept_store(study, store))
     return loaded, store_path(loaded, store)
+
+
+def end_with(outcome):
+    """Print how the run ended, what failed or how to go on, and exit accordingly."""
+    print_outcome(outcome)
+    if not outcome.complete:
+        sys.exit(INCOMPLETE)
+    if outcome.failed:
+        sys.exit(DOES_NOT_HOLD)
 
 
 def print_outcome(outcome):

@@ -1,6 +1,7 @@
 """Workers that die again and again, and a disk that fills up."""
 
 import errno
+import pickle
 import types
 
 import pytest
@@ -9,7 +10,7 @@ from study_text import one_experiment
 
 import sweep
 from sweep import cluster as cluster_module
-from sweep import disk, growing, runner, study
+from sweep import disk, growing, runner, sessions, study, tasks
 from sweep.draining import Drain, Interrupted
 from sweep.tasks import RunTask
 
@@ -91,3 +92,29 @@ def test_a_disk_that_fills_up_ends_a_run_in_order(tmp_path, cluster, monkeypatch
         with pytest.raises(Interrupted, match="the disk at .* is full"):
             sweep.run(written, tmp_path / "other.zarr", cluster)
     assert sweep.run(written, store, cluster).complete
+
+
+class Unsendable(Exception):
+    """What Dask cannot make again on the other side."""
+
+    def __init__(self, one, two):
+        super().__init__(one)
+
+
+@pytest.mark.parametrize(
+    ("raised", "said"),
+    [
+        (Unsendable("odd", 2), "Unsendable: odd"),
+        (RecursionError("too deep"), "RecursionError: too deep"),
+        (ValueError("plain"), "plain"),
+    ],
+)
+def test_what_a_task_raises_reaches_the_coordinator(raised, said, monkeypatch):
+    def fails(*arguments):
+        raise raised
+
+    monkeypatch.setattr(tasks, "_compute", fails)
+    task = RunTask("store", "only", None, (), (), (), 1.0)
+    with pytest.raises(Exception, match=f"^{said}$") as caught:
+        tasks.compute(task, sessions.Session("a session", "", sessions.code()))
+    assert pickle.loads(pickle.dumps(caught.value)).args == (said,)
