@@ -155,14 +155,16 @@ def compute(task, session):
     """
     session.check_code()
     began = time.perf_counter()
-    statuses, whole = [], False
+    statuses, whole, failure = [], False, None
     if not session.is_stopped:
         try:
             whole = _compute(task, session, statuses)
         except Superseded:
             session.stop()
         except Exception as error:
-            raise _portable(error) from None
+            failure = _portable(error)
+    if failure is not None:  # raised here, since what it is raised from would be sent with it
+        raise failure
     status = np.array(statuses, dtype=int)
     seconds = time.perf_counter() - began
     return Receipt(task.experiment, len(status), int(np.sum(status > 0)), seconds, whole)
