@@ -21,6 +21,7 @@ from sweep import (
     ledger,
     mending,
     planning,
+    runner,
     sessions,
     storage,
     study,
@@ -101,6 +102,26 @@ def test_a_worker_process_of_another_version_is_refused(
     (message,) = done.stderr.splitlines()
     assert "the worker tcp://127.0.0.1:" in message and "version" in message
     assert [file.name for file in long_study.iterdir()] == ["long.toml"]
+
+
+def test_kinds_of_machines_are_recorded_and_mixing_them_warns(store, cluster):
+    class Warned(runner.Watcher):
+        kinds = ()
+
+        def mixed(self, kinds):
+            self.kinds = kinds
+
+    parsed, longer = (study.parse(one_experiment(**KEYS | more)) for more in ({}, LONGER))
+    watcher = Warned()
+    sweep.run(parsed, store, cluster, watcher=watcher)
+    assert watcher.kinds == ()
+    root = zarr.open_group(store, mode="r+", use_consolidated=False)
+    (host,) = root.attrs["hosts"]
+    root.attrs["hosts"] = [host | {"host": "elsewhere", "cpu": "another"}]
+    sweep.run(longer, store, cluster, watcher=watcher)
+    assert len(watcher.kinds) == 2 and any(kind.startswith("another, ") for kind in watcher.kinds)
+    root = zarr.open_group(store, mode="r", use_consolidated=False)
+    assert [known["cpu"] for known in root.attrs["hosts"]] == ["another", host["cpu"]]
 
 
 def test_what_is_in_flight_is_known_while_somebody_holds_the_store(work, store):
