@@ -19,6 +19,7 @@ GENERATED = {
     "spin_case": cases.spin_cases,
     "split_case": cases.split_cases,
     "pairing": cases.pairings,
+    "covering": cases.covering_pairings,
     "symmetric_pairing": cases.symmetric_pairings,
     "adaptive_pairing": cases.adaptive_pairings,
     "reversible_pairing": cases.reversible_pairings,

@@ -16,28 +16,28 @@ MEMBERS = (1, 3)  # one alone, and some in lanes
 CUTS = ((24, 1, False), (6, 4, False), (1, 24, True), (8, 3, True))
 
 
-def test_sampling_does_not_change_the_end(pairing):
+def test_sampling_does_not_change_the_end(covering):
     for members in MEMBERS:
-        start = pairing.case.members(members, seed=5)
-        fine = pairing.batch(start, steps=1, samples=24, statistics=False)
+        start = covering.case.members(members, seed=5)
+        fine = covering.batch(start, steps=1, samples=24, statistics=False)
         for steps, samples, statistics in CUTS:
-            other = pairing.batch(start, steps, samples, statistics=statistics)
+            other = covering.batch(start, steps, samples, statistics=statistics)
             np.testing.assert_array_equal(other.states, fine.states[:, ::steps])
             np.testing.assert_array_equal(other.report, fine.report)
 
 
-def test_blocks_of_samples_do_not_change_anything(pairing, monkeypatch):
-    start = pairing.case.members(2, seed=5)
-    whole = pairing.batch(start, steps=2, samples=7)
-    monkeypatch.setattr(integration, "BLOCK_BYTES", 3 * 8 * 8 * 3 * pairing.case.system.rows)
-    cut = pairing.batch(start, steps=2, samples=7)
+def test_blocks_of_samples_do_not_change_anything(covering, monkeypatch):
+    start = covering.case.members(2, seed=5)
+    whole = covering.batch(start, steps=2, samples=7)
+    monkeypatch.setattr(integration, "BLOCK_BYTES", 3 * 8 * 8 * 3 * covering.case.system.rows)
+    cut = covering.batch(start, steps=2, samples=7)
     for part in ("states", "statistics", "report"):
         np.testing.assert_array_equal(getattr(cut, part), getattr(whole, part))
 
 
-def test_intervals_of_different_length_end_at_the_same_states(pairing, monkeypatch):
+def test_intervals_of_different_length_end_at_the_same_states(covering, monkeypatch):
     for members in MEMBERS:
-        assert_same_at_uneven_ends(pairing, pairing.case.members(members, seed=5), monkeypatch)
+        assert_same_at_uneven_ends(covering, covering.case.members(members, seed=5), monkeypatch)
 
 
 def assert_same_at_uneven_ends(pairing, start, monkeypatch):
@@ -57,13 +57,13 @@ def assert_same_at_uneven_ends(pairing, start, monkeypatch):
         np.testing.assert_array_equal(getattr(cut, part), getattr(whole, part))
 
 
-def test_statistics_are_those_of_every_step(pairing):
-    case = pairing.case
+def test_statistics_are_those_of_every_step(covering):
+    case = covering.case
     steps, samples = 5, 4
-    statistics = pairing.batch([case.state], steps, samples).statistics[0]
-    every = pairing.batch([case.state], 1, steps * samples).states[0]
+    statistics = covering.batch([case.state], steps, samples).statistics[0]
+    every = covering.batch([case.state], 1, steps * samples).states[0]
     times = 0.01 * case.time_scale * np.arange(len(every))
-    energy = case.evaluate(case.followed, lagrangian(pairing.problem, every), times)[:, 0]
+    energy = case.evaluate(case.followed, lagrangian(covering.problem, every), times)[:, 0]
     for m, errors in enumerate((energy - energy[0], case.length_errors(every))):
         errors = errors[1:].reshape(samples, steps)
         expected = {

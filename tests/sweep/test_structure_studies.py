@@ -11,7 +11,7 @@ import integrators
 import sweep
 import systems
 from integrators.stability import largest_step
-from sweep import compacting, ledger, planning, schema, structure, study
+from sweep import compacting, costs, ledger, planning, schema, structure, study
 from sweep.analysis import grid
 from sweep.computing import Named, Recipe, Recorder
 from sweep.time_axis import TimeAxis
@@ -145,12 +145,12 @@ def test_plans_count_it(tmp_path):
         return planning.plan_experiment(entry)
 
     plain, back = planned('["energy"]'), planned('["energy", "reversal_error"]')
-    assert back.variables == plain.variables + 1
+    assert back.layout.variables == plain.layout.variables + 1
     assert np.all(back.seconds > 1.3 * plain.seconds)  # 2, were it not for other processes
     starts = systems.get("spherical_pendulum_chain").ensemble(2, seed=1)
-    cost = planning.structure_cost(recorder(("energy", "symplectic_defect")), starts, 0.01)
+    cost = costs.structure_cost(recorder(("energy", "symplectic_defect")), starts, 0.01)
     assert cost["again"] == 0.0 and 0 < cost["run"] < 1.0
-    assert planning.structure_cost(recorder(("energy",)), starts, 0.01) == {}
+    assert costs.structure_cost(recorder(("energy",)), starts, 0.01) == {}
 
 
 # --- refused -------------------------------------------------------------------------------------

@@ -246,6 +246,17 @@ def pairings():
     return _pairings(Pairing, adaptive=False)
 
 
+def covering_pairings():
+    """Those of `pairings` with a method or a case that none before has."""
+    seen, chosen = set(), []
+    for pairing in pairings():
+        has = {pairing.name, str(pairing.case)}
+        if not has <= seen:
+            chosen.append(pairing)
+            seen |= has
+    return chosen
+
+
 @functools.cache
 def adaptive_pairings():
     """Every adaptive integrator on every case it fits, but for what repeats others; see below."""
