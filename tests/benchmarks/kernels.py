@@ -193,7 +193,9 @@ def comparisons(explicit, implicit, spins, splitting, lie):
         Comparison(f"{rigid}, scalar", *beside("rigid body", spins.rigid_body)),
         Comparison(f"{rigid}, scalar", case["rigid body"], bound=120.0),
         Comparison(f"{rigid}, lanes", case["rigid body lanes"], bound=22.0),
-        Comparison(f"{chain}, scalar", *beside("chain", spins.ring_100), 1.2),
+        Comparison(  # the first steps have no steps to extrapolate through: ours accelerates them
+            f"{chain}, scalar", *beside("chain", spins.ring_100), 1.2, exact=False
+        ),
         Comparison(f"{chain}, lanes", case["chain lanes"], bound=1100.0),
         Comparison(f"{vortices}, scalar", *beside("vortices", spins.four_vortices), 1.5),
         Comparison(f"{vortices}, scalar", case["vortices"], bound=1245.0),
