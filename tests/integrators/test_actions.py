@@ -2,7 +2,6 @@
 
 import math
 
-import numba
 import numpy as np
 import pytest
 import scipy.linalg
@@ -20,8 +19,6 @@ from integrators.factors import (
     TANGENT_SPHERE,
     TRANSLATION,
 )
-from integrators.kernels import OPTIONS
-from integrators.views import as_lanes
 
 EPSILON = np.finfo(float).eps
 EVERYTHING = product(SPHERE, TANGENT_SPHERE, COADJOINT_SE3, ROTATION, RIGHT_ROTATION, TRANSLATION)
@@ -137,7 +134,7 @@ def test_two_elements_move_a_state_as_the_product_of_their_matrices():
         assert moved == pytest.approx(by_matrices(y, one, two), abs=2e-13)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(STATES, ELEMENTS, st.floats(-1.0, 1.0), st.floats(-1.0, 1.0))
 def test_one_parameter_groups(y, sigma, s, t):
     """exp(sσ) exp(tσ) = exp((s + t)σ)"""
@@ -151,14 +148,14 @@ def slope(path):
     return (8.0 * one - two) / (12.0 * STEP)
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(STATES, ELEMENTS)
 def test_velocities_are_derivatives_of_the_action(y, sigma):
     expected = slope(lambda t: act(EVERYTHING, y, t * sigma))  # (2)
     assert velocity(EVERYTHING, y, sigma) == pytest.approx(expected, abs=2e-9)
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(STATES, ELEMENTS, ELEMENTS)
 def test_dexpinv_is_that_of_the_action(y, sigma, v):
     """exp(σ + t dexp⁻¹_σ v)·y moves with the velocity of v, from either side."""
@@ -169,7 +166,7 @@ def test_dexpinv_is_that_of_the_action(y, sigma, v):
     assert found == pytest.approx(expected, abs=1e-7)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(ELEMENTS, ELEMENTS)
 def test_dexpinv_is_its_series_by_brackets(sigma, v):
     sigma, power, series = sigma / 10.0, v, 0.0  # angles up to 0.6
@@ -240,8 +237,6 @@ def check_parts(action, rows, algebra_rows):
     ("action", "rows", "algebra_rows"),
     [
         (product(TRANSLATION, ROTATION), [11, 5, 6, 7], [7, 5]),
-        (product(RIGHT_ROTATION), [8, 9, 10], [6]),
-        (product(COADJOINT_SE3, SPHERE), [3, 4, 0], [3, 4, 0]),
         (spheres(2), [0, 0], [0, 0]),
         (tangent_spheres(2), [1, 1, 2, 2], [1, 1, 2, 2]),
         (tangent_spheres(1, forced=True), [1, 2, 11], [1, 2, 7]),
@@ -266,34 +261,6 @@ def test_the_widest_angle_is_that_of_any_factor():
     sigma[1] = 0.0, 3.0, 4.0
     assert dexpinv(tangent_spheres(3), sigma, sigma)[1] == 25.0
     assert dexpinv(spheres(6), sigma, sigma)[1] == 25.0
-
-
-@numba.njit(**OPTIONS)
-def in_lanes(kernel, first, nothing, out, second):
-    kernel(0.0, as_lanes(first), nothing, as_lanes(out), as_lanes(second))
-
-
-def test_lanes_are_scalars_to_the_last_bit_whatever_the_other_lanes_hold():
-    pairs = [random_pair(seed, 10.0 ** (seed - 6)) for seed in range(8)]  # angles up to 20
-    pairs[2][1][0] = np.nan
-    others = [random_pair(50 + seed)[1] for seed in range(8)]
-    of_state, of_element = (
-        [pairs, pairs],
-        [[(a, b) for (_, a), b in zip(pairs, others, strict=True)]],
-    )
-    kernels = EVERYTHING.act, EVERYTHING.velocity, EVERYTHING.bracket
-    for kernel, calls in zip(kernels, of_state + of_element, strict=True):
-        first, second = (np.stack(part, axis=-1) for part in zip(*calls, strict=True))
-        out = np.empty_like(first)
-        in_lanes(kernel.lanes, first, NOTHING, out, second.reshape(-1, 8).copy())
-        expected = [evaluated(kernel, len(call[0]), *call) for call in calls]
-        np.testing.assert_array_equal(out, np.stack(expected, axis=-1))
-    sigma, out = (np.stack(part, axis=-1) for part in zip(*of_element[0], strict=True))
-    work = np.empty((1, 8))
-    in_lanes(EVERYTHING.dexpinv.lanes, sigma, NOTHING, out, work)
-    expected = [dexpinv(EVERYTHING, *call) for call in of_element[0]]
-    np.testing.assert_array_equal(out, np.stack([pulled for pulled, _ in expected], axis=-1))
-    np.testing.assert_array_equal(work[0], [widest for _, widest in expected])
 
 
 # --- refusals -----------------------------------------------------------------------------------
