@@ -102,10 +102,23 @@ def label_of(array, text, form="{} [{}]"):
 
 
 def error_axis(ax):
-    """A logarithmic axis labelled in plain text, which is drawn twice as fast as formulas."""
+    """A logarithmic axis labelled in plain text, which is drawn twice as fast as formulas.
+
+    Of curves that are drawn already: where they span few powers of ten, others are labelled too.
+    """
     ax.set_yscale("log")
-    ax.yaxis.set_major_formatter(lambda value, place: f"10{raised(round(math.log10(value)))}")
+    low, high = ax.get_ylim()
+    if high < 100 * low:
+        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    ax.yaxis.set_major_formatter(lambda value, place: _scientific(value))
     ax.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _scientific(value):
+    """A number of one digit times a power of ten, without the digit where it is 1."""
+    power = math.floor(math.log10(value) + 1e-9)
+    digit = round(value / 10.0**power)
+    return f"{'' if digit == 1 else f'{digit}·'}10{raised(power)}"
 
 
 def plain_step_ticks(ax):

@@ -33,6 +33,7 @@ from sweep.plots.looks import (
 )
 
 MOST_POINTS = 250  # along time: more cannot be told apart in print
+MARKS = 8  # of a curve
 
 
 def convergence(dataset, error="global_error", at="end"):
@@ -232,7 +233,8 @@ def _time_curve(ax, cell, name, label, look, phase):
     if stopped:
         label += f" ({stopped} of {len(values)} stopped)"
     # Marks differ in phase, so that they stay apart where curves coincide.
-    look = look | {"ms": 0.7 * look["ms"], "markevery": (0.12 * phase, 0.12)}
+    apart = max(1, len(times) // MARKS)
+    look = look | {"ms": 0.7 * look["ms"], "markevery": (int(phase * apart), apart)}
     ax.plot(times, np.nanmedian(values, axis=0), label=label, **look)
     if len(values) > 1:
         low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
@@ -241,9 +243,8 @@ def _time_curve(ax, cell, name, label, look, phase):
 
 def _thinned(times, values):
     """At most `MOST_POINTS` times; each keeps the largest value of those that it stands for."""
-    stride = -(-len(times) // MOST_POINTS)
-    if stride < 2:
+    if len(times) <= MOST_POINTS:
         return times, values
-    starts = np.arange(0, len(times), stride)
-    ends = np.minimum(starts + stride, len(times)) - 1
+    starts = np.arange(MOST_POINTS) * len(times) // MOST_POINTS
+    ends = np.append(starts[1:], len(times)) - 1
     return times[ends], np.fmax.reduceat(values, starts, axis=1)
