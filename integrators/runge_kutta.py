@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from integrators.errors import InputError
 from integrators.flows import VectorField
 from integrators.kernels import Kernel
 from integrators.methods import FORMULATION, Method, Problem
@@ -88,6 +89,8 @@ def _bind(tableau):
 def explicit_method(name, description, order, tableau):
     """The method of an explicit `tableaux.Tableau`, with a name and one line on it.
 
+    `InputError` if the tableau has another order, whose conditions it was checked for.
+
     Parameters
     ----------
     name, description : str
@@ -98,6 +101,10 @@ def explicit_method(name, description, order, tableau):
     -------
     Method
     """
+    if order != tableau.order:
+        raise InputError(
+            f"{name} has order {order}, and its tableau order {tableau.order}: expected the same"
+        )
     return Method(
         name=name,
         description=description,

@@ -77,7 +77,8 @@ def amended_study(path, additions, names=(), directory="."):
             where = (
                 f"experiment {lacking[0]!r} of {path}" if lacking else f"no experiment of {path}"
             )
-            raise InputError(f"{where} {'has no' if lacking else 'has'} {_TAKERS[key]}", key=key)
+            has = "has no" if lacking else "has any"
+            raise InputError(f"{where} {has} {_TAKERS[key]}", key=key)
         for name in able:
             _add(key, values, known[name], tables[name], defaults)
     return stored_study(path, directory, editing.text_of(written))

@@ -7,6 +7,7 @@ whatever dies, the next `sweep run` goes on from what is committed.
 import contextlib
 import logging
 import platform
+import signal
 from collections import Counter
 from dataclasses import replace
 
@@ -17,7 +18,7 @@ from distributed import Client, KilledWorker, LocalCluster, as_completed
 from integrators.errors import InputError
 from sweep import sessions
 from sweep.disk import full, is_full
-from sweep.draining import TIME_IS_UP, Interrupted
+from sweep.draining import ENDING, TIME_IS_UP, Interrupted
 from sweep.pacing import Pace
 from sweep.tasks import committed_samples, compute
 
@@ -41,7 +42,7 @@ class TaskFailed(RuntimeError):
 
 def start_local(workers):
     """A local cluster: processes of one thread each."""
-    with dask.config.set(SETTINGS):
+    with dask.config.set(SETTINGS), _blocked(ENDING):  # `sweep.worker_setup` unblocks them
         return LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
@@ -50,6 +51,16 @@ def start_local(workers):
             silence_logs=logging.CRITICAL,
             preload=["sweep.worker_setup"],
         )
+
+
+@contextlib.contextmanager
+def _blocked(signals):
+    """Block signals in this thread and in the threads and processes that it starts."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager

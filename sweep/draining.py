@@ -7,6 +7,7 @@ import threading
 import time
 from pathlib import Path
 
+ENDING = (signal.SIGINT, signal.SIGTERM)
 CTRL_C, TERMINATED, TIME_IS_UP = "interrupted", "SIGTERM", "the time is up"
 ENDING_SECONDS = 6.0  # of a time limit, for segments to end and the store to be closed
 MOST_ENDING = 0.1  # of a short one
@@ -47,7 +48,7 @@ class Drain:
     def __enter__(self):
         self._before = {}
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in ENDING:
                 self._before[number] = signal.signal(number, self._signalled)
         self._thread = threading.Thread(target=self._wait, daemon=True)
         self._thread.start()

@@ -101,12 +101,16 @@ def as_stored(root, experiment):
     if experiment.name not in root:
         return experiment
     stored = json.loads(root[experiment.name].attrs.get("time_axis", "{}"))
-    duration, settings, first = stored.get("duration"), stored.get("samples"), experiment.time_axis
-    if duration in (None, experiment.duration):
+    if stored.get("duration") in (None, experiment.duration):
         return experiment
-    if not isinstance(settings, dict):
-        return _over(experiment, TimeAxis(duration, settings))
-    if "pieces" not in settings:
-        return _over(experiment, LogarithmicTimeAxis(duration, **settings))
-    pieces = tuple((stride, count) for stride, count in settings["pieces"])
-    return _over(experiment, ExtendedTimeAxis(first, pieces))
+    return _over(experiment, _axis(**stored))
+
+
+def _axis(duration, samples):
+    """The time axis of a duration and samples, as they are stored."""
+    if not isinstance(samples, dict):
+        return TimeAxis(duration, samples)
+    if "pieces" not in samples:
+        return LogarithmicTimeAxis(duration, **samples)
+    pieces = tuple((stride, count) for stride, count in samples["pieces"])
+    return ExtendedTimeAxis(_axis(**samples["first"]), pieces)

@@ -10,7 +10,7 @@ from sweep.files import INTERNAL
 from sweep.holder import holder_of
 
 FILE = "in-flight.json"
-EVERY = 1.0  # seconds between two writings, at least
+EVERY = 0.2  # seconds between two writings, at least
 
 
 class InFlight:

@@ -133,6 +133,11 @@ def open_existing(path):
         root = storage.open_root(path)
         version = root.attrs["format_version"]
     except (OSError, KeyError, ValueError, zarr.errors.BaseZarrError):
+        if (path / storage.INTERNAL).is_dir():
+            raise StoreError(
+                f"{path}: the store is half deleted or damaged: its zarr.json, which says which "
+                "study it holds, cannot be read. Restore it from a copy, or give another STORE"
+            ) from None
         raise StoreError(f"{path} exists and is not a Geosweep store; give another STORE") from None
     try:
         check_version(path, version)

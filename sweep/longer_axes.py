@@ -72,7 +72,8 @@ class ExtendedTimeAxis(Samples):
     @property
     def settings(self):
         """What tells it from another axis of the same duration."""
-        return {"first": self.first.settings, "pieces": [list(piece) for piece in self.pieces]}
+        first = {"duration": self.first.duration, "samples": self.first.settings}
+        return {"first": first, "pieces": [list(piece) for piece in self.pieces]}
 
     @property
     def _words(self):

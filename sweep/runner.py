@@ -231,8 +231,8 @@ class _Coordinator:
         )
         session = Session(uuid.uuid4().hex, self.held.token, code())
         try:
-            with InFlight(self.path) as flight:
-                for tasks in made:  # references, then runs
+            for tasks in made:  # references, then runs
+                with InFlight(self.path) as flight:
                     execute(
                         client, tasks, session, self.drain, self.watcher.progressed, flight.note
                     )

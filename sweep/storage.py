@@ -30,7 +30,7 @@ def configure():
     """Zarr as every process here wants it; not persisted, so set in each worker."""
     zarr.config.set({"array.write_empty_chunks": True, "threading.max_workers": 1})
     warnings.filterwarnings("ignore", message="Consolidated metadata is currently not part")
-    warnings.filterwarnings("ignore", message="Object at (checkpoints|in-flight.json) is not")
+    warnings.filterwarnings("ignore", message="Object at .* is not recognized as a component")
 
 
 def open_root(path, mode="r"):

@@ -1,8 +1,9 @@
 """Loaded into each worker of a local cluster as it starts (a Dask preload).
 
 Ctrl-C reaches every process of the terminal's group, and SIGTERM often all of a batch job; a
-worker must go on until its task has committed, since the coordinator drains. What tasks need is
-imported here, while the coordinator still plans.
+worker must go on until its task has committed, since the coordinator drains. The workers of a
+local cluster start with these signals blocked, so that none ends them before they know. What
+tasks need is imported here, while the coordinator still plans.
 """
 
 import os
@@ -11,6 +12,7 @@ import signal
 import scipy.integrate  # noqa: F401
 
 import sweep.tasks  # noqa: F401
+from sweep.draining import ENDING
 
 
 def dask_setup(worker):
@@ -22,4 +24,6 @@ def dask_setup(worker):
             os.kill(os.getpid(), number)
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # forgets one that came while it started
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     signal.signal(signal.SIGTERM, terminated)

@@ -46,7 +46,8 @@ class GrowthEstimate:
     biased : bool
         Whether the mean drifts, with a certainty of 99.7 %.
     verdict : str
-        ``t`` where the mean drifts or the exponent is above ½ with that certainty, else ``√t``
+        ``t`` where the mean drifts, unless the interval lies below ½, or the exponent is above ½
+        with that certainty, else ``√t``
         where the interval holds ½, ``below √t`` where it lies below, and ``above √t``; empty
         where nothing is measured. None of them says how the error grows later.
     units, reason : str
@@ -216,7 +217,8 @@ def fit_growth(times, error, signed=True):
         drift, drift_error = rates.mean(), rates.std(ddof=1) / np.sqrt(starts)
     biased = bool(abs(drift) > certain * drift_error)
     low, high = slope - half * spread, slope + half * spread
-    linear = biased or slope - certain * spread > 0.5
+    # A mean that moves within the round-off of single values, which do not grow, is no drift yet.
+    linear = (biased and high >= 0.5) or slope - certain * spread > 0.5
     verdict = "t" if linear else _verdict(low, high)
     return GrowthFit(slope, low, high, drift, drift_error, biased, verdict)
 

@@ -1,5 +1,6 @@
 """`sweep run`: compute what a study asks for and its store lacks."""
 
+import contextlib
 import shlex
 import sys
 import time
@@ -68,9 +69,22 @@ def end_with(outcome):
     """Print how the run ended, what failed or how to go on, and exit accordingly."""
     print_outcome(outcome)
     if not outcome.complete:
+        _print_what_is_underway(outcome.store)
         sys.exit(INCOMPLETE)
     if outcome.failed:
         sys.exit(DOES_NOT_HOLD)
+
+
+def _print_what_is_underway(store):
+    """How much of the runs that are not done is in checkpoints, if there is a store."""
+    from integrators.errors import InputError
+    from sweep.cli.status import on_their_way
+    from sweep.files import Damaged
+    from sweep.progress import Counter
+
+    with contextlib.suppress(InputError, Damaged):
+        for line in on_their_way(Counter(store).count()):
+            click.echo(line)
 
 
 def print_outcome(outcome):

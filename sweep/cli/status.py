@@ -38,16 +38,29 @@ def command(store, failed, watch, every, as_json):
         with contextlib.suppress(KeyboardInterrupt):  # of who watches, not of the run
             _watch(counter, every)
         return
-    rows = [_row(progress) for progress in _counted(counter)]
+    progresses = _counted(counter)
+    rows = [_row(progress) for progress in progresses]
     failures = _failures(store) if failed else []
     if as_json:
+        for row, progress in zip(rows, progresses, strict=True):
+            row["in_checkpoints"] = progress.partly
         echo_json({"experiments": rows, **({"failures": failures} if failed else {})})
         return
     click.echo(_table(rows))
+    for line in on_their_way(progresses):
+        click.echo(line)
     if failed and failures:
         click.echo("\n" + _table(failures))
     elif failed:
         click.echo("\nNo run failed.")
+
+
+def on_their_way(progresses):
+    """What checkpoints hold of runs that are not done, a line for each experiment."""
+    for progress in progresses:
+        if progress.partly:
+            share = progress.partly / progress.pending
+            yield f"{progress.experiment}: {share:.1%} of what is pending is in checkpoints"
 
 
 def _counted(counter):

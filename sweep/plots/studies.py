@@ -214,9 +214,13 @@ def _said(panels, steps):
 
 
 def _time_axis(ax, times):
-    """From the start to the end; logarithmic where the samples thin out with time."""
+    """From the start to the end; logarithmic where the samples thin out with time.
+
+    Not where they are of a few lengths only, as after an extension by longer intervals.
+    """
     widths = np.diff(times)
-    if len(widths) > 2 and widths.max() > 3 * widths[0]:
+    lengths = len(np.unique(np.round(widths / widths[0], 6)))
+    if lengths > 4 and widths.max() > 3 * widths[0]:
         ax.set_xscale("log")
     else:
         ax.set_xlim(times[0], times[-1])

@@ -109,6 +109,23 @@ def test_samples_may_become_coarser(cluster, tmp_path, at_once, arrays):
         extending.extend(again, 3.2, samples=6)  # finer than it was
 
 
+def test_an_axis_that_was_extended_twice_goes_on(cluster, tmp_path, command, arrays):
+    """By equal intervals first, then by longer ones, which no study can say."""
+    written = text(integrators='"variational"', reference=None)
+    store, at_once = tmp_path / "test.zarr", tmp_path / "whole.zarr"
+    assert sweep.run(study.parse(written), store, cluster).complete
+    for duration, more in ((1.6, ()), (3.2, ("--samples", 4)), (4.8, ())):
+        command(tmp_path, "extend", "test.zarr", "--duration", duration, *more)
+    assert "Nothing to compute" in command(tmp_path, "run", "test.zarr").stdout
+    assert "3 new runs" in command(tmp_path, "extend", "test.zarr", "--integrator", "rk4").stdout
+    whole = text(integrators='"variational"', reference=None, duration="4.8", samples="24")
+    assert sweep.run(study.parse(whole), at_once, cluster).complete
+    coarse, fine = arrays(store, "only"), arrays(at_once, "only")
+    kept = np.searchsorted(fine["time"], coarse["time"] * (1 - 1e-12))
+    np.testing.assert_array_equal(coarse["time"], fine["time"][kept])
+    np.testing.assert_array_equal(coarse["state"][:3], fine["state"][:, kept])
+
+
 def test_runs_that_failed_stay_and_equal_steps_are_refused(cluster, tmp_path, arrays, fingerprint):
     store = tmp_path / "test.zarr"
     keys = {
