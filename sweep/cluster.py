@@ -10,6 +10,7 @@ import platform
 import signal
 from collections import Counter
 from dataclasses import replace
+from multiprocessing import resource_tracker
 
 import dask
 import llvmlite.binding
@@ -56,6 +57,7 @@ def start_local(workers):
 @contextlib.contextmanager
 def _blocked(signals):
     """Block signals in this thread and in the threads and processes that it starts."""
+    resource_tracker.ensure_running()  # which would unblock them when it is started
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         yield
