@@ -124,11 +124,12 @@ def test_ctrl_c_lets_running_tasks_commit_and_says_how_to_go_on(
             assert after[key][rows].tobytes() == before[name][key][rows].tobytes()
 
 
-def test_ctrl_c_while_the_cluster_starts(long_study, start, until):
+@pytest.mark.parametrize("processes", [2, 4])  # before there are workers, while they start
+def test_ctrl_c_while_the_cluster_starts(processes, long_study, start, until):
     """From the first line it prints on, a run ends by Ctrl-C in order."""
     run = start("sweep", "run", "long.toml", cwd=long_study)
     assert "Store: " in run.stdout.readline()
-    until(lambda: len(run.members()) >= 2 or run.poll() is not None)
+    until(lambda: len(run.members()) >= processes or run.poll() is not None)
     run.signal_all(signal.SIGINT)
     printed, errors = run.finish()
     assert run.returncode == 4, printed + errors
