@@ -5,6 +5,7 @@ The ends, a checkpoint of each run that is complete, are an array over runs; wit
 extended. Both belong to one version of the code: of another one's a run knows nothing.
 """
 
+import functools
 import hashlib
 import io
 import os
@@ -24,6 +25,7 @@ ENDS = "ends"
 CHECKPOINT = Variable("checkpoint", ("run", "number"), "1", "state of the integrator at the end")
 
 
+@functools.cache
 def code():
     """What checkpoints of this version of the kernels, and of Numba, have in common."""
     return sources_hash(frozenset({"integrators", "systems"}))

@@ -1,8 +1,9 @@
 """Compute a chunk of the run table: what is left of its runs, in segments of samples.
 
 A run is there when its commit marker says so, and not before. Until then its samples come segment
-by segment, as long as measured speed lets expect that one takes `checkpoint_every` seconds; a
-checkpoint follows each. A task that is killed and given to another worker goes on from there.
+by segment, each as long as measured speed lets expect that it takes `SEGMENT` seconds; a checkpoint
+follows one now and then, about every `checkpoint_every` seconds. A task that is killed and given
+to another worker goes on from there.
 """
 
 import dataclasses
@@ -54,6 +55,7 @@ class ChunkWork:
         self.file = checkpoints.file_of(task.store, task.experiment, chunk.start)
         self.identity = checkpoints.identity(task.recipe)
         self.ids = arrays["run_id"][self.span]
+        self.initial = arrays[schema.INITIAL_STATE.name][self.span]
         saved = checkpoints.load(self.file, self.identity)
         self.columns = self._read(saved is not None)
         self.final = self._read_ends()
@@ -136,10 +138,9 @@ class ChunkWork:
     def _begun(self, group, recorder, standing):
         """The `Underway` of a batch, where it stands."""
         chunk, rows = self.chunk, self.chunk.rows[group] - self.chunk.start
-        initial = self.arrays[schema.INITIAL_STATE.name][self.span][rows]
         first = group[0]
         runs = Underway.begin(
-            initial[:, : recorder.problem.rows],
+            self.initial[rows, : recorder.problem.rows],
             float(chunk.step_size[first]),
             int(chunk.steps_per_sample[first]),
             float(chunk.tolerance[first]),
@@ -211,10 +212,10 @@ class ChunkWork:
 
     def _checkpoint(self, rows, runs, stored):
         """Store the samples that came since `stored`, then where the runs stand."""
-        self.session.check(self.task.store)
         if self.unsaved:
             self._commit()
         else:
+            self.session.check(self.task.store)
             names = [name for name, array in self.arrays.items() if _is_sampled(name, array)]
             columns = {name: self.columns[name] for name in names}
             storage.write_samples(

@@ -53,7 +53,7 @@ class ReferenceWork:
 
     def _go_on(self, row, system):
         """Compute a reference to its end; False if it was stopped before."""
-        times, count = self.task.times, self._known(row, system)
+        times, count = self.task.times, self._known(row)
         length = self._first_length(len(times) - count)
         while count < len(times):
             if self.session.is_stopped:
@@ -68,7 +68,7 @@ class ReferenceWork:
                 self._commit()
         return True
 
-    def _known(self, row, system):
+    def _known(self, row):
         """Samples that are there and that it can go on from."""
         count = int(self.columns[MARKER][row])
         return count if count and np.isfinite(self.columns[CHECKPOINT][row, 0]) else 0

@@ -54,8 +54,17 @@ class Chunk:
     reference: np.ndarray
 
 
+class Stoppable:
+    """A task that is stopped between two segments."""
+
+    @property
+    def seconds_to_stop(self):
+        """Within which it ends when it is told to, expected."""
+        return min(self.cost, SEGMENT)
+
+
 @dataclass(frozen=True, eq=False)
-class RunTask:
+class RunTask(Stoppable):
     """Chunks of an experiment's runs.
 
     Parameters
@@ -81,18 +90,13 @@ class RunTask:
     checkpoint_every: float = CHECKPOINT_EVERY
 
     @property
-    def seconds_to_stop(self):
-        """Within which it ends when it is told to, expected."""
-        return min(self.cost, SEGMENT)
-
-    @property
     def place(self):
         """What tells it from the other tasks of a run."""
         return self.experiment, "runs", self.chunks[0].start
 
 
 @dataclass(frozen=True, eq=False)
-class ReferenceTask:
+class ReferenceTask(Stoppable):
     """Reference trajectories: `rows` of the references' table, all in whole chunks.
 
     Parameters as in `RunTask`; `system` has an index into `systems` for each of `rows`.
@@ -109,11 +113,6 @@ class ReferenceTask:
     stop: int
     cost: float
     checkpoint_every: float = CHECKPOINT_EVERY
-
-    @property
-    def seconds_to_stop(self):
-        """Within which it ends when it is told to, expected."""
-        return min(self.cost, SEGMENT)
 
     @property
     def place(self):

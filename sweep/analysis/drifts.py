@@ -135,9 +135,7 @@ def drift_table(dataset, quantities=None, step_sizes="all"):
         When a quantity has no error in the dataset, or `step_sizes` is neither.
     """
     dataset = without_repeats(dataset)
-    quantities = recorded_quantities(dataset) if quantities is None else tuple(quantities)
-    for quantity in quantities:
-        check_known("quantity", quantity, recorded_quantities(dataset), key="quantity")
+    quantities = chosen_quantities(dataset, quantities)
     wanted = [f"{quantity}_error{of}" for quantity in quantities for of in STATISTICS]
     dataset = dataset[[name for name in (*wanted, *PER_RUN) if name in dataset]]
     return [
@@ -145,6 +143,15 @@ def drift_table(dataset, quantities=None, step_sizes="all"):
         for key, cell in chosen_cells(dataset, step_sizes)
         for quantity in quantities
     ]
+
+
+def chosen_quantities(dataset, quantities):
+    """The quantities that are named, or all that are recorded; `InputError` if one is not."""
+    known = recorded_quantities(dataset)
+    chosen = known if quantities is None else tuple(quantities)
+    for quantity in chosen:
+        check_known("quantity", quantity, known, key="quantity")
+    return chosen
 
 
 def chosen_cells(dataset, step_sizes):

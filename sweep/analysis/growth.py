@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-from integrators.errors import check_known
-from sweep.analysis.drifts import chosen_cells, recorded_quantities
+from sweep.analysis.drifts import chosen_cells, chosen_quantities
 from sweep.analysis.selection import complete, take, without_repeats
 
 FEWEST_STARTS = 8  # of which a standard error means something
@@ -109,10 +108,7 @@ def growth_table(dataset, quantities=None, step_sizes="all"):
         As `drift_table`.
     """
     dataset = without_repeats(dataset)
-    known = recorded_quantities(dataset)
-    quantities = known if quantities is None else tuple(quantities)
-    for quantity in quantities:
-        check_known("quantity", quantity, known, key="quantity")
+    quantities = chosen_quantities(dataset, quantities)
     names = [f"{quantity}{of}" for quantity in quantities for of in ("", "_error", "_error_mean")]
     dataset = dataset[[n for n in (*names, "sample_count", "status", "steps") if n in dataset]]
     return [

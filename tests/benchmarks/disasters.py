@@ -6,7 +6,9 @@ import random
 import signal
 import socket
 import subprocess
+import sys
 import sysconfig
+import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -266,6 +268,29 @@ def compare(store, other, name):
 
 def _bits(array):
     return np.ascontiguousarray(array).reshape(len(array), -1).view(np.uint8)
+
+
+def report_parts(parts, given):
+    """Run the chosen parts of a benchmark in a folder, which may be kept; as `report`.
+
+    Parameters
+    ----------
+    parts : dict of str to callable
+        Each from the folder and the arguments to rows of `report`.
+    given : argparse.Namespace
+        With `part`, `keep` and `json`.
+    """
+    if given.keep:
+        given.keep.mkdir(parents=True)
+    with contextlib.ExitStack() as stack:
+        folder = given.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        rows = []
+        for name in given.part or parts:
+            found = parts[name](folder.absolute(), given)
+            for what, _, measured, _ in found:  # at once: the table comes at the end
+                print(f"{what}: {measured}", file=sys.stderr)
+            rows += found
+    return report(rows, given.json)
 
 
 def report(rows, as_json):

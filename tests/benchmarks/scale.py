@@ -14,13 +14,12 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
 
 import psutil
-from disasters import PROGRAMS, report
+from disasters import PROGRAMS, report_parts
 
 MOST_FILES, MOST_TASKS = 100_000, 10_000
 STUDY = """
@@ -243,17 +242,7 @@ def main():
     given = parser.parse_args()
     if given.quick:
         given.runs, given.tasks = given.runs // 10, 10
-    if given.keep:
-        given.keep.mkdir(parents=True)
-    with contextlib.ExitStack() as stack:
-        folder = given.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        rows = []
-        for name in given.part or PARTS:
-            found = PARTS[name](folder.absolute(), given)
-            for what, _, measured, _ in found:  # at once: the table comes at the end
-                print(f"{what}: {measured}", file=sys.stderr)
-            rows += found
-    return report(rows, given.json)
+    return report_parts(PARTS, given)
 
 
 if __name__ == "__main__":

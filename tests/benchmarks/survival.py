@@ -19,11 +19,10 @@ import random
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import numpy as np
-from disasters import PROGRAMS, Cluster, compare, disturbed, report, steps_begun
+from disasters import PROGRAMS, Cluster, compare, disturbed, report_parts, steps_begun
 
 from sweep import checkpoints, compacting
 
@@ -291,17 +290,7 @@ def main():
     given.steps = int(given.steps)
     if given.quick:
         given.runs, given.steps = 4000, 20_000_000
-    if given.keep:
-        given.keep.mkdir(parents=True)
-    with contextlib.ExitStack() as stack:
-        folder = given.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        rows = []
-        for name in given.part or PARTS:
-            found = PARTS[name](folder.absolute(), given)
-            for what, _, measured, _ in found:  # at once: the table comes at the end
-                print(f"{what}: {measured}", file=sys.stderr)
-            rows += found
-    return report(rows, given.json)
+    return report_parts(PARTS, given)
 
 
 if __name__ == "__main__":
