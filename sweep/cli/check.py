@@ -19,7 +19,7 @@ def command(study):
     """
     from sweep.expand import expand
     from sweep.study import load
-    from sweep.tables import format_table
+    from sweep.text import format_table
 
     loaded = load(study)
     tables = [expand(experiment) for experiment in loaded.experiments]

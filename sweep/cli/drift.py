@@ -24,16 +24,16 @@ def command(store, experiment, quantity, all_steps, growth, as_json):
       sweep drift quickstart.zarr -q energy
       sweep drift round-off.zarr -q energy --growth
     """
+    from sweep import tables
     from sweep.analysis import drift_table, growth_table
-    from sweep.tables import format_drifts, format_growth, json_rows
 
-    table, text = (growth_table, format_growth) if growth else (drift_table, format_drifts)
-    tables = {
-        name: table(dataset, quantity or None, "all" if all_steps else "smallest")
+    analyse, tables_of = (growth_table, tables.growth) if growth else (drift_table, tables.drifts)
+    found = {
+        name: analyse(dataset, quantity or None, "all" if all_steps else "smallest")
         for name, dataset in opened(store, experiment).items()
     }
     if as_json:
-        echo_json({name: json_rows(rows) for name, rows in tables.items()})
+        echo_json({name: tables.json_rows(rows) for name, rows in found.items()})
         return
-    for name, rows in tables.items():
-        click.echo(f"{name}\n{text(rows)}\n")
+    for name, rows in found.items():
+        click.echo(f"{name}\n{tables.text_of(tables_of(rows))}\n")

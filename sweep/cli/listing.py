@@ -17,7 +17,7 @@ def command(kind, source, as_json):
       sweep ls integrators
       sweep ls systems --study my-study.toml
     """
-    from sweep.tables import format_table
+    from sweep.text import format_table
 
     rows = {"systems": _systems, "integrators": _integrators, "studies": _studies}[kind](
         library_of(source)

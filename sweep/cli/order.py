@@ -28,7 +28,7 @@ def command(store, experiment, at, error, as_json):
     """
     from integrators.errors import InputError, nearest
     from sweep.analysis import adaptive_runs, order_table, tolerance_table
-    from sweep.tables import format_errors, json_rows
+    from sweep.tables import errors, json_rows, text_of
 
     datasets = opened(store, experiment)
     if not experiment:
@@ -49,5 +49,5 @@ def command(store, experiment, at, error, as_json):
         return
     where = "at the end" if at == "end" else "in the sup norm over time"
     for name, dataset in datasets.items():
-        text = format_errors(dataset, error, at)
+        text = text_of(errors(dataset, error, at))
         click.echo(f"{name}: order of {error} {where}\n{text}\n")

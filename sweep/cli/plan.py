@@ -63,7 +63,7 @@ def _row(plan):
 
 def format_plan(plans, tasks):
     """The plan as a table and a line of totals."""
-    from sweep.tables import format_table
+    from sweep.text import format_table
 
     rows = [_row(plan) for plan in plans]
     cells = [

@@ -89,9 +89,9 @@ def print_rows(rows, as_json):
 
         echo_json(json_rows(rows))
         return
-    from sweep.tables import format_claims
+    from sweep.tables import claims
 
-    click.echo(format_claims(rows))
+    click.echo(claims(rows))
     outside = [row for row in rows if not row.holds]
     printed = [row for row in rows if row.paper is not None]
     ours = sum(row.as_printed for row in printed)

@@ -11,17 +11,17 @@ def print_summary(path):
     """Print order and drift tables of each experiment, and where the plots are."""
     from sweep.analysis import drift_table
     from sweep.analysis.selection import energy_of
-    from sweep.tables import format_drifts, format_errors
+    from sweep.tables import drifts, errors, text_of
 
     datasets = opened(path)
     for name, dataset in datasets.items():
         title = f"{name}: {dataset.attrs['title'].partition(': ')[2]}"
         click.echo(f"\n{title}\n{'=' * len(title)}")
         if "global_error" in dataset:
-            click.echo(format_errors(dataset) + "\n")
+            click.echo(text_of(errors(dataset)) + "\n")
         quantities = [q for q in (energy_of(dataset),) if f"{q}_error" in dataset]
         if quantities:
-            click.echo(format_drifts(drift_table(dataset, quantities, step_sizes="smallest")))
+            click.echo(text_of(drifts(drift_table(dataset, quantities, step_sizes="smallest"))))
     _plot(path, datasets)
 
 

@@ -5,8 +5,9 @@ from sweep.plots.kinds import KINDS, save_all
 from sweep.plots.lee import LEE
 from sweep.plots.looks import save
 from sweep.plots.mclachlan import MCLACHLAN
+from sweep.plots.orders import convergence
+from sweep.plots.over_time import energy_over_time, unit_length_over_time
 from sweep.plots.spheres import sphere
-from sweep.plots.studies import convergence, energy_over_time, unit_length_over_time
 
 __all__ = [
     "FIGURES",

@@ -17,7 +17,7 @@ from sweep.plots.looks import (
     plain_axis,
     plain_step_ticks,
 )
-from sweep.plots.studies import error_curve, order_guides, with_order
+from sweep.plots.orders import error_curve, order_guides, with_order
 
 ORDERS = {1: "black", 2: "#CC79A7", 3: "#009E73", 4: "#0072B2", 5: "#D55E00"}
 MARKERS = "osD^v"

@@ -11,7 +11,7 @@ from matplotlib import rc_context
 from matplotlib.patheffects import withStroke
 
 from sweep.plots.looks import STYLE, error_axis, label_of, new_figure, plain_axis
-from sweep.plots.studies import convergence
+from sweep.plots.orders import convergence
 
 LOAD, DESIRED = "#0072B2", "#D55E00"
 COPTERS = ("black", "#009E73")

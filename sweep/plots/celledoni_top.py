@@ -14,7 +14,7 @@ from sweep.analysis.selection import take
 from sweep.plots.choice import one_run
 from sweep.plots.globe import OBLIQUE, View, draw_paths, draw_points, outline
 from sweep.plots.looks import STYLE, error_axis, label_of, new_figure, plain_axis, plain_step_ticks
-from sweep.plots.studies import error_curve
+from sweep.plots.orders import error_curve
 
 INERTIAS = {"printed": "inertia as printed", "fixed_point": "inertia about the fixed point"}
 METHODS = {

@@ -5,8 +5,9 @@ from pathlib import Path
 from integrators.errors import InputError
 from sweep.analysis.selection import without_repeats
 from sweep.plots.looks import save
+from sweep.plots.orders import convergence
+from sweep.plots.over_time import energy_over_time, unit_length_over_time
 from sweep.plots.spheres import sphere
-from sweep.plots.studies import convergence, energy_over_time, unit_length_over_time
 
 # What can be drawn, by the name that the command line and file names give it.
 KINDS = {

@@ -7,7 +7,7 @@ from run_tables import run_table, with_series
 from integrators.errors import InputError
 from sweep.analysis import growth_table
 from sweep.analysis.growth import fit_growth
-from sweep.tables import format_growth, json_rows
+from sweep.tables import growth, json_rows, text_of
 
 STARTS = 64
 EPSILON = 2.0**-52
@@ -81,7 +81,7 @@ def test_the_table_has_steps_and_units_of_epsilon():
     assert (row.starts, row.left_out, row.steps, row.duration) == (63, 1, 2000.0, 1000.0)
     assert row.drift == pytest.approx(0.25, abs=4 * row.drift_error)
     assert row.verdict == "t" and row.biased
-    text = format_growth(rows)
+    text = text_of(growth(rows))
     assert "the mean drifts" in text and "Left out" in text and "2.5e-01" in text
     assert json_rows(rows)[0]["verdict"] == "t"
     with pytest.raises(InputError, match="Did you mean 'energy'"):

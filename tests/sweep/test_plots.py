@@ -8,7 +8,7 @@ from run_tables import run_table, with_series
 
 from integrators.errors import InputError
 from sweep import plots
-from sweep.plots import studies
+from sweep.plots import over_time
 
 TIMES = np.linspace(0.0, 10.0, 51)
 LABELS = {
@@ -138,8 +138,8 @@ def test_a_long_series_keeps_its_peaks():
     times = np.linspace(0.0, 1.0, 10_001)
     values = np.ones((1, times.size))
     values[0, 4321] = 9.0
-    thin_times, thin_values = studies._thinned(times, values)
-    assert thin_times.size <= studies.MOST_POINTS
+    thin_times, thin_values = over_time._thinned(times, values)
+    assert thin_times.size <= over_time.MOST_POINTS
     assert thin_values.max() == 9.0
     assert thin_times[-1] == times[-1]
 

@@ -10,7 +10,7 @@ from integrators.errors import InputError
 from sweep.reproduce import PAPERS, Claim, reproduce
 from sweep.reproduce.lee import EXAMPLE_2
 from sweep.reproduce.measuring import Measured
-from sweep.tables import format_claims
+from sweep.tables import claims
 
 MEASURED = Measured("lee-example-2", "step-sizes", "variational", step_size=5e-3)
 
@@ -33,7 +33,7 @@ def test_each_claim_has_a_row_with_its_setting(example_2, computed):
     assert all(row.holds for row in rows)
     assert rows[0].setting == "variational, h = 0.005, T = 10 (the paper prints h = 1e-3)"
     assert set(datasets) == {"lee-example-2"}
-    text = format_claims(rows)
+    text = str(claims(rows))
     assert [row.as_printed for row in rows] == [True, True, False, False]
     assert "1.1717e-04" in text and "1.17166e-04" in text and text.count("holds") == len(rows)
 

@@ -10,7 +10,7 @@ from integrators.errors import InputError
 from sweep.reproduce import PAPERS, Claim, diagnostics, reproduce
 from sweep.reproduce.mclachlan import printed_angle, step_angle
 from sweep.reproduce.measuring import Computed
-from sweep.tables import format_claims
+from sweep.tables import claims
 
 PAPER = PAPERS["mclachlan"]
 
@@ -61,7 +61,7 @@ def test_energy_of_the_spherical_midpoint_stays_and_that_of_the_classical_does_n
 
 def test_rows_are_a_table_and_json(computed):
     rows, _ = computed
-    text = format_claims(rows)
+    text = str(claims(rows))
     assert "-2.4434e-03 – -2.4386e-03" in text
     assert "≥ 1.00e-01" in text and "≤ 1.00e-15" in text
     assert "inf" not in text and "nan" not in text

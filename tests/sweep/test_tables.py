@@ -6,6 +6,7 @@ from run_tables import run_table, with_series
 
 from sweep import tables
 from sweep.analysis import drift_table, order_table
+from sweep.text import format_table, number
 
 TIMES = np.linspace(0.0, 100.0, 101)
 
@@ -17,7 +18,7 @@ def table():
 
 
 def test_columns_are_aligned_and_numbers_stand_to_the_right():
-    text = tables.format_table(["name", "value"], [["a", "1.5"], ["longer", "-20"]])
+    text = format_table(["name", "value"], [["a", "1.5"], ["longer", "-20"]])
     assert text.splitlines() == [
         "name    value",
         "──────  ─────",
@@ -27,20 +28,20 @@ def test_columns_are_aligned_and_numbers_stand_to_the_right():
 
 
 def test_a_table_of_nothing_is_its_header():
-    assert tables.format_table(["name", "value"], []).splitlines()[0] == "name  value"
+    assert format_table(["name", "value"], []).splitlines()[0] == "name  value"
 
 
 def test_numbers_have_sensible_digits():
-    assert tables.number(0.0123456) == "0.0123"
-    assert tables.number(float("nan")) == tables.number(None) == "–"
-    assert tables.number(4) == "4"
+    assert number(0.0123456) == "0.0123"
+    assert number(float("nan")) == number(None) == "–"
+    assert number(4) == "4"
     assert tables.scientific(2.16472e-5, 4) == "2.165e-05"
 
 
 def test_the_order_table_shows_orders_and_why_not(table):
     table["status"][0] = 3
     table = table.isel(run=~((table.integrator == "rk4") & (table.step_size > 0.03)).values)
-    text = tables.format_orders(order_table(table.isel(run=table.step_size.values > 0.01)))
+    text = str(tables.orders(order_table(table.isel(run=table.step_size.values > 0.01))))
     lines = text.splitlines()
     assert lines[0].split()[:4] == ["integrator", "gravity", "order", "95"]
     assert "variational" in lines[2] and "2.00" in lines[2] and "confirmed" in lines[2]
@@ -53,7 +54,7 @@ def test_the_order_table_shows_orders_and_why_not(table):
 
 def test_the_drift_table_has_a_part_for_each_quantity(table):
     table = with_series(table, "momentum_error", 0.0 * TIMES)
-    parts = tables.format_drifts(drift_table(table, step_sizes="smallest")).split("\n\n")
+    parts = tables.text_of(tables.drifts(drift_table(table, step_sizes="smallest"))).split("\n\n")
     assert parts[0].startswith("energy error [J]: mean and max of |error| of every step")
     assert parts[1].startswith("momentum error [J]: mean and max of |error| of samples")
     assert "J/s over 100 s (95 %)" in parts[0]
@@ -61,15 +62,15 @@ def test_the_drift_table_has_a_part_for_each_quantity(table):
 
 
 def test_what_holds_for_all_rows_is_said_once(table):
-    text = tables.format_drifts(drift_table(table.isel(time=slice(0, 5))))
+    text = tables.text_of(tables.drifts(drift_table(table.isel(time=slice(0, 5)))))
     assert text.splitlines()[-1] == "all 20: no drift measured: needs 8 sample intervals, has 4"
 
 
 def test_lines_fit_a_terminal(table):
     table = table.isel(run=(table.gravity == 1.0).values).drop_vars("gravity")
     for text in (
-        tables.format_orders(order_table(table)),
-        tables.format_drifts(drift_table(table)).split("\n", 1)[1],
+        str(tables.orders(order_table(table))),
+        tables.text_of(tables.drifts(drift_table(table))).split("\n", 1)[1],
     ):
         assert max(map(len, text.splitlines())) <= 80
 

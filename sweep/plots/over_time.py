@@ -1,4 +1,4 @@
-"""Pictures of a run table: convergence, energy and unit length over time.
+"""Pictures of a run table along time: energy and unit length.
 
 Each function takes one experiment, or a selection of its runs, and returns a Figure that belongs
 to no window. An integrator looks the same in all of them.
@@ -8,7 +8,6 @@ import numpy as np
 from matplotlib import rc_context
 
 from integrators.errors import InputError
-from sweep.analysis.orders import WIDEST, order_table
 from sweep.analysis.selection import (
     describe,
     energy_of,
@@ -18,108 +17,18 @@ from sweep.analysis.selection import (
     variable,
     without_repeats,
 )
-from sweep.analysis.slopes import USED
 from sweep.plots.choice import runs_to_show
 from sweep.plots.looks import (
-    GREY,
     STYLE,
     error_axis,
     label_of,
     legend,
     looks_of,
     panelled_figure,
-    plain_step_ticks,
-    raised,
 )
 
 MOST_POINTS = 250  # along time: more cannot be told apart in print
 MARKS = 8  # of a curve
-
-
-def convergence(dataset, error="global_error", at="end"):
-    """Error against step size, as `order_table` measures it.
-
-    Filled markers count for the order in the legend, open ones do not. Lines are geometric means
-    over the starts, bars their range; a grey line beside them falls with each declared order.
-
-    Parameters
-    ----------
-    dataset : xarray.Dataset or xarray.DataTree
-        One experiment, or a selection of its runs.
-    error, at : str, optional
-        As in `order_table`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
-    Raises
-    ------
-    InputError
-        As `order_table`, and when the selection would fill more than six panels.
-    """
-    dataset = without_repeats(dataset)
-    looks = looks_of(dataset)
-    estimates = order_table(dataset, error, at)
-    if not any(point.error > 0 for row in estimates for point in row.points):
-        raise InputError(f"no run has an {error!r} to show.", key="error")
-    panels = {}
-    for row in estimates:
-        panels.setdefault(describe(row.parameters), []).append(row)
-    with rc_context(STYLE):
-        figure, axes = panelled_figure(list(panels))
-        for ax, rows in zip(axes, panels.values(), strict=True):
-            for row in rows:
-                label = with_order(row) if len(panels) == 1 else row.integrator
-                error_curve(ax, row, looks[row.integrator], label)
-            ax.set(xscale="log", xlabel=label_of(dataset["step_size"], "step size h"))
-            error_axis(ax)
-            order_guides(ax, rows)
-            plain_step_ticks(ax)
-        where = "at the end" if at == "end" else "supremum over time"
-        axes[0].set_ylabel(f"{label_of(dataset[error], error.replace('_', ' '))}, {where}")
-        legend(figure, axes, "measured order" if len(panels) == 1 else None)
-    return figure
-
-
-def with_order(row):
-    """The label of an integrator after the order that it shows."""
-    # First, since digits are of one width: so they line up in the legend.
-    half = (row.high - row.low) / 2
-    measured = f"{row.order:.2f} ± {half:.2f}" if half <= WIDEST else "undecided"
-    return f"{measured}   {row.integrator}"
-
-
-def error_curve(ax, row, look, label):
-    """One integrator's errors by step size; filled marks count for its order, open ones do not."""
-    points = [point for point in row.points if point.error > 0]
-    h = np.array([point.step_size for point in points])
-    error = np.array([point.error for point in points])
-    used = np.array([point.use == USED for point in points], dtype=bool)
-    if row.starts > 1:
-        low, high = (np.array([getattr(p, side) for p in points]) for side in ("low", "high"))
-        ax.vlines(h, low, high, color=look["color"], lw=0.6, alpha=0.5)
-    ax.plot(h, error, color=look["color"], lw=0.7, ls=(0, (1, 1.5)))
-    ax.plot(h[used], error[used], label=label, **look)
-    open_mark = {"ls": "none", "mfc": "white", "mec": look["color"], "mew": 1.0}
-    ax.plot(h[~used], error[~used], **(look | open_mark))
-
-
-def order_guides(ax, rows):
-    """A short line of the declared slope below the lowest curve of each order."""
-    lowest = {}
-    for row in rows:
-        used = [point for point in row.points if point.use == USED]
-        if row.declared and row.verdict != "undecided":
-            curve = (used[0].error / used[0].step_size ** row.declared, used)
-            lowest[row.declared] = min(lowest.get(row.declared, curve), curve)
-    for order, (_, used) in lowest.items():
-        h = used[0].step_size * np.array([1.0, min(2.5, used[-1].step_size / used[0].step_size)])
-        guide = 0.25 * used[0].error * (h / h[0]) ** order
-        ax.plot(h, guide, color=GREY, lw=0.8, zorder=1)
-        small = {"ha": "left", "va": "top", "color": "0.3", "fontsize": 8}
-        place = {"xy": (h[0], guide[0]), "xytext": (2, -3), "textcoords": "offset points"}
-        ax.annotate(f"h{raised(order)}", **place, **small)
 
 
 def energy_over_time(dataset, step_size=None):

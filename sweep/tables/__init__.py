@@ -1,0 +1,28 @@
+"""Results as tables, for a terminal and for the report, and as rows for JSON.
+
+Each function takes the rows of an analysis and returns a `Table`, or a list of them; ``str`` of one
+is its text.
+"""
+
+from sweep.tables.base import Table, json_rows, scientific
+from sweep.tables.convergence import errors, orders, tolerances
+from sweep.tables.invariants import drifts, growth
+from sweep.tables.paper import claims
+
+__all__ = [
+    "Table",
+    "claims",
+    "drifts",
+    "errors",
+    "growth",
+    "json_rows",
+    "orders",
+    "scientific",
+    "text_of",
+    "tolerances",
+]
+
+
+def text_of(tables):
+    """Tables as text, with an empty line between them."""
+    return "\n\n".join(map(str, tables))

@@ -1,0 +1,90 @@
+"""What tables are made of: a table as data, numbers as text, notes below."""
+
+import dataclasses
+import math
+
+from sweep.text import format_table, jsonable, number
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A table as it is printed, and as the report shows it.
+
+    Attributes
+    ----------
+    headers : list of str
+    rows : list of list of str
+    title : str
+        A line above it, or none.
+    notes : list of str
+        Lines below it.
+    """
+
+    headers: list
+    rows: list
+    title: str = ""
+    notes: list = ()
+
+    def __str__(self):
+        lines = [self.title] if self.title else []
+        lines.append(format_table(self.headers, self.rows))
+        return "\n".join([*lines, *(["", *self.notes] if self.notes else [])])
+
+
+def scientific(value, digits=2):
+    """An error in scientific notation, which lines up in a column: ``1.2e-09``."""
+    return "–" if math.isnan(value) else f"{value:.{digits - 1}e}"
+
+
+def json_rows(rows):
+    """Frozen dataclasses and their properties as dictionaries for `json`; NaN becomes None.
+
+    Parameters
+    ----------
+    rows : sequence of dataclass instances
+
+    Returns
+    -------
+    list of dict
+    """
+    return [jsonable(dataclasses.asdict(row) | _properties(row)) for row in rows]
+
+
+def _properties(row):
+    members = vars(type(row)).items()
+    return {name: getattr(row, name) for name, member in members if isinstance(member, property)}
+
+
+def axes_of(estimates):
+    """Names of the scanned axes of a table's rows."""
+    return list(dict.fromkeys(axis for row in estimates for axis in row.parameters))
+
+
+def name_of(row):
+    """The integrator of a row, with the values of the scanned axes."""
+    values = ", ".join(f"{axis}={number(value)}" for axis, value in row.parameters.items())
+    return f"{row.integrator} ({values})" if values else row.integrator
+
+
+def notes_of(rows, remark):
+    """What `remark` says of each row, each remark once behind the names that it holds for."""
+    names = {}
+    for row in rows:
+        names.setdefault(remark(row), []).append(name_of(row))
+    return [
+        f"{f'all {len(rows)}' if 1 < len(of) == len(rows) else ', '.join(of)}: {text}"
+        for text, of in names.items()
+        if text
+    ]
+
+
+def fixed(value):
+    """A number with two decimals."""
+    return "–" if math.isnan(value) else f"{value:.2f}"
+
+
+def left_out_note(rows):
+    """What to say of runs that do not count; an empty list where all do."""
+    failed = sum(row.left_out for row in rows)
+    text = f"Left out, as failed, unfinished or no longer in the study: {failed} runs."
+    return [text] if failed else []

@@ -1,0 +1,77 @@
+"""Orders of fixed-step integrators and errors of adaptive ones."""
+
+import math
+
+from sweep.analysis import adaptive_runs, order_table, tolerance_table
+from sweep.tables.base import Table, axes_of, fixed, left_out_note, notes_of, scientific
+from sweep.text import number
+
+
+def orders(estimates):
+    """The order table, and below it why an order is not confirmed.
+
+    Parameters
+    ----------
+    estimates : sequence of OrderEstimate
+    """
+    axes = axes_of(estimates)
+    headers = ["integrator", *axes, "order", "95 %", "declared", "verdict", "points", "step sizes"]
+    rows = [
+        [
+            row.integrator,
+            *(number(row.parameters[axis]) for axis in axes),
+            fixed(row.order),
+            f"±{(row.high - row.low) / 2:.2f}" if math.isfinite(row.order) else "–",
+            number(row.declared),
+            row.verdict,
+            f"{row.used} of {len(row.points)}",
+            f"{number(row.step_low)} – {number(row.step_high)}" if row.used else "–",
+        ]
+        for row in estimates
+    ]
+    notes = notes_of(estimates, lambda row: row.reason and f"{row.verdict}, {row.reason}")
+    return Table(headers, rows, notes=notes + left_out_note(estimates))
+
+
+def tolerances(estimates):
+    """The errors of adaptive integrators by tolerance, medians over the starts.
+
+    Parameters
+    ----------
+    estimates : sequence of ToleranceEstimate
+    """
+    axes = axes_of(estimates)
+    headers = ["integrator", *axes, "tolerance", "error", "range", "steps", "rejected", "until"]
+    rows = [
+        [
+            row.integrator,
+            *(number(row.parameters[axis]) for axis in axes),
+            number(row.tolerance),
+            scientific(row.value),
+            f"{scientific(row.low)} – {scientific(row.high)}" if row.starts > 1 else "–",
+            number(row.steps, 6),
+            number(row.rejected_steps, 6),
+            number(row.time),
+        ]
+        for row in estimates
+    ]
+    return Table(headers, rows)
+
+
+def errors(dataset, error="global_error", at="end"):
+    """Orders of the fixed-step integrators and errors of the adaptive ones, where there are any.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        One experiment.
+    error, at : str
+        As in `analysis.order_table`.
+    """
+    adaptive = adaptive_runs(dataset)
+    parts = []
+    if not adaptive.all():
+        parts.append(orders(order_table(dataset, error, at)))
+    if adaptive.any():
+        parts.append(tolerances(tolerance_table(dataset, error, at)))
+    return parts

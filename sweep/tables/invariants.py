@@ -1,0 +1,106 @@
+"""Errors of invariants, their drift and their growth: a table for each quantity."""
+
+import math
+
+from sweep.tables.base import Table, axes_of, fixed, left_out_note, notes_of, scientific
+from sweep.text import number
+
+
+def drifts(estimates):
+    """A drift table for each quantity, medians over the starts; below it what is missing.
+
+    Parameters
+    ----------
+    estimates : sequence of DriftEstimate
+    """
+    by_quantity = {}
+    for row in estimates:
+        by_quantity.setdefault(row.quantity, []).append(row)
+    return [_drift_section(rows) for rows in by_quantity.values()]
+
+
+def _drift_section(rows):
+    axes = axes_of(rows)
+    steps = [
+        name
+        for name in ("step_size", "tolerance")
+        if any(math.isfinite(getattr(row, name)) for row in rows)
+    ]
+    headers = ["integrator", *axes, *(name.replace("_", " ") for name in steps)]
+    missing = any(row.left_out for row in rows)
+    headers += [*(["starts"] if missing else []), "mean", "max", "drift", "|drift| ≤"]
+    cells = [
+        [
+            row.integrator,
+            *(number(row.parameters[axis]) for axis in axes),
+            *(number(getattr(row, name)) for name in steps),
+            *([f"{row.starts} of {row.starts + row.left_out}"] if missing else []),
+            scientific(row.mean_abs.median, 4),
+            scientific(row.max_abs.median),
+            scientific(row.drift),
+            scientific(row.bound),
+        ]
+        for row in rows
+    ]
+    notes = notes_of(rows, lambda row: row.reason and row.sentence)
+    return Table(headers, cells, _drift_title(rows), notes)
+
+
+def _drift_title(rows):
+    first = rows[0]
+    name, units = first.quantity.replace("_", " "), first.units
+    sampled = list(dict.fromkeys(row.integrator for row in rows if not row.every_step))
+    of = "every step" if len(sampled) < len({row.integrator for row in rows}) else "samples"
+    if of == "every step" and sampled:
+        of += f" (of {', '.join(sampled)}: of samples)"
+    starts = max(row.starts for row in rows)
+    over = "the starts that are complete" if any(r.left_out for r in rows) else f"{starts} starts"
+    median = f", medians over {over}" if starts > 1 else ""
+    return (
+        f"{name} error{'' if units == '1' else f' [{units}]'}: mean and max of |error| of {of}"
+        f"{median}; drift {first.rate} over {first.span} (95 %)"
+    )
+
+
+def growth(estimates):
+    """How errors grow, a table for each quantity; below it what the verdicts rest on.
+
+    Parameters
+    ----------
+    estimates : sequence of GrowthEstimate
+    """
+    by_quantity = {}
+    for row in estimates:
+        by_quantity.setdefault(row.quantity, []).append(row)
+    return [_growth_section(rows) for rows in by_quantity.values()]
+
+
+def _growth_section(rows):
+    axes = axes_of(rows)
+    headers = ["integrator", *axes, "step size", "starts", "steps", "rms", "exponent", "95 %"]
+    headers += ["drift/ε a step", "verdict"]
+    cells = [
+        [
+            row.integrator,
+            *(number(row.parameters[axis]) for axis in axes),
+            number(row.step_size if math.isfinite(row.step_size) else row.tolerance),
+            str(row.starts),
+            number(row.steps),
+            scientific(row.rms),
+            fixed(row.exponent),
+            "–" if math.isnan(row.low) else f"{row.low:.2f} – {row.high:.2f}",
+            "–"
+            if math.isnan(row.drift)
+            else f"{scientific(row.drift)} ± {scientific(row.drift_error, 1)}",
+            row.verdict or "–",
+        ]
+        for row in rows
+    ]
+    first = rows[0]
+    units = "" if first.units == "1" else f" [{first.units}]"
+    title = (
+        f"{first.quantity.replace('_', ' ')} error{units}: rms over the starts at the end, its "
+        "growth in the last decade; drift of the mean in ε of the quantity, ± standard error"
+    )
+    notes = notes_of(rows, lambda row: row.reason or (row.biased and "the mean drifts (99.7 %)"))
+    return Table(headers, cells, title, notes + left_out_note(rows))
