@@ -106,11 +106,11 @@ def named(name, also=()):
     return methods[base], modifier
 
 
-def names():
-    """All names that are enough to `get` an integrator, with modifiers."""
+def names(also=()):
+    """All names that are enough to `get` an integrator, with modifiers; of `also` methods too."""
     return [
         name
-        for method in ALL_INTEGRATORS
+        for method in (*ALL_INTEGRATORS, *also)
         if method.made_of is None
         for name in (method.name, *(f"{method.name}+{m}" for m in method.modifiers))
     ]

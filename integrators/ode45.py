@@ -44,10 +44,11 @@ from integrators.adaptive_loop import (
 )
 from integrators.flows import VectorField
 from integrators.kernels import inlined, spliced
-from integrators.methods import FORMULATION, Method, Option
+from integrators.methods import FIXED, FORMULATION, Method, Option
+from integrators.runge_kutta import explicit_method
 from integrators.step_control import root
 from integrators.stepping import NOT_FINITE, STEP_TOO_SMALL, fail, is_finite
-from integrators.tableaux import DORMAND_PRINCE54
+from integrators.tableaux import DORMAND_PRINCE5, DORMAND_PRINCE54
 from integrators.vectors import axpy, get, put, scale
 from integrators.views import rows_of, tail
 
@@ -259,4 +260,7 @@ RK45 = Method(
         "output": OUTPUT,
     },
     adaptive=True,
+    fixed=explicit_method(
+        f"rk45+{FIXED}", "Dormand–Prince of order 5 with a constant step", 5, DORMAND_PRINCE5
+    ),
 )

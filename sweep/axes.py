@@ -4,6 +4,7 @@ import dataclasses
 
 from integrators.adaptive import check_tolerance
 from integrators.errors import InputError, check_known
+from sweep.declared import DECLARED
 from sweep.experiment import Axis, IntegratorEntry, check_equal_lengths, combinations
 from sweep.sources import Gathered, Node, distinct, gathered
 from sweep.time_axis import PerDecade, TimeAxis, spaced
@@ -181,6 +182,8 @@ def step_sizes(node, time_axis, together):
 
     Each once, unless ``step_size`` is in `together`, the names of axes that advance with others.
     """
+    if node.value == DECLARED:
+        return ()  # each integrator has its own
     if type(node.value) is dict:
         with node.context():
             snapped = [time_axis.snapped(float(value)) for value in value_range(node)]

@@ -6,7 +6,7 @@ import re
 
 import integrators
 from integrators.errors import InputError
-from sweep import axes, conditions, probing, schema, structure
+from sweep import axes, conditions, declared, probing, schema, structure
 from sweep.experiment import STATISTICS, Experiment, Reference
 from sweep.library import BUILT_IN, read_library, with_observables
 from sweep.rules import Condition, Rule
@@ -109,6 +109,10 @@ def _experiment(table, library):
     family = gather(axes.family_of, table, library, system, fixed, scan, zipped)
     names = schema.variable_names, schema.taken_names
     family = gather(with_observables, table, family, library, *names)
+    table = gather(declared.with_declared, table, family, library)
+    if table is Gathered.FAILED:
+        gather.finish()
+    read = _reader(table, gather)
     duration = read("duration", Node.real)
     samples = read("samples", axes.samples)
     time_axis = gather(axes.time_axis_of, table, duration, samples)

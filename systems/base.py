@@ -97,6 +97,35 @@ class Family:
 
 
 @dataclass(frozen=True)
+class Convergence:
+    """The horizon and the step sizes that suit a study of convergence.
+
+    Over the duration errors grow to well above round-off, and less than by chaos; from the longest
+    step on down to the shortest the error of some method falls as a power of the step size.
+
+    Parameters
+    ----------
+    duration, longest_step, shortest_step : float
+        In the system's unit of time.
+    """
+
+    duration: float
+    longest_step: float
+    shortest_step: float
+
+    def steps(self, order):
+        """Longest and shortest step, and how many in between, for a method of an order.
+
+        A high order falls from its first asymptotic step to round-off, about nine powers of ten,
+        within a small ratio of step sizes; a low one is asymptotic only for small ones.
+        """
+        longest = self.longest_step * min(1.0, order / 8 if order < 4 else 1.0)
+        decades = 9.0 if order < 8 else 7.0
+        shortest = max(self.shortest_step, longest * 10.0 ** (-decades / order))
+        return longest, shortest, 12 if order < 8 else 18
+
+
+@dataclass(frozen=True)
 class System(ABC):
     """A system with its parameters; a frozen dataclass for each.
 
@@ -104,10 +133,12 @@ class System(ABC):
     energy, momentum and time) and `parameter_units`, the parameters as fields, and `form`. What
     its states are, of shape ``(rows, 3)``, the kinds of systems say: `MechanicalSystem`,
     `SpinSystem` and `RigidSystem`. They have `state_keys`, by which a study spells a state,
-    `state_text`, `row_labels`, and `state_errors`, a tuple of `StateError`.
+    `state_text`, `row_labels`, and `state_errors`, a tuple of `StateError`. `convergence` is the
+    `Convergence` that suits the default parameters, if it says one.
     """
 
     families = ()
+    convergence = None
 
     @property
     @abstractmethod

@@ -24,7 +24,7 @@ from integrators.errors import check_known, check_number, check_whole
 from integrators.forms import SpheresLagrangian
 from integrators.inertia import ChainInertia
 from integrators.kernels import inlined, kernel, state_value
-from systems.base import Start
+from systems.base import Convergence, Start
 from systems.checking import positive_vector, set_checked
 from systems.mechanical import MechanicalSystem, quantities_of_spheres
 
@@ -130,6 +130,7 @@ class ElasticRod(MechanicalSystem):
     name = "elastic_rod"
     description = "elastic rod in bending, clamped at one end"
     units = {"energy": "J", "momentum": "kg m2 s-1", "time": "s"}
+    convergence = Convergence(duration=0.01, longest_step=0.0005, shortest_step=5e-06)
     parameter_units = {
         "count": "1",
         "mass": "kg",

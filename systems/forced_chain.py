@@ -65,6 +65,7 @@ class ForcedPendulumChain(SphericalPendulumChain):
 
     name = "forced_pendulum_chain"
     description = "chain of spherical pendula, damped and driven"
+    convergence = SphericalPendulumChain.convergence
     parameter_units = SphericalPendulumChain.parameter_units | {
         "damping": "N m s",
         "amplitude": "N",

@@ -16,7 +16,7 @@ from integrators.errors import check_known, check_number
 from integrators.hamiltonians import LENGTHS, SpinHamiltonian, SplitFlow
 from integrators.kernels import kernel, split_flow, state_value
 from integrators.lanes import sin
-from systems.base import Start
+from systems.base import Convergence, Start
 from systems.checking import positive_vector, set_checked
 from systems.principal_axes import own_rate, symmetry_axes, turn
 from systems.spins import SpinSystem, quantities_of_spins
@@ -80,6 +80,7 @@ class ForcedRigidBody(SpinSystem):
 
     name = "forced_rigid_body"
     description = "rigid body under a periodic load"
+    convergence = Convergence(duration=24.0, longest_step=1.0, shortest_step=0.006)
     parameter_units = {"inertia": "1", "epsilon": "1", "lengths": "1"}
     named_starts = (Start("mclachlan", "(0.6, 0.48, 0.64)", _mclachlan),)
 

@@ -16,7 +16,7 @@ import numpy as np
 from integrators.errors import check_known
 from integrators.hamiltonians import LENGTHS, SpinHamiltonian, SplitFlow
 from integrators.kernels import kernel, split_flow, state_value
-from systems.base import Start
+from systems.base import Convergence, Start
 from systems.checking import positive_vector, set_checked
 from systems.principal_axes import own_rate, symmetry_axes, turn
 from systems.spins import SpinSystem, quantities_of_spins
@@ -71,6 +71,7 @@ class FreeRigidBody(SpinSystem):
 
     name = "free_rigid_body"
     description = "free rigid body, as a spin"
+    convergence = Convergence(duration=16.0, longest_step=1.0, shortest_step=0.004)
     parameter_units = {"inertia": "1", "lengths": "1"}
     named_starts = (Start("figure3", "Figure 3 of McLachlan et al.", _figure3),)
 

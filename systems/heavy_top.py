@@ -35,7 +35,7 @@ from integrators.flows import HomogeneousFlow
 from integrators.kernels import Kernel, inlined, kernel, state_value, whole_state
 from integrators.vectors import axpy, cross, dot, get, put, scale, sub
 from systems import ensembles, rotation_matrices
-from systems.base import Quantity, Start
+from systems.base import Convergence, Quantity, Start
 from systems.checking import positive_vector, set_checked
 from systems.rigid import Part, RigidSystem, checked_parts
 
@@ -229,6 +229,7 @@ class HeavyTop(RigidSystem):
     name = "heavy_top"
     description = "heavy top: a rigid body with a fixed point under gravity"
     units = {"energy": "J", "momentum": "kg m2 s-1", "time": "s"}
+    convergence = Convergence(duration=0.04, longest_step=0.008, shortest_step=1e-05)
     parameter_units = {
         "mass": "kg",
         "length": "m",

@@ -21,7 +21,7 @@ from integrators.kernels import inlined, kernel, split_flow, state_value
 from integrators.rotations import rotation_coefficients
 from integrators.vectors import add, axpy, cross, dot, get, increment, scale, sub
 from systems import ensembles
-from systems.base import Family, Start
+from systems.base import Convergence, Family, Start
 from systems.checking import set_checked
 from systems.spins import SpinSystem, quantities_of_spins
 
@@ -126,6 +126,7 @@ class HeisenbergChain(SpinSystem):
 
     name = "heisenberg_chain"
     description = "Heisenberg spin chain, closed or open"
+    convergence = Convergence(duration=4.0, longest_step=0.6, shortest_step=0.001)
     parameter_units = {"count": "1", "boundary": "1", "lengths": "1"}
     named_starts = (
         Start("closed_curve", "along (cos s, sin s, 0.3 + 0.5 cos 2s), unit length", _closed_curve),

@@ -16,7 +16,7 @@ from integrators import InputError
 from integrators.errors import check_known, check_number
 from integrators.hamiltonians import LENGTHS, SpinHamiltonian, SplitFlow
 from integrators.kernels import inlined, kernel, split_flow, state_value
-from systems.base import Start
+from systems.base import Convergence, Start
 from systems.checking import positive_vector, set_checked
 from systems.principal_axes import turn
 from systems.spins import SpinSystem, quantities_of_spins
@@ -80,6 +80,7 @@ class IrreversibleRigidBody(SpinSystem):
 
     name = "irreversible_rigid_body"
     description = "rigid body with moments of inertia that depend on the sense of rotation"
+    convergence = Convergence(duration=12.0, longest_step=1.5, shortest_step=0.003)
     parameter_units = {"inertia": "1", "sigma": "1", "lengths": "1"}
     named_starts = (
         Start("figure4", "Figure 4 of McLachlan et al., brought to unit length", _figure4),

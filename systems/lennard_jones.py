@@ -25,7 +25,7 @@ from integrators.kernels import inlined, kernel, state_value
 from integrators.lanes import WIDTH, eight, hsum, lane_of, ramp, select, with_lane
 from integrators.vectors import add, dot, get, put, scale, sub
 from integrators.views import as_floats, as_lanes, flattened, rows_of
-from systems.base import Start
+from systems.base import Convergence, Start
 from systems.checking import set_checked
 from systems.ensembles import on_manifold
 from systems.icosphere import icosphere
@@ -212,6 +212,7 @@ class LennardJonesSphere(MechanicalSystem):
     name = "lennard_jones_sphere"
     description = "molecules on a sphere with a Lennard-Jones potential"
     units = {"energy": "1", "momentum": "1", "time": "1"}
+    convergence = Convergence(duration=2.0, longest_step=0.2, shortest_step=0.001)
     parameter_units = {"level": "1", "epsilon": "1", "sigma": "1", "mass": "1"}
     named_starts = (Start("lee", "Example 6 of Lee et al.: two vortices 30° apart", _lee),)
 

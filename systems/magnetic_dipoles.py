@@ -23,7 +23,7 @@ from integrators.forms import SpheresLagrangian
 from integrators.kernels import inlined, kernel, state_value
 from integrators.lanes import WIDTH, hsum, with_lane
 from integrators.views import as_floats, as_lanes, flattened, rows_of
-from systems.base import Start
+from systems.base import Convergence, Start
 from systems.checking import positive_vector, set_checked, vector_list
 from systems.mechanical import MechanicalSystem, axes_along, quantities_of_spheres
 
@@ -133,6 +133,7 @@ class MagneticDipoles(MechanicalSystem):
     name = "magnetic_dipoles"
     description = "array of magnetic dipoles that turn about fixed pivots"
     units = {"energy": "J", "momentum": "kg m2 s-1", "time": "s"}
+    convergence = Convergence(duration=0.5, longest_step=0.06, shortest_step=0.0001)
     parameter_units = {
         "moment": "A m2",
         "mass": "kg",

@@ -14,7 +14,7 @@ import numpy as np
 
 from integrators.hamiltonians import NambuHamiltonian
 from integrators.kernels import kernel, state_value
-from systems.base import Start
+from systems.base import Convergence, Start
 from systems.spins import SpinSystem, quantities_of_nambu
 
 C = np.diag([1.0, -1.0, 0.0])
@@ -44,6 +44,7 @@ class NambuLagrange(SpinSystem):
 
     name = "nambu_lagrange"
     description = "Lagrange system, a Nambu system with quadratic C and H"
+    convergence = Convergence(duration=0.4, longest_step=0.2, shortest_step=0.0002)
     parameter_units = {}
     named_starts = (Start("mclachlan", "(−1.5, 0.8, 1.1)", _mclachlan),)
 

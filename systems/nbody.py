@@ -18,7 +18,7 @@ from integrators.forms import SpheresLagrangian
 from integrators.kernels import kernel, state_value
 from integrators.lanes import sqrt
 from integrators.vectors import accumulate, dot, get, scale
-from systems.base import Start
+from systems.base import Convergence, Start
 from systems.checking import positive_vector, set_checked
 from systems.mechanical import MechanicalSystem, check_distinct, quantities_of_spheres
 
@@ -84,6 +84,7 @@ class NBodySphere(MechanicalSystem):
     name = "nbody_sphere"
     description = "n bodies on a sphere under an analogue of gravitation"
     units = {"energy": "1", "momentum": "1", "time": "1"}
+    convergence = Convergence(duration=0.8, longest_step=0.1, shortest_step=0.0004)
     parameter_units = {"count": "1", "mass": "1", "coupling": "1"}
     named_starts = (Start("lee", "Example 2 of Lee et al.: three bodies", _lee),)
 

@@ -25,7 +25,7 @@ from integrators.kernels import inlined, kernel, split_flow, state_value
 from integrators.lanes import log
 from integrators.rotations import rotation_coefficients
 from integrators.vectors import accumulate, axpy, cross, dot, get, increment, scale, sub
-from systems.base import Family, Start
+from systems.base import Convergence, Family, Start
 from systems.checking import is_list, set_checked
 from systems.mechanical import check_distinct
 from systems.spins import SpinSystem, quantities_of_spins
@@ -133,6 +133,7 @@ class PointVortices(SpinSystem):
 
     name = "point_vortices"
     description = "point vortices on the sphere"
+    convergence = Convergence(duration=70.0, longest_step=4.0, shortest_step=0.02)
     parameter_units = {"strengths": "1"}
     named_starts = (
         Start("mclachlan", "four vortices, theta = 0.7 and phi = 0.4 of the family", _mclachlan),

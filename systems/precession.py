@@ -22,7 +22,7 @@ from integrators.hamiltonians import LENGTHS, SpinHamiltonian, SplitFlow
 from integrators.kernels import kernel, split_flow, state_value
 from integrators.rotations import turning
 from integrators.vectors import dot, get, increment, put, scale
-from systems.base import Family, Start
+from systems.base import Convergence, Family, Start
 from systems.checking import number_vector, set_checked
 from systems.mechanical import axes_along
 from systems.spins import SpinSystem, quantities_of_spins
@@ -83,6 +83,7 @@ class Precession(SpinSystem):
 
     name = "precession"
     description = "spin that precesses about an axis"
+    convergence = Convergence(duration=8.0, longest_step=1.0, shortest_step=0.002)
     parameter_units = {"axis": "1", "lengths": "1"}
     named_starts = (Start("equator", "perpendicular to the axis", _equator),)
     families = (Family("tilted", "at an angle to the axis, in radians", {"angle": 1.0}, _tilted),)

@@ -48,7 +48,7 @@ from integrators.flows import HomogeneousFlow
 from integrators.kernels import inlined, kernel
 from integrators.spheres import work_done
 from integrators.vectors import axpy, cross, dot, get, put, scale, sub
-from systems.base import Quantity, Start
+from systems.base import Convergence, Quantity, Start
 from systems.checking import is_list, number_vector, positive_vector, set_checked
 from systems.formation_control import (
     GRAVITY,
@@ -270,6 +270,7 @@ class QuadrotorPayload(RigidSystem):
     name = "quadrotor_payload"
     description = "two quadrotors that carry a point mass along a path"
     units = {"energy": "J", "momentum": "kg m2 s-1", "time": "s"}
+    convergence = Convergence(duration=0.15, longest_step=0.05, shortest_step=7e-05)
     parameter_units = {
         "payload_mass": "kg",
         "mass": "kg",

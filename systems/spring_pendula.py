@@ -22,7 +22,7 @@ from integrators.kernels import inlined, kernel, state_value
 from integrators.lanes import sqrt
 from integrators.vectors import accumulate, axpy, dot, get, scale
 from integrators.views import tail
-from systems.base import Start
+from systems.base import Convergence, Start
 from systems.checking import ON_MANIFOLD, is_list, positive_vector, set_checked, vector_list
 from systems.mechanical import MechanicalSystem, axes_along, quantities_of_spheres
 
@@ -129,6 +129,7 @@ class SpringPendula(MechanicalSystem):
     name = "spring_pendula"
     description = "spherical pendula tied together by springs"
     units = {"energy": "J", "momentum": "kg m2 s-1", "time": "s"}
+    convergence = Convergence(duration=0.4, longest_step=0.05, shortest_step=0.0001)
     parameter_units = {
         "count": "1",
         "mass": "kg",

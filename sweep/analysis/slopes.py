@@ -2,10 +2,11 @@
 
 With errors e of several starts s at step sizes h, the model is
 
-    log e(s, h) = a(s) + c(h),    c(h) = order · log h + constant    where h counts.
+    log e(s, h) = a(s) + c(h),    c(h) = order · log h + b · h^q + constant    where h counts,
 
-A step size does not count near the floor, where the error no longer falls with the step size
-(round-off, an iteration's tolerance), nor where the curve has not yet its final slope.
+with b = 0, or the next term of the error's expansion, q = 1 or 2. A step size does not count near
+the floor, where the error no longer falls with the step size (round-off, an iteration's
+tolerance), nor where so short an expansion does not describe it yet.
 """
 
 from dataclasses import dataclass
@@ -19,8 +20,11 @@ FEWEST = 3  # points of a fit: two always lie on a line
 MARGIN = 100.0  # an error counts when it is this many times what disturbs it: 1 %
 FLAT = 0.5  # no method has so low an order: an error that falls slower has met a floor
 SHORTEST = np.log(1.2)  # a tail: over less, errors that merely scatter look flat
-BEND = 0.05  # slopes that differ by more are not of one power law
-OCTAVE = np.log(1.99)  # the finest points, by which others are judged, span a factor of two
+ALIKE = 0.005  # intervals as narrow are as good: the longer stretch is taken
+WITH_NEXT_TERM = 5  # points from which on the next term is fitted too
+SHORT = 4  # points of the shortest stretch, where there are so many
+MOST_BENT = 0.5  # of the error at the coarsest step size: the next term's share
+NEXT_TERMS = (1, 2)  # q: what follows the leading term h^p is h^(p+1), or of symmetric h^(p+2)
 
 
 @dataclass(frozen=True)
@@ -30,15 +34,21 @@ class OrderFit:
     Attributes
     ----------
     order, low, high : float
-        Slope of log error over log step size, and its 95 % interval; NaN below three points.
+        Slope of log error over log step size, in the limit where the next term is fitted too,
+        and its 95 % interval; NaN below three points.
     local : ndarray, shape ``(points - 1,)``
         Slopes between neighbouring points of the fit, finest first.
     worst_residual : float
-        Largest relative deviation of an error from the line.
+        Largest relative deviation of an error from the fitted curve.
     floor : float
         Errors below it do not count; NaN where the curve shows no floor.
     use : tuple of str
         For each step size as given: ``used``, ``floor`` or ``pre-asymptotic``.
+    next_term : float
+        Share of the next term in the error at the coarsest step size that counts; 0 where a
+        plain power law does.
+    budget : float
+        The part of half the interval that the floors' own size may cost.
     """
 
     order: float
@@ -48,9 +58,11 @@ class OrderFit:
     worst_residual: float
     floor: float
     use: tuple
+    next_term: float = 0.0
+    budget: float = 0.0
 
 
-def fit_order(step_sizes, errors, resolved=True):
+def fit_order(step_sizes, errors, floors=0.0):
     """Fit the order of convergence to errors at several step sizes.
 
     Parameters
@@ -59,34 +71,84 @@ def fit_order(step_sizes, errors, resolved=True):
         Distinct and positive, in any order and any ratios.
     errors : array_like, shape ``(n,)`` or ``(n, starts)``
         Errors, >= 0; NaN where there is none.
-    resolved : array_like of bool, broadcast to the shape of `errors`
-        False for errors too close to the reference's own error or to round-off.
+    floors : array_like, broadcast to the shape of `errors`
+        What the errors may be wrong by: the reference's own error, or round-off.
 
     Returns
     -------
     OrderFit
+
+    Notes
+    -----
+    Of the stretches of step sizes that begin with the finest one above the floor, the one with the
+    narrowest interval is taken, among those whose slope lies within the intervals of all shorter
+    ones, as in Lepski's method: a longer one that leaves them is not asymptotic.
+
+    The interval is the wider of two of Student's: one from how far the points lie off the curve,
+    the other from how far the starts' own slopes lie apart; the first does not see what all step
+    sizes share, the second does not see what all starts share. What the floors may bend is added.
     """
     step_sizes = np.asarray(step_sizes, dtype=float)
     errors = np.asarray(errors, dtype=float)
-    resolved = np.broadcast_to(resolved, errors.shape)
+    floors = np.broadcast_to(floors, errors.shape)
     if errors.ndim == 1:
-        errors, resolved = errors[:, None], resolved[:, None]
+        errors, floors = errors[:, None], floors[:, None]
     order = np.argsort(step_sizes)
-    x, errors = np.log(step_sizes[order]), errors[order]
-    there = np.isfinite(errors)
-    counts = resolved[order] & there & (errors > 0)
+    x, errors, floors = np.log(step_sizes[order]), errors[order], floors[order]
+    there = ~np.isnan(errors)
+    counts = np.isfinite(errors) & (errors > 0)
+    share = _shares(errors, floors, counts)
 
     use = np.full(len(x), FLOOR, dtype=object)
-    # Where most starts are unresolved, the few that are not would be a biased choice.
-    kept = np.flatnonzero(counts.any(axis=1) & (2 * counts.sum(axis=1) >= there.sum(axis=1)))
+    # All starts of a step size or none: those that happen to be resolved are a biased choice.
+    kept = np.flatnonzero((share <= 1 / MARGIN) & (2 * counts.sum(axis=1) >= there.sum(axis=1)))
     curve, residuals = _mean_curve(errors[kept], counts[kept])
     falling, floor = _above_floor(x[kept], curve)
+    share = share[kept]
     kept, curve, residuals = kept[falling], curve[falling], residuals[falling]
-    use[kept] = PRE_ASYMPTOTIC
-    points = slice(0, _asymptotic_points(x[kept], curve))
-    use[kept[points]] = USED
+    points = _Points(x[kept], curve, residuals, share[falling])
+    fit, taken = _best_stretch(points)
+    use[kept[:taken]] = USED
+    use[kept[taken:]] = PRE_ASYMPTOTIC
+    local = np.diff(curve[:taken]) / np.diff(points.x[:taken])
     as_given = tuple(use[np.argsort(order)])
-    return _fit(x[kept[points]], curve[points], residuals[points], floor, as_given)
+    if fit is None:
+        return OrderFit(np.nan, np.nan, np.nan, local, np.nan, floor, as_given)
+    return OrderFit(
+        order=fit.slope,
+        low=fit.slope - fit.half,
+        high=fit.slope + fit.half,
+        local=local,
+        worst_residual=fit.worst,
+        floor=floor,
+        use=as_given,
+        next_term=fit.next_term,
+        budget=fit.budget,
+    )
+
+
+@dataclass(frozen=True)
+class _Points:
+    """The curve by ascending log step size, its residuals by start, and the share of floors."""
+
+    x: np.ndarray
+    curve: np.ndarray
+    residuals: np.ndarray
+    share: np.ndarray
+
+    def finest(self, count):
+        return _Points(*(getattr(self, name)[:count] for name in self.__dataclass_fields__))
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A fitted slope with half its interval."""
+
+    slope: float
+    half: float
+    worst: float
+    next_term: float
+    budget: float
 
 
 def _mean_curve(errors, counts):
@@ -103,6 +165,14 @@ def _mean_curve(errors, counts):
         offset = ((logs - curve[:, None]) * counts).sum(axis=0) / per_start
         curve = ((logs - offset) * counts).sum(axis=1) / per_step
     return curve, np.where(counts, logs - offset - curve[:, None], np.nan)
+
+
+def _shares(errors, floors, counts):
+    """What the floors are of the errors, geometric means over the starts; shape ``(n,)``."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.where(counts, floors, 1.0)) - np.log(np.where(counts, errors, 1.0))
+    number = counts.sum(axis=1)
+    return np.where(number > 0, np.exp(logs.sum(axis=1) / np.maximum(number, 1)), np.inf)
 
 
 def _above_floor(x, curve):
@@ -128,56 +198,84 @@ def _above_floor(x, curve):
     return falling, float(np.exp(bound))
 
 
-def _asymptotic_points(x, curve):
-    """How many points, counted from the finest, lie on the line through the finest ones."""
-    fine = max(FEWEST, np.count_nonzero(x <= x.min(initial=np.inf) + OCTAVE))
-    if len(x) <= fine:
-        return len(x)
-    slope = np.polyfit(x[:fine], curve[:fine], 1)[0]
-    secants = (curve[fine:] - curve[:fine].mean()) / (x[fine:] - x[:fine].mean())
-    bent = np.abs(secants - slope) > BEND
-    return fine + (int(np.argmax(bent)) if bent.any() else len(bent))
+def _best_stretch(points):
+    """The slope with the narrowest interval, and of how many of the finest points; see `fit_order`.
 
-
-def _fit(x, curve, residuals, floor, use):
-    """Weighted least squares, and the wider of two Student intervals for the slope.
-
-    One comes from how far the points lie off the line, the other from how far the starts'
-    own slopes lie apart: the first does not see what all step sizes share, the second does not
-    see what all starts share.
+    None, of all, where there are too few.
     """
-    local = np.diff(curve) / np.diff(x)
-    if len(x) < FEWEST:
-        return OrderFit(np.nan, np.nan, np.nan, local, np.nan, floor, use)
-    weight = _weights(residuals)
-    dx = x - np.average(x, weights=weight)
-    spread = np.sum(weight * dx**2)
-    slope = np.sum(weight * dx * curve) / spread
-    off = curve - np.average(curve, weights=weight) - slope * dx
-    freedom = len(x) - 2
-    of_points = stdtrit(freedom, 0.975) * np.sqrt(np.sum(weight * off**2) / freedom / spread)
-    half = max(of_points, _starts_apart(dx, residuals))
-    worst = np.expm1(np.abs(off).max())
-    return OrderFit(slope, slope - half, slope + half, local, float(worst), floor, use)
+    count = len(points.x)
+    if count < FEWEST:
+        return None, count
+    lines, low, high = {}, -np.inf, np.inf
+    for n in range(min(SHORT, count), count + 1):
+        line = _narrowest_line(points.finest(n))
+        if not low <= line.slope <= high:
+            break
+        half = max(line.half, ALIKE)
+        low, high = max(low, line.slope - half), min(high, line.slope + half)
+        lines[n] = line
+    # Of those that are as good the longest.
+    taken = min(lines, key=lambda n: (max(lines[n].half, ALIKE), -n))
+    return lines[taken], taken
+
+
+def _narrowest_line(points):
+    """A power law, or one with its next term where that is small and narrows the interval.
+
+    What the next term would change is part of the interval of a plain power law.
+    """
+    plain = _line(points)
+    if len(points.x) < SHORT:
+        return plain
+    bent = [_line(points, power) for power in NEXT_TERMS]
+    off = min(abs(line.slope - plain.slope) for line in bent)
+    widened = _Line(plain.slope, plain.half + off, plain.worst, 0.0, plain.budget)
+    if len(points.x) < WITH_NEXT_TERM:
+        return widened
+    small = [line for line in bent if abs(line.next_term) <= MOST_BENT]
+    return min([widened, *small], key=lambda line: line.half)
+
+
+def _line(points, power=0):
+    """Weighted least squares, with the next term h^power unless it is 0."""
+    weight = _weights(points.residuals)
+    columns = [np.ones(len(points.x)), points.x - np.average(points.x, weights=weight)]
+    if power:
+        columns.append(np.exp(power * (points.x - points.x[-1])))
+    design = np.stack(columns, axis=1)
+    q, r = np.linalg.qr(design * np.sqrt(weight)[:, None])
+    inverse = np.linalg.inv(r)
+    solve = inverse @ q.T * np.sqrt(weight)  # from the curve to the coefficients
+    coefficients = solve @ points.curve
+    off = points.curve - design @ coefficients
+    freedom = len(points.x) - len(columns)
+    scatter = np.sqrt(np.sum(weight * off**2) / freedom * (inverse[1] @ inverse[1]))
+    of_points = stdtrit(freedom, 0.975) * scatter
+    budget = float(np.abs(solve[1]) @ points.share)
+    half = max(of_points, _starts_apart(solve[1], points.residuals)) + budget
+    worst = float(np.expm1(np.abs(off).max()))
+    next_term = float(coefficients[2]) if power else 0.0
+    return _Line(float(coefficients[1]), float(half), worst, next_term, budget)
 
 
 def _weights(residuals):
-    """Inverse variances of the curve's points, from the scatter of the starts."""
+    """Inverse variances of the curve's points, from the scatter of the starts; of mean 1."""
     starts = np.isfinite(residuals).sum(axis=1)
     squares = np.nansum(residuals**2, axis=1)
     variance = squares / np.maximum(starts * (starts - 1), 1)
     # The median keeps a point whose starts agree by chance from deciding alone.
     typical = np.median(variance)
-    return 1 / (variance + typical) if typical > 0 else np.ones(len(variance))
+    if not typical > 0:
+        return np.ones(len(variance))
+    return 2 * typical / (variance + typical)
 
 
-def _starts_apart(dx, residuals):
+def _starts_apart(solve, residuals):
     """Half the 95 % interval of the mean slope, from the starts' slopes about it."""
     there = np.isfinite(residuals)
-    residuals = residuals[:, there.sum(axis=0) >= FEWEST]
+    residuals = np.nan_to_num(residuals[:, there.sum(axis=0) >= FEWEST])
     starts = residuals.shape[1]
     if starts < 2:
         return 0.0
-    dx = np.where(np.isfinite(residuals), dx[:, None], 0.0)
-    own = np.nansum(dx * residuals, axis=0) / np.sum(dx**2, axis=0)
+    own = solve @ residuals
     return stdtrit(starts - 1, 0.975) * np.std(own, ddof=1) / np.sqrt(starts)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sweep.analysis.orders import centre_and_range, checked_errors, error_curve
+from sweep.analysis.curves import centre_and_range, checked_errors, error_curve
 from sweep.analysis.selection import adaptive_runs, groups, scanned_axes, take
 
 

@@ -1,0 +1,104 @@
+"""What a study leaves to others: the integrators that fit, and what suits a system.
+
+``integrators = "all"`` stands for every integrator with a fixed step that fits the system, main
+methods of adaptive pairs among them; ``duration = "declared"`` and ``step_size = "declared"`` for
+the horizon of the system's `convergence` and, for each integrator, the step sizes that suit its
+order there.
+"""
+
+import dataclasses
+
+import integrators
+from integrators.errors import InputError
+
+ALL = "all"
+DECLARED = "declared"
+
+
+def with_declared(table, family, library):
+    """An experiment's table with what it leaves to others filled in.
+
+    Parameters
+    ----------
+    table : Node
+    family : tuple of System
+    library : Library
+
+    Returns
+    -------
+    Node
+
+    Raises
+    ------
+    StudyError
+        If the system declares nothing, no integrator fits, or there is a unit of time.
+    """
+    filled = {}
+    if _says(table, "duration"):
+        filled["duration"] = _convergence(table["duration"], table, family).duration
+    if "integrators" in table:
+        given = table["integrators"]
+        entries = [entry for node in given.one_or_more() for entry in _named(node, family, library)]
+        if _says(table, "step_size"):
+            convergence = _convergence(table["step_size"], table, family)
+            entries = [_with_steps(entry, convergence, library) for entry in entries]
+        if _says(table, "step_size") or ALL in _values(given):
+            filled["integrators"] = entries
+    return dataclasses.replace(table, value=table.value | filled) if filled else table
+
+
+def _says(table, key):
+    return key in table and table[key].value == DECLARED
+
+
+def _values(node):
+    return [one.value for one in node.one_or_more() if type(one.value) is str]
+
+
+def _convergence(node, table, family):
+    """The `Convergence` of the family's systems, or an error at `node`."""
+    system = family[0]
+    if system.convergence is None:
+        raise node.error(f"{system.name!r} declares none: give a number")
+    if "time_unit" in table:
+        raise node.error("what a system declares is in its own unit of time: leave out 'time_unit'")
+    return system.convergence
+
+
+def _named(node, family, library):
+    """The entry of a node, or all integrators that fit."""
+    if node.value != ALL:
+        return [node.value]
+    known = integrators.names(library.methods)
+    fitting = [name for name in known if _fits(library.integrator(name, {}), family)]
+    if not fitting:
+        raise node.error(f"no integrator with a fixed step fits {family[0].name!r}")
+    return fitting
+
+
+def _fits(integrator, family):
+    if integrator.adaptive:
+        return False
+    try:
+        for system in family:
+            integrator.check(system)
+    except InputError:
+        return False
+    return True
+
+
+def _with_steps(entry, convergence, library):
+    """An entry with the step sizes that suit its order; one that has its own, or none, as it is."""
+    entry = entry if type(entry) is dict else {"name": entry}
+    if "step_size" in entry or type(entry.get("name")) is not str:
+        return entry
+    try:
+        options = {key: value for key, value in entry.items() if key not in ("name", "label")}
+        integrator = library.integrator(entry["name"], options)
+    except InputError:
+        return entry  # what is wrong is said where it is read
+    if integrator.adaptive:
+        return entry
+    longest, shortest, count = convergence.steps(integrator.order)
+    steps = {"start": longest, "stop": shortest, "count": count, "spacing": "log"}
+    return entry | {"step_size": steps}
