@@ -123,8 +123,9 @@ def order_table(dataset, error=None, at="end"):
     the error, and what is left of it is part of the interval.
 
     The declared order is ``confirmed`` where the whole interval is within 0.1 of it, or the
-    integrator is exact to round-off in ten steps over the whole run; ``refuted`` where the whole
-    interval is within 0.1 of another order; else ``undecided``, and the reason says what to add.
+    integrator is exact to round-off in so few steps that an error of its order would show;
+    ``refuted`` where the whole interval is within 0.1 of another order; else ``undecided``, and the
+    reason says what to add.
 
     Parameters
     ----------
@@ -156,14 +157,12 @@ def order_table(dataset, error=None, at="end"):
     fixed = take(dataset, np.flatnonzero(~adaptive_runs(dataset)))
     if fixed.sizes["run"] == 0:
         raise InputError("no run has a fixed step size, and only those have an order in it.")
-    declared = {
-        label: description.get("order") for label, description in descriptions(dataset).items()
-    }
+    declared = descriptions(dataset)
     found = list(_curves(fixed, error, at))
     # Where no error of any integrator shows a motion, to be exact means nothing.
     moving = any(np.nanmax(curve.errors, initial=0.0) > MOVING for _, _, curve in found)
     return [
-        _estimate(curve, label, key, declared.get(label), error, at, moving)
+        _estimate(curve, label, key, declared.get(label, {}), error, at, moving)
         for label, key, curve in found
     ]
 
@@ -183,10 +182,11 @@ def _curves(fixed, error, at):
             yield key.pop("integrator"), key, curve
 
 
-def _estimate(curve, label, parameters, declared, error, at, moving):
+def _estimate(curve, label, parameters, method, error, at, moving):
     there = np.isfinite(curve.errors).any(axis=1)
     sizes, errors, floors = curve.sizes[there], curve.errors[there], curve.own[there]
-    fit = fit_order(sizes, errors, floors)
+    declared = method.get("order")
+    fit = fit_order(sizes, errors, floors, method.get("symmetric"))
     use = np.array(fit.use, dtype=object)
     of_use = {kind: sizes[use == kind] for kind in (USED, FLOOR, PRE_ASYMPTOTIC)}
     verdict, reason = verdict_on(fit, declared, curve, error, moving)

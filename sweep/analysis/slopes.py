@@ -9,7 +9,7 @@ the floor, where the error no longer falls with the step size (round-off, an ite
 tolerance), nor where so short an expansion does not describe it yet.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import stdtrit
@@ -20,11 +20,14 @@ FEWEST = 3  # points of a fit: two always lie on a line
 MARGIN = 100.0  # an error counts when it is this many times what disturbs it: 1 %
 FLAT = 0.5  # no method has so low an order: an error that falls slower has met a floor
 SHORTEST = np.log(1.2)  # a tail: over less, errors that merely scatter look flat
-ALIKE = 0.005  # intervals as narrow are as good: the longer stretch is taken
+LEAST = 0.01  # half an interval: what bends less is not told from a power law
+OF_POINTS = 0.995  # the quantile for points that lie off the curve, of stretches that are chosen
 WITH_NEXT_TERM = 5  # points from which on the next term is fitted too
 SHORT = 4  # points of the shortest stretch, where there are so many
 MOST_BENT = 0.5  # of the error at the coarsest step size: the next term's share
-NEXT_TERMS = (1, 2)  # q: what follows the leading term h^p is h^(p+1), or of symmetric h^(p+2)
+# q: what follows the leading term h^p is h^(p+1), and h^(p+2) of symmetric methods, whose errors
+# are series in h² (Hairer, Lubich and Wanner, theorem II.3.2 and section V.1).
+NEXT_TERMS = {False: (1,), True: (2,), None: (1, 2)}
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class OrderFit:
     budget: float = 0.0
 
 
-def fit_order(step_sizes, errors, floors=0.0):
+def fit_order(step_sizes, errors, floors=0.0, symmetric=None):
     """Fit the order of convergence to errors at several step sizes.
 
     Parameters
@@ -73,6 +76,9 @@ def fit_order(step_sizes, errors, floors=0.0):
         Errors, >= 0; NaN where there is none.
     floors : array_like, broadcast to the shape of `errors`
         What the errors may be wrong by: the reference's own error, or round-off.
+    symmetric : bool, optional
+        Whether the method is, so that its error is a series in h²; both kinds are tried unless
+        given.
 
     Returns
     -------
@@ -107,7 +113,7 @@ def fit_order(step_sizes, errors, floors=0.0):
     share = share[kept]
     kept, curve, residuals = kept[falling], curve[falling], residuals[falling]
     points = _Points(x[kept], curve, residuals, share[falling])
-    fit, taken = _best_stretch(points)
+    fit, taken = _best_stretch(points, NEXT_TERMS[symmetric])
     use[kept[:taken]] = USED
     use[kept[taken:]] = PRE_ASYMPTOTIC
     local = np.diff(curve[:taken]) / np.diff(points.x[:taken])
@@ -198,7 +204,7 @@ def _above_floor(x, curve):
     return falling, float(np.exp(bound))
 
 
-def _best_stretch(points):
+def _best_stretch(points, powers):
     """The slope with the narrowest interval, and of how many of the finest points; see `fit_order`.
 
     None, of all, where there are too few.
@@ -208,18 +214,17 @@ def _best_stretch(points):
         return None, count
     lines, low, high = {}, -np.inf, np.inf
     for n in range(min(SHORT, count), count + 1):
-        line = _narrowest_line(points.finest(n))
+        line = _narrowest_line(points.finest(n), powers)
         if not low <= line.slope <= high:
             break
-        half = max(line.half, ALIKE)
-        low, high = max(low, line.slope - half), min(high, line.slope + half)
+        low, high = max(low, line.slope - line.half), min(high, line.slope + line.half)
         lines[n] = line
     # Of those that are as good the longest.
-    taken = min(lines, key=lambda n: (max(lines[n].half, ALIKE), -n))
+    taken = min(lines, key=lambda n: (lines[n].half, -n))
     return lines[taken], taken
 
 
-def _narrowest_line(points):
+def _narrowest_line(points, powers):
     """A power law, or one with its next term where that is small and narrows the interval.
 
     What the next term would change is part of the interval of a plain power law.
@@ -227,13 +232,17 @@ def _narrowest_line(points):
     plain = _line(points)
     if len(points.x) < SHORT:
         return plain
-    bent = [_line(points, power) for power in NEXT_TERMS]
+    bent = [_line(points, power) for power in powers]
     off = min(abs(line.slope - plain.slope) for line in bent)
-    widened = _Line(plain.slope, plain.half + off, plain.worst, 0.0, plain.budget)
+    widened = replace(plain, half=plain.half + off)
     if len(points.x) < WITH_NEXT_TERM:
         return widened
-    small = [line for line in bent if abs(line.next_term) <= MOST_BENT]
-    return min([widened, *small], key=lambda line: line.half)
+    narrow = min(bent, key=lambda line: line.half)
+    apart = max(line.slope for line in bent) - min(line.slope for line in bent)
+    narrow = replace(narrow, half=narrow.half + apart / 2)
+    if abs(narrow.next_term) > MOST_BENT:
+        return widened
+    return min(widened, narrow, key=lambda line: line.half)
 
 
 def _line(points, power=0):
@@ -250,9 +259,9 @@ def _line(points, power=0):
     off = points.curve - design @ coefficients
     freedom = len(points.x) - len(columns)
     scatter = np.sqrt(np.sum(weight * off**2) / freedom * (inverse[1] @ inverse[1]))
-    of_points = stdtrit(freedom, 0.975) * scatter
+    of_points = stdtrit(freedom, OF_POINTS) * scatter
     budget = float(np.abs(solve[1]) @ points.share)
-    half = max(of_points, _starts_apart(solve[1], points.residuals)) + budget
+    half = max(of_points, _starts_apart(solve[1], points.residuals), LEAST) + budget
     worst = float(np.expm1(np.abs(off).max()))
     next_term = float(coefficients[2]) if power else 0.0
     return _Line(float(coefficients[1]), float(half), worst, next_term, budget)

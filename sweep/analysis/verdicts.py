@@ -10,7 +10,7 @@ CONFIRMED, REFUTED, UNDECIDED = "confirmed", "refuted", "undecided"
 TOLERANCE = 0.1  # an interval this close to a whole order is that order
 CLOSING = 0.25  # gap to the declared order below which one that closes at all is said to do so
 WIDEST = 0.5  # half an interval: with more, the next whole order is inside too
-FEW_STEPS = 10  # over a run: who is at round-off with so few is exact
+LOST = 1e-10  # what N steps of order p leave of an error, about N^-p: with more, round-off is exact
 MOVING = 1e-6  # an error that shows that the motion is not trivial
 
 
@@ -33,8 +33,8 @@ def verdict_on(fit, declared, curve, error, moving):
     verdict, reason : str
     """
     if not np.isfinite(fit.order):
-        exact = _exact_steps(fit, curve) if moving else None
-        if exact is not None and declared is not None:
+        exact = _exact_steps(fit, declared, curve) if moving and declared else None
+        if exact is not None:
             return CONFIRMED, f"exact to round-off, even in {exact} steps over t = {curve.time:g}"
         return UNDECIDED, _too_few(fit, curve, error)
     if declared is None:
@@ -53,14 +53,14 @@ def _is_order(fit, order):
     return order - TOLERANCE <= fit.low and fit.high <= order + TOLERANCE
 
 
-def _exact_steps(fit, curve):
-    """In how few steps of a run the error is at round-off, if they are few; else None."""
+def _exact_steps(fit, declared, curve):
+    """In how few steps of a run the error is at round-off, if that shows no order; else None."""
     there = np.isfinite(curve.errors).any(axis=1)
     at_floor = curve.errors[there] < curve.floors[there]
     if not there.any() or fit.use.count(FLOOR) < len(fit.use) or not at_floor[-1].all():
         return None
     steps = curve.steps[there][-1]
-    return int(steps) if steps <= FEW_STEPS else None
+    return int(steps) if steps**-declared >= LOST else None
 
 
 def _slopes(fit):

@@ -95,7 +95,7 @@ def order_guides(ax, rows):
     lowest = {}
     for row in rows:
         used = [point for point in row.points if point.use == USED]
-        if row.declared and row.verdict != "undecided":
+        if used and row.declared and row.verdict != "undecided":
             curve = (used[0].error / used[0].step_size ** row.declared, used)
             lowest[row.declared] = min(lowest.get(row.declared, curve), curve)
     for order, (_, used) in lowest.items():
