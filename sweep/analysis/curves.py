@@ -79,6 +79,13 @@ def default_error(dataset):
     return SELF if "global_error" not in dataset and "state" in dataset else "global_error"
 
 
+def has_error(dataset, error=None):
+    """Whether a run table has an error, by default any that orders can be measured by."""
+    error = default_error(dataset) if error is None else error
+    needed = "state" if error == SELF else error
+    return needed in dataset and "run" in dataset[needed].dims
+
+
 def error_curve(dataset, error, at, axis="step_size"):
     """Errors of one integrator by step size (or tolerance) and start, at the last time that counts.
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from integrators.errors import InputError
+from sweep.analysis.certificates import MOVING, verdict_on
 from sweep.analysis.curves import (
     SELF,
     centre_and_range,
@@ -19,7 +20,6 @@ from sweep.analysis.curves import (
 )
 from sweep.analysis.selection import adaptive_runs, descriptions, groups, scanned_axes, take
 from sweep.analysis.slopes import FLOOR, PRE_ASYMPTOTIC, USED, fit_order
-from sweep.analysis.verdicts import MOVING, verdict_on
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from sweep.cli.common import opened, save_plots
 def print_summary(path):
     """Print order and drift tables of each experiment, and where the plots are."""
     from sweep.analysis import drift_table
+    from sweep.analysis.curves import has_error
     from sweep.analysis.selection import energy_of
     from sweep.tables import drifts, errors, text_of
 
@@ -17,7 +18,7 @@ def print_summary(path):
     for name, dataset in datasets.items():
         title = f"{name}: {dataset.attrs['title'].partition(': ')[2]}"
         click.echo(f"\n{title}\n{'=' * len(title)}")
-        if "global_error" in dataset:
+        if has_error(dataset):
             click.echo(text_of(errors(dataset)) + "\n")
         quantities = [q for q in (energy_of(dataset),) if f"{q}_error" in dataset]
         if quantities:

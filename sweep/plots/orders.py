@@ -4,10 +4,10 @@ import numpy as np
 from matplotlib import rc_context
 
 from integrators.errors import InputError
+from sweep.analysis.certificates import WIDEST
 from sweep.analysis.orders import order_table
 from sweep.analysis.selection import describe, without_repeats
 from sweep.analysis.slopes import USED
-from sweep.analysis.verdicts import WIDEST
 from sweep.plots.looks import (
     GREY,
     STYLE,

@@ -3,6 +3,7 @@
 import math
 
 from sweep.analysis import adaptive_runs, order_table, tolerance_table
+from sweep.analysis.curves import SELF, default_error
 from sweep.tables.base import Table, axes_of, fixed, left_out_note, notes_of, scientific
 from sweep.text import number
 
@@ -16,6 +17,7 @@ def orders(estimates):
     """
     axes = axes_of(estimates)
     headers = ["integrator", *axes, "order", "95 %", "declared", "verdict", "points", "step sizes"]
+    headers += ["left out"]
     rows = [
         [
             row.integrator,
@@ -26,11 +28,21 @@ def orders(estimates):
             row.verdict,
             f"{row.used} of {len(row.points)}",
             f"{number(row.step_low)} – {number(row.step_high)}" if row.used else "–",
+            _left_out(row),
         ]
         for row in estimates
     ]
     notes = notes_of(estimates, lambda row: row.reason and f"{row.verdict}, {row.reason}")
     return Table(headers, rows, notes=notes + left_out_note(estimates))
+
+
+def _left_out(row):
+    """Which step sizes do not count, at either end."""
+    ends = {
+        f"≤ {number(row.floor_until)} floor": row.floor_count,
+        f"≥ {number(row.pre_asymptotic_from)} coarse": row.pre_asymptotic,
+    }
+    return ", ".join(text for text, count in ends.items() if count) or "–"
 
 
 def tolerances(estimates):
@@ -58,7 +70,7 @@ def tolerances(estimates):
     return Table(headers, rows)
 
 
-def errors(dataset, error="global_error", at="end"):
+def errors(dataset, error=None, at="end"):
     """Orders of the fixed-step integrators and errors of the adaptive ones, where there are any.
 
     Parameters
@@ -68,10 +80,11 @@ def errors(dataset, error="global_error", at="end"):
     error, at : str
         As in `analysis.order_table`.
     """
+    error = default_error(dataset) if error is None else error
     adaptive = adaptive_runs(dataset)
     parts = []
     if not adaptive.all():
         parts.append(orders(order_table(dataset, error, at)))
-    if adaptive.any():
+    if adaptive.any() and error != SELF:  # a tolerance is no step size to halve
         parts.append(tolerances(tolerance_table(dataset, error, at)))
     return parts
