@@ -116,11 +116,11 @@ class Convergence:
     def steps(self, order):
         """Longest and shortest step, and how many in between, for a method of an order.
 
-        A high order falls from its first asymptotic step to round-off, about nine powers of ten,
+        A high order falls from its first asymptotic step to round-off, five to nine powers of ten,
         within a small ratio of step sizes; a low one is asymptotic only for small ones.
         """
-        longest = self.longest_step * (order / 8 if order < 4 else 1.0)
-        decades = 9.5 if order < 8 else 7.0
+        longest = self.longest_step * (order / 8 if order < 4 else 2.0 if order > 8 else 1.0)
+        decades = 9.5 if order < 8 else 5.0
         shortest = max(self.shortest_step, longest * 10.0 ** (-decades / order))
         return longest, shortest, 12 if order < 3 else 16
 

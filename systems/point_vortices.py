@@ -133,7 +133,7 @@ class PointVortices(SpinSystem):
 
     name = "point_vortices"
     description = "point vortices on the sphere"
-    convergence = Convergence(duration=70.0, longest_step=2.5, shortest_step=0.02)
+    convergence = Convergence(duration=50.0, longest_step=2.5, shortest_step=0.02)
     parameter_units = {"strengths": "1"}
     named_starts = (
         Start("mclachlan", "four vortices, theta = 0.7 and phi = 0.4 of the family", _mclachlan),
