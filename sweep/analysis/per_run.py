@@ -331,10 +331,13 @@ def _take_in(result, values, span, one):
 def run_blocks(runs, width):
     """Slices of runs, whole chunks each, that hold about `BLOCK` values of so many a run."""
     rows = max(1, BLOCK // max(1, min(width, BLOCK // ROWS)) // ROWS) * ROWS
-    return [slice(start, min(start + rows, runs)) for start in range(0, runs, rows)]
+    return _slices(runs, rows)
 
 
-def time_blocks(times):
-    """Slices of samples, whole chunks each, for blocks of `ROWS` runs at least."""
-    width = BLOCK // ROWS
-    return [slice(start, min(start + width, times)) for start in range(0, times, width)]
+def time_blocks(times, width=1):
+    """Slices of samples of so many values each, for blocks of `ROWS` runs."""
+    return _slices(times, max(1, BLOCK // ROWS // width))
+
+
+def _slices(size, step):
+    return [slice(start, min(start + step, size)) for start in range(0, size, step)]

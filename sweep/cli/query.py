@@ -4,7 +4,7 @@ import json
 
 import click
 
-from sweep.cli.common import experiment_option, json_option, opened, store_argument
+from sweep.cli.common import experiment_option, json_option, selected, store_argument
 
 
 @click.command("query")
@@ -38,7 +38,7 @@ def command(store, expression, experiment, columns, sort, reverse, limit, as_jso
     """
     from sweep.tables.runs import SHOWN, run_rows, runs
 
-    chosen = _chosen(store, expression, experiment)
+    chosen = selected(store, experiment, expression)
     asked = {"columns": columns or None, "sort": sort, "reverse": reverse}
     if as_json:
         _print_json(chosen, {**asked, "limit": limit or None}, run_rows)
@@ -48,25 +48,6 @@ def command(store, expression, experiment, columns, sort, reverse, limit, as_jso
     for name, table in tables.items():
         dataset, total = chosen[name]
         click.echo(f"{name}: {dataset.sizes['run']:,} of {total:,} runs\n{table}\n")
-
-
-def _chosen(store, expression, experiments):
-    """The selected runs by experiment, and how many it has; an error if there are none at all."""
-    from integrators import InputError
-    from sweep.analysis.querying import query, refusals
-
-    datasets = opened(store, experiments)
-    if expression is None:
-        return {name: (dataset, dataset.sizes["run"]) for name, dataset in datasets.items()}
-    chosen, refused = {}, []
-    for name, dataset in datasets.items():
-        try:
-            chosen[name] = query(dataset, expression), dataset.sizes["run"]
-        except InputError as error:
-            refused.append((name, error))
-    if not chosen:
-        raise InputError("\n".join(refusals(refused)) or f"{store} has no runs")
-    return chosen
 
 
 def _print_json(chosen, asked, rows_of):

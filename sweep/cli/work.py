@@ -37,13 +37,24 @@ def command(store, experiment, error, against, at, as_json):
       sweep work quickstart.zarr -e pendulum
       sweep work quickstart.zarr --error energy_error --against cpu-time
     """
+    from integrators import InputError
     from sweep import tables
     from sweep.analysis import least_work, work_table
+    from sweep.analysis.querying import refusals
 
     datasets, measure = opened(store, experiment), AGAINST[against]
     if error is not None and not experiment:
         datasets = {name: data for name, data in datasets.items() if error in data} or datasets
-    found = {name: work_table(dataset, error, at) for name, dataset in datasets.items()}
+    found, refused = {}, []
+    for name, dataset in datasets.items():
+        try:
+            found[name] = work_table(dataset, error, at)
+        except InputError as reason:
+            refused.append((name, reason))
+    if not found:
+        raise InputError("\n".join(refusals(refused)) or f"{store} has no runs")
+    for name, reason in refused:
+        click.echo(f"{name}: {reason}", err=True)
     if as_json:
         echo_json(
             {

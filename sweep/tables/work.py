@@ -149,7 +149,7 @@ def _least_section(rows, against):
     first = rows[0]
     where = ", ".join(f"{name} = {number(value)}" for name, value in first.parameters.items())
     title = (
-        f"Least {NAMES[against]}{units} for a {first.error.replace('_', ' ')}, by family"
+        f"Least {NAMES[against]}{units} by size of the {first.error.replace('_', ' ')} and family"
         f"{where and f', {where}'}; {LEAST} of all"
     )
     notes = []
