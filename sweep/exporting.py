@@ -80,9 +80,7 @@ def export(data, path, format=None, *, series=False, columns=None, force=False):
     path = Path(path)
     kind = _format_of(path, format)
     if kind == NETCDF and (series or columns):
-        raise InputError(
-            "a NetCDF file holds everything: series and columns are of CSV and Parquet"
-        )
+        raise InputError("NetCDF holds everything: series and columns are of CSV and Parquet")
     if series and columns:
         raise InputError("columns choose what a run gives: not together with series", key="column")
     experiments, attributes = _experiments(data)
@@ -143,7 +141,8 @@ def _check_place(path, force):
         raise InputError(f"there is no directory {path.parent}: make it first", key="output")
     if path.exists() and not force:
         raise InputError(
-            f"{path} exists: give another name, or --force to replace it", key="output"
+            f"{path} exists: give another name, or replace it by --force (force=True)",
+            key="output",
         )
 
 

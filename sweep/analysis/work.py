@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from integrators.errors import InputError
+from sweep.analysis.curves import REFERENCE_SHARE, ROUND_OFF, checked_errors, error_curve
 from sweep.analysis.fronts import marked
-from sweep.analysis.orders import REFERENCE_SHARE, ROUND_OFF, checked_errors, error_curve
-from sweep.analysis.per_run import Column, column, errors_kept, reduced, series_of
+from sweep.analysis.per_run import Column, column, errors_kept, reduced, run_blocks, series_of
 from sweep.analysis.selection import (
     adaptive_runs,
     against_reference,
@@ -19,6 +19,7 @@ from sweep.analysis.selection import (
     run_table,
     scanned_axes,
     take,
+    variable,
     without_repeats,
 )
 from sweep.analysis.slopes import MARGIN
@@ -158,8 +159,9 @@ def chosen_errors(dataset, error=None, at="end"):
     error, at : str
         As of `work_table`, checked.
     """
-    if error is not None or at not in ("end", "sup"):
-        checked_errors(dataset, error or GLOBAL, at)
+    if error is not None:
+        variable(dataset, error)
+        checked_errors(dataset, error, at)
         return [error]
     energy = f"{energy_of(dataset)}_error"
     kept = sorted(errors_kept(dataset), key=lambda name: name != energy)
@@ -170,6 +172,7 @@ def chosen_errors(dataset, error=None, at="end"):
             "and momentum.",
             key="error",
         )
+    checked_errors(dataset, errors[0], at)
     return errors
 
 
@@ -214,7 +217,7 @@ def _sizes(dataset, name, at):
         cell = take(dataset, runs)
         place = _common_place(cell, name, at)
         values[runs] = _at(cell, name, place, at)
-        floors[runs] = MARGIN * np.fmax(_own_error(cell, place, at), ROUND_OFF)
+        floors[runs] = MARGIN * np.fmax(_own_error(cell, place, at), ROUND_OFF * _extent(cell))
         times[runs] = cell["time"].values[place]
     return _Sizes(values, floors, times, at)
 
@@ -231,6 +234,16 @@ def _own_error(dataset, place, at):
     if "reference_error" not in dataset:
         return np.zeros(dataset.sizes["run"])
     return REFERENCE_SHARE * _at(dataset, "reference_error", place, at)
+
+
+def _extent(dataset):
+    """Norm of the initial state of each run; 1 where that is not stored."""
+    if "initial_state" not in dataset:
+        return np.ones(dataset.sizes["run"])
+    state = dataset["initial_state"].transpose("run", "row", "component").variable
+    blocks = run_blocks(state.shape[0], state.shape[1] * state.shape[2])
+    parts = [np.sum(state[rows].values ** 2, axis=(1, 2)) for rows in blocks]
+    return np.sqrt(np.concatenate(parts))
 
 
 def _common_place(dataset, name, at):
