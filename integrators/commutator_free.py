@@ -283,6 +283,7 @@ def commutator_free(name, scheme, description=""):
         preserves=ON_ORBITS,
         bind=_bind(scheme),
         evaluations=scheme.stages,
+        family="commutator_free",
     )
 
 

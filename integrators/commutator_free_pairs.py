@@ -142,6 +142,7 @@ def commutator_free_pair(name, scheme, description=""):
         preserves=ON_ORBITS,
         bind=_bind(scheme),
         evaluations=scheme.all_stages,
+        family="commutator_free",
         options=PAIR_OPTIONS,
         adaptive=True,
         fixed=commutator_free(f"{name}+{FIXED}", scheme),

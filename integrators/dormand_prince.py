@@ -73,6 +73,7 @@ METHOD = Method(
     preserves={"momentum_map": ("linear",), "casimir": ("linear",)},
     bind=_bind,
     evaluations=STAGES,
+    family="runge_kutta",
     adaptive=True,
 )
 

@@ -25,7 +25,6 @@ BASE_SHARES = np.array([0.5, 0.5])  # of a map and its adjoint in such a step
 FIXED = "fixed"  # modifier of an adaptive method: its main one, with a constant step
 STEPS_OF = "steps_of"  # option of every method with a fixed step
 
-
 FORMULATION = Option(
     "q_omega", "variables of the vector field: (q, ω) or (q, q̇)", choices=FORMULATIONS
 )
@@ -108,6 +107,8 @@ class Method:
         Of a method that its options make: ``made_of(given)`` gives it, or raises `InputError`.
     example : mapping of str to object
         Options that make one of them.
+    family : str
+        The methods of one construction, within which it is compared; its own name unless given.
     """
 
     name: str
@@ -130,11 +131,11 @@ class Method:
     fixed: "Method | None" = None
     made_of: Callable | None = None
     example: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    family: str = ""
 
     def fits(self, form):
         """Whether `form` is, or yields, one that the method takes, and suits it."""
-        offered = any(_offers(form, wanted) for wanted in self.forms)
-        return offered and self.suits(form)
+        return any(_offers(form, wanted) for wanted in self.forms) and self.suits(form)
 
     @property
     def compositions(self):
@@ -277,6 +278,11 @@ class Integrator:
     def _own(self):
         """What is given of the method's own options."""
         return {key: value for key, value in self.given.items() if key != STEPS_OF}
+
+    @property
+    def family(self):
+        """`Method.family`, the method's own name where it declares none."""
+        return self.method.family or self.method.name
 
     @property
     def composition(self):

@@ -184,6 +184,7 @@ def _method(name, description, bind, forms=(SpinHamiltonian,), **declared):
         forms=forms,
         bind=bind,
         evaluations=0,  # as many as the solver takes: it counts them
+        family="midpoint",
         options={
             "solver_tolerance": Option(
                 0.0, "root mean square residual at which a solve may stop; 0: round-off"

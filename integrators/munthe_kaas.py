@@ -267,6 +267,7 @@ def rkmk(name, tableau, description=""):
         preserves=ON_ORBITS,
         bind=_bind(tableau),
         evaluations=tableau.stages,
+        family="rkmk",
         options=DEXPINV,
         order_of=order_of,
     )
@@ -286,6 +287,7 @@ RKMK_METHODS = (
         preserves=ON_ORBITS,
         bind=_bind_two_commutators,
         evaluations=4,
+        family="rkmk",
     ),
     rkmk("rkmk5", DORMAND_PRINCE5, "Runge–Kutta–Munthe-Kaas of order 5, after Dormand and Prince"),
 )

@@ -222,6 +222,7 @@ def rkmk_pair(name, tableau, description=""):
         preserves=ON_ORBITS,
         bind=_bind(tableau),
         evaluations=tableau.stages - int(_is_reused(tableau)),
+        family="rkmk",
         options={
             "error": Option(
                 "algebra",

@@ -252,6 +252,7 @@ RK45 = Method(
     preserves={"momentum_map": ("linear",), "casimir": ("linear",)},
     bind=_bind,
     evaluations=STAGES - 1,
+    family="runge_kutta",
     options={
         "absolute_tolerance": Option(
             0.0, "error allowed in a number that is small; 0: the tolerance, but at most 1e-6"

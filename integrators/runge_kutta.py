@@ -114,6 +114,7 @@ def explicit_method(name, description, order, tableau):
         preserves={"momentum_map": ("linear",), "casimir": ("linear",)},
         bind=_bind(tableau),
         evaluations=len(tableau.b),
+        family="runge_kutta",
         options={"formulation": FORMULATION},
         projections={
             "projected": ("unit_length",),

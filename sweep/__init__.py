@@ -11,10 +11,23 @@ import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-__all__ = ["grid", "open_study", "run", "versions"]
-
 # Imported when first used: `sweep --help` should not wait for Dask, xarray and Numba.
-_HOMES = {"run": "sweep.runner", "open_study": "sweep.opening", "grid": "sweep.analysis.dense"}
+_HOMES = {
+    "drift_table": "sweep.analysis",
+    "export": "sweep.exporting",
+    "grid": "sweep.analysis",
+    "growth_table": "sweep.analysis",
+    "least_work": "sweep.analysis",
+    "open_study": "sweep.opening",
+    "order_table": "sweep.analysis",
+    "query": "sweep.analysis",
+    "results": "sweep.analysis",
+    "run": "sweep.runner",
+    "tolerance_table": "sweep.analysis",
+    "units": "sweep.analysis",
+    "work_table": "sweep.analysis",
+}
+__all__ = [*_HOMES, "versions"]
 
 
 def __getattr__(name):

@@ -255,6 +255,7 @@ def _write_attributes(group, entry, system):
             "order": made.order,
             "symmetric": made.symmetric,
             "adaptive": made.adaptive,
+            "family": made.family,
         }
     group.attrs.update(
         {

@@ -155,6 +155,26 @@ def opened(store, experiments=(), everything=False):
     return {name: data for name, data in current.items() if data.sizes["run"]}
 
 
+def selected(store, experiments=(), expression=None):
+    """The runs of a store for which an expression holds, and how many there are; by experiment.
+
+    Of the experiments that have some; `InputError` if none has.
+    """
+    from integrators.errors import InputError
+    from sweep.analysis.querying import query, refusals
+
+    chosen, refused = {}, []
+    for name, dataset in opened(store, experiments).items():
+        try:
+            runs = dataset if expression is None else query(dataset, expression)
+            chosen[name] = runs, dataset.sizes["run"]
+        except InputError as error:
+            refused.append((name, error))
+    if not chosen:
+        raise InputError("\n".join(refusals(refused)) or f"{store} has no runs")
+    return chosen
+
+
 def echo_json(value):
     """Print a value as JSON; NaN as null, which JSON has not."""
     from sweep.text import jsonable

@@ -14,7 +14,8 @@ import click
 
 COMMANDS = (
     "init", "check", "plan", "run", "extend", "merge", "status", "failures", "retry", "verify",
-    "ls", "show", "order", "drift", "plot", "reproduce",
+    "ls", "show", "query", "order", "drift", "work", "plot", "export",
+    "reproduce",
 )  # fmt: skip
 MODULES = {"ls": "listing"}
 

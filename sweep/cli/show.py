@@ -152,6 +152,7 @@ def _integrator(name, library):
     facts = {
         "integrator": made.name,
         "description": method.description if method.made_of else made.method.description,
+        "family": made.family,
         "order": made.order,
         "symmetric": "yes" if made.symmetric else "no",
         "adaptive": "yes, takes a tolerance" if made.adaptive else "no",

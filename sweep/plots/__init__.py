@@ -8,6 +8,7 @@ from sweep.plots.mclachlan import MCLACHLAN
 from sweep.plots.orders import convergence
 from sweep.plots.over_time import energy_over_time, unit_length_over_time
 from sweep.plots.spheres import sphere
+from sweep.plots.work import work_precision
 
 __all__ = [
     "FIGURES",
@@ -18,6 +19,7 @@ __all__ = [
     "save_all",
     "sphere",
     "unit_length_over_time",
+    "work_precision",
 ]
 
 FIGURES = {"lee": LEE, "mclachlan": MCLACHLAN, "celledoni": CELLEDONI}

@@ -8,10 +8,12 @@ from sweep.plots.looks import save
 from sweep.plots.orders import convergence
 from sweep.plots.over_time import energy_over_time, unit_length_over_time
 from sweep.plots.spheres import sphere
+from sweep.plots.work import work
 
 # What can be drawn, by the name that the command line and file names give it.
 KINDS = {
     "convergence": convergence,
+    "work": work,
     "energy": energy_over_time,
     "unit-length": unit_length_over_time,
     "sphere": sphere,

@@ -8,6 +8,8 @@ from sweep.tables.base import Table, json_rows, scientific
 from sweep.tables.convergence import errors, orders, tolerances
 from sweep.tables.invariants import drifts, growth
 from sweep.tables.paper import claims
+from sweep.tables.runs import runs
+from sweep.tables.work import work
 
 __all__ = [
     "Table",
@@ -17,9 +19,11 @@ __all__ = [
     "growth",
     "json_rows",
     "orders",
+    "runs",
     "scientific",
     "text_of",
     "tolerances",
+    "work",
 ]
 
 

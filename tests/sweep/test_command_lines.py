@@ -10,7 +10,9 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+import xarray as xr
 
 import integrators
 import sweep
@@ -31,7 +33,7 @@ COMMANDS = (
     "retry",
     "verify",
 )
-COMMANDS += ("ls", "show", "order", "drift", "plot")
+COMMANDS += ("ls", "show", "query", "order", "drift", "work", "plot", "export")
 
 # The kin of `quickstart`: both systems, a reference, an ensemble in lanes.
 STUDY = """\
@@ -99,6 +101,16 @@ QUESTIONS = {
     "drift in json": ("drift", "small.zarr", "--all-steps", "--json"),
     "growth": ("drift", "small.zarr", "-q", "energy", "-e", "pendulum", "--growth"),
     "growth in json": ("drift", "small.zarr", "-q", "energy", "--growth", "--json"),
+    "work": ("work", "small.zarr", "-e", "pendulum"),
+    "work in json": ("work", "small.zarr", "--error", "energy_error", "--json"),
+    "query": (
+        "query", "small.zarr", "integrator == 'rk4' and step_size < 0.02", "-e", "pendulum",
+    ),
+    "query in json": ("query", "small.zarr", "energy_error@max > 0", "--json"),
+    "query of columns": (
+        "query", "small.zarr", "-c", "integrator", "-c", "evaluations", "--sort", "evaluations",
+        "--reverse", "--limit", "1",
+    ),
     "ls": ("ls", "integrators"),
     "ls systems": ("ls", "systems", "--json"),
     "ls integrators": ("ls", "integrators", "--json"),
@@ -307,10 +319,53 @@ def test_growth(answers):
         assert all(row["rms"] > 0 and row["starts"] < 8 for row in rows)
 
 
+def test_work(answers, store):
+    assert answers["work"].startswith(
+        "pendulum\nWork of a whole run, and size of the error, medians"
+    )
+    assert "Least evaluations by size of the global error and family" in answers["work"]
+    tables = parsed(answers["work in json"])
+    assert list(tables) == ["pendulum", "three-bodies"]
+    for name, table in tables.items():
+        assert {row["family"] for row in table["rows"]} == {"variational", "runge_kutta"}
+        assert {one["against"] for one in table["least"]} == {"evaluations"}
+        runs = sweep.query(sweep.open_study(store)[name], "integrator == 'rk4'")
+        row = next(row for row in table["rows"] if row["integrator"] == "rk4")
+        mine = runs.isel(run=runs.step_size.values == row["step_size"])
+        assert row["evaluations"] == mine.evaluations.values[0] == 4 * row["steps"]
+        assert row["value"] == mine.energy_error_abs_max.max("time").median()
+
+
+def test_query(answers, store):
+    first, header, rule, *rows = answers["query"].splitlines()
+    assert first == "pendulum: 8 of 32 runs"
+    assert header.split()[:3] == ["step_size", "initial_condition", "status"]
+    assert [row.split()[2] for row in rows[:8]] == ["complete"] * 8
+    found = parsed(answers["query in json"])
+    assert [len(rows) for rows in found.values()] == [32, 32]
+    most = sweep.open_study(store)["pendulum"].evaluations.values.max()
+    assert answers["query of columns"].splitlines()[3].split() == ["rk4", str(most)]
+    assert "… and 31 more of 32 runs" in answers["query of columns"]
+
+
+def test_export(command, store, tmp_path):
+    said = command(tmp_path, "export", store, "runs.nc").stdout
+    assert said == "Wrote runs.nc: 64 runs of pendulum, three-bodies\n"
+    with xr.open_datatree(tmp_path / "runs.nc") as found:
+        pendulum = sweep.open_study(store)["pendulum"].to_dataset()
+        xr.testing.assert_equal(found["pendulum"].to_dataset().load(), pendulum.load())
+    where = ("--where", "integrator == 'rk4' and step_size < 0.02", "-e", "pendulum")
+    command(tmp_path, "export", store, "rk4.csv", *where)
+    assert len(pd.read_csv(tmp_path / "rk4.csv")) == 8
+    said = command(tmp_path, "export", store, "rk4.parquet", *where, "--series").stdout
+    assert said == "Wrote rk4.parquet: 8 runs of pendulum, 88 rows\n"
+    assert len(pd.read_parquet(tmp_path / "rk4.parquet")) == 88
+
+
 def test_plot(command, store, tmp_path):
     arguments = ("plot", store, "-e", "pendulum", "-o", "figures", "--format", "svg")
     printed = command(tmp_path, *arguments).stdout.split()
-    kinds = ("convergence", "energy", "unit-length")
+    kinds = ("convergence", "work", "energy", "unit-length")
     assert printed == [f"figures/pendulum-{kind}.svg" for kind in kinds]
     assert all("<svg" in (tmp_path / file).read_text() for file in printed)
 

@@ -24,7 +24,7 @@ LABELS = {
     "rk4+projected": 4,
     "rk4+projected_tangent": 4,
 }
-SERIES = [draw for kind, draw in plots.KINDS.items() if kind != "sphere"]
+SERIES = [draw for kind, draw in plots.KINDS.items() if kind not in ("sphere", "work")]
 
 
 @pytest.fixture

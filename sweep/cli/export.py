@@ -1,0 +1,54 @@
+"""`sweep export`: the results in a file of another format."""
+
+import click
+
+from sweep.cli.common import experiment_option, selected, store_argument
+
+
+@click.command("export")
+@store_argument
+@click.argument("output", type=click.Path())
+@experiment_option
+@click.option("--where", metavar="EXPR", help="Only runs for which it holds, as of sweep query.")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["netcdf", "csv", "parquet"]),
+    help="Unless the ending of OUTPUT says it: .nc, .csv, .parquet.",
+)
+@click.option("--series", is_flag=True, help="Of tables: a row for each run and sample time.")
+@click.option(
+    "--column", "-c", "columns", multiple=True, metavar="NAME", help="Of tables: this; repeatable."
+)
+@click.option("--force", is_flag=True, help="Replace OUTPUT.")
+def command(store, output, experiment, where, kind, series, columns, force):
+    """Write the results of STORE to OUTPUT, as NetCDF, CSV or Parquet.
+
+    NetCDF holds everything, a group for each experiment. CSV and Parquet are one table with a
+    column `experiment` and a row for each run: coordinates, status, and of each series the end and
+    of each error the largest; --column as of sweep query. With --series it is a row for each
+    sample. Units are in NetCDF's attributes, in the metadata of Parquet's columns, and beside
+    NAME.csv in NAME.columns.csv.
+
+    \b
+    Example:
+      sweep export quickstart.zarr quickstart.nc
+      sweep export quickstart.zarr rk4.csv --where 'integrator == "rk4"'
+      sweep export quickstart.zarr series.parquet -e pendulum --series
+    """
+    import xarray as xr
+
+    from sweep.exporting import export
+    from sweep.files import open_store
+
+    chosen = {name: data for name, (data, _) in selected(store, experiment, where).items()}
+    tree = xr.DataTree.from_dict(chosen)
+    tree.attrs = open_store(store)
+    asked = {"series": series, "columns": columns or None, "force": force}
+    written = export(tree, output, kind, **asked)
+    rows = f", {written.rows:,} rows" if series else ""
+    names = ", ".join(map(str, written.paths))
+    click.echo(f"Wrote {names}: {written.runs:,} runs of {', '.join(written.experiments)}{rows}")
+    if written.unfinished:
+        parts = ", ".join(f"{count:,} {status}" for status, count in written.unfinished.items())
+        click.echo(f"Not complete: {parts}; `status` says which")
