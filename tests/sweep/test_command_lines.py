@@ -310,7 +310,7 @@ def test_growth(answers):
 def test_plot(command, store, tmp_path):
     arguments = ("plot", store, "-e", "pendulum", "-o", "figures", "--format", "svg")
     printed = command(tmp_path, *arguments).stdout.split()
-    kinds = ("convergence", "energy", "unit-length")
+    kinds = ("order", "energy", "unit-length")
     assert printed == [f"figures/pendulum-{kind}.svg" for kind in kinds]
     assert all("<svg" in (tmp_path / file).read_text() for file in printed)
 
