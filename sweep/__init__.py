@@ -11,10 +11,15 @@ import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-__all__ = ["grid", "open_study", "run", "versions"]
+__all__ = ["grid", "open_study", "report", "run", "versions"]
 
 # Imported when first used: `sweep --help` should not wait for Dask, xarray and Numba.
-_HOMES = {"run": "sweep.runner", "open_study": "sweep.opening", "grid": "sweep.analysis.dense"}
+_HOMES = {
+    "run": "sweep.runner",
+    "open_study": "sweep.opening",
+    "grid": "sweep.analysis.dense",
+    "report": "sweep.reporting.writing",
+}
 
 
 def __getattr__(name):

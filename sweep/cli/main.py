@@ -14,7 +14,7 @@ import click
 
 COMMANDS = (
     "init", "check", "plan", "run", "extend", "merge", "status", "failures", "retry", "verify",
-    "ls", "show", "order", "drift", "plot", "reproduce",
+    "ls", "show", "order", "drift", "plot", "report", "reproduce",
 )  # fmt: skip
 MODULES = {"ls": "listing"}
 

@@ -22,7 +22,7 @@ KINDS = {
 ERRORS = {"order": "global_error", "work": "global_error"}
 
 
-def picture(kind, dataset, **options):
+def picture(kind, dataset, heading=True, **options):
     """One picture of an experiment, with the experiment and its setting said above it.
 
     Parameters
@@ -31,6 +31,8 @@ def picture(kind, dataset, **options):
         A key of `KINDS`.
     dataset : xarray.Dataset or xarray.DataTree
         One experiment, or a selection of its runs.
+    heading : bool, optional
+        Whether to say them.
     **options
         Of the function that draws this kind, as ``view`` of ``"sphere"``.
 
@@ -52,7 +54,8 @@ def picture(kind, dataset, **options):
     """
     check_known("kind of plot", kind, KINDS, key="kind")
     dataset = run_table(dataset)
-    return headed(KINDS[kind](dataset, **options), without_repeats(dataset), ERRORS.get(kind))
+    figure = KINDS[kind](dataset, **options)
+    return headed(figure, without_repeats(dataset), ERRORS.get(kind)) if heading else figure
 
 
 def save_all(dataset, directory, stem, ending=".png", kinds=None, skipped=None):

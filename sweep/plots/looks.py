@@ -10,6 +10,7 @@ from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.transforms import ScaledTranslation
 
 from integrators.errors import InputError
 from sweep.plots.families import families_of
@@ -29,11 +30,13 @@ STYLE = {
     "axes.titlesize": 9.0,
     "pdf.fonttype": 42,  # text stays text
     "svg.fonttype": "none",
+    "text.parse_math": False,  # labels are the study's, dollars too
 }
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 MOST_PANELS = 6
 NARROW = 4.0  # inches: at 368 px, in a window of 400, type of 8 points is 10 px high
 LINE = 0.18  # inches of a legend's line
+BELOW = 0.42  # inches that ticks and label of an axis take
 CHARACTER = 0.55 / 72  # width of a character by its size in points, in inches
 
 _compact = contextvars.ContextVar("compact", default=False)
@@ -164,8 +167,10 @@ def _legends_below(figure, axes, of, look):
         rows[row] = max(rows.get(row, 0), -(-len(own) // count[ax]) + 1)
     figure.set_figheight(figure.get_figheight() + LINE * sum(rows.values()))
     for ax, own in zip(axes, of, strict=True):
-        below = {"loc": "upper left", "bbox_to_anchor": (-0.02, -0.16), "ncols": count[ax]}
-        ax.legend(own.values(), own.keys(), **below, **look | {"borderaxespad": 0.0})
+        under = ax.transAxes + ScaledTranslation(0.0, -BELOW, figure.dpi_scale_trans)
+        place = {"loc": "upper left", "bbox_to_anchor": (-0.02, 0.0), "bbox_transform": under}
+        look = look | {"borderaxespad": 0.0, "ncols": count[ax]}
+        ax.legend(own.values(), own.keys(), **place, **look)
 
 
 def _columns(labels, width):

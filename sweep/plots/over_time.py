@@ -163,13 +163,11 @@ def _over_time(dataset, name, text, step_size):
 
 
 def _labels(axes, along, up):
-    """Labels of the panels' axes: below each column, or each panel; beside each row."""
+    """Labels of the panels' axes: below each, and beside each row or the first."""
     for ax in axes:
-        place = ax.get_subplotspec()
-        if place.is_first_col() and (not is_compact() or ax is axes[0]):
+        ax.set_xlabel(along)
+        if ax is axes[0] or ax.get_subplotspec().is_first_col() and not is_compact():
             ax.set_ylabel(up)
-        if not is_compact() or ax is axes[-1]:
-            ax.set_xlabel(along)
 
 
 def _panel_title(panel, steps, common):
