@@ -123,7 +123,9 @@ def panelled_figure(titles, said=""):
 def fitted(figure, text, size=9.0):
     """Text in lines that are no wider than a figure."""
     most = int(figure.get_figwidth() / (size * CHARACTER))
-    return "\n".join(line for part in text.split("\n") for line in textwrap.wrap(part, most))
+    whole = text.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
+    lines = [line for part in whole.split("\n") for line in textwrap.wrap(part, most)]
+    return "\n".join(lines).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def say(figure, text):
@@ -204,10 +206,10 @@ def error_axis(ax):
 
 
 def _scientific(value):
-    """A number of one digit times a power of ten, without the digit where it is 1."""
+    """A number of a digit or two times a power of ten, without the digit where it is 1."""
     power = math.floor(math.log10(value) + 1e-9)
-    digit = round(value / 10.0**power)
-    return f"{'' if digit == 1 else f'{digit}·'}10{raised(power)}"
+    digits = f"{value / 10.0**power:.2g}"
+    return f"{'' if digits == '1' else f'{digits}·'}10{raised(power)}"
 
 
 def plain_step_ticks(ax):

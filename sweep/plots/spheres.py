@@ -45,9 +45,11 @@ MOST_POINTS = 300_000  # of a panel
 DENSE = 0.2  # radians between samples, at most of 19 in 20, that a line may join
 NEIGHBOURS = 0.4  # radians between the bodies of a chain
 TIMES = 6
+TITLE_PAD = 9.0  # points above a disc, where the name of an axis may be
 UNIT = 1e-3  # of a length that cannot be told from 1 in a picture
 DIRECTION = re.compile(r"[qw](\d+)$")  # rows that are directions: q of a body, w of a spin
 WORDS = {"q": "body", "w": "spin"}
+MANY = {"body": "bodies", "spin": "spins"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,7 +269,7 @@ def _paths(picture, view):
         for ax, side in zip(pair, (view, view.opposite), strict=True):
             outline(ax, side)
             draw_panel(ax, side, panel, picture.colours(panel), lines)
-        pair[0].set_title(panel.title, loc="left")
+        pair[0].set_title(panel.title, loc="left", pad=TITLE_PAD)
     for ax in axes[len(panels) :].flat:
         ax.remove()
     # Of several bodies it says which; one that is alone needs no name.
@@ -328,12 +330,14 @@ def _at_some_times(picture, view):
                 ax.remove()
                 continue
             draw_bodies(ax, view, panel, k)
-            ax.set_title(label_of(picture.time, f"t = {panel.times[k]:g}", "{} {}"))
+            now = label_of(picture.time, f"t = {panel.times[k]:g}", "{} {}")
+            ax.set_title(now, pad=TITLE_PAD)
             if view.towards[2] >= 0.0:
                 ax.set_ylim(-1.05, RIM)  # no axis points down
         if panel.title:
             axes[0].text(-1.4, 0.0, panel.title, rotation=90, va="center", ha="right")
-    picture.caption(figure, f"{len(picture.bodies)} bodies, far side pale")
+    many = MANY[picture.bodies[0].split()[0]]
+    picture.caption(figure, f"{len(picture.bodies)} {many}, far side pale")
     picture.legend(figure, picture.starts)
     return figure
 

@@ -110,7 +110,7 @@ def experiment_part(dataset, name, place, count, progress):
         for kind, text in section.pictures.items():
             found, why = _picture(kind, dataset, f"p{place}-{kind}", name, text, most)
             pictures += found
-            not_drawn += why
+            not_drawn += [] if missing else why
         if answer is not None:
             sentences += answer.sentences
             counts[section.title] = answer.counts
@@ -154,7 +154,7 @@ def table_part(table):
         notes.insert(0, f"The first {MOST_ROWS} of {len(rows):,} rows.")
     if len(notes) > MOST_NOTES:
         notes[MOST_NOTES:] = [f"… and {len(notes) - MOST_NOTES} more notes."]
-    headers = list(zip(table.headers, numeric, strict=True))
+    headers = list(zip(table.headers, [False, *numeric[1:]], strict=True))
     return TablePart(table.title, headers, rows[:MOST_ROWS], notes)
 
 
@@ -169,7 +169,7 @@ def facts_of(dataset):
     """What an experiment is, in words, as pairs."""
     fixed = json.loads(dataset.attrs.get("fixed", "{}"))
     facts = [
-        ("System", fixed.get("system", "–")),
+        ("System", _system(dataset, fixed)),
         ("Parameters", ", ".join(f"{k} = {v}" for k, v in parameters(dataset).items())),
     ]
     for axis in scanned_axes(dataset):
@@ -187,6 +187,12 @@ def facts_of(dataset):
         ("Reference", _reference(fixed.get("reference"))),
     ]
     return [(name, text) for name, text in facts if text]
+
+
+def _system(dataset, fixed):
+    words = dataset.attrs.get("title", "").partition(": ")[2]
+    name = fixed.get("system", "–")
+    return f"{words} ({name})" if words else name
 
 
 def _values(coordinate, most=8):

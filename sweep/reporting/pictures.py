@@ -15,7 +15,7 @@ from sweep.plots.looks import STYLE
 
 MOST_OF_ALL = 3_000_000  # bytes of a page's pictures
 MOST_SVG = 250_000  # bytes of one; more are slow to scroll
-DPI = 220  # of a PNG: two pixels for each of a narrow window, and more
+DPI = 220  # of what is no vectors: two pixels for each of a narrow window, and more
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def inline_svg(figure, name, said):
     buffer = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     with rc_context(STYLE | {"svg.hashsalt": name}):
-        figure.savefig(buffer, format="svg", metadata=nothing)
+        figure.savefig(buffer, format="svg", dpi=DPI, metadata=nothing)
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", text, flags=re.S)

@@ -54,6 +54,12 @@ class Section:
 
 def of_orders(dataset):
     """The orders of the fixed-step integrators, and the errors of the adaptive ones."""
+    if "global_error" not in dataset:
+        raise InputError(
+            "no error against a reference is stored. Add one to the experiment, as in "
+            'reference = { integrator = "dop853" }, and run it into a store of its own.',
+            key="reference",
+        )
     adaptive = adaptive_runs(dataset)
     found, sentences, counts = [], [], {}
     if not adaptive.all():
@@ -91,7 +97,7 @@ def of_drifts(dataset):
     if not rows:
         raise InputError(
             "no invariant is recorded: name some in the experiment, as in "
-            'record = ["energy", "momentum"]',
+            'record = ["energy", "momentum"], and run it into a store of its own.',
             key="record",
         )
     by_quantity = {}

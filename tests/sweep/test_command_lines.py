@@ -212,7 +212,8 @@ def test_a_run_ends_with_tables_and_says_where_all_is(ran, place):
     assert lines[0] == f"Store: {place / 'small.zarr'}"
     assert lines[1] == f"Study small: {RUNS} new runs, 0 kept"
     assert lines[-1] == f"Complete: {RUNS} runs in {place / 'small.zarr'}"
-    assert lines[-2] == f"Plots: {place / 'small-plots'}"
+    assert lines[-3] == f"Plots: {place / 'small-plots'}"
+    assert lines[-2] == f"All on one page: sweep report {place / 'small.zarr'}"
     orders = [line.split() for line in lines if re.match(r"(variational|rk4) .*confirmed", line)]
     assert [(row[0], row[3]) for row in orders] == [("variational", "2"), ("rk4", "4")] * 2
     for row in orders:
