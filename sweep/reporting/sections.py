@@ -54,7 +54,8 @@ class Section:
 
 def of_orders(dataset):
     """The orders of the fixed-step integrators, and the errors of the adaptive ones."""
-    if "global_error" not in dataset:
+    referred = "global_error" in dataset
+    if not referred and "state" not in dataset:
         raise InputError(
             "no error against a reference is stored. Add one to the experiment, as in "
             'reference = { integrator = "dop853" }, and run it into a store of its own.',
@@ -68,7 +69,7 @@ def of_orders(dataset):
         verdicts = Counter(row.verdict for row in rows)
         counts = {verdict: verdicts[verdict] for verdict in VERDICTS}
         sentences.append(_of_verdicts(rows, counts))
-    if adaptive.any():
+    if referred and adaptive.any():
         found.append(tables.tolerances(tolerance_table(dataset)))
         labels = dict.fromkeys(dataset["integrator"].values[adaptive])
         sentences.append(f"Errors by tolerance, of {', '.join(labels)}: a table below.")

@@ -6,7 +6,8 @@
 ``grow``: a trial of 16 runs is grown to a tenth of the runs, in its store. ``plan``: what `sweep
 plan` says of as many runs of 10 s each. ``large``: as many short runs are planned, run and asked
 for. ``report``: the report of a study of a hundredth of the runs, with orders, drifts and failures.
-``answers``: memory of the tables, plots and report of as many runs. ``tasks``: a study whose tasks take a second each. ``--quick`` is with a tenth of the runs, two
+``answers``: memory of the tables, plots and report of as many runs. ``tasks``: a study whose tasks
+take a second each. ``--quick`` is with a tenth of the runs, two
 minutes on two idle cores; all of it takes some ten. Exit code 3: a figure does not hold.
 """
 
