@@ -120,6 +120,32 @@ def panelled_figure(titles, said=""):
     return figure, axes[: len(titles)]
 
 
+def panel_grid(count, columns, width, height):
+    """A figure of so many panels, with axes of their own each.
+
+    Parameters
+    ----------
+    count, columns : int
+        Of which there is one where the column is narrow.
+    width, height : float
+        Of the figure, and of a row, in inches.
+
+    Returns
+    -------
+    figure : matplotlib.figure.Figure
+    axes : list of matplotlib.axes.Axes
+    """
+    columns, width = (1, NARROW) if is_compact() else (columns, width)
+    rows = -(-count // columns)
+    figure = new_figure(width, 0.5 + height * rows)
+    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for ax in axes[count:]:
+        ax.remove()
+    for ax in axes[:count]:
+        plain_axis(ax)
+    return figure, axes[:count]
+
+
 def fitted(figure, text, size=9.0):
     """Text in lines that are no wider than a figure."""
     most = int(figure.get_figwidth() / (size * CHARACTER))

@@ -20,6 +20,7 @@ from sweep.tables import Table
 from sweep.text import number
 
 MOST_FAILURES = 20  # of an experiment that are listed
+MOST_OPEN = 60  # rows; of longer tables the page shows how many there are, and all when asked
 
 
 def report(store, output=None):
@@ -97,6 +98,7 @@ def page(store):
         store=store.name,
         style=_text("style.css"),
         verdicts=VERDICTS,
+        most_open=MOST_OPEN,
         made=_date(datetime.datetime.now(datetime.UTC)),
     )
 
