@@ -104,6 +104,7 @@ def experiment_part(dataset, name, place, count, progress):
     kinds = sum(len(section.pictures) for section in SECTIONS)
     most = most_bytes(kinds * count)
     parts, not_drawn, sentences, counts = [], [], [], {}
+    raised = _exponents_of(dataset)
     for section in SECTIONS:
         answer, missing = _answer(section, dataset)
         pictures = []
@@ -112,9 +113,9 @@ def experiment_part(dataset, name, place, count, progress):
             pictures += found
             not_drawn += [] if missing else why
         if answer is not None:
-            sentences += answer.sentences
+            sentences += [raised(sentence) for sentence in answer.sentences]
             counts[section.title] = answer.counts
-        found = [] if answer is None else [table_part(table) for table in answer.tables]
+        found = [] if answer is None else [table_part(t, raised) for t in answer.tables]
         if found or pictures or missing:
             parts.append(Part(section.title, section.text, found, pictures, missing))
     title = dataset.attrs.get("title", name).partition(": ")[2]
@@ -146,8 +147,24 @@ def _picture(kind, dataset, place, name, text, most):
     return [Picture(found, text, setting(dataset))], []
 
 
-def table_part(table):
-    """A `sweep.tables.Table` as the page shows it, its first rows if there are very many."""
+def _exponents_of(dataset):
+    """A function that writes the exponents of the dataset's units in a text as such."""
+    units = {array.attrs.get("units", "1") for array in dataset.variables.values()}
+    units = sorted((text for text in units if plain_units(text) != text != "1"), key=len)
+
+    def raised(text):
+        for each in reversed(units):
+            text = text.replace(each, plain_units(each))
+        return text
+
+    return raised
+
+
+def table_part(table, words=str):
+    """A `sweep.tables.Table` as the page shows it, its first rows if there are very many.
+
+    `words` is applied to its title and notes.
+    """
     rows, notes = list(table.rows), list(table.notes)
     numeric = [all(_is_number(row[i]) for row in rows) for i in range(len(table.headers))]
     if len(rows) > MOST_ROWS:
@@ -155,7 +172,7 @@ def table_part(table):
     if len(notes) > MOST_NOTES:
         notes[MOST_NOTES:] = [f"… and {len(notes) - MOST_NOTES} more notes."]
     headers = list(zip(table.headers, [False, *numeric[1:]], strict=True))
-    return TablePart(table.title, headers, rows[:MOST_ROWS], notes)
+    return TablePart(words(table.title), headers, rows[:MOST_ROWS], [words(n) for n in notes])
 
 
 def _is_number(cell):

@@ -144,20 +144,21 @@ def _summary(experiments, progresses):
 
 def _failures(store):
     """What failed runs share, and the first of them, by experiment."""
-    rows, shared = failed_runs(store), shared_values(store)
+    rows, shared = failed_runs(store, most=MOST_FAILURES), shared_values(store)
     found = []
-    for name in dict.fromkeys(row["experiment"] for row in rows):
+    for name in dict.fromkeys(one.experiment for one in shared):
         mine = [row for row in rows if row["experiment"] == name]
         wanted = [
             key
             for key in mine[0]
             if key != "experiment" and any(number(row[key]) not in ("–", "") for row in mine)
         ]
-        cells = [[number(row[key], 5) for key in wanted] for row in mine[:MOST_FAILURES]]
-        more = len(mine) - len(cells)
+        cells = [[number(row[key], 5) for key in wanted] for row in mine]
+        said = [one for one in shared if one.experiment == name]
+        more = sum(one.failed for one in said) - len(mine)
         notes = [f"… and {more:,} more: sweep failures STORE --all lists them."] if more else []
         table = Table([key.replace("_", " ") for key in wanted], cells, name, notes)
-        found.append(([str(s) for s in shared if s.experiment == name], table_part(table)))
+        found.append(([str(one) for one in said], table_part(table)))
     return found
 
 

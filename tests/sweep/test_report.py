@@ -1,6 +1,8 @@
 """The report: what it holds, also of stores with gaps; how it looks in a browser and in print."""
 
+import base64
 import html
+import io
 import re
 import shutil
 from html.parser import HTMLParser
@@ -9,9 +11,12 @@ import browser
 import numpy as np
 import pytest
 import zarr
+from matplotlib.image import imread
+from run_tables import run_table, with_series
 
 import sweep
 from integrators.errors import InputError
+from sweep.reporting.pictures import drawn
 
 ODD = 'rk4 <b>&"ü$h$'
 STUDY = f"""\
@@ -217,6 +222,15 @@ def test_bad_input_is_refused_with_a_reason(folder, tmp_path, command):
     assert "cannot be written" in done.stderr
 
 
+def test_a_picture_is_png_where_svg_is_large():
+    table = with_series(run_table({"rk4": 4}, times=np.linspace(0, 1, 40)), "energy_error", 1e-9)
+    small = drawn("energy", table, "p1-energy", 'a "title" & more', most=10**6)
+    assert small.png == "" and 'aria-label="a &#34;title&#34; &amp; more"' in small.svg
+    large = drawn("energy", table, "p1-energy", "a title", most=1000)
+    assert large.svg == "" and base64.b64decode(large.png).startswith(b"\x89PNG")
+    assert large.width == 288  # points, of a narrow column
+
+
 # --- how it looks ----------------------------------------------------------------------------
 
 WIDTH = 400
@@ -275,9 +289,5 @@ def test_it_reads_well_in_a_narrow_window_and_in_print(folder):
 
 def _shades(png):
     """How many colours a picture has."""
-    import io
-
-    from matplotlib.image import imread
-
     pixels = imread(io.BytesIO(png))
     return len(np.unique((255 * pixels[..., :3]).astype(int).reshape(-1, 3), axis=0))
