@@ -21,6 +21,7 @@ _HOMES = {
     "open_study": "sweep.opening",
     "order_table": "sweep.analysis",
     "query": "sweep.analysis",
+    "report": "sweep.reporting.writing",
     "results": "sweep.analysis",
     "run": "sweep.runner",
     "tolerance_table": "sweep.analysis",

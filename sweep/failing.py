@@ -75,7 +75,7 @@ class _Table:
         return (self.columns[MARKER] > 0) & (self.columns[STATUS] == COMPLETE)
 
 
-def failed_runs(store, experiments=()):
+def failed_runs(store, experiments=(), most=None):
     """A row for each run of the study that failed.
 
     Parameters
@@ -83,6 +83,8 @@ def failed_runs(store, experiments=()):
     store : str or Path
     experiments : sequence of str
         Only these; all if there is none.
+    most : int, optional
+        Only the first of each experiment, so many.
 
     Returns
     -------
@@ -97,7 +99,7 @@ def failed_runs(store, experiments=()):
     """
     rows = []
     for table in _tables(store, experiments):
-        for row in np.flatnonzero(table.failed):
+        for row in np.flatnonzero(table.failed)[:most]:
             found = {name: table.columns[name][row] for name in ("run", *table.axes)}
             found["status"] = table.meanings[int(table.columns[STATUS][row])]
             found |= {name: _where(table.columns, name, row) for name in WHERE}

@@ -14,8 +14,7 @@ import click
 
 COMMANDS = (
     "init", "check", "plan", "run", "extend", "merge", "status", "failures", "retry", "verify",
-    "ls", "show", "query", "order", "drift", "work", "plot", "export",
-    "reproduce",
+    "ls", "show", "query", "order", "drift", "work", "plot", "report", "export", "reproduce",
 )  # fmt: skip
 MODULES = {"ls": "listing"}
 

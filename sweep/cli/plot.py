@@ -1,20 +1,27 @@
 """`sweep plot`: pictures of a store."""
 
-import functools
+from pathlib import Path
 
 import click
 
-from sweep.cli.common import experiment_option, opened, save_plots, store_argument
+from sweep.cli.common import experiment_option, opened, save_plots
+
+PICTURES = (".pdf", ".svg", ".png", ".eps", ".jpg", ".tif", ".webp")
 
 
 @click.command("plot")
-@store_argument
+@click.argument("what", nargs=-1, required=True, metavar="[KIND] STORE")
 @experiment_option
-@click.option("--where", metavar="EXPR", help="Only runs for which it holds, as in query(run=…).")
-@click.option("--kind", "-k", multiple=True, metavar="KIND", help="Only this one; repeatable.")
-@click.option("--output", "-o", metavar="DIR", help="Where to; beside the store, NAME-plots.")
+@click.option("--where", metavar="EXPR", help="Only runs for which it holds, as of sweep query.")
 @click.option(
-    "--format", "suffix", type=click.Choice(["png", "pdf", "svg"]), default="png", help="File type."
+    "--output",
+    "-o",
+    metavar="PATH",
+    help="A file, as name.pdf, for one picture; or a directory, unless given NAME-plots beside "
+    "the store.",
+)
+@click.option(
+    "--format", "suffix", type=click.Choice(["png", "pdf", "svg"]), help="Of files in a directory."
 )
 @click.option(
     "--body", type=int, multiple=True, metavar="N", help="On the sphere only this; repeatable."
@@ -22,25 +29,125 @@ from sweep.cli.common import experiment_option, opened, save_plots, store_argume
 @click.option(
     "--view", type=float, nargs=3, metavar="X Y Z", help="Direction to look at the sphere from."
 )
-def command(store, experiment, where, kind, output, suffix, body, view):
-    """Plot what STORE has the results for.
+def command(what, experiment, where, output, suffix, body, view):
+    """Plot what STORE has the results for, or of that one KIND.
 
-    Kinds: convergence; energy and unit-length, errors over time; sphere, stored states as phase
-    portraits and Poincaré sections.
+    Kinds: order, error against step size; drift, errors of an invariant with what drifts; work,
+    errors against what they cost; energy and unit-length, errors over time; sphere, stored states
+    as phase portraits and Poincaré sections.
+
+    With a KIND, -o name.pdf (.svg: vectors too, .png) writes that one picture.
 
     \b
     Example:
-      sweep plot quickstart.zarr -o figures --format pdf --where "step_size < 0.02"
-      sweep plot mclachlan-portraits.zarr --kind sphere -e vortices --body 0 --view 1 1 1
+      sweep plot quickstart.zarr -o figures --format pdf
+      sweep plot order quickstart.zarr -e pendulum -o order.pdf
+      sweep plot energy quickstart.zarr -e pendulum --where "step_size < 0.02" -o energy.svg
+      sweep plot sphere mclachlan-portraits.zarr -e vortices --body 0 --view 1 1 1
     """
-    from integrators import InputError
     from sweep.cli.summary import plot_directory
 
+    kind, store = _kind_and_store(what)
     kinds = _chosen(kind, body, view)
-    directory = output or plot_directory(store)
-    drawn, reasons = 0, []
-    for name, dataset in opened(store, experiment).items():
-        dataset = dataset if where is None else _selected(dataset, where)
+    datasets = opened(store, experiment)
+    path = Path(output or plot_directory(store))
+    if _is_file(path, kind, suffix):
+        _write_one(datasets, where, kind, kinds[kind], path)
+        return
+    written, reasons = _write_all(datasets, where, kinds, path, f".{suffix or 'png'}")
+    for file in written:
+        click.echo(file)
+    if kind or body or view or where:
+        _say_left_out(written, reasons)
+
+
+def _kind_and_store(what):
+    """The kind, or none, and the store, of one or two arguments."""
+    from integrators import InputError
+    from integrators.errors import check_known
+    from sweep.plots import KINDS
+
+    if len(what) == 1 and what[0] in KINDS and not Path(what[0]).exists():
+        raise InputError(f"`sweep plot {what[0]}` of which store? Write its path behind the kind")
+    if len(what) > 2:
+        raise click.UsageError(f"expected a KIND and a STORE, found {' '.join(what)}")
+    if len(what) == 1:
+        return None, what[0]
+    check_known("kind of plot", what[0], KINDS, key="kind")
+    return what
+
+
+def _chosen(kind, bodies, view):
+    """The kinds to draw with their options: that one, or all, or the sphere that options are of."""
+    from integrators import InputError
+    from sweep.plots import KINDS
+
+    options = {"bodies": bodies} if bodies else {}
+    options |= {"view": view} if view else {}
+    if not options:
+        return dict.fromkeys([kind] if kind else KINDS, {})
+    if kind not in (None, "sphere"):
+        raise InputError("--body and --view are about the kind sphere", key="kind")
+    return {"sphere": options}
+
+
+def _is_file(path, kind, suffix):
+    """Whether the output is one picture; `InputError` if it can be neither that nor a directory."""
+    from integrators import InputError
+
+    ending = path.suffix.lower()
+    if path.is_dir() or not ending[1:].isalpha():
+        return False
+    if ending not in PICTURES:
+        raise InputError(
+            f"{path} is no directory, and no picture ends in {path.suffix}: expected one of "
+            f"{', '.join(PICTURES)}, or a directory",
+            key="output",
+        )
+    if suffix is not None:
+        raise InputError(
+            f"{path} is one picture, whose ending says its format: --format is of a directory",
+            key="format",
+        )
+    if kind is None:
+        raise InputError(
+            f"{path} is one picture: say of which KIND, as in `sweep plot energy STORE -o {path}`",
+            key="output",
+        )
+    return True
+
+
+def _write_one(datasets, where, kind, options, path):
+    """The only picture of a kind that a store has the results for."""
+    from integrators import InputError
+    from sweep.plots import picture, save
+
+    figures, reasons = {}, []
+    for name, dataset in datasets.items():
+        try:
+            figures[name] = picture(kind, _selected(dataset, where), **options)
+        except InputError as error:
+            reasons.append(f"{name}: {error}")
+    if not figures:
+        raise InputError(f"nothing to draw of the kind {kind}. " + "\n".join(reasons))
+    if len(figures) > 1:
+        raise InputError(
+            f"{path} is one picture, and {len(figures)} experiments have results for it: "
+            f"{', '.join(figures)}. Choose one with -e NAME, or give a directory",
+            key="experiment",
+        )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        click.echo(save(*figures.values(), path))
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def _write_all(datasets, where, kinds, directory, ending):
+    """The files of all pictures of some kinds, and why others are not drawn."""
+    written, reasons = [], []
+    for name, dataset in datasets.items():
+        dataset = _selected(dataset, where)
         if not dataset.sizes["run"]:
             reasons.append(f"{name}: no run for which {where} holds")
             continue
@@ -48,43 +155,21 @@ def command(store, experiment, where, kind, output, suffix, body, view):
         def skipped(of_kind, error, name=name):
             reasons.append(f"{name}: {of_kind}: {error}")
 
-        for path in save_plots(dataset, directory, name, f".{suffix}", kinds, skipped):
-            click.echo(path)
-            drawn += 1
-    if kind or body or view or where:
-        if not drawn:
-            raise InputError("nothing to draw. " + "\n".join(reasons))
-        for reason in reasons:
-            click.echo(f"Not drawn: {reason}", err=True)
+        written += save_plots(dataset, directory, name, ending, kinds, skipped)
+    return written, reasons
+
+
+def _say_left_out(written, reasons):
+    from integrators import InputError
+
+    if not written:
+        raise InputError("nothing to draw. " + "\n".join(reasons))
+    for reason in reasons:
+        click.echo(f"Not drawn: {reason}", err=True)
 
 
 def _selected(dataset, where):
-    """The runs for which an expression in the names of their coordinates holds."""
-    from integrators import InputError
+    """The runs for which an expression holds; all without one."""
+    from sweep.analysis import query
 
-    try:
-        return dataset.query(run=where)
-    except Exception as error:  # whatever evaluating a wrong expression raises
-        raise InputError(
-            f"{where!r} cannot be evaluated: {error}; write it as in xarray's query, "
-            "e.g. \"integrator == 'rk4' and step_size < 0.05\"",
-            key="where",
-        ) from None
-
-
-def _chosen(names, bodies, view):
-    """The kinds to draw: those named, or all; options of the sphere stand for it."""
-    from integrators import InputError
-    from integrators.errors import check_known
-    from sweep.plots import KINDS, sphere
-
-    for name in names:
-        check_known("kind of plot", name, KINDS, key="kind")
-    options = {"bodies": bodies} if bodies else {}
-    options |= {"view": view} if view else {}
-    if not options:
-        return {name: KINDS[name] for name in names or KINDS}
-    if names and "sphere" not in names:
-        raise InputError("--body and --view are about --kind sphere", key="kind")
-    of_sphere = {"sphere": functools.partial(sphere, **options)}
-    return {name: KINDS[name] for name in names} | of_sphere
+    return dataset if where is None else query(dataset, where)

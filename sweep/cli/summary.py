@@ -42,7 +42,8 @@ def _plot(path, datasets):
     except InputError as error:
         click.echo(f"\nNo plots: {error}", err=True)
         return
-    click.echo("\n" + "\n".join([f"Plots: {directory}", *left_out]))
+    page = f"All on one page: sweep report {path}"
+    click.echo("\n" + "\n".join([f"Plots: {directory}", *left_out, page]))
 
 
 def plot_directory(path):

@@ -1,9 +1,9 @@
 """Pictures of a store, by experiment, and the counterparts of the papers' figures."""
 
 from sweep.plots.celledoni import CELLEDONI
-from sweep.plots.kinds import KINDS, save_all
+from sweep.plots.kinds import KINDS, picture, save_all
 from sweep.plots.lee import LEE
-from sweep.plots.looks import save
+from sweep.plots.looks import compact, save
 from sweep.plots.mclachlan import MCLACHLAN
 from sweep.plots.orders import convergence
 from sweep.plots.over_time import energy_over_time, unit_length_over_time
@@ -13,8 +13,10 @@ from sweep.plots.work import work_precision
 __all__ = [
     "FIGURES",
     "KINDS",
+    "compact",
     "convergence",
     "energy_over_time",
+    "picture",
     "save",
     "save_all",
     "sphere",

@@ -11,6 +11,7 @@ from sweep.plots.looks import GREY
 OBLIQUE = (0.6, 0.7, 0.38)  # all three axes show, and none of them is near the rim
 AXES = ("e₁", "e₂", "e₃")
 STUB = 1.12  # where an axis that comes out of the sphere ends
+NEAR_RIM = 0.7  # of the disc's radius, beyond which an axis goes on to outside of the rim
 MOST_VECTOR_POINTS = 5000  # of a PDF or SVG; more are written as a picture
 RIM = 1.24  # half the width of a disc's axes
 
@@ -94,11 +95,13 @@ def _stub(ax, view, axis, sign):
     """The end of an axis that comes towards the viewer, with its name."""
     pole = sign * np.eye(3)[axis]
     flat = np.array([pole @ view.right, pole @ view.up])
-    ax.plot(*np.outer(flat, (1.0, STUB)), color="0.2", lw=1.0, zorder=4)
-    outwards = flat / max(np.linalg.norm(flat), 1e-6)
+    length = np.linalg.norm(flat)
+    end = STUB / length if length > NEAR_RIM else STUB
+    ax.plot(*np.outer(flat, (1.0, end)), color="0.2", lw=1.0, zorder=4)
+    outwards = flat / max(length, 1e-6)
     ax.annotate(
         ("−" if sign < 0 else "") + AXES[axis],
-        STUB * flat,
+        end * flat,
         xytext=7.0 * outwards if np.any(outwards) else (6.0, 6.0),
         textcoords="offset points",
         ha="center",

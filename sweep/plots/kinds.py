@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from integrators.errors import InputError
-from sweep.analysis.selection import without_repeats
+from integrators.errors import InputError, check_known
+from sweep.analysis.selection import run_table, without_repeats
+from sweep.plots.captions import headed
 from sweep.plots.looks import save
 from sweep.plots.orders import convergence
 from sweep.plots.over_time import energy_over_time, unit_length_over_time
@@ -12,12 +13,51 @@ from sweep.plots.work import work
 
 # What can be drawn, by the name that the command line and file names give it.
 KINDS = {
-    "convergence": convergence,
+    "order": convergence,
     "work": work,
     "energy": energy_over_time,
     "unit-length": unit_length_over_time,
     "sphere": sphere,
 }
+
+# The error of which a kind should say whose norm it is.
+ERRORS = {"order": "global_error", "work": "global_error"}
+
+
+def picture(kind, dataset, heading=True, **options):
+    """One picture of an experiment, with the experiment and its setting said above it.
+
+    Parameters
+    ----------
+    kind : str
+        A key of `KINDS`.
+    dataset : xarray.Dataset or xarray.DataTree
+        One experiment, or a selection of its runs.
+    heading : bool, optional
+        Whether to say them.
+    **options
+        Of the function that draws this kind, as ``view`` of ``"sphere"``.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        That belongs to no window; `save` writes it.
+
+    Raises
+    ------
+    InputError
+        When there is no such kind, or the dataset has not the results for it: what is missing,
+        and what to add to the study.
+
+    Examples
+    --------
+    >>> energy = picture("energy", tree["pendulum"])   # doctest: +SKIP
+    >>> save(energy, "energy.pdf")                     # doctest: +SKIP
+    """
+    check_known("kind of plot", kind, KINDS, key="kind")
+    dataset = run_table(dataset)
+    figure = KINDS[kind](dataset, **options)
+    return headed(figure, without_repeats(dataset), ERRORS.get(kind)) if heading else figure
 
 
 def save_all(dataset, directory, stem, ending=".png", kinds=None, skipped=None):
@@ -29,11 +69,11 @@ def save_all(dataset, directory, stem, ending=".png", kinds=None, skipped=None):
     directory : path
         Made where it is missing.
     stem : str
-        Files are named ``stem-convergence.png`` and so on.
+        Files are named ``stem-order.png`` and so on.
     ending : str, optional
         Format, e.g. ``.pdf``.
-    kinds : dict of str to callable, optional
-        What to draw, by the name of the kind; all of `KINDS` unless given.
+    kinds : dict of str to dict, optional
+        What to draw, with the options of each kind; all of `KINDS` unless given.
     skipped : callable, optional
         Called with the name of each kind that the dataset lacks the results for, and why.
 
@@ -41,13 +81,12 @@ def save_all(dataset, directory, stem, ending=".png", kinds=None, skipped=None):
     -------
     list of Path
     """
-    dataset = without_repeats(dataset)
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     paths = []
-    for kind, draw in (KINDS if kinds is None else kinds).items():
+    for kind, options in (dict.fromkeys(KINDS, {}) if kinds is None else kinds).items():
         try:
-            figure = draw(dataset)
+            figure = picture(kind, dataset, **options)
         except InputError as error:
             if skipped is not None:
                 skipped(kind, error)

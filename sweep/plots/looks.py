@@ -1,18 +1,24 @@
 """What all pictures have in common: colours, type, panels, axes, and how they are written."""
 
+import contextlib
+import contextvars
 import math
+import textwrap
 from pathlib import Path
 
 from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.transforms import ScaledTranslation
 
 from integrators.errors import InputError
-from sweep.analysis.selection import codes
+from sweep.plots.families import families_of
 
 # Okabe and Ito's colours, told apart by colour-blind readers; without yellow, too pale for a line.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
+# For what has no markers, two more that are as far from the others to colour-blind readers too.
+MORE_COLOURS = (*COLOURS, "#7F3C00", "#332288")
 MARKERS = "osD^vPX<>*hp"
 DASHES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)))
 GREY = "0.55"
@@ -24,16 +30,41 @@ STYLE = {
     "axes.titlesize": 9.0,
     "pdf.fonttype": 42,  # text stays text
     "svg.fonttype": "none",
+    "text.parse_math": False,  # labels are the study's, dollars too
 }
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 MOST_PANELS = 6
+NARROW = 4.0  # inches: at 368 px, in a window of 400, type of 8 points is 10 px high
+LINE = 0.18  # inches of a legend's line
+BELOW = 0.42  # inches that ticks and label of an axis take
+CHARACTER = 0.55 / 72  # width of a character by its size in points, in inches
+
+_compact = contextvars.ContextVar("compact", default=False)
+
+
+@contextlib.contextmanager
+def compact():
+    """Within it figures are for a narrow column: panels and legend below one another."""
+    token = _compact.set(True)
+    try:
+        yield
+    finally:
+        _compact.reset(token)
+
+
+def is_compact():
+    """Whether figures are drawn for a narrow column, see `compact`."""
+    return _compact.get()
 
 
 def looks_of(dataset):
-    """Colour, marker and line of each integrator, by its place in the study.
+    """Colour, marker and line of each integrator, by its place in its family in the study.
 
     Later ones are finer, so that of curves that coincide the lower one still shows.
     """
-    labels, _ = codes(dataset["integrator"].values)
+    members = {}
+    for label, family in families_of(dataset).items():
+        members.setdefault(family, []).append(label)
     return {
         label: {
             "color": COLOURS[i % len(COLOURS)],
@@ -43,6 +74,7 @@ def looks_of(dataset):
             "ms": 6.0 - 2.0 * i / len(labels),
             "zorder": 2 + i / len(labels),
         }
+        for labels in members.values()
         for i, label in enumerate(labels)
     }
 
@@ -70,35 +102,120 @@ def panelled_figure(titles, said=""):
             f"{MOST_PANELS}: select some, e.g. those with {titles[0]} "
             "(sweep plot --where, or query)."
         )
-    columns = min(len(titles), 3)
+    columns = 1 if is_compact() else min(len(titles), 3)
     rows = -(-len(titles) // columns)
-    figure = new_figure(3.0 + 3.8 * columns**0.8, 4.0 * rows**0.9)
+    if is_compact():
+        figure = new_figure(NARROW, (2.9 if rows == 1 else 2.4) * rows)
+    else:
+        figure = new_figure(3.0 + 3.8 * columns**0.8, 4.0 * rows**0.9)
     axes = list(figure.subplots(rows, columns, sharey=True, squeeze=False).flat)
     for ax, title in zip(axes, titles, strict=False):
         plain_axis(ax, title)
     for ax in axes[len(titles) :]:
         ax.remove()
-    if len(titles) == 1:
+    if len(titles) == 1 and not is_compact():
         axes[0].set_title(said, loc="left", color="0.3")
     elif said:
-        figure.suptitle(said, x=0.01, ha="left", fontsize=9, color="0.3")
+        say(figure, said)
     return figure, axes[: len(titles)]
 
 
+def panel_grid(count, columns, width, height):
+    """A figure of so many panels, with axes of their own each.
+
+    Parameters
+    ----------
+    count, columns : int
+        Of which there is one where the column is narrow.
+    width, height : float
+        Of the figure, and of a row, in inches.
+
+    Returns
+    -------
+    figure : matplotlib.figure.Figure
+    axes : list of matplotlib.axes.Axes
+    """
+    columns, width = (1, NARROW) if is_compact() else (columns, width)
+    rows = -(-count // columns)
+    figure = new_figure(width, 0.5 + height * rows)
+    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for ax in axes[count:]:
+        ax.remove()
+    for ax in axes[:count]:
+        plain_axis(ax)
+    return figure, axes[:count]
+
+
+def fitted(figure, text, size=9.0):
+    """Text in lines that are no wider than a figure."""
+    most = int(figure.get_figwidth() / (size * CHARACTER))
+    whole = text.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
+    lines = [line for part in whole.split("\n") for line in textwrap.wrap(part, most)]
+    return "\n".join(lines).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def say(figure, text):
+    """What a figure shows, above it, under what is said already."""
+    lines = [figure.get_suptitle(), fitted(figure, text)]
+    text = "\n".join(filter(None, lines))
+    figure.suptitle(text, x=0.01, ha="left", fontsize=9, color="0.3", linespacing=1.4)
+
+
 def legend(figure, axes, title=None):
-    """One legend beside the panels, each integrator once."""
-    entries = {}
-    for ax in axes:
-        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
-            entries.setdefault(label, handle)
+    """What the curves are: one legend beside the panels, or below where the column is narrow.
+
+    Panels that have no curve in common have a legend each, below them.
+    """
+    of = [dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True)) for ax in axes]
+    entries = {label: handle for own in reversed(of) for label, handle in own.items()}
+    entries = {label: entries[label] for own in of for label in own}
     look = {"frameon": False, "handlelength": 3.2, "title": title, "alignment": "left"}
-    figure.legend(entries.values(), entries.keys(), loc="outside right center", **look)
+    if len(axes) > 1 and len(entries) == sum(map(len, of)):
+        _legends_below(figure, axes, of, look)
+        return
+    labels, lines = list(entries), len(entries) + (title is not None) + 1
+    width, height = figure.get_size_inches()
+    if is_compact():
+        columns = _columns(labels, width)
+        figure.set_figheight(height + LINE * -(-lines // columns))
+        place = {"loc": "outside lower left", "ncols": columns}
+    else:
+        figure.set_figheight(max(height, LINE * lines))
+        place = {"loc": "outside right center"}
+    figure.legend(entries.values(), labels, **place, **look)
+
+
+def _legends_below(figure, axes, of, look):
+    """A legend below each of the panels, which become higher by it."""
+    width = figure.get_figwidth() / (1 if is_compact() else min(len(axes), 3))
+    count = {ax: _columns(list(own), 0.9 * width) for ax, own in zip(axes, of, strict=True)}
+    rows = {}
+    for ax, own in zip(axes, of, strict=True):
+        row = ax.get_subplotspec().rowspan.start
+        rows[row] = max(rows.get(row, 0), -(-len(own) // count[ax]) + 1)
+    figure.set_figheight(figure.get_figheight() + LINE * sum(rows.values()))
+    for ax, own in zip(axes, of, strict=True):
+        under = ax.transAxes + ScaledTranslation(0.0, -BELOW, figure.dpi_scale_trans)
+        place = {"loc": "upper left", "bbox_to_anchor": (-0.02, 0.0), "bbox_transform": under}
+        look = look | {"borderaxespad": 0.0, "ncols": count[ax]}
+        ax.legend(own.values(), own.keys(), **place, **look)
+
+
+def _columns(labels, width):
+    """How many columns of a legend there is space for."""
+    widest = max(map(len, labels), default=0) * 8.0 * CHARACTER + 0.65
+    return max(1, min(len(labels), int(width / widest)))
 
 
 def label_of(array, text, form="{} [{}]"):
     """`text` with the units of `array`, unless they are 1."""
-    units = array.attrs.get("units", "1")
-    return text if units == "1" else form.format(text, units)
+    units = plain_units(array.attrs.get("units", "1"))
+    return form.format(text, units) if units else text
+
+
+def plain_units(units):
+    """``m s-2`` as ``m s⁻²``, and nothing for 1."""
+    return "" if units == "1" else units.translate(SUPERSCRIPTS)
 
 
 def error_axis(ax):
@@ -106,7 +223,7 @@ def error_axis(ax):
 
     Of curves that are drawn already: where they span few powers of ten, others are labelled too.
     """
-    ax.set_yscale("log")
+    ax.set_yscale("log", nonpositive="mask")
     low, high = ax.get_ylim()
     if high < 100 * low:
         ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -115,10 +232,10 @@ def error_axis(ax):
 
 
 def _scientific(value):
-    """A number of one digit times a power of ten, without the digit where it is 1."""
+    """A number of a digit or two times a power of ten, without the digit where it is 1."""
     power = math.floor(math.log10(value) + 1e-9)
-    digit = round(value / 10.0**power)
-    return f"{'' if digit == 1 else f'{digit}·'}10{raised(power)}"
+    digits = f"{value / 10.0**power:.2g}"
+    return f"{'' if digits == '1' else f'{digits}·'}10{raised(power)}"
 
 
 def plain_step_ticks(ax):
@@ -131,7 +248,7 @@ def plain_step_ticks(ax):
 
 def raised(power):
     """A whole number as superscript."""
-    return str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return str(power).translate(SUPERSCRIPTS)
 
 
 def save(figure, path):

@@ -8,6 +8,7 @@ from sweep.analysis.certificates import WIDEST
 from sweep.analysis.orders import order_table
 from sweep.analysis.selection import describe, without_repeats
 from sweep.analysis.slopes import USED
+from sweep.plots.families import families_of, panel_title
 from sweep.plots.looks import (
     GREY,
     STYLE,
@@ -44,13 +45,14 @@ def convergence(dataset, error="global_error", at="end"):
         As `order_table`, and when the selection would fill more than six panels.
     """
     dataset = without_repeats(dataset)
-    looks = looks_of(dataset)
+    looks, families = looks_of(dataset), families_of(dataset)
     estimates = order_table(dataset, error, at)
     if not any(point.error > 0 for row in estimates for point in row.points):
         raise InputError(f"no run has an {error!r} to show.", key="error")
     panels = {}
     for row in estimates:
-        panels.setdefault(describe(row.parameters), []).append(row)
+        title = panel_title(describe(row.parameters), families[row.integrator])
+        panels.setdefault(title, []).append(row)
     with rc_context(STYLE):
         figure, axes = panelled_figure(list(panels))
         for ax, rows in zip(axes, panels.values(), strict=True):

@@ -4,6 +4,8 @@ Each function takes one experiment, or a selection of its runs, and returns a Fi
 to no window. An integrator looks the same in all of them.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 from matplotlib import rc_context
 
@@ -14,13 +16,14 @@ from sweep.analysis.selection import (
     groups,
     scanned_axes,
     take,
-    variable,
     without_repeats,
 )
 from sweep.plots.choice import runs_to_show
+from sweep.plots.families import families_of, panel_title
 from sweep.plots.looks import (
     STYLE,
     error_axis,
+    is_compact,
     label_of,
     legend,
     looks_of,
@@ -29,6 +32,46 @@ from sweep.plots.looks import (
 
 MOST_POINTS = 250  # along time: more cannot be told apart in print
 MARKS = 8  # of a curve
+BLOCK = 4096  # runs that are read at once
+MOST_DOUBLE = 10_000_000  # numbers; more are kept in half the precision
+MOST_CROSSES = 40  # of a curve
+ABOVE = 1e4  # times the highest curve is as far as a picture goes up
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """The sizes of an error along the runs of one curve.
+
+    Parameters
+    ----------
+    times : ndarray, shape (times,)
+    values : ndarray, shape (runs, times)
+        NaN where there is none.
+    stopped : ndarray of bool, shape (runs,)
+        Which runs ended before their time.
+    """
+
+    times: np.ndarray
+    values: np.ndarray
+    stopped: np.ndarray
+
+    @property
+    def last(self):
+        """The last time of each run that has a value, as a position; shape (runs,)."""
+        backwards = np.isfinite(self.values)[:, ::-1]
+        return self.values.shape[1] - 1 - backwards.argmax(axis=1)
+
+    @property
+    def median(self):
+        """Median over the runs, shape (times,): one that stopped is above all others from there.
+
+        So it is infinite, and its curve ends, when half of them have stopped; those that are left
+        do not stand for all.
+        """
+        values = self.values.copy()
+        past = np.arange(values.shape[1]) > self.last[:, None]
+        values[past & self.stopped[:, None]] = np.inf
+        return np.nanmedian(values, axis=0)
 
 
 def energy_over_time(dataset, step_size=None):
@@ -52,6 +95,11 @@ def energy_over_time(dataset, step_size=None):
     ------
     InputError
         When there is no energy error, or the selection would fill more than six panels.
+
+    Notes
+    -----
+    A run that stopped counts as above all others from there, so that a curve ends when half of
+    its runs have stopped; a cross stands where each did.
     """
     dataset = without_repeats(dataset)
     energy = energy_of(dataset)
@@ -59,8 +107,7 @@ def energy_over_time(dataset, step_size=None):
     name = f"{energy}_error_abs_max" if every_step else f"{energy}_error"
     size = "|E − E₀|" if energy == "energy" else f"|{energy.replace('_', ' ')} error|"
     text = f"max {size} over steps" if every_step else size
-    label = label_of(variable(dataset, name), text)
-    return _over_time(dataset, name, label, step_size)
+    return _over_time(dataset, name, text, step_size)
 
 
 def unit_length_over_time(dataset, step_size=None):
@@ -72,54 +119,74 @@ def unit_length_over_time(dataset, step_size=None):
     every_step = "unit_length_error_mean" in dataset
     name = "unit_length_error_mean" if every_step else "unit_length_error"
     text = "mean |q·q − 1| over steps" if every_step else "|q·q − 1|"
-    label = label_of(variable(dataset, name), text)
-    return _over_time(dataset, name, label, step_size)
+    return _over_time(dataset, name, text, step_size)
 
 
-def _over_time(dataset, name, label, step_size):
+def _over_time(dataset, name, text, step_size):
+    if name not in dataset:
+        quantity = name.partition("_error")[0]
+        raise InputError(
+            f"no {name!r} is stored: the experiment needs {quantity!r} in `record`, as in "
+            f'record = ["{quantity}"]; `sweep show system NAME` lists what a system has.',
+            key="record",
+        )
     if dataset.sizes["time"] < 3:
         raise InputError("a picture over time needs at least 2 sample intervals.", key="samples")
-    looks = looks_of(dataset)
+    looks, families = looks_of(dataset), families_of(dataset)
     runs, steps = runs_to_show(dataset, step_size)
-    needed = [key for key in (name, "status", "sample_count") if key in dataset]
+    needed = [key for key in (name, "status") if key in dataset]
     shown = dataset[needed].isel(run=runs)
-    panels = {}
+    panels, said = {}, {}
     for key, members in groups(shown, [*scanned_axes(shown), "integrator"]):
         integrator = key.pop("integrator")
-        panels.setdefault(describe(key), {})[integrator] = take(shown, members).load()
-    if not any(_positive(cell[name]) for cells in panels.values() for cell in cells.values()):
+        scanned = describe(key)
+        panel = scanned, families[integrator]
+        panels.setdefault(panel, {})[integrator] = series_of(shown, members, name)
+        said.setdefault(panel, {})[integrator] = steps[scanned, integrator]
+    every = [series for cells in panels.values() for series in cells.values()]
+    if not any((series.values > 0).any() for series in every):
         raise InputError(f"no run has a {name!r} other than 0 to show.")
-    of_panel = {panel: {steps[panel, name] for name in cells} for panel, cells in panels.items()}
-    common = set.union(*of_panel.values())
-    titles = [
-        ", ".join([panel, *said]) if len(said) == 1 < len(common) else panel
-        for panel, said in of_panel.items()
-    ]
+    common = {word for own in said.values() for word in own.values()}
+    titles = [_panel_title(panel, set(said[panel].values()), common) for panel in panels]
     with rc_context(STYLE):
-        figure, axes = panelled_figure(titles, _said(panels, common))
+        figure, axes = panelled_figure(titles, _said(every, common))
         for ax, (panel, cells) in zip(axes, panels.items(), strict=True):
-            for integrator, cell in cells.items():
-                own = f", {steps[panel, integrator]}" if len(of_panel[panel]) > 1 else ""
-                text = integrator + own
-                phase = list(looks).index(integrator) / len(looks)
-                _time_curve(ax, cell, name, text, looks[integrator], phase)
-            ax.set(xlabel=label_of(dataset["time"], "time t"))
+            several = len(set(said[panel].values())) > 1
+            for i, (integrator, series) in enumerate(cells.items()):
+                label = f"{integrator}, {said[panel][integrator]}" if several else integrator
+                _time_curve(ax, series, label, looks[integrator], i / len(cells))
             error_axis(ax)
             _time_axis(ax, dataset["time"].values)
-        axes[0].set_ylabel(label)
+        _labels(axes, label_of(dataset["time"], "time t"), label_of(dataset[name], text))
         legend(figure, axes)
     return figure
 
 
-def _positive(errors):
-    return bool((np.abs(errors.values[:, 1:]) > 0).any())
+def _labels(axes, along, up):
+    """Labels of the panels' axes: below each, and beside each row or the first."""
+    for ax in axes:
+        ax.set_xlabel(along)
+        if ax is axes[0] or ax.get_subplotspec().is_first_col() and not is_compact():
+            ax.set_ylabel(up)
 
 
-def _said(panels, steps):
+def _panel_title(panel, steps, common):
+    """Scanned values and the family; the step size too where panels have one each."""
+    title = panel_title(*panel)
+    return ", ".join([title, *steps]) if len(steps) == 1 < len(common) else title
+
+
+def _said(every, steps):
     """What a picture shows, in words: the step size if it is one, and of how many starts."""
-    starts = max(cell.sizes["run"] for cells in panels.values() for cell in cells.values())
+    starts = max(len(series.values) for series in every)
     words = [*steps] if len(steps) == 1 else []
-    return ", ".join(words + ([f"median and range over {starts} starts"] if starts > 1 else []))
+    words += [f"median and range over {starts:,} starts"] if starts > 1 else []
+    text = ", ".join(words)
+    if any(series.stopped.any() for series in every):
+        # Of several starts, the median says that it counts them.
+        end = "a curve ends when half have" if starts > 1 else ""
+        text = "; ".join(filter(None, [text, ", ".join(filter(None, ["× a run stopped", end]))]))
+    return text
 
 
 def _time_axis(ax, times):
@@ -135,23 +202,65 @@ def _time_axis(ax, times):
         ax.set_xlim(times[0], times[-1])
 
 
-def _time_curve(ax, cell, name, label, look, phase):
-    values = np.abs(cell[name].transpose("run", "time").values)
-    times = cell["time"].values
-    there = np.isfinite(values).any(axis=0)
-    if not there.any():
+def _time_curve(ax, series, label, look, phase):
+    count = int(series.stopped.sum())
+    if count:
+        label += f" ({count:,} of {len(series.values):,} stopped)"
+    if not np.isfinite(series.values).any():
+        ax.plot([], [], label=label, **look)
         return
-    times, values = _thinned(times[there], values[:, there])
-    stopped = int((cell["status"].values > 0).sum()) if "status" in cell else 0
-    if stopped:
-        label += f" ({stopped} of {len(values)} stopped)"
+    median = series.median
+    there = np.isfinite(median)
+    times = series.times[there]
     # Marks differ in phase, so that they stay apart where curves coincide.
     apart = max(1, len(times) // MARKS)
-    look = look | {"ms": 0.7 * look["ms"], "markevery": (int(phase * apart), apart)}
-    ax.plot(times, np.nanmedian(values, axis=0), label=label, **look)
-    if len(values) > 1:
+    marked = look | {"ms": 0.7 * look["ms"], "markevery": (int(phase * apart), apart)}
+    ax.plot(times, median[there], label=label, **marked)
+    if len(series.values) > 1 and there.any():
+        values = series.values[:, there]
         low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
-        ax.fill_between(times, low, high, color=look["color"], alpha=0.12, lw=0)
+        high = np.minimum(high, ABOVE * max(median[there].max(), 1e-300))
+        ax.fill_between(times, low, high, where=low > 0, color=look["color"], alpha=0.12, lw=0)
+    _crosses(ax, series, look)
+
+
+def _crosses(ax, series, look):
+    """A cross where each run stopped, at its last value."""
+    runs = np.flatnonzero(series.stopped & np.isfinite(series.values).any(axis=1))[:MOST_CROSSES]
+    last = series.last[runs]
+    mark = {"ls": "none", "marker": "x", "ms": 6.0, "mew": 1.4, "clip_on": False, "zorder": 5}
+    if len(runs):
+        ax.plot(series.times[last], series.values[runs, last], color=look["color"], **mark)
+
+
+def series_of(dataset, runs, name):
+    """The sizes of an error along some runs, at no more times than can be told apart.
+
+    They are read some thousand runs at a time, and take little memory however many they are.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+    runs : ndarray of int
+        Positions along `run`, ascending.
+    name : str
+        The variable.
+
+    Returns
+    -------
+    Series
+    """
+    few = min(MOST_POINTS, dataset.sizes["time"])
+    kind = np.float64 if len(runs) * few <= MOST_DOUBLE else np.float32
+    parts = []
+    for first in range(0, len(runs), BLOCK):
+        block = take(dataset, runs[first : first + BLOCK])[name].transpose("run", "time")
+        times, values = _thinned(dataset["time"].values, np.abs(block.values))
+        parts.append(values.astype(kind))
+    values = np.concatenate(parts)
+    status = dataset["status"].values[runs] if "status" in dataset else np.zeros(len(runs))
+    there = np.isfinite(values).any(axis=0)
+    return Series(times[there], values[:, there], status > 0)
 
 
 def _thinned(times, values):

@@ -1,13 +1,10 @@
 """Stored states on the sphere: phase portraits, Poincaré sections, chains of spins."""
 
-import json
 import re
 from dataclasses import dataclass, replace
 
 import numpy as np
 from matplotlib import rc_context
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from integrators.errors import InputError
@@ -30,7 +27,17 @@ from sweep.plots.globe import (
     outline,
     size_of,
 )
-from sweep.plots.looks import COLOURS, MOST_PANELS, STYLE, label_of
+from sweep.plots.looks import (
+    LINE,
+    MORE_COLOURS,
+    MOST_PANELS,
+    NARROW,
+    STYLE,
+    is_compact,
+    label_of,
+    new_figure,
+    say,
+)
 
 MOST_BODIES = 4  # whose paths are drawn; of more, the states at some times
 MOST_STARTS = 200
@@ -38,8 +45,11 @@ MOST_POINTS = 300_000  # of a panel
 DENSE = 0.2  # radians between samples, at most of 19 in 20, that a line may join
 NEIGHBOURS = 0.4  # radians between the bodies of a chain
 TIMES = 6
+TITLE_PAD = 9.0  # points above a disc, where the name of an axis may be
 UNIT = 1e-3  # of a length that cannot be told from 1 in a picture
 DIRECTION = re.compile(r"[qw](\d+)$")  # rows that are directions: q of a body, w of a spin
+WORDS = {"q": "body", "w": "spin"}
+MANY = {"body": "bodies", "spin": "spins"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,18 +108,22 @@ class Picture:
         """Which colour each path of a panel has, an int of shape (starts, bodies)."""
         shape = (len(panel.starts), len(self.bodies))
         place = np.arange(shape[1]) if self.by_body else panel.starts[:, None]
-        return np.broadcast_to(place % len(COLOURS), shape)
+        return np.broadcast_to(place % len(MORE_COLOURS), shape)
 
     def legend(self, figure, labels):
         """Name each colour, where there is one for each of `labels`."""
-        if 1 < len(labels) <= len(COLOURS):
-            handles = [Line2D([], [], color=color, lw=2.0) for color in COLOURS[: len(labels)]]
-            figure.legend(handles, labels, loc="outside right center", frameon=False)
+        if 1 < len(labels) <= len(MORE_COLOURS):
+            handles = [Line2D([], [], color=color, lw=2.0) for color in MORE_COLOURS[: len(labels)]]
+            place = {"loc": "outside right center"}
+            if is_compact():
+                columns = 2 if max(map(len, labels)) < 24 else 1
+                figure.set_figheight(figure.get_figheight() + LINE * (-(-len(labels) // columns)))
+                place = {"loc": "outside lower left", "ncols": columns}
+            figure.legend(handles, labels, frameon=False, **place)
 
     def caption(self, figure, *said):
         """What it shows, above it."""
-        words = ", ".join([*self.said, *said])
-        figure.suptitle(words, x=0.01, ha="left", fontsize=9, color="0.3")
+        say(figure, ", ".join([*self.said, *said]))
 
 
 def sphere(dataset, step_size=None, bodies=None, view=OBLIQUE):
@@ -172,7 +186,8 @@ def _rows_of(dataset, bodies):
             )
     chosen = sorted(found) if bodies is None else list(dict.fromkeys(bodies))
     rows = [found[body] for body in chosen]
-    return rows, [str(dataset["row"].values[row]) for row in rows]
+    labels = [str(dataset["row"].values[row]) for row in rows]
+    return rows, [f"{WORDS[label[0]]} {label[1:]}" for label in labels]
 
 
 def _directions_of(dataset):
@@ -200,7 +215,7 @@ def _picture(dataset, rows, names, step_size, count):
         integrator = key.pop("integrator")
         methods.append(f"{integrator}, {words[describe(key), integrator]}")
         panels.append(_panel(describe(key), shown, members, rows, count, place))
-    said = [json.loads(dataset.attrs["system"])["name"]] if "system" in dataset.attrs else []
+    said = []
     if len(set(methods)) == 1:
         said.append(methods[0])
     else:
@@ -244,17 +259,17 @@ def _evenly(size, count):
 
 def _paths(picture, view):
     panels = picture.panels
-    columns = 1 if len(panels) <= 2 else 2
+    columns = 1 if len(panels) <= 2 or is_compact() else 2
     rows = -(-len(panels) // columns)
-    figure = Figure(figsize=(0.4 + 6.6 * columns, 0.3 + 3.4 * rows), layout="constrained")
-    FigureCanvasAgg(figure)
+    size = (NARROW, 0.4 + 2.1 * rows) if is_compact() else (0.4 + 6.6 * columns, 0.3 + 3.4 * rows)
+    figure = new_figure(*size)
     axes = figure.subplots(rows, 2 * columns, squeeze=False).reshape(-1, 2)
     lines = all(is_dense(panel.directions) for panel in panels)
     for panel, pair in zip(panels, axes, strict=False):
         for ax, side in zip(pair, (view, view.opposite), strict=True):
             outline(ax, side)
             draw_panel(ax, side, panel, picture.colours(panel), lines)
-        pair[0].set_title(panel.title, loc="left")
+        pair[0].set_title(panel.title, loc="left", pad=TITLE_PAD)
     for ax in axes[len(panels) :].flat:
         ax.remove()
     # Of several bodies it says which; one that is alone needs no name.
@@ -279,7 +294,7 @@ def is_dense(directions):
     return len(chords) > 0 and bool(np.quantile(chords, 0.95) <= DENSE)
 
 
-def draw_panel(ax, view, panel, colours, lines, cmap=COLOURS):
+def draw_panel(ax, view, panel, colours, lines, cmap=MORE_COLOURS):
     """The paths of a panel on a disc, as lines or as points.
 
     Parameters
@@ -304,18 +319,25 @@ def draw_panel(ax, view, panel, colours, lines, cmap=COLOURS):
 def _at_some_times(picture, view):
     panels = picture.panels
     count = len(panels[0].times)
-    figure = Figure(figsize=(0.4 + 2.0 * count, 0.3 + 2.3 * len(panels)), layout="constrained")
-    FigureCanvasAgg(figure)
-    grid = figure.subplots(len(panels), count, squeeze=False)
-    for panel, axes in zip(panels, grid, strict=True):
+    across = min(3, count) if is_compact() else count
+    down = -(-count // across)  # rows of discs of a panel
+    wide, high = ((NARROW - 0.2) / across, 1.6) if is_compact() else (2.0, 2.3)
+    figure = new_figure(0.4 + wide * across, 0.3 + high * down * len(panels))
+    grid = figure.subplots(down * len(panels), across, squeeze=False)
+    for panel, axes in zip(panels, grid.reshape(len(panels), -1), strict=True):
         for k, ax in enumerate(axes):
+            if k >= count:
+                ax.remove()
+                continue
             draw_bodies(ax, view, panel, k)
-            ax.set_title(label_of(picture.time, f"t = {panel.times[k]:g}", "{} {}"))
+            now = label_of(picture.time, f"t = {panel.times[k]:g}", "{} {}")
+            ax.set_title(now, pad=TITLE_PAD)
             if view.towards[2] >= 0.0:
                 ax.set_ylim(-1.05, RIM)  # no axis points down
         if panel.title:
             axes[0].text(-1.4, 0.0, panel.title, rotation=90, va="center", ha="right")
-    picture.caption(figure, f"{len(picture.bodies)} bodies, far side pale")
+    many = MANY[picture.bodies[0].split()[0]]
+    picture.caption(figure, f"{len(picture.bodies)} {many}, far side pale")
     picture.legend(figure, picture.starts)
     return figure
 
@@ -329,7 +351,7 @@ def draw_bodies(ax, view, panel, sample):
         chain = joined(first[there])
         bodies = now[there][[*range(there.sum()), 0] if chain == "closed" else slice(None)]
         for side, look in ((view.far_side, {"alpha": 0.35}), (view, {})):
-            look = look | {"color": COLOURS[place % len(COLOURS)]}
+            look = look | {"color": MORE_COLOURS[place % len(MORE_COLOURS)]}
             if chain:
                 draw_paths(ax, side, bodies[None], lw=1.1, **look)
             else:

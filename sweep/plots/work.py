@@ -15,9 +15,8 @@ from sweep.plots.looks import (
     label_of,
     legend,
     looks_of,
-    new_figure,
+    panel_grid,
     panelled_figure,
-    plain_axis,
 )
 
 AXES = {"steps": "steps", "evaluations": "evaluations", "cpu_time": "CPU time [s]"}
@@ -97,16 +96,11 @@ def work(dataset):
     dataset = without_repeats(dataset)
     looks, panels = looks_of(dataset), _panels(rows)
     with rc_context(STYLE):
-        lines = -(-len(panels) // 2)
-        figure = new_figure(WIDTH, 0.5 + HEIGHT * lines)
-        axes = list(figure.subplots(lines, 2, squeeze=False).flat)
-        for ax in axes[len(panels) :]:
-            ax.remove()
-        for ax, (of_panel, against) in zip(axes, panels, strict=False):
-            plain_axis(ax)
+        figure, axes = panel_grid(len(panels), 2, WIDTH, HEIGHT)
+        for ax, (of_panel, against) in zip(axes, panels, strict=True):
             _panel(ax, of_panel, against, looks)
             ax.set_ylabel(_error_label(dataset, of_panel[0]))
-        legend(figure, axes[: len(panels)], BEST)
+        legend(figure, axes, BEST)
     return figure
 
 

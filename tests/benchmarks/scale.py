@@ -1,10 +1,13 @@
 """What a million runs cost: files, tasks, memory, and the time to ask.
 
-    python tests/benchmarks/scale.py [--part grow|plan|large|tasks] [--runs 1000000] [--json]
+    python tests/benchmarks/scale.py [--part grow|plan|large|report|answers|tasks]
+                                     [--runs 1000000] [--json]
 
 ``grow``: a trial of 16 runs is grown to a tenth of the runs, in its store. ``plan``: what `sweep
 plan` says of as many runs of 10 s each. ``large``: as many short runs are planned, run and asked
-for. ``tasks``: a study whose tasks take a second each. ``--quick`` is with a tenth of the runs, two
+for. ``report``: the report of a study of a hundredth of the runs, with orders, drifts and failures.
+``answers``: memory of the tables, plots and report of as many runs. ``tasks``: a study whose tasks
+take a second each. ``--quick`` is with a tenth of the runs, two
 minutes on two idle cores; all of it takes some ten. Exit code 3: a figure does not hold.
 """
 
@@ -174,6 +177,84 @@ def large(folder, given):
     ]
 
 
+# --- answers ---------------------------------------------------------------------------------
+
+VARIED = """
+format = 1
+name = "{name}"
+[defaults]
+integrators = [{integrators}]
+step_size = [0.1, 0.05, 0.025, 0.02, 0.01]
+duration = {duration}
+samples = {samples}
+{defaults}
+[[experiment]]
+name = "ensemble"
+system = "spherical_pendulum_chain"
+initial_condition = {{ around = "lee", random = {many}, spread = 1e-2, seed = 1 }}
+reference = {{ integrator = "dop853", until = 1.0 }}
+[[experiment]]
+name = "scan"
+system = "spherical_pendulum_chain"
+scan = {{ gravity = [1.0, 4.0, 9.81, 20.0, 40.0] }}
+initial_condition = {{ around = "lee", random = {few}, spread = 1e-2, seed = 1 }}
+reference = {{ integrator = "dop853", until = 1.0 }}
+"""
+METHODS = ("variational", "rk2_heun", "rk4", "rk4+projected", "rk4+projected_tangent")
+METHODS += tuple(f"variational+{name}" for name in ("suzuki4", "triple_jump4", "yoshida6"))
+METHODS += ("rk2_midpoint", "variational+kahan_li6")
+
+
+def varied(folder, name, runs, methods, duration, samples, defaults=""):
+    """The store of an experiment over starts and one over parameters, together of so many runs."""
+    study, store = folder / f"{name}.toml", folder / f"{name}.zarr"
+    quoted = ", ".join(f'"{method}"' for method in methods)
+    each = runs // (len(methods) * 5)  # of a step size of an integrator
+    keys = {"name": name, "integrators": quoted, "duration": duration, "samples": samples}
+    few = max(1, each // 20)
+    study.write_text(VARIED.format(**keys, many=each - 5 * few, few=few, defaults=defaults))
+    run = [PROGRAMS / "sweep", "run", study, store, "--no-summary"]
+    done = subprocess.run(run, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    if done.returncode not in (0, 3):  # 3: some failed, which a report has to show
+        raise RuntimeError(f"sweep run {study} ended with {done.returncode}")
+    return store
+
+
+def report(folder, given):
+    """Rows about the report of ten thousand runs, unless ``--runs`` is another hundredth."""
+    runs = given.runs // 100
+    store = varied(folder, "report", runs, METHODS, 10.0, 100)
+    page = folder / "report.html"
+    written = min(
+        (Watched(PROGRAMS / "sweep", "report", store, "-o", page) for _ in range(3)),
+        key=lambda one: one.seconds,
+    )
+    what = f"report of {runs:,} runs"
+    return [
+        bounded(f"{what}: seconds", 20, written.seconds, " s", 1),
+        bounded(f"{what}: size", 5, page.stat().st_size / 1e6, " MB", 1),
+        bounded(f"{what}: memory", 2000, written.megabytes, " MB"),
+    ]
+
+
+def answers(folder, given):
+    """Rows about the memory of tables, plots and report of very many runs."""
+    defaults = 'record = ["energy"]'
+    store = varied(folder, "answers", given.runs, METHODS[:2], 1.0, 10, defaults)
+    rows = []
+    for arguments in (
+        ("order", store),
+        ("drift", store),
+        ("plot", store, "-o", folder / "plots"),
+        ("report", store, "-o", folder / "answers.html"),
+    ):
+        done = Watched(PROGRAMS / "sweep", *arguments)
+        what = f"`sweep {arguments[0]}` of {given.runs:,} runs"
+        rows.append(bounded(f"{what}: memory", 2000, done.megabytes, " MB"))
+        rows.append((f"{what}: seconds", "", f"{done.seconds:.0f}", None))
+    return rows
+
+
 # --- tasks of a second -------------------------------------------------------------------------
 
 ORCHESTRATION = """
@@ -225,7 +306,14 @@ def tasks(folder, given):
 
 # --- all ---------------------------------------------------------------------------------------
 
-PARTS = {"grow": grow, "plan": plan, "large": large, "tasks": tasks}
+PARTS = {
+    "grow": grow,
+    "plan": plan,
+    "large": large,
+    "report": report,
+    "answers": answers,
+    "tasks": tasks,
+}
 
 
 def main():

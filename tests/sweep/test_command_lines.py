@@ -224,7 +224,8 @@ def test_a_run_ends_with_tables_and_says_where_all_is(ran, place):
     assert lines[0] == f"Store: {place / 'small.zarr'}"
     assert lines[1] == f"Study small: {RUNS} new runs, 0 kept"
     assert lines[-1] == f"Complete: {RUNS} runs in {place / 'small.zarr'}"
-    assert lines[-2] == f"Plots: {place / 'small-plots'}"
+    assert lines[-3] == f"Plots: {place / 'small-plots'}"
+    assert lines[-2] == f"All on one page: sweep report {place / 'small.zarr'}"
     orders = [line.split() for line in lines if re.match(r"(variational|rk4) .*confirmed", line)]
     assert [(row[0], row[3]) for row in orders] == [("variational", "2"), ("rk4", "4")] * 2
     for row in orders:
@@ -365,7 +366,7 @@ def test_export(command, store, tmp_path):
 def test_plot(command, store, tmp_path):
     arguments = ("plot", store, "-e", "pendulum", "-o", "figures", "--format", "svg")
     printed = command(tmp_path, *arguments).stdout.split()
-    kinds = ("convergence", "work", "energy", "unit-length")
+    kinds = ("order", "work", "energy", "unit-length")
     assert printed == [f"figures/pendulum-{kind}.svg" for kind in kinds]
     assert all("<svg" in (tmp_path / file).read_text() for file in printed)
 

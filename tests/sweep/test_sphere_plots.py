@@ -103,7 +103,7 @@ def test_lines_join_close_samples_and_points_stand_for_a_section():
 def test_the_caption_says_what_is_shown():
     figure = plots.sphere(states(starts=30))
     assert figure.get_suptitle() == (
-        "free_rigid_body, spherical_midpoint, h = 0.1, 30 starts, 51 samples until t = 10 s"
+        "spherical_midpoint, h = 0.1, 30 starts, 51 samples until t = 10 s"
     )
     assert figure.legends == []
     longer = states()
@@ -117,19 +117,19 @@ def test_a_colour_is_a_start_or_where_there_is_one_a_body():
         return [text.get_text() for text in legend.get_texts()]
 
     one = plots.sphere(states(bodies=3, labels="q"))
-    assert names(one) == ["q0", "q1", "q2"]
+    assert names(one) == ["body 0", "body 1", "body 2"]
     assert len({colour for ax in one.axes for colour, _ in drawn(ax)}) == 3
     several = plots.sphere(states(bodies=3, starts=2))
     assert names(several) == ["s0", "s1"]
     assert len({colour for ax in several.axes for colour, _ in drawn(ax)}) == 2
-    assert "w0, w1, w2" in several.get_suptitle()
+    assert "spin 0, spin 1, spin 2" in several.get_suptitle()
 
 
 def test_chosen_bodies_alone_are_drawn():
     table = states(bodies=9)
     figure = plots.sphere(table, bodies=[4])
     total = sum(len(points) for ax in figure.axes for _, points in drawn(ax))
-    assert total == len(TIMES) and "w4" in figure.get_suptitle()
+    assert total == len(TIMES) and "spin 4" in figure.get_suptitle()
 
 
 def test_a_panel_for_each_integrator_and_scanned_value():
@@ -252,7 +252,7 @@ def test_a_run_ends_with_the_pictures_that_it_has_the_states_for(folder):
 
 
 def test_the_command_draws_one_kind_and_says_what_it_left_out(folder, command):
-    done = command(folder, "plot", "small.zarr", "--kind", "sphere", "-o", "chosen")
+    done = command(folder, "plot", "sphere", "small.zarr", "-o", "chosen")
     assert done.stdout.split() == ["chosen/section-sphere.png"]
     assert "Not drawn: energy: sphere: no states are stored" in done.stderr
     done = command(folder, "plot", "small.zarr", "-e", "section", "--body", "0",
@@ -263,18 +263,33 @@ def test_the_command_draws_one_kind_and_says_what_it_left_out(folder, command):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--kind", "spher"], "unknown kind of plot 'spher'. Did you mean 'sphere'?"),
-        (["--kind", "energy", "--body", "0"], "--body and --view are about --kind sphere"),
-        (["-e", "energy", "--kind", "sphere"], "nothing to draw. energy: sphere: no states"),
-        (["-e", "section", "--body", "3"], "there is no body 3"),
-        (["-e", "section", "--view", "0", "0", "0"], "view = (0.0, 0.0, 0.0)"),
-        (["--where", "step_size <"], "'step_size <' cannot be evaluated"),
-        (["--where", "step_size > 99"], "section: no run for which step_size > 99 holds"),
+        ("spher small.zarr", "unknown kind of plot 'spher'. Did you mean 'sphere'?"),
+        ("sphere", "`sweep plot sphere` of which store?"),
+        ("energy small.zarr --body 0", "--body and --view are about the kind sphere"),
+        ("sphere small.zarr -e energy", "nothing to draw. energy: sphere: no states"),
+        ("sphere small.zarr -e energy -o a.pdf", "energy: no states are stored"),
+        ("unit-length small.zarr -e section", 'record = ["unit_length"]'),
+        ("order small.zarr", "`reference = {…}` in the experiment"),
+        ("small.zarr -o a.pdf", "one picture: say of which KIND"),
+        ("energy small.zarr -o a.pfd", "no picture ends in .pfd: expected one of .pdf, .svg"),
+        ("energy small.zarr -o a.pdf --format png", "--format is of a directory"),
+        ("small.zarr -e section --body 3", "there is no body 3"),
+        ("small.zarr -e section --view 0 0 0", "view = (0.0, 0.0, 0.0)"),
+        ("small.zarr --where step_size<", "'step_size<' cannot be evaluated"),
+        ("small.zarr --where step_size>99", "section: no run for which step_size>99 holds"),
     ],
 )
 def test_a_mistake_is_one_message(folder, command, arguments, message):
-    done = command(folder, "plot", "small.zarr", *arguments, "-o", "bad", code=2)
+    done = command(folder, "plot", *arguments.split(), code=2)
     assert message in done.stderr and done.stdout == ""
+    assert not (folder / "a.pdf").exists()
+
+
+def test_one_picture_goes_to_a_file(folder, command):
+    done = command(folder, "plot", "energy", "small.zarr", "-o", "new/one.pdf")
+    assert done.stdout == "new/one.pdf\n"
+    drawn = (folder / "new" / "one.pdf").read_bytes()
+    assert drawn.startswith(b"%PDF") and b"/Subtype /Image" not in drawn  # vectors
 
 
 # --- the figures of McLachlan et al. ----------------------------------------------------------
