@@ -33,7 +33,8 @@ STYLE = {
     "text.parse_math": False,  # labels are the study's, dollars too
 }
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-MOST_PANELS = 6
+MOST_PANELS = 6  # of spheres, or of different errors
+MOST_OF_A_KIND = 12  # panels that share an axis
 NARROW = 4.0  # inches: at 368 px, in a window of 400, type of 8 points is 10 px high
 LINE = 0.18  # inches of a legend's line
 BELOW = 0.42  # inches that ticks and label of an axis take
@@ -96,10 +97,10 @@ def plain_axis(ax, title=""):
 
 def panelled_figure(titles, said=""):
     """A figure with a panel for each title, and above them what it shows."""
-    if len(titles) > MOST_PANELS:
+    if len(titles) > MOST_OF_A_KIND:
         raise InputError(
             f"{len(titles)} combinations of scanned values are selected, and a figure holds "
-            f"{MOST_PANELS}: select some, e.g. those with {titles[0]} "
+            f"{MOST_OF_A_KIND}: select some, e.g. those with {titles[0]} "
             "(sweep plot --where, or query)."
         )
     columns = 1 if is_compact() else min(len(titles), 3)

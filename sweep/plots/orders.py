@@ -4,7 +4,8 @@ import numpy as np
 from matplotlib import rc_context
 
 from integrators.errors import InputError
-from sweep.analysis.certificates import WIDEST
+from sweep.analysis.certificates import CONFIRMED, WIDEST
+from sweep.analysis.curves import SELF, default_error
 from sweep.analysis.orders import order_table
 from sweep.analysis.selection import describe, without_repeats
 from sweep.analysis.slopes import USED
@@ -22,7 +23,7 @@ from sweep.plots.looks import (
 )
 
 
-def convergence(dataset, error="global_error", at="end"):
+def convergence(dataset, error=None, at="end"):
     """Error against step size, as `order_table` measures it.
 
     Filled markers count for the order in the legend, open ones do not. Lines are geometric means
@@ -42,9 +43,10 @@ def convergence(dataset, error="global_error", at="end"):
     Raises
     ------
     InputError
-        As `order_table`, and when the selection would fill more than six panels.
+        As `order_table`, and when the selection would fill more than twelve panels.
     """
     dataset = without_repeats(dataset)
+    error = default_error(dataset) if error is None else error
     looks, families = looks_of(dataset), families_of(dataset)
     estimates = order_table(dataset, error, at)
     if not any(point.error > 0 for row in estimates for point in row.points):
@@ -53,27 +55,36 @@ def convergence(dataset, error="global_error", at="end"):
     for row in estimates:
         title = panel_title(describe(row.parameters), families[row.integrator])
         panels.setdefault(title, []).append(row)
+    once = len({describe(row.parameters) for row in estimates}) == 1
     with rc_context(STYLE):
         figure, axes = panelled_figure(list(panels))
         for ax, rows in zip(axes, panels.values(), strict=True):
             for row in rows:
-                label = with_order(row) if len(panels) == 1 else row.integrator
+                label = with_order(row) if once else row.integrator
                 error_curve(ax, row, looks[row.integrator], label)
             ax.set(xscale="log", xlabel=label_of(dataset["step_size"], "step size h"))
             error_axis(ax)
             order_guides(ax, rows)
             plain_step_ticks(ax)
         where = "at the end" if at == "end" else "supremum over time"
-        axes[0].set_ylabel(f"{label_of(dataset[error], error.replace('_', ' '))}, {where}")
-        legend(figure, axes, "measured order" if len(panels) == 1 else None)
+        axes[0].set_ylabel(f"{_error_label(dataset, error)}, {where}")
+        legend(figure, axes, "measured order" if once else None)
     return figure
+
+
+def _error_label(dataset, error):
+    if error == SELF:
+        return "difference from the next step size"
+    return label_of(dataset[error], error.replace("_", " "))
 
 
 def with_order(row):
     """The label of an integrator after the order that it shows."""
     # First, since digits are of one width: so they line up in the legend.
     half = (row.high - row.low) / 2
-    measured = f"{row.order:.2f} ± {half:.2f}" if half <= WIDEST else "undecided"
+    measured = "exact" if row.verdict == CONFIRMED else "undecided"
+    if half <= WIDEST:
+        measured = f"{row.order:.2f} ± {half:.2f}"
     return f"{measured}   {row.integrator}"
 
 
