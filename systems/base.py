@@ -122,7 +122,7 @@ class Convergence:
         longest = self.longest_step * (order / 8 if order < 4 else 2.0 if order > 8 else 1.0)
         decades = 9.5 if order < 8 else 5.0
         shortest = max(self.shortest_step, longest * 10.0 ** (-decades / order))
-        return longest, shortest, 12 if order < 3 else 16
+        return longest, shortest, 12 if order < 3 else 16 if order < 5 else 24
 
 
 @dataclass(frozen=True)

@@ -229,7 +229,7 @@ class HeavyTop(RigidSystem):
     name = "heavy_top"
     description = "heavy top: a rigid body with a fixed point under gravity"
     units = {"energy": "J", "momentum": "kg m2 s-1", "time": "s"}
-    convergence = Convergence(duration=0.04, longest_step=0.008, shortest_step=1e-05)
+    convergence = Convergence(duration=0.04, longest_step=0.005, shortest_step=1e-05)
     parameter_units = {
         "mass": "kg",
         "length": "m",

@@ -80,7 +80,7 @@ class IrreversibleRigidBody(SpinSystem):
 
     name = "irreversible_rigid_body"
     description = "rigid body with moments of inertia that depend on the sense of rotation"
-    convergence = Convergence(duration=8.0, longest_step=1.0, shortest_step=0.003)
+    convergence = Convergence(duration=8.0, longest_step=0.7, shortest_step=0.003)
     parameter_units = {"inertia": "1", "sigma": "1", "lengths": "1"}
     named_starts = (
         Start("figure4", "Figure 4 of McLachlan et al., brought to unit length", _figure4),

@@ -93,7 +93,7 @@ class SphericalPendulumChain(MechanicalSystem):
     name = "spherical_pendulum_chain"
     description = "chain of spherical pendula under gravity"
     units = {"energy": "J", "momentum": "kg m2 s-1", "time": "s"}
-    convergence = Convergence(duration=3.0, longest_step=0.2, shortest_step=0.001)
+    convergence = Convergence(duration=3.0, longest_step=0.15, shortest_step=0.001)
     parameter_units = {"count": "1", "mass": "kg", "length": "m", "gravity": "m s-2"}
     named_starts = (
         Start("lee", "Example 1 of Lee et al.: the double pendulum", _lee),
