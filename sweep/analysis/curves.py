@@ -75,8 +75,11 @@ def checked_errors(dataset, error, at):
 
 
 def default_error(dataset):
-    """``global_error``, or without a reference ``self`` where states are recorded."""
-    return SELF if "global_error" not in dataset and "state" in dataset else "global_error"
+    """``global_error``, or ``self`` without a reference and with states at enough step sizes."""
+    if "global_error" in dataset or "state" not in dataset:
+        return "global_error"
+    sizes = dataset["step_size"].values
+    return SELF if len(np.unique(sizes[np.isfinite(sizes)])) > FEWEST else "global_error"
 
 
 def has_error(dataset, error=None):

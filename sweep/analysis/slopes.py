@@ -220,7 +220,7 @@ def _best_stretch(points, powers):
         low, high = max(low, line.slope - line.half), min(high, line.slope + line.half)
         lines[n] = line
     # Of those that are as good the longest.
-    taken = min(lines, key=lambda n: (lines[n].half, -n))
+    taken = min(lines, key=lambda n: (round(lines[n].half, 4), -n))
     return lines[taken], taken
 
 

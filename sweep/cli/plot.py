@@ -145,11 +145,14 @@ def _write_one(datasets, where, kind, options, path):
 
 def _write_all(datasets, where, kinds, directory, ending):
     """The files of all pictures of some kinds, and why others are not drawn."""
+    from integrators import InputError
+
     written, reasons = [], []
     for name, dataset in datasets.items():
-        dataset = _selected(dataset, where)
-        if not dataset.sizes["run"]:
-            reasons.append(f"{name}: no run for which {where} holds")
+        try:
+            dataset = _selected(dataset, where)
+        except InputError as error:
+            reasons.append(f"{name}: {error}")
             continue
 
         def skipped(of_kind, error, name=name):

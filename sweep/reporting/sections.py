@@ -8,6 +8,7 @@ import numpy as np
 from integrators.errors import InputError
 from sweep import tables
 from sweep.analysis import adaptive_runs, drift_table, order_table, tolerance_table, work_table
+from sweep.analysis.curves import has_error
 from sweep.tables.base import scientific
 from sweep.text import number
 
@@ -54,13 +55,14 @@ class Section:
 
 def of_orders(dataset):
     """The orders of the fixed-step integrators, and the errors of the adaptive ones."""
-    referred = "global_error" in dataset
-    if not referred and "state" not in dataset:
+    if not has_error(dataset):
         raise InputError(
-            "no error against a reference is stored. Add one to the experiment, as in "
-            'reference = { integrator = "dop853" }, and run it into a store of its own.',
+            "no error against a reference is stored, nor states at four step sizes. Add one to the "
+            'experiment, as in reference = { integrator = "dop853" }, and run it into a store of '
+            "its own.",
             key="reference",
         )
+    referred = "global_error" in dataset
     adaptive = adaptive_runs(dataset)
     found, sentences, counts = [], [], {}
     if not adaptive.all():

@@ -132,7 +132,7 @@ def test_it_is_one_sound_file_that_refers_to_nothing_else(page):
 def test_pictures_and_tables_are_named(page):
     found = Balanced(page).elements
     pictures = [given for tag, given in found if tag in ("svg", "img")]
-    assert len(pictures) == 6  # one of orders, three of energies, unit length, sphere
+    assert len(pictures) == 8  # one of orders, three of energies, unit length, two of work, sphere
     assert all(given.get("aria-label") or given.get("alt") for given in pictures)
     assert all(given.get("role") == "img" for given in pictures if "alt" not in given)
     heads = [given for tag, given in found if tag == "th"]

@@ -276,7 +276,7 @@ def test_the_command_draws_one_kind_and_says_what_it_left_out(folder, command):
         ("small.zarr -e section --body 3", "there is no body 3"),
         ("small.zarr -e section --view 0 0 0", "view = (0.0, 0.0, 0.0)"),
         ("small.zarr --where step_size<", "'step_size<' cannot be evaluated"),
-        ("small.zarr --where step_size>99", "section: no run for which step_size>99 holds"),
+        ("small.zarr --where step_size>99", "section: no run is selected by step_size>99"),
     ],
 )
 def test_a_mistake_is_one_message(folder, command, arguments, message):
