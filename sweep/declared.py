@@ -1,7 +1,7 @@
 """What a study leaves to others: the integrators that fit, and what suits a system.
 
 ``integrators = "all"`` stands for every integrator with a fixed step that fits the system, main
-methods of adaptive pairs among them; ``duration = "declared"`` and ``step_size = "declared"`` for
+methods of adaptive pairs among them, but for those that are named beside it; ``duration = "declared"`` and ``step_size = "declared"`` for
 the horizon of the system's `convergence` and, for each integrator, the step sizes that suit its
 order there.
 """
@@ -38,7 +38,10 @@ def with_declared(table, family, library):
         filled["duration"] = _convergence(table["duration"], table, family).duration
     if "integrators" in table:
         given = table["integrators"]
-        entries = [entry for node in given.one_or_more() for entry in _named(node, family, library)]
+        named = {_label(node.value) for node in given.one_or_more()}
+        entries = []
+        for node in given.one_or_more():
+            entries += _fitting(node, family, library, named) if node.value == ALL else [node.value]
         if _says(table, "step_size"):
             convergence = _convergence(table["step_size"], table, family)
             entries = [_with_steps(entry, convergence, library) for entry in entries]
@@ -65,15 +68,18 @@ def _convergence(node, table, family):
     return system.convergence
 
 
-def _named(node, family, library):
-    """The entry of a node, or all integrators that fit."""
-    if node.value != ALL:
-        return [node.value]
+def _label(entry):
+    """The label of an entry as far as it says one."""
+    return entry.get("label", entry.get("name")) if type(entry) is dict else entry
+
+
+def _fitting(node, family, library, named):
+    """All integrators with a fixed step that fit, but those that the study names itself."""
     known = integrators.names(library.methods)
     fitting = [name for name in known if _fits(library.integrator(name, {}), family)]
     if not fitting:
         raise node.error(f"no integrator with a fixed step fits {family[0].name!r}")
-    return fitting
+    return [name for name in fitting if name not in named]
 
 
 def _fits(integrator, family):
