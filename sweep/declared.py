@@ -1,9 +1,9 @@
 """What a study leaves to others: the integrators that fit, and what suits a system.
 
 ``integrators = "all"`` stands for every integrator with a fixed step that fits the system, main
-methods of adaptive pairs among them, but for those that are named beside it; ``duration = "declared"`` and ``step_size = "declared"`` for
-the horizon of the system's `convergence` and, for each integrator, the step sizes that suit its
-order there.
+methods of adaptive pairs among them, but for those that are named beside it;
+``duration = "declared"`` and ``step_size = "declared"`` for the horizon of the system's
+`convergence` and, for each integrator, the step sizes that suit its order there.
 """
 
 import dataclasses
