@@ -168,6 +168,39 @@ def read_errors(cell, quantity):
     return _assembled(cell, quantity, blocks, every_step)
 
 
+def read_means(cell, quantity, most):
+    """Window means of a cell's complete runs, or means of its intervals where windows are few.
+
+    Parameters
+    ----------
+    cell : xarray.Dataset
+        Of one integrator, its scanned values and step size.
+    quantity : str
+    most : int
+        Of more runs, so many are read, spread evenly over them.
+
+    Returns
+    -------
+    times : ndarray, shape ``(n,)``
+    means : ndarray, shape ``(starts, n)``
+    """
+    runs = np.flatnonzero(complete(cell))
+    runs = runs[np.unique(np.linspace(0, len(runs) - 1, min(most, len(runs))).astype(int))]
+    names = {of: f"{quantity}_error{of}" for of in STATISTICS if f"{quantity}_error{of}" in cell}
+    read = take(cell[list(names.values())].reset_coords(drop=True), runs).load()
+    values = {of: read[name].transpose("run", "time").values for of, name in names.items()}
+    ends = cell["time"].values
+    means = values[""] if "_mean" not in values else values["_mean"]
+    if "_mean" not in values or _has_gaps(means[:, 1:], values[""][:, 1:]):
+        means, _, _ = _of_samples(ends, values)
+    else:
+        means = means[:, 1:]
+    means = means[np.isfinite(means).all(axis=1)]
+    if window_count(ends) >= FEWEST:
+        return windows_of(ends, means)
+    return (ends[1:] + ends[:-1]) / 2, means
+
+
 def _reduced(ends, values, steps, every_step):
     """What is kept of a block; None where its statistics have gaps."""
     if every_step:

@@ -28,6 +28,7 @@ ZERO = "the error is exactly 0"
 
 FEWEST_STARTS = 8  # that tell a random walk from a drift
 CERTAIN = 0.9985  # two-sided 99.7 %
+STRICTLY = 0.9995  # two-sided 99.9 %: of starts that walk, so few show a drift of their mean
 RARE = 1 - 0.997
 STRICT = 3.3  # of a likelihood ratio's root, 99.9 %: what turns a √t into something else
 CLEAR = 3.0  # 99.9 % one-sided: that the spectrum of a walk levels off
@@ -35,7 +36,8 @@ LONG = 0.2  # parts of the run: a memory beyond it may be a random walk's
 BENT = 2.75  # 99.7 % one-sided: what a drift under an oscillation does not reach
 FLOOR = np.finfo(float).tiny
 MARGIN = 0.25  # an exponent this close to 1 is called linear, however narrow its interval
-ROUGH = 0.5  # nor one further from 1 than this, however wide
+ROUGH = (0.4, 1.8)  # and none beyond these, however wide
+NOISE = slice(2, 2 + MODES)  # modes above those in which a growth shows that is not linear
 SAME = 2e-3  # relative: no bend of errors is known better
 EXPONENTS = np.linspace(-0.9, 20.0, 2091) + 1e-4  # of t that a bend is compared with
 
@@ -152,7 +154,7 @@ def _mean_drifts(ensemble):
     """
     parts = ensemble.parts
     scatter = np.std(parts.trend, ddof=1) / np.sqrt(ensemble.apart)
-    certain = stdtrit(max(ensemble.apart - 1, 1.0), CERTAIN)
+    certain = stdtrit(max(ensemble.apart - 1, 1.0), STRICTLY)
     if not abs(parts.trend.mean()) > certain * scatter:
         return False
     walking = ensemble.alike < FEWEST_STARTS  # what is common to them may walk
@@ -170,22 +172,15 @@ def _stands_out(one, walking=True):
 def _shared(ensemble):
     """The mean over the starts drifts: like which power of t?"""
     parts = ensemble.parts
-    bends, sign = parts.bends, np.sign(parts.trend.mean())
-    exponent = _power(parts, sign * bends, ensemble.apart, _noise(parts))
+    weights = np.sign(parts.trend.mean()) * _weights(parts)[:, None]
+    noise = np.mean(np.mean(weights * parts.modes, axis=0)[NOISE] ** 2)
+    exponent = _power(parts, weights * parts.bends, ensemble.apart, noise)
     drift = abs(parts.trend.mean()) / parts.scale
     half = stdtrit(max(ensemble.apart - 1, 1.0), 0.975) * np.std(parts.trend, ddof=1)
     half /= parts.scale * np.sqrt(ensemble.apart)
     span = _span(parts)
     grown = (drift * span, max(drift - half, 0.0) * span, (drift + half) * span)
     return _by_exponent(exponent, True, grown)
-
-
-def _noise(parts):
-    """Variance of the windows of the mean by what all starts share, an oscillation in phase.
-
-    From modes above those in which a growth that is not linear shows.
-    """
-    return np.mean(parts.of_mean().modes[0, 2 : 2 + MODES] ** 2)
 
 
 def _span(parts):
@@ -202,7 +197,7 @@ def _by_exponent(exponent, shared, grown=(np.nan,) * 3):
     if surely_high < 1 and p <= 1 - MARGIN:
         reason = "it drifts, ever slower: ten times the duration shows if that ends"
         return Verdict(UNDECIDED, shared, **numbers, reason=reason)
-    if abs(p - 1) > ROUGH:
+    if not ROUGH[0] <= p <= ROUGH[1]:
         power = f"like a power of t between {low:.1f} and {high:.1f}"
         reason = f"it drifts, {power if high - low < 5 else 'but unevenly'}: "
         reason += "ten times the duration tells, or more starts"
@@ -267,11 +262,7 @@ def _of_each(ensemble):
     if fit.steeper > STRICT:
         return _by_exponent(_own_power(ensemble), _of_one_sign(ensemble.parts.trend), grown)
     if ensemble.alike < FEWEST_STARTS:
-        reason = (
-            f"the starts wander, but together, like {ensemble.alike:.0f} of them: "
-            "add starts that are further apart"
-        )
-        return Verdict(UNDECIDED, reason=reason)
+        return Verdict(UNDECIDED, reason=_cannot_tell(ensemble))
     if fit.levelling > CLEAR:
         reason = f"it wanders, with a memory of about {fit.memory:.1g} of the run"
         if fit.memory <= LONG:
@@ -286,16 +277,25 @@ def _of_each(ensemble):
 
 def _of_few(ensemble, alone):
     """One run, or a few: a drift, or what a random walk could be too."""
-    parts, starts = ensemble.parts, ensemble.starts
+    parts = ensemble.parts
     modes = min(MODES, parts.modes.shape[1])
     steep = steeper_probability(ensemble.shape, ensemble.degrees, modes, ensemble.signed)
     if alone or steep < RARE:
         return _by_exponent(_own_power(ensemble), _of_one_sign(parts.trend))
-    reason = (
-        f"a drift, a random walk, or an oscillation slower than the run; {starts} "
-        f"start{'s' if starts > 1 else ''} cannot tell: add starts, {FEWEST_STARTS} at least"
+    return Verdict(UNDECIDED, reason=_cannot_tell(ensemble))
+
+
+def _cannot_tell(ensemble):
+    """Why so few starts, or such that resemble one another, leave it undecided."""
+    starts, alike = ensemble.starts, round(ensemble.alike)
+    text = f"{starts} start{'s' if starts > 1 else ''}"
+    if alike < starts:
+        text += f" (as much alike as {max(alike, 1)} would be)"
+    return (
+        f"a drift, a random walk or an oscillation slower than the run, which {text} cannot "
+        f"tell: {FEWEST_STARTS} starts or more{' further apart' if starts > 1 else ''}, or ten "
+        "times the duration"
     )
-    return Verdict(UNDECIDED, reason=reason)
 
 
 def _of_one_sign(trend):
@@ -304,15 +304,21 @@ def _of_one_sign(trend):
 
 
 def _own_power(ensemble):
-    """p of the growth of each start by itself, whatever its sign; each start counts the same."""
+    """p of the growth of each start by itself, whatever its sign."""
     parts = ensemble.parts
-    size = np.sign(parts.trend) / np.sqrt(parts.trend**2 + np.mean(parts.modes**2, axis=1))
-    bends = parts.bends * size[:, None]
+    weights = (np.sign(parts.trend) * _weights(parts))[:, None]
+    bends = weights * parts.bends
     if parts.starts >= FEWEST_STARTS:
         return _power(parts, bends, ensemble.alike, 0.0)
-    # What bends a curve shows in its lower modes; its noise is in the others.
-    noise = np.mean((parts.modes[:, 2 : 2 + MODES] * size[:, None]) ** 2) / ensemble.degrees
+    noise = np.mean((weights * parts.modes[:, NOISE]) ** 2) / ensemble.degrees
     return _power(parts, bends.mean(axis=0)[None], ensemble.degrees, noise)
+
+
+def _weights(parts):
+    """Weights of the starts, of mean 1: those with little noise beside their drift count more."""
+    noise = np.mean(parts.modes[:, NOISE] ** 2, axis=1)
+    weights = 1 / (noise + np.median(noise) + SAME**2 * np.mean(parts.trend**2))
+    return weights / weights.mean()
 
 
 def _grown(ensemble):

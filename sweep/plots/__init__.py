@@ -1,6 +1,7 @@
 """Pictures of a store, by experiment, and the counterparts of the papers' figures."""
 
 from sweep.plots.celledoni import CELLEDONI
+from sweep.plots.drifts import drift_over_time
 from sweep.plots.kinds import KINDS, save_all
 from sweep.plots.lee import LEE
 from sweep.plots.looks import save
@@ -13,6 +14,7 @@ __all__ = [
     "FIGURES",
     "KINDS",
     "convergence",
+    "drift_over_time",
     "energy_over_time",
     "save",
     "save_all",

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from integrators.errors import InputError
 from sweep.analysis.selection import without_repeats
+from sweep.plots.drifts import drift_over_time
 from sweep.plots.looks import save
 from sweep.plots.orders import convergence
 from sweep.plots.over_time import energy_over_time, unit_length_over_time
@@ -14,6 +15,7 @@ KINDS = {
     "convergence": convergence,
     "energy": energy_over_time,
     "unit-length": unit_length_over_time,
+    "drift": drift_over_time,
     "sphere": sphere,
 }
 
