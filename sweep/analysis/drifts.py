@@ -299,7 +299,7 @@ def fit_drift(ends, means):
 
 def _too_few(windows, intervals):
     if windows == intervals:
-        return f"needs {FEWEST} sample intervals, has {windows}"
+        return f"needs {FEWEST} sample intervals, has {windows}: take more samples"
     return (
         f"needs {FEWEST} windows as long as the last sample interval, has {windows}: "
         "take more samples"

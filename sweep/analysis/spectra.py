@@ -39,8 +39,11 @@ def shape_of(vectors):
     floor = 1e-30 * squares.mean()
     shape = np.maximum(squares.mean(axis=0), floor)
     for _ in range(ITERATIONS if len(vectors) > 1 else 0):
+        last = shape
         shape = np.maximum((squares / (squares @ (1 / shape))[:, None]).mean(axis=0), floor)
         shape /= shape.mean()
+        if np.abs(shape - last).max() < 1e-6:
+            break
     return shape / shape.mean()
 
 

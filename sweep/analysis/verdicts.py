@@ -27,6 +27,7 @@ VERDICTS = (NONE, WALK, LINEAR, WORSE, UNDECIDED)
 ZERO = "the error is exactly 0"
 
 FEWEST_STARTS = 8  # that tell a random walk from a drift
+MOST_STARTS = 16384  # that a verdict looks at; of more, so many spread evenly over them
 CERTAIN = 0.9985  # two-sided 99.7 %
 STRICTLY = 0.9995  # two-sided 99.9 %: of starts that walk, so few show a drift of their mean
 RARE = 1 - 0.997
@@ -121,8 +122,10 @@ def judge(parts, signed=True, starts=None):
 
 
 def _ensemble(parts, signed, starts):
-    there = np.any(parts.modes, axis=1) | (parts.trend != 0)
-    if not there.all():
+    there = np.flatnonzero(np.any(parts.modes, axis=1) | (parts.trend != 0))
+    if len(there) > MOST_STARTS:
+        there = there[np.linspace(0, len(there) - 1, MOST_STARTS).astype(int)]
+    if len(there) < parts.starts:
         parts = replace(
             parts, trend=parts.trend[there], modes=parts.modes[there], bends=parts.bends[there]
         )

@@ -25,8 +25,8 @@ from sweep.cli.common import experiment_option, opened, save_plots, store_argume
 def command(store, experiment, where, kind, output, suffix, body, view):
     """Plot what STORE has the results for.
 
-    Kinds: convergence; energy and unit-length, errors over time; sphere, stored states as phase
-    portraits and Poincaré sections.
+    Kinds: convergence; energy and unit-length, errors over time; drift, with its verdict; sphere,
+    stored states as phase portraits and Poincaré sections.
 
     \b
     Example:

@@ -17,6 +17,7 @@ from sweep.analysis.selection import (
     take,
     without_repeats,
 )
+from sweep.analysis.verdicts import UNDECIDED
 from sweep.plots.choice import runs_to_show
 from sweep.plots.looks import GREY, STYLE, label_of, looks_of, new_figure, plain_axis, raised
 
@@ -119,8 +120,10 @@ def _strip(ax, cell, row, said, colour):
     scale = f"10{raised(power)}" if power else ""
     ax.set_ylabel(f"{scale} {units}".strip() or "1", fontsize=8)
     ax.set_title(", ".join(said), loc="left", fontsize=8.5, color=colour, fontweight="bold")
-    bound = f"|drift| ≤ {row.bound:.1e} {row.rate}" if not row.reason else "no drift measured"
-    ax.set_title(f"{row.verdict};  {bound}", loc="right", fontsize=8, color="0.15")
+    found = f"{row.verdict};  |drift| ≤ {row.bound:.1e} {row.rate}"
+    if row.reason:
+        found = "undecided;  no drift measured" if row.verdict == UNDECIDED else row.in_words
+    ax.set_title(found, loc="right", fontsize=8, color="0.15")
 
 
 def _finish(figure, axes, dataset, rows, quantity):
@@ -134,6 +137,7 @@ def _finish(figure, axes, dataset, rows, quantity):
             continue
         if spread:
             ax.set_xscale("log")
+            ax.set_xlim(times[1] / 2, times[-1])
         else:
             ax.set_xlim(times[0], times[-1])
     for ax in axes[-1]:
