@@ -290,14 +290,16 @@ def _of_few(ensemble, alone):
 
 def _cannot_tell(ensemble):
     """Why so few starts, or such that resemble one another, leave it undecided."""
-    starts, alike = ensemble.starts, round(ensemble.alike)
-    text = f"{starts} start{'s' if starts > 1 else ''}"
-    if alike < starts:
-        text += f" (as much alike as {max(alike, 1)} would be)"
+    starts = ensemble.starts
+    number = f"{starts} start{'s' if starts > 1 else ''}"
+    if starts < FEWEST_STARTS:
+        return (
+            f"{number} cannot tell a drift from a random walk or an oscillation slower than the "
+            f"run: {FEWEST_STARTS} starts or more tell, or ten times the duration"
+        )
     return (
-        f"a drift, a random walk or an oscillation slower than the run, which {text} cannot "
-        f"tell: {FEWEST_STARTS} starts or more{' further apart' if starts > 1 else ''}, or ten "
-        "times the duration"
+        f"{number} so alike cannot tell a drift from a random walk or an oscillation slower than "
+        "the run: starts further apart tell, or ten times the duration"
     )
 
 
