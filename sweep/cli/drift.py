@@ -15,9 +15,20 @@ from sweep.cli.common import echo_json, experiment_option, json_option, opened, 
 def command(store, experiment, quantity, all_steps, growth, as_json):
     """Print mean, maximum and drift of the errors of the invariants in STORE.
 
-    The drift is the slope of the signed error over time with a 95 % interval. With --growth
-    it is measured over the starts whether errors grow like √t, as round-off does that is not
-    biased, or like t.
+    The drift is the slope of the signed error over time; with 95 % confidence it stays below
+    "|drift| ≤". The verdict says how the error moves over the run:
+
+    
+      no drift seen      nothing grows above the oscillation; |drift| ≤ says how much could hide
+      √t                 a random walk of its own in each start; it takes 8 starts
+      linear             like t: of one sign in all starts, or of another sign in each
+      worse than linear  like a power of t above 1, or faster
+      undecided          below the table stands why, and what to add to the study
+
+    Its tests are at 99.7 % or stricter. An oscillation of less than one cycle in the run, and a
+    memory of more than a fifth of it, are drift as far as the run shows. With --growth the
+    exponent of the growth over the last decade of time stands beside the same verdict, and the
+    drift in ε a step: like √t is round-off that is not biased.
 
     \b
     Example:
