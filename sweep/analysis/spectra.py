@@ -15,6 +15,7 @@ from scipy.special import fdtrc
 OCTAVES = 4  # modes above the trend that its strength is compared with
 ITERATIONS = 60  # of Tyler's fixed point, and ten times as many of the fits
 NORM = 4.0  # by which the trend of a walk's norm is stronger at most, up to six components
+SHORT = 0.1  # of the run: a memory that no random walk may be taken for
 MEMORIES = np.geomspace(0.3, 12.0, 24)  # κ in S = s + w/(k² + κ²): a memory of run/(πκ)
 
 
@@ -105,12 +106,15 @@ class WalkFit:
         By which a walk with a memory, w/(k² + κ²), fits better than one without.
     memory : float
         The best 1/(πκ), in parts of the run.
+    lasting : float
+        By which a walk without a memory fits better than one of `SHORT` of the run; with a sign.
     """
 
     steeper: float
     bending: float
     levelling: float
     memory: float
+    lasting: float
 
 
 def walk_fit(shape, degrees, signed=True):
@@ -146,7 +150,9 @@ def walk_fit(shape, degrees, signed=True):
     flat = (len(shape) - 1) * (np.log(shape[1:].mean()) + 1)
     bending = np.sqrt(degrees * max(flat - free, 0.0))
     memory = 1 / (np.pi * MEMORIES[best - 1])
-    return WalkFit(float(steeper), float(bending), float(levelling), float(memory))
+    better = loss[1 + np.argmin(np.abs(MEMORIES - 1 / (np.pi * SHORT)))] - loss[0]
+    lasting = np.sign(better) * np.sqrt(degrees * abs(better))
+    return WalkFit(*map(float, (steeper, bending, levelling, memory, lasting)))
 
 
 def _loss(fitted, shape):

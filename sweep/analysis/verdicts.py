@@ -32,7 +32,7 @@ CERTAIN = 0.9985  # two-sided 99.7 %
 STRICTLY = 0.9995  # two-sided 99.9 %: of starts that walk, so few show a drift of their mean
 RARE = 1 - 0.997
 STRICT = 3.3  # of a likelihood ratio's root, 99.9 %: what turns a √t into something else
-CLEAR = 3.0  # 99.9 % one-sided: that the spectrum of a walk levels off
+CLEAR = 3.0  # 99.9 % one-sided: that the spectrum of a walk levels off, or that it does not
 LONG = 0.2  # parts of the run: a memory beyond it may be a random walk's
 BENT = 2.75  # 99.7 % one-sided: what a drift under an oscillation does not reach
 FLOOR = np.finfo(float).tiny
@@ -274,6 +274,9 @@ def _of_each(ensemble):
     if fit.bending < BENT:
         reason = "it grows, like √t or like t, hardly above the oscillation: "
         return Verdict(UNDECIDED, reason=reason + "ten times the duration tells, or more starts")
+    if fit.lasting < CLEAR:
+        reason = "it grows like √t, or wanders with a memory of a tenth of the run or more"
+        return Verdict(UNDECIDED, reason=f"{reason}: add starts, or ten times the duration")
     numbers = dict(zip(("grown", "grown_low", "grown_high"), grown, strict=True))
     return Verdict(WALK, exponent=0.5, **numbers)
 
