@@ -26,7 +26,8 @@ VERDICTS = (NONE, WALK, LINEAR, WORSE, UNDECIDED)
 
 ZERO = "the error is exactly 0"
 
-FEWEST_STARTS = 8  # that tell a random walk from a drift
+FEWEST_STARTS = 8  # that tell a drift of each from a random walk
+FEWEST_WALKS = 32  # that tell a random walk from a chaotic wandering about as slow as the run
 MOST_STARTS = 16384  # that a verdict looks at; of more, so many spread evenly over them
 CERTAIN = 0.9985  # two-sided 99.7 %
 STRICTLY = 0.9995  # two-sided 99.9 %: of starts that walk, so few show a drift of their mean
@@ -274,9 +275,10 @@ def _of_each(ensemble):
     if fit.bending < BENT:
         reason = "it grows, like √t or like t, hardly above the oscillation: "
         return Verdict(UNDECIDED, reason=reason + "ten times the duration tells, or more starts")
-    if fit.lasting < CLEAR:
-        reason = "it grows like √t, or wanders with a memory of a tenth of the run or more"
-        return Verdict(UNDECIDED, reason=f"{reason}: add starts, or ten times the duration")
+    if fit.lasting < CLEAR or ensemble.alike < FEWEST_WALKS:
+        reason = "it grows like √t, or wanders about as slowly as the run is long"
+        advice = f"{FEWEST_WALKS} starts or more tell, or ten times the duration"
+        return Verdict(UNDECIDED, reason=f"{reason}: {advice}")
     numbers = dict(zip(("grown", "grown_low", "grown_high"), grown, strict=True))
     return Verdict(WALK, exponent=0.5, **numbers)
 

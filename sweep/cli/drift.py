@@ -20,7 +20,7 @@ def command(store, experiment, quantity, all_steps, growth, as_json):
 
     
       no drift seen      nothing grows above the oscillation; |drift| ≤ says how much could hide
-      √t                 a random walk of its own in each start; it takes 8 starts
+      √t                 a random walk of its own in each start; it takes 32 starts
       linear             like t: of one sign in all starts, or of another sign in each
       worse than linear  like a power of t above 1, or faster
       undecided          below the table stands why, and what to add to the study
