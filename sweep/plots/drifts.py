@@ -19,7 +19,18 @@ from sweep.analysis.selection import (
 )
 from sweep.analysis.verdicts import UNDECIDED
 from sweep.plots.choice import runs_to_show
-from sweep.plots.looks import GREY, STYLE, label_of, looks_of, new_figure, plain_axis, raised
+from sweep.plots.looks import (
+    GREY,
+    NARROW,
+    STYLE,
+    is_compact,
+    label_of,
+    looks_of,
+    new_figure,
+    plain_axis,
+    raised,
+    say,
+)
 
 MOST_STARTS = 4096  # that are drawn; of more, so many spread evenly over them
 MOST_COLUMNS, MOST_STRIPS = 3, 12
@@ -67,8 +78,7 @@ def drift_over_time(dataset, quantity=None, step_size=None):
     cells = {key: cell for key, cell in cells.items() if rows[key].starts}
     columns, strips = _layout(cells, looks)
     with rc_context(STYLE):
-        width = 7.0 if len(columns) == 1 else 1.2 + 4.4 * len(columns)
-        figure = new_figure(width, 0.7 + 1.25 * len(strips))
+        figure = _sheet(len(columns), len(strips))
         axes = figure.subplots(len(strips), len(columns), sharex=True, squeeze=False)
         for (panel, integrator), cell in cells.items():
             ax = axes[strips.index(integrator), columns.index(panel)]
@@ -79,6 +89,13 @@ def drift_over_time(dataset, quantity=None, step_size=None):
     return figure
 
 
+def _sheet(columns, strips):
+    """An empty figure for so many columns and strips, which have a line more where it is narrow."""
+    if is_compact():
+        return new_figure(NARROW, 0.9 + 1.35 * strips)
+    return new_figure(7.0 if columns == 1 else 1.2 + 4.4 * columns, 0.7 + 1.25 * strips)
+
+
 def _layout(cells, looks):
     """The columns and the strips of a figure; `InputError` where they are none or too many."""
     if not cells:
@@ -86,10 +103,11 @@ def _layout(cells, looks):
     columns = list(dict.fromkeys(panel for panel, _ in cells))
     there = {integrator for _, integrator in cells}
     strips = [label for label in looks if label in there]
-    if len(columns) > MOST_COLUMNS or len(strips) > MOST_STRIPS:
+    most = 1 if is_compact() else MOST_COLUMNS
+    if len(columns) > most or len(strips) > MOST_STRIPS:
         raise InputError(
             f"{len(columns)} combinations of scanned values and {len(strips)} integrators are "
-            f"selected, and a figure holds {MOST_COLUMNS} and {MOST_STRIPS}: select some "
+            f"selected, and a figure holds {most} and {MOST_STRIPS}: select some "
             "(sweep plot --where, or query)."
         )
     return columns, strips
@@ -119,10 +137,15 @@ def _strip(ax, cell, row, said, colour):
     units = "" if row.units == "1" else row.units
     scale = f"10{raised(power)}" if power else ""
     ax.set_ylabel(f"{scale} {units}".strip() or "1", fontsize=8)
-    ax.set_title(", ".join(said), loc="left", fontsize=8.5, color=colour, fontweight="bold")
+    bold = {"fontsize": 8.5, "color": colour, "fontweight": "bold"}
     found = f"{row.verdict};  |drift| ≤ {row.bound:.1e} {row.rate}"
     if row.reason:
         found = "undecided;  no drift measured" if row.verdict == UNDECIDED else row.in_words
+    if is_compact():  # one above the other
+        ax.set_title(", ".join(said), loc="left", pad=17.0, **bold)
+        ax.text(0.0, 1.0, found, va="bottom", transform=ax.transAxes, fontsize=8, color="0.15")
+        return
+    ax.set_title(", ".join(said), loc="left", **bold)
     ax.set_title(found, loc="right", fontsize=8, color="0.15")
 
 
@@ -147,4 +170,4 @@ def _finish(figure, axes, dataset, rows, quantity):
     of = f"median and 90 % of {starts} starts" if starts > 1 else "one run"
     name = quantity.replace("_", " ")
     text = f"{name} error, window means: {of}; wedge: drift over {row.span}, 95 %"
-    figure.suptitle(text, x=0.01, ha="left", fontsize=9, color="0.3")
+    say(figure, text)

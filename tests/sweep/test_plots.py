@@ -218,7 +218,7 @@ def test_files_are_written_in_the_format_of_their_ending(tmp_path, table, ending
 def test_what_the_store_lacks_is_not_drawn(tmp_path, table):
     paths = plots.save_all(table.drop_vars("global_error"), tmp_path, "s")
     assert [path.name for path in paths] == [
-        f"s-{kind}.png" for kind in ("energy", "unit-length", "drift")
+        f"s-{kind}.png" for kind in ("drift", "energy", "unit-length")
     ]
     table["status"][:] = -1
     assert plots.save_all(table.drop_vars("global_error"), tmp_path, "s") == []
