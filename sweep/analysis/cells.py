@@ -31,6 +31,12 @@ BLOCK = 8192  # runs that are in memory with all their samples
 def chosen_quantities(dataset, quantities):
     """The quantities that are named, or all that are recorded; `InputError` if one is not."""
     known = recorded_quantities(dataset)
+    if not known:
+        raise InputError(
+            "no invariant or constraint is recorded: name some in the experiment, as in "
+            'record = ["energy", "momentum"].',
+            key="record",
+        )
     chosen = known if quantities is None else tuple(quantities)
     for quantity in chosen:
         check_known("quantity", quantity, known, key="quantity")

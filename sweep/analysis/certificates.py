@@ -113,6 +113,11 @@ def _too_few(fit, curve, error):
     }
     causes = "; ".join(f"{count} {cause}" for cause, count in causes.items() if count)
     left = total - floor - early
+    if not total:
+        return (
+            f"no step size has a complete run ({curve.left_out} failed, unfinished or without an "
+            "error): `sweep failures` says why; add smaller step sizes, or an earlier end"
+        )
     what = "difference" if error == SELF else "step size"
     text = f"{left} {what}{' counts' if left == 1 else 's count'}, {FEWEST} are needed"
     return f"{text}{causes and f' ({causes})'}: add {'larger ' if floor else ''}step sizes"

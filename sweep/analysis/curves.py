@@ -12,8 +12,9 @@ from sweep.analysis.selection import (
     variable,
     without_repeats,
 )
-from sweep.analysis.slopes import FEWEST, MARGIN, fit_order
+from sweep.analysis.slopes import FEWEST, MARGIN, USED, fit_order
 
+TRIED = (1.0, 2.0, 4.0, 8.0)  # first guesses of an order
 SELF = "self"  # the error that is the difference between step sizes
 ROUND_OFF = 2.0**-50  # what a reference is wrong by at least, of the size of the initial state
 
@@ -140,14 +141,29 @@ def self_curve(dataset, at):
     left_out = int((~counts).sum())
     steps = _steps(dataset, step, len(sizes))[1:]
     end = float(times[-1])
-    order = 2.0
-    for _ in range(50):
-        effective = _effective(sizes, order)
-        found = fit_order(effective, errors, floors / MARGIN).order
-        if not np.isfinite(found) or not 0.1 < found < 20.0 or abs(found - order) < 1e-6:
-            break
-        order = found
+    effective = max((_settled(sizes, errors, floors, order) for order in TRIED), key=_agreement)[1]
     return Curve(effective, errors, floors, end, end, left_out, steps)
+
+
+def _settled(sizes, errors, floors, order):
+    """The fit to differences, and their effective step sizes, from a first guess of the order on.
+
+    The wrong one puts neighbouring differences into a wrong order, where step sizes have several
+    ratios: so other guesses are tried too.
+    """
+    for _ in range(20):
+        effective = _effective(sizes, order)
+        fit = fit_order(effective, errors, floors / MARGIN)
+        if not np.isfinite(fit.order) or not 0.1 < fit.order < 20 or abs(fit.order - order) < 1e-6:
+            break
+        order = fit.order
+    return fit, effective
+
+
+def _agreement(settled):
+    """More step sizes that count first, then the narrower interval."""
+    fit, _ = settled
+    return fit.use.count(USED) if np.isfinite(fit.order) else 0, fit.low - fit.high
 
 
 def _effective(sizes, order):

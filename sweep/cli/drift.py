@@ -35,14 +35,22 @@ def command(store, experiment, quantity, all_steps, growth, as_json):
       sweep drift quickstart.zarr -q energy
       sweep drift round-off.zarr -q energy --growth
     """
+    from integrators import InputError
     from sweep import tables
     from sweep.analysis import drift_table, growth_table
+    from sweep.analysis.querying import refusals
 
     analyse, tables_of = (growth_table, tables.growth) if growth else (drift_table, tables.drifts)
-    found = {
-        name: analyse(dataset, quantity or None, "all" if all_steps else "smallest")
-        for name, dataset in opened(store, experiment).items()
-    }
+    found, refused = {}, []
+    for name, dataset in opened(store, experiment).items():
+        try:
+            found[name] = analyse(dataset, quantity or None, "all" if all_steps else "smallest")
+        except InputError as reason:
+            refused.append((name, reason))
+    if not found:
+        raise InputError("\n".join(refusals(refused)) or f"{store} has no runs")
+    for name, reason in refused:
+        click.echo(f"{name}: {reason}", err=True)
     if as_json:
         echo_json({name: tables.json_rows(rows) for name, rows in found.items()})
         return
