@@ -76,13 +76,13 @@ def _why_open(fit, declared, curve):
             f"the interval of ±{half:.2f} is wider than ±{TOLERANCE} ({_slopes(fit)}): add {starts}"
             "more step sizes in between, or an earlier end"
         )
-    if _still_closing(np.abs(fit.local - declared)):
-        return f"still approaching the declared order ({_slopes(fit)}): add smaller step sizes"
-    if fit.low - TOLERANCE <= declared <= fit.high + TOLERANCE:
+    if fit.low <= declared <= fit.high:
         return (
             f"{fit.order:.2f} ± {half:.2f} reaches beyond {declared} ± {TOLERANCE} "
             f"({_slopes(fit)}): add {starts}more step sizes in between"
         )
+    if _still_closing(np.abs(fit.local - declared)):
+        return f"still approaching the declared order ({_slopes(fit)}): add smaller step sizes"
     return (
         f"{fit.order:.2f} is not near a whole order, so that the error is not asymptotic yet "
         f"({_slopes(fit)}): add smaller step sizes, or an earlier end"
