@@ -26,7 +26,7 @@ PROGRAMS = Path(sys.executable).parent
 TIMES = ("cpu_time", "wall_time")
 PATIENCE = 120.0  # seconds after which what was waited for does not come
 
-# 136 runs in 17 chunks of about 0.4 s, a few of which make a task.
+# 136 runs in 17 chunks of about 0.25 s, a few of which make a task.
 LONG = """\
 format = 1
 name = "long"
@@ -37,7 +37,7 @@ system = "spherical_pendulum_chain"
 integrators = ["variational", "rk4"]
 step_size = 0.01
 initial_condition = { around = "lee", random = 68, spread = 1e-2, seed = 1 }
-duration = 5000.0
+duration = 3000.0
 samples = 10
 record = ["energy", "state"]
 """

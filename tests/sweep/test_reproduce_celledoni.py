@@ -17,15 +17,16 @@ QUICK = ("celledoni-manifold", "celledoni-steps", "celledoni-quadrotors")
 
 
 @pytest.fixture(scope="module")
-def computed(tmp_path_factory):
+def computed(tmp_path_factory, lent):
     """Rows and datasets of the quicker studies."""
     claims = tuple(claim for claim in PAPER.claims if claim.measured.study in QUICK)
     paper = dataclasses.replace(PAPER, claims=claims)
-    return reproduce(paper, tmp_path_factory.mktemp("stores"), workers=1)
+    with lent():
+        return reproduce(paper, tmp_path_factory.mktemp("stores"))
 
 
 @pytest.fixture(scope="module")
-def datasets(computed, tmp_path_factory):
+def datasets(computed, tmp_path_factory, cluster):
     """What the figures are drawn from, of short runs where it takes long."""
     text = load("celledoni-top").text
     for packaged, short in SHORT.items():
@@ -34,8 +35,7 @@ def datasets(computed, tmp_path_factory):
     top = parse(text, "celledoni-top")
     shortened = [one for one in top.experiments if one.name in ("orders", "paths", "long")]
     store = tmp_path_factory.mktemp("short") / "top.zarr"
-    with runner.local_client(1) as client:
-        runner.run(dataclasses.replace(top, experiments=tuple(shortened)), store, client)
+    runner.run(dataclasses.replace(top, experiments=tuple(shortened)), store, cluster)
     tree = open_study(store)
     curves = computed[1]["celledoni-quadrotors"]["orders"]  # of other methods, in the same form
     return computed[1] | {

@@ -37,7 +37,7 @@ def worker(start, tmp_path_factory):
 
     def launch(address):
         return start(
-            "dask", "worker", address, "--nthreads", "1", "--no-dashboard",
+            "dask", "worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard",
             cwd=tmp_path_factory.mktemp("worker"),
         )  # fmt: skip
 
@@ -55,7 +55,7 @@ def test_one_of_two_workers_is_killed(
     )  # fmt: skip
     store = long_study / "long.zarr"
     until(lambda: committed(store, "pendulum") >= ENOUGH or run.poll() is not None)
-    workers[0].signal_all(signal.SIGKILL)  # it and its nanny
+    workers[0].signal_all(signal.SIGKILL)
     assert committed(store, "pendulum") < RUNS
     printed, errors = run.finish()
     assert run.returncode == 0, errors

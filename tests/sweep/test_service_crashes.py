@@ -106,26 +106,32 @@ def scalar_chunk(path):
 RENAMES = ((os, "rename"), (os, "rmdir"), (Path, "write_text"))
 
 
-def test_stopped_while_it_compacts(compacted, cluster, tmp_path, monkeypatch, assert_same_runs):
-    base, copy = tmp_path / "spread.zarr", tmp_path / "copy.zarr"
-    shutil.copytree(compacted, base)
-    compacting.spread(base)
-    storage.consolidate(base)
-    assert scalar_chunk(base) == 8
-    compact = lambda: compacting.compact(copy)  # noqa: E731 (it is passed on)
-    for _ in points(monkeypatch, base, copy, compact, *RENAMES, every=2):
-        run(MANY, copy, cluster)
-        check_mended(compacted, copy, assert_same_runs)
+@pytest.fixture(scope="module")
+def spread(compacted, tmp_path_factory):
+    path = tmp_path_factory.mktemp("crashes") / "spread.zarr"
+    shutil.copytree(compacted, path)
+    compacting.spread(path)
+    assert scalar_chunk(path) == 8
+    return path
 
 
-def test_stopped_while_it_spreads_to_grow(
-    compacted, cluster, tmp_path, monkeypatch, assert_same_runs
+@pytest.mark.parametrize("compacts", [True, False], ids=["it compacts", "it spreads to grow"])
+def test_stopped_while(
+    compacts, compacted, spread, cluster, tmp_path, monkeypatch, assert_same_runs, fingerprint
 ):
+    """A run first makes the store what it was or was to be; of some points the whole run."""
     copy = tmp_path / "copy.zarr"
-    spread = lambda: compacting.spread(copy)  # noqa: E731 (it is passed on)
-    for _ in points(monkeypatch, compacted, copy, spread, *RENAMES, first=1, every=4):
-        run(MANY, copy, cluster)
-        check_mended(compacted, copy, assert_same_runs)
+    base, action = (spread, compacting.compact) if compacts else (compacted, compacting.spread)
+    known, found = [fingerprint(path) for path in (compacted, spread)], set()
+    for last in points(monkeypatch, base, copy, lambda: action(copy), *RENAMES, every=3):
+        if last % 24 == 12:
+            run(MANY, copy, cluster)
+            check_mended(compacted, copy, assert_same_runs)
+        else:
+            compacting.recover(copy)
+            assert [file.name for file in tmp_path.iterdir()] == [copy.name]
+            found.add(known.index(fingerprint(copy)))
+    assert found == {0, 1}
 
 
 def check_mended(whole, copy, assert_same_runs):
@@ -194,12 +200,12 @@ def test_stopped_while_it_grows(
     run(GROWN, fresh, cluster)
     kept = arrays(small, "only")["run_id"].tolist()
     grow = lambda: bring_up(GROWN, copy)  # noqa: E731 (it is passed on)
-    for last in points(monkeypatch, small, copy, grow, *WRITES, every=4):
+    for last in points(monkeypatch, small, copy, grow, *WRITES, every=6):
         # whatever was there is found and counted, in its rows
         entry = ledger.compare(copy, study.parse(one_experiment(**GROWN)))[0]
         assert (entry.known >= 12, entry.size, entry.gone) == (True, 18, 0)
         assert entry.pending.sum() == 6
-        if last % 16 == 0:
+        if last % 24 == 0:
             run(GROWN, copy, cluster)
             assert_same_runs(fresh, copy, "only")
             old = arrays(copy, "only")

@@ -27,7 +27,8 @@ def remote(start, until, tmp_path_factory):
     file = folder / "scheduler.json"
     until(lambda: file.exists() and file.read_text().rstrip().endswith("}"))
     address = json.loads(file.read_text())["address"]
-    start("dask", "worker", address, "--nthreads", "1", "--no-dashboard", cwd=folder)
+    alone = ("--nthreads", "1", "--no-nanny", "--no-dashboard")
+    start("dask", "worker", address, *alone, cwd=folder)
     with Client(address) as client:
         until(lambda: client.scheduler_info(n_workers=-1)["workers"])
     return address

@@ -47,6 +47,14 @@ def layout(path):
     return dataclasses.replace(planning.plan_experiment(entry).layout, chunk_rows=32)
 
 
+@pytest.fixture(scope="module")
+def rewritten(small, tmp_path_factory):
+    """The smaller one in larger chunks."""
+    path = shutil.copytree(small, tmp_path_factory.mktemp("rechunking") / "few.zarr")
+    rechunking.rechunk(path, "only", layout(path))
+    return path
+
+
 def test_a_trial_that_grows_is_rewritten(
     small, fresh, cluster, tmp_path, scarce, assert_same_runs, arrays
 ):
@@ -72,25 +80,43 @@ def check_grown(small, fresh, copy, assert_same_runs, arrays):
 
 
 def test_stopped_while_it_is_rewritten(
-    small, fresh, cluster, tmp_path, monkeypatch, scarce, assert_same_runs, arrays
-):
+    small, rewritten, fresh, cluster, tmp_path, monkeypatch, scarce, assert_same_runs, arrays,
+    fingerprint,
+):  # fmt: skip
     copy, larger = tmp_path / "copy.zarr", layout(small)
     rewrite = lambda: rechunking.rechunk(copy, "only", larger)  # noqa: E731 (it is passed on)
-    for _ in points(monkeypatch, small, copy, rewrite, *WRITES, every=16):
-        run(GROWN, copy, cluster)
-        check_grown(small, fresh, copy, assert_same_runs, arrays)
+    known, made = [fingerprint(small), fingerprint(rewritten)], set()
+    for last in points(monkeypatch, small, copy, rewrite, *WRITES, every=16):
+        if last == 48:
+            run(GROWN, copy, cluster)
+            check_grown(small, fresh, copy, assert_same_runs, arrays)
+        else:
+            made.add(recovered(copy, fingerprint, known))
+    assert 0 in made
 
 
 @pytest.mark.parametrize("last", (0, 1, 2, 3, 4, 5, 6, 9))
 def test_stopped_while_groups_change_their_places(
-    small, fresh, cluster, tmp_path, monkeypatch, assert_same_runs, arrays, last
-):
+    small, rewritten, fresh, cluster, tmp_path, monkeypatch, assert_same_runs, arrays, fingerprint,
+    last,
+):  # fmt: skip
     """The file that says ready, its rename, two renames of each of two groups, what is removed."""
     copy, larger = shutil.copytree(small, tmp_path / "copy.zarr"), layout(small)
     assert stopped(monkeypatch, lambda: rechunking.rechunk(copy, "only", larger), last, *RENAMES)
-    run(GROWN, copy, cluster)
-    check_grown(small, fresh, copy, assert_same_runs, arrays)
-    assert group(copy).attrs["chunk_rows"] == (32 if last > 1 else 8)  # ready, or forgotten
+    if last in (1, 4):
+        run(GROWN, copy, cluster)
+        check_grown(small, fresh, copy, assert_same_runs, arrays)
+        assert group(copy).attrs["chunk_rows"] == (32 if last > 1 else 8)  # ready, or forgotten
+    else:
+        known = [fingerprint(small), fingerprint(rewritten)]
+        assert recovered(copy, fingerprint, known) == (last > 1)
+
+
+def recovered(copy, fingerprint, known):
+    """Which of the hashes `known` a store has after what a run does first."""
+    rechunking.recover(copy)
+    assert [file.name for file in copy.parent.iterdir()] == [copy.name]
+    return known.index(fingerprint(copy))
 
 
 def test_a_damaged_chunk_is_not_copied(small, cluster, tmp_path, scarce, fingerprint):

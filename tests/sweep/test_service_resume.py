@@ -50,7 +50,7 @@ def test_a_killed_worker_is_replaced(long_study, under_way, check_complete, comm
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
-def test_all_processes_killed(long_study, under_way, check_complete, committed, program, arrays):
+def test_all_processes_killed(long_study, under_way, check_complete, committed, command, arrays):
     run = under_way(ENOUGH)
     assert len(run.members()) >= 3
     run.kill()
@@ -60,7 +60,7 @@ def test_all_processes_killed(long_study, under_way, check_complete, committed, 
     assert ENOUGH <= done.sum() < RUNS
     check_readable(store, done)
     (store / "pendulum" / "energy" / "0.1234.partial").write_bytes(b"half a chunk")
-    done_again = program(long_study, "run", "long.toml", "--no-summary")
+    done_again = command(long_study, "run", "long.toml", "--no-summary")
     assert done_again.stderr == ""
     again = done_again.stdout
     lost = RUNS - done.sum()
@@ -89,7 +89,7 @@ system = "spherical_pendulum_chain"
 integrators = "rk4"
 step_size = 0.01
 initial_condition = {{ around = "lee", random = 16, spread = 1e-2, seed = {} }}
-duration = 5000.0
+duration = 3000.0
 samples = 10
 record = ["energy"]
 """

@@ -93,7 +93,7 @@ def test_a_worker_process_of_another_version_is_refused(
     until(lambda: address_file.exists() and address_file.read_text().rstrip().endswith("}"))
     start(
         "/usr/bin/env", f"PYTHONPATH={other}", DASK, "worker", "--scheduler-file", address_file,
-        "--nthreads", "1", "--no-dashboard", cwd=other.parent,
+        "--nthreads", "1", "--no-nanny", "--no-dashboard", cwd=other.parent,
     )  # fmt: skip
     address = json.loads(address_file.read_text())["address"]
     with Client(address) as client:

@@ -274,9 +274,8 @@ ELSEWHERE = ("suzuki4", "blanes_moan6")
 OF_EVERY_ORDER = ("suzuki4", "kahan_li6", "kahan_li8")
 ALIKE = ("extended_spherical_midpoint", "implicit_midpoint", "geodesic_midpoint", "moser_veselov")
 LONG = 20  # stages
-# So are explicit methods, over other tableaus: those that are not named here meet everything,
-# these one formulation, and a variant without a projection.
-TABLEAUS = {"rk2_heun": "q_omega", "rk2_midpoint": "q_qdot"}
+# So are explicit methods, over other tableaus: rk4 meets everything, the others `ANYWHERE`.
+TABLEAUS = ("rk2_heun", "rk2_midpoint", "rk45+fixed")
 # Of the four ways to run it on (q, ω) or (q, q̇), a variant meets two.
 WAYS = {"rk45": (("q_omega", "dense"), ("q_qdot", "land"))}
 # Lie group methods know a system by its generator and its action alone. One meets everything, one
@@ -302,8 +301,7 @@ def _is_met(integrator, case):
             return integrator.modifier in OF_EVERY_ORDER
         return integrator.composition.stages <= LONG
     if name in TABLEAUS:
-        chosen = not case.mechanical or options["formulation"] == TABLEAUS[name]
-        return chosen and not (case.variant and integrator.modifier)
+        return case.label in ANYWHERE
     if HomogeneousFlow in integrator.method.forms:
         return _is_met_by_lie_group(integrator, case)
     if name in WAYS and case.variant and case.mechanical:
