@@ -1,6 +1,8 @@
 """Inherited tests: one that asks for an argument in `GENERATED` runs for all that is registered."""
 
+import gc
 import sys
+from functools import partial
 from pathlib import Path
 
 import hypothesis
@@ -13,6 +15,8 @@ sys.path.insert(0, str(Path(__file__).parent / "systems"))
 
 import cases  # noqa: E402 (found on the path above)
 
+from integrators import stepping  # noqa: E402
+
 GENERATED = {
     "case": cases.cases,
     "mechanical_case": cases.mechanical_cases,
@@ -20,6 +24,7 @@ GENERATED = {
     "split_case": cases.split_cases,
     "pairing": cases.pairings,
     "covering": cases.covering_pairings,
+    "with_new_kernels": cases.kernel_pairings,
     "symmetric_pairing": cases.symmetric_pairings,
     "adaptive_pairing": cases.adaptive_pairings,
     "reversible_pairing": cases.reversible_pairings,
@@ -41,12 +46,26 @@ def pytest_collection_finish(session):
     process = getattr(session.config, "workerinput", None)
     if process is None or len(session.items) < MANY:
         return
-    kernels = {}
-    for pairing in cases.pairings():
-        problem = pairing.problem
-        made = (problem.advance, problem.function, problem.move, problem.pull, problem.monitor)
-        kernels |= {kernel.label: kernel for kernel in made if kernel}
-    number = int(process["workerid"].removeprefix("gw"))
-    for label in sorted(kernels)[number :: process["workercount"]]:
-        for lanes in (False, True):
-            kernels[label].compiled(lanes)
+    number, count = int(process["workerid"].removeprefix("gw")), process["workercount"]
+    compilings = _compilings()
+    labels = sorted(compilings)  # neighbours have helpers in common, which a process compiles once
+    first, last = (part * len(labels) // count for part in (number, number + 1))
+    gc.freeze()  # what was collected stays, and compiling leaves little to find
+    gc.disable()
+    for label in labels[first:last]:
+        compilings[label]()
+        gc.collect()
+        gc.freeze()
+    gc.enable()
+
+
+def _compilings():
+    """A function that compiles, by label and whether for lanes, of all that `cases` come to."""
+    found = {("trajectory", lanes): partial(stepping.trajectory, lanes) for lanes in (False, True)}
+    for pairing in cases.kernel_pairings():
+        for label, kernel in pairing.kernels.items():
+            found |= {(label, lanes): partial(kernel.compiled, lanes) for lanes in (False, True)}
+    for pairing in cases.adaptive_pairings():
+        for kernel in pairing.problem(1e-3).compiled:
+            found[kernel.label, False] = partial(kernel.compiled, False)
+    return found

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cases import Pairing, cases, pairings
+from cases import Pairing, cases, kernel_pairings
 
 import integrators
 from integrators import kernels
@@ -34,8 +34,8 @@ def run(script, *arguments, paths=PATHS, **environment):
 
 
 RUN_EVERYTHING = f"""{COMPILED}
-from cases import cases, pairings
-for pairing in pairings():
+from cases import cases, kernel_pairings
+for pairing in kernel_pairings():
     for count in (1, 2):
         pairing.batch([pairing.case.state] * count, steps=1, samples=1)
 for case in cases():
@@ -47,7 +47,7 @@ print(compiled())
 
 
 def test_a_later_process_compiles_nothing():
-    for pairing in pairings():  # most have run in this process before
+    for pairing in kernel_pairings():  # most have run in this process before
         for count in (1, 2):
             pairing.batch([pairing.case.state] * count, steps=1, samples=1)
     for case in cases():

@@ -51,9 +51,9 @@ def test_more_members_than_lanes(case, count):
             assert_same_bits(values[m], alone.counters[name])
 
 
-def test_a_failing_lane_disturbs_no_other(pairing):
+def test_a_failing_lane_disturbs_no_other(with_new_kernels):
     for factor in (np.nan, 1e200):  # not finite from the start, or an overflow
-        assert_others_are_as_alone(pairing, factor)
+        assert_others_are_as_alone(with_new_kernels, factor)
 
 
 def assert_others_are_as_alone(pairing, factor):

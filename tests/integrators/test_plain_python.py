@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from cases import adaptive_pairings, pairings
+from cases import adaptive_pairings, kernel_pairings
 
 import integrators
 
@@ -15,9 +15,9 @@ import sys, warnings
 warnings.simplefilter("ignore")
 import numba, numpy as np
 assert numba.config.DISABLE_JIT
-from cases import adaptive_pairings, pairings
+from cases import adaptive_pairings, kernel_pairings
 result = {}
-for pairing in pairings():
+for pairing in kernel_pairings():
     assert pairing.problem.advance.scalar is pairing.problem.advance.function
     batch = pairing.batch([pairing.case.state], steps=2, samples=3)
     for part in ("states", "statistics", "report"):
@@ -40,8 +40,8 @@ def test_compiled_kernels_equal_plain_python(tmp_path):
     command = [sys.executable, "-P", "-c", SCRIPT, file]
     subprocess.run(command, env=environment, check=True, timeout=120)
     plain = np.load(file)
-    assert len(plain.files) == 3 * len(pairings()) + 4 * len(adaptive_pairings())
-    for pairing in pairings():
+    assert len(plain.files) == 3 * len(kernel_pairings()) + 4 * len(adaptive_pairings())
+    for pairing in kernel_pairings():
         compiled = pairing.batch([pairing.case.state], steps=2, samples=3)
         for part in ("states", "statistics", "report"):
             name = f"{pairing} {part}"

@@ -160,6 +160,13 @@ class Pairing:
         """The integrator bound to the system."""
         return self.integrator.bind(self.case.system)
 
+    @property
+    def kernels(self):
+        """By their labels, those that make up a step."""
+        made = self.problem
+        functions = (made.advance, made.function, made.move, made.pull, made.monitor)
+        return {kernel.label: kernel for kernel in functions if kernel}
+
     def batch(self, members, steps=3, samples=2, step=0.01, statistics=True):
         """`run_batch` with a step in time scales."""
         h = step * self.case.time_scale
@@ -248,9 +255,20 @@ def pairings():
 
 def covering_pairings():
     """Those of `pairings` with a method or a case that none before has."""
+    return _with_new(pairings(), lambda pairing: {pairing.name, str(pairing.case)})
+
+
+@functools.cache
+def kernel_pairings():
+    """Those of `pairings` with a method or a kernel that none before has."""
+    return _with_new(pairings(), lambda pairing: {pairing.name, *pairing.kernels})
+
+
+def _with_new(all_of_them, what):
+    """Those in which something is that is in none before."""
     seen, chosen = set(), []
-    for pairing in pairings():
-        has = {pairing.name, str(pairing.case)}
+    for pairing in all_of_them:
+        has = what(pairing)
         if not has <= seen:
             chosen.append(pairing)
             seen |= has
@@ -276,7 +294,7 @@ ALIKE = ("extended_spherical_midpoint", "implicit_midpoint", "geodesic_midpoint"
 LONG = 20  # stages
 # So are explicit methods, over other tableaus: rk4 meets everything, the others `ANYWHERE`.
 TABLEAUS = ("rk2_heun", "rk2_midpoint", "rk45+fixed")
-# Of the four ways to run it on (q, ω) or (q, q̇), a variant meets two.
+# Of the four ways to run it on (q, ω) or (q, q̇), all but `ANYWHERE` meet two.
 WAYS = {"rk45": (("q_omega", "dense"), ("q_qdot", "land"))}
 # Lie group methods know a system by its generator and its action alone. One meets everything, one
 # of the other kernel every default; the rest are these two over other constants, a cut series
@@ -304,7 +322,7 @@ def _is_met(integrator, case):
         return case.label in ANYWHERE
     if HomogeneousFlow in integrator.method.forms:
         return _is_met_by_lie_group(integrator, case)
-    if name in WAYS and case.variant and case.mechanical:
+    if name in WAYS and case.label not in ANYWHERE and case.mechanical:
         return (options["formulation"], options["output"]) in WAYS[name]
     return True
 
