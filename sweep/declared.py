@@ -7,6 +7,7 @@ methods of adaptive pairs among them, but for those that are named beside it;
 """
 
 import dataclasses
+import math
 
 import integrators
 from integrators.errors import InputError
@@ -44,14 +45,19 @@ def with_declared(table, family, library):
             entries += _fitting(node, family, library, named) if node.value == ALL else [node.value]
         if _says(table, "step_size"):
             convergence = _convergence(table["step_size"], table, family)
-            entries = [_with_steps(entry, convergence, library) for entry in entries]
+            interval = _interval(table, convergence)
+            entries = [_with_steps(entry, convergence, interval, library) for entry in entries]
         if _says(table, "step_size") or ALL in _values(given):
             filled["integrators"] = entries
     return dataclasses.replace(table, value=table.value | filled) if filled else table
 
 
 def _says(table, key):
-    return key in table and table[key].value == DECLARED
+    if key not in table or type(table[key].value) is not str:
+        return False
+    if table[key].value != DECLARED:
+        raise table[key].expected(f"a number or {DECLARED!r}")
+    return True
 
 
 def _values(node):
@@ -93,7 +99,15 @@ def _fits(integrator, family):
     return True
 
 
-def _with_steps(entry, convergence, library):
+def _interval(table, convergence):
+    """The longest step that the sample interval allows, as far as the table says it."""
+    duration = convergence.duration if _says(table, "duration") else table["duration"].value
+    samples = table["samples"].value if "samples" in table else 1
+    numbers = type(duration) in (int, float) and type(samples) is int and samples > 0
+    return duration / samples if numbers else math.inf
+
+
+def _with_steps(entry, convergence, interval, library):
     """An entry with the step sizes that suit its order; one that has its own, or none, as it is."""
     entry = entry if type(entry) is dict else {"name": entry}
     if "step_size" in entry or type(entry.get("name")) is not str:
@@ -106,5 +120,6 @@ def _with_steps(entry, convergence, library):
     if integrator.adaptive:
         return entry
     longest, shortest, count = convergence.steps(integrator.order)
+    longest = min(longest, interval)
     steps = {"start": longest, "stop": shortest, "count": count, "spacing": "log"}
     return entry | {"step_size": steps}

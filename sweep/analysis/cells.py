@@ -37,6 +37,7 @@ def chosen_quantities(dataset, quantities):
             'record = ["energy", "momentum"].',
             key="record",
         )
+    quantities = (quantities,) if isinstance(quantities, str) else quantities
     chosen = known if quantities is None else tuple(quantities)
     for quantity in chosen:
         check_known("quantity", quantity, known, key="quantity")

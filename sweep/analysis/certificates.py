@@ -40,7 +40,7 @@ def verdict_on(fit, declared, curve, error, moving):
     if declared is None:
         return UNDECIDED, "the store names no declared order"
     if _is_order(fit, declared):
-        early = curve.time < curve.last_time
+        early = curve.time < curve.last_time and curve.referred
         return CONFIRMED, f"the reference holds until t = {curve.time:g}" if early else ""
     other = round(fit.order)
     if other > 0 and _is_order(fit, other):
@@ -73,7 +73,7 @@ def _why_open(fit, declared, curve):
     starts = "starts, " if curve.errors.shape[1] < 64 else ""
     if half > TOLERANCE:
         return (
-            f"the interval of ±{half:.2f} is wider than ±{TOLERANCE} ({_slopes(fit)}): add {starts}"
+            f"the interval of ±{half:.3g} is wider than ±{TOLERANCE} ({_slopes(fit)}): add {starts}"
             "more step sizes in between, or an earlier end"
         )
     if fit.low <= declared <= fit.high:
@@ -115,8 +115,8 @@ def _too_few(fit, curve, error):
     left = total - floor - early
     if not total:
         return (
-            f"no step size has a complete run ({curve.left_out} failed, unfinished or without an "
-            "error): `sweep failures` says why; add smaller step sizes, or an earlier end"
+            f"no step size has a complete run, of {curve.left_out}: `sweep status` says which are "
+            "to be computed and which failed; where they failed, add smaller step sizes"
         )
     what = "difference" if error == SELF else "step size"
     text = f"{left} {what}{' counts' if left == 1 else 's count'}, {FEWEST} are needed"

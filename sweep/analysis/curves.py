@@ -40,6 +40,10 @@ class Curve:
         Runs that failed, are not finished or have left the study.
     steps : ndarray, shape ``(n,)``
         Steps of a run.
+    referred : bool
+        Whether the errors are against a reference.
+    absent : int
+        Step sizes without a complete run.
     """
 
     sizes: np.ndarray
@@ -49,6 +53,8 @@ class Curve:
     last_time: float
     left_out: int
     steps: np.ndarray
+    referred: bool
+    absent: int
 
     @property
     def own(self):
@@ -112,7 +118,9 @@ def error_curve(dataset, error, at, axis="step_size"):
     times = dataset["time"].values
     left_out = int((~np.isfinite(errors[:, last])).sum())
     steps = _steps(dataset, step, len(sizes))
-    return Curve(sizes, *table, float(times[last]), float(times[-1]), left_out, steps)
+    ends = float(times[last]), float(times[-1])
+    absent = int((~np.isfinite(table[0]).any(axis=1)).sum())
+    return Curve(sizes, *table, *ends, left_out, steps, against_reference(dataset, error), absent)
 
 
 def self_curve(dataset, at):
@@ -142,7 +150,8 @@ def self_curve(dataset, at):
     steps = _steps(dataset, step, len(sizes))[1:]
     end = float(times[-1])
     effective = max((_settled(sizes, errors, floors, order) for order in TRIED), key=_agreement)[1]
-    return Curve(effective, errors, floors, end, end, left_out, steps)
+    absent = int((~np.isfinite(errors).any(axis=1)).sum())
+    return Curve(effective, errors, floors, end, end, left_out, steps, False, absent)
 
 
 def _settled(sizes, errors, floors, order):

@@ -1,6 +1,6 @@
 """How far an invariant wanders, and whether it drifts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,9 +14,10 @@ from sweep.analysis.cells import (
 from sweep.analysis.growth_fits import fit_sums, verdict_of_growth
 from sweep.analysis.selection import without_repeats
 from sweep.analysis.slow_parts import FEWEST, slope_interval, slow_parts, windows_of
-from sweep.analysis.verdicts import LINEAR, UNDECIDED, WALK, WORSE, Verdict, judge
+from sweep.analysis.verdicts import LINEAR, NONE, UNDECIDED, WALK, WORSE, Verdict, judge
 
 GROWING = (WALK, LINEAR, WORSE)
+COULD_HIDE = "a drift as large as the error could hide: add starts, or ten times the duration"
 
 
 @dataclass(frozen=True)
@@ -191,7 +192,10 @@ def _estimate(cell, key, quantity):
     errors = read_errors(cell, quantity)
     reason = _lacks(errors)
     drift, low, high = (np.nan,) * 3 if reason else slope_interval(errors.parts)
-    found = verdict_of(errors)
+    found, largest = verdict_of(errors), _spread(errors.max_abs)
+    hidden = max(abs(low), abs(high)) * (errors.ends[-1] - errors.ends[0])
+    if found.verdict == NONE and hidden > largest.median:
+        found = replace(found, verdict=UNDECIDED, reason=COULD_HIDE)
     return DriftEstimate(
         quantity=quantity,
         integrator=key.pop("integrator"),
@@ -206,7 +210,7 @@ def _estimate(cell, key, quantity):
         low=low,
         high=high,
         mean_abs=_spread(errors.mean_abs),
-        max_abs=_spread(errors.max_abs),
+        max_abs=largest,
         verdict=found.verdict,
         shared=found.shared,
         exponent=float(found.exponent),

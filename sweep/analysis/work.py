@@ -131,7 +131,7 @@ def work_table(dataset, error=None, at="end"):
     errors = chosen_errors(dataset, error, at)
     work, counts = _work(full, dataset), complete(dataset)
     if not counts.any():
-        raise InputError("no run is complete: `sweep failures` says which failed, and why.")
+        raise InputError("no run is complete: `sweep status` says which failed or are pending.")
     stopped = dataset["status"].values > 0 if "status" in dataset else ~counts
     sizes = {name: _sizes(dataset, name, at) for name in errors}
     families, axes = families_of(dataset), scanned_axes(dataset)

@@ -192,6 +192,12 @@ def test_the_smallest_step_size_is_found_for_each_scanned_value():
     ]
 
 
+def test_where_a_drift_could_hide_none_is_said_to_be_unseen():
+    row = only(drift_table(energy_table(np.cos(2 * np.pi * (0.009 * TIMES + 0.1))), "energy"))
+    assert row.bound * row.duration > row.max_abs.median
+    assert row.verdict == "undecided"
+
+
 def test_bad_input_names_what_there_is():
     table = energy_table(TIMES)
     with pytest.raises(InputError, match="Did you mean 'energy'"):
