@@ -66,7 +66,11 @@ def commands():
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, command):
     path = tmp_path_factory.mktemp("readme")
-    for name in ("quickstart", "round-off"):  # a file wins over the packaged study of its name
+    for name in (
+        "quickstart",
+        "round-off",
+        "all-orders",
+    ):  # a file wins over the packaged study of its name
         (path / name).write_text(STUDY.format(name=name))
     (path / "mclachlan-sections").write_text(SECTIONS)
     command(path, "run", "round-off", "--no-summary")
