@@ -53,11 +53,7 @@ def with_declared(table, family, library):
 
 
 def _says(table, key):
-    if key not in table or type(table[key].value) is not str:
-        return False
-    if table[key].value != DECLARED:
-        raise table[key].expected(f"a number or {DECLARED!r}")
-    return True
+    return key in table and table[key].value == DECLARED
 
 
 def _values(node):

@@ -112,7 +112,7 @@ def test_all_stands_beside_others_and_has_the_steps_that_are_given():
     [
         (
             {"more": 'step_size = "declard"'},
-            "expected a number or 'declared', got a string",
+            "expected a number, got a string",
         ),
         ({"more": 'step_size = "declared"\ntime_unit = 2.0'}, "in its own unit of time"),
         ({"chosen": '["rk4", "al"]'}, "'al'"),
