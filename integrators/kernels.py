@@ -177,7 +177,7 @@ class _Locator:
     """Where a kernel is cached: a directory that changes with any of the sources."""
 
     def __init__(self, packages, label):
-        self._directory = _cache_root() / sources_hash(frozenset(packages))
+        self._directory = cache_root() / sources_hash(frozenset(packages))
         self._label = hashlib.sha256(label.encode()).hexdigest()[:16]
         self._py_file = label  # named in Numba's warnings
 
@@ -262,7 +262,7 @@ def _text_of(module):
         return ""
 
 
-def _cache_root():
+def cache_root():
     """``GEOSWEEP_CACHE_DIR``, else the user's cache directory, else a temporary one."""
     given = os.environ.get("GEOSWEEP_CACHE_DIR")
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "geosweep"

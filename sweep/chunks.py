@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 from integrators.lanes import WIDTH
-from sweep import checkpoints, schema, storage
+from sweep import checkpoints, environments, schema, storage
 from sweep.computing import Recorder, Underway
 from sweep.files import whole
 from sweep.ledger import references_group
@@ -37,7 +37,7 @@ class ChunkWork:
         Checkpoints of all runs that are complete.
     references : callable
         From a batch and the rows of its states to its reference states and errors, or None.
-    session : sweep.sessions.Session
+    attempt : sweep.claims.Attempt
         When it is stopped, so is this, after the segment that is computed.
 
     Attributes
@@ -46,8 +46,8 @@ class ChunkWork:
         Whether nothing is left of the chunk; not if it was stopped.
     """
 
-    def __init__(self, task, chunk, arrays, ends, references, session):
-        self.session, self.whole = session, False
+    def __init__(self, task, chunk, arrays, ends, references, attempt):
+        self.attempt, self.whole = attempt, False
         self.segment = min(SEGMENT, task.checkpoint_every)
         self.task, self.chunk, self.arrays, self.ends = task, chunk, arrays, ends
         self.references, self.span = references, slice(chunk.start, chunk.stop)
@@ -71,11 +71,12 @@ class ChunkWork:
         Raises
         ------
         sweep.sessions.Superseded
-            If another coordinator holds the store by now; what it has is not touched.
+            If another coordinator holds the store by now, or another process computes the task:
+            what they have is not touched.
         """
         left = self._left()
         for group, standing in self._batches(left):
-            if self.session.is_stopped or not self._compute_batch(group, standing):
+            if self.attempt.is_stopped or not self._compute_batch(group, standing):
                 break
             self.unsaved = True
             if time.perf_counter() - self.written > self.task.checkpoint_every:
@@ -178,7 +179,7 @@ class ChunkWork:
             self._put(rows, recorder.advance(runs, last, references), before, last)
             if last == self.samples - 1:
                 break
-            now, stopped = time.perf_counter(), self.session.is_stopped
+            now, stopped = time.perf_counter(), self.attempt.is_stopped
             rate = (last - before) / max(now - began, 1e-9)
             length = max(1, min(int(self.segment * rate), 16 * length))
             if stopped or now - self.written > LONG * every:
@@ -188,6 +189,7 @@ class ChunkWork:
                 return False
         for name, values in recorder.finish(runs).items():
             self.columns[name][rows] = values
+        self.columns[schema.ENVIRONMENT][rows] = environments.noted(self.task.store)
         if recorder.resumable:
             self.final[rows, : runs.checkpoints.shape[1]] = runs.checkpoints
         return True
@@ -215,7 +217,7 @@ class ChunkWork:
         if self.unsaved:
             self._commit()
         else:
-            self.session.check(self.task.store)
+            self.attempt.check()
             names = [name for name, array in self.arrays.items() if _is_sampled(name, array)]
             columns = {name: self.columns[name] for name in names}
             storage.write_samples(
@@ -227,7 +229,7 @@ class ChunkWork:
         self.written = time.perf_counter()
 
     def _commit(self):
-        self.session.check(self.task.store)
+        self.attempt.check()
         self.ends[self.span] = self.final
         storage.write_rows(self.arrays, self.chunk.start, self.columns)
         self.unsaved, self.written = False, time.perf_counter()

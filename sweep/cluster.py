@@ -6,24 +6,24 @@ whatever dies, the next `sweep run` goes on from what is committed.
 
 import contextlib
 import logging
-import platform
+import math
+import queue
 import signal
-from collections import Counter
+import time
 from dataclasses import replace
 from multiprocessing import resource_tracker
 
 import dask
-import llvmlite.binding
-from distributed import Client, KilledWorker, LocalCluster, as_completed
+from distributed import Client, KilledWorker, LocalCluster
 
 from integrators.errors import InputError
-from sweep import sessions
 from sweep.disk import full, is_full
 from sweep.draining import ENDING, TIME_IS_UP, Interrupted
 from sweep.pacing import Pace
 from sweep.tasks import committed_samples, compute
 
 WINDOW = 2  # tasks in flight for each worker: one running, one waiting
+LOOK_SECONDS = 1.0  # between two looks how many workers there are
 CONNECT_SECONDS = 10
 EXPECTED = "Expected an address such as tcp://host:8786 of a running `dask scheduler`"
 DEATHS = 5  # of workers, with one task each time, before a local cluster hands that task back
@@ -97,43 +97,6 @@ def count_workers(client):
     return max(1, sum(client.nthreads().values()))
 
 
-def check_workers(client):
-    """Refuse workers with another version of the code than this process.
-
-    Raises
-    ------
-    InputError
-        Names one of them.
-    """
-    own = sessions.code()
-    for address, found in client.run(sessions.code, on_error="return").items():
-        if found != own and not isinstance(found, OSError):  # of a worker that is lost just now
-            said = f"has version {found} of the code" if isinstance(found, str) else _cause(found)
-            raise InputError(
-                f"the worker {address} {said}; expected {own}, as this process has: results could "
-                "differ. Install the same versions of Geosweep, Python and Numba there, and start "
-                "it again"
-            )
-
-
-def _cause(error):
-    return f"cannot load Geosweep ({type(error).__name__}: {error})"
-
-
-def describe_hosts(client):
-    """The hosts of the workers: name, machine, kind of CPU and number of workers of each."""
-    kinds = client.run(_host, on_error="ignore").values()
-    return [{**dict(kind), "workers": count} for kind, count in Counter(kinds).items()]
-
-
-def _host():
-    return (
-        ("host", platform.node()),
-        ("system", platform.platform()),
-        ("cpu", llvmlite.binding.get_host_cpu_name()),
-    )
-
-
 def execute(client, tasks, session, drain, on_receipt, on_running=lambda running: None):
     """Compute tasks on the cluster, in order, a few in flight at a time.
 
@@ -160,18 +123,17 @@ def execute(client, tasks, session, drain, on_receipt, on_running=lambda running
     """
     flight = _Flight(client, tasks, session, drain)
     drain.when_requested(flight.stop)
-    completed = as_completed(flight.feed())
-    on_running(flight.running())
-    for future in completed:
-        task = flight.land(future)
-        if future.status == "finished":
-            on_receipt(task, future.result())
-        elif client.status != "running":
-            raise Interrupted("the scheduler is gone")
-        future.release()
-        for another in flight.feed():
-            completed.add(another)
+    flight.feed()
+    while flight.flying:
         on_running(flight.running())
+        if (future := flight.next_landed()) is not None:
+            task = flight.land(future)
+            if future.status == "finished":
+                on_receipt(task, future.result())
+            elif client.status != "running":
+                raise Interrupted("the scheduler is gone")
+            future.release()
+        flight.feed()
     if flight.failure is not None:
         task, error = flight.failure
         if is_full(error):
@@ -188,21 +150,39 @@ class _Flight:
         self.waiting = list(reversed(tasks))  # the next one is the last
         self.failure = None  # the first task that raised, with what it raised
         self.cut = 0  # tasks that ended before their time, since it was drained
+        self.flying = {}  # by the key of its future
+        self._landed = queue.SimpleQueue()
         self._client, self._drain = client, drain
         self._session = session
-        self._flying, self._deaths, self._stood = {}, 0, {}
-        slots = count_workers(client)
-        self._size, self._pace = WINDOW * slots, Pace(slots, drain.deadline)
+        self._deaths, self._stood = 0, {}
+        self._pace, self._looked = Pace(1, drain.deadline), -math.inf
 
     def feed(self):
-        """Submit what may be submitted now; the futures."""
-        futures = []
-        while len(self._flying) < self._size and (task := self._next()) is not None:
+        """Submit what may be submitted now."""
+        self._look()
+        while len(self.flying) < WINDOW * self._pace.slots and (task := self._next()) is not None:
             future = self._client.submit(compute, task, self._session, pure=False)
-            self._flying[future.key] = task
+            self.flying[future.key] = task
             self._pace.began(future.key, task.cost)
-            futures.append(future)
-        return futures
+            future.add_done_callback(self._landed.put)
+
+    def _look(self):
+        """See now and then how many workers there are."""
+        if (now := time.monotonic()) < self._looked + LOOK_SECONDS:
+            return
+        self._looked = now
+        with contextlib.suppress(OSError):  # the scheduler may be gone: its futures will say so
+            slots = sum(self._client.nthreads().values())
+            if not slots and self._drain.requested:
+                raise Interrupted(self._drain.reason)  # nobody is left who would end its task
+            self._pace.slots = max(1, slots)
+
+    def next_landed(self):
+        """A future that has ended; None if there is none for a while."""
+        try:
+            return self._landed.get(timeout=LOOK_SECONDS)
+        except queue.Empty:
+            return None
 
     def _next(self):
         """The next task that is expected to end in time, taken from those that wait."""
@@ -215,16 +195,13 @@ class _Flight:
 
     def running(self):
         """The tasks that run now, as far as can be said without asking."""
-        return [self._flying[key] for key in self._pace.running if key in self._flying]
+        return [self.flying[key] for key in self._pace.running if key in self.flying]
 
     def land(self, future):
         """The task of a future that has ended; it waits again if it was not its own fault."""
-        task = self._flying.pop(future.key)
+        task = self.flying.pop(future.key)
         if future.status == "finished":
-            receipt = future.result()
-            self._pace.ended(future.key, receipt.seconds if receipt.whole else None)
-            self.cut += not receipt.whole
-            self._deaths = 0
+            self._take(task, future.key, future.result())
             return task
         self._pace.ended(future.key)
         error = future.exception() if future.status == "error" else None
@@ -235,6 +212,17 @@ class _Flight:
         else:
             self.failure = self.failure or (task, error)
         return task
+
+    def _take(self, task, key, receipt):
+        """Note what a task did; one that its worker ended before its time waits again."""
+        self._pace.ended(key, receipt.seconds if receipt.whole else None)
+        self._deaths = 0
+        if receipt.superseded:
+            self._drain.request("another process holds the store")
+        if not receipt.whole and self._drain.requested:
+            self.cut += 1
+        elif not receipt.whole:
+            self.waiting.append(task)
 
     def _may_go_on(self, task, error):
         """Whether not too many workers died, since something was committed, that had this task."""

@@ -55,6 +55,34 @@ class Cost:
         return self.rate * duration * tolerance ** (-1 / self.order)
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Trial:
+    """A pair of system and integrator, and a few states to try it on.
+
+    Parameters
+    ----------
+    recipe : sweep.computing.Recipe
+    system, integrator : sweep.computing.Named
+    initial : ndarray, shape (lanes, rows, 3)
+    step_size, tolerance : float
+        One of them is NaN.
+    """
+
+    recipe: object
+    system: object
+    integrator: object
+    initial: np.ndarray
+    step_size: float
+    tolerance: float
+
+    def cost(self, seconds):
+        """The `Cost` of the pair, of a pilot of about so many seconds; compiles its kernels."""
+        recorder = Recorder(self.recipe, self.system, self.integrator)
+        if np.isnan(self.step_size):
+            return adaptive_cost(recorder, self.initial[:1], self.tolerance, seconds)
+        return fixed_cost(recorder, self.initial, self.step_size, seconds)
+
+
 def fixed_cost(recorder, initial, step_size, seconds):
     """The `Cost` of an integrator of fixed steps, of a pilot of about so many seconds.
 

@@ -9,7 +9,7 @@ from sweep import schema
 from sweep.files import whole
 
 BLOCK_BYTES = 32_000_000
-TIMES = ("cpu_time", "wall_time")  # in which two computations of a run differ
+OWN = ("cpu_time", "wall_time", schema.ENVIRONMENT)  # in which two computations may differ
 
 
 class Rows:
@@ -54,7 +54,7 @@ class Rows:
 
 
 def differing(one, own, other, theirs):
-    """Which runs two groups have different results of, other than the time they took.
+    """Which runs two groups have different results of, other than the time they took and where.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def differing(one, own, other, theirs):
     """
     found = np.zeros(len(own), dtype=bool)
     for name, array in results(one).items():
-        if name not in other or name in TIMES:
+        if name not in other or name in OWN:
             continue
         twin = other[name]
         for part in _parts(array, own):

@@ -14,13 +14,14 @@ class Pace:
     ----------
     slots : int
         Tasks that run at a time; others wait for them in the order in which they were submitted.
+        An attribute, that may be changed.
     deadline : float
         Of `clock`.
     clock : callable, optional
     """
 
     def __init__(self, slots, deadline, clock=time.monotonic):
-        self._slots, self._deadline, self._clock = slots, deadline, clock
+        self.slots, self._deadline, self._clock = slots, deadline, clock
         self._running, self._waiting = {}, {}  # by key: (seconds, since), seconds
         self._expected = self._took = 0.0
 
@@ -52,7 +53,7 @@ class Pace:
         """When a task is expected to end that is submitted now."""
         slowness, now = self._slowness(), self._clock()
         free = [max(now, since + slowness * own) for own, since in self._running.values()]
-        free += [now] * (self._slots - len(free))
+        free += [now] * (self.slots - len(free))
         heapq.heapify(free)
         for own in self._waiting.values():
             heapq.heapreplace(free, free[0] + slowness * own)
@@ -60,7 +61,7 @@ class Pace:
 
     def _promote(self):
         """Those that waited longest run, as far as there are slots."""
-        while self._waiting and len(self._running) < self._slots:
+        while self._waiting and len(self._running) < self.slots:
             key = next(iter(self._waiting))
             self._running[key] = self._waiting.pop(key), self._clock()
 

@@ -13,13 +13,14 @@ import numpy as np
 from integrators.lanes import WIDTH
 from sweep import chunking, schema, storage
 from sweep.chunking import REFERENCE_CHUNK, Layout, choose_chunk_rows, shares
-from sweep.computing import Named, Recipe, Recorder
-from sweep.costs import adaptive_cost, fixed_cost
+from sweep.computing import Named, Recipe, system_of
+from sweep.costs import Trial
 from sweep.ledger import references_group, references_of
 from sweep.reference_work import reference_trajectory
 from sweep.tasks import CHECKPOINT_EVERY, Chunk, ReferenceTask, RunTask
 
 PILOT_SECONDS = 2e-3
+REHEARSAL_SECONDS = 1e-6  # nothing is measured
 WRITE_SECONDS = 1.5e-3  # of one chunk of one variable
 LEAST_TASK, MOST_TASK = 0.25, 30.0  # seconds; Dask takes 1.5 ms a task
 TASKS_PER_WORKER = 3  # that the work left is divided into
@@ -208,24 +209,72 @@ def named_integrators(table):
 
 def _pilot(table, recipe, between):
     """`Cost` by integrator and system, for the pairs that occur; equal sizes share one."""
-    systems, methods = named_systems(table), named_integrators(table)
-    measured, costs = {}, {}
-    for index, run in zip(*np.unique(_pairs(table), return_index=True), strict=True):
+    trials, measured, costs = _trials(table, recipe), {}, {}
+    for index in np.unique(_pairs(table)):
         between()
-        i, s = divmod(int(index), len(systems))
-        key = i, table.systems[s].rows
+        key = _kind_of_pair(table, int(index))
         if key not in measured:
-            lanes = table.starts[s][: min(WIDTH, len(table.starts[s]))]
-            recorder = Recorder(recipe, systems[s], methods[i])
-            if table.adaptive[run]:
-                tolerance = float(table.tolerance[run])
-                measured[key] = adaptive_cost(recorder, lanes[:1], tolerance, PILOT_SECONDS)
-            else:
-                measured[key] = fixed_cost(
-                    recorder, lanes, float(table.step_size[run]), PILOT_SECONDS
-                )
+            measured[key] = trials[key].cost(PILOT_SECONDS)
         costs[int(index)] = measured[key]
     return costs
+
+
+def _trials(table, recipe):
+    """A `Trial` of each pair of integrator and size of system that occurs."""
+    systems, methods, found = named_systems(table), named_integrators(table), {}
+    for index, run in zip(*np.unique(_pairs(table), return_index=True), strict=True):
+        i, s = divmod(int(index), len(systems))
+        found.setdefault(
+            _kind_of_pair(table, int(index)),
+            Trial(
+                recipe=recipe,
+                system=systems[s],
+                integrator=methods[i],
+                initial=table.starts[s][: min(WIDTH, len(table.starts[s]))],
+                step_size=np.nan if table.adaptive[run] else float(table.step_size[run]),
+                tolerance=float(table.tolerance[run]),
+            ),
+        )
+    return found
+
+
+def _kind_of_pair(table, index):
+    """What pairs have in common that cost the same: the integrator, and the system's size."""
+    integrator, system = divmod(index, len(table.systems))
+    return integrator, table.systems[system].rows
+
+
+@dataclass(frozen=True, eq=False)
+class Rehearsal:
+    """Compiles all kernels that a study's tasks need.
+
+    Parameters
+    ----------
+    trials : tuple of sweep.costs.Trial
+    references : tuple of (Named, ndarray, ndarray)
+        Systems of references, a state of each, and sample times.
+    """
+
+    trials: tuple
+    references: tuple
+
+    @classmethod
+    def of(cls, plans):
+        """That of the pending runs of some `ExperimentPlan`s."""
+        trials, references = [], []
+        for table in (plan.entry.table for plan in plans if plan.entry.pending.any()):
+            trials += _trials(table, recipe_of(table)).values()
+            if table.experiment.reference is not None:
+                times = table.experiment.times[:2]
+                references.append((named_systems(table)[0], table.initial_state(0), times))
+        return cls(tuple(trials), tuple(references))
+
+    def compile(self):
+        """Compile them, in this process."""
+        for trial in self.trials:
+            trial.cost(REHEARSAL_SECONDS)
+        for named, state, times in self.references:
+            reference_trajectory(system_of(named), state, times, 1e-3)
 
 
 def _reference_seconds(table):

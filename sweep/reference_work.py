@@ -25,11 +25,11 @@ class ReferenceWork:
     task : sweep.tasks.ReferenceTask
     arrays : dict of str to zarr.Array
         Of the experiment's references.
-    session : sweep.sessions.Session
+    attempt : sweep.claims.Attempt
     """
 
-    def __init__(self, task, arrays, session):
-        self.task, self.arrays, self.session = task, arrays, session
+    def __init__(self, task, arrays, attempt):
+        self.task, self.arrays, self.attempt = task, arrays, attempt
         span = slice(task.start, task.stop)
         self.columns = {name: arrays[name][span] for name in WRITTEN}
         self.initial = arrays[schema.INITIAL_STATE.name][span]
@@ -42,7 +42,8 @@ class ReferenceWork:
         Raises
         ------
         sweep.sessions.Superseded
-            If another coordinator holds the store by now; what it has is not touched.
+            If another coordinator holds the store by now, or another process computes the task:
+            what they have is not touched.
         """
         made = [system_of(named) for named in self.task.systems]
         whole = True
@@ -56,7 +57,7 @@ class ReferenceWork:
         times, count = self.task.times, self._known(row)
         length = self._first_length(len(times) - count)
         while count < len(times):
-            if self.session.is_stopped:
+            if self.attempt.is_stopped:
                 return False
             began = time.perf_counter()
             taken = min(length, len(times) - count)
@@ -96,7 +97,7 @@ class ReferenceWork:
         self.columns[MARKER][row] = upto
 
     def _commit(self):
-        self.session.check(self.task.store)
+        self.attempt.check()
         storage.write_rows(self.arrays, self.task.start, self.columns)
         self.written = time.perf_counter()
 

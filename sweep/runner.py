@@ -12,16 +12,10 @@ import numpy as np
 from distributed import Client
 
 from integrators.errors import InputError, check_number
-from sweep import checkpoints, growing, ledger, planning, storage
+from sweep import checkpoints, environments, growing, ledger, planning, storage
 from sweep import study as studies
-from sweep.cluster import (
-    check_workers,
-    count_workers,
-    describe_hosts,
-    execute,
-    remote_client,
-    start_local,
-)
+from sweep.claims import forget_all
+from sweep.cluster import count_workers, execute, remote_client, start_local
 from sweep.compacting import compact, recover, spread
 from sweep.disk import full, is_full
 from sweep.draining import Drain, Interrupted
@@ -30,6 +24,7 @@ from sweep.holding import Holding, hold
 from sweep.rechunking import rechunk
 from sweep.sessions import Session, code
 from sweep.tasks import CHECKPOINT_EVERY
+from sweep.workers import Ending, call_on, first_of_each_kind, hosts_of, inspect
 
 
 @dataclass(frozen=True)
@@ -94,6 +89,9 @@ class Watcher:
 
     def planned(self, plans, tasks, workers):
         """Costs are known; `tasks` is their number."""
+
+    def compiling(self, workers):
+        """So many workers compile the kernels, each for all of its kind of CPU on its host."""
 
     def rechunking(self, plan):
         """The store is being rewritten in fewer files, for there to be more runs or samples."""
@@ -201,9 +199,11 @@ class _Coordinator:
     def _bring_to_end(self, entries, connected):
         """Grow the store and compute what is pending, if there is a client; why it ended early."""
         plans = planning.plan_study(entries, self.drain.check) if connected else []
+        workers = {}
         if connected:
-            check_workers(connected())
+            workers = inspect(connected(), self.path, self.held.token)
             self.drain.check()
+            self._compile(connected(), workers, plans)
         self.held.check()
         storage.sweep_partial_files(self.path)
         for plan in plans:
@@ -212,19 +212,27 @@ class _Coordinator:
                 rechunk(self.path, plan.entry.name, plan.layout)
         chunk_rows = {plan.entry.name: plan.chunk_rows for plan in plans}
         growing.bring_up(self.path, self.study, entries, chunk_rows)
-        return self._compute(connected(), plans) if connected else ""
+        return self._compute(connected(), workers, plans) if connected else ""
 
-    def _compute(self, client, plans):
+    def _compile(self, client, workers, plans):
+        """Compile the kernels once on each host and kind of CPU, unless the pilot has done it."""
+        if addresses := first_of_each_kind(workers):
+            self.watcher.compiling(len(addresses))
+            call_on(client, addresses, planning.Rehearsal.of(plans).compile, self.drain)
+
+    def _compute(self, client, workers, plans):
         """Compute all that is pending; why it ended early, or nothing."""
         spread(self.path)
+        forget_all(self.path)
+        client.register_plugin(Ending())
         root = storage.open_root(self.path, mode="a")
-        kinds = _note_hosts(root, describe_hosts(client))
+        kinds = _note_hosts(root, hosts_of(workers.values()))
         if len(kinds) > 1:
             self.watcher.mixed(kinds)
         storage.consolidate(self.path)
-        workers = count_workers(client)
-        made = planning.make_tasks(self.path, root, plans, workers, self.checkpoint_every)
-        self.watcher.planned(plans, sum(map(len, made)), workers)
+        slots = count_workers(client)
+        made = planning.make_tasks(self.path, root, plans, slots, self.checkpoint_every)
+        self.watcher.planned(plans, sum(map(len, made)), slots)
         self.watcher.began(
             sum(int(plan.entry.pending.sum()) for plan in plans),
             sum(task.cost for tasks in made for task in tasks),
@@ -264,7 +272,7 @@ def _note_hosts(root, hosts):
     known = root.attrs.get("hosts", [])
     every = known + [host for host in hosts if host not in known]
     root.attrs["hosts"] = every
-    return sorted({f"{host['cpu']}, {host['system']}" for host in every})
+    return sorted({host["kind"] for host in every if "kind" in host})
 
 
 @contextlib.contextmanager
@@ -293,7 +301,9 @@ def finish(path, entries, stopped="", writes=True):
         if writes and outcome.complete:
             compact(path)
             checkpoints.clear(path)
+            forget_all(path)
         if writes:
+            environments.gather(path, storage.open_root(path, mode="a"))
             storage.consolidate(path)
     except OSError as error:  # the next run does it
         if outcome.complete or not is_full(error):

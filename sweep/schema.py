@@ -176,7 +176,7 @@ def _count(name, long_name, fill=0, dtype="int64", **attributes):
     return Variable(name, ("run",), "1", long_name, dtype, fill, attributes)
 
 
-STOP_TIME = "stop_time"
+STOP_TIME, ENVIRONMENT = "stop_time", "environment"
 RUN_VARIABLES = (  # times of a run are in the system's unit: `run_variables`
     _count("steps", "steps taken"),
     _count("rejected_steps", "steps rejected by the step control"),
@@ -188,6 +188,12 @@ RUN_VARIABLES = (  # times of a run are in the system's unit: `run_variables`
     _count("stop_step", "step at which the run failed; -1 if it did not", fill=-1),
     Variable("stop_residual", ("run",), "1", "residual with which the run failed"),
     Variable(STOP_TIME, ("run",), "1", "time at which the run failed; NaN if it did not"),
+    _count(
+        ENVIRONMENT,
+        "what computed the run, by its number in the attribute environments of the root; 0: "
+        "not known",
+        dtype="int32",
+    ),
     _count("status", "how the run ended", PENDING, "int8", **STATUS_FLAGS),
 )
 SYMPLECTIC_DEFECT, REVERSAL_ERROR = "symplectic_defect", "reversal_error"

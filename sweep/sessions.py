@@ -1,12 +1,16 @@
 """The coordinator's run that a task belongs to, as its workers know it."""
 
+import contextlib
 import functools
+import threading
 from dataclasses import dataclass
 
 from integrators.kernels import sources_hash
 from sweep import holder
 
 _stopped = set()  # names of sessions that are to end, in this process
+_leaving = threading.Event()  # this process is to end
+_working = set()  # threads that compute a task
 
 
 class Superseded(Exception):
@@ -21,6 +25,31 @@ class AnotherCode(RuntimeError):
 def code():
     """What all processes of a run must have in common: a hash of the code that computes."""
     return sources_hash(frozenset({"integrators", "systems", "sweep"}))
+
+
+def leave():
+    """Let all tasks of this process end after their segments, as it is to end itself."""
+    _leaving.set()
+
+
+def is_leaving():
+    """Whether this process is to end."""
+    return _leaving.is_set()
+
+
+@contextlib.contextmanager
+def working():
+    """Within this, a task is computed by this thread."""
+    _working.add(threading.get_ident())
+    try:
+        yield
+    finally:
+        _working.discard(threading.get_ident())
+
+
+def is_working():
+    """Whether tasks are computed in this process."""
+    return bool(_working)
 
 
 @dataclass(frozen=True)
@@ -44,7 +73,7 @@ class Session:
     @property
     def is_stopped(self):
         """Whether nothing more is to begin."""
-        return self.name in _stopped
+        return self.name in _stopped or is_leaving()
 
     def stop(self):
         """End its tasks in this process, each after its segment; called from another thread."""

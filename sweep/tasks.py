@@ -11,14 +11,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sweep import checkpoints, schema, storage
+from sweep import checkpoints, schema, sessions, storage
 from sweep.chunks import SEGMENT, ChunkWork, read_references, reference_arrays
+from sweep.claims import Attempt, TakenOver
 from sweep.computing import Recipe
 from sweep.ledger import references_group
 from sweep.reference_work import ReferenceWork
 from sweep.sessions import Superseded
 
 CHECKPOINT_EVERY = 30.0  # seconds: a killed task loses about as much
+LEAVING_SECONDS = 0.5  # that a worker which is to end keeps a task that it does not begin
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +136,9 @@ class Receipt:
     seconds : float
         The task's own time.
     whole : bool
-        Whether all of it was done; not if the workers were told to stop.
+        Whether all of it was done; not if the worker was told to stop, or is to end itself.
+    superseded : bool
+        Whether another coordinator holds the store.
     """
 
     experiment: str
@@ -142,6 +146,7 @@ class Receipt:
     failed: int
     seconds: float
     whole: bool = True
+    superseded: bool = False
 
 
 def compute(task, session):
@@ -154,19 +159,25 @@ def compute(task, session):
     """
     session.check_code()
     began = time.perf_counter()
-    statuses, whole, failure = [], False, None
-    if not session.is_stopped:
+    statuses, whole, superseded, failure = [], False, False, None
+    if sessions.is_leaving():
+        time.sleep(LEAVING_SECONDS)  # or it would come again at once
+    elif not session.is_stopped:
         try:
-            whole = _compute(task, session, statuses)
+            with sessions.working(), Attempt(task, session) as attempt:
+                whole = _compute(task, attempt, statuses)
+        except TakenOver:  # by the one that the cluster knows of
+            pass
         except Superseded:
+            superseded = True
             session.stop()
         except Exception as error:
             failure = _portable(error)
     if failure is not None:  # raised here, since what it is raised from would be sent with it
         raise failure
     status = np.array(statuses, dtype=int)
-    seconds = time.perf_counter() - began
-    return Receipt(task.experiment, len(status), int(np.sum(status > 0)), seconds, whole)
+    failed, seconds = int(np.sum(status > 0)), time.perf_counter() - began
+    return Receipt(task.experiment, len(status), failed, seconds, whole, superseded)
 
 
 def _portable(error):
@@ -179,17 +190,18 @@ def _portable(error):
     return error if known else RuntimeError(f"{type(error).__name__}: {error}")
 
 
-def _compute(task, session, statuses):
+def _compute(task, attempt, statuses):
     """Compute and commit; the statuses of runs are appended. Whether all of it was done."""
+    session = attempt.session
     if isinstance(task, ReferenceTask):
         arrays = reference_arrays(task.store, task.experiment, session)
-        return ReferenceWork(task, arrays, session).compute()
+        return ReferenceWork(task, arrays, attempt).compute()
     arrays = _arrays(task.store, task.experiment, session)
     for chunk in task.chunks:
         if session.is_stopped:
             return False
         references = read_references(task, chunk, session)
-        work = ChunkWork(task, chunk, arrays, _ends(task, session), references, session)
+        work = ChunkWork(task, chunk, arrays, _ends(task, session), references, attempt)
         statuses.extend(work.compute())
         if not work.whole:
             return False

@@ -100,10 +100,10 @@ def test_an_edited_source_changes_the_directory(tmp_path):
 
 def test_the_cache_moves_where_it_can_write(tmp_path, monkeypatch):
     monkeypatch.setenv("GEOSWEEP_CACHE_DIR", str(tmp_path / "here"))
-    assert kernels._cache_root().is_relative_to(tmp_path / "here")
+    assert kernels.cache_root().is_relative_to(tmp_path / "here")
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("GEOSWEEP_CACHE_DIR", str(tmp_path / "file"))
-    elsewhere = kernels._cache_root()
+    elsewhere = kernels.cache_root()
     assert not elsewhere.is_relative_to(tmp_path / "file")
 
 

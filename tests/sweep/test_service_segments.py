@@ -20,6 +20,7 @@ from sweep import (
     study,
     tasks,
 )
+from sweep.claims import Attempt
 
 KEYS = {
     "integrators": """[
@@ -197,7 +198,7 @@ def test_references_go_on_in_segments_and_to_a_longer_duration(tmp_path, monkeyp
 
 
 class Stopping:
-    """A session that is stopped when it is asked for the second time."""
+    """An attempt that is stopped when it is asked for the second time."""
 
     def __init__(self):
         self._answers = iter([False, True])
@@ -206,8 +207,8 @@ class Stopping:
     def is_stopped(self):
         return next(self._answers)
 
-    def check(self, store):
-        """The store is its own."""
+    def check(self):
+        """The task is its own."""
 
 
 def test_a_task_that_is_told_to_stop_does_so_at_its_next_checkpoint(tmp_path, arrays):
@@ -223,6 +224,7 @@ def test_a_task_that_is_told_to_stop_does_so_at_its_next_checkpoint(tmp_path, ar
     path, own = checkpoints.file_of(store, "only", 0), checkpoints.identity(task.recipe)
     assert checkpoints.load(path, own).sample == 1
     assert not (arrays(store, "only")["sample_count"] > 0).any()
-    going_on = chunks.ChunkWork(*work, SESSION)
-    assert len(going_on.compute()) == 3 and going_on.whole and not path.exists()
+    with Attempt(task, SESSION) as attempt:
+        going_on = chunks.ChunkWork(*work, attempt)
+        assert len(going_on.compute()) == 3 and going_on.whole and not path.exists()
     assert (arrays(store, "only")["sample_count"] == 11).all()

@@ -1,0 +1,94 @@
+"""Which process computes a task: there may be two, where a cluster has given up one that lives.
+
+A host that is cut off, or a process that was suspended, goes on with a task that another one was
+given meanwhile. Who begins a task last claims it, by a small file in the store; the one before
+finds that at its next commit and writes nothing more.
+"""
+
+import contextlib
+import os
+import platform
+import secrets
+import shutil
+from pathlib import Path
+
+from sweep.files import INTERNAL
+from sweep.sessions import Superseded
+
+CLAIMS = "claims"
+
+
+class TakenOver(Superseded):
+    """Another process computes the task by now."""
+
+
+class StoreUnseen(RuntimeError):
+    """This process does not see the store that the coordinator writes to."""
+
+
+class Attempt:
+    """One computation of a task, by this process.
+
+    Parameters
+    ----------
+    task : sweep.tasks.RunTask or sweep.tasks.ReferenceTask
+    session : sweep.sessions.Session
+    """
+
+    def __init__(self, task, session):
+        self.session = session
+        self._store, self._token = task.store, secrets.token_hex(8)
+        name = "-".join(map(str, task.place))
+        self._file = Path(task.store) / INTERNAL / CLAIMS / name
+
+    def __enter__(self):
+        try:
+            self._file.parent.mkdir(exist_ok=True)
+        except FileNotFoundError:
+            here = f"{platform.node()} (process {os.getpid()})"
+            raise StoreUnseen(unseen(here, self._store)) from None
+        self._file.write_text(self._token)
+        return self
+
+    def __exit__(self, *exception):
+        with contextlib.suppress(OSError):
+            if self._is_ours():
+                self._file.unlink(missing_ok=True)
+
+    @property
+    def is_stopped(self):
+        """Whether nothing more is to begin."""
+        return self.session.is_stopped
+
+    def check(self):
+        """Look whether what is computed may be written.
+
+        Raises
+        ------
+        TakenOver
+            If another process computes the task by now.
+        sweep.sessions.Superseded
+            If another coordinator holds the store.
+        """
+        self.session.check(self._store)
+        if not self._is_ours():
+            raise TakenOver
+
+    def _is_ours(self):
+        try:
+            return self._file.read_text() == self._token
+        except FileNotFoundError:
+            return False
+
+
+def unseen(worker, store):
+    """What is said of a worker that does not see a store."""
+    return (
+        f"the worker {worker} does not see the store {store}; expected a file system that the "
+        "workers share with this process, or an object store, s3://bucket/NAME.zarr"
+    )
+
+
+def forget_all(store):
+    """Withdraw all claims: whoever still computes something of the store writes nothing more."""
+    shutil.rmtree(Path(store) / INTERNAL / CLAIMS, ignore_errors=True)

@@ -1,0 +1,231 @@
+"""The workers of a cluster: whether they can do the work, what they are, and how they end."""
+
+import asyncio
+import contextlib
+import os
+import platform
+import secrets
+import signal
+import time
+from collections import Counter
+from dataclasses import dataclass
+
+from distributed import WorkerPlugin
+from distributed.core import Status
+
+from integrators.errors import InputError
+from integrators.kernels import cache_root
+from sweep import environments, holder, sessions
+from sweep.claims import unseen
+from sweep.draining import process_age
+
+IDENTITY = "identity"  # a file of a cache of kernels
+SEEN_SECONDS = 5.0  # within which a shared file system shows a new file
+ENDING_SECONDS = 20.0  # that a worker which is to end waits at most for its task to commit
+LEAVE_BEFORE = 10.0  # seconds before its lifetime is over
+MOST_OF_LIFETIME = 0.25  # of a short one
+
+
+@dataclass(frozen=True)
+class Worker:
+    """What a worker says of itself.
+
+    Parameters
+    ----------
+    host, system : str
+    code : str
+        See `sweep.sessions.code`.
+    environment : dict
+        See `sweep.environments.describe`.
+    cache : str
+        Of compiled kernels; equal ones are one directory.
+    sees_store : bool
+    """
+
+    host: str
+    system: str
+    code: str
+    environment: dict
+    cache: str
+    sees_store: bool
+
+
+def look(store, token):
+    """This process as a `Worker`; whether it sees the lock that the coordinator holds."""
+    deadline = time.monotonic() + SEEN_SECONDS
+    while not (sees := _holder_is(store, token)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return Worker(
+        host=platform.node(),
+        system=platform.platform(),
+        code=sessions.code(),
+        environment=environments.describe(),
+        cache=_cache_identity(),
+        sees_store=sees,
+    )
+
+
+def _cache_identity():
+    """What tells this process's cache of kernels from another one, also if their paths agree."""
+    file = cache_root() / IDENTITY
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if not file.exists():
+            prepared = file.with_name(f"{IDENTITY}.{secrets.token_hex(4)}")
+            prepared.write_text(secrets.token_hex(8))
+            with contextlib.suppress(FileExistsError):
+                os.link(prepared, file)  # the first one's stays
+            prepared.unlink()
+        return file.read_text()
+    except OSError:  # a file system without links: at worst each host compiles for itself
+        return f"{platform.node()} {file}"
+
+
+def _holder_is(store, token):
+    found = holder.read(holder.lock_of(store))
+    return found is not None and found.token == token
+
+
+def inspect(client, store, token):
+    """All workers, by address; each can do the work.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    store : Path
+    token : str
+        Of the holding of its lock.
+
+    Returns
+    -------
+    dict of str to Worker
+
+    Raises
+    ------
+    InputError
+        Names one that has another version of the code than this process, or does not see the
+        store.
+    """
+    found = {}
+    for address, seen in client.run(look, store, token, on_error="return").items():
+        if isinstance(seen, OSError):  # of a worker that is lost just now
+            continue
+        own = sessions.code()
+        if not isinstance(seen, Worker) or seen.code != own:
+            said = _cause(seen) if not isinstance(seen, Worker) else f"has version {seen.code} of"
+            raise InputError(
+                f"the worker {address} {said} the code; expected {own}, as this process has: "
+                "results could differ. Install the same versions of Geosweep, Python and Numba "
+                "there, and start it again"
+            )
+        if not seen.sees_store:
+            raise InputError(unseen(f"{address} on {seen.host}", store))
+        found[address] = seen
+    return found
+
+
+def _cause(error):
+    return f"cannot load Geosweep ({type(error).__name__}: {error}), or not this version of"
+
+
+def hosts_of(workers):
+    """The hosts of the workers: name, system, kind of CPU and number of workers of each.
+
+    Parameters
+    ----------
+    workers : iterable of Worker
+    """
+    kinds = Counter((w.host, w.system, environments.kind_of(w.environment)) for w in workers)
+    return [
+        {"host": host, "system": system, "kind": kind, "workers": count}
+        for (host, system, kind), count in kinds.items()
+    ]
+
+
+def first_of_each_kind(workers):
+    """Addresses of workers that compile for others: one for each CPU and cache of kernels.
+
+    None for the CPU and the cache of this process.
+
+    Parameters
+    ----------
+    workers : dict of str to Worker
+        By address.
+    """
+    kinds = {(environments.describe()["cpu"], _cache_identity()): None}
+    for address, worker in workers.items():
+        kinds.setdefault((worker.environment["cpu"], worker.cache), address)
+    return [address for address in kinds.values() if address is not None]
+
+
+def call_on(client, addresses, function, drain):
+    """Call a function on some workers at once, as a task of each, and wait for all.
+
+    One that is lost meanwhile is not waited for. What the function raises is raised.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    addresses : list of str
+    function : callable
+        Without arguments.
+    drain : sweep.draining.Drain
+        Its `check` is called while this waits.
+    """
+    futures = {
+        address: client.submit(function, workers=[address], pure=False) for address in addresses
+    }
+    while futures:
+        drain.check()
+        time.sleep(0.1)
+        alive = client.nthreads()
+        for address, future in list(futures.items()):
+            if future.done() or address not in alive:
+                del futures[address]
+            if future.status == "error":
+                future.result()
+
+
+class Ending(WorkerPlugin):
+    """Lets a worker that is to end commit what it computes first, and begin nothing more.
+
+    It is to end when its lifetime is nearly over, on SIGTERM, or when it is closed.
+    """
+
+    name = "geosweep-ending"
+    idempotent = True
+
+    def setup(self, worker):
+        """Called by Dask in each worker, also in those that come later."""
+        if worker.lifetime:
+            margin = min(LEAVE_BEFORE, MOST_OF_LIFETIME * worker.lifetime)
+            left = worker.lifetime - process_age() - margin
+            worker.io_loop.call_later(max(left, 0.0), _leave, worker)
+        if worker.nanny is not None:  # which ends it by a message, but a batch job by SIGTERM too
+            worker.io_loop.asyncio_loop.add_signal_handler(signal.SIGTERM, _leave, worker)
+
+    async def teardown(self, worker):
+        """Called by Dask when the worker closes."""
+        if worker.status != Status.running:
+            sessions.leave()
+            await _idle()
+
+
+def _leave(worker):
+    """End the worker when its task has committed."""
+    if not sessions.is_leaving():
+        sessions.leave()
+        worker.status = Status.paused  # the scheduler gives it no further tasks, mostly
+        worker.io_loop.add_callback(_close, worker)
+
+
+async def _close(worker):
+    await _idle()
+    await worker.close_gracefully(reason="geosweep-leaving")
+
+
+async def _idle():
+    """Wait until no task is computed, or has taken too long."""
+    deadline = time.monotonic() + ENDING_SECONDS
+    while sessions.is_working() and time.monotonic() < deadline:
+        await asyncio.sleep(0.05)
