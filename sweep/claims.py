@@ -42,6 +42,7 @@ class Attempt:
         self._file = Path(task.store) / INTERNAL / CLAIMS / name
 
     def __enter__(self):
+        self.session.check(self._store)
         try:
             self._file.parent.mkdir(exist_ok=True)
         except FileNotFoundError:

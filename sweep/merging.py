@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import sweep
-from sweep import checkpoints, compacting, growing, ledger, planning, storage
+from sweep import checkpoints, compacting, environments, growing, ledger, planning, storage
 from sweep import study as studies
 from sweep.expand import expand
 from sweep.extending import as_stored
@@ -342,16 +342,18 @@ def _share(sources, entry, target, taken, conflicts, left_out):
 
 
 def _describe(sources, place):
-    """Note hosts and versions of all sources; the kinds of CPU."""
+    """Note hosts and versions of all sources; the kinds of CPU and libm."""
     root = storage.open_root(place, mode="r+")
-    every = []
+    every, numbers = [], {}
     for source in sources:
         every += [host for host in source.root.attrs.get("hosts", []) if host not in every]
+        numbers |= source.root.attrs.get(environments.ATTRIBUTE, {})
     parts = []
     for source in sources:
         parts.append({"store": str(source.path), "versions": source.root.attrs.get("versions")})
         parts[-1] |= (
             {"merged": source.root.attrs["merged"]} if "merged" in source.root.attrs else {}
         )
-    root.attrs.update({"hosts": every, "merged": parts, "versions": sweep.versions()})
-    return sorted({f"{host['cpu']}, {host['system']}" for host in every})
+    found = {"hosts": every, "merged": parts, "versions": sweep.versions()}
+    root.attrs.update(found | {environments.ATTRIBUTE: numbers})
+    return sorted({environments.kind_of(known) for known in numbers.values()})

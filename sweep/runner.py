@@ -12,7 +12,7 @@ import numpy as np
 from distributed import Client
 
 from integrators.errors import InputError, check_number
-from sweep import checkpoints, environments, growing, ledger, planning, storage
+from sweep import checkpoints, environments, growing, ledger, planning, requests, sessions, storage
 from sweep import study as studies
 from sweep.claims import forget_all
 from sweep.cluster import count_workers, execute, remote_client, start_local
@@ -111,7 +111,7 @@ class Watcher:
 
 def run(
     study, store=None, client=None, *, workers=None, scheduler=None, max_time=None,
-    checkpoint_every=CHECKPOINT_EVERY, watcher=None,
+    checkpoint_every=CHECKPOINT_EVERY, watcher=None, name="",
 ):  # fmt: skip
     """Run a study on a Dask cluster, into its store; what is there already is kept.
 
@@ -133,6 +133,8 @@ def run(
         Seconds after which a task stores what it has; a killed one goes on from there.
     watcher : Watcher, optional
         Told of the progress.
+    name : str, optional
+        By which `sweep cancel` can ask it to end even before it holds the store.
 
     Returns
     -------
@@ -160,6 +162,8 @@ def run(
     with (
         Drain(watcher.draining, max_time) as drain,
         hold(path, drain.request, drain.check, watcher.waiting) as held,
+        requests.heeded(path, (held.token, name), drain.request),
+        sessions.told_of_leaving(drain.request),
     ):
         coordinator = _Coordinator(path, study, held, drain, watcher, checkpoint_every)
         try:

@@ -11,6 +11,7 @@ from sweep import holder
 _stopped = set()  # names of sessions that are to end, in this process
 _leaving = threading.Event()  # this process is to end
 _working = set()  # threads that compute a task
+_told = []  # what is called when this process is to end
 
 
 class Superseded(Exception):
@@ -30,6 +31,18 @@ def code():
 def leave():
     """Let all tasks of this process end after their segments, as it is to end itself."""
     _leaving.set()
+    for call in list(_told):
+        call("its worker is to end")
+
+
+@contextlib.contextmanager
+def told_of_leaving(call):
+    """Within this, ``call(reason)`` is called when this process is to end."""
+    _told.append(call)
+    try:
+        yield
+    finally:
+        _told.remove(call)
 
 
 def is_leaving():

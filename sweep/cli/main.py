@@ -13,8 +13,9 @@ import sys
 import click
 
 COMMANDS = (
-    "init", "check", "plan", "run", "extend", "merge", "status", "failures", "retry", "verify",
-    "ls", "show", "query", "order", "drift", "work", "plot", "report", "export", "reproduce",
+    "init", "check", "plan", "run", "submit", "cancel", "status", "extend", "merge", "failures",
+    "retry", "verify", "ls", "show", "query", "order", "drift", "work", "plot", "report", "export",
+    "reproduce",
 )  # fmt: skip
 MODULES = {"ls": "listing"}
 

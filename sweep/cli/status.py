@@ -31,8 +31,15 @@ def command(store, failed, watch, every, as_json):
         raise click.UsageError("--watch is not together with --failed or --json")
     if every is not None and not watch:
         raise click.UsageError("--every is of --watch")
+    from sweep import files
+    from sweep.holder import holder_of
     from sweep.progress import Counter
+    from sweep.requests import submission_of
 
+    submission = submission_of(store)
+    if submission is not None and not watch and not files.is_there(store):
+        echo_json({"submission": vars(submission)}) if as_json else click.echo(str(submission))
+        return
     counter = Counter(store)
     if watch:
         with contextlib.suppress(KeyboardInterrupt):  # of who watches, not of the run
@@ -41,12 +48,19 @@ def command(store, failed, watch, every, as_json):
     progresses = _counted(counter)
     rows = [_row(progress) for progress in progresses]
     failures = _failures(store) if failed else []
+    holder = holder_of(store)
     if as_json:
         for row, progress in zip(rows, progresses, strict=True):
             row["in_checkpoints"] = progress.partly
-        echo_json({"experiments": rows, **({"failures": failures} if failed else {})})
+        found = {"experiments": rows, **({"failures": failures} if failed else {})}
+        found |= {"holder": holder and vars(holder), "submission": submission and vars(submission)}
+        echo_json(found)
         return
     click.echo(_table(rows))
+    if holder is not None:
+        click.echo(f"Held by {holder} since {holder.since}")
+    if submission is not None:
+        click.echo(f"{submission}"[:1].upper() + f"{submission}"[1:])
     for line in on_their_way(progresses):
         click.echo(line)
     if failed and failures:

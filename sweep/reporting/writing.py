@@ -20,6 +20,7 @@ from sweep.tables import Table
 from sweep.text import number
 
 ENDINGS = (".html", ".htm")
+NO_PACKAGE = ("cpu", "libm", "system", "commit")  # of what an environment says
 MOST_FAILURES = 20  # of an experiment that are listed
 MOST_OPEN = 60  # rows; of longer tables the page shows how many there are, and all when asked
 
@@ -172,9 +173,13 @@ def _provenance(store, attributes, progresses):
     facts.append(("Versions", ", ".join(f"{name} {v}" for name, v in versions.items())))
     for host in attributes.get("hosts", []):
         workers = host.get("workers", 0)
-        words = [host.get("system", ""), f"CPU {host['cpu']}" if host.get("cpu") else ""]
+        words = [host.get("system", ""), host.get("kind", "")]
         words.append(f"{workers} worker{'s' * (workers != 1)}")
         facts.append((f"Host {host.get('host', '')}", ", ".join(filter(None, words))))
+    for environment, one in attributes.get("environments", {}).items():
+        packages = ", ".join(f"{name} {one[name]}" for name in one if name not in NO_PACKAGE)
+        text = f"CPU {one['cpu']}, libm {one['libm']}, {one['system']}, {packages}"
+        facts.append((f"Environment {environment}", text))
     written = max(
         (file.stat().st_mtime for file in (store, store / files.METADATA) if file.exists()),
         default=0.0,

@@ -15,6 +15,7 @@ from study_text import one_experiment
 import sweep
 from sweep import (
     checkpoints,
+    claims,
     flight,
     growing,
     holder,
@@ -187,3 +188,50 @@ def test_a_damaged_checkpoint_of_an_end_costs_no_result(
     for path in (store, whole):
         assert sweep.run(longer, path, cluster).complete
     assert_same_runs(whole, store, "only")
+
+
+# --- two processes with one task ----------------------------------------------------------------
+
+
+def test_who_begins_a_task_last_has_it(work):
+    with claims.Attempt(work, session("")) as first:
+        first.check()
+        with claims.Attempt(work, session("")) as second:
+            second.check()
+            with pytest.raises(claims.TakenOver):
+                first.check()
+        with pytest.raises(claims.TakenOver):
+            first.check()
+    with claims.Attempt(work, session("")) as third:
+        claims.forget_all(work.store)  # as a coordinator does that begins
+        with pytest.raises(claims.TakenOver):
+            third.check()
+
+
+def test_a_task_that_another_process_was_given_writes_nothing_more(
+    work,
+    store,
+    monkeypatch,
+    arrays,
+):
+    """As on a host that was cut off and goes on: its results are whole where it is taken over."""
+    check, other = claims.Attempt.check, claims.Attempt(work, session(""))
+
+    def taken_over(attempt):
+        with monkeypatch.context() as patch:
+            patch.setattr(claims.Attempt, "check", check)
+            with other:
+                whole = tasks._compute(work, other, [])
+        assert whole
+        written.append(arrays(store, "only"))
+        check(attempt)
+
+    written = []
+    with hold(store) as held:
+        monkeypatch.setattr(claims.Attempt, "check", taken_over)
+        receipt = tasks.compute(work, session(held.token))
+    assert not receipt.whole and not receipt.superseded and receipt.runs == 0
+    now = arrays(store, "only")
+    for name, values in written[0].items():
+        np.testing.assert_array_equal(values, now[name])
+    assert (now["sample_count"] == 11).all() and len(written) == 1

@@ -1,0 +1,52 @@
+"""`sweep cancel`: end the run of a store, wherever it runs."""
+
+import dataclasses
+import sys
+
+import click
+
+from sweep.cli.common import store_argument
+from sweep.cli.main import INCOMPLETE
+
+PATIENCE = 60.0  # seconds
+
+
+@click.command("cancel")
+@store_argument
+@click.option("--no-wait", is_flag=True, help="Return when it is asked to end.")
+def command(store, no_wait):
+    """End the run of STORE, submitted or not, as Ctrl-C does where it runs.
+
+    Running tasks commit first, within some seconds; the same study goes on from there. Exit code
+    4: it has not ended within a minute.
+
+    \b
+    Example:
+      sweep cancel /scratch/my-study.zarr
+    """
+    from integrators.errors import InputError
+    from sweep import requests
+    from sweep.holder import holder_of
+
+    holder, submission = holder_of(store), requests.submission_of(store)
+    if submission is not None and submission.state == requests.ENDED:
+        submission = None
+    if holder is None and submission is None:
+        raise InputError(
+            f"nothing runs on {store}: nobody holds it, and nothing was submitted. "
+            f"`sweep status {store}` says how far it is"
+        )
+    names = [found for found in (holder and holder.token, submission and submission.name) if found]
+    requests.cancel(store, names)
+    if holder is None:
+        ended = {"state": requests.ENDED, "why": "cancelled before it began"}
+        requests.note(store, dataclasses.replace(submission, **ended))
+        click.echo(f"Cancelled: {submission.name} had not begun")
+        return
+    click.echo(f"Asked to end: {holder} since {holder.since}")
+    if no_wait:
+        return
+    if not requests.is_over(store, names, PATIENCE):
+        click.echo(f"It has not ended within {PATIENCE:.0f} s; if it is dead, `sweep run` goes on")
+        sys.exit(INCOMPLETE)
+    click.echo("Ended; what is committed stays, and the same study goes on from there.")

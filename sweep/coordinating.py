@@ -1,0 +1,152 @@
+"""Hand a study's coordinator to a cluster, as a task of it, so that nobody need wait for it.
+
+It is an ordinary coordinator: it holds the store while it works, and what it has committed stays.
+Where its worker dies, Dask runs the task again on another one, which goes on from the store; that
+waits until the lock of the one before is free, so that two never work at once.
+"""
+
+import contextlib
+import dataclasses
+import secrets
+import time
+
+from distributed import Reschedule, fire_and_forget, get_client, secede
+
+from integrators.errors import InputError
+from sweep import ledger, requests, runner, sessions
+from sweep.holder import Holder, holder_of
+from sweep.holding import hold
+from sweep.ledger import StoreError
+from sweep.requests import ENDED, QUEUED, RUNNING, Submission, submission_of
+from sweep.workers import inspect
+
+PRIORITY = 100  # before the tasks of other studies
+ACCEPTED_SECONDS = 10.0
+AGAIN_SECONDS = 3.0  # between two looks whether the store is free
+
+
+def submit(study, path, client, **options):
+    """Hand the coordinator of a study to the cluster of a client.
+
+    Parameters
+    ----------
+    study : sweep.study.Study
+    path : Path
+        Of the store; all workers must see it.
+    client : distributed.Client
+    **options
+        Of `sweep.runner.run`: ``max_time``, ``checkpoint_every``.
+
+    Returns
+    -------
+    Submission
+
+    Raises
+    ------
+    StoreError
+        If the store is another study's, or cannot be written, or somebody writes to it.
+    InputError
+        If a worker has another version of the code, or does not see the store; if a coordinator
+        was submitted already that waits for a worker of this scheduler.
+    """
+    before = submission_of(path)
+    submission = Submission.here(study.name, client.scheduler.address)
+    with hold(path) as held:
+        ledger.compare(path, study)
+        inspect(client, path, held.token)
+        if before is not None and _is_known(client, before.name):
+            raise InputError(
+                f"{path}: a coordinator is there already, {before}. `sweep cancel {path}` ends it"
+            )
+        requests.withdraw(path)
+        requests.note(path, submission)
+    future = client.submit(
+        coordinate, study, path, submission.name, options,
+        key=submission.name, priority=PRIORITY, pure=False,
+    )  # fmt: skip
+    fire_and_forget(future)
+    deadline = time.monotonic() + ACCEPTED_SECONDS
+    while not _is_known(client, submission.name) and time.monotonic() < deadline:
+        time.sleep(0.05)  # or it might never be sent, by a process that ends at once
+    return submission
+
+
+def _is_known(client, key):
+    """Whether the scheduler has a task that is not done."""
+    status = client.sync(client.scheduler.get_task_status, keys=[key])
+    return status.get(key) in ("queued", "no-worker", "waiting", "processing")
+
+
+def coordinate(study, path, name, options):
+    """Run a study on the cluster that this process is a worker of: the task that is submitted.
+
+    Parameters
+    ----------
+    study, path, options
+        As in `submit`.
+    name : str
+        Of the submission.
+    """
+    client = get_client()
+    secede()  # this takes no worker's time: it can compute meanwhile
+    attempt = secrets.token_hex(8)
+    try:
+        with sessions.working():
+            outcome = _run_when_free(study, path, name, attempt, client, options)
+    except Exception as error:
+        _end(path, attempt, f"{type(error).__name__}: {error}")
+        raise
+    if outcome is None:
+        return
+    if sessions.is_leaving() and not outcome.complete:
+        raise Reschedule  # on another worker
+    if outcome.complete and not outcome.failed:
+        requests.forget(path)
+    else:
+        _end(path, attempt, outcome.stopped or f"complete, {outcome.failed} runs failed")
+
+
+def _run_when_free(study, path, name, attempt, client, options):
+    """The outcome of the run; None if it was cancelled, or replaced, before it began."""
+    while True:
+        if reason := requests.cancelled(path, name):
+            _end(path, attempt, reason)
+            requests.withdraw(path)
+            return None
+        found = submission_of(path)
+        if found is None or found.name != name:
+            return None
+        try:
+            watcher = _Noting(path, name, attempt)
+            return runner.run(study, path, client, watcher=watcher, name=name, **options)
+        except StoreError:
+            if holder_of(path) is None:
+                raise
+        time.sleep(AGAIN_SECONDS)
+
+
+class _Noting(runner.Watcher):
+    """Notes that the coordinator is at work, once it holds the store."""
+
+    def __init__(self, path, name, attempt):
+        self._noted = path, name, attempt
+
+    def compared(self, entries):
+        """The store is held."""
+        _begin(*self._noted)
+
+
+def _begin(path, name, attempt):
+    if (found := submission_of(path)) is not None and found.name == name:
+        _note(path, found, state=RUNNING, host=Holder.here().host, attempt=attempt)
+
+
+def _end(path, attempt, why):
+    found = submission_of(path)
+    if found is not None and (found.attempt == attempt or found.state == QUEUED):
+        _note(path, found, state=ENDED, host=Holder.here().host, why=why)
+
+
+def _note(path, found, **changes):
+    with contextlib.suppress(OSError):
+        requests.note(path, dataclasses.replace(found, **changes))

@@ -1,0 +1,113 @@
+"""A coordinator that was handed to the cluster, and workers that end before the study does."""
+
+import json
+import os
+import signal
+import time
+
+import pytest
+
+from sweep import holder, requests
+
+WORKER = ("--nthreads", "1", "--no-dashboard")
+
+
+@pytest.fixture
+def scheduler(start, until, tmp_path_factory):
+    """Address of a scheduler."""
+    folder = tmp_path_factory.mktemp("scheduler")
+    file = folder / "scheduler.json"
+    start(
+        "dask", "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
+        "--dashboard-address", ":0", "--scheduler-file", file, cwd=folder,
+    )  # fmt: skip
+    until(lambda: file.exists() and file.read_text().rstrip().endswith("}"))
+    return json.loads(file.read_text())["address"]
+
+
+@pytest.fixture
+def worker(start, scheduler, tmp_path_factory):
+    """Start a worker of one thread: ``worker(*options)``."""
+
+    def launch(*options):
+        folder = tmp_path_factory.mktemp("worker")
+        return start("dask", "worker", scheduler, *WORKER, *options, cwd=folder)
+
+    return launch
+
+
+def test_a_coordinator_whose_worker_is_killed_goes_on_elsewhere(
+    long_study, scheduler, worker, command, until, committed, undisturbed, assert_same_runs
+):
+    """Nobody waits for it where it was submitted; another process waits for its lock."""
+    store = long_study / "long.zarr"
+    workers = [worker("--no-nanny"), worker("--no-nanny")]
+    printed = command(long_study, "submit", "long.toml", "--scheduler", scheduler).stdout
+    assert "Submitted: geosweep-long-" in printed and f"sweep status {store}" in printed
+    until(lambda: committed(store, "pendulum") > 8)
+    first = holder.holder_of(store)
+    assert f"Held by {first}" in command(long_study, "status", "long.zarr").stdout
+    again = command(long_study, "submit", "long.toml", "--scheduler", scheduler, code=2)
+    assert "is held by" in again.stderr
+    (coordinator,) = [one for one in workers if one.pid == first.pid]
+    coordinator.signal_all(signal.SIGKILL)
+    (other,) = [one.pid for one in workers if one.pid != first.pid]
+    until(lambda: (found := holder.holder_of(store)) is not None and found.pid == other)
+    until(lambda: requests.submission_of(store) is None)  # complete
+    assert_same_runs(undisturbed, store, "pendulum")
+    assert sorted(file.name for file in long_study.iterdir()) == ["long.toml", "long.zarr"]
+
+
+def test_a_submitted_run_is_cancelled_before_it_begins_and_while_it_runs(
+    long_study, scheduler, worker, command, until, committed, undisturbed, assert_same_runs
+):
+    store, submit = long_study / "long.zarr", ("submit", "long.toml", "--scheduler", scheduler)
+    nothing = command(long_study, "cancel", "long.zarr", code=2)
+    assert "nothing runs on long.zarr" in nothing.stderr
+    worker("--no-nanny")
+    command(long_study, *submit)
+    until(lambda: committed(store, "pendulum") > 8)
+    assert "Ended" in command(long_study, "cancel", "long.zarr").stdout
+    assert holder.holder_of(store) is None
+    done = committed(store, "pendulum")
+    assert 8 < done < 136
+    assert "cancelled by" in command(long_study, "status", "long.zarr").stdout
+    found = json.loads(command(long_study, "status", "long.zarr", "--json").stdout)
+    assert found["holder"] is None and found["submission"]["state"] == "ended"
+    command(long_study, *submit)  # goes on
+    until(lambda: requests.submission_of(store) is None)
+    assert_same_runs(undisturbed, store, "pendulum")
+
+
+def test_cancelling_reaches_a_run_that_was_not_submitted(
+    long_study, start, command, until, committed
+):
+    store = long_study / "long.zarr"
+    run = start("sweep", "run", "long.toml", "--no-summary", cwd=long_study)
+    until(lambda: committed(store, "pendulum") > 8)
+    command(long_study, "cancel", "long.zarr")
+    printed, errors = run.finish()
+    assert run.returncode == 4 and "Stopped (cancelled by" in printed, errors
+    assert sorted(file.name for file in long_study.iterdir()) == ["long.toml", "long.zarr"]
+
+
+@pytest.mark.parametrize("ending", ["lifetime", "SIGTERM"])
+def test_a_worker_that_ends_before_the_study_loses_nothing(
+    ending, long_study, scheduler, worker, start, until, committed, undisturbed, assert_same_runs
+):
+    """Its tasks commit what they have computed, and others go on from there."""
+    store = long_study / "long.zarr"
+    worker()
+    brief = worker(*(["--lifetime", "6s"] if ending == "lifetime" else []))
+    options = "--scheduler", scheduler, "--no-summary", "--checkpoint-every", "1000"
+    run = start("sweep", "run", "long.toml", *options, cwd=long_study)
+    until(lambda: committed(store, "pendulum") > 8)
+    if ending == "SIGTERM":
+        brief.signal_all(signal.SIGTERM)
+    began = time.monotonic()
+    printed, errors = run.finish()
+    assert run.returncode == 0 and "Traceback" not in errors, errors
+    until(lambda: brief.poll() is not None)
+    assert time.monotonic() - began < 60
+    assert_same_runs(undisturbed, store, "pendulum")
+    assert os.listdir(store / "_geosweep") and not (store / "_geosweep" / "claims").exists()

@@ -1,0 +1,109 @@
+"""What workers are: of which kind, what for, and whether they see the store."""
+
+import json
+import os
+import subprocess
+
+import pytest
+import zarr
+from distributed import Client
+from study_text import one_experiment
+
+import sweep
+from sweep import draining, environments, study, workers
+
+KEYS = {"integrators": '"rk4"', "samples": "10"}
+OTHER = {"cpu": "another", "libm": "another", "system": "Linux", "numba": "0"}
+
+
+def test_each_run_says_what_it_was_computed_with(tmp_path, cluster):
+    path = tmp_path / "test.zarr"
+    sweep.run(study.parse(one_experiment(**KEYS)), path, cluster)
+    experiment = sweep.open_study(path)["only"].to_dataset()
+    known = sweep.open_study(path).attrs["environments"]
+    own = environments.number_of(environments.describe())
+    assert set(experiment["environment"].values) == {own} and own > 0
+    assert known == {str(own): environments.describe()}
+    assert {"cpu", "libm", "python", "numba", "numpy", "geosweep"} <= set(known[str(own)])
+
+
+def test_numbers_of_environments_differ_with_anything_in_them():
+    one = environments.describe()
+    others = {environments.number_of(one | {key: "another"}) for key in one}
+    assert len(others - {environments.number_of(one)}) == len(one)
+    assert all(0 < number < 2**31 for number in others)
+
+
+def test_two_stores_of_two_kinds_merge_to_one_that_knows_both(tmp_path, cluster, command):
+    for name, start in (("one", "lee"), ("two", "celledoni")):
+        text = one_experiment(**KEYS | {"initial_condition": f'"{start}"'})
+        (tmp_path / f"{name}.toml").write_text(text)
+        command(tmp_path, "run", f"{name}.toml", f"{name}.zarr", "--no-summary")
+    number = environments.number_of(OTHER)
+    two = zarr.open_group(tmp_path / "two.zarr", mode="r+", use_consolidated=False)
+    two.attrs["environments"] = {str(number): OTHER}
+    two["only/environment"][:] = number
+    done = command(tmp_path, "merge", "one.zarr", "two.zarr", "-o", "both.zarr")
+    assert "another" in done.stdout + done.stderr
+    both = sweep.open_study(tmp_path / "both.zarr")
+    runs = both["only"].to_dataset()
+    assert set(both.attrs["environments"]) == {str(n) for n in runs["environment"].values}
+    theirs = runs.query(run="initial_condition == 'celledoni'")["environment"].values
+    assert set(theirs) == {number}
+
+
+def test_kernels_are_compiled_by_one_worker_of_each_kind():
+    def of(cpu, cache):
+        seen = environments.describe() | {"cpu": cpu}
+        return workers.Worker("host", "system", "code", seen, cache, True)
+
+    own = workers.look(os.devnull, "").cache
+    cpu = environments.describe()["cpu"]
+    found = {
+        "a": of(cpu, own), "b": of("another", own), "c": of("another", own),
+        "d": of("another", "elsewhere"), "e": of(cpu, "elsewhere"),
+    }  # fmt: skip
+    assert workers.first_of_each_kind(found) == ["b", "d", "e"]
+
+
+def test_a_function_is_called_on_the_workers_that_are_named(cluster):
+    with Client(cluster.scheduler.address) as client, draining.Drain() as drain:
+        one = list(client.nthreads())[0]
+        workers.call_on(client, [one], os.getpid, drain)
+        with pytest.raises(ZeroDivisionError):
+            workers.call_on(client, list(client.nthreads()), _failing, drain)
+        drain.request("enough")
+        with pytest.raises(draining.Interrupted, match="enough"):
+            workers.call_on(client, [one], os.getpid, drain)
+
+
+def _failing():
+    return 1 / 0
+
+
+def test_a_worker_that_does_not_see_the_store_is_refused(
+    tmp_path, start, until, long_study, command
+):
+    """It has a file system of its own where the study is."""
+    if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode:
+        pytest.skip("a file system of its own takes root's rights")
+    file = tmp_path.parent / f"{tmp_path.name}.json"
+    start(
+        "dask", "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
+        "--dashboard-address", ":0", "--scheduler-file", file, cwd=tmp_path.parent,
+    )  # fmt: skip
+    until(lambda: file.exists() and file.read_text().rstrip().endswith("}"))
+    address = json.loads(file.read_text())["address"]
+    worker = "dask worker $1 --nthreads 1 --no-nanny --no-dashboard"
+    start(
+        "/usr/bin/env", "unshare", "--mount", "sh", "-c",
+        f'mount -t tmpfs none "$0" && cd / && exec {worker}', long_study, address,
+        cwd=tmp_path.parent,
+    )  # fmt: skip
+    with Client(address) as client:
+        until(lambda: client.nthreads())
+    done = command(long_study, "run", "long.toml", "--scheduler", address, code=2)
+    (message,) = done.stderr.splitlines()
+    assert "the worker tcp://127.0.0.1:" in message and "does not see the store" in message
+    assert "s3://" in message
+    assert [file.name for file in long_study.iterdir()] == ["long.toml"]
