@@ -15,6 +15,7 @@ import click
 COMMANDS = (
     "init", "check", "plan", "run", "extend", "merge", "status", "failures", "retry", "verify",
     "ls", "show", "query", "order", "drift", "work", "plot", "report", "export", "reproduce",
+    "certificates",
 )  # fmt: skip
 MODULES = {"ls": "listing"}
 
