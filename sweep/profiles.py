@@ -13,8 +13,10 @@ arguments of that kind's class, and ``scale`` or ``adapt``. A kind is a profile 
           adapt: {minimum: 16, maximum: 512}
 """
 
+import contextlib
 import importlib
 import inspect
+import signal
 from dataclasses import dataclass, field
 
 import dask
@@ -122,7 +124,7 @@ def find(name):
         raise InputError(f"geosweep.clusters is {profiles!r}; expected a mapping of profiles")
     name = dask.config.canonical_name(name, profiles)
     if name not in profiles:
-        if name in (SCHEDULER, *set(KINDS)) and name != SCHEDULER:
+        if name in KINDS and name != SCHEDULER:
             return Profile(name, name)
         raise InputError(_unknown(name, profiles))
     return _parse(name, profiles[name])
@@ -191,12 +193,24 @@ def cluster_class(kind):
     extra = "jobqueue" if kind in JOBS else KUBERNETES
     module = "dask_jobqueue" if kind in JOBS else "dask_kubernetes.operator"
     try:
-        return getattr(importlib.import_module(module), JOBS.get(kind, "KubeCluster"))
+        with _handlers_kept():
+            return getattr(importlib.import_module(module), JOBS.get(kind, "KubeCluster"))
     except ImportError as error:
         raise InputError(
             f"a cluster of kind {kind} needs dask-{extra} ({error}): "
             f"pip install 'geosweep[{extra}]'"
         ) from None
+
+
+@contextlib.contextmanager
+def _handlers_kept():
+    """dask_jobqueue sets a handler for Ctrl-C as it is imported, which would end us at once."""
+    setter = signal.signal
+    signal.signal = lambda number, handler: signal.getsignal(number)
+    try:
+        yield
+    finally:
+        signal.signal = setter
 
 
 def resolved(spec):

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 import dask
 import distributed
 from distributed import Client
-from distributed.comm import connect
+from distributed.comm import connect, parse_address, parse_host_port
 
 from integrators.errors import InputError
 from sweep import tls
@@ -71,14 +71,11 @@ def _worker_options(address):
 
 
 def address_of(spec, check=lambda: None):
-    """The address of the scheduler that a `ClusterSpec` names, with its scheme."""
+    """The address of the scheduler that a `ClusterSpec` names."""
     address = spec.scheduler
     if address is None:
         address = _read_scheduler_file(spec.scheduler_file, check)
-    if "://" not in address:
-        scheme = "tls" if spec.tls else dask.config.get("distributed.comm.default-scheme")
-        address = f"{scheme}://{address}"
-    return address
+    return f"tls://{address}" if spec.tls and "://" not in address else address
 
 
 def _read_scheduler_file(path, check):
@@ -125,27 +122,30 @@ def check_versions(address, security):
         arguments = security.get_connection_args("client")
         with ThreadPoolExecutor(1) as pool:  # the caller's thread may have a running loop
             kind, versions = pool.submit(asyncio.run, _ask(address, arguments)).result()
-    except ValueError as error:
-        raise InputError(f"{address!r} is no address of a scheduler: {error}. {EXPECTED}") from None
-    except (OSError, TimeoutError) as error:
-        refused = _explain(address, security)
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(
-            refused
-            or f"the scheduler {address!r} does not answer within {CONNECT_SECONDS} s: {reason}. "
-            f"{EXPECTED}"
-        ) from None
+    except (ValueError, OSError, TimeoutError) as error:
+        raise InputError(_explain(address, security) or _unreachable(address, error)) from None
     if kind != "Scheduler":
         raise InputError(f"{address!r} is the address of a {kind}. {EXPECTED}")
     for where, found in versions.items():
         if found != distributed.__version__:
-            who = f"the scheduler {where!r}" if where == address else f"its worker {where}"
+            who = f"the scheduler {address!r}"
+            who = who if where == address else f"the worker {where} of {who}"
             raise InputError(
                 f"{who} has version {found or 'unknown'} of Dask's distributed; expected "
                 f"{distributed.__version__}, as this process has: they would not understand one "
                 f"another. `pip install 'distributed=={distributed.__version__}' "
                 f"'dask=={dask.__version__}'` there, and start it again"
             )
+
+
+def _unreachable(address, error):
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    if isinstance(error, ValueError):
+        return f"{address!r} is no address of a scheduler: {reason}. {EXPECTED}"
+    return (
+        f"the scheduler {address!r} does not answer within {CONNECT_SECONDS} s: {reason}. "
+        f"{EXPECTED}"
+    )
 
 
 async def _ask(address, arguments):
@@ -184,7 +184,7 @@ def _version(answer):
 
 def _explain(address, security):
     """Why a scheduler that is there does not let us in; empty if that cannot be said."""
-    scheme, _, location = address.partition("://")
+    scheme, location = parse_address(address)
     context = security.get_connection_args("client")["ssl_context"]
     with contextlib.suppress(OSError, ValueError):  # it is not there
         if scheme == "tls":
@@ -198,8 +198,8 @@ def _explain(address, security):
 
 
 def _host_and_port(location):
-    parsed = distributed.comm.addressing.parse_host_port(location)
-    return str(parsed[0]), int(parsed[1])
+    host, port = parse_host_port(location)
+    return str(host), int(port)
 
 
 def _explain_tls(address, place, context, security):

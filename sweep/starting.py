@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import logging
-import math
 import os
 import signal
 import threading
@@ -18,19 +17,12 @@ from integrators.errors import InputError
 from sweep import tls
 from sweep.clusters import LOCAL, ClusterSpec
 from sweep.draining import ENDING
-from sweep.profiles import JOBS, KUBERNETES, cluster_class, resolved
+from sweep.jobs import SETTINGS, at_least_one, start_jobs, start_pods
+from sweep.profiles import JOBS, KUBERNETES, resolved
 from sweep.reaching import check_versions, remote_client
 
-DEATHS = 5  # of workers, with one task each time, before a local cluster hands that task back
-SETTINGS = {
-    # Dask blames every task that a dying worker held, also those that only waited there.
-    "distributed.scheduler.allowed-failures": DEATHS,
-    "distributed.logging.distributed": "error",
-    "distributed.worker.profile.enabled": False,
-}
 LOOK_SECONDS = 0.2  # between looks at whether something has come, or the end is asked for
 SOON = 2.0  # seconds after which one is told that workers are waited for
-STANDARD_IMAGE = "ghcr.io/dask/dask"
 
 
 @contextlib.contextmanager
@@ -90,7 +82,7 @@ def local_client(workers=None):
 def _starting_locally(profile, workers, security, check, told):
     """As `connecting`; the processes start in the background."""
     workers = workers or profile.scale.get("workers")
-    adapt = {} if workers else _at_least_one(profile.adapt)
+    adapt = {} if workers else at_least_one(profile.adapt)
     workers = workers or adapt.get("minimum") or os.cpu_count() or 1
     with ThreadPoolExecutor(1) as pool, contextlib.ExitStack() as stack:
         starting = pool.submit(start_local, workers, security, adapt, **profile.options)
@@ -159,7 +151,7 @@ def _blocked(signals):
 @contextlib.contextmanager
 def _starting_elsewhere(profile, workers, security, check, told):
     """As `connecting`, for a batch system or Kubernetes."""
-    start = _start_kubernetes if profile.kind == KUBERNETES else _start_jobs
+    start = start_pods if profile.kind == KUBERNETES else start_jobs
     with ThreadPoolExecutor(1) as pool, contextlib.ExitStack() as stack:
         starting = pool.submit(start, profile, workers, security)
         stack.callback(_close, starting)
@@ -187,129 +179,6 @@ def _close(starting):
     if starting.exception() is None:
         with contextlib.suppress(TimeoutError, AssertionError):
             starting.result().close()
-
-
-def _start_jobs(profile, workers, security):
-    """A cluster of a batch system's jobs, which are submitted."""
-    made, name = cluster_class(profile.kind), profile.options.get("config_name", profile.kind)
-    setting = functools.partial(_of_queue, name)
-    options = dict(profile.options)
-    processes = options.get("processes") or setting("processes")
-    # Kernels have one thread; Dask's default is fewer processes of several. It counts them only
-    # if it is told so here.
-    options["processes"] = processes or options.get("cores") or setting("cores") or 1
-    options["scheduler_options"] = {
-        "dashboard_address": ":0",  # the default port may be taken
-        **(setting("scheduler-options") or {}),
-        **options.get("scheduler_options", {}),
-    }
-    jobs, adapt = _jobs(profile, workers, options["processes"])
-    with dask.config.set(SETTINGS):
-        cluster = made(security=security, **options)
-    try:
-        cluster.sync(_submit, cluster, jobs)
-    except BaseException:
-        cluster.close()
-        raise
-    if adapt:
-        cluster.adapt(**adapt, **_by_job(options["processes"]))
-    return cluster
-
-
-def _of_queue(name, key):
-    return dask.config.get(f"jobqueue.{name}.{key}", None)
-
-
-def _jobs(profile, workers, processes):
-    """Number of jobs to begin with, and the arguments of ``adapt``, if any."""
-    if workers is None:
-        if "jobs" in profile.scale:
-            return profile.scale["jobs"], {}
-        workers = profile.scale.get("workers")
-    if workers is not None:
-        return math.ceil(workers / processes), {}
-    if not profile.adapt:
-        raise InputError(_how_many(profile))
-    adapt = _at_least_one(profile.adapt)
-    least = adapt.get("minimum_jobs") or math.ceil(adapt["minimum"] / processes)
-    return least, adapt
-
-
-def _how_many(profile):
-    return (
-        f"how many workers is not said for a cluster of kind {profile.kind}; expected --workers N, "
-        f"or scale: N or adapt: {{minimum: 1, maximum: N}} in geosweep.clusters.{profile.name} of "
-        "Dask's configuration"
-    )
-
-
-def _at_least_one(adapt):
-    """Arguments of ``adapt`` with a worker to begin with: only its work calls for others."""
-    if not adapt:
-        return {}
-    least = "minimum_jobs" if "minimum_jobs" in adapt else "minimum"
-    return {**adapt, least: max(1, adapt.get(least, 0))}
-
-
-def _by_job(processes):
-    """Arguments of ``adapt`` for it to end jobs of several processes only when all are idle."""
-    return {"worker_key": _job_of} if processes > 1 else {}
-
-
-def _job_of(worker):
-    return str(worker.name).rpartition("-")[0]
-
-
-async def _submit(cluster, jobs):
-    """Submit jobs, and raise what the batch system says; ``scale`` would only log it."""
-    for _ in range(jobs):
-        cluster.worker_spec.update(cluster.new_worker_spec())
-    await cluster
-
-
-def _start_kubernetes(profile, workers, security):
-    """A cluster of pods, which Dask's operator starts."""
-    made, options = cluster_class(KUBERNETES), dict(profile.options)
-    if security is not None:
-        raise InputError(
-            "Dask's operator starts no scheduler with certificates: start one by a manifest that "
-            "mounts them, and use --scheduler tls://…"
-        )
-    workers, adapt = workers or profile.scale.get("workers"), {}
-    if workers is None:
-        if not profile.adapt:
-            raise InputError(_how_many(profile))
-        adapt = _at_least_one(profile.adapt)
-    options["n_workers"] = workers or adapt["minimum"]
-    _complete_pods(options, profile)
-    cluster = made(quiet=True, **options)
-    if adapt:
-        cluster.adapt(**adapt)
-    return cluster
-
-
-def _complete_pods(options, profile):
-    """Add what the pods need, unless their whole specification is given."""
-
-    def setting(key):
-        return options.get(key) or dask.config.get(f"kubernetes.{key}", None)
-
-    if setting("custom_cluster_spec"):
-        return
-    image = setting("image") or STANDARD_IMAGE
-    if image.startswith(STANDARD_IMAGE):
-        raise InputError(
-            f"profile {profile.name!r} has no image with Geosweep in it, only {image}; expected "
-            "image: in the profile, or kubernetes.image in Dask's configuration"
-        )
-    if setting("worker_command") in (None, "dask-worker"):
-        options["worker_command"] = ["dask-worker", "--nthreads", "1"]
-    own = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(DEATHS)}
-    env = setting("env") or {}
-    if isinstance(env, dict):
-        options["env"] = {**own, **env}
-    else:
-        options["env"] = [*({"name": key, "value": own[key]} for key in own), *env]
 
 
 def _wait_for_worker(client, profile, check, told):

@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 
 from distributed import Security
+from distributed.comm import parse_address
 
 from integrators.errors import InputError
 
@@ -123,17 +124,17 @@ def security_of_client(address, files):
     Parameters
     ----------
     address : str
-        With its scheme.
     files : TlsFiles or None
     """
     security = _security(files)
-    if address.startswith(("tls://", "wss://")):
+    scheme, location = parse_address(address)
+    if scheme in ("tls", "wss"):
         _checked(security, "client", files is not None, f"the scheduler {address!r}")
     elif security.require_encryption:
         why = "certificates are given" if files else "Dask's configuration requires encryption"
         raise InputError(
             f"the address {address!r} is without encryption, but {why}; expected "
-            f"tls://{address.partition('://')[2]} of a scheduler with certificates, or neither"
+            f"tls://{location} of a scheduler with certificates, or neither"
         )
     elif security.tls_ca_file and security.tls_client_cert:
         _checked(security, "client", False, "Dask's configuration")  # the client loads them
