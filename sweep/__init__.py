@@ -13,6 +13,7 @@ from pathlib import Path
 
 # Imported when first used: `sweep --help` should not wait for Dask, xarray and Numba.
 _HOMES = {
+    "ClusterSpec": "sweep.clusters",
     "drift_table": "sweep.analysis",
     "export": "sweep.exporting",
     "grid": "sweep.analysis",

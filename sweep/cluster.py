@@ -1,95 +1,31 @@
-"""Dask: a local cluster or a running one, and a sliding window of tasks on it.
+"""Dask: a sliding window of tasks on a cluster.
 
 Dask is disposable, the store is the truth: a lost worker's task is submitted again, and
 whatever dies, the next `sweep run` goes on from what is committed.
 """
 
 import contextlib
-import logging
 import math
 import queue
-import signal
 import time
 from dataclasses import replace
-from multiprocessing import resource_tracker
 
-import dask
-from distributed import Client, KilledWorker, LocalCluster
+from distributed import KilledWorker
 
-from integrators.errors import InputError
 from sweep.disk import full, is_full
-from sweep.draining import ENDING, TIME_IS_UP, Interrupted
+from sweep.draining import TIME_IS_UP, Interrupted
 from sweep.pacing import Pace
+from sweep.starting import start_local  # noqa: F401
 from sweep.tasks import committed_samples, compute
 
 WINDOW = 2  # tasks in flight for each worker: one running, one waiting
 LOOK_SECONDS = 1.0  # between two looks how many workers there are
-CONNECT_SECONDS = 10
-EXPECTED = "Expected an address such as tcp://host:8786 of a running `dask scheduler`"
-DEATHS = 5  # of workers, with one task each time, before a local cluster hands that task back
 MOST_DEATHS = 150  # in a row, with nothing committed, before the coordinator gives up too
 LEAST_BETWEEN = 0.05  # seconds between checkpoints of a task whose workers die again and again
-SETTINGS = {
-    # Dask blames every task that a dying worker held, also those that only waited there.
-    "distributed.scheduler.allowed-failures": DEATHS,
-    "distributed.logging.distributed": "error",
-    "distributed.worker.profile.enabled": False,
-}
 
 
 class TaskFailed(RuntimeError):
     """A task raised: says which and why."""
-
-
-def start_local(workers):
-    """A local cluster: processes of one thread each."""
-    with dask.config.set(SETTINGS), _blocked(ENDING):  # `sweep.worker_setup` unblocks them
-        return LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address=":0",  # the default port may be taken
-            silence_logs=logging.CRITICAL,
-            preload=["sweep.worker_setup"],
-        )
-
-
-@contextlib.contextmanager
-def _blocked(signals):
-    """Block signals in this thread and in the threads and processes that it starts."""
-    resource_tracker.ensure_running()  # which would unblock them when it is started
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextlib.contextmanager
-def remote_client(address):
-    """A client of the scheduler at `address`; `InputError` if it does not answer."""
-    with dask.config.set(SETTINGS):
-        try:
-            client = Client(address, timeout=CONNECT_SECONDS)
-        except ValueError as error:
-            raise InputError(
-                f"{address!r} is no address of a scheduler: {error}. {EXPECTED}"
-            ) from None
-        except (OSError, TimeoutError) as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise InputError(
-                f"the scheduler {address!r} does not answer within {CONNECT_SECONDS} s: {reason}. "
-                f"{EXPECTED}"
-            ) from None
-        with client:
-            try:  # they may be starting, as when they were killed just now
-                client.wait_for_workers(1, timeout=CONNECT_SECONDS)
-            except TimeoutError:
-                raise InputError(
-                    f"the scheduler {address!r} has no workers; start some with "
-                    f"`dask worker {address} --nthreads 1`"
-                ) from None
-            yield client
 
 
 def count_workers(client):

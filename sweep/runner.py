@@ -1,21 +1,18 @@
 """Run a study: compare it with its store, plan, compute what is missing, finish the store."""
 
 import contextlib
-import os
-import threading
 import uuid
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from distributed import Client
 
-from integrators.errors import InputError, check_number
+from integrators.errors import check_number
 from sweep import checkpoints, environments, growing, ledger, planning, requests, sessions, storage
 from sweep import study as studies
 from sweep.claims import forget_all
-from sweep.cluster import count_workers, execute, remote_client, start_local
+from sweep.cluster import count_workers, execute
+from sweep.clusters import specified
 from sweep.compacting import compact, recover, spread
 from sweep.disk import full, is_full
 from sweep.draining import Drain, Interrupted
@@ -23,6 +20,7 @@ from sweep.flight import InFlight
 from sweep.holding import Holding, hold
 from sweep.rechunking import rechunk
 from sweep.sessions import Session, code
+from sweep.starting import connecting
 from sweep.tasks import CHECKPOINT_EVERY
 from sweep.workers import Ending, call_on, first_of_each_kind, hosts_of, inspect
 
@@ -81,6 +79,9 @@ class Watcher:
     def waiting(self, holder, seconds):
         """A `sweep.holder.Holder` may be dead; that is seen in so many seconds at most."""
 
+    def connecting(self, text):
+        """The workers of a cluster are waited for."""
+
     def compared(self, entries):
         """The study was compared with its store."""
 
@@ -110,7 +111,7 @@ class Watcher:
 
 
 def run(
-    study, store=None, client=None, *, workers=None, scheduler=None, max_time=None,
+    study, store=None, client=None, *, cluster=None, workers=None, scheduler=None, max_time=None,
     checkpoint_every=CHECKPOINT_EVERY, watcher=None, name="",
 ):  # fmt: skip
     """Run a study on a Dask cluster, into its store; what is there already is kept.
@@ -123,10 +124,12 @@ def run(
         ``./NAME.zarr`` unless given; all workers must see it.
     client : distributed.Client, optional
         Of a running cluster, which is left running.
+    cluster : ClusterSpec or str, optional
+        Instead, which workers to compute on; or the name of a profile in Dask's configuration.
     workers : int, optional
-        Processes of the local cluster; one a core unless given.
+        Processes of a cluster that is started; one a core of the local one unless given.
     scheduler : str, optional
-        Address of a running scheduler, instead of a local cluster.
+        Address of a running scheduler, instead of a cluster that is started.
     max_time : float, optional
         Seconds after which it ends, with what is committed; running it again goes on.
     checkpoint_every : float, optional
@@ -147,15 +150,14 @@ def run(
     StoreError
         If the store is another study's, or cannot be written, or another process writes to it.
     InputError
-        If a number is not positive, the scheduler does not answer or has no workers.
+        If a number is not positive, or a cluster cannot be reached or started.
     TaskFailed
         If a task raised; what was committed stays.
     """
     watcher = watcher or Watcher()
     study = study if isinstance(study, studies.Study) else studies.load(study)
     path = Path(store if store is not None else f"{study.name}.zarr").absolute()
-    if workers is not None and workers < 1:
-        raise InputError(f"workers = {workers}; expected at least 1")
+    spec = specified(cluster, workers, scheduler)
     if max_time is not None:
         max_time = check_number("max_time", max_time, above=0.0)
     checkpoint_every = check_number("checkpoint_every", checkpoint_every, above=0.0)
@@ -167,7 +169,7 @@ def run(
     ):
         coordinator = _Coordinator(path, study, held, drain, watcher, checkpoint_every)
         try:
-            return coordinator.run(client, workers, scheduler)
+            return coordinator.run(client, spec)
         except OSError as error:
             if not is_full(error):
                 raise
@@ -185,16 +187,14 @@ class _Coordinator:
     watcher: Watcher
     checkpoint_every: float
 
-    def run(self, client, workers, scheduler):
+    def run(self, client, spec):
         """Bring the store to what the study asks for; the `Outcome`."""
         recover(self.path)
         entries = ledger.compare(self.path, self.study)
         self.watcher.compared(entries)
         pending = any(entry.pending.any() for entry in entries)
         try:
-            with contextlib.ExitStack() as stack:
-                connecting = _connecting(stack, client, workers, scheduler, pending)
-                connected = stack.enter_context(connecting)
+            with _connecting(client, spec, pending, self.drain, self.watcher) as connected:
                 stopped = self._bring_to_end(entries, connected if pending else None)
                 return finish(self.path, entries, stopped, writes=self.held.holds())
         except Interrupted as reason:  # before anything was computed
@@ -255,19 +255,6 @@ class _Coordinator:
         return ""
 
 
-@contextlib.contextmanager
-def local_client(workers=None):
-    """A client of a local cluster that ends with it, for several runs in a row.
-
-    Parameters
-    ----------
-    workers : int, optional
-        Processes; one a core unless given.
-    """
-    with start_local(workers or os.cpu_count() or 1) as cluster, Client(cluster) as client:
-        yield client
-
-
 def _note_hosts(root, hosts):
     """Add hosts that the store does not know yet; the kinds of CPU and systems of all.
 
@@ -279,22 +266,11 @@ def _note_hosts(root, hosts):
     return sorted({host["kind"] for host in every if "kind" in host})
 
 
-@contextlib.contextmanager
-def _connecting(stack, client, workers, scheduler, pending):
-    """A function that gives the client; a local cluster starts while the pilot runs."""
+def _connecting(client, spec, pending, drain, watcher):
+    """A context with a function that gives the client; none is needed if nothing is pending."""
     if client is not None or not pending:
-        yield lambda: client
-    elif scheduler is not None:
-        with remote_client(scheduler) as remote:
-            yield lambda: remote
-    else:
-        with ThreadPoolExecutor(1) as pool:
-            starting = pool.submit(start_local, workers or os.cpu_count() or 1)
-            try:
-                yield lambda: stack.enter_context(Client(starting.result()))
-            finally:
-                if starting.exception() is None:  # the caller need not wait for workers to end
-                    threading.Thread(target=starting.result().close).start()
+        return contextlib.nullcontext(lambda: client)
+    return connecting(spec, drain.check, watcher.connecting)
 
 
 def finish(path, entries, stopped="", writes=True):

@@ -40,11 +40,42 @@ max_time_option = click.option(
     help="End before so much time has passed since the start: 3600, 55m, 2h, 1h30m.",
 )
 
-_RUN_OPTIONS = (
-    click.option("--workers", type=click.IntRange(min=1), help="Local processes; one a core."),
+_SCHEDULER_OPTIONS = (
     click.option(
         "--scheduler", metavar="ADDRESS", help="A running Dask scheduler, tcp://host:8786."
     ),
+    click.option(
+        "--scheduler-file", metavar="FILE", type=click.Path(), help="Written by a running one."
+    ),
+    click.option(
+        "--tls-ca-file",
+        metavar="FILE",
+        type=click.Path(),
+        help="For tls://: the authority's certificate; else as in Dask's configuration.",
+    ),
+    click.option(
+        "--tls-cert", metavar="FILE", type=click.Path(), help="The own one, signed by it."
+    ),
+    click.option(
+        "--tls-key", metavar="FILE", type=click.Path(), help="Unless that file holds the key too."
+    ),
+)
+
+_RUN_OPTIONS = (
+    click.option(
+        "--cluster",
+        metavar="PROFILE",
+        help="local (unless given), slurm, pbs, lsf, sge, kubernetes, or what is in "
+        "geosweep.clusters of Dask's configuration.",
+    ),
+    click.option(
+        "--workers",
+        type=click.IntRange(min=1),
+        help="So many; one a core if local, else what the profile says.",
+    ),
+)
+
+_PACE_OPTIONS = (
     max_time_option,
     click.option(
         "--checkpoint-every",
@@ -56,6 +87,22 @@ _RUN_OPTIONS = (
     ),
 )
 
+_REACHING = ("scheduler", "scheduler_file", "tls_ca_file", "tls_cert", "tls_key")
+_STARTING = ("profile", "workers")
+
+
+def scheduler_options(command):
+    """Add the options of a running scheduler: they become one argument, `cluster`.
+
+    It is a `sweep.clusters.ClusterSpec`, without any scheduler if none was named.
+    """
+
+    @functools.wraps(command)
+    def called(**given):
+        return command(cluster=_take_spec(given, _REACHING), **given)
+
+    return _with_options(called, _SCHEDULER_OPTIONS)
+
 
 def run_options(command):
     """Add the options of all commands that compute: they become one argument, `options`.
@@ -64,22 +111,29 @@ def run_options(command):
     """
 
     @functools.wraps(command)
-    def called(workers, scheduler, max_time, checkpoint_every, **others):
-        if workers is not None and scheduler is not None:
-            raise click.UsageError(
-                "--workers is for a local cluster: not together with --scheduler"
-            )
+    def called(cluster, max_time, checkpoint_every, **given):
+        given["profile"] = cluster
         options = {
-            "workers": workers,
-            "scheduler": scheduler,
+            "cluster": _take_spec(given, (*_STARTING, *_REACHING)),
             "max_time": time_left(max_time),
             "checkpoint_every": checkpoint_every,
         }
-        return command(options=options, **others)
+        return command(options=options, **given)
 
-    for option in reversed(_RUN_OPTIONS):
-        called = option(called)
-    return called
+    return _with_options(called, (*_RUN_OPTIONS, *_SCHEDULER_OPTIONS, *_PACE_OPTIONS))
+
+
+def _take_spec(given, names):
+    """The `ClusterSpec` of some of the options, which are taken out of `given`."""
+    from sweep.clusters import ClusterSpec
+
+    return ClusterSpec(**{name: given.pop(name) for name in names})
+
+
+def _with_options(command, options):
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 study_argument = click.argument("study")

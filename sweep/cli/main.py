@@ -15,7 +15,7 @@ import click
 COMMANDS = (
     "init", "check", "plan", "run", "submit", "cancel", "status", "extend", "merge", "failures",
     "retry", "verify", "ls", "show", "query", "order", "drift", "work", "plot", "report", "export",
-    "reproduce",
+    "reproduce", "certificates",
 )  # fmt: skip
 MODULES = {"ls": "listing"}
 

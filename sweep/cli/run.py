@@ -40,6 +40,7 @@ def command(study, store, summary, options):
     Example:
       sweep run quickstart
       sweep run my-study.toml /scratch/my-study.zarr --scheduler tcp://login1:8786
+      sweep run my-study.toml /scratch/my-study.zarr --cluster slurm --workers 64
       sweep run my-study.toml --max-time 55m
     """
     from sweep import runner
@@ -179,6 +180,10 @@ class Terminal:
         """Say whom it waits for."""
         text = f"Held by {holder} since {holder.since}; seeing for up to {seconds:.0f} s whether it"
         click.echo(f"{text} lives", err=True)
+
+    def connecting(self, text):
+        """Say what it waits for."""
+        click.echo(text, err=True)
 
     def draining(self, reason):
         """Say that it was heard."""

@@ -2,35 +2,43 @@
 
 import click
 
-from sweep.cli.common import max_time_option, optional_store, study_argument
+from sweep.cli.common import (
+    kept_store,
+    max_time_option,
+    optional_store,
+    scheduler_options,
+    store_path,
+    study_argument,
+)
 
 
 @click.command("submit")
 @study_argument
 @optional_store
-@click.option("--scheduler", required=True, metavar="ADDRESS", help="A running Dask scheduler.")
+@scheduler_options
 @max_time_option
-def command(study, store, scheduler, max_time):
+def command(study, store, cluster, max_time):
     """Run STUDY into STORE on a running cluster, without waiting for it.
 
-    As `sweep run`, but what plans, submits and watches the tasks runs on a worker: this command
-    returns, and the machine that it was typed on may be switched off. If that worker dies, it
-    goes on elsewhere. `sweep status STORE` says how far it is, `sweep cancel STORE` ends it; the
-    same command again goes on.
+    As `sweep run`, but what plans and watches the tasks runs on a worker: this command returns, and
+    the machine that it was typed on may be switched off. If that worker dies, it goes on elsewhere.
+    `sweep status STORE` says how far it is, `sweep cancel STORE` ends it; the same command again
+    goes on.
 
     \b
     Example:
       sweep submit my-study.toml /scratch/my-study.zarr --scheduler tcp://login1:8786
     """
-    from sweep.cli.common import kept_store, store_path
-    from sweep.cluster import remote_client
+    if not cluster.is_running:
+        raise click.UsageError("give --scheduler ADDRESS or --scheduler-file FILE of a running one")
     from sweep.coordinating import submit
+    from sweep.starting import connect
     from sweep.study import load
 
     loaded = load(study, kept_store(study, store))
     path = store_path(loaded, store)
     options = {} if max_time is None else {"max_time": max_time}
-    with remote_client(scheduler) as client:
+    with connect(cluster) as client:
         submission = submit(loaded, path, client, **options)
     click.echo(f"Store: {path}")
     click.echo(f"Submitted: {submission.name} to {submission.scheduler}")

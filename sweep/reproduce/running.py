@@ -8,6 +8,7 @@ from integrators.errors import InputError, check_number
 from sweep import runner
 from sweep.draining import Drain, Interrupted
 from sweep.opening import open_study
+from sweep.starting import local_client
 from sweep.study import load
 
 
@@ -66,7 +67,7 @@ def reproduce(
 def _computed(studies, directory, workers, max_time, told):
     """Each study's name and its datasets by experiment, one after the other."""
     end = None if max_time is None else time.monotonic() + max_time
-    with Drain(max_time=max_time) as drain, runner.local_client(workers) as client:
+    with Drain(max_time=max_time) as drain, local_client(workers) as client:
         for study in studies:
             drain.check()
             told(study.name)

@@ -18,9 +18,9 @@ import zarr
 from distributed import Client
 
 import sweep
-from sweep import runner, study
+from sweep import starting, study
 from sweep.cli.main import main
-from sweep.cluster import start_local
+from sweep.starting import start_local
 
 PROGRAMS = Path(sys.executable).parent
 TIMES = ("cpu_time", "wall_time")
@@ -147,7 +147,7 @@ def lent(cluster):
     def lend():
         address = Lent(cluster.scheduler.address)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(runner, "start_local", lambda workers: address)
+            patch.setattr(starting, "start_local", lambda *arguments: address)
             yield
 
     return lend

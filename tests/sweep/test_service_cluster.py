@@ -7,7 +7,7 @@ import time
 import pytest
 from distributed import Client
 
-import sweep.cluster
+from sweep import reaching
 
 RUNS = 136
 ENOUGH = 41  # 30 % of the runs
@@ -82,7 +82,7 @@ def refused(command, long_study, address):
 
 
 def test_a_scheduler_that_does_not_answer(long_study, command, monkeypatch):
-    monkeypatch.setattr(sweep.cluster, "CONNECT_SECONDS", 1)
+    monkeypatch.setattr(reaching, "CONNECT_SECONDS", 1)
     message = refused(command, long_study, "tcp://127.0.0.1:1")
     assert "the scheduler 'tcp://127.0.0.1:1' does not answer within 1 s" in message
 
@@ -93,7 +93,7 @@ def test_an_address_that_is_none(long_study, command, address):
 
 
 def test_a_scheduler_without_workers(long_study, scheduler, command, monkeypatch):
-    monkeypatch.setattr(sweep.cluster, "CONNECT_SECONDS", 2)
+    monkeypatch.setattr(reaching, "CONNECT_SECONDS", 2)
     address = scheduler()
     message = refused(command, long_study, address)
     assert f"the scheduler '{address}' has no workers" in message
