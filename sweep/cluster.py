@@ -175,7 +175,7 @@ def execute(client, tasks, session, drain, on_receipt, on_running=lambda running
     if flight.failure is not None:
         task, error = flight.failure
         if is_full(error):
-            raise Interrupted(full(task.store))
+            raise Interrupted(full(task.store, error))
         raise TaskFailed(_explain(task, error)) from error
     if flight.waiting or flight.cut:
         raise Interrupted(drain.reason or _too_short(flight.waiting))
