@@ -9,16 +9,15 @@ import functools
 import hashlib
 import io
 import os
-import shutil
 import zipfile
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from integrators.kernels import sources_hash
 from sweep import storage
 from sweep.files import CHECKPOINTS
+from sweep.places import ObjectPlace, place_of, remove_tree
 from sweep.schema import Variable
 
 ENDS = "ends"
@@ -73,13 +72,16 @@ PARTS = tuple(Saved.__dataclass_fields__)
 
 def file_of(store, experiment, start):
     """Path of the file of the chunk that begins at a row."""
-    return Path(store) / storage.INTERNAL / CHECKPOINTS / experiment / f"{start}.npz"
+    return place_of(store) / storage.INTERNAL / CHECKPOINTS / experiment / f"{start}.npz"
 
 
 def save(path, own, saved):
     """Write a file of the `identity` `own`; it is there whole, or the one before is."""
     buffer = io.BytesIO()
     np.savez(buffer, identity=own, **{part: getattr(saved, part) for part in PARTS})
+    if isinstance(path, ObjectPlace):
+        path.write_bytes(buffer.getvalue())
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
     with open(partial, "wb") as file:
@@ -97,7 +99,7 @@ def save(path, own, saved):
 def load(path, own):
     """The `Saved` of a file of the `identity` `own`; None if there is none that can be used."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             if str(file["identity"]) != own:
                 return None
             parts = {part: file[part] for part in PARTS}
@@ -134,7 +136,8 @@ def forget_between(store, experiment, chunk_rows):
 
 def clear(store, experiment=""):
     """Remove the files of an experiment, or of all."""
-    shutil.rmtree(Path(store) / storage.INTERNAL / CHECKPOINTS / experiment, ignore_errors=True)
+    place = place_of(store) / storage.INTERNAL / CHECKPOINTS
+    remove_tree(place / experiment if experiment else place, ignore_errors=True)
 
 
 def ends_name(experiment):

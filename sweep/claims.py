@@ -9,10 +9,9 @@ import contextlib
 import os
 import platform
 import secrets
-import shutil
-from pathlib import Path
 
 from sweep.files import INTERNAL
+from sweep.places import place_of, remove_tree
 from sweep.sessions import Superseded
 
 CLAIMS = "claims"
@@ -39,7 +38,7 @@ class Attempt:
         self.session = session
         self._store, self._token = task.store, secrets.token_hex(8)
         name = "-".join(map(str, task.place))
-        self._file = Path(task.store) / INTERNAL / CLAIMS / name
+        self._file = place_of(task.store) / INTERNAL / CLAIMS / name
 
     def __enter__(self):
         self.session.check(self._store)
@@ -92,4 +91,4 @@ def unseen(worker, store):
 
 def forget_all(store):
     """Withdraw all claims: whoever still computes something of the store writes nothing more."""
-    shutil.rmtree(Path(store) / INTERNAL / CLAIMS, ignore_errors=True)
+    remove_tree(place_of(store) / INTERNAL / CLAIMS, ignore_errors=True)

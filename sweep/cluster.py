@@ -15,7 +15,6 @@ from distributed import KilledWorker
 from sweep.disk import full, is_full
 from sweep.draining import TIME_IS_UP, Interrupted
 from sweep.pacing import Pace
-from sweep.starting import start_local  # noqa: F401
 from sweep.tasks import committed_samples, compute
 
 WINDOW = 2  # tasks in flight for each worker: one running, one waiting
@@ -73,7 +72,7 @@ def execute(client, tasks, session, drain, on_receipt, on_running=lambda running
     if flight.failure is not None:
         task, error = flight.failure
         if is_full(error):
-            raise Interrupted(full(task.store))
+            raise Interrupted(full(task.store, error))
         raise TaskFailed(_explain(task, error)) from error
     if flight.waiting or flight.cut:
         raise Interrupted(drain.reason or _too_short(flight.waiting))

@@ -2,15 +2,12 @@
 
 A million runs in chunks of a few rows cost seconds to read; in one large chunk, milliseconds.
 But tasks own chunk rows, so a store that grows is spread out again first. Arrays are written
-anew beside the store's own and take their place by renames, in an order that `recover` can
-finish: a crash at any point loses nothing.
+anew beside the store's own and take their place by renames, in a bucket by copies, in an order
+that `recover` can finish: a crash at any point loses nothing.
 """
 
-import os
-import shutil
-from pathlib import Path
-
 from sweep import rechunking, schema, storage
+from sweep.places import ObjectPlace, is_dir, place_of, remove_tree, take_place, write_whole
 
 COMPACT_ROWS = 65_536
 WORTHWHILE = 16  # chunks of a scalar from which compacting pays
@@ -43,21 +40,22 @@ def recover(path):
     """
     rechunking.recover(path)
     staging = _staging(path)
-    if not os.path.isdir(staging):  # a name too long for a file has none either
+    if not is_dir(staging):  # a name too long for a file has none either
         return
-    if (staging / READY).exists() and os.path.isdir(path):
+    if (staging / READY).exists() and is_dir(place_of(path)):
         _swap(path, (staging / READY).read_text())
     else:
-        shutil.rmtree(staging)
+        remove_tree(staging)
 
 
 def _staging(path):
-    return Path(path).with_name(Path(path).name + STAGING)
+    path = place_of(path)
+    return path.with_name(path.name + STAGING)
 
 
 def _rewrite(path, name, rows):
     staging = _staging(path)
-    shutil.rmtree(staging, ignore_errors=True)
+    remove_tree(staging, ignore_errors=True)
     source = storage.open_group(storage.open_root(path), name)
     target = storage.open_root(staging, mode="a")
     sizes = {"run": source[schema.MARKER.name].shape[0]}
@@ -66,7 +64,7 @@ def _rewrite(path, name, rows):
             array = storage.create_variable(target, variable, sizes, rows)
             array.attrs.update(source[variable.name].attrs.asdict())
             array[:] = source[variable.name][:]
-    rechunking.write_whole(staging / READY, name)
+    write_whole(staging / READY, name)
     _swap(path, name)
 
 
@@ -74,9 +72,11 @@ def _swap(path, name):
     """Put the staged arrays in the place of the store's; harmless when done again."""
     staging = _staging(path)
     for variable in schema.ALL_RUN_VARIABLES:
-        staged, place = staging / variable.name, Path(path) / name / variable.name
-        if staged.exists():
-            shutil.rmtree(place, ignore_errors=True)
+        staged, place = staging / variable.name, place_of(path) / name / variable.name
+        if isinstance(staged, ObjectPlace):
+            take_place(staged, place)
+        elif staged.exists():
+            remove_tree(place, ignore_errors=True)
             staged.rename(place)
     storage.consolidate(path)
-    shutil.rmtree(staging)
+    remove_tree(staging)

@@ -4,6 +4,7 @@ from integrators.errors import check_known, nearest
 from sweep import schema
 from sweep.axes import value_range
 from sweep.families import FamilyStarts
+from sweep.places import place_of
 from sweep.sources import Node, distinct, gathered
 from sweep.starts import FileStarts, GivenStart, LatticeStarts, NamedStart, RandomStarts
 
@@ -164,9 +165,10 @@ def _store_starts(node):
     from sweep.store_starts import StoreStarts  # with it come zarr and xarray
 
     node.table(("store", "experiment", "where", "normalize", "label"), ("store",))
+    name = node["store"].string()
     with node.context():
         return StoreStarts.load(
-            node.source.directory / node["store"].string(),
+            place_of(name if "://" in name else node.source.directory / name),
             kept=node.source.kept,
             file=node["store"].value,
             experiment=node.optional("experiment", Node.string, ""),

@@ -1,20 +1,32 @@
-"""A disk that is full: known as such, and said plainly."""
+"""A disk that is full, an object store that fails: known as such, and said plainly."""
 
 import errno
 import os
 import shutil
+import tempfile
 from pathlib import Path
+
+from sweep.places import ObjectPlace, Unreachable, place_of
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def is_full(error):
-    """Whether an exception says that a disk, or a user's part of it, is full."""
-    return isinstance(error, OSError) and error.errno in FULL
+    """Whether an exception says that a disk, or a user's part of it, is full; or of a bucket so."""
+    return isinstance(error, Unreachable) or (isinstance(error, OSError) and error.errno in FULL)
 
 
-def full(path):
+def mend(error):
+    """What to do about it before the same is done again."""
+    return "See to it" if isinstance(error, Unreachable) else "Free some"
+
+
+def full(path, error=None):
     """What is said of the full disk that a path is on: which one, and what is left of it."""
+    if isinstance(error, Unreachable):
+        return str(error)
+    if isinstance(place_of(path), ObjectPlace):  # where its parts are put together, for example
+        path = getattr(error, "filename", None) or tempfile.gettempdir()
     place = Path(os.path.realpath(path))
     while not place.exists():
         place = place.parent

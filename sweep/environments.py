@@ -11,12 +11,12 @@ import json
 import math
 import platform
 import struct
-from pathlib import Path
 
 import llvmlite.binding
 
 import sweep
 from sweep.files import INTERNAL
+from sweep.places import place_of, write_whole
 
 FOLDER = "environments"
 ATTRIBUTE = "environments"  # of the root: what each number stands for
@@ -54,12 +54,10 @@ def kind_of(description):
 def noted(store):
     """This process's number, once it is written in the store what that stands for."""
     number = number_of(describe())
-    file = Path(store) / INTERNAL / FOLDER / f"{number}.json"
+    file = place_of(store) / INTERNAL / FOLDER / f"{number}.json"
     if not file.exists():
         file.parent.mkdir(exist_ok=True)
-        partial = file.with_name(f"{file.name}.{platform.node()}.partial")
-        partial.write_text(json.dumps(describe()))
-        partial.replace(file)
+        write_whole(file, json.dumps(describe()))
     return number
 
 
@@ -72,7 +70,7 @@ def gather(store, root):
     root : zarr.Group
         Of the store, writable.
     """
-    files = (Path(store) / INTERNAL / FOLDER).glob("*.json")
+    files = (place_of(store) / INTERNAL / FOLDER).glob("*.json")
     found = {file.stem: json.loads(file.read_text()) for file in files}
     known = root.attrs.get(ATTRIBUTE, {})
     if not found.keys() <= known.keys():

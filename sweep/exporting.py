@@ -10,6 +10,7 @@ import xarray as xr
 from integrators.errors import InputError, check_known, nearest
 from sweep.analysis.selection import run_table
 from sweep.opening import open_study
+from sweep.places import ObjectPlace, local_path
 
 NETCDF, CSV, PARQUET = "netcdf", "csv", "parquet"
 FORMATS = (NETCDF, CSV, PARQUET)
@@ -79,8 +80,8 @@ def export(data, path, format=None, *, series=False, columns=None, force=False):
     >>> export(sweep.open_study("quickstart.zarr"), "quickstart.nc")   # doctest: +SKIP
     >>> export(tree["pendulum"], "pendulum.parquet", series=True)      # doctest: +SKIP
     """
-    path = Path(path)
-    if isinstance(data, (str, Path)):
+    path = local_path(path)
+    if isinstance(data, (str, Path, ObjectPlace)):
         data = open_study(data)
     kind = _format_of(path, format)
     if kind == NETCDF and (series or columns):

@@ -2,20 +2,25 @@
 
 import dataclasses
 import json
-import os
-from pathlib import Path
 
 from integrators.errors import InputError, check_known
 from sweep import ledger
 from sweep import study as studies
 from sweep.files import METADATA
 from sweep.longer_axes import ExtendedTimeAxis, extended
+from sweep.places import ObjectPlace, Unreachable, is_file, place_of
 from sweep.time_axis import LogarithmicTimeAxis, TimeAxis
 
 
 def is_store(path):
     """Whether there is a store at `path`, rather than a study's file."""
-    return os.path.isfile(Path(path) / METADATA)
+    place = place_of(path)
+    try:
+        if isinstance(place, ObjectPlace):
+            place.check()
+        return is_file(place / METADATA)
+    except Unreachable as error:
+        raise InputError(f"{path} cannot be read: {error}") from None
 
 
 def stored_study(path, directory=".", text=None):
@@ -37,7 +42,7 @@ def stored_study(path, directory=".", text=None):
     root = ledger.open_existing(path)
     if root is None:
         raise ledger.StoreError(f"{path}: there is no store to extend")
-    study = studies.of_store(root.attrs, f"the study in {path}", directory, Path(path), text)
+    study = studies.of_store(root.attrs, f"the study in {path}", directory, place_of(path), text)
     made = [as_stored(root, experiment) for experiment in study.experiments]
     return dataclasses.replace(study, experiments=tuple(made))
 

@@ -3,12 +3,12 @@
 import json
 import math
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from sweep import files
 from sweep.files import Damaged
+from sweep.places import place_of
 from sweep.progress import IN_STUDY, MARKER, STATUS
 from sweep.text import number
 
@@ -192,7 +192,7 @@ def _range(axis, values, mine, known):
 
 
 def _tables(store, experiments):
-    path = Path(store)
+    path = place_of(store)
     names = files.experiments(path, files.open_store(path))
     _check_known(path, experiments, names)
     for name in experiments or names:
@@ -244,7 +244,7 @@ def _plain(value):
 
 def statuses(store):
     """Names of the statuses of a store's runs that failed, as its arrays name them."""
-    path = Path(store)
+    path = place_of(store)
     for name in files.experiments(path, files.open_store(path)):
         file = path / name / STATUS / files.METADATA
         if file.exists():

@@ -1,22 +1,22 @@
 """The store's files read directly: fast to import, and one damaged chunk hides no other.
 
 Zarr reads an array or raises; here each chunk of an array can be looked at by itself. Only what
-`sweep.storage` writes is understood: blosc with crc32c, numbers or strings, on a file system.
+`sweep.storage` writes is understood: blosc with crc32c, numbers or strings.
 """
 
 import functools
 import json
 import math
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
+
+from sweep.places import METADATA, ObjectPlace, Unreachable, each, place_of
 
 FORMAT_VERSION = 1
 INTERNAL = "_geosweep"
 REFERENCES, CHECKPOINTS = "references", "checkpoints"
 CODECS = ("blosc", "crc32c")
-METADATA = "zarr.json"
 
 
 class Damaged(Exception):
@@ -29,7 +29,7 @@ class ArrayFiles:
 
     Parameters
     ----------
-    directory : Path
+    directory : Path or ObjectPlace
     shape, chunks : tuple of int
     dtype : numpy.dtype
         Object for strings.
@@ -39,7 +39,7 @@ class ArrayFiles:
     attributes : dict
     """
 
-    directory: Path
+    directory: object
     shape: tuple
     chunks: tuple
     dtype: np.dtype
@@ -64,7 +64,7 @@ class ArrayFiles:
             text = metadata["data_type"] == "string"
             fill = metadata["fill_value"]
             return cls(
-                directory=Path(directory),
+                directory=place_of(directory),
                 shape=tuple(metadata["shape"]),
                 chunks=tuple(metadata["chunk_grid"]["configuration"]["chunk_shape"]),
                 dtype=np.dtype(object if text else metadata["data_type"]),
@@ -111,6 +111,8 @@ class ArrayFiles:
             data = self.file(index).read_bytes()
         except FileNotFoundError:
             return None
+        except Unreachable:
+            raise
         except OSError as error:
             raise Damaged(f"cannot be read: {error.strerror}") from None
         values = self._decoded(data)
@@ -118,12 +120,12 @@ class ArrayFiles:
 
     def values(self):
         """The whole array, which is one-dimensional."""
-        parts = []
-        for i in range(self.grid[0]):
-            part = self.chunk((i,))
-            size = self._extent((i,))[0]
-            parts.append(np.full(size, self.fill, self.dtype) if part is None else part)
+        parts = each(self.directory, self._filled, range(self.grid[0]))
         return np.concatenate(parts) if parts else np.zeros(0, self.dtype)
+
+    def _filled(self, i):
+        part, size = self.chunk((i,)), self._extent((i,))[0]
+        return np.full(size, self.fill, self.dtype) if part is None else part
 
     def _extent(self, index):
         """Shape of the part of a chunk that lies within the array."""
@@ -165,9 +167,11 @@ def read_metadata(directory):
     Damaged
         If there are none, or they are no JSON.
     """
-    file = Path(directory) / METADATA
+    file = place_of(directory) / METADATA
     try:
         found = json.loads(file.read_bytes())
+    except Unreachable:
+        raise
     except OSError as error:
         raise Damaged(f"{file} cannot be read: {error.strerror}") from None
     except ValueError:
@@ -179,7 +183,7 @@ def read_metadata(directory):
 
 def is_there(path):
     """Whether there is a store, as far as its root says."""
-    return (Path(path) / METADATA).exists()
+    return (place_of(path) / METADATA).exists()
 
 
 def open_store(path):
@@ -188,13 +192,17 @@ def open_store(path):
     Raises
     ------
     InputError
-        If there is no store, or one of a newer version.
+        If there is no store, or one of a newer version, or its object store does not answer.
     """
-    path = Path(path)
+    path = place_of(path)
     try:
+        if isinstance(path, ObjectPlace):
+            path.check()
         attributes = read_metadata(path).get("attributes", {})
     except Damaged as damage:
         _refuse(path, damage)
+    except Unreachable as error:
+        raise _input_error(f"{path} cannot be read: {error}") from None
     if "format_version" not in attributes:
         raise _input_error(f"{path} is a Zarr store, but not one that `sweep run` wrote")
     check_version(path, attributes["format_version"])
@@ -241,7 +249,7 @@ def whole(counts, status, samples):
 
 def experiments(path, attributes):
     """Names of the experiments: those of the study in its order, then those that left it."""
-    found = (file.parent.name for file in Path(path).glob(f"*/{METADATA}"))
+    found = (file.parent.name for file in place_of(path).glob(f"*/{METADATA}"))
     return list(dict.fromkeys([*attributes["experiments"], *sorted(set(found) - {INTERNAL})]))
 
 
@@ -256,7 +264,7 @@ def columns(directory, names):
     result = {}
     for name in names:
         try:
-            result[name] = ArrayFiles.read(Path(directory) / name).values()
+            result[name] = ArrayFiles.read(place_of(directory) / name).values()
         except Damaged as damage:
-            raise Damaged(f"{Path(directory) / name}: {damage}") from None
+            raise Damaged(f"{place_of(directory) / name}: {damage}") from None
     return result

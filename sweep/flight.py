@@ -4,13 +4,13 @@ import contextlib
 import json
 import time
 from collections import Counter
-from pathlib import Path
 
 from sweep.files import INTERNAL
 from sweep.holder import holder_of
+from sweep.places import ObjectPlace, place_of, write_whole
 
 FILE = "in-flight.json"
-EVERY = 0.2  # seconds between two writings, at least
+EVERY, EVERY_OBJECT = 0.2, 2.0  # seconds between two writings, at least
 
 
 class InFlight:
@@ -22,7 +22,8 @@ class InFlight:
     """
 
     def __init__(self, store):
-        self._path = Path(store) / INTERNAL / FILE
+        self._path = place_of(store) / INTERNAL / FILE
+        self._every = EVERY_OBJECT if isinstance(self._path, ObjectPlace) else EVERY
         self._written = 0.0
 
     def __enter__(self):
@@ -34,21 +35,19 @@ class InFlight:
 
     def note(self, tasks):
         """Write down how many runs of each experiment `tasks` have, now and then."""
-        if (now := time.monotonic()) < self._written + EVERY:
+        if (now := time.monotonic()) < self._written + self._every:
             return
         self._written, runs = now, Counter()
         for task in tasks:
             runs[task.experiment] += sum(len(chunk.rows) for chunk in getattr(task, "chunks", ()))
-        partial = self._path.with_suffix(".partial")
         with contextlib.suppress(OSError):  # nothing depends on it
-            partial.write_text(json.dumps(runs))
-            partial.replace(self._path)
+            write_whole(self._path, json.dumps(runs))
 
 
 def running(store):
     """Runs that are being computed, by experiment; none if nobody holds the store."""
     with contextlib.suppress(OSError, ValueError):
-        found = json.loads((Path(store) / INTERNAL / FILE).read_text())
+        found = json.loads((place_of(store) / INTERNAL / FILE).read_text())
         if holder_of(store) is not None:
             return found
     return {}

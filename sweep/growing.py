@@ -3,8 +3,9 @@
 Rows are never moved or removed: what a study no longer asks for stays, with ``in_study`` false.
 """
 
+import contextlib
 import json
-import shutil
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +17,12 @@ from sweep.files import FORMAT_VERSION, REFERENCES
 from sweep.ledger import (
     creating_path,
     fixed_parts,
+    half_made_sign,
     known_rows,
     open_existing,
     references_of,
 )
+from sweep.places import ObjectPlace, copy_tree, place_of, remove_tree
 from sweep.reference_work import reference_checkpoints
 
 REFERENCE_VARIABLES = (
@@ -42,14 +45,44 @@ def bring_up(path, study, entries, chunk_rows):
     chunk_rows : dict of str to int
         Rows of a chunk of each experiment that is new, or has others by now than in its entry.
     """
-    path = Path(path)
+    path = place_of(path)
     existing = open_existing(path)
-    if existing is not None and _is_current(existing, study, entries):
-        return
-    place = path if existing is not None else creating_path(path)
     if existing is None:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(place, ignore_errors=True)
+        with creating(path) as place:
+            _bring_up_at(place, study, entries, chunk_rows)
+        return
+    if isinstance(path, ObjectPlace):
+        half_made_sign(path).unlink()  # it was made, but for this
+    if not _is_current(existing, study, entries):
+        _bring_up_at(path, study, entries, chunk_rows)
+
+
+@contextlib.contextmanager
+def creating(path):
+    """Within ``with``, a directory for a new store; if all goes well, it takes its place then.
+
+    In a bucket by copying: ``zarr.json`` comes last, and without it there is no store.
+    """
+    if isinstance(path, ObjectPlace):
+        with tempfile.TemporaryDirectory(prefix="geosweep-") as directory:
+            place = Path(directory) / path.name
+            yield place
+            sign = half_made_sign(path)
+            sign.write_text("The store is here when zarr.json is.\n")
+            remove_tree(path, but=sign)  # what is left of an earlier attempt
+            copy_tree(place, path)
+            sign.unlink()
+        return
+    place = creating_path(path)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    remove_tree(place, ignore_errors=True)
+    yield place
+    if path.exists():
+        path.rmdir()
+    place.rename(path)
+
+
+def _bring_up_at(place, study, entries, chunk_rows):
     root = storage.open_root(place, mode="a")
     root.require_group(storage.INTERNAL)
     for entry in entries:
@@ -69,10 +102,6 @@ def bring_up(path, study, entries, chunk_rows):
         }
     )
     storage.consolidate(place)
-    if existing is None:
-        if path.exists():
-            path.rmdir()
-        place.rename(path)
 
 
 def _plugins(root, study):

@@ -18,12 +18,15 @@ import sys
 import time
 from pathlib import Path
 
+from sweep.places import ObjectPlace, place_of
+
 BEAT_SECONDS = 3.0
 BEATS = 8  # that a newcomer waits for one of
 DIGITS = 12  # of the counter
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 UNKNOWN = "unknown"
 ENDING = ".lock"
+RELEASED = b"released\n"  # what a lock in a bucket is left with, where none is removed
 MINE = {}  # by token: what this process holds or takes
 
 
@@ -101,8 +104,16 @@ class Holder:
 
 def lock_of(store):
     """The file that says who writes to a store."""
-    place = Path(os.path.realpath(store))
+    place = real_place(store)
+    if isinstance(place, ObjectPlace):
+        place = dataclasses.replace(place, patient=False)
     return place.with_name(place.name + ENDING)
+
+
+def real_place(store):
+    """Where a store is, by its only name."""
+    place = place_of(store)
+    return place if isinstance(place, ObjectPlace) else Path(os.path.realpath(place))
 
 
 def is_anothers(store, token):
@@ -158,6 +169,11 @@ def read(path):
     except PermissionError:
         owner = path.stat()
         return Holder(f"{owner.st_ino:x}-{owner.st_mtime_ns:x}", user=f"user {owner.st_uid}")
+    return None if content == RELEASED else parsed(content)
+
+
+def parsed(content):
+    """The `Holder` that a file's content names."""
     first, _, counter = content.partition(b"\n")
     try:
         return Holder(**{**json.loads(first), "beat": int(counter)})

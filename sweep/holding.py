@@ -11,31 +11,23 @@ holder is therefore the last of a chain, usually of one; a newcomer that dies ha
 succeeded like any other. A holder that ends becomes its own successor before it removes the
 lock, so that none is removed that a newcomer has just taken over. Links are made by link(2),
 which is atomic on NFS too.
+
+In a bucket the lock is one object, which is only ever written on the condition that it is still
+what was read (or is not there); who releases it writes that into it, since removing has no
+condition everywhere.
 """
 
 import contextlib
-import dataclasses
 import os
-import secrets
 import threading
 import time
-from pathlib import Path
 
 from sweep.disk import full, is_full
 from sweep.draining import Interrupted
-from sweep.holder import (
-    MINE,
-    UNKNOWN,
-    Holder,
-    chain_of,
-    counter_line,
-    create,
-    first_line,
-    lock_of,
-    read,
-    successor_of,
-)
+from sweep.holder import MINE, UNKNOWN, Holder, lock_of, read, real_place
 from sweep.ledger import StoreError
+from sweep.locks import FileLock, ObjectLock
+from sweep.places import ObjectPlace, Unreachable
 
 AGAIN_SECONDS = 0.02
 
@@ -45,8 +37,9 @@ class Holding:
 
     Parameters
     ----------
-    store : Path
-    lock : Path
+    store : Path or ObjectPlace
+    lock : FileLock or ObjectLock
+        Which this process has taken.
     holder : Holder
         This process.
     on_loss : callable
@@ -56,7 +49,6 @@ class Holding:
     def __init__(self, store, lock, holder, on_loss):
         self.lost = ""
         self._store, self._lock, self._holder, self._on_loss = store, lock, holder, on_loss
-        self._file = os.open(lock, os.O_WRONLY)  # stays this holder's when another one follows
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._beat, daemon=True)
         self._thread.start()
@@ -81,22 +73,10 @@ class Holding:
         """End the heartbeat and remove the lock, if it is still held."""
         self._end.set()
         self._thread.join()
-        os.close(self._file)
-        if not self.holds():
-            return
-        after = successor_of(self._lock, self._holder)
-        with contextlib.suppress(OSError):
-            if self._succeeds_itself(after):
-                self._lock.unlink(missing_ok=True)
-                after.unlink(missing_ok=True)
-
-    def _succeeds_itself(self, after):
-        """Whether no newcomer was quicker; on a full disk that cannot be asked."""
-        try:
-            closing = dataclasses.replace(self._holder, token=secrets.token_hex(4))
-            return create(after, closing)
-        except OSError:
-            return True
+        self._lock.close()
+        if self.holds():
+            with contextlib.suppress(OSError):
+                self._lock.release()
 
     def _beat(self):
         beat = 0
@@ -107,11 +87,10 @@ class Holding:
                 if self.lost:
                     self._on_loss(self.lost)
                     return
-                os.pwrite(self._file, counter_line(beat), len(first_line(self._holder)))
-                os.fsync(self._file)
+                self._lock.beat(beat)
 
     def _look(self):
-        found = read(self._lock)
+        found = read(self._lock.path)
         if found is None:
             self.lost = f"the lock of {self._store} was removed"
         elif found.token != self._holder.token:
@@ -143,53 +122,46 @@ def hold(store, on_loss=lambda reason: None, between=lambda: None, on_wait=lambd
     StoreError
         If another one holds it: says who, and since when. If the lock cannot be made.
     """
-    place = Path(os.path.realpath(store))
+    place = real_place(store)
     if not place.name:
         raise StoreError(f"{store} exists and is not a Geosweep store; give another STORE")
-    lock, holder = lock_of(store), Holder.here()
+    path, holder = lock_of(store), Holder.here()
     for thread, held, holding in list(MINE.values()):
-        if (thread, held) == (threading.get_ident(), lock) and holding is not None:
+        if (thread, held) == (threading.get_ident(), path) and holding is not None:
             yield holding  # within a command that holds it already
             return
     with contextlib.ExitStack() as stack:
-        MINE[holder.token] = threading.get_ident(), lock, None
+        MINE[holder.token] = threading.get_ident(), path, None
         stack.callback(MINE.pop, holder.token)
         try:
-            stack.callback(_remove, _make_directories(place.parent))
-            _take(store, lock, holder, between, on_wait)
+            if isinstance(place, ObjectPlace):
+                place.check(writes=True)
+                lock = ObjectLock(path, holder)
+            else:
+                stack.callback(_remove, _make_directories(place.parent))
+                lock = FileLock(path, holder)
+            _take(store, lock, between, on_wait)
             holding = Holding(store, lock, holder, on_loss)
+        except Unreachable as error:
+            raise StoreError(f"{store} cannot be written: {error}") from None
         except OSError as error:
             if is_full(error):
                 raise Interrupted(full(place)) from None
-            raise _explained(store, place, lock, error) from None
-        MINE[holder.token] = threading.get_ident(), lock, holding
+            raise _explained(store, place, path, error) from None
+        MINE[holder.token] = threading.get_ident(), path, holding
         stack.callback(holding.release)
         yield holding
 
 
-def _take(store, lock, holder, between, on_wait):
+def _take(store, lock, between, on_wait):
     """Become the holder, or raise."""
-    while not _took(store, lock, holder, between, on_wait):
+
+    def is_over(holder, where):
+        return _is_over(store, holder, where, between, on_wait)
+
+    while not lock.take(is_over):
         between()
         time.sleep(AGAIN_SECONDS)
-
-
-def _took(store, lock, holder, between, on_wait):
-    """Whether the lock is taken; if not, others have changed it meanwhile."""
-    chain = chain_of(lock)
-    if not chain:
-        return create(lock, holder)
-    (first, _), (last, where) = chain[0], chain[-1]
-    after = successor_of(lock, last)
-    if not _is_over(store, last, where, between, on_wait) or not create(after, holder):
-        return False
-    if (now := read(lock)) is None or now.token != first.token:
-        after.unlink(missing_ok=True)  # another one was first, and has the lock by now
-        return False
-    after.replace(lock)
-    for _, path in chain[1:]:
-        path.unlink(missing_ok=True)
-    return True
 
 
 def _is_over(store, holder, where, between, on_wait):

@@ -8,7 +8,6 @@ import json
 import math
 import os
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import zarr
@@ -18,6 +17,7 @@ from sweep import schema, storage
 from sweep.expand import expand
 from sweep.files import REFERENCES, check_version
 from sweep.identity import method_digest, run_digests, start_digest
+from sweep.places import METADATA, ObjectPlace, Unreachable, place_of
 
 
 class StoreError(InputError):
@@ -116,17 +116,22 @@ def _check_plugins(path, root, library):
                 f"{path}: plugin {plugin.name!r} has changed since: its source had the hash "
                 f"{before[:16]}… and has {plugin.hash[:16]}… now. Results of both would be mixed: "
                 "give another STORE, or restore the file: `sweep show plugins "
-                f"{os.path.relpath(path)} --output DIRECTORY` writes it"
+                f"{_short(path)} --output DIRECTORY` writes it"
             )
+
+
+def _short(path):
+    return path if isinstance(path, ObjectPlace) else os.path.relpath(path)
 
 
 def open_existing(path):
     """The root group of the store at `path`, None if nothing is there; or `StoreError`."""
-    path = Path(path)
+    path = place_of(path)
     try:
-        if not path.exists() or (path.is_dir() and not any(path.iterdir())):
-            _check_writable(path)
+        if not _is_taken(path):
             return None
+    except Unreachable as error:
+        raise StoreError(f"{path} cannot be used: {error}") from None
     except OSError as error:
         raise StoreError(f"{path} cannot be made: {error.strerror}") from None
     try:
@@ -146,9 +151,33 @@ def open_existing(path):
     return root
 
 
+def _is_taken(path):
+    """Whether there is anything at a path; OSError if there is not and a store cannot be made.
+
+    Not what is left of a store in a bucket whose creation was cut short.
+    """
+    if isinstance(path, ObjectPlace):
+        path.check()
+        return (path / METADATA).is_file() or (path.is_dir() and not is_half_made(path))
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        return True
+    _check_writable(path)
+    return False
+
+
 def creating_path(path):
     """Where a new store is put together before it takes its place."""
     return path.with_name(path.name + ".creating")
+
+
+def half_made_sign(path):
+    """The object that is in a bucket while a store is put there, whose ``zarr.json`` comes last."""
+    return path / storage.INTERNAL / "creating"
+
+
+def is_half_made(path):
+    """Whether a store's creation in a bucket was cut short, or is under way."""
+    return half_made_sign(path).is_file() and not (path / METADATA).is_file()
 
 
 def _check_writable(path):
@@ -169,7 +198,7 @@ def _entry(path, root, experiment):
     if root is None or experiment.name not in root:
         everything = np.arange(table.size)
         return Entry(table, everything, np.ones(table.size, dtype=bool), 0, 0, None)
-    if not os.access(path, os.W_OK | os.X_OK):
+    if not isinstance(place_of(path), ObjectPlace) and not os.access(path, os.W_OK | os.X_OK):
         raise StoreError(f"{path} cannot be written: no permission")
     group = storage.open_group(root, experiment.name)
     check_unchanged(path, group, experiment)

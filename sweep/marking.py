@@ -5,12 +5,11 @@ chunks are written anew, the commit marker first: whatever is killed, a run coun
 only with all that belongs to it. The caller holds the store.
 """
 
-from pathlib import Path
-
 import numpy as np
 
 from sweep import checkpoints, schema, storage
 from sweep.files import ArrayFiles, Damaged
+from sweep.places import place_of
 
 
 def mark_not_computed(path, place, rows):
@@ -31,7 +30,7 @@ def mark_not_computed(path, place, rows):
         checkpoints.forget_runs(path, place, every[rows], storage.chunk_rows_of(group))
     for name, value in ((schema.MARKER.name, 0), ("status", schema.PENDING)):
         if name in group:
-            _set(group[name], Path(path) / place / name, rows, value)
+            _set(group[name], place_of(path) / place / name, rows, value)
 
 
 def _set(array, directory, rows, value):

@@ -7,9 +7,7 @@ same: an id is a hash of all that determines a run.
 """
 
 import json
-import shutil
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -17,6 +15,7 @@ from sweep import checkpoints, compacting, files, growing, ledger, schema, stora
 from sweep.expand import expand
 from sweep.files import INTERNAL, REFERENCES, ArrayFiles, Damaged
 from sweep.marking import mark_not_computed
+from sweep.places import place_of, remove_tree, write_whole
 from sweep.verifying import COPY, REMOVE, RUN, STUDY, copies, experiment_of, find
 
 ROUNDS = 5  # metadata that come back show what is wrong with their arrays, and so on
@@ -57,7 +56,7 @@ def mend(path, study, progress=lambda done, of: None):
     -------
     Mended
     """
-    path = Path(path)
+    path = place_of(path)
     compacting.recover(path)  # the way to finish one that had come to its renames
     every, marked, before = {}, {}, None
     for _ in range(ROUNDS):
@@ -85,9 +84,7 @@ def _mend_metadata(path, findings):
             name = f"{finding.place}/{finding.array}".strip("/")
             written = json.dumps(known[name], indent=2)
             finding.path.parent.mkdir(parents=True, exist_ok=True)
-            part = finding.path.with_suffix(".partial")
-            part.write_text(written)
-            part.replace(finding.path)
+            write_whole(finding.path, written)
 
 
 def _mark(path, findings):
@@ -109,7 +106,7 @@ def _remove(findings):
     for finding in findings:
         if finding.remedy == REMOVE:
             if finding.path.is_dir():
-                shutil.rmtree(finding.path)
+                remove_tree(finding.path)
             else:
                 finding.path.unlink(missing_ok=True)
         elif finding.remedy == RUN and finding.chunk:
@@ -147,7 +144,7 @@ def _mend_references(path, root, place, arrays, table):
     """Initial states of references; one without an id is computed again when it is needed."""
     group = storage.open_group(root, place)
     if set(arrays) - {schema.INITIAL_STATE.name}:
-        shutil.rmtree(path / place)
+        remove_tree(path / place)
         growing.bring_up_references(root, table)
         return
     references = ledger.references_of(table)

@@ -4,16 +4,16 @@ import functools
 import json
 import os
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from sweep import ledger, storage, verifying
 from sweep.extending import stored_study
-from sweep.holder import holder_of
+from sweep.holder import holder_of, real_place
 from sweep.holding import hold
 from sweep.ledger import StoreError
 from sweep.moving import Rows, results
+from sweep.places import ObjectPlace, Unreachable, exists
 
 KEPT = "that share system, parameters, time axis, record, statistics and reference are merged"
 
@@ -22,7 +22,7 @@ KEPT = "that share system, parameters, time axis, record, statistics and referen
 class Source:
     """A store that is merged, and its study as far as it was extended."""
 
-    path: Path
+    path: object
     root: object
     study: object
 
@@ -44,21 +44,44 @@ class Source:
 
 def check_places(paths, out):
     """Raise `StoreError` unless there are stores to read, and a free place to write to."""
-    if len({os.path.realpath(path) for path in paths}) < max(2, len(paths)):
+    if len({real_place(path) for path in paths}) < max(2, len(paths)):
         raise StoreError("a merge needs two stores or more, each named once")
     for path in paths:
-        if not os.path.exists(path):
+        if not _reached(exists, path):
             raise StoreError(f"{path}: there is no store to merge")
-    if os.path.lexists(out) and not (out.is_dir() and not any(out.iterdir())):
+    if not _reached(_is_free, out):
         raise StoreError(f"{out} exists: a merge makes a new store, expected a path that is free")
     for path in paths:
-        if Path(os.path.realpath(path)) in Path(os.path.realpath(out)).parents:
+        if real_place(path) in real_place(out).parents:
             raise StoreError(f"{out} lies in {path}: give a path beside it")
+
+
+def _reached(ask, place):
+    try:
+        return ask(place)
+    except Unreachable as error:
+        raise StoreError(f"{place} cannot be used: {error}") from None
+
+
+def _is_free(out):
+    if isinstance(out, ObjectPlace):
+        return not exists(out) or ledger.is_half_made(out)
+    return not os.path.lexists(out) or (out.is_dir() and not any(out.iterdir()))
+
+
+def _may_be_held(path):
+    if isinstance(path, ObjectPlace):
+        try:
+            path.check(writes=True)
+        except Unreachable:
+            return False
+        return True
+    return os.access(path, os.W_OK) and os.access(real_place(path).parent, os.W_OK)
 
 
 def hold_source(stack, path):
     """Hold a source, so that nobody writes to it; where that cannot be, nobody may do so now."""
-    if os.access(path, os.W_OK) and os.access(Path(os.path.realpath(path)).parent, os.W_OK):
+    if _may_be_held(path):
         stack.enter_context(hold(path))
     elif (writer := holder_of(path)) is not None:
         raise StoreError(

@@ -7,7 +7,6 @@ united study, and takes its place by a rename when it is whole.
 import contextlib
 import dataclasses
 import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from sweep.holding import hold
 from sweep.ledger import StoreError
 from sweep.merge_sources import check_alike, check_places, hold_source, open_source
 from sweep.moving import Rows, copy, differing, results
+from sweep.places import copy_tree, place_of, remove_tree
 from sweep.uniting import CannotUnite, united
 
 
@@ -65,13 +65,13 @@ class Merged:
 
     Parameters
     ----------
-    store : Path
+    store : Path or ObjectPlace
     shares : tuple of Share
     kinds : tuple of str
         Kinds of CPU that its runs are from.
     """
 
-    store: Path
+    store: object
     shares: tuple
     kinds: tuple
 
@@ -107,7 +107,7 @@ def merge(paths, out, *, study=None, prefer_first=False, progress=lambda what, d
         If a source is none, damaged, held by another process, or does not fit the others; if runs
         differ; if there is something at `out`. Then nothing is written.
     """
-    paths, out = [Path(path).absolute() for path in paths], Path(out).absolute()
+    paths, out = [place_of(path).absolute() for path in paths], place_of(out).absolute()
     check_places(paths, out)
     with contextlib.ExitStack() as stack:
         for path in paths:
@@ -119,21 +119,18 @@ def merge(paths, out, *, study=None, prefer_first=False, progress=lambda what, d
         whole = _united_study(sources, study)
         _check_complete(sources, whole)
         conflicts = _conflicts(sources, whole, prefer_first)
-        place = ledger.creating_path(out)
-        shutil.rmtree(place, ignore_errors=True)
         try:
-            shares = _put_together(sources, whole, place, conflicts, progress)
-            kinds = _describe(sources, place)
-            storage.consolidate(place)
-            if out.exists():
-                out.rmdir()
-            place.rename(out)
+            with growing.creating(out) as place:
+                shares = _put_together(sources, whole, place, conflicts, progress)
+                kinds = _describe(sources, place)
+                storage.consolidate(place)
             if not any(share.pending for share in shares):
                 compacting.compact(out)
         except OSError as error:
             raise StoreError(f"{out} cannot be written: {error.strerror or error}") from None
         finally:
-            shutil.rmtree(place, ignore_errors=True)
+            if isinstance(out, Path):
+                remove_tree(ledger.creating_path(out), ignore_errors=True)
     return Merged(out, tuple(shares), tuple(kinds))
 
 
@@ -236,8 +233,7 @@ def _conflicts(sources, whole, prefer_first):
 
 def _put_together(sources, whole, place, conflicts, progress):
     """Make the store at `place`; a `Share` for each experiment."""
-    ignored = shutil.ignore_patterns("*.partial", "in-flight.json")
-    shutil.copytree(os.path.realpath(sources[0].path), place, ignore=ignored)
+    copy_tree(sources[0].path, place, ignore=("*.partial", "in-flight.json"))
     _make_writable(place)
     entries = ledger.compare(place, whole)
     growing.bring_up(place, whole, entries, _chunk_rows(sources, entries))

@@ -1,14 +1,13 @@
 """Open a store with xarray."""
 
-from pathlib import Path
-
 import numpy as np
 import xarray as xr
 from zarr.errors import BaseZarrError
 
 from integrators.errors import InputError
 from sweep.files import check_version
-from sweep.storage import INTERNAL, open_root
+from sweep.places import ObjectPlace, Unreachable, place_of
+from sweep.storage import INTERNAL, open_root, zarr_store
 
 
 def open_study(store):
@@ -17,6 +16,7 @@ def open_study(store):
     Parameters
     ----------
     store : str or Path
+        A directory, or ``s3://BUCKET/PATH``.
 
     Returns
     -------
@@ -27,16 +27,20 @@ def open_study(store):
     Raises
     ------
     InputError
-        If there is no store, or one of a newer version.
+        If there is no store, or one of a newer version, or its object store does not answer.
 
     Examples
     --------
     >>> order = sweep.open_study("quickstart.zarr")["pendulum"].to_dataset()  # doctest: +SKIP
     >>> order.query(run="integrator == 'variational' and step_size < 0.05")   # doctest: +SKIP
     """
-    path = Path(store)
+    path = place_of(store)
     try:
+        if isinstance(path, ObjectPlace):
+            path.check()
         attributes = open_root(path).attrs
+    except Unreachable as error:
+        raise InputError(f"{store} cannot be read: {error}") from None
     except (OSError, ValueError, BaseZarrError):
         raise InputError(
             f"{store} is not a store; expected a directory that `sweep run` wrote"
@@ -45,7 +49,7 @@ def open_study(store):
         raise InputError(f"{store} is a Zarr store, but not one that `sweep run` wrote")
     check_version(path, attributes["format_version"])
     try:
-        tree = xr.open_datatree(path, engine="zarr", chunks=None)
+        tree = xr.open_datatree(zarr_store(path), engine="zarr", chunks=None)
     except (ValueError, KeyError) as error:
         raise InputError(
             f"{store} was left while it grew, and its arrays do not agree ({error}); the "

@@ -6,12 +6,12 @@ not change are not read again.
 
 import zipfile
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from sweep import files, flight
 from sweep.files import ArrayFiles, Damaged
+from sweep.places import each, place_of
 
 MARKER, STATUS, IN_STUDY, CPU_TIME = "sample_count", "status", "in_study", "cpu_time"
 TIME = "time"
@@ -69,7 +69,7 @@ class Counter:
     """
 
     def __init__(self, store):
-        self.path = Path(store)
+        self.path = place_of(store)
         self._chunks = {}  # by file: what it was when it was read, and its values
         files.open_store(self.path)
 
@@ -108,7 +108,8 @@ class Counter:
     def _values(self, directory):
         array = _array(directory)
         try:
-            parts = [self._chunk(array, (i,)) for i in range(array.grid[0])]
+            indices = ((i,) for i in range(array.grid[0]))
+            parts = each(directory, lambda index: self._chunk(array, index), indices)
         except Damaged as damage:
             raise _of(directory, damage) from None
         return np.concatenate(parts) if parts else np.zeros(0, array.dtype)
@@ -135,7 +136,7 @@ def _partly(directory, samples):
     parts = 0.0
     for file in directory.glob("*.npz"):
         try:
-            with np.load(file, allow_pickle=False) as saved:
+            with file.open("rb") as opened, np.load(opened, allow_pickle=False) as saved:
                 parts += len(saved["runs"]) * int(saved["sample"]) / max(1, samples - 1)
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
             continue  # removed meanwhile

@@ -1,18 +1,23 @@
 """Growth past the budget of files: an experiment is written anew in larger chunks.
 
 The new group is put together beside the store, compared with the old one value by value, and
-takes its place by renames, in an order that `recover` can finish: a crash at any point loses
-nothing. Checkpoints of runs on their way are kept where a new chunk begins.
+takes its place by renames, in a bucket by copies, in an order that `recover` can finish: a crash
+at any point loses nothing. Checkpoints of runs on their way are kept where a new chunk begins.
 """
-
-import os
-import shutil
-from pathlib import Path
 
 import numpy as np
 
 from sweep import checkpoints, schema, storage
 from sweep.ledger import StoreError
+from sweep.places import (
+    ObjectPlace,
+    copy_tree,
+    is_dir,
+    place_of,
+    remove_tree,
+    take_place,
+    write_whole,
+)
 
 STAGING = ".rechunking"  # after the store's own name
 READY, NEW, OLD = "ready", "new", "old"
@@ -37,18 +42,18 @@ def rechunk(path, name, layout):
         If a chunk cannot be read, or what was written is not what was read; nothing is changed.
     """
     staging = _staging(path)
-    shutil.rmtree(staging, ignore_errors=True)
+    remove_tree(staging, ignore_errors=True)
     try:
         for place in _places(path, name):
-            _copy(Path(path) / place, staging / NEW / place, layout)
+            _copy(place_of(path) / place, staging / NEW / place, layout)
     except (ValueError, RuntimeError) as error:  # of a checksum, of a codec
-        shutil.rmtree(staging, ignore_errors=True)
+        remove_tree(staging, ignore_errors=True)
         raise StoreError(
             f"{path}: experiment {name!r} cannot be rewritten in larger chunks: {error}. "
             f"`sweep verify {path}` says what is damaged, and --repair mends it"
         ) from error
     except OSError:  # such as a full disk, of which this has a part
-        shutil.rmtree(staging, ignore_errors=True)
+        remove_tree(staging, ignore_errors=True)
         raise
     write_whole(staging / READY, f"{name}\n{layout.chunk_rows}")
     _swap(path, name, layout.chunk_rows)
@@ -57,30 +62,24 @@ def rechunk(path, name, layout):
 def recover(path):
     """Finish one that had come to its renames, forget any other."""
     staging = _staging(path)
-    if not os.path.isdir(staging):  # a name too long for a file has none either
+    if not is_dir(staging):  # a name too long for a file has none either
         return
-    if (staging / READY).exists() and os.path.isdir(path):
+    if (staging / READY).exists() and is_dir(place_of(path)):
         name, rows = (staging / READY).read_text().split("\n")
         _swap(path, name, int(rows))
     else:
-        shutil.rmtree(staging)
-
-
-def write_whole(file, text):
-    """Write a small file that is there whole, or not at all."""
-    partial = file.with_name(file.name + ".partial")
-    partial.write_text(text)
-    partial.rename(file)
+        remove_tree(staging)
 
 
 def _staging(path):
-    return Path(path).with_name(Path(path).name + STAGING)
+    path = place_of(path)
+    return path.with_name(path.name + STAGING)
 
 
 def _places(path, name):
     """Groups whose chunk rows tasks own: the experiment, and the ends of its runs."""
     ends = checkpoints.ends_name(name)
-    return [name, ends] if (Path(path) / ends).is_dir() else [name]
+    return [name, ends] if (place_of(path) / ends).is_dir() else [name]
 
 
 def _copy(old, new, layout):
@@ -91,7 +90,7 @@ def _copy(old, new, layout):
         target.attrs["chunk_rows"] = layout.chunk_rows
     for name, array in source.arrays():
         if name == schema.INITIAL_STATE.name:
-            shutil.copytree(old / name, new / name)
+            copy_tree(old / name, new / name)
         elif _is_result(name, array):
             _compare(_copied(target, name, array, layout), array)
         else:
@@ -150,12 +149,14 @@ def _swap(path, name, rows):
     """Put the new groups in the place of the old ones; harmless when done again."""
     staging = _staging(path)
     for place in (name, checkpoints.ends_name(name)):
-        new, mine, old = staging / NEW / place, Path(path) / place, staging / OLD / place
-        if new.exists():
+        new, mine, old = staging / NEW / place, place_of(path) / place, staging / OLD / place
+        if isinstance(new, ObjectPlace):
+            take_place(new, mine)
+        elif new.exists():
             old.parent.mkdir(parents=True, exist_ok=True)
             if mine.exists():
                 mine.rename(old)
             new.rename(mine)
     checkpoints.forget_between(path, name, rows)
     storage.consolidate(path)
-    shutil.rmtree(staging)
+    remove_tree(staging)

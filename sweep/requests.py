@@ -13,6 +13,7 @@ import time
 
 from sweep import holder
 from sweep.holder import Holder
+from sweep.places import write_whole
 
 SUBMITTED, CANCEL = ".submitted", ".cancel"
 LOOK_SECONDS = 2.0  # between two looks whether a run is to end
@@ -72,7 +73,7 @@ def submission_of(store):
 
 def note(store, submission):
     """Note a submission, instead of any before."""
-    _file(store, SUBMITTED).write_text(json.dumps(dataclasses.asdict(submission)))
+    write_whole(_file(store, SUBMITTED), json.dumps(dataclasses.asdict(submission)))
 
 
 def forget(store):
@@ -87,7 +88,7 @@ def cancel(store, names):
     """Ask those who go by one of some names to end: tokens of holders, names of submissions."""
     me = Holder.here()
     said = {"names": names, "reason": f"cancelled by {me.user} on {me.host}"}
-    _file(store, CANCEL).write_text(json.dumps(said))
+    write_whole(_file(store, CANCEL), json.dumps(said))
 
 
 def cancelled(store, name):
@@ -155,5 +156,5 @@ def _file(store, ending):
 def _read(store, ending, make):
     try:
         return make(json.loads(_file(store, ending).read_text()))
-    except (FileNotFoundError, ValueError, TypeError):  # being written just now
+    except (FileNotFoundError, ValueError, TypeError):
         return None

@@ -1,7 +1,5 @@
 """Runs that failed are computed again, from the study that the store keeps."""
 
-from pathlib import Path
-
 import numpy as np
 
 from integrators.errors import InputError, check_known
@@ -11,6 +9,7 @@ from sweep.failing import statuses
 from sweep.holding import hold
 from sweep.marking import mark_not_computed
 from sweep.opening import holding_where, open_study
+from sweep.places import place_of
 
 
 def failed_rows(path, where="", among=()):
@@ -84,7 +83,7 @@ def retry(path, where="", among=(), *, chosen=lambda rows: None, **options):
     InputError
         As `failed_rows` and `sweep.runner.run`; then nothing was changed.
     """
-    path = Path(path).absolute()
+    path = place_of(path).absolute()
     study = stored_study(path)
     with hold(path):
         runner.recover(path)

@@ -3,7 +3,6 @@
 import contextlib
 import uuid
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from sweep.disk import full, is_full
 from sweep.draining import Drain, Interrupted
 from sweep.flight import InFlight
 from sweep.holding import Holding, hold
+from sweep.places import place_of
 from sweep.rechunking import rechunk
 from sweep.sessions import Session, code
 from sweep.starting import connecting
@@ -52,13 +52,13 @@ class Outcome:
 
     Parameters
     ----------
-    store : Path
+    store : Path or ObjectPlace
     tallies : tuple of Tally
     stopped : str
         Why it ended early; empty if it did not.
     """
 
-    store: Path
+    store: object
     tallies: tuple
     stopped: str = ""
 
@@ -121,7 +121,7 @@ def run(
     study : str, Path or Study
         A file, or the name of a packaged study.
     store : str or Path, optional
-        ``./NAME.zarr`` unless given; all workers must see it.
+        ``./NAME.zarr`` unless given; all workers must see it. Or ``s3://BUCKET/PATH``.
     client : distributed.Client, optional
         Of a running cluster, which is left running.
     cluster : ClusterSpec or str, optional
@@ -156,7 +156,7 @@ def run(
     """
     watcher = watcher or Watcher()
     study = study if isinstance(study, studies.Study) else studies.load(study)
-    path = Path(store if store is not None else f"{study.name}.zarr").absolute()
+    path = place_of(store if store is not None else f"{study.name}.zarr").absolute()
     spec = specified(cluster, workers, scheduler)
     if max_time is not None:
         max_time = check_number("max_time", max_time, above=0.0)
@@ -173,14 +173,14 @@ def run(
         except OSError as error:
             if not is_full(error):
                 raise
-            raise Interrupted(full(path)) from error
+            raise Interrupted(full(path, error)) from error
 
 
 @dataclass(frozen=True, eq=False)
 class _Coordinator:
     """One run of a study, by who holds its store; parameters as in `run`."""
 
-    path: Path
+    path: object
     study: studies.Study
     held: Holding
     drain: Drain

@@ -10,15 +10,16 @@ import dataclasses
 import json
 import math
 import warnings
-from pathlib import Path
 
 import numpy as np
 import zarr
 from zarr.codecs import BloscCodec, Crc32cCodec
+from zarr.storage import LocalStore
 
 from integrators.stepping import COMPLETE
 from sweep import schema
 from sweep.files import INTERNAL, whole
+from sweep.places import ObjectPlace, at_once, place_of
 
 TIME_CHUNK = 1024
 COORDINATE_CHUNK = 65_536
@@ -36,7 +37,13 @@ def configure():
 def open_root(path, mode="r"):
     """The root group; always the metadata as it is, never the consolidated copy."""
     configure()
-    return zarr.open_group(str(path), mode=mode, zarr_format=3, use_consolidated=False)
+    return zarr.open_group(zarr_store(path), mode=mode, zarr_format=3, use_consolidated=False)
+
+
+def zarr_store(path):
+    """What zarr, and xarray, call the place of a store."""
+    place = place_of(path)
+    return place.zarr_store() if isinstance(place, ObjectPlace) else str(place)
 
 
 def open_group(root, name):
@@ -147,9 +154,8 @@ def write_rows(arrays, start, columns):
     """
     marker, stop = arrays[schema.MARKER.name], start + len(columns[schema.MARKER.name])
     _check_aligned(marker, start, stop)
-    for name, values in columns.items():
-        if name != schema.MARKER.name:
-            arrays[name][start:stop] = values
+    span = (slice(start, stop),)
+    _write((arrays[name], span, columns[name]) for name in columns if name != schema.MARKER.name)
     marker[start:stop] = columns[schema.MARKER.name]
 
 
@@ -165,10 +171,27 @@ def write_samples(arrays, start, columns, span):
     span : slice
         The samples that are written.
     """
+    parts = []
     for name, values in columns.items():
         stop = start + len(values)
         _check_aligned(arrays[name], start, stop)
-        arrays[name][start:stop, span] = values[:, span]
+        parts.append((arrays[name], (slice(start, stop), span), values[:, span]))
+    _write(parts)
+
+
+def _write(parts):
+    """Write parts of arrays, into a bucket several at once: each waits for its answer."""
+
+    def put(part):
+        array, where, values = part
+        array[where] = values
+
+    parts = list(parts)
+    if any(not isinstance(array.store, LocalStore) for array, _, _ in parts):
+        at_once(put, parts)
+    else:
+        for part in parts:
+            put(part)
 
 
 def _check_aligned(array, start, stop):
@@ -180,9 +203,10 @@ def _check_aligned(array, start, stop):
 def consolidate(path):
     """Consolidate the metadata of each group and of the root, for fast opening."""
     root = open_root(path, mode="a")
+    store = zarr_store(path)
     for name in experiments(root):
-        zarr.consolidate_metadata(str(path), path=name)
-    zarr.consolidate_metadata(str(path))
+        zarr.consolidate_metadata(store, path=name)
+    zarr.consolidate_metadata(store)
 
 
 def experiments(root):
@@ -192,8 +216,10 @@ def experiments(root):
 
 def sweep_partial_files(path):
     """Remove what writers that were killed left behind."""
-    for file in Path(path).rglob("*.partial"):
-        file.unlink(missing_ok=True)
+    place = place_of(path)
+    if not isinstance(place, ObjectPlace):  # where nothing is there by half
+        for file in place.rglob("*.partial"):
+            file.unlink(missing_ok=True)
 
 
 def committed(group, samples):

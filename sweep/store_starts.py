@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import json
-import os
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from integrators.errors import InputError, check_known
 from integrators.integration import canonical
 from sweep import checkpoints, storage
 from sweep.opening import holding_where, open_study
+from sweep.places import Unreachable, exists, place_of
 from sweep.starts import Ensemble, FileStarts
 
 
@@ -74,11 +74,13 @@ class StoreStarts(FileStarts):
         InputError
             If there is no such store, experiment or run, or its end states were not stored.
         """
-        if not os.path.exists(path) and kept is not None:
+        path = place_of(path)
+        there = _exists(path)
+        if not there and kept is not None:
             found = _remembered(kept, settings)
             if found is not None:
                 return cls(**found)
-        if not os.path.exists(path):
+        if not there:
             raise InputError(
                 f"there is no store {path.absolute()}; a path is relative to the study's directory",
                 key="store",
@@ -89,6 +91,13 @@ class StoreStarts(FileStarts):
             "label": settings["label"] or f"{path.stem}/{experiment}",
         }
         return cls(**settings | given, digest=_digest(members), members=members)
+
+
+def _exists(path):
+    try:
+        return exists(path)
+    except Unreachable as error:
+        raise InputError(f"{path} cannot be read: {error}", key="store") from None
 
 
 def _digest(members):

@@ -9,12 +9,12 @@ import os
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from sweep import compacting, files, ledger, rechunking, schema
 from sweep.files import INTERNAL, REFERENCES, ArrayFiles, Damaged
+from sweep.places import ObjectPlace, place_of
 
 BATCH = 32  # chunks that a thread reads at once
 THREADS = 8
@@ -46,7 +46,7 @@ class Finding:
         Rows of the group that are concerned.
     runs : int
         Those of them that are committed.
-    path : Path
+    path : Path or ObjectPlace
         The file or directory.
     """
 
@@ -57,7 +57,7 @@ class Finding:
     remedy: str
     rows: np.ndarray
     runs: int
-    path: Path
+    path: object
 
 
 NO_ROWS = np.zeros(0, dtype=np.int64)
@@ -110,7 +110,7 @@ def find(path, progress=lambda done, of: None, writer=None):
     InputError
         If there is no store, or one of a newer version.
     """
-    path = Path(path)
+    path = place_of(path)
     attributes = files.open_store(path)
     names = files.experiments(path, attributes)
     # files that are not finished belong to whoever writes just now
@@ -165,10 +165,14 @@ def _strays(path):
     ):
         if (place := path.with_name(name)).exists():
             yield _stray(place, name, text)
+    if isinstance(path, ObjectPlace):
+        if (sign := ledger.half_made_sign(path)).is_file():
+            yield _stray(sign, str(sign.relative_to(path)), "is there only while a store is made")
+        return
     for directory, _, names in os.walk(path):
         for name in names:
             if name.endswith(".partial"):
-                file = Path(directory) / name
+                file = path / directory / name
                 yield _stray(file, str(file.relative_to(path)), "a file that was not finished")
 
 
@@ -396,5 +400,5 @@ def experiment_of(place):
 
 def copies(path):
     """The consolidated metadata of a store, by path."""
-    root = json.loads((Path(path) / files.METADATA).read_bytes())
+    root = json.loads((place_of(path) / files.METADATA).read_bytes())
     return (root.get("consolidated_metadata") or {"metadata": {}})["metadata"]

@@ -150,12 +150,11 @@ experiment_option = click.option(
 
 def study_or_store(name):
     """The study of a file or packaged study, or the one that a store keeps with its plugins."""
-    from pathlib import Path
-
     from sweep.extending import is_store, stored_study
+    from sweep.places import place_of
     from sweep.study import load
 
-    return stored_study(Path(name)) if is_store(name) else load(name)
+    return stored_study(place_of(name)) if is_store(name) else load(name)
 
 
 def library_of(source):
@@ -167,9 +166,9 @@ def library_of(source):
 
 def store_path(study, store):
     """The store's path: the one given, or ./NAME.zarr."""
-    from pathlib import Path
+    from sweep.places import place_of
 
-    return Path(store if store is not None else f"{study.name}.zarr").absolute()
+    return place_of(store if store is not None else f"{study.name}.zarr").absolute()
 
 
 def kept_store(study, store):
@@ -177,13 +176,20 @@ def kept_store(study, store):
     import tomllib
     from pathlib import Path
 
+    from sweep.extending import is_store
+
     if store is None:
         try:
             name = tomllib.loads(Path(study).read_text(encoding="utf-8-sig")).get("name")
         except (OSError, ValueError):
             return None  # a packaged study, or one with a mistake, which is said later
         store = f"{name}.zarr"
-    return Path(store) if os.path.isdir(store) else None  # also of a name that no file can have
+    from sweep.places import ObjectPlace, place_of
+
+    place = place_of(store)
+    if isinstance(place, ObjectPlace):
+        return place if is_store(place) else None
+    return place if os.path.isdir(place) else None  # also of a name that no file can have
 
 
 def opened(store, experiments=(), everything=False):

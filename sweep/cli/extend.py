@@ -43,12 +43,11 @@ def command(
       sweep extend my-study.zarr --duration 1e6 --samples 100
       sweep extend my-study.zarr --integrator rk4 --step-size 0.01 --members 128
     """
-    from pathlib import Path
-
     from sweep import runner
     from sweep.amending import Additions, amended_study
     from sweep.cli.run import Terminal, end_with
     from sweep.extending import extend
+    from sweep.places import place_of
 
     additions = Additions(integrator, step_size, tolerance, initial_condition, members)
     if duration is None and samples is not None:
@@ -58,7 +57,7 @@ def command(
             "say what to extend: --duration, --integrator, --step-size, --tolerance, "
             "--initial-condition or --members"
         )
-    path = Path(store).absolute()
+    path = place_of(store).absolute()
     study = amended_study(path, additions, experiment)
     if duration is not None:
         study = extend(study, duration, samples, experiment)

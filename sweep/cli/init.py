@@ -2,7 +2,6 @@
 
 import importlib.resources
 import re
-from pathlib import Path
 
 import click
 
@@ -19,9 +18,10 @@ def command(path):
       sweep init my-study.toml && sweep check my-study.toml
     """
     from integrators import InputError
+    from sweep.places import local_path
 
     text = importlib.resources.files("sweep").joinpath("cli", "template.toml").read_text("utf-8")
-    target = Path(path)
+    target = local_path(path)
     try:
         with target.open("x", encoding="utf-8") as file:
             name = re.sub("[^A-Za-z0-9_.-]+", "-", target.stem).strip("-_.") or "my-study"

@@ -83,10 +83,11 @@ def main():
 def _known_or_raise(error):
     """One message for bad input or a task that failed; anything else is ours, with traceback."""
     from integrators import InputError
-    from sweep.disk import full, is_full
+    from sweep.disk import full, is_full, mend
 
     if is_full(error):
-        click.echo(f"Stopped: {full(error.filename or '.')}. Free some, and repeat it", err=True)
+        text = full(error.filename or ".", error)
+        click.echo(f"Stopped: {text}. {mend(error)}, and repeat it", err=True)
         sys.exit(INCOMPLETE)
     from sweep.cluster import TaskFailed
     from sweep.draining import Interrupted

@@ -47,11 +47,12 @@ def command(what, experiment, where, output, suffix, body, view):
     """
     from integrators import InputError
     from sweep.cli.summary import plot_directory
+    from sweep.places import local_path
 
     kind, store = _kind_and_store(what)
     kinds = _chosen(kind, body, view)
     datasets = opened(store, experiment)
-    path = Path(output or plot_directory(store))
+    path = local_path(output or plot_directory(store))
     if _is_file(path, kind, suffix):
         _write_one(datasets, where, kind, kinds[kind], path)
         return

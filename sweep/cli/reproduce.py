@@ -5,7 +5,6 @@ import errno
 import os
 import sys
 import tempfile
-from pathlib import Path
 
 import click
 
@@ -37,17 +36,18 @@ def command(paper, plots, output, keep, step_factor, workers, max_time, as_json)
       sweep reproduce lee --plots
     """
     from integrators.errors import check_known
+    from sweep.places import local_path
     from sweep.reproduce import PAPERS, reproduce
 
     check_known("paper", paper, PAPERS, key="PAPER")
-    directory = Path(output or f"{paper}-plots")
+    directory = local_path(output or f"{paper}-plots")
     if plots:
         _check_directory(directory)
     with contextlib.ExitStack() as stack:
         stores = keep or stack.enter_context(tempfile.TemporaryDirectory(prefix="geosweep-"))
         rows, datasets = reproduce(
             PAPERS[paper],
-            Path(stores).absolute(),
+            local_path(stores).absolute(),
             step_factor=step_factor,
             workers=workers,
             pictures=plots,

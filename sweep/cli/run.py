@@ -4,7 +4,6 @@ import contextlib
 import shlex
 import sys
 import time
-from pathlib import Path
 
 import click
 
@@ -42,6 +41,7 @@ def command(study, store, summary, options):
       sweep run my-study.toml /scratch/my-study.zarr --scheduler tcp://login1:8786
       sweep run my-study.toml /scratch/my-study.zarr --cluster slurm --workers 64
       sweep run my-study.toml --max-time 55m
+      sweep run my-study.toml s3://my-bucket/studies/my-study.zarr
     """
     from sweep import runner
 
@@ -58,10 +58,11 @@ def command(study, store, summary, options):
 def _study_and_store(study, store):
     """The study and the store's path; a store in the place of the study keeps its own."""
     from sweep.extending import is_store, stored_study
+    from sweep.places import place_of
     from sweep.study import load
 
     if store is None and is_store(study):
-        return stored_study(study), Path(study).absolute()
+        return stored_study(study), place_of(study).absolute()
     loaded = load(study, kept_store(study, store))
     return loaded, store_path(loaded, store)
 

@@ -92,9 +92,10 @@ def _write_plugins(name, output):
     from pathlib import Path
 
     from integrators import InputError
+    from sweep.places import local_path
 
     for plugin in study_or_store(name).library.plugins:
-        path = Path(output) / f"{Path(plugin.name).name.removesuffix('.py')}.py"
+        path = local_path(output) / f"{Path(plugin.name).name.removesuffix('.py')}.py"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("xb") as file:

@@ -1,7 +1,5 @@
 """The tables and plots that end a run."""
 
-from pathlib import Path
-
 import click
 
 from sweep.cli.common import opened, save_plots
@@ -49,6 +47,8 @@ def _plot(path, datasets):
 
 
 def plot_directory(path):
-    """Where the plots of a store go unless told: beside it, NAME-plots."""
-    path = Path(path)
+    """Where the plots of a store go unless told: NAME-plots, beside it or here."""
+    from sweep.places import beside
+
+    path = beside(path)
     return path.with_name(f"{path.name.removesuffix('.zarr')}-plots")

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from pathlib import Path
 
 import click
 
@@ -28,7 +27,9 @@ def command(store, repair, as_json):
       sweep verify quickstart.zarr
       sweep verify quickstart.zarr --repair
     """
-    path = Path(store)
+    from sweep.places import place_of
+
+    path = place_of(store)
     with _Bar() as bar:
         if repair:
             mended = _repaired(path, bar)
@@ -63,9 +64,10 @@ def _repaired(path, bar):
     from sweep.extending import stored_study
     from sweep.holding import hold
     from sweep.mending import mend
+    from sweep.places import ObjectPlace
 
     files.open_store(path)
-    if not os.access(path, os.W_OK | os.X_OK):
+    if not isinstance(path, ObjectPlace) and not os.access(path, os.W_OK | os.X_OK):
         raise InputError(f"{path} cannot be written: no permission")
     with hold(path):
         return mend(path, lambda: stored_study(path), bar.progress)

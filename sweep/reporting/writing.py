@@ -13,6 +13,7 @@ from sweep import files
 from sweep.failing import failed_runs, shared_values
 from sweep.files import Damaged
 from sweep.opening import open_study
+from sweep.places import beside, is_written, local_path, place_of
 from sweep.progress import Counter
 from sweep.reporting.contents import experiment_part, table_part
 from sweep.reporting.sections import VERDICTS
@@ -55,8 +56,8 @@ def report(store, output=None):
     >>> sweep.report("quickstart.zarr")   # doctest: +SKIP
     PosixPath('quickstart-report.html')
     """
-    store = Path(store)
-    output = report_path(store) if output is None else Path(output)
+    store = place_of(store)
+    output = report_path(store) if output is None else local_path(output)
     if output.is_dir():
         raise InputError(f"{output} is a directory; give a file, as report.html", key="output")
     if output.suffix.lower() not in ENDINGS:
@@ -71,8 +72,8 @@ def report(store, output=None):
 
 
 def report_path(store):
-    """Where the report of a store goes unless told: beside it, NAME-report.html."""
-    path = Path(store)
+    """Where the report of a store goes unless told: NAME-report.html, beside it or here."""
+    path = beside(store)
     return path.with_name(f"{path.name.removesuffix('.zarr')}-report.html")
 
 
@@ -181,7 +182,7 @@ def _provenance(store, attributes, progresses):
         text = f"CPU {one['cpu']}, libm {one['libm']}, {one['system']}, {packages}"
         facts.append((f"Environment {environment}", text))
     written = max(
-        (file.stat().st_mtime for file in (store, store / files.METADATA) if file.exists()),
+        (file.stat().st_mtime for file in (store, store / files.METADATA) if is_written(file)),
         default=0.0,
     )
     seconds = sum(p.cpu_seconds for p in progresses)

@@ -1,0 +1,392 @@
+"""Where a store is: a directory, or a prefix of a bucket, ``s3://BUCKET/PATH``.
+
+Directories are `pathlib.Path`, as ever. An `ObjectPlace` has that part of a path's interface which
+the service uses, so that most of the code does not know which of the two it has. What directories
+do by renames, objects do otherwise: a put is atomic, and `take_place` can be done again.
+"""
+
+import errno
+import fnmatch
+import io
+import os
+import re
+import secrets
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
+
+SCHEME = "s3://"
+METADATA = "zarr.json"
+AT_ONCE = 8  # requests
+EXPECTED = "expected a directory, or s3://BUCKET/PATH/NAME.zarr"
+
+
+class Unreachable(OSError):
+    """An object store that does not do what it is asked, however often: says why."""
+
+    def __str__(self):
+        return self.strerror
+
+    @classmethod
+    def because(cls, text):
+        """One of this reason."""
+        return cls(errno.EIO, text)
+
+
+def place_of(store):
+    """The place that a store's name stands for.
+
+    Parameters
+    ----------
+    store : str, Path or ObjectPlace
+
+    Returns
+    -------
+    Path or ObjectPlace
+
+    Raises
+    ------
+    InputError
+        If it is an address of another kind, or none of a place in a bucket.
+    """
+    if isinstance(store, ObjectPlace):
+        return store
+    text = os.fspath(store)
+    if text.startswith(SCHEME):
+        return _object_place(text)
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text):
+        raise _input_error(f"{text} is no address of a store that can be used; {EXPECTED}")
+    if re.match(r"s3:/[^/]", text):
+        raise _input_error(f"{text} was an address before it became a path: give it as a text")
+    return Path(store)
+
+
+def _object_place(text):
+    bucket, _, key = text.removeprefix(SCHEME).partition("/")
+    key = key.removesuffix("/")
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]", bucket):
+        raise _input_error(f"{text} names no bucket: {bucket!r}; {EXPECTED}")
+    if not key or {"", ".", ".."} & set(key.split("/")) or re.search(r"[?#%*\\\x00-\x1f]", key):
+        raise _input_error(f"{text} names no place in the bucket {bucket!r}: {key!r}; {EXPECTED}")
+    return ObjectPlace(bucket, key)
+
+
+def local_path(output):
+    """What is written beside stores, as pictures and tables: always a path.
+
+    Raises
+    ------
+    InputError
+        If it is an address.
+    """
+    if "://" in os.fspath(output):
+        raise _input_error(f"{output} is an address: give a path, only stores are in buckets")
+    return Path(output)
+
+
+def beside(store):
+    """A path of a store's name, for what is written beside it: of one in a bucket, here."""
+    place = place_of(store)
+    return Path(place.name) if isinstance(place, ObjectPlace) else place
+
+
+def _input_error(text):
+    from integrators.errors import InputError  # with it come Numba and all integrators
+
+    return InputError(text)
+
+
+@dataclass(frozen=True, order=True)
+class ObjectPlace:
+    """A key of a bucket, and all keys below it: a file, or a directory.
+
+    Parameters
+    ----------
+    bucket, key : str
+    patient : bool
+        Whether a request that fails is tried again for long, as while a study is run.
+    """
+
+    bucket: str
+    key: str
+    patient: bool = field(default=True, compare=False)
+
+    def __str__(self):
+        return f"{SCHEME}{self.bucket}/{self.key}"
+
+    # --- names, as of a path -------------------------------------------------------------------
+
+    def __truediv__(self, name):
+        return self.joinpath(name)
+
+    def joinpath(self, *names):
+        """The place below."""
+        return replace(self, key="/".join(filter(None, (self.key, *map(str, names)))))
+
+    @property
+    def _path(self):
+        return PurePosixPath(self.key)
+
+    @property
+    def name(self):
+        """The last part of the key."""
+        return self._path.name
+
+    @property
+    def stem(self):
+        """The name without its ending."""
+        return self._path.stem
+
+    @property
+    def parent(self):
+        """The place above."""
+        return replace(self, key=self.key.rpartition("/")[0])
+
+    @property
+    def parents(self):
+        """All places above, the nearest first."""
+        return [self._at(path) for path in self._path.parents]
+
+    def with_name(self, name):
+        """The place of another name beside it."""
+        return self._at(self._path.with_name(name))
+
+    def relative_to(self, other):
+        """The part of the key below another place's."""
+        return self._path.relative_to(other._path)
+
+    def absolute(self):
+        """Itself."""
+        return self
+
+    def _at(self, path):
+        return replace(self, key="" if path == PurePosixPath(".") else str(path))
+
+    # --- what is there -------------------------------------------------------------------------
+
+    def exists(self):
+        """Whether there is an object of this key, or one below."""
+        return self.is_file() or self.is_dir()
+
+    def is_file(self):
+        """Whether there is an object of this key."""
+        try:
+            self._do("head")
+        except FileNotFoundError:
+            return False
+        return True
+
+    def is_dir(self):
+        """Whether there are objects below."""
+        return next(self.walk(), None) is not None
+
+    def iterdir(self):
+        """The places just below."""
+        found = self._do("just_below")
+        keys = [*found["common_prefixes"], *(each["path"] for each in found["objects"])]
+        return iter([replace(self, key=key) for key in keys])
+
+    def walk(self):
+        """The objects below, at whatever depth."""
+        return (replace(self, key=found["path"]) for found in self._do("below"))
+
+    def glob(self, pattern):
+        """The objects below that fit a pattern such as ``*.npz``, ``*/NAME`` or ``**/NAME``."""
+        first, _, rest = pattern.partition("/")
+        if first == "**":
+            return (place for place in self.walk() if place.name == rest)
+        inner = (p for p in self.iterdir() if fnmatch.fnmatchcase(p.name, first))
+        return (p / rest for p in inner if (p / rest).is_file()) if rest else inner
+
+    def stat(self):
+        """When it was last written, and in the place of a file's number what its content is."""
+        found = self._do("head")
+        seconds = found["last_modified"].timestamp()
+        return SimpleNamespace(
+            st_mtime=seconds, st_mtime_ns=int(1e9 * seconds), st_ino=found["e_tag"]
+        )
+
+    # --- reading and writing -------------------------------------------------------------------
+
+    def read_bytes(self):
+        """The object's content."""
+        return self._do("get")[0]
+
+    def read_tagged(self):
+        """The object's content, and the tag that `put_if` knows it by."""
+        return self._do("get")
+
+    def read_text(self):
+        """The object's content as text."""
+        return self.read_bytes().decode()
+
+    def open(self, mode="rb"):
+        """The content, in memory, to be read as a file is."""
+        return io.BytesIO(self.read_bytes())
+
+    def write_bytes(self, data):
+        """Write the object; it is there whole, or the one before is."""
+        self._do("put", bytes(data))
+
+    def write_text(self, text):
+        """Write the object as text."""
+        self.write_bytes(text.encode())
+
+    def put_if(self, data, tag=None):
+        """Write the object if there is none, or if the one that is there has a tag.
+
+        Returns
+        -------
+        str or None
+            The new one's tag; None if the condition does not hold.
+        """
+        return self._do("put_if", data, tag)
+
+    def unlink(self, missing_ok=True):
+        """Remove the object."""
+        self._do("delete", [self.key])
+
+    def mkdir(self, parents=True, exist_ok=True):
+        """Nothing: there are no directories."""
+
+    def zarr_store(self):
+        """Where zarr reads and writes what is below."""
+        from sweep import objects
+
+        return objects.zarr_store(self)
+
+    def check(self, writes=False):
+        """Find out whether the bucket answers, and can be written if that is asked for.
+
+        Raises
+        ------
+        Unreachable
+            If not: says why.
+        """
+        from sweep import objects
+
+        objects.check(self, writes)
+
+    def _do(self, what, *arguments):
+        from sweep import objects
+
+        return getattr(objects, what)(self, *arguments)
+
+
+# --- trees -----------------------------------------------------------------------------------
+
+
+def is_dir(place):
+    """Whether a place is a directory; also of a name that no file can have."""
+    return place.is_dir() if isinstance(place, ObjectPlace) else os.path.isdir(place)
+
+
+def exists(place):
+    """Whether there is anything at a place; also of a name that no file can have."""
+    if isinstance(place, ObjectPlace):
+        place.check()
+        return place.exists()
+    return os.path.exists(place)
+
+
+def is_file(place):
+    """Whether a place is a file; also of a name that no file can have."""
+    return place.is_file() if isinstance(place, ObjectPlace) else os.path.isfile(place)
+
+
+def is_written(place):
+    """Whether `stat` says when a place was written: of directories, not in a bucket."""
+    return place.is_file() if isinstance(place, ObjectPlace) else place.exists()
+
+
+def each(place, function, items):
+    """A list of ``function(item)``: of an object store several at once."""
+    if isinstance(place, ObjectPlace):
+        return at_once(function, items)
+    return [function(item) for item in items]
+
+
+def at_once(function, items):
+    """A list of ``function(item)``, some at the same time, in threads; the first error of any."""
+    items = list(items)
+    if len(items) < 2:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(min(AT_ONCE, len(items))) as pool:
+        return list(pool.map(function, items))
+
+
+def write_whole(file, text):
+    """Write a small file that is there whole, or not at all."""
+    if isinstance(file, ObjectPlace):
+        file.write_text(text)
+        return
+    partial = file.with_name(f"{file.name}.{secrets.token_hex(4)}.partial")
+    partial.write_text(text)
+    partial.replace(file)
+
+
+def remove_tree(place, ignore_errors=False, but=None):
+    """Remove a place and all that is below; `but` one object."""
+    if isinstance(place, ObjectPlace):
+        keys = [found.key for found in place.walk() if found != but]
+        if keys:
+            place._do("delete", keys)
+    else:
+        shutil.rmtree(place, ignore_errors=ignore_errors)
+
+
+def copy_tree(source, target, ignore=()):
+    """Copy all that is below a place, but for files of some names; ``zarr.json`` of the top last.
+
+    Parameters
+    ----------
+    source, target : Path or ObjectPlace
+    ignore : sequence of str
+        Patterns.
+    """
+    if isinstance(source, Path) and isinstance(target, Path):
+        shutil.copytree(os.path.realpath(source), target, ignore=shutil.ignore_patterns(*ignore))
+        return
+
+    def copied(file):
+        if isinstance(source, ObjectPlace) and isinstance(target, ObjectPlace):
+            file._do("copy", target / file.relative_to(source))
+            return
+        into = target / file.relative_to(source)
+        into.parent.mkdir(parents=True, exist_ok=True)
+        into.write_bytes(file.read_bytes())
+
+    every = [
+        file
+        for file in _files(source)
+        if file != source / METADATA and not any(fnmatch.fnmatch(file.name, one) for one in ignore)
+    ]
+    each(target if isinstance(target, ObjectPlace) else source, copied, every)
+    copied(source / METADATA)
+
+
+def _files(place):
+    if isinstance(place, ObjectPlace):
+        return place.walk()
+    return (file for file in place.rglob("*") if file.is_file())
+
+
+def take_place(staged, place):
+    """Put the objects below one place in the place of those below another.
+
+    Whatever it is killed at, done again it comes to its end: the staged ``zarr.json`` goes when
+    all the others are copied, and without it nothing is left to do. Meanwhile the other place
+    has none: it is no array and no group.
+    """
+    if not (staged / METADATA).is_file():
+        return
+    (place / METADATA).unlink()
+    new = {file.relative_to(staged) for file in staged.walk()}
+    stale = [old.key for old in place.walk() if old.relative_to(place) not in new]
+    if stale:
+        place._do("delete", stale)
+    copy_tree(staged, place)
+    (staged / METADATA).unlink()
+    remove_tree(staged)
