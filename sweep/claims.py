@@ -46,7 +46,8 @@ class Attempt:
             self._file.parent.mkdir(exist_ok=True)
         except FileNotFoundError:
             here = f"{platform.node()} (process {os.getpid()})"
-            raise StoreUnseen(unseen(here, self._store)) from None
+            why = f"{self._file.parent.parent} is not there"
+            raise StoreUnseen(unseen(here, self._store, why)) from None
         self._file.write_text(self._token)
         return self
 
@@ -81,11 +82,12 @@ class Attempt:
             return False
 
 
-def unseen(worker, store):
+def unseen(worker, store, why):
     """What is said of a worker that does not see a store."""
     return (
-        f"the worker {worker} does not see the store {store}; expected a file system that the "
-        "workers share with this process, or an object store, s3://bucket/NAME.zarr"
+        f"the worker {worker} does not see the store {store} ({why}); expected a file system that "
+        "the workers share with this process, or a bucket, s3://BUCKET/NAME.zarr, that they may "
+        "write"
     )
 
 

@@ -39,7 +39,8 @@ class Worker:
         See `sweep.environments.describe`.
     cache : str
         Of compiled kernels; equal ones are one directory.
-    sees_store : bool
+    blind : str
+        Why it does not see the store; empty if it does.
     """
 
     host: str
@@ -47,13 +48,13 @@ class Worker:
     code: str
     environment: dict
     cache: str
-    sees_store: bool
+    blind: str
 
 
 def look(store, token):
     """This process as a `Worker`; whether it sees the lock that the coordinator holds."""
     deadline = time.monotonic() + SEEN_SECONDS
-    while not (sees := _holder_is(store, token)) and time.monotonic() < deadline:
+    while (blind := _why_unseen(store, token)) and time.monotonic() < deadline:
         time.sleep(0.2)
     return Worker(
         host=platform.node(),
@@ -61,7 +62,7 @@ def look(store, token):
         code=sessions.code(),
         environment=environments.describe(),
         cache=_cache_identity(),
-        sees_store=sees,
+        blind=blind,
     )
 
 
@@ -81,9 +82,15 @@ def _cache_identity():
         return f"{platform.node()} {file}"
 
 
-def _holder_is(store, token):
-    found = holder.read(holder.lock_of(store))
-    return found is not None and found.token == token
+def _why_unseen(store, token):
+    lock = holder.lock_of(store)
+    try:
+        found = holder.read(lock)
+    except (OSError, InputError) as error:  # of a bucket: no credentials, no answer
+        return str(error)
+    if found is None:
+        return f"{lock} is not there"
+    return "" if found.token == token else f"{lock} is another one there"
 
 
 def inspect(client, store, token):
@@ -118,8 +125,8 @@ def inspect(client, store, token):
                 "results could differ. Install the same versions of Geosweep, Python and Numba "
                 "there, and start it again"
             )
-        if not seen.sees_store:
-            raise InputError(unseen(f"{address} on {seen.host}", store))
+        if seen.blind:
+            raise InputError(unseen(f"{address} on {seen.host}", store, seen.blind))
         found[address] = seen
     return found
 

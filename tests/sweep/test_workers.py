@@ -55,7 +55,7 @@ def test_two_stores_of_two_kinds_merge_to_one_that_knows_both(tmp_path, cluster,
 def test_kernels_are_compiled_by_one_worker_of_each_kind():
     def of(cpu, cache):
         seen = environments.describe() | {"cpu": cpu}
-        return workers.Worker("host", "system", "code", seen, cache, True)
+        return workers.Worker("host", "system", "code", seen, cache, "")
 
     own = workers.look(os.devnull, "").cache
     cpu = environments.describe()["cpu"]
