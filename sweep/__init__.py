@@ -37,6 +37,10 @@ def __getattr__(name):
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def __dir__():
+    return __all__
+
+
 def versions():
     """Versions of Geosweep, Python and the packages that results depend on, as a dict.
 

@@ -1,12 +1,13 @@
 """What a study leaves to others: the integrators that fit, and what suits a system.
 
 ``integrators = "all"`` stands for every integrator with a fixed step that fits the system, main
-methods of adaptive pairs among them; ``duration = "declared"`` and ``step_size = "declared"`` for
-the horizon of the system's `convergence` and, for each integrator, the step sizes that suit its
-order there.
+methods of adaptive pairs among them, but for those that are named beside it;
+``duration = "declared"`` and ``step_size = "declared"`` for the horizon of the system's
+`convergence` and, for each integrator, the step sizes that suit its order there.
 """
 
 import dataclasses
+import math
 
 import integrators
 from integrators.errors import InputError
@@ -38,17 +39,25 @@ def with_declared(table, family, library):
         filled["duration"] = _convergence(table["duration"], table, family).duration
     if "integrators" in table:
         given = table["integrators"]
-        entries = [entry for node in given.one_or_more() for entry in _named(node, family, library)]
+        named = {_label(node.value) for node in given.one_or_more()}
+        entries = []
+        for node in given.one_or_more():
+            entries += _fitting(node, family, library, named) if node.value == ALL else [node.value]
         if _says(table, "step_size"):
             convergence = _convergence(table["step_size"], table, family)
-            entries = [_with_steps(entry, convergence, library) for entry in entries]
+            interval = _interval(table, convergence)
+            entries = [_with_steps(entry, convergence, interval, library) for entry in entries]
         if _says(table, "step_size") or ALL in _values(given):
             filled["integrators"] = entries
     return dataclasses.replace(table, value=table.value | filled) if filled else table
 
 
 def _says(table, key):
-    return key in table and table[key].value == DECLARED
+    if key not in table or type(table[key].value) is not str:
+        return False
+    if table[key].value != DECLARED:
+        raise table[key].expected(f"a number or {DECLARED!r}")
+    return True
 
 
 def _values(node):
@@ -65,15 +74,18 @@ def _convergence(node, table, family):
     return system.convergence
 
 
-def _named(node, family, library):
-    """The entry of a node, or all integrators that fit."""
-    if node.value != ALL:
-        return [node.value]
+def _label(entry):
+    """The label of an entry as far as it says one."""
+    return entry.get("label", entry.get("name")) if type(entry) is dict else entry
+
+
+def _fitting(node, family, library, named):
+    """All integrators with a fixed step that fit, but those that the study names itself."""
     known = integrators.names(library.methods)
     fitting = [name for name in known if _fits(library.integrator(name, {}), family)]
     if not fitting:
         raise node.error(f"no integrator with a fixed step fits {family[0].name!r}")
-    return fitting
+    return [name for name in fitting if name not in named]
 
 
 def _fits(integrator, family):
@@ -87,7 +99,15 @@ def _fits(integrator, family):
     return True
 
 
-def _with_steps(entry, convergence, library):
+def _interval(table, convergence):
+    """The longest step that the sample interval allows, as far as the table says it."""
+    duration = convergence.duration if _says(table, "duration") else table["duration"].value
+    samples = table["samples"].value if "samples" in table else 1
+    numbers = type(duration) in (int, float) and type(samples) is int and samples > 0
+    return duration / samples if numbers else math.inf
+
+
+def _with_steps(entry, convergence, interval, library):
     """An entry with the step sizes that suit its order; one that has its own, or none, as it is."""
     entry = entry if type(entry) is dict else {"name": entry}
     if "step_size" in entry or type(entry.get("name")) is not str:
@@ -100,5 +120,6 @@ def _with_steps(entry, convergence, library):
     if integrator.adaptive:
         return entry
     longest, shortest, count = convergence.steps(integrator.order)
+    longest = min(longest, interval)
     steps = {"start": longest, "stop": shortest, "count": count, "spacing": "log"}
     return entry | {"step_size": steps}

@@ -9,6 +9,7 @@ import xarray as xr
 
 from integrators.errors import InputError, check_known, nearest
 from sweep.analysis.selection import run_table
+from sweep.opening import open_study
 
 NETCDF, CSV, PARQUET = "netcdf", "csv", "parquet"
 FORMATS = (NETCDF, CSV, PARQUET)
@@ -43,8 +44,9 @@ def export(data, path, format=None, *, series=False, columns=None, force=False):
 
     Parameters
     ----------
-    data : xarray.DataTree, xarray.Dataset or dict of str to xarray.Dataset
-        The tree of `sweep.open_study`, what `sweep.query` chose of it, or one experiment.
+    data : xarray.DataTree, xarray.Dataset, dict of str to xarray.Dataset, or path
+        A store's path, the tree of `sweep.open_study`, what `sweep.query` chose of it, or one
+        experiment.
     path : str or Path
     format : {"netcdf", "csv", "parquet"}, optional
         By default by the ending of `path`: .nc, .csv or .parquet.
@@ -78,6 +80,8 @@ def export(data, path, format=None, *, series=False, columns=None, force=False):
     >>> export(tree["pendulum"], "pendulum.parquet", series=True)      # doctest: +SKIP
     """
     path = Path(path)
+    if isinstance(data, (str, Path)):
+        data = open_study(data)
     kind = _format_of(path, format)
     if kind == NETCDF and (series or columns):
         raise InputError("NetCDF holds everything: series and columns are of CSV and Parquet")
@@ -153,7 +157,7 @@ def _whole(paths, write):
         result = write(partial)
         for written, path in reversed(list(zip(partial, paths, strict=True))):
             os.replace(written, path)
-    except PermissionError as error:
+    except (PermissionError, FileNotFoundError, NotADirectoryError) as error:
         raise InputError(f"{paths[0]} cannot be written: {error.strerror}", key="output") from None
     finally:
         for written in partial:

@@ -71,7 +71,7 @@ class FreeRigidBody(SpinSystem):
 
     name = "free_rigid_body"
     description = "free rigid body, as a spin"
-    convergence = Convergence(duration=16.0, longest_step=1.0, shortest_step=0.004)
+    convergence = Convergence(duration=16.0, longest_step=0.8, shortest_step=0.004)
     parameter_units = {"inertia": "1", "lengths": "1"}
     named_starts = (Start("figure3", "Figure 3 of McLachlan et al.", _figure3),)
 

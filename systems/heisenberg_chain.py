@@ -126,7 +126,7 @@ class HeisenbergChain(SpinSystem):
 
     name = "heisenberg_chain"
     description = "Heisenberg spin chain, closed or open"
-    convergence = Convergence(duration=4.0, longest_step=0.6, shortest_step=0.001)
+    convergence = Convergence(duration=4.0, longest_step=0.35, shortest_step=0.001)
     parameter_units = {"count": "1", "boundary": "1", "lengths": "1"}
     named_starts = (
         Start("closed_curve", "along (cos s, sin s, 0.3 + 0.5 cos 2s), unit length", _closed_curve),

@@ -212,7 +212,7 @@ class LennardJonesSphere(MechanicalSystem):
     name = "lennard_jones_sphere"
     description = "molecules on a sphere with a Lennard-Jones potential"
     units = {"energy": "1", "momentum": "1", "time": "1"}
-    convergence = Convergence(duration=2.0, longest_step=0.2, shortest_step=0.001)
+    convergence = Convergence(duration=2.0, longest_step=0.1, shortest_step=0.001)
     parameter_units = {"level": "1", "epsilon": "1", "sigma": "1", "mass": "1"}
     named_starts = (Start("lee", "Example 6 of Lee et al.: two vortices 30° apart", _lee),)
 

@@ -133,7 +133,7 @@ class MagneticDipoles(MechanicalSystem):
     name = "magnetic_dipoles"
     description = "array of magnetic dipoles that turn about fixed pivots"
     units = {"energy": "J", "momentum": "kg m2 s-1", "time": "s"}
-    convergence = Convergence(duration=0.5, longest_step=0.06, shortest_step=0.0001)
+    convergence = Convergence(duration=0.5, longest_step=0.03, shortest_step=0.0001)
     parameter_units = {
         "moment": "A m2",
         "mass": "kg",

@@ -129,7 +129,7 @@ class SpringPendula(MechanicalSystem):
     name = "spring_pendula"
     description = "spherical pendula tied together by springs"
     units = {"energy": "J", "momentum": "kg m2 s-1", "time": "s"}
-    convergence = Convergence(duration=0.4, longest_step=0.05, shortest_step=0.0001)
+    convergence = Convergence(duration=0.4, longest_step=0.03, shortest_step=0.0001)
     parameter_units = {
         "count": "1",
         "mass": "kg",

@@ -40,7 +40,7 @@ def verdict_on(fit, declared, curve, error, moving):
     if declared is None:
         return UNDECIDED, "the store names no declared order"
     if _is_order(fit, declared):
-        early = curve.time < curve.last_time
+        early = curve.time < curve.last_time and curve.referred
         return CONFIRMED, f"the reference holds until t = {curve.time:g}" if early else ""
     other = round(fit.order)
     if other > 0 and _is_order(fit, other):
@@ -73,16 +73,16 @@ def _why_open(fit, declared, curve):
     starts = "starts, " if curve.errors.shape[1] < 64 else ""
     if half > TOLERANCE:
         return (
-            f"the interval of ±{half:.2f} is wider than ±{TOLERANCE} ({_slopes(fit)}): add {starts}"
+            f"the interval of ±{half:.3g} is wider than ±{TOLERANCE} ({_slopes(fit)}): add {starts}"
             "more step sizes in between, or an earlier end"
         )
-    if _still_closing(np.abs(fit.local - declared)):
-        return f"still approaching the declared order ({_slopes(fit)}): add smaller step sizes"
-    if fit.low - TOLERANCE <= declared <= fit.high + TOLERANCE:
+    if fit.low <= declared <= fit.high:
         return (
             f"{fit.order:.2f} ± {half:.2f} reaches beyond {declared} ± {TOLERANCE} "
             f"({_slopes(fit)}): add {starts}more step sizes in between"
         )
+    if _still_closing(np.abs(fit.local - declared)):
+        return f"still approaching the declared order ({_slopes(fit)}): add smaller step sizes"
     return (
         f"{fit.order:.2f} is not near a whole order, so that the error is not asymptotic yet "
         f"({_slopes(fit)}): add smaller step sizes, or an earlier end"
@@ -113,6 +113,11 @@ def _too_few(fit, curve, error):
     }
     causes = "; ".join(f"{count} {cause}" for cause, count in causes.items() if count)
     left = total - floor - early
+    if not total:
+        return (
+            f"no step size has a complete run, of {curve.left_out}: `sweep status` says which are "
+            "to be computed and which failed; where they failed, add smaller step sizes"
+        )
     what = "difference" if error == SELF else "step size"
     text = f"{left} {what}{' counts' if left == 1 else 's count'}, {FEWEST} are needed"
     return f"{text}{causes and f' ({causes})'}: add {'larger ' if floor else ''}step sizes"

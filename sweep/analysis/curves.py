@@ -12,8 +12,9 @@ from sweep.analysis.selection import (
     variable,
     without_repeats,
 )
-from sweep.analysis.slopes import FEWEST, MARGIN, fit_order
+from sweep.analysis.slopes import FEWEST, MARGIN, USED, fit_order
 
+TRIED = (1.0, 2.0, 4.0, 8.0)  # first guesses of an order
 SELF = "self"  # the error that is the difference between step sizes
 ROUND_OFF = 2.0**-50  # what a reference is wrong by at least, of the size of the initial state
 
@@ -39,6 +40,10 @@ class Curve:
         Runs that failed, are not finished or have left the study.
     steps : ndarray, shape ``(n,)``
         Steps of a run.
+    referred : bool
+        Whether the errors are against a reference.
+    absent : int
+        Step sizes without a complete run.
     """
 
     sizes: np.ndarray
@@ -48,6 +53,8 @@ class Curve:
     last_time: float
     left_out: int
     steps: np.ndarray
+    referred: bool
+    absent: int
 
     @property
     def own(self):
@@ -111,7 +118,9 @@ def error_curve(dataset, error, at, axis="step_size"):
     times = dataset["time"].values
     left_out = int((~np.isfinite(errors[:, last])).sum())
     steps = _steps(dataset, step, len(sizes))
-    return Curve(sizes, *table, float(times[last]), float(times[-1]), left_out, steps)
+    ends = float(times[last]), float(times[-1])
+    absent = int((~np.isfinite(table[0]).any(axis=1)).sum())
+    return Curve(sizes, *table, *ends, left_out, steps, against_reference(dataset, error), absent)
 
 
 def self_curve(dataset, at):
@@ -140,14 +149,30 @@ def self_curve(dataset, at):
     left_out = int((~counts).sum())
     steps = _steps(dataset, step, len(sizes))[1:]
     end = float(times[-1])
-    order = 2.0
-    for _ in range(50):
+    effective = max((_settled(sizes, errors, floors, order) for order in TRIED), key=_agreement)[1]
+    absent = int((~np.isfinite(errors).any(axis=1)).sum())
+    return Curve(effective, errors, floors, end, end, left_out, steps, False, absent)
+
+
+def _settled(sizes, errors, floors, order):
+    """The fit to differences, and their effective step sizes, from a first guess of the order on.
+
+    The wrong one puts neighbouring differences into a wrong order, where step sizes have several
+    ratios: so other guesses are tried too.
+    """
+    for _ in range(20):
         effective = _effective(sizes, order)
-        found = fit_order(effective, errors, floors / MARGIN).order
-        if not np.isfinite(found) or not 0.1 < found < 20.0 or abs(found - order) < 1e-6:
+        fit = fit_order(effective, errors, floors / MARGIN)
+        if not np.isfinite(fit.order) or not 0.1 < fit.order < 20 or abs(fit.order - order) < 1e-6:
             break
-        order = found
-    return Curve(effective, errors, floors, end, end, left_out, steps)
+        order = fit.order
+    return fit, effective
+
+
+def _agreement(settled):
+    """More step sizes that count first, then the narrower interval."""
+    fit, _ = settled
+    return fit.use.count(USED) if np.isfinite(fit.order) else 0, fit.low - fit.high
 
 
 def _effective(sizes, order):

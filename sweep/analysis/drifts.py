@@ -1,27 +1,23 @@
 """How far an invariant wanders, and whether it drifts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.fft import dct
-from scipy.special import stdtrit
 
-from integrators.errors import InputError, check_known
-from sweep.analysis.selection import (
-    against_reference,
-    complete,
-    groups,
-    scanned_axes,
-    take,
-    without_repeats,
+from sweep.analysis.cells import (
+    PER_RUN,
+    STATISTICS,
+    chosen_cells,
+    chosen_quantities,
+    read_errors,
 )
+from sweep.analysis.growth_fits import fit_sums, verdict_of_growth
+from sweep.analysis.selection import without_repeats
+from sweep.analysis.slow_parts import FEWEST, slope_interval, slow_parts, windows_of
+from sweep.analysis.verdicts import LINEAR, NONE, UNDECIDED, WALK, WORSE, Verdict, judge
 
-WINDOWS = 64  # at most; their means are what a drift is fitted to
-MODES = 6  # cosines that carry the slow part of a series
-FEWEST = MODES + 2  # windows: constant and trend take two
-
-STATISTICS = ("", "_mean", "_abs_mean", "_abs_max")  # behind `energy_error`
-PER_RUN = ("sample_count", "status", "steps")
+GROWING = (WALK, LINEAR, WORSE)
+COULD_HIDE = "a drift as large as the error could hide: add starts, or ten times the duration"
 
 
 @dataclass(frozen=True)
@@ -58,6 +54,21 @@ class DriftEstimate:
         Mean of |error| over the steps k = 0 … N.
     max_abs : Spread
         Largest |error|.
+    verdict : str
+        How the error moves over the run: ``no drift seen``, ``√t`` (a random walk), ``linear``,
+        ``worse than linear`` or ``undecided``; see `verdicts.judge`. No drift seen does not say
+        that there is none: `bound` says how much could hide.
+    shared : bool
+        Of a drift, whether it has one sign in all starts, and not another one in each.
+    exponent, exponent_low, exponent_high : float
+        p of a growth like tᵖ and its 95 % interval; NaN where nothing is seen to grow.
+    grown, grown_low, grown_high : float
+        Root mean square over the starts of what has grown until the end, and its 95 % interval;
+        NaN as above.
+    advice : str
+        Why the verdict is undecided and what to add to the study, or what else is to be said.
+    steps : float
+        Of a run, the median over the starts: with `duration` the horizon of the verdict.
     every_step : bool
         Whether mean and drift are of every step, or only of the samples: so where adaptive steps
         are longer than sample intervals. The maximum is of every step where the store holds it.
@@ -73,11 +84,21 @@ class DriftEstimate:
     starts: int
     left_out: int
     duration: float
+    steps: float
     drift: float
     low: float
     high: float
     mean_abs: Spread
     max_abs: Spread
+    verdict: str
+    shared: bool
+    exponent: float
+    exponent_low: float
+    exponent_high: float
+    grown: float
+    grown_low: float
+    grown_high: float
+    advice: str
     every_step: bool
     units: str
     time_units: str
@@ -110,6 +131,26 @@ class DriftEstimate:
         samples = "" if self.every_step else ", from samples"
         return f"|drift| ≤ {self.bound:.2g} {self.rate} over {self.span} (95 %{samples})"
 
+    @property
+    def in_words(self):
+        """The verdict, with the interval that suits it, and what else is to be said."""
+        words = [self.verdict + (f": {self.advice}" if self.advice else "")]
+        if self.verdict in GROWING:
+            if np.isfinite(self.exponent_low):
+                words.append(f"like t^{self.exponent_low:.2f} – t^{self.exponent_high:.2f}")
+            if self.verdict != WALK and self.starts > 1:
+                words.append("of one sign" if self.shared else "of another sign in each start")
+            if np.isfinite(self.grown) and not self.shared:
+                units = "" if self.units == "1" else f" {self.units}"
+                ends = f"{self.grown_low:.2g} – {self.grown_high:.2g}{units}"
+                words.append(f"rms over the starts {ends} at the end")
+        return ", ".join(words)
+
+    @property
+    def finding(self):
+        """The verdict in words, with the horizon over which it was seen."""
+        return f"{self.in_words}; over {self.span}, {self.steps:.3g} steps, {self.starts} starts"
+
 
 def drift_table(dataset, quantities=None, step_sizes="all"):
     """Measure error and drift of invariants and constraints, run by run and over the starts.
@@ -137,6 +178,7 @@ def drift_table(dataset, quantities=None, step_sizes="all"):
     dataset = without_repeats(dataset)
     quantities = chosen_quantities(dataset, quantities)
     wanted = [f"{quantity}_error{of}" for quantity in quantities for of in STATISTICS]
+    wanted += quantities  # a value beside its error: it has a sign
     dataset = dataset[[name for name in (*wanted, *PER_RUN) if name in dataset]]
     return [
         _estimate(cell, key, quantity)
@@ -145,150 +187,76 @@ def drift_table(dataset, quantities=None, step_sizes="all"):
     ]
 
 
-def chosen_quantities(dataset, quantities):
-    """The quantities that are named, or all that are recorded; `InputError` if one is not."""
-    known = recorded_quantities(dataset)
-    chosen = known if quantities is None else tuple(quantities)
-    for quantity in chosen:
-        check_known("quantity", quantity, known, key="quantity")
-    return chosen
-
-
-def chosen_cells(dataset, step_sizes):
-    """The runs of each integrator, scanned values and step size, in memory one after another.
-
-    Parameters
-    ----------
-    dataset : xarray.Dataset
-    step_sizes : {"all", "smallest"}
-
-    Yields
-    ------
-    key : dict
-    cell : xarray.Dataset
-
-    Raises
-    ------
-    InputError
-        When `step_sizes` is neither.
-    """
-    if step_sizes not in ("all", "smallest"):
-        raise InputError(
-            f"step_sizes is {step_sizes!r}, and must be 'all' or 'smallest'.", key="step_sizes"
-        )
-    step_axes = [name for name in ("step_size", "tolerance") if name in dataset.coords]
-    names = ["integrator", *scanned_axes(dataset), *step_axes]
-    for _, runs in groups(dataset, ["integrator"]):
-        # One integrator at a time bounds the memory that a large store takes.
-        of_integrator = take(dataset, runs)
-        cells = list(groups(of_integrator, names))
-        for key, runs in _smallest(cells) if step_sizes == "smallest" else cells:
-            yield key, take(of_integrator, runs).load()
-
-
-def recorded_quantities(dataset):
-    """Names of the quantities whose error along the run is stored, e.g. ``("energy",)``."""
-    return tuple(
-        str(name).removesuffix("_error")
-        for name, array in dataset.data_vars.items()
-        if str(name).endswith("_error")
-        and set(array.dims) == {"run", "time"}
-        and name != "reference_error"
-        and not against_reference(dataset, name)
-    )
-
-
-def _smallest(cells):
-    """Of each integrator and combination of scanned values the smallest step size."""
-    smallest = {}
-    for key, runs in cells:
-        scanned = tuple((k, v) for k, v in key.items() if k not in ("step_size", "tolerance"))
-        # Groups ascend with the step size, so the first is the smallest.
-        smallest.setdefault(scanned, (key, runs))
-    return smallest.values()
-
-
 def _estimate(cell, key, quantity):
     key = dict(key)
-    counts = complete(cell)
-    series = _series(take(cell, np.flatnonzero(counts)), quantity)
-    left_out = int((~counts).sum()) + int((~series.finite).sum())
-    drift, low, high, reason = fit_drift(series.ends, series.mean[series.finite])
+    errors = read_errors(cell, quantity)
+    reason = _lacks(errors)
+    drift, low, high = (np.nan,) * 3 if reason else slope_interval(errors.parts)
+    found, largest = verdict_of(errors), _spread(errors.max_abs)
+    hidden = max(abs(low), abs(high)) * (errors.ends[-1] - errors.ends[0])
+    if found.verdict == NONE and hidden > largest.median:
+        found = replace(found, verdict=UNDECIDED, reason=COULD_HIDE)
     return DriftEstimate(
         quantity=quantity,
         integrator=key.pop("integrator"),
         step_size=key.pop("step_size"),
         tolerance=key.pop("tolerance", np.nan),
         parameters=key,
-        starts=int(series.finite.sum()),
-        left_out=left_out,
-        duration=float(series.ends[-1] - series.ends[0]),
+        starts=errors.starts,
+        left_out=errors.left_out,
+        duration=float(errors.ends[-1] - errors.ends[0]),
+        steps=float(np.median(errors.steps)) if errors.starts else np.nan,
         drift=drift,
         low=low,
         high=high,
-        mean_abs=_spread(series.mean_abs[series.finite]),
-        max_abs=_spread(series.max_abs[series.finite]),
-        every_step=series.every_step,
+        mean_abs=_spread(errors.mean_abs),
+        max_abs=largest,
+        verdict=found.verdict,
+        shared=found.shared,
+        exponent=float(found.exponent),
+        exponent_low=float(found.low),
+        exponent_high=float(found.high),
+        grown=found.grown,
+        grown_low=found.grown_low,
+        grown_high=found.grown_high,
+        advice=found.reason,
+        every_step=errors.every_step,
         units=cell[f"{quantity}_error"].attrs.get("units", "1"),
         time_units=cell["time"].attrs.get("units", "1"),
         reason=reason,
     )
 
 
-@dataclass(frozen=True)
-class _Series:
-    """Errors of the complete runs: `mean` over each interval, the rest over each run."""
+def verdict_of(errors):
+    """How the errors of a cell move: by windows, or by their growth where samples thin out.
 
-    ends: np.ndarray
-    mean: np.ndarray
-    mean_abs: np.ndarray
-    max_abs: np.ndarray
-    finite: np.ndarray
-    every_step: bool
+    Parameters
+    ----------
+    errors : CellErrors
 
-
-def _series(cell, quantity):
-    """The error of one quantity from statistics of every step, or from samples without them."""
-    values = {
-        of: cell[f"{quantity}_error{of}"].transpose("run", "time").values
-        for of in STATISTICS
-        if f"{quantity}_error{of}" in cell
-    }
-    ends, sampled = cell["time"].values, values[""]
-    if "_mean" not in values or _has_gaps(values["_mean"][:, 1:], sampled[:, 1:]):
-        size = np.abs(sampled)
-        largest = np.fmax(size, values.get("_abs_max", size)).max(axis=1)
-        finite = np.isfinite(sampled).all(axis=1)
-        means = (sampled[:, 1:] + sampled[:, :-1]) / 2  # of an interval, which need not be short
-        of_samples = _over_samples(size, np.diff(ends))
-        return _Series(ends, means, of_samples, largest, finite, False)
-    mean = values["_mean"][:, 1:]
-    # Errors that are norms or sizes have no sign: their mean is the mean of |error|.
-    size = values["_abs_mean"][:, 1:] if "_abs_mean" in values else mean
-    largest = values["_abs_max"][:, 1:] if "_abs_max" in values else np.abs(sampled)
-    mean_abs = _over_every_step(size, np.diff(ends), cell["steps"].values)
-    return _Series(ends, mean, mean_abs, largest.max(axis=1), np.isfinite(mean).all(axis=1), True)
-
-
-def _has_gaps(means, sampled):
-    """Whether there are no statistics, or intervals in which no step of an adaptive run ends."""
-    return np.isnan(means).all() or bool((np.isnan(means) & np.isfinite(sampled)).any())
-
-
-def _over_every_step(means, widths, steps):
-    """Means of intervals to the mean over k = 0 … N, where k = 0 contributes no error.
-
-    Intervals count by their length, as they do where all steps are equal.
+    Returns
+    -------
+    Verdict
     """
-    share = widths / widths.sum()
-    per_interval = steps[:, None] * share
-    return (means * per_interval).sum(axis=1) / (steps + 1)
+    lacks = _lacks(errors)
+    if not lacks:
+        return judge(errors.parts, errors.signed)
+    if errors.starts and len(errors.middles) > errors.windows:
+        sums = (errors.squares, errors.members, errors.rates, errors.signed)
+        fit = fit_sums(errors.middles, *sums)
+        if np.isfinite(fit.exponent) or fit.verdict != UNDECIDED:
+            return verdict_of_growth(fit)
+        lacks = f"{lacks}; {fit.reason}"
+    return Verdict(UNDECIDED, reason=lacks)
 
 
-def _over_samples(values, widths):
-    """Means over the samples, each for the interval that it ends; the first as for the second."""
-    weights = np.concatenate([widths[:1], widths])
-    return values @ (weights / weights.sum())
+def _lacks(errors):
+    """Why no drift can be measured; empty where it can."""
+    if not errors.starts:
+        return "no run is complete"
+    if errors.windows >= FEWEST:
+        return ""
+    return _too_few(errors.windows, len(errors.middles))
 
 
 def _spread(values):
@@ -319,46 +287,24 @@ def fit_drift(ends, means):
     Window means of the series are fitted by least squares. The variance of the slope is that of
     white noise as strong as the slow part of the residuals: their lowest cosine modes behind the
     constant and the trend (equal-weighted cosines; Lazarus, Lewis, Stock and Watson 2018), with
-    as many degrees of freedom. An oscillation that is fast beside the run therefore hardly
-    widens the interval, a slow one does. Over several starts a second interval follows from how
-    far their slopes lie apart, which alone sees a random walk, and the wider one is given: it
-    does not see what all starts share.
+    as many degrees of freedom; of the lowest 3 or 6 those that give the wider interval. An
+    oscillation that is fast beside the run therefore hardly widens it, one of a few cycles does,
+    or a memory of up to a tenth of the run. What is slower than the run is drift as far as the run
+    shows. Over several starts another interval follows from how far their slopes lie apart, which
+    alone sees a random walk, and the wider one is given: it does not see what all starts share.
     """
     if len(means) == 0:
         return np.nan, np.nan, np.nan, "no run is complete"
-    times, windows = _windows(ends, means)
+    times, windows = windows_of(ends, means)
     if len(times) < FEWEST:
         return np.nan, np.nan, np.nan, _too_few(len(times), means.shape[1])
-    dt = times - times.mean()
-    slopes = windows @ dt / (dt @ dt)
-    slope = slopes.mean()
-    series = windows.mean(axis=0)
-    modes = dct(series - series.mean() - slope * dt, norm="ortho")[2 : 2 + MODES]
-    half = stdtrit(MODES, 0.975) * np.sqrt(np.mean(modes**2) / (dt @ dt))
-    if len(slopes) > 1:
-        apart = np.std(slopes, ddof=1) / np.sqrt(len(slopes))
-        half = max(half, stdtrit(len(slopes) - 1, 0.975) * apart)
-    return float(slope), float(slope - half), float(slope + half), ""
+    return *slope_interval(slow_parts(times, windows)), ""
 
 
 def _too_few(windows, intervals):
     if windows == intervals:
-        return f"needs {FEWEST} sample intervals, has {windows}"
+        return f"needs {FEWEST} sample intervals, has {windows}: take more samples"
     return (
         f"needs {FEWEST} windows as long as the last sample interval, has {windows}: "
         "take more samples"
     )
-
-
-def _windows(ends, means):
-    """Means over windows of nearly equal length, none shorter than the longest interval."""
-    widths = np.diff(ends)
-    span = ends[-1] - ends[0]
-    count = max(1, min(WINDOWS, int(span / widths.max() * (1 + 1e-9))))
-    middles = (ends[1:] + ends[:-1]) / 2
-    window = np.minimum((middles - ends[0]) / span * count, count - 1).astype(int)
-    weight = np.zeros((len(widths), count))
-    weight[np.arange(len(widths)), window] = widths
-    weight = weight[:, weight.any(axis=0)]
-    weight /= weight.sum(axis=0)
-    return middles @ weight, means @ weight

@@ -77,6 +77,8 @@ class OrderEstimate:
     floor_until, pre_asymptotic_from : float
         The largest step size left out at the floor (of round-off, of the reference or of a
         solver), and the smallest left out as not yet asymptotic; NaN where there is none.
+    absent : int
+        Step sizes of which no run is complete.
     floor : float
         Errors below it do not count.
     worst_residual : float
@@ -107,6 +109,7 @@ class OrderEstimate:
     step_high: float
     floor_until: float
     pre_asymptotic_from: float
+    absent: int
     floor: float
     worst_residual: float
     starts: int
@@ -215,6 +218,7 @@ def _estimate(curve, label, parameters, method, error, at, moving):
         step_high=_extreme(of_use[USED], np.max),
         floor_until=_extreme(of_use[FLOOR], np.max),
         pre_asymptotic_from=_extreme(of_use[PRE_ASYMPTOTIC], np.min),
+        absent=curve.absent,
         floor=float(np.fmax(fit.floor, _median(curve.floors[there]))),
         worst_residual=fit.worst_residual,
         starts=int(np.isfinite(curve.errors).any(axis=0).sum()),

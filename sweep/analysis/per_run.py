@@ -69,8 +69,8 @@ def results(dataset, columns=None):
     columns : sequence of str, optional
         Variables over runs, such as ``evaluations``, and of series what is asked of them behind an
         ``@``: ``start``, ``end``, ``min``, ``max``, ``mean``, ``abs_max`` or a sample time, such as
-        ``energy_error@max`` and ``global_error@2``. A run that failed ends where it did, and a
-        comparison with a reference where that ends. The ``max`` of an error is its largest size,
+        ``energy_error@max`` and ``global_error@2``. A run that is not complete has no end, and a
+        comparison with a reference ends with that. The ``max`` of an error is its largest size,
         over every step where the store has that. By default every variable over runs, the end of
         every series, and the ``max`` of every error.
 
@@ -272,7 +272,20 @@ def reduced(dataset, columns):
         parts = [part for part in sought if part.variable == name]
         for text, values in _of_series(array, parts).items():
             found[text] = np.fmax(found[text], values) if text in found else values
+    for one in columns:
+        if one.of == "end":
+            found[one.text] = np.where(_ended(dataset), found[one.text], np.nan)
     return found
+
+
+def _ended(dataset):
+    """Which runs came to their end: what others had last is no result of theirs."""
+    ended = np.ones(dataset.sizes["run"], dtype=bool)
+    if "status" in dataset:
+        ended &= dataset["status"].values == 0
+    if "sample_count" in dataset:
+        ended &= dataset["sample_count"].values >= dataset.sizes["time"]
+    return ended
 
 
 def _parts(dataset, one):

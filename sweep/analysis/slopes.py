@@ -24,7 +24,7 @@ LEAST = 0.01  # half an interval: what bends less is not told from a power law
 OF_POINTS = 0.995  # the quantile for points that lie off the curve, of stretches that are chosen
 WITH_NEXT_TERM = 5  # points from which on the next term is fitted too
 SHORT = 4  # points of the shortest stretch, where there are so many
-MOST_BENT = 0.5  # of the error at the coarsest step size: the next term's share
+MOST_BENT = 0.35  # of the error at the coarsest step size: the next term's share
 # q: what follows the leading term h^p is h^(p+1), and h^(p+2) of symmetric methods, whose errors
 # are series in h² (Hairer, Lubich and Wanner, theorem II.3.2 and section V.1).
 NEXT_TERMS = {False: (1,), True: (2,), None: (1, 2)}

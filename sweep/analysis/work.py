@@ -116,7 +116,7 @@ def work_table(dataset, error=None, at="end"):
     Raises
     ------
     InputError
-        When there is no such error, or `at` is neither.
+        When there is no such error, no run is complete, or `at` is neither.
 
     Notes
     -----
@@ -130,6 +130,8 @@ def work_table(dataset, error=None, at="end"):
     dataset = without_repeats(full)
     errors = chosen_errors(dataset, error, at)
     work, counts = _work(full, dataset), complete(dataset)
+    if not counts.any():
+        raise InputError("no run is complete: `sweep status` says which failed or are pending.")
     stopped = dataset["status"].values > 0 if "status" in dataset else ~counts
     sizes = {name: _sizes(dataset, name, at) for name in errors}
     families, axes = families_of(dataset), scanned_axes(dataset)

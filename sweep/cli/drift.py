@@ -15,23 +15,42 @@ from sweep.cli.common import echo_json, experiment_option, json_option, opened, 
 def command(store, experiment, quantity, all_steps, growth, as_json):
     """Print mean, maximum and drift of the errors of the invariants in STORE.
 
-    The drift is the slope of the signed error over time with a 95 % interval. With --growth
-    it is measured over the starts whether errors grow like √t, as round-off does that is not
-    biased, or like t.
+    The drift is the slope of the signed error over time; with 95 % confidence it stays below
+    "|drift| ≤". The verdict says how the error moves over the run:
+
+    
+      no drift seen      nothing grows above the oscillation; |drift| ≤ says how much could hide
+      √t                 a random walk of its own in each start; it takes 32 starts
+      linear             like t: of one sign in all starts, or of another sign in each
+      worse than linear  like a power of t above 1, or faster
+      undecided          below the table stands why, and what to add to the study
+
+    Its tests are at 99.7 % or stricter. An oscillation of less than one cycle in the run, and a
+    memory of more than a fifth of it, are drift as far as the run shows. With --growth the
+    exponent of the growth over the last decade of time stands beside the same verdict, and the
+    drift in ε a step: like √t is round-off that is not biased.
 
     \b
     Example:
       sweep drift quickstart.zarr -q energy
       sweep drift round-off.zarr -q energy --growth
     """
+    from integrators import InputError
     from sweep import tables
     from sweep.analysis import drift_table, growth_table
+    from sweep.analysis.querying import refusals
 
     analyse, tables_of = (growth_table, tables.growth) if growth else (drift_table, tables.drifts)
-    found = {
-        name: analyse(dataset, quantity or None, "all" if all_steps else "smallest")
-        for name, dataset in opened(store, experiment).items()
-    }
+    found, refused = {}, []
+    for name, dataset in opened(store, experiment).items():
+        try:
+            found[name] = analyse(dataset, quantity or None, "all" if all_steps else "smallest")
+        except InputError as reason:
+            refused.append((name, reason))
+    if not found:
+        raise InputError("\n".join(refusals(refused)) or f"{store} has no runs")
+    for name, reason in refused:
+        click.echo(f"{name}: {reason}", err=True)
     if as_json:
         echo_json({name: tables.json_rows(rows) for name, rows in found.items()})
         return

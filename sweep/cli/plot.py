@@ -45,6 +45,7 @@ def command(what, experiment, where, output, suffix, body, view):
       sweep plot energy quickstart.zarr -e pendulum --where "step_size < 0.02" -o energy.svg
       sweep plot sphere mclachlan-portraits.zarr -e vortices --body 0 --view 1 1 1
     """
+    from integrators import InputError
     from sweep.cli.summary import plot_directory
 
     kind, store = _kind_and_store(what)
@@ -54,10 +55,12 @@ def command(what, experiment, where, output, suffix, body, view):
     if _is_file(path, kind, suffix):
         _write_one(datasets, where, kind, kinds[kind], path)
         return
+    if (path / "zarr.json").exists():
+        raise InputError(f"{path} is a store, and no place for pictures: give another directory")
     written, reasons = _write_all(datasets, where, kinds, path, f".{suffix or 'png'}")
     for file in written:
         click.echo(file)
-    if kind or body or view or where:
+    if kind or body or view or where or not written:
         _say_left_out(written, reasons)
 
 

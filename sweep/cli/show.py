@@ -114,6 +114,16 @@ def _added(plugin):
     return found
 
 
+def _convergence(system):
+    """What ``duration = "declared"`` and ``step_size = "declared"`` stand for, if for anything."""
+    declared = system.convergence
+    if declared is None:
+        return "declares none"
+    unit = "" if system.units["time"] == "1" else f" {system.units['time']}"
+    steps = f"{declared.shortest_step:g} – {declared.longest_step:g}{unit}"
+    return {"duration": f"{declared.duration:g}{unit}", "step sizes": steps}
+
+
 def _system(name, library):
     system = library.system_class(name)
     made = library.system(name, {})
@@ -128,6 +138,7 @@ def _system(name, library):
         "parameters": parameters,
         "state": f"({made.rows}, 3): {made.rows_in_words}",
         "starts": {start.name: start.description for start in system.named_starts},
+        "convergence": _convergence(system),
         "families": {family.name: _family(family) for family in system.families},
         "record": {
             q.name: f"{q.long_name}, {q.kind}, in {q.units}" for q in library.quantities(made)

@@ -6,6 +6,8 @@ import click
 
 from sweep.cli.common import opened, save_plots
 
+KINDS = ("order", "energy", "unit-length", "sphere")  # that end a run; `sweep plot` has them all
+
 
 def print_summary(path):
     """Print order and drift tables of each experiment, and where the plots are."""
@@ -38,7 +40,7 @@ def _plot(path, datasets):
                 if kind == "sphere" and stored:
                     left_out.append(f"No picture of {name} on the sphere: {error}")
 
-            save_plots(dataset, directory, name, skipped=skipped)
+            save_plots(dataset, directory, name, kinds=dict.fromkeys(KINDS, {}), skipped=skipped)
     except InputError as error:
         click.echo(f"\nNo plots: {error}", err=True)
         return

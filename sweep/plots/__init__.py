@@ -1,6 +1,7 @@
 """Pictures of a store, by experiment, and the counterparts of the papers' figures."""
 
 from sweep.plots.celledoni import CELLEDONI
+from sweep.plots.drifts import drift_over_time
 from sweep.plots.kinds import KINDS, picture, save_all
 from sweep.plots.lee import LEE
 from sweep.plots.looks import compact, save
@@ -15,6 +16,7 @@ __all__ = [
     "KINDS",
     "compact",
     "convergence",
+    "drift_over_time",
     "energy_over_time",
     "picture",
     "save",

@@ -5,6 +5,7 @@ from pathlib import Path
 from integrators.errors import InputError, check_known
 from sweep.analysis.selection import run_table, without_repeats
 from sweep.plots.captions import headed
+from sweep.plots.drifts import drift_over_time
 from sweep.plots.looks import save
 from sweep.plots.orders import convergence
 from sweep.plots.over_time import energy_over_time, unit_length_over_time
@@ -14,6 +15,7 @@ from sweep.plots.work import work
 # What can be drawn, by the name that the command line and file names give it.
 KINDS = {
     "order": convergence,
+    "drift": drift_over_time,
     "work": work,
     "energy": energy_over_time,
     "unit-length": unit_length_over_time,

@@ -12,6 +12,7 @@ from sweep.plots.looks import (
     MOST_PANELS,
     STYLE,
     error_axis,
+    is_compact,
     label_of,
     legend,
     looks_of,
@@ -24,6 +25,7 @@ BEST = "filled: best of family"
 PALE = 0.45
 # Over a span of so many times, at these multiples of powers of ten.
 TICKS = ((4, (1, 1.5, 2, 3, 4, 5, 7)), (12, (1, 2, 5)), (150, (1, 3)))
+MOST_BELOW = 3  # panels in a narrow column
 WIDTH, HEIGHT = 9.2, 2.6  # of two panels with a legend, of a row; inches
 
 
@@ -122,7 +124,7 @@ def _panels(rows):
         first = error in errors[:2]
         if first or against == "evaluations":
             (main if first else others).append((of, against))
-    return [*main, *others][:MOST_PANELS]
+    return [*main, *others][: MOST_BELOW if is_compact() else MOST_PANELS]
 
 
 def shown(rows, error, against):

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from integrators.errors import InputError
-from sweep.analysis.selection import codes, scanned_axes
+from sweep.analysis.selection import codes, scanned_axes, take
 from sweep.plots.captions import parameters, setting
+from sweep.plots.families import families_of
 from sweep.plots.looks import label_of, plain_units
 from sweep.reporting.pictures import drawn, most_bytes
 from sweep.reporting.sections import SECTIONS
@@ -102,7 +103,7 @@ def experiment_part(dataset, name, place, count, progress):
     ExperimentPart
     """
     kinds = sum(len(section.pictures) for section in SECTIONS)
-    most = most_bytes(kinds * count)
+    most = most_bytes(kinds * count * len(set(families_of(dataset).values())))
     parts, not_drawn, sentences, counts = [], [], [], {}
     raised = _exponents_of(dataset)
     for section in SECTIONS:
@@ -140,11 +141,28 @@ def _picture(kind, dataset, place, name, text, most):
 
     if kind not in KINDS:
         return [], []
-    try:
-        found = drawn(kind, dataset, place, f"{name}: {text}", most)
-    except InputError as error:
-        return [], [(kind, str(error))]
-    return [Picture(found, text, setting(dataset))], []
+    pictures, reasons = [], []
+    for i, (family, members) in enumerate(_by_family(dataset)):
+        said = f"{text} {family}." if family else text
+        try:
+            found = drawn(kind, members, f"{place}-{i}", f"{name}: {said}", most)
+        except InputError as error:
+            reasons.append((kind, str(error)))
+        else:
+            pictures.append(Picture(found, said, setting(members)))
+    return pictures, [] if pictures else reasons[:1]
+
+
+def _by_family(dataset):
+    """The runs of each family of integrators, where they are too many for one narrow picture."""
+    families = families_of(dataset)
+    if len(set(families.values())) == 1:
+        yield "", dataset
+        return
+    labels = dataset["integrator"].values
+    for family in dict.fromkeys(families.values()):
+        runs = np.flatnonzero([families[label] == family for label in labels])
+        yield family[:1].upper() + family[1:], take(dataset, runs)
 
 
 def _exponents_of(dataset):

@@ -16,6 +16,7 @@ from sweep.plots.looks import STYLE
 MOST_OF_ALL = 3_000_000  # bytes of a page's pictures
 MOST_SVG = 250_000  # bytes of one; more are slow to scroll
 DPI = 220  # of what is no vectors: two pixels for each of a narrow window, and more
+COARSE = 110, 40_000  # DPI where a page has so many pictures that each may be so few bytes
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def drawn(kind, dataset, name, said, most):
         svg = inline_svg(figure, name, said)
         if len(svg.encode()) <= most:
             return Drawn(svg, "", width, height)
-        return Drawn("", _png(figure), width, height)
+        return Drawn("", _png(figure, DPI if most > COARSE[1] else COARSE[0]), width, height)
 
 
 def most_bytes(count):
@@ -101,10 +102,10 @@ def inline_svg(figure, name, said):
     return opening + text[text.index(">") + 1 :].strip()
 
 
-def _png(figure):
+def _png(figure, dpi):
     buffer = io.BytesIO()
     with rc_context(STYLE):
-        figure.savefig(buffer, format="png", dpi=DPI)
+        figure.savefig(buffer, format="png", dpi=dpi)
     buffer.seek(0)
     few = Image.open(buffer).convert("RGB").quantize(128, dither=Image.Dither.NONE)
     small = io.BytesIO()

@@ -19,6 +19,7 @@ from sweep.reporting.sections import VERDICTS
 from sweep.tables import Table
 from sweep.text import number
 
+ENDINGS = (".html", ".htm")
 MOST_FAILURES = 20  # of an experiment that are listed
 MOST_OPEN = 60  # rows; of longer tables the page shows how many there are, and all when asked
 
@@ -57,6 +58,8 @@ def report(store, output=None):
     output = report_path(store) if output is None else Path(output)
     if output.is_dir():
         raise InputError(f"{output} is a directory; give a file, as report.html", key="output")
+    if output.suffix.lower() not in ENDINGS:
+        raise InputError(f"{output} is to be HTML: give a name that ends in .html", key="output")
     text = page(store)
     try:
         output.parent.mkdir(parents=True, exist_ok=True)

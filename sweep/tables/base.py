@@ -68,14 +68,22 @@ def name_of(row):
 
 def notes_of(rows, remark):
     """What `remark` says of each row, each remark once behind the names that it holds for."""
+    plain = [name_of(row) for row in rows]
     names = {}
-    for row in rows:
-        names.setdefault(remark(row), []).append(name_of(row))
+    for row, name in zip(rows, plain, strict=True):
+        name = _with_step(row, name) if plain.count(name) > 1 else name
+        names.setdefault(remark(row), []).append(name)
     return [
         f"{f'all {len(rows)}' if 1 < len(of) == len(rows) else ', '.join(of)}: {text}"
         for text, of in names.items()
         if text
     ]
+
+
+def _with_step(row, name):
+    """A name with the step size or tolerance, of rows that differ in that alone."""
+    step = row.tolerance if math.isnan(row.step_size) else row.step_size
+    return f"{name} at {number(step)}"
 
 
 def fixed(value):

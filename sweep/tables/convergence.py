@@ -26,7 +26,7 @@ def orders(estimates):
             f"±{(row.high - row.low) / 2:.2f}" if math.isfinite(row.order) else "–",
             number(row.declared),
             row.verdict,
-            f"{row.used} of {len(row.points)}",
+            f"{row.used} of {len(row.points) + row.absent}",
             f"{number(row.step_low)} – {number(row.step_high)}" if row.used else "–",
             _left_out(row),
         ]
@@ -41,6 +41,7 @@ def _left_out(row):
     ends = {
         f"≤ {number(row.floor_until)} floor": row.floor_count,
         f"≥ {number(row.pre_asymptotic_from)} coarse": row.pre_asymptotic,
+        f"{row.absent} not complete": row.absent,
     }
     return ", ".join(text for text, count in ends.items() if count) or "–"
 

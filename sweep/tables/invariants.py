@@ -2,6 +2,7 @@
 
 import math
 
+from sweep.analysis.verdicts import NONE
 from sweep.tables.base import Table, axes_of, fixed, left_out_note, notes_of, scientific
 from sweep.text import number
 
@@ -28,7 +29,7 @@ def _drift_section(rows):
     ]
     headers = ["integrator", *axes, *(name.replace("_", " ") for name in steps)]
     missing = any(row.left_out for row in rows)
-    headers += [*(["starts"] if missing else []), "mean", "max", "drift", "|drift| ≤"]
+    headers += [*(["starts"] if missing else []), "mean", "max", "drift", "|drift| ≤", "verdict"]
     cells = [
         [
             row.integrator,
@@ -39,11 +40,19 @@ def _drift_section(rows):
             scientific(row.max_abs.median),
             scientific(row.drift),
             scientific(row.bound),
+            row.verdict,
         ]
         for row in rows
     ]
-    notes = notes_of(rows, lambda row: row.reason and row.sentence)
+    notes = notes_of(rows, _remark)
     return Table(headers, cells, _drift_title(rows), notes)
+
+
+def _remark(row):
+    """What the cells of a row leave open: what is missing, or how a drift was seen."""
+    if row.reason:
+        return row.sentence
+    return row.in_words if row.advice or row.verdict != NONE else ""
 
 
 def _drift_title(rows):
@@ -92,7 +101,7 @@ def _growth_section(rows):
             "–"
             if math.isnan(row.drift)
             else f"{scientific(row.drift)} ± {scientific(row.drift_error, 1)}",
-            row.verdict or "–",
+            row.verdict,
         ]
         for row in rows
     ]
@@ -102,5 +111,5 @@ def _growth_section(rows):
         f"{first.quantity.replace('_', ' ')} error{units}: rms over the starts at the end, its "
         "growth in the last decade; drift of the mean in ε of the quantity, ± standard error"
     )
-    notes = notes_of(rows, lambda row: row.reason or (row.biased and "the mean drifts (99.7 %)"))
+    notes = notes_of(rows, lambda row: row.reason or (row.biased and "of one sign in all starts"))
     return Table(headers, cells, title, notes + left_out_note(rows))

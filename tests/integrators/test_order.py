@@ -8,6 +8,7 @@ from cases import Case, Pairing, cases, pairings
 
 import integrators
 import systems
+from sweep.analysis.slopes import fit_order
 
 # Step counts over one time scale, four to an octave.
 LADDER = np.unique(np.round(2.0 ** (np.arange(4, 49) / 4)).astype(int))
@@ -64,7 +65,11 @@ def median_order(pairing):
 
 # Order 10 has hardly a window in double precision: see below.
 @pytest.mark.filterwarnings("ignore::integrators.StabilityWarning")
-@pytest.mark.parametrize("measured", [p for p in pairings() if p.integrator.order < 10], ids=str)
+@pytest.mark.parametrize(
+    "measured",
+    [p for p in pairings() if p.integrator.order < 10 and p.name != "rk45+fixed"],  # see below
+    ids=str,
+)
 def test_order_is_the_declared_one(measured):
     narrow = measured.integrator.order == 8 and not measured.case.mechanical
     narrow |= measured.name == "rk45+fixed"  # whose error is small by design, not the next term
@@ -75,6 +80,19 @@ def test_order_is_the_declared_one(measured):
         return
     assert points >= 3
     assert order == pytest.approx(measured.integrator.order, abs=0.1)
+
+
+@pytest.mark.parametrize("name", ["spherical_pendulum_chain", "free_rigid_body"])
+def test_order_five_of_dormand_and_prince_in_the_limit(name):
+    # Its next term is large: slopes fall from 5.3 to 5.05 before round-off.
+    case = next(case for case in cases() if str(case) == name)
+    pairing = Pairing("rk45+fixed", (("formulation", "q_omega"),), case)
+    exact = case.exact(case.time_scale)
+    own = np.linalg.norm(exact - case.exact(case.time_scale, tolerance=2.3e-13)) / 5
+    steps = LADDER[8:40]
+    errors = [np.linalg.norm(pairing.end(case.state, int(n)) - exact) for n in steps]
+    fit = fit_order(1 / steps, errors, own, symmetric=False)
+    assert fit.order == pytest.approx(5, abs=0.1) and fit.use.count("used") >= 5
 
 
 @pytest.mark.parametrize(

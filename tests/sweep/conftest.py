@@ -107,6 +107,7 @@ def called(lent):
     def call(cwd, *arguments):
         arguments, thresholds = [*map(str, arguments)], gc.get_threshold()
         out, errors = io.StringIO(), io.StringIO()
+        gc.freeze()  # what thousands of tests have left need not be looked through by each command
         with pytest.MonkeyPatch.context() as patch, lent():
             patch.setattr(sys, "argv", ["sweep", *arguments])
             patch.setattr(sys.modules["__main__"], "__package__", None)  # not "python -m …"
@@ -118,6 +119,7 @@ def called(lent):
             ):
                 main()
         gc.set_threshold(*thresholds)
+        gc.unfreeze()
         code = end.value.code or 0
         return subprocess.CompletedProcess(arguments, code, out.getvalue(), errors.getvalue())
 

@@ -26,14 +26,14 @@ def test_random_walks_grow_like_the_root_of_time():
     assert np.mean([fit.exponent for fit in fits]) == pytest.approx(0.5, abs=0.02)
     covered = np.mean([fit.low <= 0.5 <= fit.high for fit in fits])
     assert covered >= 0.89  # 94 % of a thousand; two standard errors of 300 are 3 %, of tests 5
-    assert np.mean([fit.verdict == "t" for fit in fits]) <= 0.02  # 0.7 % of a thousand
+    assert np.mean([fit.verdict == "linear" for fit in fits]) <= 0.02  # 0.7 % of a thousand
     assert np.mean([abs(fit.drift) <= 2 * fit.drift_error for fit in fits]) >= 0.92
 
 
 def test_a_drift_of_the_mean_is_seen_below_the_walk():
     rng = np.random.default_rng(2)
     fit = fit_growth(TIMES, walks(rng) + 0.03 * TIMES)  # of a standard error of 0.004
-    assert fit.biased and fit.verdict == "t"
+    assert fit.biased and fit.verdict == "linear"
     assert fit.drift == pytest.approx(0.03, abs=4 * fit.drift_error)
     assert fit.drift_error == pytest.approx(1 / np.sqrt(1000.0 * STARTS), rel=0.4)
 
@@ -42,12 +42,12 @@ def test_a_drift_of_another_sign_in_each_run_shows_in_the_exponent():
     rng = np.random.default_rng(3)
     fit = fit_growth(TIMES, rng.normal(size=(STARTS, 1)) * TIMES)
     assert fit.exponent == pytest.approx(1.0)
-    assert not fit.biased and fit.verdict == "t"
+    assert not fit.biased and fit.verdict == "linear"
 
 
 def test_noise_that_does_not_grow_lies_below():
     fit = fit_growth(TIMES, np.random.default_rng(4).normal(size=(STARTS, len(TIMES))))
-    assert abs(fit.exponent) < 0.2 and fit.verdict == "below √t"
+    assert abs(fit.exponent) < 0.2 and fit.verdict == "no drift seen"
 
 
 def test_sizes_have_no_drift():
@@ -60,12 +60,13 @@ def test_sizes_have_no_drift():
     [
         (np.ones((3, 31)), TIMES, "needs 8 starts that are complete, has 3"),
         (np.ones((8, 3)), TIMES[::10][:3], "needs 4 samples in the last decade, has 2"),
-        (np.zeros((8, 31)), TIMES, "there is no error"),
+        (np.zeros((8, 31)), TIMES, "the error is exactly 0"),
     ],
 )
 def test_what_cannot_be_measured_says_why(error, times, reason):
     fit = fit_growth(times, error)
-    assert np.isnan(fit.exponent) and fit.verdict == "" and fit.reason == reason
+    assert np.isnan(fit.exponent) and fit.reason == reason
+    assert fit.verdict == ("undecided" if error.any() else "no drift seen")
 
 
 def test_the_table_has_steps_and_units_of_epsilon():
@@ -80,9 +81,9 @@ def test_the_table_has_steps_and_units_of_epsilon():
     (row,) = rows = growth_table(table, ["energy"])
     assert (row.starts, row.left_out, row.steps, row.duration) == (63, 1, 2000.0, 1000.0)
     assert row.drift == pytest.approx(0.25, abs=4 * row.drift_error)
-    assert row.verdict == "t" and row.biased
+    assert row.verdict == "linear" and row.biased
     text = text_of(growth(rows))
-    assert "the mean drifts" in text and "Left out" in text and "2.5e-01" in text
-    assert json_rows(rows)[0]["verdict"] == "t"
+    assert "of one sign in all starts" in text and "Left out" in text and "2.5e-01" in text
+    assert json_rows(rows)[0]["verdict"] == "linear"
     with pytest.raises(InputError, match="Did you mean 'energy'"):
         growth_table(table, ["enrgy"])

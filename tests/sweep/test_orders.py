@@ -312,6 +312,13 @@ def test_runs_that_do_not_count_are_left_out_and_counted():
     assert row.left_out == 4
 
 
+def test_step_sizes_without_a_complete_run_are_counted():
+    table = run_table({"a": 2})
+    table["status"][table.step_size.values == 0.1] = 2
+    row = only(order_table(table))
+    assert (row.used, row.absent, row.left_out) == (4, 1, 1)
+
+
 def test_too_few_step_sizes_say_what_to_add():
     row = only(order_table(run_table({"a": 2}, step_sizes=(0.1, 0.05))))
     assert (row.verdict, row.used) == ("undecided", 2)

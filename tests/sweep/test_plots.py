@@ -25,7 +25,7 @@ LABELS = {
     "rk4+projected": 4,
     "rk4+projected_tangent": 4,
 }
-SERIES = [draw for kind, draw in plots.KINDS.items() if kind not in ("sphere", "work")]
+SERIES = [draw for kind, draw in plots.KINDS.items() if kind not in ("sphere", "drift", "work")]
 
 
 @pytest.fixture
@@ -209,7 +209,7 @@ def test_sparse_late_samples_have_a_logarithmic_axis():
 def test_files_are_written_in_the_format_of_their_ending(tmp_path, table, ending, magic):
     paths = plots.save_all(table, tmp_path / "new", "study-order", ending)
     assert [path.name for path in paths] == [
-        f"study-order-{kind}{ending}" for kind in ("order", "energy", "unit-length")
+        f"study-order-{kind}{ending}" for kind in ("order", "drift", "energy", "unit-length")
     ]
     for path in paths:
         assert path.read_bytes().startswith(magic)
@@ -217,7 +217,9 @@ def test_files_are_written_in_the_format_of_their_ending(tmp_path, table, ending
 
 def test_what_the_store_lacks_is_not_drawn(tmp_path, table):
     paths = plots.save_all(table.drop_vars("global_error"), tmp_path, "s")
-    assert [path.name for path in paths] == ["s-energy.png", "s-unit-length.png"]
+    assert [path.name for path in paths] == [
+        f"s-{kind}.png" for kind in ("drift", "energy", "unit-length")
+    ]
     table["status"][:] = -1
     assert plots.save_all(table.drop_vars("global_error"), tmp_path, "s") == []
 

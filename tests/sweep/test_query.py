@@ -99,6 +99,15 @@ def test_results_reduce_series_whatever_the_blocks(table, monkeypatch):
     xr.testing.assert_identical(results(table, columns), whole)
 
 
+def test_a_run_that_did_not_come_to_its_end_has_none(table):
+    table["status"][0] = 2
+    table["global_error"][0, 1:] = np.nan  # at the start it is 0
+    table["sample_count"][1] = 3
+    ends = results(table, ["global_error@end"])["global_error@end"].values
+    assert np.isnan(ends[:2]).all() and np.isfinite(ends[2:]).all()
+    assert query(table, "global_error@end < 1").sizes["run"] == table.sizes["run"] - 2
+
+
 def test_results_are_a_table_with_units(table):
     found = results(table)
     frame = found.to_dataframe()

@@ -63,7 +63,10 @@ def test_the_drift_table_has_a_part_for_each_quantity(table):
 
 def test_what_holds_for_all_rows_is_said_once(table):
     text = tables.text_of(tables.drifts(drift_table(table.isel(time=slice(0, 5)))))
-    assert text.splitlines()[-1] == "all 20: no drift measured: needs 8 sample intervals, has 4"
+    assert (
+        text.splitlines()[-1]
+        == "all 20: no drift measured: needs 8 sample intervals, has 4: take more samples"
+    )
 
 
 def test_lines_fit_a_terminal(table):

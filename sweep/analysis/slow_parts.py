@@ -1,0 +1,211 @@
+"""What is slow in series of errors: their trend, their lowest cosine modes, how they bend."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.fft import dct
+from scipy.special import stdtrit
+
+WINDOWS = 64  # at most; their means are what a drift is fitted to
+MODES = 6  # cosines behind constant and trend that a slope's interval rests on …
+FEW_MODES = 3  # … or so many, where they are larger: of an oscillation of few cycles, or a memory
+FEWEST = MODES + 2  # windows: constant and trend take two
+MOST_MODES = 16  # that are kept
+GROUPS = 256  # of starts, for the jackknife of a large ensemble
+EXACT = 16 * 2.0**-52  # beside the largest value: what summation alone makes of a constant
+
+
+@dataclass(frozen=True)
+class SlowParts:
+    """The slow part of every start's series, in units in which white noise is equal in all of it.
+
+    Attributes
+    ----------
+    times : ndarray, shape ``(windows,)``
+        Middles of the windows.
+    trend : ndarray, shape ``(starts,)``
+        Least-squares slope times `scale`.
+    modes : ndarray, shape ``(starts, modes)``
+        Cosine modes k = 2, 3, … of the residuals of the trend.
+    bends : ndarray, shape ``(starts, 2)``
+        Mean over the middle third of the run less that over the first, and last less middle.
+    mean : ndarray, shape ``(windows,)``
+        Mean of the windows over the starts.
+    squares : ndarray, shape ``(groups, windows)``
+        Sums of their squares over groups of starts, each start's in units of its mean square.
+    members : ndarray of int, shape ``(groups,)``
+        Starts in each group.
+    """
+
+    times: np.ndarray
+    trend: np.ndarray
+    modes: np.ndarray
+    bends: np.ndarray
+    mean: np.ndarray
+    squares: np.ndarray
+    members: np.ndarray
+
+    @property
+    def starts(self):
+        """How many."""
+        return len(self.trend)
+
+    @property
+    def scale(self):
+        """√Σ(t − t̄)² over the windows: a trend is as many times the slope."""
+        return scale_of(self.times)
+
+    @property
+    def contrasts(self):
+        """What `bends` are of the windows, shape ``(2, windows)``."""
+        return thirds(len(self.times))
+
+    def of_mean(self):
+        """The slow part of the mean over the starts, as that of one start."""
+        return slow_parts(self.times, self.mean[None])
+
+    def of_ranks(self):
+        """That of the mean's ranks: a trend in them is a rise or fall of any shape."""
+        ranks = np.argsort(np.argsort(self.mean)).astype(float)
+        return slow_parts(self.times, ranks[None])
+
+
+def scale_of(times):
+    """√Σ(t − t̄)²."""
+    centred = times - times.mean()
+    return float(np.sqrt(centred @ centred))
+
+
+def thirds(count):
+    """Contrasts between means over windows at first, in the middle and last, ``(2, count)``."""
+    width = count // 3 - (count - count // 3) % 2
+    means = np.zeros((3, count))
+    for i, first in enumerate((0, (count - width) // 2, count - width)):
+        means[i, first : first + width] = 1 / width
+    return np.diff(means, axis=0)
+
+
+def slow_parts(times, windows):
+    """The slow parts of series.
+
+    Parameters
+    ----------
+    times : ndarray, shape ``(windows,)``
+        Evenly spaced; at least three.
+    windows : ndarray, shape ``(starts, windows)``
+
+    Returns
+    -------
+    SlowParts
+        A series that is constant but for rounding has parts that are exactly zero.
+    """
+    count = windows.shape[1]
+    centre = windows.mean(axis=1, keepdims=True)
+    centred = windows - centre
+    largest = np.abs(centred).max(axis=1, keepdims=True)
+    centred = np.where(largest > EXACT * np.abs(centre), centred, 0.0)
+    axis = (times - times.mean()) / scale_of(times)
+    trend = centred @ axis
+    rest = centred - trend[:, None] * axis
+    modes = dct(rest, norm="ortho", axis=1)[:, 2 : 2 + MOST_MODES]
+    squares, members = grouped(windows)
+    bends = centred @ thirds(count).T
+    return SlowParts(times, trend, modes, bends, windows.mean(axis=0), squares, members)
+
+
+def grouped(values, own_scale=True):
+    """Sums of squares over groups of starts, and how many starts are in each group.
+
+    With `own_scale` each start's squares are in units of their mean; what is zero is left out.
+    """
+    squares = values**2
+    if own_scale:
+        scale = squares.mean(axis=1, keepdims=True)
+        squares = squares[scale[:, 0] > 0] / scale[scale[:, 0] > 0]
+    groups = min(len(squares), GROUPS)
+    place = np.arange(len(squares)) % max(groups, 1)
+    sums = np.zeros((groups, values.shape[1]))
+    np.add.at(sums, place, squares)
+    return sums, np.bincount(place, minlength=groups)
+
+
+def joined(parts):
+    """The slow parts of the starts of several blocks, which are read one after another."""
+    if len(parts) == 1:
+        return parts[0]
+    squares, members = added([(one.squares, one.members) for one in parts])
+    return SlowParts(
+        times=parts[0].times,
+        trend=np.concatenate([one.trend for one in parts]),
+        modes=np.concatenate([one.modes for one in parts]),
+        bends=np.concatenate([one.bends for one in parts]),
+        mean=np.average([one.mean for one in parts], axis=0, weights=[o.starts for o in parts]),
+        squares=squares,
+        members=members,
+    )
+
+
+def added(sums):
+    """The sums of `grouped` of several blocks, group by group."""
+    groups = max(len(members) for _, members in sums)
+    squares = [np.pad(square, ((0, groups - len(square)), (0, 0))) for square, _ in sums]
+    members = [np.pad(members, (0, groups - len(members))) for _, members in sums]
+    return np.sum(squares, axis=0), np.sum(members, axis=0)
+
+
+def slope_interval(parts):
+    """The slope, mean over the starts, and its 95 % interval; see `drifts.fit_drift`.
+
+    Parameters
+    ----------
+    parts : SlowParts
+        Of at least `FEWEST` windows.
+
+    Returns
+    -------
+    slope, low, high : float
+    """
+    trend = parts.trend.mean()
+    modes = parts.of_mean().modes[0] ** 2
+    half = max(
+        stdtrit(count, 0.975) * np.sqrt(modes[:count].mean()) for count in (FEW_MODES, MODES)
+    )
+    if parts.starts > 1:
+        apart = np.std(parts.trend, ddof=1) / np.sqrt(parts.starts)
+        half = max(half, stdtrit(parts.starts - 1, 0.975) * apart)
+    values = np.array([trend, trend - half, trend + half]) / parts.scale
+    return tuple(float(value) for value in values)
+
+
+def windows_of(ends, means):
+    """Means over windows of nearly equal length, none shorter than the longest interval.
+
+    Parameters
+    ----------
+    ends : ndarray, shape ``(intervals + 1,)``
+    means : ndarray, shape ``(starts, intervals)``
+
+    Returns
+    -------
+    times : ndarray, shape ``(windows,)``
+    windows : ndarray, shape ``(starts, windows)``
+    """
+    weight = _weights(ends)
+    return (ends[1:] + ends[:-1]) / 2 @ weight, means @ weight
+
+
+def window_count(ends):
+    """Into how many windows a time axis is divided."""
+    return _weights(ends).shape[1]
+
+
+def _weights(ends):
+    widths = np.diff(ends)
+    span = ends[-1] - ends[0]
+    count = max(1, min(WINDOWS, int(span / widths.max() * (1 + 1e-9))))
+    middles = (ends[1:] + ends[:-1]) / 2
+    window = np.minimum((middles - ends[0]) / span * count, count - 1).astype(int)
+    weight = np.zeros((len(widths), count))
+    weight[np.arange(len(widths)), window] = widths
+    weight = weight[:, weight.any(axis=0)]
+    return weight / weight.sum(axis=0)

@@ -1,0 +1,173 @@
+"""How far the error of an invariant wanders over a run, and the drift that its table gives."""
+
+import math
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.ticker import MaxNLocator
+
+from integrators.errors import InputError
+from sweep.analysis.cells import chosen_quantities, read_means
+from sweep.analysis.drifts import drift_table
+from sweep.analysis.selection import (
+    describe,
+    energy_of,
+    groups,
+    scanned_axes,
+    take,
+    without_repeats,
+)
+from sweep.analysis.verdicts import UNDECIDED
+from sweep.plots.choice import runs_to_show
+from sweep.plots.looks import (
+    GREY,
+    NARROW,
+    STYLE,
+    is_compact,
+    label_of,
+    looks_of,
+    new_figure,
+    plain_axis,
+    raised,
+    say,
+)
+
+MOST_STARTS = 4096  # that are drawn; of more, so many spread evenly over them
+MOST_COLUMNS, MOST_STRIPS = 3, 12
+BAND = (0.05, 0.95)  # of the starts
+
+
+def drift_over_time(dataset, quantity=None, step_size=None):
+    """Window means of the signed error over time, and the drift with its 95 % interval.
+
+    A strip for each integrator, each with its own scale, and a column for each combination of
+    scanned values. The line is the median over the starts, the band holds 90 % of them; the wedge
+    is what the drifts within the interval make of the mean. Above a strip stand the verdict and
+    the largest drift that is not excluded.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset or xarray.DataTree
+        One experiment, or a selection of its runs.
+    quantity : str, optional
+        ``energy``, ``momentum``, …; by default the energy.
+    step_size : float, optional
+        Each integrator is shown at its step size nearest to this one; by default the smallest
+        of those that most integrators share.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    InputError
+        When the quantity has no error in the dataset, no run is complete, or the selection would
+        fill more than three columns of twelve strips.
+    """
+    dataset = without_repeats(dataset)
+    (quantity,) = chosen_quantities(dataset, [quantity or energy_of(dataset)])
+    looks = looks_of(dataset)
+    runs, steps = runs_to_show(dataset, step_size)
+    shown = take(dataset, runs)
+    rows = {(describe(r.parameters), r.integrator): r for r in drift_table(shown, [quantity])}
+    cells = {}
+    for key, members in groups(shown, [*scanned_axes(shown), "integrator"]):
+        integrator = key.pop("integrator")
+        cells[describe(key), integrator] = take(shown, members)
+    cells = {key: cell for key, cell in cells.items() if rows[key].starts}
+    columns, strips = _layout(cells, looks)
+    with rc_context(STYLE):
+        figure = _sheet(len(columns), len(strips))
+        axes = figure.subplots(len(strips), len(columns), sharex=True, squeeze=False)
+        for (panel, integrator), cell in cells.items():
+            ax = axes[strips.index(integrator), columns.index(panel)]
+            row = rows[panel, integrator]
+            said = [integrator, *([panel] if panel else []), steps[panel, integrator]]
+            _strip(ax, cell, row, said, looks[integrator]["color"])
+        _finish(figure, axes, dataset, rows, quantity)
+    return figure
+
+
+def _sheet(columns, strips):
+    """An empty figure for so many columns and strips, which have a line more where it is narrow."""
+    if is_compact():
+        return new_figure(NARROW, 0.9 + 1.35 * strips)
+    return new_figure(7.0 if columns == 1 else 1.2 + 4.4 * columns, 0.7 + 1.25 * strips)
+
+
+def _layout(cells, looks):
+    """The columns and the strips of a figure; `InputError` where they are none or too many."""
+    if not cells:
+        raise InputError("none of the selected runs is complete.")
+    columns = list(dict.fromkeys(panel for panel, _ in cells))
+    there = {integrator for _, integrator in cells}
+    strips = [label for label in looks if label in there]
+    most = 1 if is_compact() else MOST_COLUMNS
+    if len(columns) > most or len(strips) > MOST_STRIPS:
+        raise InputError(
+            f"{len(columns)} combinations of scanned values and {len(strips)} integrators are "
+            f"selected, and a figure holds {most} and {MOST_STRIPS}: select some "
+            "(sweep plot --where, or query)."
+        )
+    return columns, strips
+
+
+def _strip(ax, cell, row, said, colour):
+    """One integrator: what its starts do, and the wedge of its drift."""
+    times, means = read_means(cell, row.quantity, MOST_STARTS)
+    middle = np.median(means, axis=0)
+    low, high = np.quantile(means, BAND, axis=0)
+    centre, ends = means.mean(), np.array([times[0], times[-1]])
+    lines = [centre + slope * (ends - ends.mean()) for slope in (row.drift, row.low, row.high)]
+    drawn = [middle, low, high, *([] if math.isnan(row.drift) else lines)]
+    largest = max(float(np.abs(one).max()) for one in drawn)
+    power = math.floor(math.log10(largest)) if largest > 0 else 0
+    unit = 10.0**power
+    if len(means) > 1:
+        ax.fill_between(times, low / unit, high / unit, color=colour, alpha=0.22, lw=0)
+    ax.plot(times, middle / unit, color=colour, lw=1.0)
+    if not math.isnan(row.drift):
+        fitted, *sides = (line / unit for line in lines)
+        ax.fill_between(ends, *sides, color="0.2", alpha=0.25, lw=0, zorder=3)
+        ax.plot(ends, fitted, color="black", lw=0.9, zorder=4)
+    plain_axis(ax)
+    ax.axhline(0.0, color=GREY, lw=0.5, zorder=0)
+    ax.yaxis.set_major_locator(MaxNLocator(3))
+    units = "" if row.units == "1" else row.units
+    scale = f"10{raised(power)}" if power else ""
+    ax.set_ylabel(f"{scale} {units}".strip() or "1", fontsize=8)
+    bold = {"fontsize": 8.5, "color": colour, "fontweight": "bold"}
+    found = f"{row.verdict};  |drift| ≤ {row.bound:.1e} {row.rate}"
+    if row.reason:
+        found = "undecided;  no drift measured" if row.verdict == UNDECIDED else row.in_words
+    if is_compact():  # one above the other
+        ax.set_title(", ".join(said), loc="left", pad=17.0, **bold)
+        ax.text(0.0, 1.0, found, va="bottom", transform=ax.transAxes, fontsize=8, color="0.15")
+        return
+    ax.set_title(", ".join(said), loc="left", **bold)
+    ax.set_title(found, loc="right", fontsize=8, color="0.15")
+
+
+def _finish(figure, axes, dataset, rows, quantity):
+    """Axes of time below, and above it what is drawn."""
+    times = dataset["time"].values
+    widths = np.diff(times)
+    spread = len(np.unique(np.round(widths / widths[0], 6))) > 4 and widths.max() > 3 * widths[0]
+    for ax in axes.flat:
+        if not ax.has_data():
+            ax.remove()
+            continue
+        if spread:
+            ax.set_xscale("log")
+            ax.set_xlim(times[1] / 2, times[-1])
+        else:
+            ax.set_xlim(times[0], times[-1])
+    for ax in axes[-1]:
+        ax.set_xlabel(label_of(dataset["time"], "time t"))
+    row = next(iter(rows.values()))
+    starts = max(one.starts for one in rows.values())
+    of = f"median and 90 % of {starts} starts" if starts > 1 else "one run"
+    name = quantity.replace("_", " ")
+    text = f"{name} error, window means: {of}; wedge: drift over {row.span}, 95 %"
+    say(figure, text)

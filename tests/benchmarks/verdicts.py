@@ -1,0 +1,158 @@
+"""How often drift verdicts are right, and how often |drift| ≤ x holds, on series of known truth.
+
+    python tests/benchmarks/verdicts.py [--trials 200] [--part verdicts|coverage|steps] [--json]
+
+``verdicts``: ensembles of runs of a million steps under a chaos-like oscillation, as interval
+means; truths bounded, √t and linear, by the correlation time of the oscillation, by what a drift
+or walk reaches at the end (1/100 of the oscillation's rms and less), by starts and by intervals;
+the last rows show where it stops working. ``coverage``: single short series of nine kinds, from 8
+windows to 300 intervals. ``steps``: the slow part of interval means drawn directly beside that of
+means over all the million steps. Some minutes on two cores. Exit code 3: a figure does not hold.
+"""
+
+import argparse
+import json
+import math
+import multiprocessing
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "sweep"))
+from short_series import KINDS, coverage
+from wandering import TRUTHS, Oscillation, ensemble
+
+from sweep.analysis.drifts import fit_drift
+from sweep.analysis.slow_parts import slow_parts, windows_of
+from sweep.analysis.verdicts import LINEAR, NONE, VERDICTS, WALK, judge
+from sweep.text import format_table
+
+RIGHT = dict(zip(TRUTHS, (NONE, WALK, LINEAR, LINEAR), strict=True))
+FIGURE = 0.99
+COVERED = 0.94
+SETTINGS = (  # share at the end, starts, what the oscillation is like; the first rows have figures
+    (0.01, 64, {}),
+    (0.01, 64, {"intervals": 100}),
+    (0.01, 64, {"intervals": 1000}),
+    (0.01, 64, {"memory": 100.0, "period": 20.0}),
+    (0.01, 64, {"memory": 3000.0}),
+    (0.01, 64, {"memory": 3000.0, "period": 200.0}),
+    (0.01, 64, {"tails": 2.0}),
+    (0.01, 8, {"memory": 3000.0}),
+    (0.01, 1, {"memory": 3000.0}),
+    (0.1, 8, {}),
+    (0.1, 1, {}),
+    (0.003, 64, {}),
+    (0.001, 64, {}),
+    (0.01, 64, {"period": 1000.0}),
+    (0.01, 64, {"rectified": 0.3}),
+    (0.01, 64, {"memory": 3e4, "period": 1e9}),
+)
+WITH_FIGURES = 6
+
+
+def verdict_counts(task):
+    """How often each verdict is given in a setting; a dict."""
+    setting, truth, trials = task
+    share, starts, kind = setting
+    oscillation = Oscillation(**kind)
+    ends = np.linspace(0.0, 1.0, oscillation.intervals + 1)
+    found = Counter()
+    for trial in range(trials):
+        rng = np.random.default_rng((trial, list(TRUTHS).index(truth)))
+        means = ensemble(rng, truth, starts, share, oscillation)
+        found[judge(slow_parts(*windows_of(ends, means))).verdict] += 1
+    return dict(found)
+
+
+def verdicts(pool, trials):
+    """Rows of setting, truth and share of each verdict."""
+    tasks = [(setting, truth, trials) for setting in SETTINGS for truth in TRUTHS]
+    rows = []
+    for (setting, truth, _), found in zip(tasks, pool.imap(verdict_counts, tasks), strict=True):
+        share, starts, kind = setting
+        figure = SETTINGS.index(setting) < WITH_FIGURES
+        right = found.get(RIGHT[truth], 0) / trials
+        # Below the figure by more than the scatter of so many trials: three standard errors.
+        lost = right < FIGURE - 3 * math.sqrt(FIGURE * (1 - FIGURE) / trials)
+        rows.append(
+            {
+                "at the end": share,
+                "starts": starts,
+                "oscillation": ", ".join(f"{k} {v:g}" for k, v in kind.items()) or "–",
+                "truth": truth,
+                **{verdict: found.get(verdict, 0) / trials for verdict in VERDICTS},
+                "right": right,
+                "holds": not (figure and lost),
+            }
+        )
+    return rows
+
+
+def covered(task):
+    """Coverage of one kind of series at one length."""
+    kind, intervals, trials = task
+    interval, bound, width = coverage(fit_drift, kind, intervals, trials, trend=20.0)
+    return {
+        "series": kind.__name__,
+        "intervals": intervals,
+        "interval holds": interval,
+        "|drift| ≤ x holds": bound,
+        "half width": width,
+        "holds": bound >= COVERED - 3 * math.sqrt(COVERED * (1 - COVERED) / trials),
+    }
+
+
+def faithful(memory):
+    """Mean square of the slow modes of means over all steps, over that of means drawn directly."""
+    oscillation = Oscillation(memory=memory, tails=0.0)
+    ends = np.linspace(0.0, 1.0, oscillation.intervals + 1)
+
+    def strength(means):
+        return np.mean(slow_parts(*windows_of(ends, means)).modes ** 2)
+
+    rng = np.random.default_rng(1)
+    blocks = [strength(oscillation.every_step(rng, 8)) for _ in range(8)]
+    drawn = strength(oscillation.means(rng, 2000))
+    ratio = np.mean(blocks) / drawn
+    error = np.std(blocks, ddof=1) / math.sqrt(8) / drawn
+    return {"memory": memory, "ratio": ratio, "±": error, "holds": abs(ratio - 1) < 4 * error}
+
+
+def main():
+    """Print the parts that are asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--trials", type=int, default=200)
+    parser.add_argument("--part", choices=("verdicts", "coverage", "steps"))
+    parser.add_argument("--json", action="store_true")
+    chosen = parser.parse_args()
+    short = [(k, n, 5 * chosen.trials) for k in KINDS for n in (8, 16, 30, 100, 300)]
+    with multiprocessing.Pool() as pool:
+        parts = {
+            "steps": lambda: pool.map(faithful, (300.0, 3000.0)),
+            "coverage": lambda: pool.map(covered, short, chunksize=1),
+            "verdicts": lambda: verdicts(pool, chosen.trials),
+        }
+        parts = {name: make() for name, make in parts.items() if chosen.part in (None, name)}
+    if chosen.json:
+        print(json.dumps(parts, ensure_ascii=False, default=float))
+    for name, rows in parts.items() if not chosen.json else ():
+        cells = [[shown(value) for value in row.values()] for row in rows]
+        print(f"{name}\n{format_table(list(rows[0]), cells)}\n")
+    return 0 if all(row["holds"] for rows in parts.values() for row in rows) else 3
+
+
+def shown(value):
+    """A cell of a table."""
+    if isinstance(value, bool | np.bool_):
+        return "" if value else "NO"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

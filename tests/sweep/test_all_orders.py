@@ -1,0 +1,130 @@
+"""What studies leave to the systems and registries, and a small version of `all-orders`."""
+
+import numpy as np
+import pytest
+
+import integrators
+import sweep
+import systems
+from sweep import study
+from sweep.analysis import order_table
+
+SMALL = """\
+format = 1
+name = "some-orders"
+
+[defaults]
+duration = "declared"
+step_size = "declared"
+samples = 1
+record = []
+statistics = "none"
+reference = { integrator = "dop853" }
+
+[[experiment]]
+name = "springs"
+system = "spring_pendula"
+integrators = ["variational", "variational+kahan_li6", "lie_euler", "rkmk4", "rk45+fixed"]
+initial_condition = { around = "lee", random = 8, spread = 0.1, seed = 7 }
+
+[[experiment]]
+name = "precession"
+system = "precession"
+integrators = ["splitting", "cf4", "spherical_midpoint+suzuki4", { name = "rk4", step_size = [0.5, 0.4, 0.2, 0.1, 0.05] }]
+initial_condition = { around = "equator", random = 8, spread = 0.1, seed = 7 }
+"""  # noqa: E501
+
+ONE = """\
+format = 1
+name = "one"
+[[experiment]]
+name = "one"
+system = "SYSTEM"
+integrators = INTEGRATORS
+initial_condition = { random = 2, seed = 1 }
+duration = "declared"
+samples = 1
+"""
+
+
+@pytest.fixture(scope="module")
+def tree(cluster, tmp_path_factory):
+    path = tmp_path_factory.mktemp("orders") / "some-orders.zarr"
+    assert sweep.run(study.parse(SMALL), path, cluster).complete
+    return sweep.open_study(path)
+
+
+def test_the_orders_of_a_small_version_are_the_declared_ones(tree):
+    for name in ("springs", "precession"):
+        rows = order_table(tree[name])
+        assert {row.verdict for row in rows} == {"confirmed"}, rows
+        for row in rows:
+            if np.isfinite(row.order):
+                assert row.declared - 0.1 <= row.low <= row.high <= row.declared + 0.1
+    exact = {row.integrator for row in rows if not np.isfinite(row.order)}
+    assert exact == {"splitting", "cf4"}  # rotations about a fixed axis
+
+
+def test_step_sizes_suit_the_order(tree):
+    springs = tree["springs"].to_dataset()
+    declared = systems.named("spring_pendula").convergence
+    assert springs["time"].values[-1] == declared.duration
+    for label, order in (("lie_euler", 1), ("rkmk4", 4), ("variational+kahan_li6", 6)):
+        sizes = np.unique(springs["step_size"].values[springs["integrator"].values == label])
+        longest, shortest, count = declared.steps(order)
+        assert count - 2 <= len(sizes) <= count
+        assert sizes[0] == pytest.approx(shortest, rel=0.1)
+        assert sizes[-1] == pytest.approx(longest, rel=0.2)
+    precession = tree["precession"].to_dataset().query(run="integrator == 'rk4'")
+    assert set(precession["step_size"].values) == {0.5, 0.4, 0.2, 0.1, 0.05}
+
+
+def test_the_packaged_study_has_every_integrator_on_every_system_that_it_fits():
+    experiments = study.load("all-orders").experiments
+    assert [e.system for e in experiments] == [system.name for system in systems.ALL_SYSTEMS]
+    for experiment in experiments:
+        (system,) = experiment.make_systems()
+        labels = {entry.label for entry in experiment.integrators}
+        for method in integrators.ALL_INTEGRATORS:
+            if method.made_of is not None or method.name == "dop853":
+                continue  # one that its options make, and the reference
+            name = method.name if method.fixed is None else f"{method.name}+fixed"
+            assert (name in labels) == method.fits(system.form), (name, system.name)
+        for name in labels:
+            integrators.get(name).check(system)
+
+
+def text(system="free_rigid_body", chosen='"all"', more='step_size = "declared"'):
+    return ONE.replace("SYSTEM", system).replace("INTEGRATORS", chosen) + more
+
+
+def test_all_stands_beside_others_and_has_the_steps_that_are_given():
+    chosen = '["all", { name = "rk4", step_size = 0.5 }, { name = "cf4", label = "again" }]'
+    (experiment,) = study.parse(text(chosen=chosen, more="step_size = [1.0, 0.5]")).experiments
+    labels = [entry.label for entry in experiment.integrators]
+    assert labels[-2:] == ["rk4", "again"] and {"moser_veselov+kahan_li8", "cf4"} <= set(labels)
+    assert labels.count("rk4") == 1 and experiment.integrators[-2].step_sizes == (0.5,)
+    assert experiment.step_sizes == (1.0, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (
+            {"more": 'step_size = "declard"'},
+            "expected a number or 'declared', got a string",
+        ),
+        ({"more": 'step_size = "declared"\ntime_unit = 2.0'}, "in its own unit of time"),
+        ({"chosen": '["rk4", "al"]'}, "'al'"),
+    ],
+)
+def test_mistakes_are_said(changed, message):
+    with pytest.raises(study.StudyError) as error:
+        study.parse(text(**changed))
+    assert message in str(error.value)
+
+
+def test_a_system_that_declares_nothing_is_said(monkeypatch):
+    monkeypatch.setattr(systems.named("free_rigid_body"), "convergence", None)
+    with pytest.raises(study.StudyError, match="'free_rigid_body' declares none: give a number"):
+        study.parse(text())

@@ -1,0 +1,73 @@
+import numpy as np
+import pytest
+from run_tables import run_table, with_series
+
+from integrators.errors import InputError
+from sweep import plots
+from sweep.analysis import drift_table
+
+TIMES = np.linspace(0.0, 100.0, 101)
+STARTS = ("lee", *(f"lee[{i}]" for i in range(15)))
+
+
+def drifting_table(scan=None, labels=("variational", "rk4"), starts=STARTS):
+    table = run_table(dict.fromkeys(labels, 2), (0.1, 0.05), starts, TIMES, scan)
+    rng = np.random.default_rng(1)
+    noise = rng.normal(size=(table.sizes["run"], len(TIMES)))
+    drifts = np.where(table.integrator.values == "rk4", 0.1, 0.0)[:, None] * TIMES
+    error = 1e-9 * (noise + drifts)
+    return with_series(table, "energy_error", error, mean=error)
+
+
+def texts(figure):
+    return [ax.get_title(loc=side) for ax in figure.axes for side in ("left", "right")]
+
+
+def test_a_strip_for_each_integrator_says_what_the_table_says():
+    table = drifting_table()
+    figure = plots.drift_over_time(table)
+    rows = drift_table(table, step_sizes="smallest")
+    said = {row.integrator: f"{row.verdict};  |drift| ≤ {row.bound:.1e} J/s" for row in rows}
+    assert texts(figure) == [
+        "variational, h = 0.05",
+        said["variational"],
+        "rk4, h = 0.05",
+        said["rk4"],
+    ]
+    assert said["variational"].startswith("no drift seen") and said["rk4"].startswith("linear")
+    line = figure.axes[1].lines[1]  # behind the median
+    rise = np.diff(line.get_ydata()) / np.diff(line.get_xdata())
+    row = next(row for row in rows if row.integrator == "rk4")
+    assert rise.item() * 1e-8 == pytest.approx(row.drift)
+    assert figure.axes[1].get_ylabel() == "10⁻⁸ J"
+
+
+def test_scanned_values_stand_side_by_side_and_nothing_is_clipped():
+    figure = plots.drift_over_time(drifting_table({"gravity": (1.0, 9.81)}), step_size=0.1)
+    assert [text for text in texts(figure) if text.startswith("rk4")] == [
+        "rk4, gravity=1, h = 0.1",
+        "rk4, gravity=9.81, h = 0.1",
+    ]
+    figure.canvas.draw()
+    width, height = figure.canvas.get_width_height()
+    boxes = [ax.get_tightbbox(figure.canvas.get_renderer()) for ax in figure.axes]
+    assert all(b.x0 >= 0 and b.x1 <= width and b.y0 >= 0 and b.y1 <= height for b in boxes)
+    for one in figure.axes:
+        left, right = (title.get_window_extent() for title in (one._left_title, one._right_title))
+        assert left.x1 < right.x0
+
+
+def test_one_run_and_too_few_intervals_are_drawn_and_said():
+    table = drifting_table(starts=("lee",)).isel(time=slice(0, 6))
+    assert "undecided;  no drift measured" in texts(plots.drift_over_time(table))
+
+
+def test_bad_input_says_what_there_is():
+    table = drifting_table()
+    with pytest.raises(InputError, match="Did you mean 'energy'"):
+        plots.drift_over_time(table, "enrgy")
+    with pytest.raises(InputError, match="4 combinations of scanned values"):
+        plots.drift_over_time(drifting_table({"gravity": (1.0, 2.0, 3.0, 4.0)}))
+    table["status"][:] = 3
+    with pytest.raises(InputError, match="none of the selected runs is complete"):
+        plots.drift_over_time(table)
