@@ -1,5 +1,6 @@
 """Inherited tests: one that asks for an argument in `GENERATED` runs for all that is registered."""
 
+import compileall
 import gc
 import sys
 from functools import partial
@@ -11,7 +12,8 @@ import pytest
 hypothesis.settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("repeatable")  # compiling takes time, and a test must not flicker
 
-sys.path.insert(0, str(Path(__file__).parent / "systems"))
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "systems"))
 
 import cases  # noqa: E402 (found on the path above)
 
@@ -36,6 +38,13 @@ def pytest_generate_tests(metafunc):
     for argument, make in GENERATED.items():
         if argument in metafunc.fixturenames:
             metafunc.parametrize(argument, [pytest.param(item, id=str(item)) for item in make()])
+
+
+def pytest_configure(config):
+    """Compile the sources: where Python may write no bytecode, every process would for itself."""
+    if not hasattr(config, "workerinput"):
+        for package in ("integrators", "systems", "sweep"):
+            compileall.compile_dir(ROOT / package, quiet=2)
 
 
 MANY = 3000  # tests in a run that comes to nearly all kernels
@@ -68,4 +77,7 @@ def _compilings():
     for pairing in cases.adaptive_pairings():
         for kernel in pairing.problem(1e-3).compiled:
             found[kernel.label, False] = partial(kernel.compiled, False)
+    for case in cases.cases():
+        for quantity in case.system.quantities:
+            found[quantity.function.label, False] = partial(quantity.function.compiled, False)
     return found

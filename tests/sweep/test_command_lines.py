@@ -253,7 +253,8 @@ def test_a_run_of_what_is_done_computes_nothing(command, place, store):
 
 
 def test_a_run_on_a_terminal_has_a_progress_bar(tmp_path):
-    (tmp_path / "small.toml").write_text(STUDY)
+    only, more, _ = STUDY.partition('\n[[experiment]]\nname = "three-bodies"')
+    (tmp_path / "small.toml").write_text(only)
     screen, terminal = pty.openpty()
     arguments = [PROGRAM, "run", "small.toml", "--no-summary", "--workers", "1"]
     done = subprocess.run(
@@ -263,7 +264,7 @@ def test_a_run_on_a_terminal_has_a_progress_bar(tmp_path):
     shown = os.read(screen, 100_000).decode()
     os.close(screen)
     assert done.returncode == 0, shown
-    assert "Running" in shown and f"{RUNS}/{RUNS} runs" in shown
+    assert more and "Running" in shown and "32/32 runs" in shown
     assert "Running" not in done.stdout.decode()
 
 
