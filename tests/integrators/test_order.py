@@ -48,7 +48,7 @@ def measured_order(pairing, scales=1.0, ceiling=None, most=None):
 
 
 def median_order(pairing):
-    """The same of the four last steps over four time scales, for a narrow window, as of order 8.
+    """The same of the four last steps over four time scales, for the narrow window of order 8.
 
     There the next term of the error may show at a single state: the median over the case's
     state and four others, of which some may have no window.
@@ -72,7 +72,6 @@ def median_order(pairing):
 )
 def test_order_is_the_declared_one(measured):
     narrow = measured.integrator.order == 8 and not measured.case.mechanical
-    narrow |= measured.name == "rk45+fixed"  # whose error is small by design, not the next term
     order, points = (median_order if narrow else measured_order)(measured)
     if order == np.inf:  # as of a splitting into one piece that moves
         case = measured.case
