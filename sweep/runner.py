@@ -22,7 +22,7 @@ from sweep.rechunking import rechunk
 from sweep.sessions import Session, code
 from sweep.starting import connecting
 from sweep.tasks import CHECKPOINT_EVERY
-from sweep.workers import Ending, call_on, first_of_each_kind, hosts_of, inspect
+from sweep.workers import call_on, ending_in_order, first_of_each_kind, hosts_of, inspect
 
 
 @dataclass(frozen=True)
@@ -228,7 +228,6 @@ class _Coordinator:
         """Compute all that is pending; why it ended early, or nothing."""
         spread(self.path)
         forget_all(self.path)
-        client.register_plugin(Ending())
         root = storage.open_root(self.path, mode="a")
         kinds = _note_hosts(root, hosts_of(workers.values()))
         if len(kinds) > 1:
@@ -242,12 +241,12 @@ class _Coordinator:
             sum(task.cost for tasks in made for task in tasks),
         )
         session = Session(uuid.uuid4().hex, self.held.token, code())
+        told = self.watcher.progressed
         try:
-            for tasks in made:  # references, then runs
-                with InFlight(self.path) as flight:
-                    execute(
-                        client, tasks, session, self.drain, self.watcher.progressed, flight.note
-                    )
+            with ending_in_order(client, session):
+                for tasks in made:  # references, then runs
+                    with InFlight(self.path) as flight:
+                        execute(client, tasks, session, self.drain, told, flight.note)
         except Interrupted as reason:
             return str(reason)
         finally:

@@ -6,6 +6,7 @@ import os
 import platform
 import secrets
 import signal
+import threading
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -197,10 +198,15 @@ class Ending(WorkerPlugin):
     """Lets a worker that is to end commit what it computes first, and begin nothing more.
 
     It is to end when its lifetime is nearly over, on SIGTERM, or when it is closed.
+
+    Parameters
+    ----------
+    session : sweep.sessions.Session
+        For whose time it is there; other runs on the cluster have their own.
     """
 
-    name = "geosweep-ending"
-    idempotent = True
+    def __init__(self, session):
+        self.name = f"geosweep-{session.name}"
 
     def setup(self, worker):
         """Called by Dask in each worker, also in those that come later."""
@@ -208,14 +214,28 @@ class Ending(WorkerPlugin):
             margin = min(LEAVE_BEFORE, MOST_OF_LIFETIME * worker.lifetime)
             left = worker.lifetime - process_age() - margin
             worker.io_loop.call_later(max(left, 0.0), _leave, worker)
-        if worker.nanny is not None:  # which ends it by a message, but a batch job by SIGTERM too
+        in_main = threading.current_thread() is threading.main_thread()
+        if worker.nanny is not None and in_main:  # a batch job sends it to all processes
             worker.io_loop.asyncio_loop.add_signal_handler(signal.SIGTERM, _leave, worker)
 
     async def teardown(self, worker):
         """Called by Dask when the worker closes."""
-        if worker.status != Status.running:
+        if worker.status in (Status.closing, Status.closing_gracefully):
             sessions.leave()
             await _idle()
+
+
+@contextlib.contextmanager
+def ending_in_order(client, session):
+    """Within this, workers of a cluster, also those that come later, end as `Ending` says."""
+    plugin = Ending(session)
+    client.register_plugin(plugin)
+    try:
+        yield
+    finally:
+        if client.status == "running":
+            with contextlib.suppress(OSError):  # workers that are lost just now
+                client.unregister_worker_plugin(plugin.name)
 
 
 def _leave(worker):
