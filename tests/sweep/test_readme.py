@@ -14,9 +14,11 @@ LINES = [
     for block in re.findall(r"```sh\n(.*?)```", README, re.S)
     for line in block.splitlines()
 ]
-# What is run elsewhere: papers by test_reproduce*, processes of Dask by test_service_cluster, the
-# plugin by test_plugins; and what installs.
-ELSEWHERE = ("sweep reproduce ", "dask ", "sweep show plugins", "sweep show system bead")
+# What is run elsewhere: papers by test_reproduce*, clusters by test_clusters, test_tls and
+# test_detached, buckets by test_objects, the plugin by test_plugins; and what installs.
+ELSEWHERE = ("sweep reproduce ", "sweep show plugins", "sweep show system bead", "export AWS_")
+ELSEWHERE += ("sweep submit", "sweep cancel", "sweep certificates")
+OTHERS = ("--cluster ", "--scheduler-file ", "s3://")
 INSTALLS = ("python3 -m venv", ".venv/bin/pip install")
 
 STUDY = """\
@@ -60,17 +62,14 @@ INSTEAD = {
 
 def commands():
     found = [line for line in LINES if line and not line.startswith((*INSTALLS, *ELSEWHERE))]
-    return [line for line in found if "tests/benchmarks/" not in line]
+    apart = ("tests/benchmarks/", *OTHERS)
+    return [line for line in found if not any(text in line for text in apart)]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, command):
     path = tmp_path_factory.mktemp("readme")
-    for name in (
-        "quickstart",
-        "round-off",
-        "all-orders",
-    ):  # a file wins over the packaged study of its name
+    for name in ("quickstart", "round-off", "all-orders"):  # a file wins over the packaged study
         (path / name).write_text(STUDY.format(name=name))
     (path / "mclachlan-sections").write_text(SECTIONS)
     command(path, "run", "round-off", "--no-summary")
@@ -85,7 +84,7 @@ def test_every_command_runs(folder, command, cluster, monkeypatch):
         assert line.startswith("sweep "), f"README has {line!r}, which this test cannot run"
         for written, here in INSTEAD.items():
             line = line.replace(written, here)
-        line = re.sub("tcp://[0-9.:]+", str(cluster.scheduler.address), line)
+        line = re.sub(r"tcp://[\w.:]+", str(cluster.scheduler.address), line)
         line, _, target = line.partition(" > ")
         if "copied.zarr" in line:
             shutil.copytree(folder / "my-study.zarr", folder / "copied.zarr")
