@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import sys
 import time
@@ -333,5 +334,5 @@ def test_another_version_of_dask(start, until, command, tmp_path):
         version = reaching.distributed.__version__
         assert f"expected {version}, as this" in said
         assert f"pip install 'distributed=={version}'" in said
-    found = until(lambda: reaching.Client(address).nthreads())
-    assert "is the address of a Worker" in refused(command, tmp_path, "--scheduler", *found)
+    found = re.search(r"the worker (tcp://[^ ]+)", said)[1]
+    assert "is the address of a Worker" in refused(command, tmp_path, "--scheduler", found)
