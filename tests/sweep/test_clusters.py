@@ -19,7 +19,7 @@ from dask_processes import (
 )
 
 from integrators.errors import InputError
-from sweep import jobs, profiles, reaching, starting
+from sweep import certificates, jobs, profiles, reaching, starting
 from sweep.clusters import ClusterSpec, specified
 from sweep.draining import process_age
 
@@ -40,10 +40,11 @@ echo "cancelled $1" >> "$(dirname "$0")/calls"
 """
 NIGHT = {
     "kind": "slurm",
-    "cores": 2,
+    "cores": 1,
     "memory": "1GB",
+    "nanny": False,
     "scheduler-options": {"host": "127.0.0.1"},
-    "scale": 2,
+    "scale": 1,
 }
 
 
@@ -76,17 +77,18 @@ def message(spec=None, **clusters):
 
 def test_a_run_by_jobs_of_a_batch_system(batch, command, tmp_path):
     (tmp_path / "small.toml").write_text(SMALL)
-    with configured(night=NIGHT):
+    tls = certificates.make(tmp_path / "tls", ["127.0.0.1"])
+    pair = {"tls-cert": str(tls / "worker.pem"), "tls-key": str(tls / "worker-key.pem")}
+    with configured(night={**NIGHT, "tls-ca-file": str(tls / "ca.pem"), **pair}):
         done = command(tmp_path, "run", "small.toml", "--no-summary", "--cluster", "night")
     assert "Complete: 4 runs" in done.stdout
-    script = (batch / "script").read_text()
-    assert "--nworkers 2 " in script and "--nthreads 1 " in script
+    assert "--protocol tls:// --tls-ca-file" in (batch / "script").read_text()
     assert [call.split()[0] for call in calls(batch)] == ["submitted", "cancelled"]
 
 
 def test_jobs_are_added_as_work_comes_and_again_when_they_end(batch, until):
     adapt = {"minimum": 0, "maximum": 2, "interval": "100ms", "target-duration": "10ms"}
-    night = {**NIGHT, "cores": 1, "adapt": adapt, "scale": None}
+    night = {**NIGHT, "adapt": adapt, "scale": None}
     told = []
     with (
         configured(night=night),
@@ -227,6 +229,20 @@ def test_how_many_and_of_what_must_be_said():
     ):
         with pytest.raises(InputError, match=expected.split("{")[0]):
             jobs.start_jobs(profiles.Profile(kind, kind, options), None, None)
+
+
+@pytest.mark.parametrize(
+    "options, processes", [({}, 16), ({"processes": 4}, 4)], ids=["unless said", "as said"]
+)
+def test_a_process_a_core(options, processes, monkeypatch):
+    def made(**options):
+        raise NotImplementedError(options["processes"])
+
+    monkeypatch.setattr(jobs, "cluster_class", lambda kind: made)
+    night = profiles.Profile("night", "slurm", {"cores": 16, "memory": "1GB", **options})
+    with pytest.raises(NotImplementedError, match=f"^{processes}$"):
+        jobs.start_jobs(night, 64, None)
+    assert jobs._jobs(night, 64, processes)[0] == 64 // processes
 
 
 class Pods:
