@@ -121,16 +121,17 @@ class Resubmitting(Adaptive):
     is submitted again.
     """
 
-    _lost = None  # by job that had workers: since when it has none
+    def __init__(self, *arguments, **options):
+        self._lost = {}  # by job that has had workers: since when it has none
+        super().__init__(*arguments, **options)
 
     async def recommendations(self, target):
         """As Dask's, after ended jobs are forgotten, which then are submitted again."""
-        self._lost = self._lost or {}
         timeout = dask.config.get("distributed.deploy.lost-worker-timeout")
         patience, now = dask.utils.parse_timedelta(timeout), time.monotonic()
         observed = {str(name) for name in self.observed}
         for name, job in list(self.cluster.workers.items()):
-            group = self.cluster.worker_spec.get(name, {}).get("group", [""])
+            group = self.cluster.worker_spec.get(name, {}).get("group", ())
             if any(f"{name}{part}" in observed for part in group):
                 self._lost[name] = None
             elif name in self._lost:
@@ -156,10 +157,24 @@ def start_pods(profile, workers, security):
         adapt = at_least_one(profile.adapt)
     options["n_workers"] = workers or adapt["minimum"]
     _complete_pods(options, profile)
+    _check_kubernetes()
     cluster = made(quiet=True, **options)
     if adapt:
         cluster.adapt(**adapt)
     return cluster
+
+
+def _check_kubernetes():
+    """Refuse to start where no Kubernetes answers: the cluster's class leaves a mess then."""
+    import kr8s
+
+    try:
+        kr8s.api().version()
+    except Exception as error:  # of its own, of httpx or of ssl
+        raise InputError(
+            f"no Kubernetes answers ({type(error).__name__}: {error}); expected one that `kubectl "
+            "get daskclusters` reaches, by KUBECONFIG or ~/.kube/config, with Dask's operator"
+        ) from None
 
 
 def _complete_pods(options, profile):

@@ -111,11 +111,12 @@ def security_of_started(files):
     files : TlsFiles or None
     """
     security = _security(files)
-    if not security.require_encryption:
-        return None
     for role in ROLES:
-        _checked(security, role, files is not None, "a cluster with encryption")
-    return security
+        if security.require_encryption:
+            _checked(security, role, files is not None, "a cluster with encryption")
+        else:
+            _check_unneeded(security, role)
+    return security if security.require_encryption else None
 
 
 def security_of_client(address, files):
@@ -136,8 +137,8 @@ def security_of_client(address, files):
             f"the address {address!r} is without encryption, but {why}; expected "
             f"tls://{location} of a scheduler with certificates, or neither"
         )
-    elif security.tls_ca_file and security.tls_client_cert:
-        _checked(security, "client", False, "Dask's configuration")  # the client loads them
+    else:
+        _check_unneeded(security, "client")
     return security
 
 
@@ -151,6 +152,13 @@ def _security(files):
     options = {f"tls_{role}_cert": cert for role in ROLES}
     options |= {f"tls_{role}_key": key for role in ROLES}
     return Security(require_encryption=True, tls_ca_file=ca_file, **options)
+
+
+def _check_unneeded(security, role):
+    """Refuse bad files also where they are not needed: Dask loads those that it is told of."""
+    files = security.get_tls_config_for_role(role)
+    if files["ca_file"] and files["cert"]:
+        _checked(security, role, False, "Dask's configuration")
 
 
 def _checked(security, role, given, what):

@@ -156,6 +156,16 @@ def lent(cluster):
 @pytest.fixture
 def start():
     """Start `sweep` or `dask` in a process group of its own, killed when the test ends."""
+    yield from _launching()
+
+
+@pytest.fixture(scope="module")
+def start_once():
+    """The same for all tests of a module."""
+    yield from _launching()
+
+
+def _launching():
     processes = []
 
     def launch(program, *arguments, cwd):

@@ -35,6 +35,7 @@ COMMANDS = (
     "verify",
 )
 COMMANDS += ("ls", "show", "query", "order", "drift", "work", "plot", "report", "export")
+COMMANDS += ("certificates",)
 
 # The kin of `quickstart`: both systems, a reference, an ensemble in lanes.
 STUDY = """\

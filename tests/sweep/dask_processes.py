@@ -1,0 +1,76 @@
+"""Real `dask scheduler` and `dask worker` processes, for tests; and a study for them."""
+
+import json
+
+SMALL = """\
+format = 1
+name = "small"
+
+[[experiment]]
+name = "pendulum"
+system = "spherical_pendulum_chain"
+integrators = ["rk4"]
+step_size = 0.01
+initial_condition = { around = "lee", random = 4, spread = 1e-2, seed = 1 }
+duration = 1.0
+samples = 2
+record = ["energy"]
+"""
+
+# A preload that lets a process say that it has another version of Dask.
+OLDER = """\
+from distributed import versions
+
+
+def version(name, known=versions._version_cached):
+    return "2023.5.0" if name == "distributed" else known(name)
+
+
+versions._version_cached = version
+"""
+
+
+def files(folder, role):
+    """Options of Dask and of `sweep run` for what `sweep certificates` made."""
+    return (
+        "--tls-ca-file", folder / "ca.pem", "--tls-cert", folder / f"{role}.pem",
+        "--tls-key", folder / f"{role}-key.pem",
+    )  # fmt: skip
+
+
+def start_scheduler(start, folder, *options):
+    """Start a scheduler on loopback; its file, which is written soon."""
+    folder.mkdir(parents=True, exist_ok=True)
+    start(
+        "dask", "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
+        "--dashboard-address", ":0", "--scheduler-file", folder / "scheduler.json", *options,
+        cwd=folder,
+    )  # fmt: skip
+    return folder / "scheduler.json"
+
+
+def start_worker(start, address, folder, *options):
+    """Start a worker of one thread."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return start(
+        "dask", "worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard", *options,
+        cwd=folder,
+    )  # fmt: skip
+
+
+def address_in(file):
+    """The address in a scheduler's file; None as long as that is not whole."""
+    try:
+        return json.loads(file.read_text())["address"]
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def refused(command, tmp_path, *arguments):
+    """The message of a run that was refused before it left anything behind."""
+    (tmp_path / "small.toml").write_text(SMALL)
+    before = sorted(tmp_path.iterdir())
+    done = command(tmp_path, "run", "small.toml", "--no-summary", *arguments, code=2)
+    assert sorted(tmp_path.iterdir()) == before
+    (message,) = done.stderr.splitlines()
+    return message
