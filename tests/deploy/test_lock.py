@@ -10,7 +10,11 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 MAKE_ANEW = "make it anew by deploy/lock/make"
-EXTRAS = {"runtime": {"certificates", "jobqueue", "kubernetes", "s3"}, "test": {"test"}}
+EXTRAS = {
+    "runtime": {"certificates", "jobqueue", "s3"},
+    "kubernetes": {"certificates", "jobqueue", "kubernetes", "s3"},
+    "test": {"test"},
+}
 
 
 def _text(name):
@@ -59,11 +63,12 @@ def test_what_is_not_locked_is_seen():
     assert len(list(_unmet(wanted, _locked("runtime")))) == 2
 
 
-def test_locks_agree():
-    runtime, test = _locked("runtime"), _locked("test")
-    common = runtime.keys() & test.keys()
+@pytest.mark.parametrize("name", ["runtime", "kubernetes"])
+def test_what_is_used_is_what_is_tested(name):
+    used, tested = _locked(name), _locked("test")
+    common = used.keys() & tested.keys()
     assert len(common) > 40
-    assert {name: runtime[name] for name in common} == {name: test[name] for name in common}
+    assert {key: used[key] for key in common} == {key: tested[key] for key in common}
 
 
 @pytest.mark.parametrize("name", EXTRAS)
