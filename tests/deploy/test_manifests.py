@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import dask
 import pytest
 import yaml
 from distributed.cli import dask_scheduler, dask_worker
@@ -64,7 +65,17 @@ def test_compose_restarts_what_should_come_back():
     }
     assert services["coordinator"]["restart"] == "on-failure"
     assert services["coordinator"]["entrypoint"] == ["coordinator"]  # decides what a failure is
-    assert (DEPLOY / "container/coordinator").stat().st_mode & 0o111
+    for script in ("coordinator", "wait-for-workers"):
+        assert (DEPLOY / "container" / script).stat().st_mode & 0o111
+
+
+def test_what_is_waited_for_answers():
+    """The route that `wait-for-workers` and the operator ask is one that the schedulers have."""
+    name, route = "DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES", "distributed.http.scheduler.api"
+    compose = _compose()["services"]["scheduler"]["environment"][name]
+    (scheduler,) = _pods(_documents("base"))["scheduler"]["containers"]
+    for text in (compose, {entry["name"]: entry["value"] for entry in scheduler["env"]}[name]):
+        assert {route, "distributed.http.health"} <= set(dask.config.interpret_value(text))
 
 
 def test_compose_refers_to_what_it_has():
@@ -124,6 +135,8 @@ def test_kubernetes_containers(overlay):
 
 def test_kubernetes_starts_again_what_was_interrupted():
     job = _documents("base")["Job"]["spec"]
+    (first,) = job["template"]["spec"]["initContainers"]
+    assert first["command"][0] == "wait-for-workers"  # a scheduler without workers is bad input
     fail, ignore = job["podFailurePolicy"]["rules"]
     assert fail["action"] == "FailJob" and fail["onExitCodes"]["values"] == [1, 2, 3]
     assert ignore["onPodConditions"][0]["type"] == "DisruptionTarget"

@@ -3,10 +3,13 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
+import dask
 import pytest
+from distributed import LocalCluster
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 INTERRUPTED = 4
@@ -70,6 +73,33 @@ def test_the_signal_reaches_sweep(commands):
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == INTERRUPTED  # it has waited for the end of `sweep`
     assert time.monotonic() - began < 20, "a stopped one does not pause"
+
+
+def test_a_scheduler_of_no_workers_is_waited_for(commands):
+    """It is no bad input: without any it ends so that it is started again."""
+    commands("sweep")
+    commands("wait-for-workers", "exit 4")
+    changed = {"GEOSWEEP_SCHEDULER_HTTP": "http://scheduler:8787"}
+    done = _run("container/coordinator", ["study"], commands.environment, **changed)
+    assert done.returncode == INTERRUPTED
+    assert commands.calls() == ["wait-for-workers http://scheduler:8787"]
+
+
+def _wait(address, seconds):
+    command = [sys.executable, DEPLOY / "container/wait-for-workers", address, seconds]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30)
+
+
+def test_workers_are_asked_for_over_http():
+    routes = {"distributed.scheduler.http.routes": ["distributed.http.scheduler.api"]}
+    local = {"processes": False, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
+    with dask.config.set(routes), LocalCluster(n_workers=0, **local) as cluster:
+        address = f"http://127.0.0.1:{cluster.scheduler.http_server.port}"
+        done = _wait(address, "0.2")
+        assert done.returncode == INTERRUPTED and "it has no workers" in done.stderr
+        cluster.scale(1)
+        assert _wait(address, "20").returncode == 0
+    assert _wait(address, "0.2").returncode == INTERRUPTED
 
 
 # --- SLURM -----------------------------------------------------------------------------------
