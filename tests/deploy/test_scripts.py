@@ -1,0 +1,183 @@
+"""The scripts that supervise `sweep run`, with stand-ins for it and for SLURM's commands."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import dask
+import pytest
+from distributed import LocalCluster
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+INTERRUPTED = 4
+
+
+@pytest.fixture
+def commands(tmp_path):
+    """A directory of commands that note how they were called, and the environment to use them."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+
+    def add(name, body=""):
+        path = folder / name
+        path.write_text(f'#!/bin/sh\necho "{name} $*" >>"{tmp_path}/calls"\n{body}\n')
+        path.chmod(0o755)
+
+    add.environment = {
+        "PATH": f"{folder}:{os.environ['PATH']}",
+        "GEOSWEEP_PAUSE": "0",
+        "SLURM_JOB_ID": "7",
+        "SLURM_SUBMIT_DIR": str(tmp_path),
+        "SLURM_CPUS_PER_TASK": "3",
+    }
+    add.calls = lambda: (tmp_path / "calls").read_text().splitlines()
+    return add
+
+
+def _run(script, arguments, environment, **changed):
+    return subprocess.run(
+        ["bash", DEPLOY / script, *arguments],
+        env=environment | changed,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+
+
+# --- containers ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "code, ends_with", [(0, 0), (1, 0), (2, 0), (3, 0), (INTERRUPTED, INTERRUPTED), (137, 137)]
+)
+def test_only_what_another_start_mends_is_a_failure(commands, code, ends_with):
+    commands("sweep", f"exit {code}")
+    done = _run("container/coordinator", ["study", "store"], commands.environment)
+    assert done.returncode == ends_with
+    assert commands.calls() == ["sweep run study store"]
+    assert (f"exit code {code}," in done.stderr) == (code in (1, 2, 3))
+
+
+def test_the_signal_reaches_sweep(commands):
+    commands("sweep", "trap 'sleep 0.2; exit 4' TERM; echo started; while :; do sleep 0.05; done")
+    process = subprocess.Popen(
+        ["bash", DEPLOY / "container/coordinator", "study"],
+        env=commands.environment | {"GEOSWEEP_PAUSE": "60"},
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout.readline() == b"started\n"
+    began = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == INTERRUPTED  # it has waited for the end of `sweep`
+    assert time.monotonic() - began < 20, "a stopped one does not pause"
+
+
+def test_a_scheduler_of_no_workers_is_waited_for(commands):
+    """It is no bad input: without any it ends so that it is started again."""
+    commands("sweep")
+    commands("wait-for-workers", "exit 4")
+    changed = {"GEOSWEEP_SCHEDULER_HTTP": "http://scheduler:8787"}
+    done = _run("container/coordinator", ["study"], commands.environment, **changed)
+    assert done.returncode == INTERRUPTED
+    assert commands.calls() == ["wait-for-workers http://scheduler:8787"]
+
+
+def _wait(address, seconds):
+    command = [sys.executable, DEPLOY / "container/wait-for-workers", address, seconds]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30)
+
+
+def test_workers_are_asked_for_over_http():
+    routes = {"distributed.scheduler.http.routes": ["distributed.http.scheduler.api"]}
+    local = {"processes": False, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
+    with dask.config.set(routes), LocalCluster(n_workers=0, **local) as cluster:
+        address = f"http://127.0.0.1:{cluster.scheduler.http_server.port}"
+        done = _wait(address, "0.2")
+        assert done.returncode == INTERRUPTED and "it has no workers" in done.stderr
+        cluster.scale(1)
+        assert _wait(address, "20").returncode == 0
+    assert _wait(address, "0.2").returncode == INTERRUPTED
+
+
+# --- SLURM -----------------------------------------------------------------------------------
+
+
+def _slurm(commands, code, state="RUNNING", left=3600, arguments=("study", "store"), **changed):
+    """Run the coordinator's batch file in a job that has `left` seconds; what it called."""
+    commands("sweep", f"exit {code}")
+    commands("scontrol")
+    commands("scancel")
+    commands("squeue", f"case $* in *%T) echo {state};; *) date -d '+{left} seconds' +%FT%T;; esac")
+    done = _run("slurm/coordinator.sbatch", arguments, commands.environment, **changed)
+    assert done.returncode == code, done.stderr
+    return [call for call in commands.calls() if not call.startswith("squeue")], done.stdout
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 3])
+def test_what_has_ended_is_not_queued_again(commands, code):
+    (called,), _ = _slurm(commands, code)
+    assert called.startswith("sweep run study store --workers 3 --max-time 34")
+
+
+def test_what_was_interrupted_is_queued_again(commands):
+    called, said = _slurm(commands, INTERRUPTED)
+    assert called[1:] == ["scontrol requeue 7"]
+    assert "Round 1 of at most 50" in said
+
+
+def test_rounds_are_bounded(commands):
+    called, said = _slurm(commands, INTERRUPTED, ROUNDS="3", SLURM_RESTART_COUNT="2")
+    assert len(called) == 1
+    assert "Round 3 was the last one" in said
+
+
+def test_a_cancelled_job_is_not_queued_again(commands):
+    called, _ = _slurm(commands, INTERRUPTED, state="COMPLETING")
+    assert len(called) == 1
+
+
+def test_a_cluster_of_its_own_has_its_number_of_workers(commands):
+    arguments = ("study", "store", "--cluster", "slurm")
+    (called,), _ = _slurm(commands, 0, left=300, arguments=arguments)
+    assert called.startswith("sweep run study store --cluster slurm --max-time 2")
+    assert "--workers" not in called
+
+
+def test_an_array_of_workers_ends_with_its_coordinator(commands, tmp_path):
+    commands("sbatch", "echo 8")
+    commands("dask", 'echo \'{"address": "tcp://host:1"}\' >"$7"; exec sleep 60')
+    commands("python", "echo waited")
+    called, _ = _slurm(commands, INTERRUPTED, WORKER_JOBS="5")
+    file = f"{tmp_path}/scheduler-7.json"
+    assert f"sbatch --parsable --array=1-5 {tmp_path}/workers.sbatch" in called
+    assert any(f"--scheduler-file {file}" in call for call in called if call.startswith("sweep"))
+    assert called[-2:] == ["scancel 8", "scontrol requeue 7"]
+    assert not Path(file).exists()
+
+
+def test_workers_that_stay_in_the_queue_are_waited_for_in_another_round(commands):
+    commands("sbatch", "echo 8")
+    commands("dask", 'echo >"$7"; exec sleep 60')
+    commands("python", "exit 1")
+    called, _ = _slurm(commands, INTERRUPTED, WORKER_JOBS="5")
+    assert not any(call.startswith("sweep") for call in called)
+    assert called[-1] == "scontrol requeue 7"
+
+
+def test_workers_leave_before_their_job_ends(commands):
+    commands("dask")
+    # The job's id is the array's: only this one's end is asked for.
+    commands("squeue", "case $* in *' 7 '*) exit 1;; esac; date -d '+7200 seconds' +%FT%T")
+    changed = {"SCHEDULER_FILE": "s.json", "SLURM_ARRAY_JOB_ID": "8", "SLURM_ARRAY_TASK_ID": "2"}
+    assert _run("slurm/workers.sbatch", [], commands.environment, **changed).returncode == 0
+    (called,) = [call for call in commands.calls() if call.startswith("dask worker")]
+    words = called.split()
+    lifetime, stagger = (
+        int(words[words.index(name) + 1].rstrip("s"))
+        for name in ("--lifetime", "--lifetime-stagger")
+    )
+    assert 6000 < lifetime + stagger < 7200
+    assert "--nworkers 3 --nthreads 1" in called and "--name 8-2" in called
