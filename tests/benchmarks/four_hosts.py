@@ -264,9 +264,7 @@ def _costs(site, journal, given_up, runs):
     rows = [("four hosts: computed twice, of all steps", "", f"{twice:.1%}", None)]
     for name, at in journal.events.items():
         what = f"{WHAT[name]} after {at - journal.began:.0f} s: longest pause"
-        rows.append(
-            (f"{WHAT[name]} after {at - journal.began:.0f} s: longest pause", "", text, None)
-        )
+        rows.append((what, "", f"{journal.stalled(name):.1f} s", None))
     if "cut" in journal.events and given_up is not None:
         late = given_up - journal.events["cut"]
         rows.append(("a host cut off: given up by the scheduler after", "", f"{late:.1f} s", None))

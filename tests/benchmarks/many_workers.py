@@ -347,18 +347,8 @@ def steady(folder, given):
     said = found.said
     lengths = f"{found.length:.0f}, {said['ended_at'] - said['began_at']:.0f}"
     return [
-        (
-            f"{what}: tasks, files planned",
-            "",
-            f"{found.said['tasks']}, {found.said['files']}",
-            None,
-        ),
-        (
-            f"{what}: seconds of the steady part, of all",
-            "",
-            f"{found.length:.0f}, {wall:.0f}",
-            None,
-        ),
+        (f"{what}: tasks, files planned", "", f"{said['tasks']}, {said['files']}", None),
+        (f"{what}: seconds of the steady part, of all", "", lengths, None),
         (f"{what}: tasks a second", "", f"{found.rate:.2f}", None),
         percent(f"{what}: CPU of the scheduler", MOST_CPU, found.cpu("scheduler")),
         percent(f"{what}: CPU of the coordinator", MOST_CPU, found.cpu("coordinator")),
