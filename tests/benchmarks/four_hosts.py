@@ -35,6 +35,7 @@ PATIENCE = 900.0  # seconds for a study
 EXITS = 25  # of the coordinator, after which it is given up
 AT = {"cut": 0.2, "killed": 0.45, "scheduler": 0.7}  # of the runs
 WHAT = {"cut": "a host cut off", "killed": "a host killed", "scheduler": "the scheduler killed"}
+LATE_RUNS = 184  # in so many chunks that the store is compacted, of more than a second each
 STEP_SIZES = (1.25e-3, 1e-3, 8e-4, 5e-4)
 STUDY = """
 format = 1
@@ -302,8 +303,7 @@ def sound(what, store, whole):
 
 def late(folder, given):
     """Rows about workers that are cut off and suspended, and go on when all is done."""
-    runs = max(400, given.runs // 10)
-    study, store = written(folder, "late", runs, 280.0), folder / "late.zarr"
+    study, store = written(folder, "late", LATE_RUNS, 2800.0), folder / "late.zarr"
     whole = folder / "late-local.zarr"
     sweep("run", study, whole, "--no-summary", cwd=folder)
     command = ("run", study, store, "--no-summary", "--checkpoint-every", "2")
