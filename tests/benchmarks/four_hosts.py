@@ -23,19 +23,18 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import counting
 import numpy as np
 import psutil
-from disasters import HERE, POLL, PROGRAMS, Done, compare, report_parts
-from namespaces import Network, certificates, missing
+from disasters import POLL, PROGRAMS, Done, compare, report_parts
+from namespaces import Network, Site, missing
 
-PORT = 8786
 MOST_TLS = 5  # %
 PATIENCE = 900.0  # seconds for a study
 EXITS = 25  # of the coordinator, after which it is given up
 AT = {"cut": 0.2, "killed": 0.45, "scheduler": 0.7}  # of the runs
 WHAT = {"cut": "a host cut off", "killed": "a host killed", "scheduler": "the scheduler killed"}
 LATE_RUNS = 184  # in so many chunks that the store is compacted, of more than a second each
+WAKE_SECONDS, IDLE_SECONDS = 120.0, 0.5  # at most; CPU in 15 s of one that has nothing to do
 STEP_SIZES = (1.25e-3, 1e-3, 8e-4, 5e-4)
 STUDY = """
 format = 1
@@ -65,92 +64,6 @@ def sweep(*arguments, cwd):
         [PROGRAMS / "sweep", *map(str, arguments)], cwd=cwd, capture_output=True, text=True
     )
     return done.returncode, done.stdout + done.stderr
-
-
-class Site:
-    """A scheduler's host, hosts with workers and one for the coordinator; all started.
-
-    Parameters
-    ----------
-    network : Network
-    folder : Path
-        New; for logs.
-    protocol : str
-        ``tls`` or ``tcp``.
-    first : int
-        Number of the scheduler's host; the workers' follow, the coordinator's is nine more.
-    """
-
-    def __init__(self, network, folder, protocol, first=1):
-        folder.mkdir()
-        self.folder, self._network, self._first = folder, network, first
-        self._tls = certificates(folder / "tls") if protocol == "tls" else {}
-        self.hosts = {}
-        server = network.host(first)
-        self.address = f"{protocol}://{server.address}:{PORT}"
-        self.scheduler = server.keep(
-            PROGRAMS / "dask", "scheduler", "--host", f"{protocol}://{server.address}",
-            "--port", PORT, "--no-dashboard", *self._options(), log=self.log("scheduler"),
-        )  # fmt: skip
-        self._server, self._own = server, network.host(first + 9)
-
-    def log(self, name):
-        """The log of a process, or of a host."""
-        return self.folder / f"{name}.log"
-
-    def _options(self):
-        return [part for name, file in self._tls.items() for part in (f"--tls-{name}", file)]
-
-    def add_workers(self, *numbers):
-        """Two workers on each of new hosts."""
-        for number in numbers:
-            host = self._network.host(self._first + number - 1)
-            self.hosts[number] = host
-            log = self.log(f"host{number}")
-            host.keep(
-                PROGRAMS / "dask", "worker", self.address, "--nworkers", 2, "--nthreads", 1,
-                "--no-dashboard", "--preload", "sweep.worker_setup",
-                "--preload", HERE / "counting.py", "--local-directory", self.folder,
-                *self._options(), log=log,
-                **{counting.LOG: str(self.steps(number)), counting.PIDS: str(self.log("pids"))},
-            )  # fmt: skip
-
-    def steps(self, number):
-        """The file to which a host's workers write what they begin."""
-        return self.log(f"steps{number}")
-
-    def coordinator(self, *arguments):
-        """Start a command of `sweep`; the `Group`."""
-        comm = "DASK_DISTRIBUTED__COMM__"
-        settings = {f"{comm}REQUIRE_ENCRYPTION": "True"} if self._tls else {}
-        for name, file in self._tls.items():
-            place = "CA_FILE" if name == "ca-file" else f"CLIENT__{name.upper()}"
-            settings[f"{comm}TLS__{place}"] = str(file)
-        own = (*arguments, "--scheduler", self.address)
-        return self._own.start(PROGRAMS / "sweep", *own, log=self.log("sweep"), **settings)
-
-    def tend(self):
-        """Start again what has ended."""
-        for host in (self._server, *self.hosts.values()):
-            host.tend()
-
-    def wait_for_workers(self, count):
-        """Until so many have come up, by their own word."""
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline:
-            with contextlib.suppress(OSError):
-                if len(self.log("pids").read_text().split()) >= count:
-                    return
-            time.sleep(POLL)
-        raise TimeoutError(f"the workers do not come up; see {self.folder}")
-
-    def removed(self, host):
-        """When the scheduler gave a host's workers up, by its log and the clock on the wall."""
-        for line in self.log("scheduler").read_text().splitlines():
-            if "Remove worker" in line and f"//{host.address}:" in line:
-                stamp, _, fraction = line.split(" - ")[0].partition(",")
-                return time.mktime(time.strptime(stamp, "%Y-%m-%d %H:%M:%S")) + int(fraction) / 1e3
-        return None
 
 
 @dataclass
@@ -315,7 +228,7 @@ def late(folder, given):
         journal = pursue(site, command, store, ((0.0, "cut", sleeper.falls_asleep),))
         asleep = sleeper.is_asleep()
         before = _state(store)
-        sleeper.wakes()
+        used = sleeper.wakes()
         after = _state(store)
     codes = [code for _, code, *_ in journal.exits]
     touched = sorted(str(file) for file in before.keys() ^ after.keys())
@@ -325,6 +238,7 @@ def late(folder, given):
     return [
         ("late workers: exit codes", "0", codes, codes == [0]),
         ("late workers: asleep until all is done", "yes", "yes" if asleep else "no", asleep),
+        ("late workers: CPU seconds that they then used", "", f"{used:.1f}", None),
         ("late workers: files they then wrote or removed", 0, len(touched), not touched),
         *sound("late workers", store, whole),
     ]
@@ -351,7 +265,7 @@ class Sleeper:
     """
 
     def __init__(self, site, number):
-        self._site, self._number, self._slept = site, number, []
+        self._site, self._number, self._slept, self._seen = site, number, [], {}
 
     def falls_asleep(self):
         """Wait until it computes, suspend it, cut it off, and start another host."""
@@ -370,10 +284,22 @@ class Sleeper:
             return all(own.status() == psutil.STATUS_STOPPED for own in self._slept)
         return False
 
-    def wakes(self, seconds=20.0):
-        """Let it go on, for so long."""
+    def wakes(self):
+        """Let it go on, until it has nothing more to do; CPU seconds that it used for that."""
+        before = self._used()
         self._signal(signal.SIGCONT)
-        time.sleep(seconds)
+        used, deadline = -1.0, time.monotonic() + WAKE_SECONDS
+        while time.monotonic() < deadline and self._used() > used + IDLE_SECONDS:
+            used = self._used()
+            time.sleep(15.0)
+        return self._used() - before
+
+    def _used(self):
+        """CPU seconds of its processes; of those that have ended, as much as was seen."""
+        for process in self._slept:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                self._seen[process.pid] = sum(process.cpu_times()[:2])
+        return sum(self._seen.values())
 
     def _signal(self, number):
         for process in self._slept:

@@ -1,21 +1,21 @@
 """Hosts of our own on one machine: network namespaces on a bridge, and processes in them.
 
 Linux's `ip` makes them, for root. The bridge is in a namespace too, so that nothing of the machine
-itself is touched; names have the number of this process. Also a test authority whose certificate
-all hosts share, and processes that are started again when they end.
+itself is touched; names have the number of this process. Also a scheduler and workers on them, each
+started again when it ends, with certificates by a test authority of their own.
 """
 
 import contextlib
-import datetime
 import os
 import shutil
 import subprocess
 import time
-from pathlib import Path
 
+import counting
 import psutil
-from disasters import Group
+from disasters import HERE, POLL, PROGRAMS, Group
 
+PORT = 8786
 NETWORK = "10.73.0"  # only inside of our namespaces
 AGAIN_SECONDS = 1.0  # after which an orchestrator starts a process again
 
@@ -165,40 +165,89 @@ class Kept:
         return []
 
 
-# --- certificates ------------------------------------------------------------------------------
+class Site:
+    """A scheduler's host, hosts with workers and one for the coordinator; all started.
 
+    Parameters
+    ----------
+    network : Network
+    folder : Path
+        New; for logs.
+    protocol : str
+        ``tls`` or ``tcp``.
+    first : int
+        Number of the scheduler's host; the workers' follow, the coordinator's is nine more.
+    """
 
-def certificates(folder):
-    """Files of an authority and of one certificate by it, for all: options of `dask` for them."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes
-    from cryptography.hazmat.primitives.asymmetric import ec
+    def __init__(self, network, folder, protocol, first=1):
+        folder.mkdir()
+        self.folder, self._network, self._first = folder, network, first
+        self._tls = folder / "tls" if protocol == "tls" else None
+        if self._tls:
+            made = [PROGRAMS / "sweep", "certificates", self._tls, "--days", "1"]
+            subprocess.run(made, check=True, capture_output=True)
+        self.hosts = {}
+        server = network.host(first)
+        self.address = f"{protocol}://{server.address}:{PORT}"
+        self.scheduler = server.keep(
+            PROGRAMS / "dask", "scheduler", "--host", f"{protocol}://{server.address}",
+            "--port", PORT, "--no-dashboard", *self._options("scheduler"),
+            log=self.log("scheduler"),
+        )  # fmt: skip
+        self._server, self._own = server, network.host(first + 9)
 
-    folder = Path(folder)
-    folder.mkdir()
-    own, shared = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    authority = _name("a test authority")
-    now = datetime.datetime.now(datetime.UTC)
-    for file, subject, key in (("ca", authority, own), ("host", _name("a test host"), shared)):
-        is_authority = x509.BasicConstraints(ca=file == "ca", path_length=None)
-        made = x509.CertificateBuilder(authority, subject, key.public_key())
-        made = made.serial_number(x509.random_serial_number())
-        made = made.not_valid_before(now).not_valid_after(now + datetime.timedelta(days=1))
-        signed = made.add_extension(is_authority, critical=True).sign(own, hashes.SHA256())
-        _write(folder / f"{file}.pem", signed, key)
-    options = {"ca-file": "ca.pem", "cert": "host.pem", "key": "host-key.pem"}
-    return {name: folder / file for name, file in options.items()}
+    def log(self, name):
+        """The log of a process, or of a host."""
+        return self.folder / f"{name}.log"
 
+    def _options(self, role):
+        """For the certificate of a role, the same for `dask` and for `sweep`."""
+        files = {"ca-file": "ca", "cert": role, "key": f"{role}-key"} if self._tls else {}
+        named = [(f"--tls-{name}", self._tls / f"{file}.pem") for name, file in files.items()]
+        return [part for pair in named for part in pair]
 
-def _name(common):
-    from cryptography import x509
+    def add_workers(self, *numbers):
+        """Two workers on each of new hosts."""
+        for number in numbers:
+            host = self._network.host(self._first + number - 1)
+            self.hosts[number] = host
+            log = self.log(f"host{number}")
+            host.keep(
+                PROGRAMS / "dask", "worker", self.address, "--nworkers", 2, "--nthreads", 1,
+                "--no-dashboard", "--preload", "sweep.worker_setup",
+                "--preload", HERE / "counting.py", "--local-directory", self.folder,
+                *self._options("worker"), log=log,
+                **{counting.LOG: str(self.steps(number)), counting.PIDS: str(self.log("pids"))},
+            )  # fmt: skip
 
-    return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, common)])
+    def steps(self, number):
+        """The file to which a host's workers write what they begin."""
+        return self.log(f"steps{number}")
 
+    def coordinator(self, *arguments):
+        """Start a command of `sweep`; the `Group`."""
+        own = (*arguments, "--scheduler", self.address, *self._options("client"))
+        return self._own.start(PROGRAMS / "sweep", *own, log=self.log("sweep"))
 
-def _write(path, certificate, key):
-    from cryptography.hazmat.primitives import serialization as s
+    def tend(self):
+        """Start again what has ended."""
+        for host in (self._server, *self.hosts.values()):
+            host.tend()
 
-    path.write_bytes(certificate.public_bytes(s.Encoding.PEM))
-    secret = key.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption())
-    path.with_name(f"{path.stem}-key.pem").write_bytes(secret)
+    def wait_for_workers(self, count):
+        """Until so many have come up, by their own word."""
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError):
+                if len(self.log("pids").read_text().split()) >= count:
+                    return
+            time.sleep(POLL)
+        raise TimeoutError(f"the workers do not come up; see {self.folder}")
+
+    def removed(self, host):
+        """When the scheduler gave a host's workers up, by its log and the clock on the wall."""
+        for line in self.log("scheduler").read_text().splitlines():
+            if "Remove worker" in line and f"//{host.address}:" in line:
+                stamp, _, fraction = line.split(" - ")[0].partition(",")
+                return time.mktime(time.strptime(stamp, "%Y-%m-%d %H:%M:%S")) + int(fraction) / 1e3
+        return None
