@@ -7,10 +7,10 @@ scheduler, three have two workers each, the coordinator is on a fifth; all see o
 ``events``: during 10,000 runs a host is cut off for good, another is killed, and then the
 scheduler, each started again by a loop as an orchestrator's; the coordinator's command is given
 again as long as it exits with 4. The store must then be complete, sound, and bitwise the local
-one: four minutes. ``late``: workers that are cut off and suspended in their first chunk wake when
-the study is complete, and must not harm the store: a minute and a half. ``tls``: the same study
-over tcp:// and tls:// in turn: three minutes. ``--quick`` has a tenth of the runs. Exit code 3: a
-figure does not hold.
+one: four minutes. ``late``: workers that are cut off and suspended in their first chunk, or in
+their first commit, wake when the study is complete, and must not harm the store: four minutes.
+``tls``: the same study over tcp:// and tls:// in turn: three minutes. ``--quick`` has a tenth of
+the runs. Exit code 3: a figure does not hold.
 """
 
 import argparse
@@ -25,6 +25,7 @@ from pathlib import Path
 
 import numpy as np
 import psutil
+import suspending
 from disasters import POLL, PROGRAMS, Done, compare, report_parts
 from namespaces import Network, Site, missing
 
@@ -216,15 +217,24 @@ def sound(what, store, whole):
 
 def late(folder, given):
     """Rows about workers that are cut off and suspended, and go on when all is done."""
-    study, store = written(folder, "late", LATE_RUNS, 2800.0), folder / "late.zarr"
-    whole = folder / "late-local.zarr"
+    study, whole = written(folder, "late", LATE_RUNS, 2800.0), folder / "late-local.zarr"
     sweep("run", study, whole, "--no-summary", cwd=folder)
+    rows = []
+    for name, what in (("computing", "late workers"), ("writing", "workers late in a commit")):
+        store = folder / f"{name}.zarr"
+        rows += _overslept(folder / name, study, store, what) + sound(what, store, whole)
+    return rows
+
+
+def _overslept(folder, study, store, what):
+    """Rows about workers that sleep while they compute, or in a commit."""
     command = ("run", study, store, "--no-summary", "--checkpoint-every", "2")
+    in_commit = {suspending.STOP: "1"} if folder.name == "writing" else {}
     with Network() as network:
-        site = Site(network, folder / "late", "tls")
-        site.add_workers(2)
+        site = Site(network, folder, "tls")
+        site.add_workers(2, **in_commit)
         site.wait_for_workers(2)
-        sleeper = Sleeper(site, 2)
+        sleeper = Sleeper(site, 2, by_themselves=bool(in_commit))
         journal = pursue(site, command, store, ((0.0, "cut", sleeper.falls_asleep),))
         asleep = sleeper.is_asleep()
         before = _state(store)
@@ -234,14 +244,15 @@ def late(folder, given):
     touched = sorted(str(file) for file in before.keys() ^ after.keys())
     touched += sorted(str(file) for file in before.keys() & after if before[file] != after[file])
     for file in touched[:10]:
-        print(f"late: {file} was written when all was done", file=sys.stderr)
+        print(f"{what}: {file} was written when all was done", file=sys.stderr)
+    harmless = bool(in_commit)  # it had been allowed to write: nothing can hold it back
     return [
-        ("late workers: exit codes", "0", codes, codes == [0]),
-        ("late workers: asleep until all is done", "yes", "yes" if asleep else "no", asleep),
-        ("late workers: CPU seconds that they then used", "", f"{used:.1f}", None),
-        ("late workers: files they then wrote or removed", 0, len(touched), not touched),
-        *sound("late workers", store, whole),
-    ]
+        (f"{what}: exit codes", "0", codes, codes == [0]),
+        (f"{what}: asleep until all is done", "yes", "yes" if asleep else "no", asleep),
+        (f"{what}: CPU seconds that they then used", "", f"{used:.1f}", None),
+        (f"{what}: files they then wrote or removed", "" if harmless else 0, len(touched),
+         None if harmless else not touched),
+    ]  # fmt: skip
 
 
 def _state(store):
@@ -262,21 +273,30 @@ class Sleeper:
     site : Site
     number : int
         Of the host.
+    by_themselves : bool
+        Whether its workers suspend themselves.
     """
 
-    def __init__(self, site, number):
-        self._site, self._number, self._slept, self._seen = site, number, [], {}
+    def __init__(self, site, number, by_themselves):
+        self._site, self._number, self._by_themselves = site, number, by_themselves
+        self._slept, self._seen = [], {}
 
     def falls_asleep(self):
         """Wait until it computes, suspend it, cut it off, and start another host."""
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and not self._site.steps(self._number).exists():
-            time.sleep(0.01)
         host = self._site.hosts.pop(self._number)  # nobody tends it any more
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not self._may_be_cut(host):
+            time.sleep(0.01)
         self._slept = host.processes()
         self._signal(signal.SIGSTOP)
         host.cut()
         self._site.add_workers(self._number + 1)
+
+    def _may_be_cut(self, host):
+        if not self._by_themselves:
+            return self._site.steps(self._number).exists()
+        stopped = [own for own in host.processes() if own.status() == psutil.STATUS_STOPPED]
+        return len(stopped) == 2
 
     def is_asleep(self):
         """Whether its processes are all there and suspended."""

@@ -206,7 +206,7 @@ class Site:
         named = [(f"--tls-{name}", self._tls / f"{file}.pem") for name, file in files.items()]
         return [part for pair in named for part in pair]
 
-    def add_workers(self, *numbers):
+    def add_workers(self, *numbers, **environment):
         """Two workers on each of new hosts."""
         for number in numbers:
             host = self._network.host(self._first + number - 1)
@@ -215,9 +215,10 @@ class Site:
             host.keep(
                 PROGRAMS / "dask", "worker", self.address, "--nworkers", 2, "--nthreads", 1,
                 "--no-dashboard", "--preload", "sweep.worker_setup",
-                "--preload", HERE / "counting.py", "--local-directory", self.folder,
-                *self._options("worker"), log=log,
+                "--preload", HERE / "counting.py", "--preload", HERE / "suspending.py",
+                "--local-directory", self.folder, *self._options("worker"), log=log,
                 **{counting.LOG: str(self.steps(number)), counting.PIDS: str(self.log("pids"))},
+                **environment,
             )  # fmt: skip
 
     def steps(self, number):
