@@ -34,7 +34,7 @@ PATIENCE = 900.0  # seconds for a study
 EXITS = 25  # of the coordinator, after which it is given up
 AT = {"cut": 0.2, "killed": 0.45, "scheduler": 0.7}  # of the runs
 WHAT = {"cut": "a host cut off", "killed": "a host killed", "scheduler": "the scheduler killed"}
-LATE_RUNS = 184  # in so many chunks that the store is compacted, of more than a second each
+LATE_RUNS = 184  # in so many chunks that the store is compacted, of most of a second each
 WAKE_SECONDS, IDLE_SECONDS = 120.0, 0.5  # at most; CPU in 15 s of one that has nothing to do
 STEP_SIZES = (1.25e-3, 1e-3, 8e-4, 5e-4)
 STUDY = """
@@ -217,7 +217,7 @@ def sound(what, store, whole):
 
 def late(folder, given):
     """Rows about workers that are cut off and suspended, and go on when all is done."""
-    study, whole = written(folder, "late", LATE_RUNS, 2800.0), folder / "late-local.zarr"
+    study, whole = written(folder, "late", LATE_RUNS, 1400.0), folder / "late-local.zarr"
     sweep("run", study, whole, "--no-summary", cwd=folder)
     rows = []
     for name, what in (("computing", "late workers"), ("writing", "workers late in a commit")):
@@ -284,7 +284,7 @@ class Sleeper:
     def falls_asleep(self):
         """Wait until it computes, suspend it, cut it off, and start another host."""
         host = self._site.hosts.pop(self._number)  # nobody tends it any more
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while time.monotonic() < deadline and not self._may_be_cut(host):
             time.sleep(0.01)
         self._slept = host.processes()
@@ -295,14 +295,11 @@ class Sleeper:
     def _may_be_cut(self, host):
         if not self._by_themselves:
             return self._site.steps(self._number).exists()
-        stopped = [own for own in host.processes() if own.status() == psutil.STATUS_STOPPED]
-        return len(stopped) == 2
+        return sum(_is_stopped(own) for own in host.processes()) == 2
 
     def is_asleep(self):
         """Whether its processes are all there and suspended."""
-        with contextlib.suppress(psutil.NoSuchProcess):
-            return all(own.status() == psutil.STATUS_STOPPED for own in self._slept)
-        return False
+        return bool(self._slept) and all(map(_is_stopped, self._slept))
 
     def wakes(self):
         """Let it go on, until it has nothing more to do; CPU seconds that it used for that."""
@@ -325,6 +322,13 @@ class Sleeper:
         for process in self._slept:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.send_signal(number)
+
+
+def _is_stopped(process):
+    try:
+        return process.status() == psutil.STATUS_STOPPED
+    except psutil.NoSuchProcess:
+        return False
 
 
 # --- TLS -------------------------------------------------------------------------------------
