@@ -169,11 +169,8 @@ def _strays(path):
         if (sign := ledger.half_made_sign(path)).is_file():
             yield _stray(sign, str(sign.relative_to(path)), "is there only while a store is made")
         return
-    for directory, _, names in os.walk(path):
-        for name in names:
-            if name.endswith(".partial"):
-                file = path / directory / name
-                yield _stray(file, str(file.relative_to(path)), "a file that was not finished")
+    for file in path.rglob("*.partial"):
+        yield _stray(file, str(file.relative_to(path)), "a file that was not finished")
 
 
 def _stray(file, place, text):
