@@ -195,7 +195,8 @@ def test_it_grows_and_is_extended(store, local, cluster, command, tmp_path, asse
 
 def test_starts_from_a_store_in_a_bucket(base, local, cluster, tmp_path, server):
     for number, place in enumerate((base, local)):
-        start = f'{{ store = "{place}", where = "integrator == \'rk4\' and step_size > 0.06" }}'
+        where = "integrator == 'rk4' and step_size > 0.06"
+        start = f'{{ store = "{place}", where = "{where}", normalize = true }}'
         run(
             {"initial_condition": start, "record": '["state"]'},
             tmp_path / f"{number}.zarr",
@@ -264,6 +265,7 @@ def test_a_server_that_falls_silent_ends_the_run_and_it_goes_on(
     bucket, cluster, tmp_path, assert_like, monkeypatch, server
 ):
     monkeypatch.setenv(objects.PATIENCE, "0.5")
+    monkeypatch.setattr(objects, "AT_START", 0.5)
     set_on_workers(cluster, {objects.PATIENCE: "0.5"})
     store, parsed = bucket / "long.zarr", study.parse(SHORT)
 
@@ -277,7 +279,7 @@ def test_a_server_that_falls_silent_ends_the_run_and_it_goes_on(
     finally:
         server.process.send_signal(signal.SIGCONT)
         set_on_workers(cluster, {objects.PATIENCE: "60"})
-    monkeypatch.delenv(objects.PATIENCE)
+    monkeypatch.undo()
     assert sweep.run(parsed, store, cluster).complete
 
 
@@ -384,8 +386,8 @@ def test_stopped_while_it_spreads_and_compacts(many, bucket, assert_same_runs, t
     copy_tree(many, store)
     copy_tree(many, whole)
     found = set()
-    for action in (compacting.spread, compacting.compact):
-        for last in steps(lambda action=action: action(store), lambda: None, 67):
+    for action, every in ((compacting.spread, 120), (compacting.compact, 40)):
+        for last in steps(lambda action=action: action(store), lambda: None, every):
             compacting.recover(store)
             found.add(scalar_chunk(store) == 8)
             if last % 2:
