@@ -1,6 +1,6 @@
 """An S3 server on loopback, in memory: moto, with conditional puts one after another.
 
-``python s3_server.py``: prints its port and serves until it is killed. Moto looks whether a
+``python s3_server.py``: prints its port and serves until its input ends. Moto looks whether a
 condition holds and then writes, in threads; S3 does that at once, and so does this one.
 """
 
@@ -31,7 +31,8 @@ def serve():
 
     server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=Quiet)
     print(server.server_port, flush=True)
-    server.serve_forever()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    sys.stdin.read()  # until whoever started it is gone
 
 
 class Server:
@@ -39,7 +40,10 @@ class Server:
 
     def __init__(self):
         self.process = subprocess.Popen(
-            [sys.executable, Path(__file__)], stdout=subprocess.PIPE, text=True
+            [sys.executable, Path(__file__)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         self.url = f"http://127.0.0.1:{self.process.stdout.readline().strip()}"
         self.environment = {

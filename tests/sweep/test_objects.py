@@ -38,7 +38,7 @@ from sweep.mending import mend
 from sweep.places import ObjectPlace, copy_tree, place_of, remove_tree, take_place
 
 FEW = {"record": '["energy", "state"]', "reference": '{ integrator = "dop853", tolerance = 1e-6 }'}
-MANY = {"record": "[]", "initial_condition": "{ random = 34, seed = 1 }"}  # 17 chunks
+MANY = {"record": "[]", "initial_condition": "{ random = 10, seed = 1 }"}  # 5 chunks
 SHORT = LONG.replace("3000.0", "1500.0")
 BUCKET = "s3://studies"
 
@@ -168,11 +168,9 @@ def test_commands_take_it(base, local, command, tmp_path):
         (("run", "test.toml", base), "Nothing to compute."),
         (("plan", "test.toml", base), "0 runs to compute"),
         (("status", base), "only"),
-        (("failures", base), "No run failed"),
         (("verify", base), "is sound"),
         (("query", base, "integrator == 'rk4'"), "6 of 12 runs"),
         (("order", base), "variational"),
-        (("drift", base), "variational"),
         (("show", "study", base), 'name = "test"'),
         (("export", base, "runs.csv"), "Wrote runs.csv"),
         (("plot", "order", base, "-o", "order.png"), "order.png"),
@@ -332,7 +330,7 @@ def test_stopped_while_a_store_is_made(bucket, cluster, local, assert_like):
     def make():
         growing.bring_up(store, parsed, ledger.compare(store, parsed), {"only": 8})
 
-    for _ in steps(make, lambda: None, 25):
+    for _ in steps(make, lambda: None, 33):
         assert not (store / "zarr.json").is_file()
         assert ledger.open_existing(store) is None
         with pytest.raises(InputError, match=r"is not a store|half deleted"):
@@ -372,9 +370,11 @@ def test_stopped_at_any_step_of_taking_a_place(bucket):
 @pytest.fixture(scope="module")
 def many(server, cluster):
     place = place_of(f"{BUCKET}/many.zarr")
-    run(MANY, place, cluster)
-    assert scalar_chunk(place) > 136
-    return place
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compacting, "WORTHWHILE", 2)
+        run(MANY, place, cluster)
+        assert scalar_chunk(place) > 40
+        yield place
 
 
 def scalar_chunk(place):
@@ -386,7 +386,7 @@ def test_stopped_while_it_spreads_and_compacts(many, bucket, assert_same_runs, t
     copy_tree(many, store)
     copy_tree(many, whole)
     found = set()
-    for action, every in ((compacting.spread, 120), (compacting.compact, 40)):
+    for action, every in ((compacting.spread, 50), (compacting.compact, 40)):
         for last in steps(lambda action=action: action(store), lambda: None, every):
             compacting.recover(store)
             found.add(scalar_chunk(store) == 8)
@@ -406,7 +406,7 @@ def test_stopped_while_it_is_rechunked(many, bucket, assert_same_runs, tmp_path)
     parsed = study.parse(one_experiment(**MANY))
     layout = runner.planning.plan_study(ledger.compare(store, parsed))[0].layout
     layout = dataclasses.replace(layout, chunk_rows=32, coordinate_chunks=(256, 16))
-    for _ in steps(lambda: rechunking.rechunk(store, "only", layout), lambda: None, 90):
+    for _ in steps(lambda: rechunking.rechunk(store, "only", layout), lambda: None, 60):
         compacting.recover(store)
     assert storage.chunk_rows_of(storage.open_group(storage.open_root(store), "only")) == 32
     copy_tree(store, copied)
