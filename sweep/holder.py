@@ -105,8 +105,6 @@ class Holder:
 def lock_of(store):
     """The file that says who writes to a store."""
     place = real_place(store)
-    if isinstance(place, ObjectPlace):
-        place = dataclasses.replace(place, patient=False)
     return place.with_name(place.name + ENDING)
 
 

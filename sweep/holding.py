@@ -74,8 +74,9 @@ class Holding:
         self._end.set()
         self._thread.join()
         self._lock.close()
-        if self.holds():
-            with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):
+            self._look()
+            if not self.lost:
                 self._lock.release()
 
     def _beat(self):

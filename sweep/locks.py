@@ -97,7 +97,7 @@ class ObjectLock:
     """
 
     def __init__(self, path, holder):
-        self.path, self._holder, self._tag = path, holder, None
+        self.path, self._holder, self._tag = dataclasses.replace(path, patient=False), holder, None
 
     def take(self, is_over):
         """As `FileLock.take`."""

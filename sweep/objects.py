@@ -174,7 +174,7 @@ def _client(bucket, seconds, settings, prefix=None):
     known = dict(settings)
     options = {
         "connect_timeout": timedelta(seconds=AT_START),
-        "timeout": timedelta(seconds=min(REQUEST_SECONDS, 2 * seconds)),
+        "timeout": timedelta(seconds=min(REQUEST_SECONDS, seconds)),
     }
     if _endpoint(known).startswith("http://"):
         options["allow_http"] = True

@@ -214,12 +214,16 @@ def experiments(root):
     return sorted(name for name, _ in root.groups() if name != INTERNAL)
 
 
+def partial_files(path):
+    """What writers that were killed left behind; in a bucket nothing is there by half."""
+    place = place_of(path)
+    return iter(()) if isinstance(place, ObjectPlace) else place.rglob("*.partial")
+
+
 def sweep_partial_files(path):
     """Remove what writers that were killed left behind."""
-    place = place_of(path)
-    if not isinstance(place, ObjectPlace):  # where nothing is there by half
-        for file in place.rglob("*.partial"):
-            file.unlink(missing_ok=True)
+    for file in partial_files(path):
+        file.unlink(missing_ok=True)
 
 
 def committed(group, samples):

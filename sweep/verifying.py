@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sweep import compacting, files, ledger, rechunking, schema
+from sweep import compacting, files, ledger, rechunking, schema, storage
 from sweep.files import INTERNAL, REFERENCES, ArrayFiles, Damaged
-from sweep.places import ObjectPlace, place_of
+from sweep.places import place_of
 
 BATCH = 32  # chunks that a thread reads at once
 THREADS = 8
@@ -165,15 +165,10 @@ def _strays(path):
     ):
         if (place := path.with_name(name)).exists():
             yield _stray(place, name, text)
-    if isinstance(path, ObjectPlace):
-        if (sign := ledger.half_made_sign(path)).is_file():
-            yield _stray(sign, str(sign.relative_to(path)), "is there only while a store is made")
-        return
-    for directory, _, names in os.walk(path):
-        for name in names:
-            if name.endswith(".partial"):
-                file = path / directory / name
-                yield _stray(file, str(file.relative_to(path)), "a file that was not finished")
+    if (sign := ledger.half_made_sign(path)).is_file():
+        yield _stray(sign, str(sign.relative_to(path)), "is there only while a store is made")
+    for file in storage.partial_files(path):
+        yield _stray(file, str(file.relative_to(path)), "a file that was not finished")
 
 
 def _stray(file, place, text):

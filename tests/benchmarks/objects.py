@@ -1,0 +1,153 @@
+"""A study into a bucket against the same study into a directory, in one run.
+
+    python tests/benchmarks/objects.py [--rounds 3] [--workers 2] [--seconds 2] [--json]
+
+The server is moto on loopback, one Python process that keeps its objects in memory and shares the
+cores with the workers: the CPU time that it takes itself is printed, since it is not the service's.
+A task is a chunk of 64 runs with 8 MB of results, states of 1000 samples, and about so many
+seconds of computing. The figure is the throughput, runs a second from the first task to the end
+of the last, of the bucket over that of the directory: medians of rounds that alternate. The raw
+writing speed is of whole chunk rows of that store, from one process, without computing.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "sweep"))
+
+from s3_server import Server
+
+BOUND = 0.80
+ROWS, CHUNKS = 64, 12  # runs of a chunk, and chunks
+STEP_SECONDS = 8e-8  # of a run, with all that is recorded
+STUDY = """
+format = 1
+name = "objects"
+[[experiment]]
+name = "states"
+system = "spherical_pendulum_chain"
+integrators = ["variational"]
+step_size = {step}
+initial_condition = {{ around = "lee", random = {runs}, spread = 1e-2, seed = 1 }}
+duration = 100.0
+samples = 1000
+record = ["energy", "state"]
+statistics = "none"
+"""
+
+
+def study_of(seconds):
+    """The study whose tasks take about so many seconds."""
+    from sweep import study
+
+    steps = max(1, round(seconds / ROWS / STEP_SECONDS / 1000))  # in a sample interval
+    return study.parse(STUDY.format(step=0.1 / steps, runs=ROWS * CHUNKS))
+
+
+def timed_run(study, store, client):
+    """Seconds from the first task to the end of the last, and what a task writes in MB."""
+    from sweep import runner, storage
+
+    class Watcher(runner.Watcher):
+        def began(self, runs, seconds):
+            self.start = time.perf_counter()
+
+        def ended(self):
+            self.seconds = time.perf_counter() - self.start
+
+    watcher = Watcher()
+    assert runner.run(study, store, client, watcher=watcher).complete
+    group = storage.open_group(storage.open_root(store), "states")
+    return watcher.seconds, group["state"].chunks[0]
+
+
+def raw_speed(store, rounds=5):
+    """MB a second of writing chunk rows of a store that is there, with the commit marker last."""
+    from sweep import storage
+    from sweep.chunks import _is_result
+
+    group = storage.open_group(storage.open_root(store, mode="r+"), "states")
+    arrays = {name: array for name, array in group.arrays() if _is_result(name, array)}
+    rows = group.attrs["chunk_rows"]
+    one_chunk = {name: array for name, array in arrays.items() if array.chunks[0] == rows}
+    columns = {name: array[:rows] for name, array in one_chunk.items()}
+    size = sum(values.nbytes for values in columns.values())
+    seconds = []
+    for number in range(rounds + 1):
+        start = number % (group["run_id"].shape[0] // rows) * rows
+        began = time.perf_counter()
+        storage.write_rows(one_chunk, start, columns)
+        seconds.append(time.perf_counter() - began)
+    return size / min(seconds[1:]) / 1e6, size / 1e6
+
+
+def measured(rounds, workers, seconds):
+    """The figures, as a dict."""
+    from distributed import Client
+
+    from sweep.cluster import start_local
+
+    server = Server()
+    os.environ.update(server.environment)
+    server.client().create_bucket(Bucket="studies")
+    study, found, busy = study_of(seconds), {"directory": [], "bucket": []}, []
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        start_local(workers) as cluster,
+        Client(cluster) as client,
+    ):
+        for number in range(-1, rounds):  # the first is for kernels and imports
+            for where, place in (("directory", folder), ("bucket", "s3://studies")):
+                before = sum(psutil.Process(server.process.pid).cpu_times()[:2])
+                took, rows = timed_run(study, f"{place}/{number}.zarr", client)
+                if number >= 0:
+                    found[where].append(took)
+                    after = sum(psutil.Process(server.process.pid).cpu_times()[:2])
+                    busy += [after - before] if where == "bucket" else []
+        raw, size = raw_speed(f"{folder}/0.zarr")
+        raw_bucket, _ = raw_speed("s3://studies/0.zarr")
+    server.stop()
+    medians = {where: statistics.median(times) for where, times in found.items()}
+    return {
+        "rows of a chunk": rows,
+        "MB of a chunk row": size,
+        "directory [s]": medians["directory"],
+        "bucket [s]": medians["bucket"],
+        "all [s]": found,
+        "server's CPU time [s]": statistics.median(busy),
+        "raw, directory [MB/s]": raw,
+        "raw, bucket [MB/s]": raw_bucket,
+        "throughput, bucket / directory": medians["directory"] / medians["bucket"],
+    }
+
+
+def main():
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    found = measured(given.rounds, given.workers, given.seconds)
+    ratio = found["throughput, bucket / directory"]
+    if given.json:
+        json.dump(found | {"bound": BOUND, "holds": ratio >= BOUND}, sys.stdout, indent=2)
+        return
+    for what, value in found.items():
+        said = f"{value:.3g}" if isinstance(value, (int, float, np.number)) else value
+        print(f"{what:<32} {said}")
+    print(f"bound {BOUND}: {'holds' if ratio >= BOUND else 'FAILS'}")
+
+
+if __name__ == "__main__":
+    main()
