@@ -38,7 +38,9 @@ def test_sigterm_to_the_whole_job_and_the_rerun(
     assert 0 < done < RUNS
     assert f"Stopped (SIGTERM) with {done} of {RUNS} runs committed. To go on: sweep run" in printed
     assert sorted(file.name for file in long_study.iterdir()) == ["long.toml", "long.zarr"]
-    again = command(long_study, *shlex.split(printed.partition("To go on: ")[2])[1:]).stdout
+    again = command(
+        long_study, *shlex.split(printed.partition("To go on: ")[2].splitlines()[0])[1:]
+    ).stdout
     assert f"{RUNS - done} runs to compute" in again and f"Complete: {RUNS} runs" in again
     assert_same_runs(undisturbed, store, "pendulum")
 

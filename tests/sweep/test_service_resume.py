@@ -113,7 +113,7 @@ def test_ctrl_c_lets_running_tasks_commit_and_says_how_to_go_on(
     count = sum(rows.sum() for rows in done.values())
     assert 0 < count < 96
     assert f"{count} of 96 runs committed" in printed
-    go_on = shlex.split(printed.partition("To go on: ")[2])
+    go_on = shlex.split(printed.partition("To go on: ")[2].splitlines()[0])
     assert go_on[:3] == ["sweep", "run", "parts.toml"]
     again = command(tmp_path, *go_on[1:], "--no-summary").stdout
     assert f"{96 - count} runs to compute" in again and "Complete: 96 runs" in again
