@@ -8,6 +8,7 @@ import contextlib
 import math
 import queue
 import time
+from concurrent.futures import CancelledError
 from dataclasses import replace
 
 from distributed import KilledWorker
@@ -18,6 +19,7 @@ from sweep.pacing import Pace
 from sweep.tasks import committed_samples, compute
 
 WINDOW = 2  # tasks in flight for each worker: one running, one waiting
+GONE = "the scheduler is gone"
 LOOK_SECONDS = 1.0  # between two looks how many workers there are
 MOST_DEATHS = 150  # in a row, with nothing committed, before the coordinator gives up too
 LEAST_BETWEEN = 0.05  # seconds between checkpoints of a task whose workers die again and again
@@ -25,6 +27,19 @@ LEAST_BETWEEN = 0.05  # seconds between checkpoints of a task whose workers die 
 
 class TaskFailed(RuntimeError):
     """A task raised: says which and why."""
+
+
+@contextlib.contextmanager
+def noticing_its_loss(client):
+    """Within this, what is raised since the scheduler of a client is gone is an `Interrupted`."""
+    try:
+        yield
+    except (Interrupted, KeyboardInterrupt):
+        raise
+    except (Exception, CancelledError) as error:
+        if client.status == "running":
+            raise
+        raise Interrupted(GONE) from error
 
 
 def count_workers(client):
@@ -62,11 +77,11 @@ def execute(client, tasks, session, drain, on_receipt, on_running=lambda running
     while flight.flying:
         on_running(flight.running())
         if (future := flight.next_landed()) is not None:
-            task = flight.land(future)
-            if future.status == "finished":
-                on_receipt(task, future.result())
+            task, receipt = flight.land(future)
+            if receipt is not None:
+                on_receipt(task, receipt)
             elif client.status != "running":
-                raise Interrupted("the scheduler is gone")
+                raise Interrupted(GONE)
             future.release()
         flight.feed()
     if flight.failure is not None:
@@ -133,20 +148,27 @@ class _Flight:
         return [self.flying[key] for key in self._pace.running if key in self.flying]
 
     def land(self, future):
-        """The task of a future that has ended; it waits again if it was not its own fault."""
-        task = self.flying.pop(future.key)
-        if future.status == "finished":
-            self._take(task, future.key, future.result())
-            return task
+        """The task of a future that has ended and its receipt, None if it has none.
+
+        Then it waits again, if that was not its own fault.
+        """
+        task, receipt, error = self.flying.pop(future.key), None, None
+        with contextlib.suppress(CancelledError):  # when the scheduler is gone, at any time
+            if future.status == "finished":
+                receipt = future.result()
+            elif future.status == "error":
+                error = future.exception()
+        if receipt is not None:
+            self._take(task, future.key, receipt)
+            return task, receipt
         self._pace.ended(future.key)
-        error = future.exception() if future.status == "error" else None
         if isinstance(error, KilledWorker) and self._may_go_on(task, error):
             self.waiting.append(_sooner(task))
         elif error is None:
             self.waiting.append(task)
         else:
             self.failure = self.failure or (task, error)
-        return task
+        return task, None
 
     def _take(self, task, key, receipt):
         """Note what a task did; one that its worker ended before its time waits again."""

@@ -21,6 +21,8 @@ from integrators.errors import InputError
 from sweep import tls
 
 CONNECT_SECONDS = 10
+WORKERS_SECONDS = 60  # those of a scheduler that was killed see that first, and start again
+SOON = 2.0  # seconds after which one is told that workers are waited for
 PROBE_SECONDS = 2  # for the first answer of a scheduler that is connected
 WORKERS_SECONDS = 5  # for the answers of all its workers
 EXPECTED = "Expected an address such as tcp://host:8786 of a running `dask scheduler`"
@@ -34,7 +36,7 @@ ALERTS = {
 
 
 @contextlib.contextmanager
-def remote_client(spec, check=lambda: None):
+def remote_client(spec, check=lambda: None, told=lambda text: None):
     """A client of the running scheduler of a `ClusterSpec`, with its workers.
 
     Parameters
@@ -42,6 +44,8 @@ def remote_client(spec, check=lambda: None):
     spec : ClusterSpec
     check : callable
         Called again and again while it waits; may raise.
+    told : callable
+        Called with a line of text for the user when that takes long.
 
     Raises
     ------
@@ -53,10 +57,13 @@ def remote_client(spec, check=lambda: None):
     check_versions(address, security)
     check()
     with Client(address, security=security, timeout=CONNECT_SECONDS) as client:
-        deadline = time.monotonic() + CONNECT_SECONDS
+        began, said = time.monotonic(), False
         while not client.nthreads():  # they may be starting, as when they were killed just now
             check()
-            if time.monotonic() > deadline:
+            if not said and time.monotonic() > began + SOON:
+                told(f"Waiting up to {WORKERS_SECONDS} s for workers of {address}")
+                said = True
+            if time.monotonic() > began + WORKERS_SECONDS:
                 raise InputError(
                     f"the scheduler {address!r} has no workers; start some with "
                     f"`dask worker {address} --nthreads 1{_worker_options(address)}`"

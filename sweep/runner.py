@@ -10,7 +10,7 @@ from integrators.errors import check_number
 from sweep import checkpoints, environments, growing, ledger, planning, requests, sessions, storage
 from sweep import study as studies
 from sweep.claims import forget_all
-from sweep.cluster import count_workers, execute
+from sweep.cluster import count_workers, execute, noticing_its_loss
 from sweep.clusters import specified
 from sweep.compacting import compact, recover, spread
 from sweep.disk import full, is_full
@@ -205,9 +205,10 @@ class _Coordinator:
         plans = planning.plan_study(entries, self.drain.check) if connected else []
         workers = {}
         if connected:
-            workers = inspect(connected(), self.path, self.held.token)
-            self.drain.check()
-            self._compile(connected(), workers, plans)
+            with noticing_its_loss(connected()):
+                workers = inspect(connected(), self.path, self.held.token)
+                self.drain.check()
+                self._compile(connected(), workers, plans)
         self.held.check()
         storage.sweep_partial_files(self.path)
         for plan in plans:
@@ -216,7 +217,10 @@ class _Coordinator:
                 rechunk(self.path, plan.entry.name, plan.layout)
         chunk_rows = {plan.entry.name: plan.chunk_rows for plan in plans}
         growing.bring_up(self.path, self.study, entries, chunk_rows)
-        return self._compute(connected(), workers, plans) if connected else ""
+        if not connected:
+            return ""
+        with noticing_its_loss(connected()):
+            return self._compute(connected(), workers, plans)
 
     def _compile(self, client, workers, plans):
         """Compile the kernels once on each host and kind of CPU, unless the pilot has done it."""

@@ -19,10 +19,9 @@ from sweep.clusters import LOCAL, ClusterSpec
 from sweep.draining import ENDING
 from sweep.jobs import SETTINGS, at_least_one, start_jobs, start_pods
 from sweep.profiles import JOBS, KUBERNETES, resolved
-from sweep.reaching import check_versions, remote_client
+from sweep.reaching import SOON, check_versions, remote_client
 
 LOOK_SECONDS = 0.2  # between looks at whether something has come, or the end is asked for
-SOON = 2.0  # seconds after which one is told that workers are waited for
 
 
 @contextlib.contextmanager
@@ -48,7 +47,7 @@ def connecting(spec, check=lambda: None, told=lambda text: None):
     with dask.config.set(SETTINGS):
         spec, profile = resolved(spec)
         if profile is None:
-            with remote_client(spec, check) as client:
+            with remote_client(spec, check, told) as client:
                 yield lambda: client
             return
         security = tls.security_of_started(spec.tls)

@@ -150,6 +150,10 @@ class Terminal:
 
         click.echo(format_plan(plans, tasks) + f", {workers} workers")
 
+    def compiling(self, workers):
+        """Say that this takes a while."""
+        click.echo(f"Compiling kernels on {workers} worker{'s' * (workers > 1)}", err=True)
+
     def rechunking(self, plan):
         """Say that this takes a while."""
         entry = plan.entry

@@ -93,7 +93,7 @@ def test_an_address_that_is_none(long_study, command, address):
 
 
 def test_a_scheduler_without_workers(long_study, scheduler, command, monkeypatch):
-    monkeypatch.setattr(reaching, "CONNECT_SECONDS", 2)
+    monkeypatch.setattr(reaching, "WORKERS_SECONDS", 1)
     address = scheduler()
     message = refused(command, long_study, address)
     assert f"the scheduler '{address}' has no workers" in message
