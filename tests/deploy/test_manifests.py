@@ -13,7 +13,6 @@ from sweep.cli.run import command as sweep_run
 DEPLOY = Path(__file__).parents[2] / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
 OVERLAYS = ("base", "shared-files", "tls")
-CONNECTING = re.compile(r"--(tls-|scheduler-file|cluster)")
 
 
 def _parse(main, arguments):
@@ -31,9 +30,8 @@ def _check_command(words):
         options = _parse(dask_worker.main, arguments)
         assert (options["nthreads"], options["n_workers"]) == ("1", "1")
         return options
-    known = [word for word in words if not CONNECTING.match(word)]
-    assert known[:2] == ["sweep", "run"]
-    return _parse(sweep_run, known[2:])
+    assert words[:2] == ["sweep", "run"]
+    return _parse(sweep_run, words[2:])
 
 
 # --- compose ---------------------------------------------------------------------------------

@@ -112,4 +112,6 @@ def test_what_it_says_to_install_and_to_run_is_there():
     told = " ".join(line for line in LINES if line.startswith(INSTALLS))
     assert "pip install -e . && .venv/bin/sweep run quickstart" in told
     checks = (ROOT / ".ci" / "run").read_text()
-    assert "'.[test]'" in told and "'.[test]'" in checks and "python -m pytest" in checks
+    assert "'.[test]'" in told and "python -m pytest" in told and "python -m pytest" in checks
+    for install in ("--require-hashes", "deploy/lock/test.txt", "--no-build-isolation"):
+        assert install in told and install in checks
