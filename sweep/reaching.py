@@ -7,6 +7,7 @@ or only when the first task cannot be read.
 import asyncio
 import contextlib
 import json
+import logging
 import socket
 import ssl
 import time
@@ -56,7 +57,7 @@ def remote_client(spec, check=lambda: None, told=lambda text: None):
     security = tls.security_of_client(address, spec.tls)
     check_versions(address, security)
     check()
-    with Client(address, security=security, timeout=CONNECT_SECONDS) as client:
+    with _unlogged(), Client(address, security=security, timeout=CONNECT_SECONDS) as client:
         began, said = time.monotonic(), False
         while not client.nthreads():  # they may be starting, as when they were killed just now
             check()
@@ -70,6 +71,18 @@ def remote_client(spec, check=lambda: None, told=lambda text: None):
                 )
             time.sleep(0.1)
         yield client
+
+
+@contextlib.contextmanager
+def _unlogged():
+    """Within this, a client does not log with a traceback that its scheduler is gone."""
+    logger = logging.getLogger("distributed.client")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _worker_options(address):
