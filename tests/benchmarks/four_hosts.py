@@ -243,8 +243,7 @@ def _overslept(folder, study, store, what):
     codes = [code for _, code, *_ in journal.exits]
     touched = sorted(str(file) for file in before.keys() ^ after.keys())
     touched += sorted(str(file) for file in before.keys() & after if before[file] != after[file])
-    for file in touched[:10]:
-        print(f"{what}: {file} was written when all was done", file=sys.stderr)
+    print(f"{what} wrote, when all was done: {touched[:10]}", file=sys.stderr)
     harmless = bool(in_commit)  # it had been allowed to write: nothing can hold it back
     return [
         (f"{what}: exit codes", "0", codes, codes == [0]),
@@ -304,6 +303,8 @@ class Sleeper:
     def wakes(self):
         """Let it go on, until it has nothing more to do; CPU seconds that it used for that."""
         before = self._used()
+        if self._by_themselves:  # not their nannies, which would end them
+            self._slept = [own for own in self._slept if "spawn_main" in " ".join(own.cmdline())]
         self._signal(signal.SIGCONT)
         used, deadline = -1.0, time.monotonic() + WAKE_SECONDS
         while time.monotonic() < deadline and self._used() > used + IDLE_SECONDS:

@@ -242,6 +242,7 @@ class Site:
             with contextlib.suppress(OSError):
                 if len(self.log("pids").read_text().split()) >= count:
                     return
+            self.tend()
             time.sleep(POLL)
         raise TimeoutError(f"the workers do not come up; see {self.folder}")
 

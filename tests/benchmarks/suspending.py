@@ -1,23 +1,32 @@
 """A Dask preload of the benchmarks: a worker suspends itself in its first commit.
 
 It has seen that it may write, and has not written: what it writes when it goes on is too late.
+Then it does not end at once for having lost its scheduler, as one would that writes slowly.
 """
 
+import asyncio
 import os
 import signal
 
 from sweep import storage
 
 STOP = "GEOSWEEP_SUSPENDS"
+CLOSES_SECONDS = 20.0
 
 
-def _suspended(*arguments):
-    storage.write_rows = _write_rows
-    os.kill(os.getpid(), signal.SIGSTOP)
-    return _write_rows(*arguments)
+def dask_setup(worker):
+    """Called by Dask when the worker has loaded all that it needs."""
+    if STOP not in os.environ:
+        return
+    close, write = worker.close, storage.write_rows
 
+    async def later(*arguments, **options):
+        await asyncio.sleep(CLOSES_SECONDS)
+        return await close(*arguments, **options)
 
-if STOP in os.environ and storage.write_rows is not _suspended:  # Dask loads it twice
-    _write_rows = storage.write_rows
-    if _write_rows.__module__ == "sweep.storage":
-        storage.write_rows = _suspended
+    def suspended(*arguments):
+        storage.write_rows = write
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return write(*arguments)
+
+    worker.close, storage.write_rows = later, suspended
