@@ -11,7 +11,7 @@ import numpy as np
 from integrators.adaptive import prepare, run_adaptive
 from integrators.integration import run_batch
 from sweep import schema
-from sweep.computing import Recorder
+from sweep.computing import Named, Recipe, Recorder
 from sweep.time_axis import TimeAxis
 
 REPEATS = 3
@@ -68,9 +68,9 @@ class Trial:
         One of them is NaN.
     """
 
-    recipe: object
-    system: object
-    integrator: object
+    recipe: Recipe
+    system: Named
+    integrator: Named
     initial: np.ndarray
     step_size: float
     tolerance: float

@@ -5,22 +5,23 @@ counting. The pilot also compiles the kernels, once, before any worker starts.
 """
 
 import math
-import time
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from integrators.lanes import WIDTH
 from sweep import chunking, schema, storage
 from sweep.chunking import REFERENCE_CHUNK, Layout, choose_chunk_rows, shares
-from sweep.computing import Named, Recipe, system_of
-from sweep.costs import Trial
 from sweep.ledger import references_group, references_of
-from sweep.reference_work import reference_trajectory
+from sweep.pilot import (
+    named_integrators,
+    named_systems,
+    pairs_of,
+    pilot,
+    recipe_of,
+    reference_seconds,
+)
 from sweep.tasks import CHECKPOINT_EVERY, Chunk, ReferenceTask, RunTask
 
-PILOT_SECONDS = 2e-3
-REHEARSAL_SECONDS = 1e-6  # nothing is measured
 WRITE_SECONDS = 1.5e-3  # of one chunk of one variable
 LEAST_TASK, MOST_TASK = 0.25, 30.0  # seconds; Dask takes 1.5 ms a task
 TASKS_PER_WORKER = 3  # that the work left is divided into
@@ -130,8 +131,8 @@ def plan_experiment(entry, between=lambda: None):
     """
     table, experiment = entry.table, entry.experiment
     recipe = recipe_of(table)
-    costs = _pilot(table, recipe, between)
-    pairs, pair = np.unique(_pairs(table), return_inverse=True)
+    costs = pilot(table, recipe, between)
+    pairs, pair = np.unique(pairs_of(table), return_inverse=True)
     per_step, usual, per_sample, again, per_run = (
         np.array([getattr(costs[int(p)], name) for p in pairs])[pair]
         for name in ("step", "usual_step", "sample", "again", "run")
@@ -150,7 +151,7 @@ def plan_experiment(entry, between=lambda: None):
         run_steps=steps,
         seconds=seconds,
         most_seconds=computed * usual + recording,
-        reference_seconds=_reference_seconds(table) if experiment.reference else 0.0,
+        reference_seconds=reference_seconds(table) if experiment.reference else 0.0,
         layout=_layout(entry, wanted),
         wanted_rows=wanted,
     )
@@ -173,120 +174,6 @@ def _layout(entry, wanted):
         coordinate_chunks=entry.coordinate_chunks
         or tuple(map(storage.coordinate_chunk, (entry.size, times))),
     )
-
-
-def _pairs(table):
-    """A number for the pair of integrator and system of each run."""
-    return table.integrator_index * len(table.systems) + table.system_index
-
-
-def recipe_of(table):
-    """The `Recipe` of an experiment's runs."""
-    experiment = table.experiment
-    references = references_of(table)
-    return Recipe(
-        time_axis=experiment.time_axis,
-        record=tuple(experiment.record),
-        statistics=experiment.statistics,
-        reference_samples=references.samples if references else 0,
-    )
-
-
-def named_systems(table):
-    """The systems of a run table as `Named`."""
-    library = table.experiment.library
-    return tuple(Named.of(made.name, made.parameters, library) for made in table.systems)
-
-
-def named_integrators(table):
-    """The integrators of a run table as `Named`."""
-    library = table.experiment.library
-    return tuple(Named.of(e.name, e.options, library) for e in table.experiment.integrators)
-
-
-# --- the pilot -------------------------------------------------------------------------------
-
-
-def _pilot(table, recipe, between):
-    """`Cost` by integrator and system, for the pairs that occur; equal sizes share one."""
-    trials, measured, costs = _trials(table, recipe), {}, {}
-    for index in np.unique(_pairs(table)):
-        between()
-        key = _kind_of_pair(table, int(index))
-        if key not in measured:
-            measured[key] = trials[key].cost(PILOT_SECONDS)
-        costs[int(index)] = measured[key]
-    return costs
-
-
-def _trials(table, recipe):
-    """A `Trial` of each pair of integrator and size of system that occurs."""
-    systems, methods, found = named_systems(table), named_integrators(table), {}
-    for index, run in zip(*np.unique(_pairs(table), return_index=True), strict=True):
-        i, s = divmod(int(index), len(systems))
-        found.setdefault(
-            _kind_of_pair(table, int(index)),
-            Trial(
-                recipe=recipe,
-                system=systems[s],
-                integrator=methods[i],
-                initial=table.starts[s][: min(WIDTH, len(table.starts[s]))],
-                step_size=np.nan if table.adaptive[run] else float(table.step_size[run]),
-                tolerance=float(table.tolerance[run]),
-            ),
-        )
-    return found
-
-
-def _kind_of_pair(table, index):
-    """What pairs have in common that cost the same: the integrator, and the system's size."""
-    integrator, system = divmod(index, len(table.systems))
-    return integrator, table.systems[system].rows
-
-
-@dataclass(frozen=True, eq=False)
-class Rehearsal:
-    """Compiles all kernels that a study's tasks need.
-
-    Parameters
-    ----------
-    trials : tuple of sweep.costs.Trial
-    references : tuple of (Named, ndarray, ndarray)
-        Systems of references, a state of each, and sample times.
-    """
-
-    trials: tuple
-    references: tuple
-
-    @classmethod
-    def of(cls, plans):
-        """That of the pending runs of some `ExperimentPlan`s."""
-        trials, references = [], []
-        for table in (plan.entry.table for plan in plans if plan.entry.pending.any()):
-            trials += _trials(table, recipe_of(table)).values()
-            if table.experiment.reference is not None:
-                times = table.experiment.times[:2]
-                references.append((named_systems(table)[0], table.initial_state(0), times))
-        return cls(tuple(trials), tuple(references))
-
-    def compile(self):
-        """Compile them, in this process."""
-        for trial in self.trials:
-            trial.cost(REHEARSAL_SECONDS)
-        for named, state, times in self.references:
-            reference_trajectory(system_of(named), state, times, 1e-3)
-
-
-def _reference_seconds(table):
-    """Seconds of one reference, from the first fiftieth of its time."""
-    experiment = table.experiment
-    times = experiment.times[experiment.times <= experiment.reference.until * (1 + 1e-12)]
-    system, state = table.systems[0], table.initial_state(0)
-    first = times[: max(2, np.searchsorted(times, times[-1] / 50))]
-    reference_trajectory(system, state, times[:2], 1e-3)  # compiles
-    began = time.thread_time()
-    reference_trajectory(system, state, first, experiment.reference.tolerance)
-    return (time.thread_time() - began) * times[-1] / first[-1]
 
 
 # --- chunks and tasks ------------------------------------------------------------------------

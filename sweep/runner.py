@@ -17,6 +17,7 @@ from sweep.disk import full, is_full
 from sweep.draining import Drain, Interrupted
 from sweep.flight import InFlight
 from sweep.holding import Holding, hold
+from sweep.pilot import Rehearsal
 from sweep.places import place_of
 from sweep.rechunking import rechunk
 from sweep.sessions import Session, code
@@ -226,7 +227,7 @@ class _Coordinator:
         """Compile the kernels once on each host and kind of CPU, unless the pilot has done it."""
         if addresses := first_of_each_kind(workers):
             self.watcher.compiling(len(addresses))
-            call_on(client, addresses, planning.Rehearsal.of(plans).compile, self.drain)
+            call_on(client, addresses, Rehearsal.of(plans).compile, self.drain)
 
     def _compute(self, client, workers, plans):
         """Compute all that is pending; why it ended early, or nothing."""

@@ -27,7 +27,7 @@ from sweep import study
 from sweep.analysis.drifts import fit_drift
 from sweep.computing import Recorder, Underway
 from sweep.expand import expand
-from sweep.planning import named_integrators, named_systems, recipe_of
+from sweep.pilot import named_integrators, named_systems, recipe_of
 
 DOES_NOT_HOLD = 3  # exit status
 STUDY, RUN = "drift-campaign", "single"

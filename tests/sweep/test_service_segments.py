@@ -13,6 +13,7 @@ from sweep import (
     chunks,
     growing,
     ledger,
+    pilot,
     planning,
     reference_work,
     sessions,
@@ -145,9 +146,7 @@ def test_a_killed_worker_costs_one_segment(tmp_path, start, until, arrays, clust
     process = start("sweep", "run", "far.toml", *every, cwd=tmp_path)
     store = tmp_path / "far.zarr"
     path = checkpoints.file_of(store, "only", 0)
-    own = checkpoints.identity(
-        planning.recipe_of(ledger.compare(store, study.parse(LONG))[0].table)
-    )
+    own = checkpoints.identity(pilot.recipe_of(ledger.compare(store, study.parse(LONG))[0].table))
 
     def sample():
         saved = checkpoints.load(path, own)
