@@ -333,8 +333,13 @@ def remove_tree(place, ignore_errors=False, but=None):
         keys = [found.key for found in place.walk() if found != but]
         if keys:
             place._do("delete", keys)
-    else:
+        return
+    try:
         shutil.rmtree(place, ignore_errors=ignore_errors)
+    except FileNotFoundError:  # a write that was cut short came to its end just then
+        if not place.exists():
+            raise
+        shutil.rmtree(place)
 
 
 def copy_tree(source, target, ignore=()):
