@@ -9,7 +9,7 @@ scheduler, each started again by a loop as an orchestrator's; the coordinator's 
 again as long as it exits with 4. The store must then be complete, sound, and bitwise the local
 one: four minutes. ``late``: workers that are cut off and suspended in their first chunk, or in
 their first commit, wake when the study is complete, and must not harm the store: four minutes.
-``tls``: the same study over tcp:// and tls:// in turn: three minutes. ``--quick`` has a tenth of
+``tls``: the same study over tcp:// and tls:// in turn: five minutes. ``--quick`` has a tenth of
 the runs. Exit code 3: a figure does not hold.
 """
 
@@ -337,7 +337,7 @@ def _is_stopped(process):
 
 def tls(folder, given):
     """Rows about what encryption costs."""
-    study = written(folder, "tls", given.runs, 140.0)
+    study = written(folder, "tls", given.runs, 70.0)
     walls = {"tcp": [], "tls": []}
     with Network() as network:
         sites = {
