@@ -138,9 +138,12 @@ class _Flight:
         """The next task that is expected to end in time, taken from those that wait."""
         if self._drain.requested or self.failure is not None:
             return None
+        too_long = math.inf
         for index in range(len(self.waiting) - 1, -1, -1):
-            if self._pace.fits(self.waiting[index].seconds_to_stop):
+            seconds = self.waiting[index].seconds_to_stop
+            if seconds < too_long and self._pace.fits(seconds):
                 return self.waiting.pop(index)
+            too_long = min(too_long, seconds)
         return None
 
     def running(self):

@@ -59,9 +59,11 @@ def _rewrite(path, name, rows):
     source = storage.open_group(storage.open_root(path), name)
     target = storage.open_root(staging, mode="a")
     sizes = {"run": source[schema.MARKER.name].shape[0]}
+    # A write of a worker that was suspended may come when all is done: it should hit no chunk.
+    separator = "." if rows == COMPACT_ROWS else "/"
     for variable in schema.ALL_RUN_VARIABLES:
         if variable.name in source:
-            array = storage.create_variable(target, variable, sizes, rows)
+            array = storage.create_variable(target, variable, sizes, rows, separator)
             array.attrs.update(source[variable.name].attrs.asdict())
             array[:] = source[variable.name][:]
     write_whole(staging / READY, name)

@@ -37,6 +37,8 @@ class ArrayFiles:
     fill : float, int, bool or str
         What a chunk that is not there reads as.
     attributes : dict
+    separator : {"/", "."}
+        In the names of chunks.
     """
 
     directory: object
@@ -46,6 +48,7 @@ class ArrayFiles:
     dims: tuple
     fill: object
     attributes: dict
+    separator: str = "/"
 
     @classmethod
     def read(cls, directory):
@@ -71,6 +74,7 @@ class ArrayFiles:
                 dims=tuple(metadata["dimension_names"]),
                 fill=math.nan if fill == "NaN" else fill,
                 attributes=metadata["attributes"],
+                separator=metadata["chunk_key_encoding"]["configuration"]["separator"],
             )
         except (KeyError, TypeError, ValueError) as error:
             raise Damaged(f"{directory / METADATA} lacks or garbles {error}") from None
@@ -92,7 +96,7 @@ class ArrayFiles:
 
     def file(self, index):
         """The file of a chunk."""
-        return self.directory.joinpath("c", *map(str, index))
+        return self.directory / self.separator.join(("c", *map(str, index)))
 
     def rows(self, index):
         """The chunk's slice of the first dimension."""

@@ -52,7 +52,7 @@ def open_group(root, name):
     return zarr.open_group(root.store, path=name, mode=mode, zarr_format=3, use_consolidated=False)
 
 
-def create_variable(group, variable, sizes, chunk_rows):
+def create_variable(group, variable, sizes, chunk_rows, separator="/"):
     """Create the array of a `schema.Variable`.
 
     Parameters
@@ -63,6 +63,8 @@ def create_variable(group, variable, sizes, chunk_rows):
         Of the dimensions.
     chunk_rows : int
         Rows of a chunk along ``run``.
+    separator : {"/", "."}
+        In the names of its chunks.
     """
     extents = {"run": chunk_rows, "time": TIME_CHUNK}
     shape = tuple(sizes[dim] for dim in variable.dims)
@@ -77,6 +79,7 @@ def create_variable(group, variable, sizes, chunk_rows):
         dtype=variable.dtype,
         fill_value=variable.fill,
         dimension_names=variable.dims,
+        chunk_key_encoding={"name": "default", "separator": separator},
         attributes=variable.all_attributes,
         **CODECS,
     )
