@@ -185,11 +185,6 @@ def read_metadata(directory):
     return found
 
 
-def is_there(path):
-    """Whether there is a store, as far as its root says."""
-    return (place_of(path) / METADATA).exists()
-
-
 def open_store(path):
     """Attributes of the store's root.
 

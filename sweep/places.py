@@ -324,7 +324,7 @@ def write_whole(file, text):
         return
     partial = file.with_name(f"{file.name}.{secrets.token_hex(4)}.partial")
     partial.write_text(text)
-    partial.replace(file)
+    partial.rename(file)
 
 
 def remove_tree(place, ignore_errors=False, but=None):

@@ -236,7 +236,7 @@ def committed(group, samples):
     """
     counts = group[schema.MARKER.name][:]
     status = group["status"][:] if "status" in group else np.full(counts.shape, COMPLETE)
-    return whole(counts, status, samples)
+    return whole(counts, status[: len(counts)], samples)  # which is the last one that is grown
 
 
 def to_json(value):

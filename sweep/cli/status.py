@@ -31,16 +31,20 @@ def command(store, failed, watch, every, as_json):
         raise click.UsageError("--watch is not together with --failed or --json")
     if every is not None and not watch:
         raise click.UsageError("--every is of --watch")
-    from sweep import files
+    from integrators.errors import InputError
     from sweep.holder import holder_of
     from sweep.progress import Counter
     from sweep.requests import submission_of
 
-    submission = submission_of(store)
-    if submission is not None and not watch and not files.is_there(store):
-        echo_json({"submission": vars(submission)}) if as_json else click.echo(str(submission))
+    try:
+        counter = Counter(store)
+    except InputError:
+        if watch or (submission := submission_of(store)) is None:
+            raise
+        echo_json({"submission": vars(submission)}) if as_json else click.echo(
+            _sentence(submission)
+        )
         return
-    counter = Counter(store)
     if watch:
         with contextlib.suppress(KeyboardInterrupt):  # of who watches, not of the run
             _watch(counter, every)
@@ -48,7 +52,7 @@ def command(store, failed, watch, every, as_json):
     progresses = _counted(counter)
     rows = [_row(progress) for progress in progresses]
     failures = _failures(store) if failed else []
-    holder = holder_of(store)
+    holder, submission = holder_of(store), submission_of(store)
     if as_json:
         for row, progress in zip(rows, progresses, strict=True):
             row["in_checkpoints"] = progress.partly
@@ -60,13 +64,17 @@ def command(store, failed, watch, every, as_json):
     if holder is not None:
         click.echo(f"Held by {holder} since {holder.since}")
     if submission is not None:
-        click.echo(f"{submission}"[:1].upper() + f"{submission}"[1:])
+        click.echo(_sentence(submission))
     for line in on_their_way(progresses):
         click.echo(line)
     if failed and failures:
         click.echo("\n" + _table(failures))
     elif failed:
         click.echo("\nNo run failed.")
+
+
+def _sentence(submission):
+    return f"{submission}"[:1].upper() + f"{submission}"[1:]
 
 
 def on_their_way(progresses):

@@ -184,11 +184,14 @@ def test_a_part_of_a_chunk_is_not_written(tmp_path, rows):
 def test_the_commit_marker_is_written_last(tmp_path):
     """A writer that is stopped before it has written all variables has committed nothing."""
 
+    group = storage.open_root(tmp_path / "a", mode="a")
+
     class Stops:
+        store = group.store
+
         def __setitem__(self, rows, values):
             raise KeyboardInterrupt
 
-    group = storage.open_root(tmp_path / "a", mode="a")
     marker = storage.create_variable(group, schema.MARKER, {"run": 8}, 8)
     columns = {schema.MARKER.name: np.ones(8, dtype=int), "energy": np.ones((8, 3))}
     with pytest.raises(KeyboardInterrupt):

@@ -1,5 +1,6 @@
 """Workers that die again and again, and a disk that fills up."""
 
+import contextlib
 import errno
 import pickle
 import types
@@ -42,7 +43,7 @@ def handed_back(flight, error):
     task = flight.waiting.pop() if flight.waiting else RunTask(
         "store", "only", None, (), (), (chunk,), 1.0, 1.0
     )  # fmt: skip
-    flight._flying[Handed.key] = task
+    flight.flying[Handed.key] = task
     flight._pace.began(Handed.key, 1.0)
     flight.land(Handed(error))
     return flight.waiting
@@ -114,6 +115,7 @@ def test_what_a_task_raises_reaches_the_coordinator(raised, said, monkeypatch):
         raise raised
 
     monkeypatch.setattr(tasks, "_compute", fails)
+    monkeypatch.setattr(tasks, "Attempt", lambda *task: contextlib.nullcontext())
     task = RunTask("store", "only", None, (), (), (), 1.0)
     with pytest.raises(Exception, match=f"^{said}$") as caught:
         tasks.compute(task, sessions.Session("a session", "", sessions.code()))
