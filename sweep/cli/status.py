@@ -31,19 +31,16 @@ def command(store, failed, watch, every, as_json):
         raise click.UsageError("--watch is not together with --failed or --json")
     if every is not None and not watch:
         raise click.UsageError("--every is of --watch")
-    from integrators.errors import InputError
     from sweep.holder import holder_of
     from sweep.progress import Counter
-    from sweep.requests import submission_of
 
     try:
         counter = Counter(store)
-    except InputError:
-        if watch or (submission := submission_of(store)) is None:
+    except ValueError:  # no store: perhaps it is still to be made
+        if watch or (submission := _submission(store)) is None:
             raise
-        echo_json({"submission": vars(submission)}) if as_json else click.echo(
-            _sentence(submission)
-        )
+        text = _sentence(submission)
+        echo_json({"submission": vars(submission)}) if as_json else click.echo(text)
         return
     if watch:
         with contextlib.suppress(KeyboardInterrupt):  # of who watches, not of the run
@@ -52,7 +49,7 @@ def command(store, failed, watch, every, as_json):
     progresses = _counted(counter)
     rows = [_row(progress) for progress in progresses]
     failures = _failures(store) if failed else []
-    holder, submission = holder_of(store), submission_of(store)
+    holder, submission = holder_of(store), _submission(store)
     if as_json:
         for row, progress in zip(rows, progresses, strict=True):
             row["in_checkpoints"] = progress.partly
@@ -71,6 +68,13 @@ def command(store, failed, watch, every, as_json):
         click.echo("\n" + _table(failures))
     elif failed:
         click.echo("\nNo run failed.")
+
+
+def _submission(store):
+    from sweep.requests import submission_of
+
+    with contextlib.suppress(OSError):  # of a bucket that is not there
+        return submission_of(store)
 
 
 def _sentence(submission):

@@ -45,11 +45,13 @@ def copy(whole, tmp_path):
 def flip(path, array, chunk=-1):
     """Flip a bit in the middle of a chunk of an array; the chunk's index."""
     directory = path / array
-    found = sorted(file for file in (directory / "c").rglob("*") if file.is_file())
+    found = sorted(file for file in directory.rglob("*") if file.name != "zarr.json")
+    found = [file for file in found if file.is_file()]
     data = bytearray(found[chunk].read_bytes())
     data[len(data) // 2] ^= 8
     found[chunk].write_bytes(data)
-    return tuple(map(int, found[chunk].relative_to(directory / "c").parts))
+    name = str(found[chunk].relative_to(directory)).replace(".", "/")  # of compacted ones: c.0
+    return tuple(map(int, name.split("/")[1:]))
 
 
 def mend(path):
