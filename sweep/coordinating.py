@@ -17,7 +17,7 @@ from sweep import ledger, requests, runner, sessions
 from sweep.holder import Holder, holder_of
 from sweep.holding import hold
 from sweep.ledger import StoreError
-from sweep.requests import ENDED, QUEUED, RUNNING, Submission, submission_of
+from sweep.requests import ENDED, RUNNING, Submission, submission_of
 from sweep.workers import inspect
 
 PRIORITY = 100  # before the tasks of other studies
@@ -94,7 +94,7 @@ def coordinate(study, path, name, options):
         with sessions.working():
             outcome = _run_when_free(study, path, name, attempt, client, options)
     except Exception as error:
-        _end(path, attempt, f"{type(error).__name__}: {error}")
+        _end(path, name, attempt, f"{type(error).__name__}: {error}")
         raise
     if outcome is None:
         return
@@ -103,14 +103,15 @@ def coordinate(study, path, name, options):
     if outcome.complete and not outcome.failed:
         requests.forget(path)
     else:
-        _end(path, attempt, outcome.stopped or f"complete, {outcome.failed} runs failed")
+        why = outcome.stopped or f"complete, {outcome.failed:,} runs failed"
+        _end(path, name, attempt, why)
 
 
 def _run_when_free(study, path, name, attempt, client, options):
     """The outcome of the run; None if it was cancelled, or replaced, before it began."""
     while True:
         if reason := requests.cancelled(path, name):
-            _end(path, attempt, reason)
+            _end(path, name, attempt, reason)
             requests.withdraw(path)
             return None
         found = submission_of(path)
@@ -141,9 +142,11 @@ def _begin(path, name, attempt):
         _note(path, found, state=RUNNING, host=Holder.here().host, attempt=attempt)
 
 
-def _end(path, attempt, why):
+def _end(path, name, attempt, why):
     found = submission_of(path)
-    if found is not None and (found.attempt == attempt or found.state == QUEUED):
+    if found is None or found.name != name:
+        return
+    if found.attempt in ("", attempt) or holder_of(path) is None:  # nobody took it over
         _note(path, found, state=ENDED, host=Holder.here().host, why=why)
 
 

@@ -13,16 +13,22 @@ WORKER = ("--nthreads", "1", "--no-dashboard")
 
 
 @pytest.fixture
-def scheduler(start, until, tmp_path_factory):
-    """Address of a scheduler."""
+def scheduling(start, until, tmp_path_factory):
+    """A scheduler's process and its address."""
     folder = tmp_path_factory.mktemp("scheduler")
     file = folder / "scheduler.json"
-    start(
+    process = start(
         "dask", "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
         "--dashboard-address", ":0", "--scheduler-file", file, cwd=folder,
     )  # fmt: skip
     until(lambda: file.exists() and file.read_text().rstrip().endswith("}"))
-    return json.loads(file.read_text())["address"]
+    return process, json.loads(file.read_text())["address"]
+
+
+@pytest.fixture
+def scheduler(scheduling):
+    """Address of a scheduler."""
+    return scheduling[1]
 
 
 @pytest.fixture
@@ -111,3 +117,22 @@ def test_a_worker_that_ends_before_the_study_loses_nothing(
     assert time.monotonic() - began < 60
     assert_same_runs(undisturbed, store, "pendulum")
     assert os.listdir(store / "_geosweep") and not (store / "_geosweep" / "claims").exists()
+
+
+def test_a_scheduler_that_is_killed_ends_the_run_in_order(
+    long_study, scheduling, worker, start, until, committed, command, undisturbed, assert_same_runs
+):
+    """In one line, with the exit code after which the same command goes on."""
+    process, address = scheduling
+    worker("--no-nanny")
+    run = start(
+        "sweep", "run", "long.toml", "--no-summary", "--scheduler", address, cwd=long_study
+    )  # fmt: skip
+    store = long_study / "long.zarr"
+    until(lambda: committed(store, "pendulum") > 8)
+    process.signal_all(signal.SIGKILL)
+    printed, errors = run.finish()
+    assert run.returncode == 4 and "Stopped (the scheduler is gone) with" in printed, errors
+    assert errors == ""
+    command(long_study, "run", "long.toml", "--no-summary")
+    assert_same_runs(undisturbed, store, "pendulum")
