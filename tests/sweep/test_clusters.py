@@ -6,6 +6,7 @@ import re
 import signal
 import sys
 import time
+import types
 
 import dask
 import pytest
@@ -256,6 +257,10 @@ class Pods:
 
 
 def test_a_cluster_of_pods(monkeypatch):
+    operator = types.SimpleNamespace(KubeCluster=Pods)
+    for name in ("dask_kubernetes", "dask_kubernetes.operator"):  # the extra need not be here
+        monkeypatch.setitem(sys.modules, name, operator)
+    monkeypatch.setattr(Pods, "__module__", "dask_kubernetes.operator")
     monkeypatch.setattr(jobs, "_check_kubernetes", lambda: None)
     monkeypatch.setattr(jobs, "cluster_class", lambda kind: Pods)
     adapted = profiles.Profile(
