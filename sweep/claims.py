@@ -87,7 +87,7 @@ def unseen(worker, store, why):
     return (
         f"the worker {worker} does not see the store {store} ({why}); expected a file system that "
         "the workers share with this process, or a bucket, s3://BUCKET/NAME.zarr, that they may "
-        "write"
+        "write, with the AWS_ variables that this process has where they were started"
     )
 
 

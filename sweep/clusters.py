@@ -58,6 +58,8 @@ class ClusterSpec:
     tls_key: str | Path | None = None
 
     def __post_init__(self):
+        if self.profile == "":
+            raise InputError("--cluster is empty; expected the name of a profile, such as local")
         running = [name for name in ("scheduler", "scheduler_file") if self._has(name)]
         if len(running) == 2:
             raise InputError(

@@ -7,6 +7,7 @@ waits until the lock of the one before is free, so that two never work at once.
 
 import contextlib
 import dataclasses
+import itertools
 import secrets
 import time
 
@@ -14,6 +15,7 @@ from distributed import Reschedule, fire_and_forget, get_client, secede
 
 from integrators.errors import InputError
 from sweep import ledger, requests, runner, sessions
+from sweep.draining import Drain, Interrupted
 from sweep.holder import Holder, holder_of
 from sweep.holding import hold
 from sweep.ledger import StoreError
@@ -49,11 +51,11 @@ def submit(study, path, client, **options):
         If a worker has another version of the code, or does not see the store; if a coordinator
         was submitted already that waits for a worker of this scheduler.
     """
-    before = submission_of(path)
     submission = Submission.here(study.name, client.scheduler.address)
-    with hold(path) as held:
+    with Drain() as drain, hold(path, drain.request, drain.check) as held:
         ledger.compare(path, study)
-        inspect(client, path, held.token)
+        inspect(client, path, held.token, drain)
+        before = submission_of(path)
         if before is not None and _is_known(client, before.name):
             raise InputError(
                 f"{path}: a coordinator is there already, {before}. `sweep cancel {path}` ends it"
@@ -66,8 +68,16 @@ def submit(study, path, client, **options):
     )  # fmt: skip
     fire_and_forget(future)
     deadline = time.monotonic() + ACCEPTED_SECONDS
-    while not _is_known(client, submission.name) and time.monotonic() < deadline:
-        time.sleep(0.05)  # or it might never be sent, by a process that ends at once
+    while not _is_known(client, submission.name):  # this process may end as soon as it is
+        if future.done():
+            break
+        if time.monotonic() > deadline:
+            requests.forget(path)
+            raise InputError(
+                f"the scheduler {submission.scheduler} did not take the coordinator within "
+                f"{ACCEPTED_SECONDS:.0f} s: see whether it works, and repeat the command"
+            )
+        time.sleep(0.05)
     return submission
 
 
@@ -94,6 +104,8 @@ def coordinate(study, path, name, options):
         with sessions.working():
             outcome = _run_when_free(study, path, name, attempt, client, options)
     except Exception as error:
+        if sessions.is_leaving() and isinstance(error, Interrupted):
+            raise Reschedule from None
         _end(path, name, attempt, f"{type(error).__name__}: {error}")
         raise
     if outcome is None:
@@ -109,7 +121,7 @@ def coordinate(study, path, name, options):
 
 def _run_when_free(study, path, name, attempt, client, options):
     """The outcome of the run; None if it was cancelled, or replaced, before it began."""
-    while True:
+    for again in itertools.count():
         if reason := requests.cancelled(path, name):
             _end(path, name, attempt, reason)
             requests.withdraw(path)
@@ -121,7 +133,7 @@ def _run_when_free(study, path, name, attempt, client, options):
             watcher = _Noting(path, name, attempt)
             return runner.run(study, path, client, watcher=watcher, name=name, **options)
         except StoreError:
-            if holder_of(path) is None:
+            if holder_of(path) is None and again:  # the first time it may have ended just now
                 raise
         time.sleep(AGAIN_SECONDS)
 

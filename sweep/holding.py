@@ -184,7 +184,7 @@ def _is_over(store, holder, where, between, on_wait):
     if not dead:
         raise StoreError(
             f"{store} is held by {holder} since {holder.since}: one at a time may write to a "
-            "store. Wait for it, or end it there: it lets running tasks commit"
+            f"store. Wait for it, or end it with `sweep cancel {store}`: running tasks commit"
         )
     return True
 

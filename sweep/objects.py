@@ -176,7 +176,12 @@ def _client(bucket, seconds, settings, prefix=None):
         "connect_timeout": timedelta(seconds=AT_START),
         "timeout": timedelta(seconds=min(REQUEST_SECONDS, seconds)),
     }
-    if _endpoint(known).startswith("http://"):
+    endpoint = _endpoint(known)
+    if endpoint and not endpoint.startswith(("http://", "https://")):
+        raise Unreachable.because(
+            f"AWS_ENDPOINT_URL is {endpoint!r}; expected such as https://HOST or http://HOST:9000"
+        )
+    if endpoint.startswith("http://"):
         options["allow_http"] = True
     retries = {
         "max_retries": 1000,

@@ -119,6 +119,8 @@ def reference_seconds(table):
     experiment = table.experiment
     times = experiment.times[experiment.times <= experiment.reference.until * (1 + 1e-12)]
     system, state = table.systems[0], table.initial_state(0)
+    if len(times) < 2:  # it ends before the first sample
+        return 0.0
     first = times[: max(2, np.searchsorted(times, times[-1] / 50))]
     reference_trajectory(system, state, times[:2], 1e-3)  # compiles
     began = time.thread_time()

@@ -72,7 +72,8 @@ class Profile:
     def __post_init__(self):
         where = f"profile {self.name!r}"
         for key in self.options:
-            check_known(f"key in {where} of kind {self.kind}", key, known_options(self.kind))
+            known = ("scale", "adapt", *known_options(self.kind))
+            check_known(f"key in {where} of kind {self.kind}", key, known)
         if self.scale and self.adapt:
             raise InputError(f"{where} has both scale and adapt; expected one of them")
         if self.kind == SCHEDULER:

@@ -25,7 +25,7 @@ CONNECT_SECONDS = 10
 WORKERS_SECONDS = 60  # those of a scheduler that was killed see that first, and start again
 SOON = 2.0  # seconds after which one is told that workers are waited for
 PROBE_SECONDS = 2  # for the first answer of a scheduler that is connected
-WORKERS_SECONDS = 5  # for the answers of all its workers
+ANSWERS_SECONDS = 5  # for the answers of all its workers
 EXPECTED = "Expected an address such as tcp://host:8786 of a running `dask scheduler`"
 ALERTS = {
     "ALERT_UNKNOWN_CA": "it is not signed by the scheduler's authority",
@@ -182,7 +182,7 @@ async def _ask(address, arguments):
             message = {"op": "versions"}
             with contextlib.suppress(TimeoutError):  # one that is lost just now
                 found = await _call(
-                    comm, WORKERS_SECONDS, op="broadcast", msg=message, on_error="ignore"
+                    comm, ANSWERS_SECONDS, op="broadcast", msg=message, on_error="ignore"
                 )
                 answers = {who: one for who, one in found.items() if isinstance(one, dict)}
                 versions |= {who: _version(answer) for who, answer in answers.items()}

@@ -91,10 +91,10 @@ def cancel(store, names):
     write_whole(_file(store, CANCEL), json.dumps(said))
 
 
-def cancelled(store, name):
-    """The reason for which who goes by a name is to end; empty if it is not."""
+def cancelled(store, *names):
+    """The reason for which who goes by one of some names is to end; empty if it is not."""
     found = _read(store, CANCEL, dict)
-    return found["reason"] if found and name in found["names"] else ""
+    return found["reason"] if found and {*names} & {*found["names"]} else ""
 
 
 def withdraw(store):
@@ -119,7 +119,7 @@ def heeded(store, names, on_request):
     def look():
         while not end.wait(LOOK_SECONDS):
             with contextlib.suppress(OSError):
-                if reason := next(filter(None, (cancelled(store, name) for name in names)), ""):
+                if reason := cancelled(store, *names):
                     on_request(reason)
                     return
 
@@ -131,7 +131,7 @@ def heeded(store, names, on_request):
         end.set()
         thread.join()
         with contextlib.suppress(OSError):
-            if any(cancelled(store, name) for name in names):
+            if cancelled(store, *names):
                 withdraw(store)
 
 
@@ -141,7 +141,7 @@ def is_over(store, names, seconds):
     while (found := holder.holder_of(store)) is not None and found.token in names:
         if time.monotonic() > deadline:
             return False
-        time.sleep(0.1)
+        time.sleep(0.3)
     return True
 
 

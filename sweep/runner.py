@@ -164,9 +164,9 @@ def run(
     checkpoint_every = check_number("checkpoint_every", checkpoint_every, above=0.0)
     with (
         Drain(watcher.draining, max_time) as drain,
+        sessions.told_of_leaving(drain.request),
         hold(path, drain.request, drain.check, watcher.waiting) as held,
         requests.heeded(path, (held.token, name), drain.request),
-        sessions.told_of_leaving(drain.request),
     ):
         coordinator = _Coordinator(path, study, held, drain, watcher, checkpoint_every)
         try:
@@ -207,7 +207,7 @@ class _Coordinator:
         workers = {}
         if connected:
             with noticing_its_loss(connected()):
-                workers = inspect(connected(), self.path, self.held.token)
+                workers = inspect(connected(), self.path, self.held.token, self.drain)
                 self.drain.check()
                 self._compile(connected(), workers, plans)
         self.held.check()

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import platform
+import queue
 import secrets
 import signal
 import threading
@@ -22,6 +23,7 @@ from sweep.draining import process_age
 
 IDENTITY = "identity"  # a file of a cache of kernels
 SEEN_SECONDS = 5.0  # within which a shared file system shows a new file
+ANSWER_SECONDS = 30.0  # within which all workers say what they are
 ENDING_SECONDS = 20.0  # that a worker which is to end waits at most for its task to commit
 LEAVE_BEFORE = 10.0  # seconds before its lifetime is over
 MOST_OF_LIFETIME = 0.25  # of a short one
@@ -94,7 +96,7 @@ def _why_unseen(store, token):
     return "" if found.token == token else f"{lock} is another one there"
 
 
-def inspect(client, store, token):
+def inspect(client, store, token, drain):
     """All workers, by address; each can do the work.
 
     Parameters
@@ -103,6 +105,8 @@ def inspect(client, store, token):
     store : Path
     token : str
         Of the holding of its lock.
+    drain : sweep.draining.Drain
+        Its `check` is called while this waits.
 
     Returns
     -------
@@ -111,11 +115,11 @@ def inspect(client, store, token):
     Raises
     ------
     InputError
-        Names one that has another version of the code than this process, or does not see the
-        store.
+        Names one that has another version of the code than this process, does not see the store,
+        or does not answer.
     """
     found = {}
-    for address, seen in client.run(look, store, token, on_error="return").items():
+    for address, seen in _asked(client, drain, look, store, token).items():
         if isinstance(seen, OSError):  # of a worker that is lost just now
             continue
         own = sessions.code()
@@ -130,6 +134,33 @@ def inspect(client, store, token):
             raise InputError(unseen(f"{address} on {seen.host}", store, seen.blind))
         found[address] = seen
     return found
+
+
+def _asked(client, drain, function, *arguments):
+    """What a function says in each worker, by address."""
+    answers = queue.SimpleQueue()
+
+    def ask():
+        try:
+            answers.put(client.run(function, *arguments, on_error="return"))
+        except Exception as error:
+            answers.put(error)
+
+    threading.Thread(target=ask, daemon=True).start()  # Dask waits for ever for a suspended one
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while time.monotonic() < deadline:
+        drain.check()
+        with contextlib.suppress(queue.Empty):
+            found = answers.get(timeout=0.2)
+            if isinstance(found, Exception):
+                raise found
+            return found
+    workers = client.scheduler_info(n_workers=-1)["workers"]
+    silent = max(workers, key=lambda address: -workers[address]["last_seen"], default="")
+    raise InputError(
+        f"not all of {len(workers)} workers answered within {ANSWER_SECONDS:.0f} s, least of all "
+        f"{silent}: it may be suspended or cut off. End it, or let it go on, and repeat the command"
+    )
 
 
 def _cause(error):
@@ -220,7 +251,7 @@ class Ending(WorkerPlugin):
 
     async def teardown(self, worker):
         """Called by Dask when the worker closes."""
-        if worker.status in (Status.closing, Status.closing_gracefully):
+        if worker.status == Status.closing:
             sessions.leave()
             await _idle()
 
@@ -242,13 +273,16 @@ def _leave(worker):
     """End the worker when its task has committed."""
     if not sessions.is_leaving():
         sessions.leave()
-        worker.status = Status.paused  # the scheduler gives it no further tasks, mostly
+        worker.status = Status.closing_gracefully  # it is given no further tasks
         worker.io_loop.add_callback(_close, worker)
 
 
 async def _close(worker):
     await _idle()
-    await worker.close_gracefully(reason="geosweep-leaving")
+    await worker.scheduler.retire_workers(
+        workers=[worker.address], close_workers=False, remove=True, stimulus_id="geosweep-leaving"
+    )
+    await worker.close(nanny=not worker.lifetime_restart, reason="geosweep-leaving")
 
 
 async def _idle():

@@ -44,9 +44,11 @@ def command(store, no_wait):
     names = [found for found in (holder and holder.token, submission and submission.name) if found]
     requests.cancel(store, names)
     if holder is None:
-        ended = {"state": requests.ENDED, "why": "cancelled before it began"}
-        requests.note(store, dataclasses.replace(submission, **ended))
-        click.echo(f"Cancelled: {submission.name} had not begun")
+        begun = submission.state == requests.RUNNING
+        why = "cancelled" if begun else "cancelled before it began"
+        requests.note(store, dataclasses.replace(submission, state=requests.ENDED, why=why))
+        text = "its worker is gone; tasks that still run commit" if begun else "it had not begun"
+        click.echo(f"Cancelled: {submission.name}, {text}")
         return
     click.echo(f"Asked to end: {holder} since {holder.since}")
     if no_wait:

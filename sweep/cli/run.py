@@ -148,7 +148,7 @@ class Terminal:
         """The plan."""
         from sweep.cli.plan import format_plan
 
-        click.echo(format_plan(plans, tasks) + f", {workers} workers")
+        click.echo(format_plan(plans, tasks) + f", {workers} worker{'s' * (workers > 1)}")
 
     def compiling(self, workers):
         """Say that this takes a while."""

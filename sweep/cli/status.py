@@ -61,7 +61,7 @@ def command(store, failed, watch, every, as_json):
     if holder is not None:
         click.echo(f"Held by {holder} since {holder.since}")
     if submission is not None:
-        click.echo(_sentence(submission))
+        click.echo(_sentence(submission, holder))
     for line in on_their_way(progresses):
         click.echo(line)
     if failed and failures:
@@ -77,8 +77,10 @@ def _submission(store):
         return submission_of(store)
 
 
-def _sentence(submission):
-    return f"{submission}"[:1].upper() + f"{submission}"[1:]
+def _sentence(submission, holder=None):
+    text = f"{submission}"[:1].upper() + f"{submission}"[1:]
+    lost = submission.state == "running" and holder is None
+    return text + ", or that is gone and another worker waits to take it over" * lost
 
 
 def on_their_way(progresses):
@@ -190,10 +192,6 @@ def _seen(progresses, rates, terminal):
         f"{row['runs/s']:.3g}/s, {row['time left']} left"
         for row in rows
     )
-
-
-def _time_left(progress, rate):
-    return _duration(rate.seconds_left(progress.pending - progress.partly))
 
 
 def _duration(seconds):
