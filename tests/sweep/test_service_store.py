@@ -445,6 +445,6 @@ def given(state):
 def test_one_worker_gives_the_bits_of_two(store, program, tmp_path, assert_same_runs):
     (tmp_path / "everything.toml").write_text(STUDY)
     arguments = ("run", "everything.toml", "--workers", 1, "--no-summary")
-    assert "1 workers" in program(tmp_path, *arguments).stdout
+    assert "1 worker\n" in program(tmp_path, *arguments).stdout
     for name in NAMES:
         assert_same_runs(store, tmp_path / "everything.zarr", name)
