@@ -198,7 +198,7 @@ WRONG = {
     "no kind": ({"cores": 2}, "has no kind; expected one of local, slurm"),
     "kind": ({"kind": "slrum"}, "unknown kind in profile 'night' 'slrum'. Did you mean 'slurm'?"),
     "key": ({"kind": "slurm", "core": 2}, "of kind slurm 'core'. Did you mean 'cores'?"),
-    "local": ({"kind": "local", "queue": "x"}, "Valid: host, interface, memory_limit"),
+    "local": ({"kind": "local", "queue": "x"}, "Valid: scale, adapt, host, interface"),
     "ours": ({"kind": "slurm", "n_workers": 2}, "unknown key in profile 'night' of kind slurm"),
     "both": ({"kind": "local", "scale": 1, "adapt": {"maximum": 2}}, "both scale and adapt"),
     "scale": ({"kind": "local", "scale": 0}, "scale workers = 0; expected a whole number ≥ 1"),
