@@ -93,7 +93,7 @@ def measured(rounds, workers, seconds):
     """The figures, as a dict."""
     from distributed import Client
 
-    from sweep.cluster import start_local
+    from sweep.starting import start_local
 
     server = Server()
     os.environ.update(server.environment)
