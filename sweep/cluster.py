@@ -17,6 +17,7 @@ from sweep.disk import full, is_full
 from sweep.draining import TIME_IS_UP, Interrupted
 from sweep.pacing import Pace
 from sweep.tasks import committed_samples, compute
+from sweep.workers import ASIDE_SECONDS, aside
 
 WINDOW = 2  # tasks in flight for each worker: one running, one waiting
 GONE = "the scheduler is gone"
@@ -193,8 +194,7 @@ class _Flight:
 
     def stop(self):
         """Tell the workers to end after the segment that they are at."""
-        with contextlib.suppress(Exception):  # a lost worker, or the scheduler: nothing to stop
-            self._client.run(self._session.stop, on_error="ignore")
+        aside(lambda: self._client.run(self._session.stop, on_error="ignore"), ASIDE_SECONDS)
 
 
 def _sooner(task):

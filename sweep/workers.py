@@ -24,6 +24,7 @@ from sweep.draining import process_age
 IDENTITY = "identity"  # a file of a cache of kernels
 SEEN_SECONDS = 5.0  # within which a shared file system shows a new file
 ANSWER_SECONDS = 30.0  # within which all workers say what they are
+ASIDE_SECONDS = 5.0  # that the end of a run waits for workers to be told of it
 ENDING_SECONDS = 20.0  # that a worker which is to end waits at most for its task to commit
 LEAVE_BEFORE = 10.0  # seconds before its lifetime is over
 MOST_OF_LIFETIME = 0.25  # of a short one
@@ -163,6 +164,18 @@ def _asked(client, drain, function, *arguments):
     )
 
 
+def aside(call, seconds):
+    """Call something that may wait for a suspended worker, and wait for it so long at most."""
+
+    def called():
+        with contextlib.suppress(Exception):  # of a worker, or a scheduler, that is lost
+            call()
+
+    thread = threading.Thread(target=called, daemon=True)
+    thread.start()
+    thread.join(seconds)
+
+
 def _cause(error):
     return f"cannot load Geosweep ({type(error).__name__}: {error}), or not this version of"
 
@@ -265,8 +278,7 @@ def ending_in_order(client, session):
         yield
     finally:
         if client.status == "running":
-            with contextlib.suppress(OSError):  # workers that are lost just now
-                client.unregister_worker_plugin(plugin.name)
+            aside(lambda: client.unregister_worker_plugin(plugin.name), ASIDE_SECONDS)
 
 
 def _leave(worker):
