@@ -1,6 +1,6 @@
 """Which runs failed and what they share, the same runs once more, and how far a store is."""
 
-import contextlib
+import functools
 import json
 import os
 import pty
@@ -216,15 +216,18 @@ def test_watching_on_a_terminal_and_elsewhere(copy):
     screen, terminal = pty.openpty()
     plain = subprocess.Popen(arguments, cwd=copy.parent, stdout=subprocess.PIPE, text=True)
     drawn = subprocess.Popen(arguments, cwd=copy.parent, stdout=terminal, stderr=terminal)
-    given_up = subprocess.Popen(arguments, cwd=copy.parent, stdout=subprocess.PIPE, text=True)
+    given_up = subprocess.Popen(
+        arguments,
+        cwd=copy.parent,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip  (tests that are run in the background ignore it)
     os.close(terminal)
     line = plain.stdout.readline() + given_up.stdout.readline()
     assert line.count("pendulum: 40 of 48 done") == 2
-    for _ in range(10):  # one that comes while Python runs a finalizer is ignored
-        given_up.send_signal(signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            given_up.communicate(timeout=5)
-            break
+    given_up.send_signal(signal.SIGINT)
+    given_up.communicate(timeout=60)
     assert given_up.returncode == 0
     time.sleep(0.3)
     group["sample_count"][:8] = counts[:8]
