@@ -189,7 +189,8 @@ class ChunkWork:
                 return False
         for name, values in recorder.finish(runs).items():
             self.columns[name][rows] = values
-        self.columns[schema.ENVIRONMENT][rows] = environments.noted(self.task.store)
+        number = environments.noted(self.task.store, self.attempt.session)
+        self.columns[schema.ENVIRONMENT][rows] = number
         if recorder.resumable:
             self.final[rows, : runs.checkpoints.shape[1]] = runs.checkpoints
         return True

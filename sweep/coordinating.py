@@ -8,6 +8,7 @@ waits until the lock of the one before is free, so that two never work at once.
 import contextlib
 import dataclasses
 import itertools
+import platform
 import secrets
 import time
 
@@ -16,7 +17,7 @@ from distributed import Reschedule, fire_and_forget, get_client, secede
 from integrators.errors import InputError
 from sweep import ledger, requests, runner, sessions
 from sweep.draining import Drain, Interrupted
-from sweep.holder import Holder, holder_of
+from sweep.holder import holder_of
 from sweep.holding import hold
 from sweep.ledger import StoreError
 from sweep.requests import ENDED, RUNNING, Submission, submission_of
@@ -151,7 +152,7 @@ class _Noting(runner.Watcher):
 
 def _begin(path, name, attempt):
     if (found := submission_of(path)) is not None and found.name == name:
-        _note(path, found, state=RUNNING, host=Holder.here().host, attempt=attempt)
+        _note(path, found, state=RUNNING, host=platform.node(), attempt=attempt)
 
 
 def _end(path, name, attempt, why):
@@ -159,7 +160,7 @@ def _end(path, name, attempt, why):
     if found is None or found.name != name:
         return
     if found.attempt in ("", attempt) or holder_of(path) is None:  # nobody took it over
-        _note(path, found, state=ENDED, host=Holder.here().host, why=why)
+        _note(path, found, state=ENDED, host=platform.node(), why=why)
 
 
 def _note(path, found, **changes):

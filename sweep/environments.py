@@ -6,7 +6,6 @@ libraries may differ in the last bit, and one library's on two kinds of CPU.
 
 import functools
 import hashlib
-import importlib.metadata
 import json
 import math
 import platform
@@ -20,7 +19,6 @@ from sweep.places import place_of, write_whole
 
 FOLDER = "environments"
 ATTRIBUTE = "environments"  # of the root: what each number stands for
-PACKAGES = ("geosweep", "numba", "llvmlite", "numpy", "scipy")
 ARGUMENTS = 4096  # at which the functions of libm are tried
 DIGITS = 7  # of a hash in hexadecimal, as a number: it fits an int32
 
@@ -28,14 +26,12 @@ DIGITS = 7  # of a hash in hexadecimal, as a number: it fits an int32
 @functools.cache
 def describe():
     """What this process computes with, as a dict of texts."""
-    versions = {name: _version(name) for name in PACKAGES}
     return {
         "cpu": llvmlite.binding.get_host_cpu_name(),
         "libm": f"{' '.join(filter(None, platform.libc_ver()))} {_libm()}".strip(),
         "system": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(),
-        **versions,
-        **{key: value for key, value in sweep.versions().items() if key == "commit"},
+        "llvmlite": llvmlite.__version__,
+        **sweep.versions(),
     }
 
 
@@ -51,8 +47,15 @@ def kind_of(description):
 
 
 @functools.lru_cache(maxsize=64)
-def noted(store):
-    """This process's number, once it is written in the store what that stands for."""
+def noted(store, session):
+    """This process's number, once it is written in the store what that stands for.
+
+    Parameters
+    ----------
+    store : str
+    session : sweep.sessions.Session
+        Another one may find another store at the same path.
+    """
     number = number_of(describe())
     file = place_of(store) / INTERNAL / FOLDER / f"{number}.json"
     if not file.exists():
@@ -71,10 +74,10 @@ def gather(store, root):
         Of the store, writable.
     """
     files = (place_of(store) / INTERNAL / FOLDER).glob("*.json")
-    found = {file.stem: json.loads(file.read_text()) for file in files}
     known = root.attrs.get(ATTRIBUTE, {})
-    if not found.keys() <= known.keys():
-        root.attrs[ATTRIBUTE] = known | found
+    new = {file.stem: json.loads(file.read_text()) for file in files if file.stem not in known}
+    if new:
+        root.attrs[ATTRIBUTE] = known | new
 
 
 def _libm():
@@ -85,10 +88,3 @@ def _libm():
         values = math.sin(x), math.cos(x), math.log(x), math.atan2(x, 3.0), math.exp(-x)
         digest.update(struct.pack("<5d", *values))
     return digest.hexdigest()[:8]
-
-
-def _version(package):
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"

@@ -15,7 +15,7 @@ DEATHS = 5  # of workers, with one task each time, before a cluster that we star
 SETTINGS = {
     # Dask blames every task that a dying worker held, also those that only waited there.
     "distributed.scheduler.allowed-failures": DEATHS,
-    "distributed.logging.distributed": "critical",
+    "distributed.logging.distributed": "error",
     "distributed.worker.profile.enabled": False,
 }
 STANDARD_IMAGE = "ghcr.io/dask/dask"

@@ -323,8 +323,12 @@ def write_whole(file, text):
         file.write_text(text)
         return
     partial = file.with_name(f"{file.name}.{secrets.token_hex(4)}.partial")
-    partial.write_text(text)
-    partial.rename(file)
+    try:
+        partial.write_text(text)
+        partial.rename(file)
+    except OSError:  # of a full disk, which the next try would only fill more
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def remove_tree(place, ignore_errors=False, but=None):

@@ -21,6 +21,7 @@ from sweep import environments, holder, sessions
 from sweep.claims import unseen
 from sweep.draining import process_age
 
+LEAVING = "geosweep-leaving"  # why a worker ends, as Dask logs it
 IDENTITY = "identity"  # a file of a cache of kernels
 SEEN_SECONDS = 5.0  # within which a shared file system shows a new file
 ANSWER_SECONDS = 30.0  # within which all workers say what they are
@@ -157,7 +158,7 @@ def _asked(client, drain, function, *arguments):
                 raise found
             return found
     workers = client.scheduler_info(n_workers=-1)["workers"]
-    silent = max(workers, key=lambda address: -workers[address]["last_seen"], default="")
+    silent = min(workers, key=lambda address: workers[address]["last_seen"], default="")
     raise InputError(
         f"not all of {len(workers)} workers answered within {ANSWER_SECONDS:.0f} s, least of all "
         f"{silent}: it may be suspended or cut off. End it, or let it go on, and repeat the command"
@@ -291,10 +292,11 @@ def _leave(worker):
 
 async def _close(worker):
     await _idle()
-    await worker.scheduler.retire_workers(
-        workers=[worker.address], close_workers=False, remove=True, stimulus_id="geosweep-leaving"
-    )
-    await worker.close(nanny=not worker.lifetime_restart, reason="geosweep-leaving")
+    with contextlib.suppress(OSError):  # of a scheduler that is gone
+        await worker.scheduler.retire_workers(
+            workers=[worker.address], close_workers=False, remove=True, stimulus_id=LEAVING
+        )
+    await worker.close(nanny=not worker.lifetime_restart, reason=LEAVING)
 
 
 async def _idle():

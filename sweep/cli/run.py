@@ -179,7 +179,7 @@ class Terminal:
         self._done += receipt.runs
         rate = self._done / (time.perf_counter() - self._began)
         text = f"{self._done:,}/{self._runs:,} runs, {rate:.3g}/s"
-        self._bar.update(int(1000 * task.cost), text)
+        self._bar.update(int(1000 * task.cost) if receipt.whole else 0, text)
 
     def waiting(self, holder, seconds):
         """Say whom it waits for."""

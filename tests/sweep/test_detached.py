@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from sweep import holder, requests
+from sweep import holder, requests, workers
 
 WORKER = ("--nthreads", "1", "--no-dashboard")
 
@@ -115,6 +115,8 @@ def test_a_worker_that_ends_before_the_study_loses_nothing(
     assert run.returncode == 0 and "Traceback" not in errors, errors
     until(lambda: brief.poll() is not None)
     assert time.monotonic() - began < 60
+    if ending == "lifetime":
+        assert workers.LEAVING in brief.finish()[1]  # before Dask would have ended it
     assert_same_runs(undisturbed, store, "pendulum")
     assert os.listdir(store / "_geosweep") and not (store / "_geosweep" / "claims").exists()
 

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import shutil
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ from sweep import (
     tasks,
     verifying,
 )
+from sweep.computing import Recorder
 from sweep.holding import hold
 
 KEYS = {"record": '["energy", "state"]', "integrators": '"rk4"', "samples": "10"}
@@ -191,6 +193,37 @@ def test_a_damaged_checkpoint_of_an_end_costs_no_result(
 
 
 # --- two processes with one task ----------------------------------------------------------------
+
+
+def test_a_worker_that_leaves_stores_what_its_task_has(
+    work, store, monkeypatch, arrays, cluster, tmp_path, assert_same_runs
+):
+    """The next one goes on from there: no sample is computed twice."""
+    advance, spans = Recorder.advance, []
+
+    def counted(recorder, runs, last, references=None):
+        spans.append((runs.sample, last))
+        found = advance(recorder, runs, last, references)
+        sessions.leave()
+        return found
+
+    task = dataclasses.replace(work, checkpoint_every=1000.0)  # no other reason to store it
+    with monkeypatch.context() as patch:
+        patch.setattr(sessions, "_leaving", threading.Event())
+        patch.setattr(Recorder, "advance", counted)
+        receipt = tasks.compute(task, session(""))
+    assert not receipt.whole and not receipt.superseded and len(spans) == 1
+    (_, reached) = spans[0]
+    assert 0 < reached < 10 and list((store / "_geosweep").rglob("*.npz"))
+    assert not (arrays(store, "only")["sample_count"] > 0).any()
+    with monkeypatch.context() as patch:
+        patch.setattr(Recorder, "advance", counted)
+        patch.setattr(sessions, "leave", lambda: None)
+        assert tasks.compute(task, session("")).whole
+    assert spans[1][0] == reached and spans[-1][1] == 10
+    whole = tmp_path / "whole.zarr"
+    assert sweep.run(study.parse(one_experiment(**KEYS)), whole, cluster).complete
+    assert_same_runs(whole, store, "only")
 
 
 def test_who_begins_a_task_last_has_it(work):

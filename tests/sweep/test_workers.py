@@ -2,7 +2,9 @@
 
 import json
 import os
+import shutil
 import subprocess
+import types
 
 import pytest
 import zarr
@@ -10,7 +12,9 @@ from distributed import Client
 from study_text import one_experiment
 
 import sweep
-from sweep import draining, environments, study, workers
+from sweep import cluster as cluster_module
+from sweep import draining, environments, runner, study, workers
+from sweep.cli.run import Terminal
 
 KEYS = {"integrators": '"rk4"', "samples": "10"}
 OTHER = {"cpu": "another", "libm": "another", "system": "Linux", "numba": "0"}
@@ -25,6 +29,48 @@ def test_each_run_says_what_it_was_computed_with(tmp_path, cluster):
     assert set(experiment["environment"].values) == {own} and own > 0
     assert known == {str(own): environments.describe()}
     assert {"cpu", "libm", "python", "numba", "numpy", "geosweep"} <= set(known[str(own)])
+
+
+def test_a_store_that_is_made_anew_says_so_too(tmp_path, cluster):
+    """The processes of the workers are the same ones."""
+    path, parsed = tmp_path / "test.zarr", study.parse(one_experiment(**KEYS))
+    sweep.run(parsed, path, cluster)
+    before = sweep.open_study(path).attrs["environments"]
+    shutil.rmtree(path)
+    sweep.run(parsed, path, cluster)
+    assert sweep.open_study(path).attrs["environments"] == before
+
+
+def test_the_command_line_hears_all_that_a_run_tells():
+    told = {name for name in vars(runner.Watcher) if not name.startswith("_")}
+    assert "compiling" in told and told - set(vars(Terminal)) == set()
+
+
+class Growing:
+    """A client of a cluster that has a worker more each time that it is asked."""
+
+    def __init__(self):
+        self.workers, self.submitted = 0, []
+
+    def nthreads(self):
+        self.workers += 1
+        return {str(worker): 1 for worker in range(self.workers)}
+
+    def submit(self, *arguments, **options):
+        self.submitted.append(arguments)
+        name = str(len(self.submitted))
+        return types.SimpleNamespace(key=name, add_done_callback=lambda call: None)
+
+
+def test_tasks_in_flight_follow_the_number_of_workers(monkeypatch):
+    monkeypatch.setattr(cluster_module, "LOOK_SECONDS", -1)
+    client, tasks = Growing(), [types.SimpleNamespace(cost=1.0, seconds_to_stop=1.0)] * 20
+    flight = cluster_module._Flight(client, tasks, None, draining.Drain())
+    for count in (1, 2, 3):
+        flight.feed()
+        assert client.workers == count
+        assert len(flight.flying) == cluster_module.WINDOW * count
+        assert len(flight.running()) == count
 
 
 def test_numbers_of_environments_differ_with_anything_in_them():
