@@ -7,7 +7,7 @@ that `recover` can finish: a crash at any point loses nothing.
 """
 
 from sweep import rechunking, schema, storage
-from sweep.places import ObjectPlace, is_dir, place_of, remove_tree, take_place, write_whole
+from sweep.places import is_dir, place_of, remove_tree, take_place, write_whole
 
 COMPACT_ROWS = 65_536
 WORTHWHILE = 16  # chunks of a scalar from which compacting pays
@@ -75,10 +75,6 @@ def _swap(path, name):
     staging = _staging(path)
     for variable in schema.ALL_RUN_VARIABLES:
         staged, place = staging / variable.name, place_of(path) / name / variable.name
-        if isinstance(staged, ObjectPlace):
-            take_place(staged, place)
-        elif staged.exists():
-            remove_tree(place, ignore_errors=True)
-            staged.rename(place)
+        take_place(staged, place)
     storage.consolidate(path)
     remove_tree(staging)

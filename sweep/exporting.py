@@ -81,13 +81,8 @@ def export(data, path, format=None, *, series=False, columns=None, force=False):
     >>> export(tree["pendulum"], "pendulum.parquet", series=True)      # doctest: +SKIP
     """
     path = local_path(path)
-    if isinstance(data, (str, Path, ObjectPlace)):
-        data = open_study(data)
     kind = _format_of(path, format)
-    if kind == NETCDF and (series or columns):
-        raise InputError("NetCDF holds everything: series and columns are of CSV and Parquet")
-    if series and columns:
-        raise InputError("columns choose what a run gives: not together with series", key="column")
+    _check_choice(kind, series, columns)
     experiments, attributes = _experiments(data)
     _check_place(path, force)
     if kind == NETCDF:
@@ -107,6 +102,13 @@ def export(data, path, format=None, *, series=False, columns=None, force=False):
         rows=rows,
         unfinished=_unfinished(experiments.values()),
     )
+
+
+def _check_choice(kind, series, columns):
+    if kind == NETCDF and (series or columns):
+        raise InputError("NetCDF holds everything: series and columns are of CSV and Parquet")
+    if series and columns:
+        raise InputError("columns choose what a run gives: not together with series", key="column")
 
 
 def columns_file(path):
@@ -129,6 +131,8 @@ def _format_of(path, format):
 
 def _experiments(data):
     """The run tables by experiment, under None if there is one without a name; root attributes."""
+    if isinstance(data, (str, Path, ObjectPlace)):
+        data = open_study(data)
     if isinstance(data, xr.DataTree):
         if data.children:
             tables = {name: run_table(node) for name, node in data.children.items()}

@@ -8,19 +8,15 @@ from sweep import ledger
 from sweep import study as studies
 from sweep.files import METADATA
 from sweep.longer_axes import ExtendedTimeAxis, extended
-from sweep.places import ObjectPlace, Unreachable, is_file, place_of
+from sweep.places import is_file, place_of, reading
 from sweep.time_axis import LogarithmicTimeAxis, TimeAxis
 
 
 def is_store(path):
     """Whether there is a store at `path`, rather than a study's file."""
     place = place_of(path)
-    try:
-        if isinstance(place, ObjectPlace):
-            place.check()
+    with reading(place):
         return is_file(place / METADATA)
-    except Unreachable as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
 
 
 def stored_study(path, directory=".", text=None):

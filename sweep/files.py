@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sweep.places import METADATA, ObjectPlace, Unreachable, each, place_of
+from sweep.places import METADATA, Unreachable, each, place_of, reading
 
 FORMAT_VERSION = 1
 INTERNAL = "_geosweep"
@@ -195,13 +195,10 @@ def open_store(path):
     """
     path = place_of(path)
     try:
-        if isinstance(path, ObjectPlace):
-            path.check()
-        attributes = read_metadata(path).get("attributes", {})
+        with reading(path):
+            attributes = read_metadata(path).get("attributes", {})
     except Damaged as damage:
         _refuse(path, damage)
-    except Unreachable as error:
-        raise _input_error(f"{path} cannot be read: {error}") from None
     if "format_version" not in attributes:
         raise _input_error(f"{path} is a Zarr store, but not one that `sweep run` wrote")
     check_version(path, attributes["format_version"])

@@ -13,7 +13,7 @@ from sweep.holder import holder_of, real_place
 from sweep.holding import hold
 from sweep.ledger import StoreError
 from sweep.moving import Rows, results
-from sweep.places import ObjectPlace, Unreachable, exists
+from sweep.places import ObjectPlace, Unreachable, exists, reading
 
 KEPT = "that share system, parameters, time axis, record, statistics and reference are merged"
 
@@ -47,20 +47,16 @@ def check_places(paths, out):
     if len({real_place(path) for path in paths}) < max(2, len(paths)):
         raise StoreError("a merge needs two stores or more, each named once")
     for path in paths:
-        if not _reached(exists, path):
-            raise StoreError(f"{path}: there is no store to merge")
-    if not _reached(_is_free, out):
+        with reading(path):
+            if not exists(path):
+                raise StoreError(f"{path}: there is no store to merge")
+    with reading(out):
+        is_free = _is_free(out)
+    if not is_free:
         raise StoreError(f"{out} exists: a merge makes a new store, expected a path that is free")
     for path in paths:
         if real_place(path) in real_place(out).parents:
             raise StoreError(f"{out} lies in {path}: give a path beside it")
-
-
-def _reached(ask, place):
-    try:
-        return ask(place)
-    except Unreachable as error:
-        raise StoreError(f"{place} cannot be used: {error}") from None
 
 
 def _is_free(out):

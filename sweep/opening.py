@@ -6,7 +6,7 @@ from zarr.errors import BaseZarrError
 
 from integrators.errors import InputError
 from sweep.files import check_version
-from sweep.places import ObjectPlace, Unreachable, place_of
+from sweep.places import place_of, reading
 from sweep.storage import INTERNAL, open_root, zarr_store
 
 
@@ -36,11 +36,10 @@ def open_study(store):
     """
     path = place_of(store)
     try:
-        if isinstance(path, ObjectPlace):
-            path.check()
-        attributes = open_root(path).attrs
-    except Unreachable as error:
-        raise InputError(f"{store} cannot be read: {error}") from None
+        with reading(path):
+            attributes = open_root(path).attrs
+    except InputError:
+        raise
     except (OSError, ValueError, BaseZarrError):
         raise InputError(
             f"{store} is not a store; expected a directory that `sweep run` wrote"

@@ -5,6 +5,7 @@ the service uses, so that most of the code does not know which of the two it has
 do by renames, objects do otherwise: a put is atomic, and `take_place` can be done again.
 """
 
+import contextlib
 import errno
 import fnmatch
 import io
@@ -92,10 +93,28 @@ def beside(store):
     return Path(place.name) if isinstance(place, ObjectPlace) else place
 
 
-def _input_error(text):
+@contextlib.contextmanager
+def reading(place, key=None):
+    """Within this, a bucket that does not answer is bad input; it is asked whether it does.
+
+    Parameters
+    ----------
+    place : Path or ObjectPlace
+    key : str, optional
+        Of a study, where it is named.
+    """
+    try:
+        if isinstance(place, ObjectPlace):
+            place.check()
+        yield
+    except Unreachable as error:
+        raise _input_error(f"{place} cannot be read: {error}", key) from None
+
+
+def _input_error(text, key=None):
     from integrators.errors import InputError  # with it come Numba and all integrators
 
-    return InputError(text)
+    return InputError(text, key=key)
 
 
 @dataclass(frozen=True, order=True)
@@ -285,10 +304,7 @@ def is_dir(place):
 
 def exists(place):
     """Whether there is anything at a place; also of a name that no file can have."""
-    if isinstance(place, ObjectPlace):
-        place.check()
-        return place.exists()
-    return os.path.exists(place)
+    return place.exists() if isinstance(place, ObjectPlace) else os.path.exists(place)
 
 
 def is_file(place):
@@ -383,13 +399,17 @@ def _files(place):
 
 
 def take_place(staged, place):
-    """Put the objects below one place in the place of those below another.
+    """Put an array or a group in the place of another one.
 
-    Whatever it is killed at, done again it comes to its end: the staged ``zarr.json`` goes when
-    all the others are copied, and without it nothing is left to do. Meanwhile the other place
-    has none: it is no array and no group.
+    Whatever it is killed at, done again it comes to its end. In a bucket the staged ``zarr.json``
+    goes when all other objects are copied, and without it nothing is left to do; meanwhile the
+    other place has none: it is no array and no group.
     """
     if not (staged / METADATA).is_file():
+        return
+    if isinstance(staged, Path):
+        remove_tree(place, ignore_errors=True)
+        staged.rename(place)
         return
     (place / METADATA).unlink()
     new = {file.relative_to(staged) for file in staged.walk()}

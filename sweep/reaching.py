@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import math
 import socket
 import ssl
 import time
@@ -23,6 +24,7 @@ from sweep import tls
 
 CONNECT_SECONDS = 10
 WORKERS_SECONDS = 60  # those of a scheduler that was killed see that first, and start again
+LOOK_SECONDS = 0.2  # between looks at whether something has come, or the end is asked for
 SOON = 2.0  # seconds after which one is told that workers are waited for
 PROBE_SECONDS = 2  # for the first answer of a scheduler that is connected
 ANSWERS_SECONDS = 5  # for the answers of all its workers
@@ -58,19 +60,38 @@ def remote_client(spec, check=lambda: None, told=lambda text: None):
     check_versions(address, security)
     check()
     with _unlogged(), Client(address, security=security, timeout=CONNECT_SECONDS) as client:
-        began, said = time.monotonic(), False
-        while not client.nthreads():  # they may be starting, as when they were killed just now
-            check()
-            if not said and time.monotonic() > began + SOON:
-                told(f"Waiting up to {WORKERS_SECONDS} s for workers of {address}")
-                said = True
-            if time.monotonic() > began + WORKERS_SECONDS:
-                raise InputError(
-                    f"the scheduler {address!r} has no workers; start some with "
-                    f"`dask worker {address} --nthreads 1{_worker_options(address)}`"
-                )
-            time.sleep(0.1)
+        text = f"Waiting up to {WORKERS_SECONDS} s for workers of {address}"
+        if not has_workers(client, check, lambda: told(text), WORKERS_SECONDS):
+            raise InputError(
+                f"the scheduler {address!r} has no workers; start some with "
+                f"`dask worker {address} --nthreads 1{_worker_options(address)}`"
+            )
         yield client
+
+
+def has_workers(client, check, told, seconds=math.inf):
+    """Wait until a cluster has a worker; False if its scheduler ends, or that takes longer.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    check : callable
+        Called again and again while it waits; may raise.
+    told : callable
+        Called once when that takes long.
+    seconds : float, optional
+    """
+    began, said = time.monotonic(), False
+    while not client.nthreads():
+        check()
+        waited = time.monotonic() - began
+        if client.status != "running" or waited > seconds:
+            return False
+        if waited > SOON and not said:
+            told()
+            said = True
+        time.sleep(LOOK_SECONDS)
+    return True
 
 
 @contextlib.contextmanager

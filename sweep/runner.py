@@ -169,12 +169,18 @@ def run(
         requests.heeded(path, (held.token, name), drain.request),
     ):
         coordinator = _Coordinator(path, study, held, drain, watcher, checkpoint_every)
-        try:
+        with _interrupted_if_full(path):
             return coordinator.run(client, spec)
-        except OSError as error:
-            if not is_full(error):
-                raise
-            raise Interrupted(full(path, error)) from error
+
+
+@contextlib.contextmanager
+def _interrupted_if_full(path):
+    try:
+        yield
+    except OSError as error:
+        if not is_full(error):
+            raise
+        raise Interrupted(full(path, error)) from error
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,6 @@ import logging
 import os
 import signal
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from multiprocessing import resource_tracker
 
@@ -19,9 +18,7 @@ from sweep.clusters import LOCAL, ClusterSpec
 from sweep.draining import ENDING
 from sweep.jobs import SETTINGS, at_least_one, start_jobs, start_pods
 from sweep.profiles import JOBS, KUBERNETES, resolved
-from sweep.reaching import SOON, check_versions, remote_client
-
-LOOK_SECONDS = 0.2  # between looks at whether something has come, or the end is asked for
+from sweep.reaching import LOOK_SECONDS, check_versions, has_workers, remote_client
 
 
 @contextlib.contextmanager
@@ -182,15 +179,8 @@ def _close(starting):
 
 def _wait_for_worker(client, profile, check, told):
     """Wait until there is one, as long as jobs queue."""
-    began, said = time.monotonic(), False
-    while not client.nthreads():
-        check()
-        if client.status != "running":
-            raise InputError(_does_not_start(profile, "its scheduler has ended"))
-        if not said and time.monotonic() > began + SOON:
-            told(_waiting(profile))
-            said = True
-        time.sleep(LOOK_SECONDS)
+    if not has_workers(client, check, lambda: told(_waiting(profile))):
+        raise InputError(_does_not_start(profile, "its scheduler has ended"))
 
 
 def _waiting(profile):

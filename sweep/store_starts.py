@@ -10,7 +10,7 @@ from integrators.errors import InputError, check_known
 from integrators.integration import canonical
 from sweep import checkpoints, storage
 from sweep.opening import holding_where, open_study
-from sweep.places import Unreachable, exists, place_of
+from sweep.places import exists, place_of, reading
 from sweep.starts import Ensemble, FileStarts
 
 
@@ -75,7 +75,8 @@ class StoreStarts(FileStarts):
             If there is no such store, experiment or run, or its end states were not stored.
         """
         path = place_of(path)
-        there = _exists(path)
+        with reading(path, key="store"):
+            there = exists(path)
         if not there and kept is not None:
             found = _remembered(kept, settings)
             if found is not None:
@@ -91,13 +92,6 @@ class StoreStarts(FileStarts):
             "label": settings["label"] or f"{path.stem}/{experiment}",
         }
         return cls(**settings | given, digest=_digest(members), members=members)
-
-
-def _exists(path):
-    try:
-        return exists(path)
-    except Unreachable as error:
-        raise InputError(f"{path} cannot be read: {error}", key="store") from None
 
 
 def _digest(members):

@@ -27,13 +27,10 @@ def command(store, no_wait):
     from integrators.errors import InputError
     from sweep import requests
     from sweep.holder import holder_of
-    from sweep.places import Unreachable, exists, place_of
+    from sweep.places import place_of, reading
 
-    try:
-        exists(place_of(store))  # of a bucket: whether it answers
-    except Unreachable as error:
-        raise InputError(str(error)) from None
-    holder, submission = holder_of(store), requests.submission_of(store)
+    with reading(place_of(store)):
+        holder, submission = holder_of(store), requests.submission_of(store)
     if submission is not None and submission.state == requests.ENDED:
         submission = None
     if holder is None and submission is None:
