@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from distributed import KilledWorker
 
-from sweep.disk import full, is_full
+from sweep.disk import cannot_store, why_not_stored
 from sweep.draining import TIME_IS_UP, Interrupted
 from sweep.pacing import Pace
 from sweep.tasks import committed_samples, compute
@@ -87,8 +87,8 @@ def execute(client, tasks, session, drain, on_receipt, on_running=lambda running
         flight.feed()
     if flight.failure is not None:
         task, error = flight.failure
-        if is_full(error):
-            raise Interrupted(full(task.store, error))
+        if cannot_store(error):
+            raise Interrupted(why_not_stored(task.store, error))
         raise TaskFailed(_explain(task, error)) from error
     if flight.waiting or flight.cut:
         raise Interrupted(drain.reason or _too_short(flight.waiting))

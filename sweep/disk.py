@@ -11,18 +11,18 @@ from sweep.places import ObjectPlace, Unreachable, place_of
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-def is_full(error):
-    """Whether an exception says that a disk, or a user's part of it, is full; or of a bucket so."""
+def cannot_store(error):
+    """Whether a disk, or a user's part of it, is full, or a bucket fails."""
     return isinstance(error, Unreachable) or (isinstance(error, OSError) and error.errno in FULL)
 
 
-def mend(error):
+def remedy(error):
     """What to do about it before the same is done again."""
     return "See to it" if isinstance(error, Unreachable) else "Free some"
 
 
-def full(path, error=None):
-    """What is said of the full disk that a path is on: which one, and what is left of it."""
+def why_not_stored(path, error=None):
+    """How the bucket fails, or which disk is full, the one that a path is on, and what is left."""
     if isinstance(error, Unreachable):
         return str(error)
     if isinstance(place_of(path), ObjectPlace):  # where its parts are put together, for example

@@ -22,7 +22,7 @@ import os
 import threading
 import time
 
-from sweep.disk import full, is_full
+from sweep.disk import cannot_store, why_not_stored
 from sweep.draining import Interrupted
 from sweep.holder import MINE, UNKNOWN, Holder, lock_of, read, real_place
 from sweep.ledger import StoreError
@@ -146,8 +146,8 @@ def hold(store, on_loss=lambda reason: None, between=lambda: None, on_wait=lambd
         except Unreachable as error:
             raise StoreError(f"{store} cannot be written: {error}") from None
         except OSError as error:
-            if is_full(error):
-                raise Interrupted(full(place)) from None
+            if cannot_store(error):
+                raise Interrupted(why_not_stored(place)) from None
             raise _explained(store, place, path, error) from None
         MINE[holder.token] = threading.get_ident(), path, holding
         stack.callback(holding.release)

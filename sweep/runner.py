@@ -13,7 +13,7 @@ from sweep.claims import forget_all
 from sweep.cluster import count_workers, execute, noticing_its_loss
 from sweep.clusters import specified
 from sweep.compacting import compact, recover, spread
-from sweep.disk import full, is_full
+from sweep.disk import cannot_store, why_not_stored
 from sweep.draining import Drain, Interrupted
 from sweep.flight import InFlight
 from sweep.holding import Holding, hold
@@ -169,18 +169,18 @@ def run(
         requests.heeded(path, (held.token, name), drain.request),
     ):
         coordinator = _Coordinator(path, study, held, drain, watcher, checkpoint_every)
-        with _interrupted_if_full(path):
+        with _interrupted_if_not_stored(path):
             return coordinator.run(client, spec)
 
 
 @contextlib.contextmanager
-def _interrupted_if_full(path):
+def _interrupted_if_not_stored(path):
     try:
         yield
     except OSError as error:
-        if not is_full(error):
+        if not cannot_store(error):
             raise
-        raise Interrupted(full(path, error)) from error
+        raise Interrupted(why_not_stored(path, error)) from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,7 +296,7 @@ def finish(path, entries, stopped="", writes=True):
             environments.gather(path, storage.open_root(path, mode="a"))
             storage.consolidate(path)
     except OSError as error:  # the next run does it
-        if outcome.complete or not is_full(error):
+        if outcome.complete or not cannot_store(error):
             raise
     return outcome
 

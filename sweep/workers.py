@@ -79,9 +79,11 @@ def _cache_identity():
         if not file.exists():
             prepared = file.with_name(f"{IDENTITY}.{secrets.token_hex(4)}")
             prepared.write_text(secrets.token_hex(8))
-            with contextlib.suppress(FileExistsError):
-                os.link(prepared, file)  # the first one's stays
-            prepared.unlink()
+            try:
+                with contextlib.suppress(FileExistsError):
+                    os.link(prepared, file)  # the first one's stays
+            finally:
+                prepared.unlink()
         return file.read_text()
     except OSError:  # a file system without links: at worst each host compiles for itself
         return f"{platform.node()} {file}"

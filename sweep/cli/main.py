@@ -83,11 +83,11 @@ def main():
 def _known_or_raise(error):
     """One message for bad input or a task that failed; anything else is ours, with traceback."""
     from integrators import InputError
-    from sweep.disk import full, is_full, mend
+    from sweep.disk import cannot_store, remedy, why_not_stored
 
-    if is_full(error):
-        text = full(error.filename or ".", error)
-        click.echo(f"Stopped: {text}. {mend(error)}, and repeat it", err=True)
+    if cannot_store(error):
+        text = why_not_stored(error.filename or ".", error)
+        click.echo(f"Stopped: {text}. {remedy(error)}, and repeat it", err=True)
         sys.exit(INCOMPLETE)
     from sweep.cluster import TaskFailed
     from sweep.draining import Interrupted

@@ -16,6 +16,7 @@ import psutil
 import pytest
 import zarr
 from distributed import Client
+from study_text import LONG
 
 import sweep
 from sweep import starting, study
@@ -25,22 +26,6 @@ from sweep.starting import start_local
 PROGRAMS = Path(sys.executable).parent
 TIMES = ("cpu_time", "wall_time")
 PATIENCE = 120.0  # seconds after which what was waited for does not come
-
-# 136 runs in 17 chunks of about 0.25 s, a few of which make a task.
-LONG = """\
-format = 1
-name = "long"
-
-[[experiment]]
-name = "pendulum"
-system = "spherical_pendulum_chain"
-integrators = ["variational", "rk4"]
-step_size = 0.01
-initial_condition = { around = "lee", random = 68, spread = 1e-2, seed = 1 }
-duration = 3000.0
-samples = 10
-record = ["energy", "state"]
-"""
 
 
 @pytest.fixture(scope="session")

@@ -51,6 +51,22 @@ record = ["energy", "state"]
 statistics = "none"
 """
 
+# 136 runs in 17 chunks of about 0.25 s, a few of which make a task.
+LONG = """\
+format = 1
+name = "long"
+
+[[experiment]]
+name = "pendulum"
+system = "spherical_pendulum_chain"
+integrators = ["variational", "rk4"]
+step_size = 0.01
+initial_condition = { around = "lee", random = 68, spread = 1e-2, seed = 1 }
+duration = 3000.0
+samples = 10
+record = ["energy", "state"]
+"""
+
 
 def one_experiment(**changes):
     """Text of a study with one experiment; `changes` are keys and TOML values, None for none."""

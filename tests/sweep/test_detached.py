@@ -88,7 +88,8 @@ def test_a_submitted_run_is_cancelled_before_it_begins_and_while_it_runs(
 def test_cancelling_reaches_a_run_that_was_not_submitted(
     long_study, start, command, until, committed
 ):
-    store = long_study / "long.zarr"
+    study, store = long_study / "long.toml", long_study / "long.zarr"
+    study.write_text(study.read_text().replace("random = 68", "random = 2000"))  # some minutes
     run = start("sweep", "run", "long.toml", "--no-summary", cwd=long_study)
     until(lambda: committed(store, "pendulum") > 8)
     command(long_study, "cancel", "long.zarr")

@@ -15,7 +15,7 @@ LINES = [
     for line in block.splitlines()
 ]
 # What is run elsewhere: papers by test_reproduce*, clusters by test_clusters, test_tls and
-# test_detached, buckets by test_objects, the plugin by test_plugins; and what installs.
+# test_detached, buckets by test_bucket_stores, the plugin by test_plugins; and what installs.
 ELSEWHERE = ("sweep reproduce ", "sweep show plugins", "sweep show system bead", "export AWS_")
 ELSEWHERE += ("sweep submit", "sweep cancel", "sweep certificates")
 OTHERS = ("--cluster ", "--scheduler-file ", "s3://")

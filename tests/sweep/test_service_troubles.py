@@ -73,8 +73,8 @@ def test_a_task_is_given_up_when_workers_die_and_nothing_is_committed(flight):
 
 def test_a_full_disk_is_named(tmp_path):
     error = OSError(errno.ENOSPC, "No space left on device")
-    assert disk.is_full(error) and not disk.is_full(OSError(errno.EIO, ""))
-    said = disk.full(tmp_path / "a" / "store.zarr")
+    assert disk.cannot_store(error) and not disk.cannot_store(OSError(errno.EIO, ""))
+    said = disk.why_not_stored(tmp_path / "a" / "store.zarr")
     assert f"where {tmp_path / 'a' / 'store.zarr'} is, is full" in said and " MB are left" in said
 
 

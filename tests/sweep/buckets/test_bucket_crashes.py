@@ -1,0 +1,221 @@
+"""Stores in a bucket after each of their writers was killed, at whatever request."""
+
+import dataclasses
+import signal
+import time
+
+import pytest
+from studies_in_buckets import BUCKET, FEW, keys, run, set_on_workers
+from study_text import LONG, one_experiment
+
+import sweep
+from integrators.errors import InputError
+from sweep import (
+    compacting,
+    files,
+    growing,
+    ledger,
+    objects,
+    places,
+    rechunking,
+    runner,
+    storage,
+    study,
+    verifying,
+)
+from sweep.ledger import StoreError
+from sweep.places import copy_tree, place_of, remove_tree, take_place
+
+MANY = {"record": "[]", "initial_condition": "{ random = 10, seed = 1 }"}  # 5 chunks
+SHORT = LONG.replace("random = 68", "random = 34")
+
+
+def test_a_worker_and_then_all_are_killed(
+    bucket, cluster, start, until, tmp_path, assert_like, server
+):
+    """Several workers write at once, some die: the same command finishes the job."""
+    (tmp_path / "long.toml").write_text(SHORT)
+    store = bucket / "long.zarr"
+    process = start(
+        "sweep", "run", "long.toml", store, "--no-summary", "--workers", 2, cwd=tmp_path
+    )
+
+    def committed():
+        marker = files.ArrayFiles.read(store / "pendulum" / "sample_count")
+        return int((marker.values() > 0).sum())
+
+    def enough(runs):
+        time.sleep(0.1)  # it is the server's time
+        if process.poll() is None and (store / "zarr.json").is_file():
+            return committed() >= runs
+        return process.poll() is not None
+
+    until(lambda: enough(1))
+    process.busiest_worker().send_signal(signal.SIGKILL)
+    until(lambda: enough(13))
+    assert process.poll() is None, process.communicate()
+    process.kill()
+    done = committed()
+    assert 13 <= done < 68
+    before = sweep.open_study(str(store))["pendulum"].cpu_time.values
+    path = tmp_path / "local.zarr"
+    for place in (store, path):  # its holder on this host is dead: no waiting
+        assert sweep.run(tmp_path / "long.toml", place, cluster).complete
+    after = sweep.open_study(str(store))["pendulum"].cpu_time.values
+    assert int((before == after).sum()) >= done
+    assert_like(path, store, "pendulum")
+
+
+def test_a_server_that_falls_silent_ends_the_run_and_it_goes_on(
+    bucket, cluster, tmp_path, assert_like, monkeypatch, server
+):
+    monkeypatch.setenv(objects.PATIENCE, "0.5")
+    monkeypatch.setattr(objects, "AT_START", 0.5)
+    set_on_workers(cluster, {objects.PATIENCE: "0.5"})
+    store, parsed = bucket / "long.zarr", study.parse(SHORT)
+
+    class Silences(runner.Watcher):
+        def progressed(self, task, receipt):
+            server.process.send_signal(signal.SIGSTOP)
+
+    try:
+        with pytest.raises(runner.Interrupted, match="does not answer"):
+            sweep.run(parsed, store, cluster, watcher=Silences())
+    finally:
+        server.process.send_signal(signal.SIGCONT)
+        set_on_workers(cluster, {objects.PATIENCE: "60"})
+    monkeypatch.undo()
+    assert sweep.run(parsed, store, cluster).complete
+
+
+class Killed(BaseException):
+    """What happens to the process at the chosen request."""
+
+
+def stopped(action, last):
+    """Whether `action` was stopped before the request `last` that changes something."""
+    left = [last]
+
+    def counted(function):
+        def called(*arguments):
+            if left[0] <= 0:
+                raise Killed
+            left[0] -= 1
+            return function(*arguments)
+
+        return called
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("put", "copy", "delete"):
+            patch.setattr(objects, name, counted(getattr(objects, name)))
+        made = objects._zarr_class()
+        for name in ("set", "delete"):
+            patch.setattr(made, name, counted(getattr(made, name)))
+        patch.setattr(places, "AT_ONCE", 1)
+        try:
+            action()
+        except Killed:
+            return True
+    return False
+
+
+def steps(action, prepare, every):
+    """Each step at which `action` is stopped, prepared anew."""
+    for last in range(0, 10_000, every):
+        prepare()
+        if not stopped(action, last):
+            assert last > 2 * every, "hardly a step was found"
+            return
+        yield last
+    raise AssertionError("it never came to its end")
+
+
+def test_stopped_while_a_store_is_made(bucket, cluster, local, assert_like):
+    """Without its zarr.json there is no store, and the next run begins anew."""
+    store, parsed = bucket / "few.zarr", study.parse(one_experiment(**FEW))
+
+    def make():
+        growing.bring_up(store, parsed, ledger.compare(store, parsed), {"only": 8})
+
+    for _ in steps(make, lambda: None, 33):
+        assert not (store / "zarr.json").is_file()
+        assert ledger.open_existing(store) is None
+        with pytest.raises(InputError, match=r"is not a store|half deleted"):
+            files.open_store(store)
+    assert ledger.open_existing(store) is not None and not ledger.is_half_made(store)
+    run(FEW, store, cluster)
+    assert_like(local, store)
+
+
+def test_what_is_not_ours_is_not_swept_away(bucket, cluster, server):
+    (bucket / "few.zarr" / "notes.txt").write_text("mine")
+    with pytest.raises(StoreError, match="exists and is not a Geosweep store"):
+        run(FEW, bucket / "few.zarr", cluster)
+    assert keys(bucket / "few.zarr") == {"notes.txt"}
+
+
+def test_stopped_at_any_step_of_taking_a_place(bucket):
+    """Done again it comes to its end, with all of the new and nothing of the old."""
+    old, new = (
+        {"zarr.json": b"old", "c/0": b"0", "c/1": b"1"},
+        {"zarr.json": b"new", "c/0": b"both"},
+    )
+    staged, place = bucket / "staged", bucket / "place"
+
+    def prepare():
+        remove_tree(bucket)
+        for where, content in ((staged, new), (place, old)):
+            for key, data in content.items():
+                (where / key).write_bytes(data)
+
+    for _ in steps(lambda: take_place(staged, place), prepare, 1):
+        take_place(staged, place)
+        remove_tree(staged)
+        assert {key: (place / key).read_bytes() for key in keys(place)} == new
+
+
+@pytest.fixture(scope="module")
+def many(server, cluster):
+    place = place_of(f"{BUCKET}/many.zarr")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compacting, "WORTHWHILE", 2)
+        run(MANY, place, cluster)
+        assert scalar_chunk(place) > 40
+        yield place
+
+
+def scalar_chunk(place):
+    return storage.open_group(storage.open_root(place), "only")["sample_count"].chunks[0]
+
+
+def test_stopped_while_it_spreads_and_compacts(many, bucket, assert_same_runs, tmp_path):
+    store, whole = bucket / "many.zarr", tmp_path / "whole.zarr"
+    copy_tree(many, store)
+    copy_tree(many, whole)
+    found = set()
+    for action, every in ((compacting.spread, 50), (compacting.compact, 40)):
+        for last in steps(lambda action=action: action(store), lambda: None, every):
+            compacting.recover(store)
+            found.add(scalar_chunk(store) == 8)
+            if last % 2:
+                copied = tmp_path / f"{action.__name__}-{last}.zarr"
+                copy_tree(store, copied)
+                assert_same_runs(whole, copied, "only", timings=True)
+        assert not places.is_dir(store.with_name(store.name + compacting.STAGING))
+    assert found == {True, False}
+    assert not verifying.find(store)
+
+
+def test_stopped_while_it_is_rechunked(many, bucket, assert_same_runs, tmp_path):
+    store, whole, copied = bucket / "many.zarr", tmp_path / "whole.zarr", tmp_path / "copied.zarr"
+    copy_tree(many, store)
+    copy_tree(many, whole)
+    parsed = study.parse(one_experiment(**MANY))
+    layout = runner.planning.plan_study(ledger.compare(store, parsed))[0].layout
+    layout = dataclasses.replace(layout, chunk_rows=32, coordinate_chunks=(256, 16))
+    for _ in steps(lambda: rechunking.rechunk(store, "only", layout), lambda: None, 60):
+        compacting.recover(store)
+    assert storage.chunk_rows_of(storage.open_group(storage.open_root(store), "only")) == 32
+    copy_tree(store, copied)
+    assert_same_runs(whole, copied, "only", timings=True)
+    assert not verifying.find(store)

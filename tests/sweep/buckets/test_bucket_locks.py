@@ -1,0 +1,122 @@
+"""One coordinator at a time, of all that would write into a store in a bucket."""
+
+import dataclasses
+import os
+import subprocess
+import sys
+import threading
+import time
+
+from studies_in_buckets import FEW, keys
+from study_text import one_experiment
+
+from sweep import holder, objects, places
+from sweep.holder import Holder, counter_line, first_line
+from sweep.holding import hold
+from sweep.ledger import StoreError
+
+# Newcomers in threads of several processes; each says whether it is alone while it is in.
+NEWCOMERS = r"""
+import os, sys, threading, time
+from sweep.holding import hold
+from sweep.ledger import StoreError
+from sweep.places import place_of
+
+def try_it(store):
+    inside = place_of(store + ".inside")
+    try:
+        with hold(store):
+            assert inside.put_if(b"") is not None, "another one is inside"
+            time.sleep(0.3)
+            inside.unlink()
+        os.write(1, b"held\n")
+    except StoreError:
+        os.write(1, b"refused\n")
+    except BaseException as error:
+        os.write(1, repr(error).replace(" ", "_").encode() + b"\n")
+
+print("ready", flush=True)
+sys.stdin.readline()
+for store in sys.argv[1:]:
+    threads = [threading.Thread(target=try_it, args=(store,)) for _ in range(3)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+"""
+
+
+def test_of_newcomers_at_once_one_is_in(bucket, server):
+    stores = [f"{bucket}/{number}.zarr" for number in range(3)]
+    for link, store in enumerate(stores[1:]):  # nobody's, a dead one's, a silent one's elsewhere
+        found = dataclasses.replace(Holder.here(), pid=os.getpid() if link else 1, born="0")
+        found = dataclasses.replace(found, place="elsewhere", beat_seconds=0.05) if link else found
+        holder.lock_of(store).write_bytes(first_line(found) + counter_line(7))
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", NEWCOMERS, *stores],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )
+        for _ in range(2)
+    ]  # fmt: skip
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    said = [word for process in processes for word in process.communicate(timeout=60)[0].split()]
+    assert len(said) == 18 and set(said) <= {"held", "refused"}, said
+    assert said.count("held") >= 3
+    assert all(holder.read(holder.lock_of(store)) is None for store in stores)
+
+
+def test_a_living_coordinator_is_named_and_its_store_left_alone(base, bucket, called, tmp_path):
+    (tmp_path / "test.toml").write_text(one_experiment(**FEW))
+    before = keys(base)
+    with hold(base) as held:
+        living = dataclasses.replace(Holder.here(), token=held.token, user="emmy")
+        done = called(tmp_path, "status", base)
+        assert done.returncode == 0
+        refused = []
+        thread = threading.Thread(target=lambda: refused.append(try_hold(base)))
+        thread.start()
+        thread.join()
+    assert f"is held by {Holder.here().user} on {living.host}" in refused[0]
+    assert keys(base) == before
+
+
+def try_hold(store):
+    try:
+        with hold(store):
+            return "it held it"
+    except StoreError as error:
+        return str(error)
+
+
+def test_a_heart_beats_and_who_lost_the_lock_stops(bucket, monkeypatch):
+    monkeypatch.setattr(holder, "BEAT_SECONDS", 0.02)
+    store, lost = bucket / "a.zarr", threading.Event()
+    lock = holder.lock_of(store)
+    with hold(store, on_loss=lambda reason: lost.set()) as held:
+        deadline = time.monotonic() + 10
+        while holder.read(lock).beat < 3:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        real, failed = objects.put_if, []
+
+        def answer_lost(place, data, tag):  # it is written, and nobody hears of it
+            made = real(place, data, tag)
+            if not failed and made is not None:
+                failed.append(made)
+                raise places.Unreachable.because("no answer")
+            return made
+
+        with monkeypatch.context() as patch:
+            patch.setattr(objects, "put_if", answer_lost)
+            beat = holder.read(lock).beat
+            while holder.read(lock).beat < beat + 4:
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+        assert failed and held.holds()
+        other = dataclasses.replace(Holder.here(), host="node7", token="other")
+        lock.write_bytes(first_line(other) + counter_line(0))
+        assert lost.wait(10) and not held.holds()
+    assert holder.read(lock).token == "other"
