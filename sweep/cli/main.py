@@ -83,6 +83,10 @@ def main():
 def _known_or_raise(error):
     """One message for bad input or a task that failed; anything else is ours, with traceback."""
     from integrators import InputError
+
+    if str(error).startswith("A dask config file"):  # Dask reads them when it is imported
+        click.echo(f"Error: {' '.join(str(error).split())}. Mend that file or move it", err=True)
+        sys.exit(BAD_INPUT)
     from sweep.disk import cannot_store, remedy, why_not_stored
 
     if cannot_store(error):

@@ -1,6 +1,10 @@
 """Real `dask scheduler` and `dask worker` processes, for tests; and a study for them."""
 
 import json
+import sys
+from pathlib import Path
+
+DASK = Path(sys.executable).with_name("dask")
 
 SMALL = """\
 format = 1
@@ -39,14 +43,19 @@ def files(folder, role):
 
 
 def start_scheduler(start, folder, *options):
-    """Start a scheduler on loopback; its file, which is written soon."""
+    """Start a scheduler on loopback; ``scheduler.json`` in its folder is written soon."""
     folder.mkdir(parents=True, exist_ok=True)
-    start(
+    return start(
         "dask", "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
         "--dashboard-address", ":0", "--scheduler-file", folder / "scheduler.json", *options,
         cwd=folder,
     )  # fmt: skip
-    return folder / "scheduler.json"
+
+
+def await_scheduler(start, until, folder):
+    """Start a scheduler and wait for it: its process and its address."""
+    process = start_scheduler(start, folder)
+    return process, until(lambda: address_in(folder / "scheduler.json"))
 
 
 def start_worker(start, address, folder, *options):

@@ -14,6 +14,7 @@ from dask_processes import (
     OLDER,
     SMALL,
     address_in,
+    await_scheduler,
     refused,
     start_scheduler,
     start_worker,
@@ -193,6 +194,14 @@ def test_a_profile_that_does_not_exist(command, tmp_path):
     assert str(dask.config.paths[0]) in said
 
 
+@pytest.mark.parametrize("text", ["cluster: [a", "[a, b]"], ids=["garbled", "list"])
+def test_a_file_of_dasks_configuration_that_is_malformed(text, program, tmp_path, monkeypatch):
+    (tmp_path / "dask.yaml").write_text(text)
+    monkeypatch.setenv("DASK_CONFIG", str(tmp_path))
+    (line,) = program(tmp_path, "run", "quickstart", code=2).stderr.splitlines()
+    assert f"'{tmp_path}/dask.yaml' is malformed" in line and "Mend that file" in line
+
+
 WRONG = {
     "no mapping": ("slurm", "is 'slurm'; expected a mapping with a kind"),
     "no kind": ({"cores": 2}, "has no kind; expected one of local, slurm"),
@@ -343,12 +352,11 @@ def test_scheduler_files(tmp_path, monkeypatch, command):
 def test_another_version_of_dask(start, until, command, tmp_path):
     older = tmp_path / "older.py"
     older.write_text(OLDER)
-    first = start_scheduler(start, tmp_path / "older", "--preload", older)
-    second = start_scheduler(start, tmp_path / "ours")
-    address = until(lambda: address_in(second))
+    start_scheduler(start, tmp_path / "older", "--preload", older)
+    _, address = await_scheduler(start, until, tmp_path / "ours")
     worker = start_worker(start, address, tmp_path / "worker", "--preload", older)
     until(lambda: "Registered to" in worker.stderr.readline() or worker.poll() is not None)
-    older = until(lambda: address_in(first))
+    older = until(lambda: address_in(tmp_path / "older" / "scheduler.json"))
     for reached, who in ((older, f"the scheduler '{older}'"), (address, "the worker tcp://")):
         said = refused(command, tmp_path, "--scheduler", reached)
         assert who in said and f"'{reached}' has version 2023.5.0 of Dask's distributed" in said

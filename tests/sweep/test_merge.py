@@ -136,7 +136,7 @@ def test_pending_and_left_runs_and_three_stores(place, cluster, command, arrays)
     same = merging.merge([place / "a.zarr", place / "c.zarr"], place / "same.zarr")
     assert extending.stored_study(place / "same.zarr").text == text()
     assert same.pending == 5 and same.shares[0].new == 0
-    ran = command(place, "run", "same.zarr")
+    ran = command(place, "run", "same.zarr", "--no-summary")
     assert "(5 of them not computed yet)" in ran.stdout and "Complete: 9 runs" in ran.stdout
 
 
@@ -220,7 +220,7 @@ def test_a_read_only_source(place, command, monkeypatch, fingerprint):
     assert all(path.stat().st_mode & 0o200 for path in (place / "out.zarr").rglob("*"))
     for path in place.rglob("*"):
         path.chmod(0o755)
-    command(place, "run", "out.zarr")
+    command(place, "run", "out.zarr", "--no-summary")
 
 
 def _recorded(hold, held):

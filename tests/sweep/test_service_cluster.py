@@ -1,10 +1,10 @@
 """A study on a running cluster: real `dask scheduler` and `dask worker` processes."""
 
-import json
 import signal
 import time
 
 import pytest
+from dask_processes import await_scheduler, start_worker
 from distributed import Client
 
 from sweep import reaching
@@ -18,15 +18,7 @@ def scheduler(start, until, tmp_path_factory):
     """Start a scheduler: a function that gives its address."""
 
     def launch():
-        folder = tmp_path_factory.mktemp("scheduler")
-        file = folder / "scheduler.json"
-        start(
-            "dask", "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
-            "--dashboard-address", ":0", "--scheduler-file", file, cwd=folder,
-        )  # fmt: skip
-        until(file.exists)
-        until(lambda: file.read_text().rstrip().endswith("}"))
-        return json.loads(file.read_text())["address"]
+        return await_scheduler(start, until, tmp_path_factory.mktemp("scheduler"))[1]
 
     return launch
 
@@ -36,10 +28,7 @@ def worker(start, tmp_path_factory):
     """Start a worker of one thread: ``worker(address)``."""
 
     def launch(address):
-        return start(
-            "dask", "worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard",
-            cwd=tmp_path_factory.mktemp("worker"),
-        )  # fmt: skip
+        return start_worker(start, address, tmp_path_factory.mktemp("worker"))
 
     return launch
 

@@ -116,7 +116,7 @@ def test_an_axis_that_was_extended_twice_goes_on(cluster, tmp_path, command, arr
     assert sweep.run(study.parse(written), store, cluster).complete
     for duration, more in ((1.6, ()), (3.2, ("--samples", 4)), (4.8, ())):
         command(tmp_path, "extend", "test.zarr", "--duration", duration, *more)
-    assert "Nothing to compute" in command(tmp_path, "run", "test.zarr").stdout
+    assert "Nothing to compute" in command(tmp_path, "run", "test.zarr", "--no-summary").stdout
     assert "3 new runs" in command(tmp_path, "extend", "test.zarr", "--integrator", "rk4").stdout
     whole = text(integrators='"variational"', reference=None, duration="4.8", samples="24")
     assert sweep.run(study.parse(whole), at_once, cluster).complete
@@ -192,7 +192,10 @@ def test_thinning_samples_go_on_to_thin_out(cluster, tmp_path, command, arrays, 
     shown = command(tmp_path, "show", "study", "test.zarr").stdout
     assert study.parse(shown).experiments == study.parse(longer).experiments
     (tmp_path / "longer.toml").write_text(shown)
-    assert "Nothing to compute" in command(tmp_path, "run", "longer.toml", "test.zarr").stdout
+    assert (
+        "Nothing to compute"
+        in command(tmp_path, "run", "longer.toml", "test.zarr", "--no-summary").stdout
+    )
     command(tmp_path, "extend", "test.zarr", "--duration", 250.0)
     command(tmp_path, "extend", "test.zarr", "--duration", 900.0)
     after = arrays(store, "only")
@@ -205,7 +208,7 @@ def test_thinning_samples_go_on_to_thin_out(cluster, tmp_path, command, arrays, 
         assert (two[:, :kept] if one.ndim > 1 else two[:kept]).tobytes() == one.tobytes()
     shown = command(tmp_path, "show", "study", "test.zarr").stdout
     assert shown.startswith("# only was extended to 900 by samples that no study asks for")
-    assert "Nothing to compute" in command(tmp_path, "run", "test.zarr").stdout
+    assert "Nothing to compute" in command(tmp_path, "run", "test.zarr", "--no-summary").stdout
 
 
 ADDED = {
@@ -240,7 +243,10 @@ def test_the_study_of_a_store_gets_more(what, shorter, tmp_path, command, arrays
     saved = study.parse(shown)
     assert [e.times.tolist() for e in saved.experiments] == [arrays(store, "only")["time"].tolist()]
     (tmp_path / "saved.toml").write_text(shown)
-    assert "Nothing to compute" in command(tmp_path, "run", "saved.toml", "test.zarr").stdout
+    assert (
+        "Nothing to compute"
+        in command(tmp_path, "run", "saved.toml", "test.zarr", "--no-summary").stdout
+    )
 
 
 def test_what_cannot_be_added(shorter, tmp_path, command, fingerprint):

@@ -7,6 +7,7 @@ import shutil
 import numpy as np
 import pytest
 import zarr
+from dask_processes import await_scheduler, start_worker
 from distributed import Client
 from plugin_text import BEAD, STUDY, edited, write
 
@@ -20,15 +21,8 @@ RUNS = 2 * 3 * 3 * 5
 def remote(start, until, tmp_path_factory):
     """The address of a scheduler with one worker, in a directory of their own."""
     folder = tmp_path_factory.mktemp("elsewhere")
-    start(
-        "dask", "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
-        "--dashboard-address", ":0", "--scheduler-file", "scheduler.json", cwd=folder,
-    )  # fmt: skip
-    file = folder / "scheduler.json"
-    until(lambda: file.exists() and file.read_text().rstrip().endswith("}"))
-    address = json.loads(file.read_text())["address"]
-    alone = ("--nthreads", "1", "--no-nanny", "--no-dashboard")
-    start("dask", "worker", address, *alone, cwd=folder)
+    _, address = await_scheduler(start, until, folder)
+    start_worker(start, address, folder)
     with Client(address) as client:
         until(lambda: client.scheduler_info(n_workers=-1)["workers"])
     return address

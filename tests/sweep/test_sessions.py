@@ -1,15 +1,14 @@
 """Workers write for one coordinator, with its code, and it is seen from elsewhere what they do."""
 
 import dataclasses
-import json
 import shutil
-import sys
 import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 import zarr
+from dask_processes import DASK, await_scheduler
 from distributed import Client
 from study_text import one_experiment
 
@@ -35,7 +34,6 @@ from sweep.holding import hold
 
 KEYS = {"record": '["energy", "state"]', "integrators": '"rk4"', "samples": "10"}
 LONGER = {"duration": "2.0", "samples": "20"}
-DASK = Path(sys.executable).with_name("dask")
 PACKAGES = ("integrators", "systems", "sweep")
 
 
@@ -88,17 +86,11 @@ def test_a_worker_process_of_another_version_is_refused(
         shutil.copytree(Path(sweep.__file__).parents[1] / package, other / package)
     with open(other / "systems" / "__init__.py", "a") as file:
         file.write("# another version\n")
-    address_file = other / "scheduler.json"
+    _, address = await_scheduler(start, until, tmp_path_factory.mktemp("scheduler"))
     start(
-        "dask", "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
-        "--dashboard-address", ":0", "--scheduler-file", address_file, cwd=other.parent,
-    )  # fmt: skip
-    until(lambda: address_file.exists() and address_file.read_text().rstrip().endswith("}"))
-    start(
-        "/usr/bin/env", f"PYTHONPATH={other}", DASK, "worker", "--scheduler-file", address_file,
+        "/usr/bin/env", f"PYTHONPATH={other}", DASK, "worker", address,
         "--nthreads", "1", "--no-nanny", "--no-dashboard", cwd=other.parent,
     )  # fmt: skip
-    address = json.loads(address_file.read_text())["address"]
     with Client(address) as client:
         until(lambda: client.scheduler_info()["workers"])
     done = program(long_study, "run", "long.toml", "--scheduler", address, code=2)

@@ -49,7 +49,7 @@ def test_runs_go_on_from_another_store(place, command, arrays):
     """Its end states are the initial ones; they stay when it is gone."""
     (place / "next.toml").write_text(one_experiment(**NEXT).replace('"test"', '"next"'))
     assert "next: valid, 6 runs" in command(place, "check", "next.toml").stdout
-    command(place, "run", "next.toml")
+    command(place, "run", "next.toml", "--no-summary")
     first, made = (arrays(place / f"{name}.zarr", "only") for name in ("first", "next"))
     chosen = first["step_size"] < 0.07
     assert made["ensemble"].tolist() == ["first/only"] * 6
@@ -60,11 +60,11 @@ def test_runs_go_on_from_another_store(place, command, arrays):
     np.testing.assert_allclose(begun[~on], ended[~on], rtol=0, atol=1e-4)  # rk4 left the manifold
     assert np.abs((begun[:, :2] ** 2).sum(axis=2) - 1).max() < 1e-15
     (place / "first.zarr").rename(place / "gone.zarr")
-    ran = command(place, "run", "next.toml").stdout
+    ran = command(place, "run", "next.toml", "--no-summary").stdout
     assert "0 new runs, 6 kept" in ran and "Nothing to compute" in ran
     more = one_experiment(**NEXT | {"step_size": "[0.1, 0.05]"}).replace('"test"', '"next"')
     (place / "next.toml").write_text(more)
-    assert "6 new runs, 6 kept" in command(place, "run", "next.toml").stdout
+    assert "6 new runs, 6 kept" in command(place, "run", "next.toml", "--no-summary").stdout
     assert "Complete: 12 runs" in command(place, "extend", "next.zarr", "--duration", 2).stdout
     refused = command(place, "run", "next.toml", "new.zarr", code=2).stderr
     assert "next.toml:8: experiment[0].initial_condition.store: there is no store" in refused

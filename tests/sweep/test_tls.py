@@ -32,10 +32,11 @@ def made(tmp_path_factory):
 def scheduler(start_once, until, made, tmp_path_factory):
     """The address of a scheduler with a worker, who speak TLS alone."""
     top, own = tmp_path_factory.mktemp("processes"), made / "own"
-    file = start_scheduler(start_once, top, "--protocol", "tls", *files(own, "scheduler"))
+    start_scheduler(start_once, top, "--protocol", "tls", *files(own, "scheduler"))
     old = ("--protocol", "tls", *files(made / "expired", "scheduler"))
     start_scheduler(start_once, top / "expired", *old)
     start_scheduler(start_once, top / "plain")
+    file = top / "scheduler.json"
     address = until(lambda: address_in(file))
     start_worker(start_once, address, top, *files(own, "worker"))
     return file

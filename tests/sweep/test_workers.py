@@ -1,6 +1,5 @@
 """What workers are: of which kind, what for, and whether they see the store."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -8,6 +7,7 @@ import types
 
 import pytest
 import zarr
+from dask_processes import DASK, await_scheduler
 from distributed import Client
 from study_text import one_experiment
 
@@ -128,23 +128,17 @@ def _failing():
 
 
 def test_a_worker_that_does_not_see_the_store_is_refused(
-    tmp_path, start, until, long_study, command
+    tmp_path_factory, start, until, long_study, command
 ):
     """It has a file system of its own where the study is."""
     if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode:
         pytest.skip("a file system of its own takes root's rights")
-    file = tmp_path.parent / f"{tmp_path.name}.json"
-    start(
-        "dask", "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
-        "--dashboard-address", ":0", "--scheduler-file", file, cwd=tmp_path.parent,
-    )  # fmt: skip
-    until(lambda: file.exists() and file.read_text().rstrip().endswith("}"))
-    address = json.loads(file.read_text())["address"]
-    worker = "dask worker $1 --nthreads 1 --no-nanny --no-dashboard"
+    _, address = await_scheduler(start, until, tmp_path_factory.mktemp("scheduler"))
+    worker = f"{DASK} worker $1 --nthreads 1 --no-nanny --no-dashboard"
     start(
         "/usr/bin/env", "unshare", "--mount", "sh", "-c",
         f'mount -t tmpfs none "$0" && cd / && exec {worker}', long_study, address,
-        cwd=tmp_path.parent,
+        cwd=long_study.parent,
     )  # fmt: skip
     with Client(address) as client:
         until(lambda: client.nthreads())

@@ -14,10 +14,10 @@ ONE_AT_A_TIME = threading.Lock()
 
 def serve():
     """Serve for ever."""
-    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from moto.moto_server.werkzeug_app import create_backend_app
     from werkzeug.serving import WSGIRequestHandler, make_server
 
-    moto = DomainDispatcherApplication(create_backend_app)
+    moto = create_backend_app("s3")
 
     def app(environ, start_response):
         if environ.keys() & {"HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH"}:
@@ -26,6 +26,8 @@ def serve():
         return moto(environ, start_response)
 
     class Quiet(WSGIRequestHandler):
+        protocol_version = "HTTP/1.1"  # connections stay
+
         def log(self, *arguments):
             pass
 

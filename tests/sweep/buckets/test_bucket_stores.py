@@ -42,7 +42,7 @@ def test_a_study_in_a_bucket_is_the_local_one(base, local, assert_like, cluster,
 def test_commands_take_it(base, local, command, tmp_path):
     (tmp_path / "test.toml").write_text(one_experiment(**FEW))
     for arguments, said in (
-        (("run", "test.toml", base), "Nothing to compute."),
+        (("run", "test.toml", base, "--no-summary"), "Nothing to compute."),
         (("plan", "test.toml", base), "0 runs to compute"),
         (("status", base), "only"),
         (("verify", base), "is sound"),
