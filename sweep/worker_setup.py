@@ -9,8 +9,6 @@ tasks need is imported here, while the coordinator still plans.
 import os
 import signal
 
-import scipy.integrate  # noqa: F401
-
 import sweep.tasks  # noqa: F401
 from sweep.draining import ENDING
 
