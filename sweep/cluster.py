@@ -22,6 +22,7 @@ from sweep.workers import ASIDE_SECONDS, aside
 WINDOW = 2  # tasks in flight for each worker: one running, one waiting
 GONE = "the scheduler is gone"
 LOOK_SECONDS = 1.0  # between two looks how many workers there are
+RECEIPT_SECONDS = 5.0  # for a receipt to come, before one asks whether its worker is there
 MOST_DEATHS = 150  # in a row, with nothing committed, before the coordinator gives up too
 LEAST_BETWEEN = 0.05  # seconds between checkpoints of a task whose workers die again and again
 
@@ -83,7 +84,6 @@ def execute(client, tasks, session, drain, on_receipt, on_running=lambda running
                 on_receipt(task, receipt)
             elif client.status != "running":
                 raise Interrupted(GONE)
-            future.release()
         flight.feed()
     if flight.failure is not None:
         task, error = flight.failure
@@ -154,14 +154,16 @@ class _Flight:
     def land(self, future):
         """The task of a future that has ended and its receipt, None if it has none.
 
-        Then it waits again, if that was not its own fault.
+        Then it waits again, if that was not its own fault. If the receipt went with its worker,
+        it flies on: Dask has it computed once more, where there is another worker.
         """
-        task, receipt, error = self.flying.pop(future.key), None, None
-        with contextlib.suppress(CancelledError):  # when the scheduler is gone, at any time
-            if future.status == "finished":
-                receipt = future.result()
-            elif future.status == "error":
-                error = future.exception()
+        try:
+            receipt, error = _receipt_and_error(future)
+        except TimeoutError:
+            future.add_done_callback(self._landed.put)
+            return None, None
+        task = self.flying.pop(future.key)
+        future.release()
         if receipt is not None:
             self._take(task, future.key, receipt)
             return task, receipt
@@ -195,6 +197,16 @@ class _Flight:
     def stop(self):
         """Tell the workers to end after the segment that they are at."""
         aside(lambda: self._client.run(self._session.stop, on_error="ignore"), ASIDE_SECONDS)
+
+
+def _receipt_and_error(future):
+    """What a future that has ended gives, and raised; None for what it has not, or not any more."""
+    with contextlib.suppress(CancelledError):  # when the scheduler is gone, at any time
+        if future.status == "finished":
+            return future.result(timeout=RECEIPT_SECONDS), None
+        if future.status == "error":
+            return None, future.exception()
+    return None, None
 
 
 def _sooner(task):

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import dask
+import jsonpatch
 import pytest
 import yaml
 from distributed.cli import dask_scheduler, dask_worker
@@ -92,7 +93,6 @@ def test_compose_refers_to_what_it_has():
 
 def _documents(overlay):
     """The objects of an overlay by kind, as `kubectl kustomize` prints them."""
-    jsonpatch = pytest.importorskip("jsonpatch")
     folder = KUBERNETES / overlay
     config = yaml.safe_load((folder / "kustomization.yaml").read_text())
     found = _documents("base") if "../base" in config["resources"] else {}

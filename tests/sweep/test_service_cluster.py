@@ -2,12 +2,13 @@
 
 import signal
 import time
+import types
 
 import pytest
 from dask_processes import await_scheduler, start_worker
 from distributed import Client
 
-from sweep import reaching
+from sweep import cluster, draining, reaching
 
 RUNS = 136
 ENOUGH = 41  # 30 % of the runs
@@ -53,6 +54,44 @@ def test_one_of_two_workers_is_killed(
     assert not list(store.rglob("*.partial"))
     assert count_workers(address) == 1  # the cluster is left running
     assert_same_runs(undisturbed, store, "pendulum")
+
+
+def test_a_worker_dies_before_its_receipt_is_fetched(scheduler, worker, until, monkeypatch):
+    """Another one computes it again; without any, a run that is to end does."""
+    receipt = types.SimpleNamespace(whole=True, seconds=0.1, superseded=False)
+    monkeypatch.setattr(cluster, "compute", lambda task, session: receipt)
+    monkeypatch.setattr(cluster, "RECEIPT_SECONDS", 0.3)
+    monkeypatch.setattr(cluster, "LOOK_SECONDS", 0.1)
+    task, drain = types.SimpleNamespace(cost=1.0, seconds_to_stop=1.0), draining.Drain()
+    address = scheduler()
+    first = worker(address)
+    with Client(address) as client:
+        flight = cluster._Flight(client, [task], None, drain)
+        flight.feed()
+        future = until(flight.next_landed)
+        first.signal_all(signal.SIGSTOP)
+        assert flight.land(future) == (None, None) and list(flight.flying.values()) == [task]
+        first.kill()
+        second = worker(address)
+
+        def next_receipt():
+            flight.feed()
+            return (landed := flight.next_landed()) and flight.land(landed)[1]
+
+        assert until(next_receipt) == receipt
+        assert not flight.flying and not flight.waiting
+
+        flight = cluster._Flight(client, [task], None, drain)
+        flight.feed()
+        future = until(flight.next_landed)
+        second.signal_all(signal.SIGSTOP)
+        flight.land(future)
+        second.kill()
+        until(lambda: not client.nthreads())
+        drain.request("SIGTERM")
+        time.sleep(cluster.LOOK_SECONDS)
+        with pytest.raises(draining.Interrupted, match="SIGTERM"):
+            flight.feed()
 
 
 def count_workers(address):

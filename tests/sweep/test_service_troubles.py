@@ -27,6 +27,9 @@ class Handed:
     def exception(self):
         return self._error
 
+    def release(self):
+        pass
+
 
 @pytest.fixture
 def flight(monkeypatch):
