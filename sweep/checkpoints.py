@@ -17,8 +17,9 @@ import numpy as np
 from integrators.kernels import sources_hash
 from sweep import storage
 from sweep.files import CHECKPOINTS
-from sweep.places import ObjectPlace, place_of, remove_tree
+from sweep.places import ObjectPlace, place_of
 from sweep.schema import Variable
+from sweep.trees import remove_tree
 
 ENDS = "ends"
 CHECKPOINT = Variable("checkpoint", ("run", "number"), "1", "state of the integrator at the end")

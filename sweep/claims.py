@@ -11,8 +11,9 @@ import platform
 import secrets
 
 from sweep.files import INTERNAL
-from sweep.places import place_of, remove_tree
+from sweep.places import place_of
 from sweep.sessions import Superseded
+from sweep.trees import remove_tree
 
 CLAIMS = "claims"
 

@@ -7,7 +7,8 @@ that `recover` can finish: a crash at any point loses nothing.
 """
 
 from sweep import rechunking, schema, storage
-from sweep.places import is_dir, place_of, remove_tree, take_place, write_whole
+from sweep.places import is_dir, place_of
+from sweep.trees import remove_tree, take_place, write_whole
 
 COMPACT_ROWS = 65_536
 WORTHWHILE = 16  # chunks of a scalar from which compacting pays

@@ -15,7 +15,8 @@ import llvmlite.binding
 
 import sweep
 from sweep.files import INTERNAL
-from sweep.places import place_of, write_whole
+from sweep.places import place_of
+from sweep.trees import write_whole
 
 FOLDER = "environments"
 ATTRIBUTE = "environments"  # of the root: what each number stands for

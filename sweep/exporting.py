@@ -52,8 +52,7 @@ def export(data, path, format=None, *, series=False, columns=None, force=False):
     format : {"netcdf", "csv", "parquet"}, optional
         By default by the ending of `path`: .nc, .csv or .parquet.
     series : bool, optional
-        Of tables: a row for each run and sample time, with every series and `state`. Otherwise a
-        row for each run.
+        Of tables: a row for each run and sample, with all series and `state`, not one for each run.
     columns : sequence of str, optional
         Of tables with a row for each run: what it gives, as of `sweep.results`.
     force : bool, optional
@@ -81,22 +80,21 @@ def export(data, path, format=None, *, series=False, columns=None, force=False):
     >>> export(tree["pendulum"], "pendulum.parquet", series=True)      # doctest: +SKIP
     """
     path = local_path(path)
-    kind = _format_of(path, format)
-    _check_choice(kind, series, columns)
+    kind = _checked_format(path, format, series, columns)
     experiments, attributes = _experiments(data)
     _check_place(path, force)
+    paths = (path, columns_file(path)) if kind == CSV else (path,)
     if kind == NETCDF:
         from sweep.export_netcdf import write
 
-        rows = _whole([path], lambda paths: write(paths[0], experiments, attributes))
+        rows = _whole(paths, lambda paths: write(paths[0], experiments, attributes))
     else:
         from sweep.export_tables import Source, write
 
         source = Source.of(experiments, series, columns)
-        paths = [path, columns_file(path)] if kind == CSV else [path]
         rows = _whole(paths, lambda paths: write(paths, source, kind, attributes))
     return Exported(
-        paths=(path, columns_file(path)) if kind == CSV else (path,),
+        paths=paths,
         experiments=tuple(name for name in experiments if name),
         runs=sum(dataset.sizes["run"] for dataset in experiments.values()),
         rows=rows,
@@ -104,11 +102,13 @@ def export(data, path, format=None, *, series=False, columns=None, force=False):
     )
 
 
-def _check_choice(kind, series, columns):
+def _checked_format(path, format, series, columns):
+    kind = _format_of(path, format)
     if kind == NETCDF and (series or columns):
         raise InputError("NetCDF holds everything: series and columns are of CSV and Parquet")
     if series and columns:
         raise InputError("columns choose what a run gives: not together with series", key="column")
+    return kind
 
 
 def columns_file(path):

@@ -7,7 +7,8 @@ from collections import Counter
 
 from sweep.files import INTERNAL
 from sweep.holder import holder_of
-from sweep.places import ObjectPlace, place_of, write_whole
+from sweep.places import ObjectPlace, place_of
+from sweep.trees import write_whole
 
 FILE = "in-flight.json"
 EVERY, EVERY_OBJECT = 0.2, 2.0  # seconds between two writings, at least

@@ -22,8 +22,9 @@ from sweep.ledger import (
     open_existing,
     references_of,
 )
-from sweep.places import ObjectPlace, copy_tree, place_of, remove_tree
+from sweep.places import ObjectPlace, place_of
 from sweep.reference_work import reference_checkpoints
+from sweep.trees import copy_tree, remove_tree
 
 REFERENCE_VARIABLES = (
     schema.Variable("states", ("run", "time", "row", "component"), "1", "reference states"),

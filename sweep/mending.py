@@ -15,7 +15,8 @@ from sweep import checkpoints, compacting, files, growing, ledger, schema, stora
 from sweep.expand import expand
 from sweep.files import INTERNAL, REFERENCES, ArrayFiles, Damaged
 from sweep.marking import mark_not_computed
-from sweep.places import place_of, remove_tree, write_whole
+from sweep.places import place_of
+from sweep.trees import remove_tree, write_whole
 from sweep.verifying import COPY, REMOVE, RUN, STUDY, copies, experiment_of, find
 
 ROUNDS = 5  # metadata that come back show what is wrong with their arrays, and so on

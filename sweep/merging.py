@@ -22,7 +22,8 @@ from sweep.holding import hold
 from sweep.ledger import StoreError
 from sweep.merge_sources import check_alike, check_places, hold_source, open_source
 from sweep.moving import Rows, copy, differing, results
-from sweep.places import copy_tree, place_of, remove_tree
+from sweep.places import place_of
+from sweep.trees import copy_tree, remove_tree
 from sweep.uniting import CannotUnite, united
 
 

@@ -9,15 +9,8 @@ import numpy as np
 
 from sweep import checkpoints, schema, storage
 from sweep.ledger import StoreError
-from sweep.places import (
-    ObjectPlace,
-    copy_tree,
-    is_dir,
-    place_of,
-    remove_tree,
-    take_place,
-    write_whole,
-)
+from sweep.places import ObjectPlace, is_dir, place_of
+from sweep.trees import copy_tree, remove_tree, take_place, write_whole
 
 STAGING = ".rechunking"  # after the store's own name
 READY, NEW, OLD = "ready", "new", "old"

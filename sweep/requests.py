@@ -13,7 +13,7 @@ import time
 
 from sweep import holder
 from sweep.holder import Holder
-from sweep.places import write_whole
+from sweep.trees import write_whole
 
 SUBMITTED, CANCEL = ".submitted", ".cancel"
 LOOK_SECONDS = 2.0  # between two looks whether a run is to end

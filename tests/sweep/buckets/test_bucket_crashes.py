@@ -24,7 +24,8 @@ from sweep import (
     verifying,
 )
 from sweep.ledger import StoreError
-from sweep.places import copy_tree, place_of, remove_tree, take_place
+from sweep.places import place_of
+from sweep.trees import copy_tree, remove_tree, take_place
 
 MANY = {"record": "[]", "initial_condition": "{ random = 10, seed = 1 }"}  # 5 chunks
 SHORT = LONG.replace("random = 68", "random = 34")

@@ -15,7 +15,8 @@ from sweep import holder, objects, places, runner, storage, study, verifying
 from sweep.ledger import StoreError
 from sweep.mending import mend
 from sweep.merging import merge
-from sweep.places import ObjectPlace, copy_tree, place_of
+from sweep.places import ObjectPlace, place_of
+from sweep.trees import copy_tree
 
 
 def test_a_study_in_a_bucket_is_the_local_one(base, local, assert_like, cluster, server):
