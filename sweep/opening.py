@@ -5,6 +5,7 @@ import xarray as xr
 from zarr.errors import BaseZarrError
 
 from integrators.errors import InputError
+from sweep import schema
 from sweep.files import check_version
 from sweep.places import place_of, reading
 from sweep.storage import INTERNAL, open_root, zarr_store
@@ -69,6 +70,8 @@ def _scalars_in_memory(dataset):
     for name in (*dataset.coords, *dataset.data_vars):
         if dataset[name].dims == ("run",):
             dataset[name].load()
+    pending = dataset[schema.MARKER.name].values == 0  # also where only the marker is not written
+    dataset["status"].values[pending] = schema.PENDING
     return dataset.assign_coords(
         {
             name: coordinate.variable.copy(data=coordinate.values.astype(object))
