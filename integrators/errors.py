@@ -3,8 +3,11 @@
 import difflib
 import math
 import numbers
+import reprlib
 
 import numpy as np
+
+MOST_COMPARED = 100  # characters of a name that is looked for among those that are known
 
 
 class InputError(ValueError):
@@ -33,28 +36,46 @@ def nearest(name, valid):
     return f" Valid: {', '.join(valid)}." if valid else ""
 
 
+def shown(value):
+    """A value for a message: as `repr`, but of long ones the beginning and the end."""
+    return _SHORT.repr(value)
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxother, _SHORT.maxlong = 4, 200, 200, 100
+_SHORT.maxtuple = _SHORT.maxlist = _SHORT.maxdict = 12
+
+
 def check_known(kind, name, valid, key=None):
     """Raise `InputError` unless `name` is one of `valid`, with the nearest valid name."""
-    if name not in valid:
-        raise InputError(f"unknown {kind} {name!r}.{nearest(name, valid)}", key=key)
+    if not isinstance(name, str) or name not in valid:
+        close = nearest(str(name)[:MOST_COMPARED], valid)
+        raise InputError(f"unknown {kind} {shown(name)}.{close}", key=key)
 
 
 def check_number(name, value, above=-math.inf, least=-math.inf):
     """`value` as a float if it is a finite real number > `above` and ≥ `least`, or `InputError`."""
     real = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not real or not math.isfinite(value) or not value > above or not value >= least:
+    if not real or not _is_finite(value) or not value > above or not value >= least:
         expected = "a number"
         expected += f" > {above:g}" if above > -math.inf else ""
         expected += f" ≥ {least:g}" if least > -math.inf else ""
-        raise InputError(f"{name} = {value!r}; expected {expected}", key=name)
+        raise InputError(f"{name} = {shown(value)}; expected {expected}", key=name)
     return float(value)
+
+
+def _is_finite(value):
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond all floats
+        return False
 
 
 def check_whole(name, value, least=1):
     """`value` as an int if it is a whole number of at least `least`, or `InputError`."""
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not whole or value < least:
-        raise InputError(f"{name} = {value!r}; expected a whole number ≥ {least}", key=name)
+        raise InputError(f"{name} = {shown(value)}; expected a whole number ≥ {least}", key=name)
     return int(value)
 
 

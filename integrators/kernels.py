@@ -6,14 +6,17 @@ afterwards; ``.inline`` is for calls from other kernels, which compile it into t
 With ``NUMBA_DISABLE_JIT=1`` all three are the plain Python function.
 """
 
+import contextlib
+import contextvars
 import functools
 import hashlib
 import importlib.util
 import itertools
 import os
 import secrets
+import signal
 import sys
-import tempfile
+import threading
 from pathlib import Path
 
 os.environ.setdefault("NUMBA_DISABLE_INTEL_SVML", "1")  # its vector sines differ from libm's
@@ -23,7 +26,9 @@ from numba import types
 from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
+from integrators.cache_directory import cache_root
 from integrators.lanes import flat, lane, vectors
+from integrators.ownership import make_private
 from integrators.reaching import reached
 
 # Neither fastmath nor contraction: lanes must equal scalars to the last bit. The GIL is
@@ -160,7 +165,9 @@ class Kernel:
             cache = _SourceKeyedCache(self.function)
             cache.locate(packages, f"{self.label}.{element}{helpers}")
             dispatcher._cache = cache
-        dispatcher.compile(self.signature(element).args)
+        _check.get()()
+        with _handlers_raising_afterwards():
+            dispatcher.compile(self.signature(element).args)
         dispatcher.disable_compile()
         return dispatcher
 
@@ -170,6 +177,60 @@ def kernel(signature=whole_state, work=None):
     return lambda function: Kernel(function, signature, work=work)
 
 
+# --- interruptions ---------------------------------------------------------------------------
+
+_check = contextvars.ContextVar("check", default=lambda: None)
+
+
+@contextlib.contextmanager
+def checking(check):
+    """Within this, in this thread, call a function before each kernel that is compiled.
+
+    Parameters
+    ----------
+    check : callable
+        Without arguments. What it raises leaves that kernel to be compiled another time.
+    """
+    token = _check.set(check)
+    try:
+        yield
+    finally:
+        _check.reset(token)
+
+
+@contextlib.contextmanager
+def _handlers_raising_afterwards():
+    """Put off what handlers of Ctrl-C and SIGTERM raise within this until its end.
+
+    LLVM calls Python when it has made machine code. An exception there is lost, with that code.
+    """
+    before, raised = {}, []
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if callable(handler := signal.getsignal(number)):
+                before[number] = handler
+                signal.signal(number, _keeping(handler, raised))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if raised:
+            raise raised[0]
+
+
+def _keeping(handler, raised):
+    """A handler of signals that does as another one, and keeps what that raises in a list."""
+
+    def handle(number, frame):
+        try:
+            handler(number, frame)
+        except BaseException as error:
+            raised.append(error)
+
+    return handle
+
+
 # --- the disk cache --------------------------------------------------------------------------
 
 
@@ -177,7 +238,7 @@ class _Locator:
     """Where a kernel is cached: a directory that changes with any of the sources."""
 
     def __init__(self, packages, label):
-        self._directory = cache_root() / sources_hash(frozenset(packages))
+        self._directory = cache_root(sources_hash(frozenset(packages)))
         self._label = hashlib.sha256(label.encode()).hexdigest()[:16]
         self._py_file = label  # named in Numba's warnings
 
@@ -185,7 +246,7 @@ class _Locator:
         return str(self._directory)
 
     def ensure_cache_path(self):
-        self._directory.mkdir(parents=True, exist_ok=True)
+        make_private(self._directory)
 
     def get_source_stamp(self):
         return ""  # the directory is the stamp
@@ -260,16 +321,3 @@ def _text_of(module):
         return module.__loader__.get_source(module.__name__) or ""
     except (AttributeError, ImportError):
         return ""
-
-
-def cache_root():
-    """``GEOSWEEP_CACHE_DIR``, else the user's cache directory, else a temporary one."""
-    given = os.environ.get("GEOSWEEP_CACHE_DIR")
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "geosweep"
-    root = Path(given) if given else base
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=root).close()
-    except OSError:
-        root = Path(tempfile.gettempdir()) / f"geosweep-{os.getuid()}"
-    return root / "kernels"

@@ -106,5 +106,7 @@ def explanation(integrator, step_size, frequency):
 
 def _rounded_down(value):
     """Four significant digits, not above the value."""
+    if not value > 0.0:  # at a frequency beyond all numbers
+        return "0"
     scale = 10.0 ** (np.floor(np.log10(value)) - 3)
     return f"{np.floor(value / scale) * scale:.4g}"

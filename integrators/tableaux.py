@@ -5,9 +5,10 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from integrators.errors import InputError, check_known, check_number, check_whole
+from integrators.errors import InputError, check_known, check_number, check_whole, shown
 from integrators.order_conditions import CHECKED, classical_order
 
+MOST_STAGES = 64  # kernels of more take minutes to compile
 CONSISTENT = 1e-12  # how far a sum may be from what it must be
 SEQUENCES = (tuple, list, np.ndarray)
 EXAMPLE = "{ a = [[], [0.5]], b = [0.0, 1.0], order = 2 }"
@@ -46,10 +47,16 @@ class Tableau:
     def __post_init__(self):
         b = numbers("b", self.b)
         stages = len(b)
+        if stages > MOST_STAGES:
+            raise InputError(
+                f"b has {stages:,} weights; at most {MOST_STAGES} stages are possible", key="b"
+            )
         if not stages:
             raise InputError("b is empty; expected a weight for each stage", key="b")
         if not isinstance(self.a, SEQUENCES) or len(self.a) != stages:
-            raise InputError(f"a = {self.a!r}; expected {stages} rows, as many as b has", key="a")
+            raise InputError(
+                f"a = {shown(self.a)}; expected {stages} rows, as many as b has", key="a"
+            )
         rows = tuple(self._explicit(i, row) for i, row in enumerate(self.a))
         _check_sum("b", b)
         embedded = numbers("embedded", self.embedded)
@@ -123,8 +130,8 @@ class Tableau:
 
 def numbers(name, values):
     """A list of finite numbers as a tuple of float, or `InputError`."""
-    if not isinstance(values, SEQUENCES) or np.ndim(values) == 0:
-        raise InputError(f"{name} = {values!r}; expected a list of numbers", key=name)
+    if not isinstance(values, SEQUENCES) or isinstance(values, np.ndarray) and not values.ndim:
+        raise InputError(f"{name} = {shown(values)}; expected a list of numbers", key=name)
     return tuple(check_number(f"{name}[{i}]", value) for i, value in enumerate(values))
 
 
@@ -157,7 +164,7 @@ def as_tableau(name, value):
     if isinstance(value, Tableau):
         return value
     if not isinstance(value, Mapping):
-        raise InputError(f"{name} = {value!r}; expected a table, such as {EXAMPLE}", key=name)
+        raise InputError(f"{name} = {shown(value)}; expected a table, such as {EXAMPLE}", key=name)
     known = [field.name for field in fields(Tableau)]
     for key in value:
         check_known(f"key of {name}", key, known, key=f"{name}.{key}")

@@ -1,14 +1,16 @@
 """The study of a store with more in it; and as text, with the durations that it has by now."""
 
+import contextlib
 import dataclasses
 import json
 
 from integrators.errors import InputError, check_known
-from sweep import editing, files
-from sweep import study as studies
+from sweep import editing
 from sweep.editing import in_units, listed, put
-from sweep.extending import stored_study
+from sweep.extending import stored_axis, stored_study
 from sweep.ledger import StoreError, open_existing
+from sweep.reading import time_axis
+from sweep.sources import parse_toml
 from sweep.starts import RandomStarts
 from sweep.time_axis import TimeAxis
 
@@ -39,7 +41,7 @@ class Additions:
         return any(getattr(self, field.name) for field in dataclasses.fields(self))
 
 
-def amended_study(path, additions, names=(), directory="."):
+def amended_study(path, additions, names=(), directory=".", trust_plugins=False):
     """The study that a store keeps, with additions in its text.
 
     Parameters
@@ -50,7 +52,7 @@ def amended_study(path, additions, names=(), directory="."):
         What an experiment has already is not added to it.
     names : sequence of str, optional
         Of the experiments that are meant; all that can take them unless given.
-    directory : str or Path, optional
+    directory, trust_plugins
         As in `sweep.extending.stored_study`.
 
     Returns
@@ -64,7 +66,7 @@ def amended_study(path, additions, names=(), directory="."):
     StudyError
         If the study is not valid with it.
     """
-    study = stored_study(path, directory)
+    study = stored_study(path, directory, trust_plugins=trust_plugins)
     known = {experiment.name: experiment for experiment in study.experiments}
     for name in names:
         check_known("experiment", name, known)
@@ -81,7 +83,7 @@ def amended_study(path, additions, names=(), directory="."):
             raise InputError(f"{where} {has} {_TAKERS[key]}", key=key)
         for name in able:
             _add(key, values, known[name], tables[name], defaults)
-    return stored_study(path, directory, editing.text_of(written))
+    return stored_study(path, directory, editing.text_of(written), trust_plugins)
 
 
 _TAKERS = {
@@ -178,10 +180,15 @@ def _plain(value):
 # --- as text ---------------------------------------------------------------------------------
 
 
-def stored_text(path, directory="."):
+def stored_text(path):
     """The text of the study that a store keeps, with the durations that it was extended to.
 
-    An axis that no study can ask for, since its samples became coarser, is said in a comment.
+    An axis that no study can ask for, since its samples became coarser, is said in a comment. No
+    plugin is run for it.
+
+    Parameters
+    ----------
+    path : str or Path
 
     Raises
     ------
@@ -192,47 +199,45 @@ def stored_text(path, directory="."):
     if root is None:
         raise StoreError(f"{path}: there is no store")
     text, notes = root.attrs["study"], []
-    try:
-        experiments = stored_study(path, directory).experiments
-    except studies.StudyError:
-        return text  # as where a file of initial states is gone
-    for experiment in experiments:
-        axis = experiment.time_axis
-        before = _experiment(text, experiment.name, path, directory)
-        if before.time_axis == axis:
+    for name, before in _axes_in(text).items():
+        stored = json.loads(root[name].attrs.get("time_axis", "{}")) if name in root else {}
+        if not stored or stored["duration"] == before.duration:
             continue
-        longer = _with_duration(text, experiment)
-        if _experiment(longer, experiment.name, path, directory).time_axis == axis:
+        axis = stored_axis(**stored)
+        longer, duration = _with_axis(text, name, before, axis)
+        if _axes_in(longer).get(name) == axis:
             text = longer
         else:
             notes.append(
-                f"# {experiment.name} was extended to {_duration(experiment):g} by samples that no "
-                f"study asks for: {json.dumps(axis.settings)}. `sweep run STORE` goes on.\n"
+                f"# {name} was extended to {duration:g} by samples that no study asks for: "
+                f"{json.dumps(axis.settings)}. `sweep run STORE` goes on.\n"
             )
     return "".join(notes) + text
 
 
-def _experiment(text, name, path, directory):
-    attributes = files.open_store(path)
-    study = studies.of_store(attributes, f"the study in {path}", directory, path, text)
-    return next(e for e in study.experiments if e.name == name)
+def _axes_in(text):
+    """The time axes of a study's text by experiment, where no plugin is needed to know them."""
+    found = {}
+    with contextlib.suppress(InputError):  # it is valid no longer, and is shown as it is
+        top = parse_toml(text, "the study").table(required=("experiment",))
+        for table in top["experiment"].elements():
+            table = dataclasses.replace(table, fallback=top.get("defaults", None))
+            with contextlib.suppress(InputError):
+                name = table.table(required=("name",))["name"].string()
+                found[name] = time_axis(table)
+    return found
 
 
-def _with_duration(text, experiment):
+def _with_axis(text, name, before, axis):
+    """The text with another time axis of an experiment, and its duration as the text has it."""
     written = editing.document(text)
-    table, defaults = (
-        editing.experiment_tables(written)[experiment.name],
-        written.get("defaults", {}),
-    )
-    put(table, "duration", _duration(experiment))
-    if isinstance(experiment.time_axis, TimeAxis):
-        put(table, "samples", experiment.time_axis.samples)
+    table, defaults = editing.experiment_tables(written)[name], written.get("defaults", {})
+    unit = float(_plain(table.get("time_unit", defaults.get("time_unit", 1.0))))
+    duration = in_units(axis.duration, unit)
+    put(table, "duration", duration)
+    if isinstance(axis, TimeAxis):
+        put(table, "samples", axis.samples)
     reference = _plain(table.get("reference", defaults.get("reference")))
-    if reference and "until" in reference:
-        until = in_units(experiment.reference.until, experiment.time_unit)
-        put(table, "reference", reference | {"until": until})
-    return editing.text_of(written)
-
-
-def _duration(experiment):
-    return in_units(experiment.duration, experiment.time_unit)
+    if reference and reference.get("until", 0.0) * unit == before.duration:
+        put(table, "reference", reference | {"until": duration})
+    return editing.text_of(written), duration

@@ -4,10 +4,17 @@ import dataclasses
 
 from integrators.adaptive import check_tolerance
 from integrators.errors import InputError, check_known
+from sweep import limits
 from sweep.declared import DECLARED
-from sweep.experiment import Axis, IntegratorEntry, check_equal_lengths, combinations
-from sweep.sources import Gathered, Node, distinct, gathered
-from sweep.time_axis import PerDecade, TimeAxis, spaced
+from sweep.experiment import (
+    Axis,
+    IntegratorEntry,
+    check_equal_lengths,
+    combinations,
+    count_places,
+)
+from sweep.sources import Gathered, Node, StudyError, distinct, gathered
+from sweep.time_axis import PerDecade, TimeAxis, check_count, spaced
 
 TOLERANCE_KEYS = ("tolerance", "relative_tolerance")  # of an entry; they mean the same
 ENTRY_KEYS = ("name", "label", "step_size", *TOLERANCE_KEYS)  # all others are options
@@ -50,15 +57,16 @@ def _axis(node, together):
     if type(node.value) is dict:
         return Axis(name, value_range(node), where=node.where)
     nodes = node.elements()
+    node.take(limits.NUMBERS, len(nodes))
     if type(nodes[0].value) is dict:
         for point in nodes:
             point.table(("label", "value"), ("label", "value"))
-        labels = tuple(point["label"].string() for point in nodes)
+        labels = tuple(point["label"].label() for point in nodes)
         values = gathered(_setting, [point["value"] for point in nodes])
         distinct(nodes, labels, "label")
     else:
         labels = None
-        read = Node.string if type(nodes[0].value) is str else _scalar
+        read = Node.label if type(nodes[0].value) is str else _scalar
         values = gathered(read, nodes)
     if name not in together:
         distinct(nodes, values, "value")
@@ -73,11 +81,17 @@ def _scalar(node):
 
 def value_range(node):
     """A table of ``start``, ``stop``, ``count`` and ``spacing`` as a tuple of numbers."""
-    node.table(("start", "stop", "count", "spacing"), ("start", "stop", "count"))
+    ends = _ends(node)
     spacing = node.optional("spacing", _spacing, "linear")
-    ends = node["start"].number(), node["stop"].number()
     with node.context():
-        return spaced(*ends, node["count"].integer(), spacing)
+        count = check_count(node["count"].integer())
+        node["count"].take(limits.NUMBERS, count)
+        return spaced(*ends, count, spacing)
+
+
+def _ends(node):
+    node.table(("start", "stop", "count", "spacing"), ("start", "stop", "count"))
+    return node["start"].number(), node["stop"].number()
 
 
 def _spacing(node):
@@ -115,14 +129,26 @@ def _zipped_axis(node, lengths):
 def family_of(table, library, system, fixed, scan, zipped):
     """The systems of an experiment's table: a tuple, one for each combination of `scan`."""
     family = []
+    table.get("scan", table).take(limits.SYSTEMS, count_places(scan, zipped))
     for chosen in combinations(scan, zipped):
         try:
-            family.append(library.system(system.name, fixed | chosen))
+            one = library.system(system.name, fixed | chosen)
+            family.append(one)
+            table["system"].take(limits.ROWS, one.rows)
+            table["system"].take(limits.MEMORY, _size_of(one))
+        except StudyError:
+            raise
         except InputError as error:
             place = _place_of_parameter(table, scan, error.key, chosen)
             case = ", ".join(f"{name} = {value}" for name, value in chosen.items())
             raise place.error(f"{error}" + (f" (where {case})" if case else "")) from None
     return tuple(family)
+
+
+def _size_of(system):
+    """Bytes of a system's arrays, and of its parameters as Python's numbers."""
+    arrays = sum(getattr(value, "nbytes", 0) for value in vars(system.form).values())
+    return arrays + 100 * system.rows
 
 
 def _place_of_parameter(table, scan, name, chosen):
@@ -165,7 +191,7 @@ def _largest_step(table, samples):
     for node in (table["step_size"] for table in tables if "step_size" in table):
         generated = type(node.value) is dict
         places = [node] if generated else node.one_or_more()
-        values = [max(value_range(node))] if generated else gathered(Node.real, places)
+        values = [float(max(_ends(node)))] if generated else gathered(Node.real, places)
         found += [(place, value, generated) for place, value in zip(places, values, strict=True)]
     if found:
         return max(found, key=lambda one: one[1])
@@ -191,6 +217,7 @@ def step_sizes(node, time_axis, together):
             return tuple(snapped)
         return tuple({time_axis.steps(value): value for value in snapped}.values())
     nodes = node.one_or_more()
+    node.take(limits.NUMBERS, len(nodes))
     values = gathered(_step_size, nodes, time_axis)
     if "step_size" in together:
         return values
@@ -212,6 +239,7 @@ def tolerances(node):
         with node.context():
             return tuple(check_tolerance(value) for value in value_range(node))
     nodes = node.one_or_more()
+    node.take(limits.NUMBERS, len(nodes))
     values = gathered(_tolerance, nodes)
     distinct(nodes, values, "tolerance")
     return values
@@ -243,6 +271,8 @@ def integrator_entries(node, family, library):
     Their own step sizes are not read yet, so that a mistake in the time axis hides no other.
     """
     nodes = node.one_or_more()
+    node.take(limits.INTEGRATORS, len(nodes))
+    node.take(limits.PAIRS, len(nodes) * len(family))
     entries = gathered(_integrator, nodes, family, library)
     distinct(nodes, [entry.label for entry in entries], "label", "; give each a label of its own")
     return entries
@@ -271,7 +301,7 @@ def _integrator(node, family, library):
             else f"{integrator.name!r} takes as many steps as {counted.name!r} takes at a "
             "tolerance, and has no step size: leave out one of 'step_size' and 'steps_of'"
         )
-    label = node.optional("label", Node.string, integrator.label)
+    label = node.optional("label", Node.label, integrator.label)
     own = integrator.name, integrator.options
     return IntegratorEntry(label, *own, where=node.where, library=library)
 

@@ -1,10 +1,15 @@
-"""An authority for tests, and the certificates that it signs for scheduler, worker and client."""
+"""Certificates: an authority for tests with what it signs, and one for the length of a run."""
 
 import datetime
 import ipaddress
 import os
 import socket
 from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from integrators.errors import InputError, check_whole
 
@@ -13,6 +18,7 @@ AUTHORITY = "ca"
 NAMES = tuple(f"{role}{part}.pem" for role in (AUTHORITY, *ROLES) for part in ("", "-key"))
 BEFORE = datetime.timedelta(hours=1)  # for hosts whose clocks are late
 MOST_DAYS = 36500
+LONGEST_RUN = 3650  # days
 
 
 def make(directory, hosts=(), days=365, now=None):
@@ -39,17 +45,11 @@ def make(directory, hosts=(), days=365, now=None):
     Raises
     ------
     InputError
-        If a file is there already, or none can be written, or ``cryptography`` is missing.
+        If a file is there already, or none can be written.
     """
     days = check_whole("days", days)
     if days > MOST_DAYS:
         raise InputError(f"days = {days}; expected at most {MOST_DAYS}")
-    try:
-        import cryptography  # noqa: F401
-    except ImportError:
-        raise InputError(
-            "certificates need the package cryptography: pip install 'geosweep[certificates]'"
-        ) from None
     folder = Path(directory).absolute()
     now = now or datetime.datetime.now(datetime.UTC)
     valid = now - BEFORE, now + datetime.timedelta(days=days)
@@ -72,9 +72,28 @@ def _check_free(folder):
             )
 
 
-def _write_all(folder, hosts, valid):
-    from cryptography.hazmat.primitives.asymmetric import ec
+def self_signed(days=LONGEST_RUN, now=None):
+    """A certificate that is its own authority, and its key, both new.
 
+    Parameters
+    ----------
+    days : int, optional
+        They are valid from now on.
+    now : datetime.datetime, optional
+        With a time zone; from then on instead.
+
+    Returns
+    -------
+    certificate, key : str
+        In PEM format.
+    """
+    now = now or datetime.datetime.now(datetime.UTC)
+    key = ec.generate_private_key(ec.SECP256R1())
+    unsigned = _begun("run", key, key, (now - BEFORE, now + datetime.timedelta(days=days)), "run")
+    return _certificate(unsigned, key).decode(), _key(key).decode()
+
+
+def _write_all(folder, hosts, valid):
     authority = ec.generate_private_key(ec.SECP256R1())
     _write(folder, AUTHORITY, authority, _authority(authority, valid))
     for role in ROLES:
@@ -83,39 +102,32 @@ def _write_all(folder, hosts, valid):
 
 
 def _authority(key, valid):
-    from cryptography import x509
-
     usage = dict.fromkeys(
         ("digital_signature", "content_commitment", "key_encipherment", "data_encipherment",
          "key_agreement", "encipher_only", "decipher_only"), False,
     )  # fmt: skip
     return (
-        _begun(AUTHORITY, key, key, valid)
+        _begun(f"test {AUTHORITY}", key, key, valid)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(x509.KeyUsage(**usage, key_cert_sign=True, crl_sign=True), critical=True)
     ), key
 
 
 def _signed(role, key, authority, hosts, valid):
-    from cryptography import x509
-    from cryptography.x509.oid import ExtendedKeyUsageOID as Usage
-
-    both = x509.ExtendedKeyUsage([Usage.SERVER_AUTH, Usage.CLIENT_AUTH])  # workers are both
+    both = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]  # as workers are
     return (
-        _begun(role, key, authority, valid)
+        _begun(f"test {role}", key, authority, valid)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(both, critical=False)
+        .add_extension(x509.ExtendedKeyUsage(both), critical=False)
         .add_extension(x509.SubjectAlternativeName(list(map(_host, hosts))), critical=False)
     ), authority
 
 
-def _begun(name, key, authority, valid):
-    from cryptography import x509
-
+def _begun(name, key, authority, valid, issuer=f"test {AUTHORITY}"):
     return (
         x509.CertificateBuilder()
         .subject_name(_named(name))
-        .issuer_name(_named(AUTHORITY))
+        .issuer_name(_named(issuer))
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(valid[0])
@@ -129,14 +141,10 @@ def _begun(name, key, authority, valid):
 
 
 def _named(name):
-    from cryptography import x509
-
-    return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, f"Geosweep test {name}")])
+    return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, f"Geosweep {name}")])
 
 
 def _host(name):
-    from cryptography import x509
-
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
@@ -149,13 +157,17 @@ def _host(name):
 
 def _write(folder, name, key, unsigned):
     """A certificate, and its key in a file that only the owner can read from the start."""
-    from cryptography.hazmat.primitives import hashes, serialization
-
-    certificate, signer = unsigned
-    pem = serialization.Encoding.PEM
-    plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     with os.fdopen(os.open(folder / f"{name}-key.pem", flags, 0o600), "wb") as file:
-        file.write(key.private_bytes(pem, *plain))
+        file.write(_key(key))
     with open(folder / f"{name}.pem", "xb") as file:
-        file.write(certificate.sign(signer, hashes.SHA256()).public_bytes(pem))
+        file.write(_certificate(*unsigned))
+
+
+def _key(key):
+    plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    return key.private_bytes(serialization.Encoding.PEM, *plain)
+
+
+def _certificate(unsigned, signer):
+    return unsigned.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)

@@ -91,7 +91,7 @@ class Layout:
     def _reference_files(self):
         if not self.references:
             return 0
-        arrays = REFERENCE_ARRAYS * self._over_time(TIME_CHUNK) + 2  # marker and checkpoint
+        arrays = REFERENCE_ARRAYS * self._over_time(TIME_CHUNK) + 3  # marker, checkpoint, CPU time
         chunks = math.ceil(self.references / REFERENCE_CHUNK)
         return chunks * arrays + math.ceil(self.references / INITIAL_CHUNK) + arrays + 4
 

@@ -44,11 +44,14 @@ class Attempt:
     def __enter__(self):
         self.session.check(self._store)
         try:
-            self._file.parent.mkdir(exist_ok=True)
-        except FileNotFoundError:
+            if self.session.token:
+                file_of(self._store, self.session).stat()
+            else:  # nobody has begun one
+                self._file.parent.mkdir(exist_ok=True)
+        except FileNotFoundError as error:
             here = f"{platform.node()} (process {os.getpid()})"
-            why = f"{self._file.parent.parent} is not there"
-            raise StoreUnseen(unseen(here, self._store, why)) from None
+            missing = error.filename or file_of(self._store, self.session)
+            raise StoreUnseen(unseen(here, self._store, f"{missing} is not there")) from None
         self._file.write_text(self._token)
         return self
 
@@ -90,6 +93,19 @@ def unseen(worker, store, why):
         "the workers share with this process, or a bucket, s3://BUCKET/NAME.zarr, that they may "
         "write, with the AWS_ variables that this process has where they were started"
     )
+
+
+def file_of(store, session):
+    """The file by which a store is known as the one that a session writes to."""
+    return place_of(store) / INTERNAL / CLAIMS / session.name
+
+
+def begin(store, session):
+    """Withdraw the claims of all before; from now on the tasks of a session may claim."""
+    forget_all(store)
+    file = file_of(store, session)
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(session.token)
 
 
 def forget_all(store):

@@ -17,7 +17,7 @@ from sweep.disk import cannot_store, why_not_stored
 from sweep.draining import TIME_IS_UP, Interrupted
 from sweep.pacing import Pace
 from sweep.tasks import committed_samples, compute
-from sweep.workers import ASIDE_SECONDS, aside
+from sweep.workers import ask, stop_session
 
 WINDOW = 2  # tasks in flight for each worker: one running, one waiting
 GONE = "the scheduler is gone"
@@ -44,9 +44,9 @@ def noticing_its_loss(client):
         raise Interrupted(GONE) from error
 
 
-def count_workers(client):
-    """Number of task slots of the cluster."""
-    return max(1, sum(client.nthreads().values()))
+def count_workers(client, check):
+    """Number of task slots of the cluster; `check` is called while this waits, and may raise."""
+    return max(1, sum(ask(client, client.nthreads, check).values()))
 
 
 def execute(client, tasks, session, drain, on_receipt, on_running=lambda running: None):
@@ -196,7 +196,7 @@ class _Flight:
 
     def stop(self):
         """Tell the workers to end after the segment that they are at."""
-        aside(lambda: self._client.run(self._session.stop, on_error="ignore"), ASIDE_SECONDS)
+        stop_session(self._client, self._session)
 
 
 def _receipt_and_error(future):

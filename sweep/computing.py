@@ -192,9 +192,18 @@ class Recorder:
         prepared = prepare(self.problem, runs.initial, times, runs.tolerance) if fresh else None
         wall, cpu = time.perf_counter(), time.thread_time()
         if adaptive:
-            batch, runs.counters, steps = self._adaptive(runs, times, prepared)
+            batch, runs.counters, steps = self.integrate_adaptive(
+                runs.initial, times, runs.tolerance, prepared, runs.checkpoints
+            )
         else:
-            batch, runs.counters, steps = self._fixed(runs, last)
+            marks = self.recipe.time_axis.marks[first : last + 1]
+            batch, runs.counters, steps = self.integrate_fixed(
+                runs.initial,
+                runs.step_size,
+                runs.steps_per_sample * np.diff(marks),
+                runs.checkpoints,
+                int(marks[0]) * runs.steps_per_sample,
+            )
         runs.cpu = runs.cpu + (time.thread_time() - cpu) / len(runs.initial)
         runs.wall = runs.wall + (time.perf_counter() - wall) / len(runs.initial)
         raw = batch.states
@@ -271,22 +280,43 @@ class Recorder:
     def _has_velocities(self):
         return self.problem.formulation == "q_qdot"
 
-    def _fixed(self, runs, last):
-        marks = self.recipe.time_axis.marks[runs.sample : last + 1]
-        batch = run_batch(
-            self.problem, runs.initial, runs.step_size, runs.steps_per_sample * np.diff(marks),
-            len(marks) - 1, statistics=self._keeps_statistics, checkpoints=runs.checkpoints,
-        )  # fmt: skip
-        steps = int(marks[-1]) * runs.steps_per_sample
-        counters = counters_of(self._integrator, self.problem, batch.report, steps, runs.step_size)
-        counters["rejected_steps"] = np.zeros(len(runs.initial), dtype=np.int64)
-        shape = batch.states.shape[:2]
-        return batch, counters, _along(np.full(shape, runs.step_size), np.zeros(shape))
+    def integrate_fixed(self, initial, step_size, counts, checkpoints=None, steps_before=0):
+        """Integrate with a fixed step: what the CPU time of runs is the time of.
 
-    def _adaptive(self, runs, times, prepared):
+        Parameters
+        ----------
+        initial : ndarray, shape (runs, rows, 3)
+        step_size : float
+        counts : ndarray of int
+            Steps in each sample interval.
+        checkpoints : ndarray, optional
+            To go on from.
+        steps_before : int
+            Taken until there.
+
+        Returns
+        -------
+        integrators.integration.Batch
+        dict of str to ndarray
+            Counters of the runs.
+        dict of str to tuple
+            What can be recorded of the steps along them.
+        """
+        batch = run_batch(
+            self.problem, initial, step_size, counts, len(counts),
+            statistics=self._keeps_statistics, checkpoints=checkpoints,
+        )  # fmt: skip
+        steps = steps_before + int(np.sum(counts))
+        counters = counters_of(self._integrator, self.problem, batch.report, steps, step_size)
+        counters["rejected_steps"] = np.zeros(len(initial), dtype=np.int64)
+        shape = batch.states.shape[:2]
+        return batch, counters, _along(np.full(shape, step_size), np.zeros(shape))
+
+    def integrate_adaptive(self, initial, times, tolerance, prepared=None, checkpoints=None):
+        """As `integrate_fixed`, of an adaptive integrator, up to sample times."""
         found = run_adaptive(
-            self.problem, runs.initial, times, runs.tolerance, self._keeps_statistics,
-            prepared=prepared, checkpoints=runs.checkpoints,
+            self.problem, initial, times, tolerance, self._keeps_statistics,
+            prepared=prepared, checkpoints=checkpoints,
         )  # fmt: skip
         return found, found.counters, _along(found.step_sizes, found.rejected_so_far)
 

@@ -1,17 +1,21 @@
 """The initial conditions of an experiment, as read."""
 
 from integrators.errors import check_known, nearest
-from sweep import schema
+from sweep import limits, schema
 from sweep.axes import value_range
 from sweep.families import FamilyStarts
 from sweep.places import place_of
 from sweep.sources import Node, distinct, gathered
 from sweep.starts import FileStarts, GivenStart, LatticeStarts, NamedStart, RandomStarts
 
+BYTES_OF_A_ROW = 24
+
 
 def initial_conditions(node, family):
     """Starts, as a tuple, all of which are states of all systems in the tuple `family`."""
     nodes = node.one_or_more()
+    node.take(limits.STARTS, len(nodes))
+    node.take(limits.PAIRS, len(nodes) * len(family))
     starts = gathered(_start, nodes, family)
     distinct(nodes, [start.label for start in starts], "label", "; give each a label of its own")
     return starts
@@ -23,6 +27,9 @@ def _start(node, family):
     else:
         kind = next((key for key in _TABLES if key in node), None)
         start = _TABLES[kind](node) if kind else _given_start(node, family[0])
+    node.take(limits.MEMORY, BYTES_OF_A_ROW * start.size * sum(system.rows for system in family))
+    if isinstance(start, FamilyStarts | LatticeStarts):
+        node.take(limits.STATES, start.size * len(family))
     with node.context(otherwise=node.get("around", node)):
         for system in family:
             start.check(system)
@@ -44,7 +51,7 @@ def _named_start(node, system):
             raise node[key].error(
                 f"unknown key {key!r}; {name!r} is one state and has no axes.{nearest(key, keys)}"
             )
-    return NamedStart(name, node.optional("label", Node.string, name), where=node.where)
+    return NamedStart(name, node.optional("label", Node.label, name), where=node.where)
 
 
 def _family_starts(node, family, system):
@@ -62,7 +69,7 @@ def _family_starts(node, family, system):
             axes=given | defaults,
             given=tuple(given),
             columns={a: f"{family.name}_{a}" if a in taken else a for a in family.axes},
-            label=node.optional("label", Node.string, family.name),
+            label=node.optional("label", Node.label, family.name),
             where=node.where,
         )
 
@@ -71,6 +78,7 @@ def _axis_values(node):
     if type(node.value) is dict:
         return value_range(node)
     nodes = node.one_or_more()
+    node.take(limits.NUMBERS, len(nodes))
     values = gathered(Node.number, nodes)
     distinct(nodes, values, "value")
     return values
@@ -86,7 +94,7 @@ def _random_starts(node):
             seed=node["seed"].integer(),
             around=around,
             spread=node.optional("spread", Node.real, None),
-            label=node.optional("label", Node.string, default),
+            label=node.optional("label", Node.label, default),
             where=node.where,
         )
 
@@ -101,7 +109,7 @@ def _given_start(node, system):
     return GivenStart(
         vectors=dict(zip(keys, vectors, strict=True)),
         normalize=node.optional("normalize", Node.boolean, False),
-        label=node.optional("label", Node.string, f"state{position}"),
+        label=node.optional("label", Node.label, f"state{position}"),
         where=node.where,
     )
 
@@ -143,7 +151,7 @@ def _lattice_starts(node):
             count=node["lattice"].integer(),
             body=node.optional("body", Node.integer, 0),
             around=node.optional("around", Node.string, None),
-            label=node.optional("label", Node.string, "lattice"),
+            label=node.optional("label", Node.label, "lattice"),
             where=node.where,
         )
 
@@ -156,7 +164,7 @@ def _file_starts(node):
             path,
             file=node["file"].value,
             normalize=node.optional("normalize", Node.boolean, False),
-            label=node.optional("label", Node.string, path.stem),
+            label=node.optional("label", Node.label, path.stem),
             where=node.where,
         )
 
@@ -170,11 +178,12 @@ def _store_starts(node):
         return StoreStarts.load(
             place_of(name if "://" in name else node.source.directory / name),
             kept=node.source.kept,
+            trust_plugins=node.source.trust_plugins,
             file=node["store"].value,
             experiment=node.optional("experiment", Node.string, ""),
             where_runs=node.optional("where", Node.string, ""),
             normalize=node.optional("normalize", Node.boolean, False),
-            label=node.optional("label", Node.string, ""),
+            label=node.optional("label", Node.label, ""),
             where=node.where,
         )
 

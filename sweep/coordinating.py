@@ -15,7 +15,7 @@ import time
 from distributed import Reschedule, fire_and_forget, get_client, secede
 
 from integrators.errors import InputError
-from sweep import ledger, requests, runner, sessions
+from sweep import approvals, ledger, requests, runner, sessions
 from sweep.draining import Drain, Interrupted
 from sweep.holder import holder_of
 from sweep.holding import hold
@@ -55,6 +55,7 @@ def submit(study, path, client, **options):
     submission = Submission.here(study.name, client.scheduler.address)
     with Drain() as drain, hold(path, drain.request, drain.check) as held:
         ledger.compare(path, study)
+        approvals.approve(study.library.plugins)
         inspect(client, path, held.token, drain)
         before = submission_of(path)
         if before is not None and _is_known(client, before.name):

@@ -11,6 +11,7 @@ import math
 
 import integrators
 from integrators.errors import InputError
+from sweep.limits import INTEGRATORS
 
 ALL = "all"
 DECLARED = "declared"
@@ -39,9 +40,13 @@ def with_declared(table, family, library):
         filled["duration"] = _convergence(table["duration"], table, family).duration
     if "integrators" in table:
         given = table["integrators"]
-        named = {_label(node.value) for node in given.one_or_more()}
+        nodes = given.one_or_more()
+        if len(nodes) > INTEGRATORS.most:  # they are counted later, when they are read
+            raise given.error(str(INTEGRATORS.error(len(nodes))))
+        _check_once([node for node in nodes if node.value == ALL])
+        named = {_label(node.value) for node in nodes}
         entries = []
-        for node in given.one_or_more():
+        for node in nodes:
             entries += _fitting(node, family, library, named) if node.value == ALL else [node.value]
         if _says(table, "step_size"):
             convergence = _convergence(table["step_size"], table, family)
@@ -50,6 +55,11 @@ def with_declared(table, family, library):
         if _says(table, "step_size") or ALL in _values(given):
             filled["integrators"] = entries
     return dataclasses.replace(table, value=table.value | filled) if filled else table
+
+
+def _check_once(nodes):
+    if len(nodes) > 1:
+        raise nodes[1].error(f"{ALL!r} stands in {nodes[0].where} too; give it once")
 
 
 def _says(table, key):
@@ -71,8 +81,9 @@ def _convergence(node, table, family):
 
 
 def _label(entry):
-    """The label of an entry as far as it says one."""
-    return entry.get("label", entry.get("name")) if type(entry) is dict else entry
+    """The label of an entry as far as it says one; None where it is nothing that has one."""
+    label = entry.get("label", entry.get("name")) if type(entry) is dict else entry
+    return label if type(label) is str else None
 
 
 def _fitting(node, family, library, named):
@@ -97,10 +108,14 @@ def _fits(integrator, family):
 
 def _interval(table, convergence):
     """The longest step that the sample interval allows, as far as the table says it."""
-    duration = convergence.duration if _says(table, "duration") else table["duration"].value
+    given = table["duration"].value if "duration" in table else None
+    duration = convergence.duration if given == DECLARED else given
     samples = table["samples"].value if "samples" in table else 1
     numbers = type(duration) in (int, float) and type(samples) is int and samples > 0
-    return duration / samples if numbers else math.inf
+    try:
+        return duration / samples if numbers else math.inf
+    except OverflowError:  # which is said where they are read
+        return math.inf
 
 
 def _with_steps(entry, convergence, interval, library):

@@ -1,12 +1,39 @@
 """The run table: an experiment as columns over its runs."""
 
 import dataclasses
+import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from sweep.experiment import Experiment, places
-from sweep.identity import method_digest, repeat_digest, run_digests, start_digest
+from sweep.identity import SystemDigest, method_text, repeat_digest, run_digests, start_digest
 from sweep.sources import StudyError
+from sweep.starts import FileStarts, GivenStart, RandomStarts
+
+
+class InitialStates(Sequence):
+    """For each system its initial states, shape ``(starts, rows, 3)``, made when asked for.
+
+    Parameters
+    ----------
+    systems : tuple of systems.System
+    conditions : tuple
+        Of the classes in `sweep.starts`.
+    """
+
+    def __init__(self, systems, conditions):
+        self._systems, self._conditions = systems, conditions
+        self._made = {}
+
+    def __len__(self):
+        return len(self._systems)
+
+    def __getitem__(self, system):
+        if system not in self._made:
+            made = self._systems[system]
+            self._made[system] = np.concatenate([c.states(made) for c in self._conditions])
+        return self._made[system]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -22,8 +49,7 @@ class RunTable:
     experiment : Experiment
     systems : tuple of systems.System
         One for each combination of scanned values, the last axis fastest.
-    starts : tuple of ndarray
-        For each system its initial states, shape ``(starts, rows, 3)``.
+    starts : InitialStates
     integrator_index, system_index, start_index : ndarray of int
         Into ``experiment.integrators``, `systems`, and the first axis of `starts`.
     step_size, tolerance : ndarray of float
@@ -31,12 +57,12 @@ class RunTable:
     repeat : ndarray of int
         From 0.
     run_id : ndarray of str
-        16 hexadecimal digits, see `sweep.identity`.
+        16 hexadecimal digits, see `sweep.identity`; empty in an `outline`.
     """
 
     experiment: Experiment
     systems: tuple
-    starts: tuple
+    starts: Sequence
     integrator_index: np.ndarray
     step_size: np.ndarray
     tolerance: np.ndarray
@@ -49,6 +75,11 @@ class RunTable:
     def size(self):
         """Number of runs."""
         return len(self.step_size)
+
+    @property
+    def start_count(self):
+        """Number of initial states of a system."""
+        return sum(condition.size for condition in self.experiment.initial_conditions)
 
     @property
     def adaptive(self):
@@ -64,38 +95,37 @@ class RunTable:
     @property
     def integrator(self):
         """Labels of the integrators."""
-        labels = [entry.label for entry in self.experiment.integrators]
-        return np.array(labels)[self.integrator_index]
+        return self.column("integrator")
 
     @property
     def initial_condition(self):
         """Labels of the initial conditions."""
-        conditions = self.experiment.initial_conditions
-        return np.array([label for c in conditions for label in c.labels])[self.start_index]
+        return self.column("initial_condition")
 
     @property
     def ensemble(self):
         """Labels of the ensembles; empty for a single start."""
-        return np.array([c.ensemble for c in self.experiment.initial_conditions])[self._condition]
+        return self.column("ensemble")
 
     @property
     def scan(self):
         """Scanned values, or their labels: a dict of axis name to array."""
-        axes = self.experiment.scan
-        indices = _places(self.experiment)[self.system_index].T
-        return {axis.name: axis.column[i] for axis, i in zip(axes, indices, strict=True)}
+        return {axis.name: self.column(axis.name) for axis in self.experiment.scan}
 
     @property
     def start_axes(self):
         """Values of the axes of families of starts, NaN for other starts: name to array."""
-        columns = {}
-        first = 0
+        return {name: column[self.start_index] for name, column in self._axes_of_starts().items()}
+
+    def _axes_of_starts(self):
+        """The same over the starts of a system."""
+        columns, first = {}, 0
         for condition in self.experiment.initial_conditions:
             for name, values in condition.coordinates.items():
-                column = columns.setdefault(name, np.full(len(self.starts[0]), np.nan))
+                column = columns.setdefault(name, np.full(self.start_count, np.nan))
                 column[first : first + condition.size] = values
             first += condition.size
-        return {name: column[self.start_index] for name, column in columns.items()}
+        return columns
 
     @property
     def _condition(self):
@@ -109,8 +139,31 @@ class RunTable:
 
     def column(self, name):
         """Column `name`: an attribute, a scanned parameter, or an axis of starts."""
-        axes = self.scan | self.start_axes
-        return axes[name] if name in axes else getattr(self, name)
+        values, index = self._factor(name)
+        return values[index]
+
+    def where(self, condition):
+        """Where a `sweep.rules.Condition` on a column holds, without making the column."""
+        values, index = self._factor(condition.column)
+        return condition.holds(values)[index]
+
+    def _factor(self, name):
+        """The values that occur in a column, and the index into them of each run."""
+        experiment = self.experiment
+        conditions = experiment.initial_conditions
+        for number, axis in enumerate(experiment.scan):
+            if axis.name == name:
+                return axis.column, _places(experiment)[:, number][self.system_index]
+        match name:
+            case "integrator":
+                labels = np.array([entry.label for entry in experiment.integrators])
+                return labels, self.integrator_index
+            case "initial_condition":
+                return np.array([label for c in conditions for label in c.labels]), self.start_index
+            case "ensemble":
+                return np.array([c.ensemble for c in conditions]), self._condition
+        axes = self._axes_of_starts()
+        return (axes[name], self.start_index) if name in axes else (getattr(self, name), ...)
 
 
 def expand(experiment):
@@ -136,15 +189,64 @@ def expand(experiment):
     return dataclasses.replace(table, run_id=run_id)
 
 
+def outline(experiment):
+    """The run table of an experiment that is only looked at: without identifiers.
+
+    Parameters
+    ----------
+    experiment : Experiment
+
+    Returns
+    -------
+    RunTable
+
+    Raises
+    ------
+    StudyError
+        As `expand`.
+    """
+    table = _without_excluded(_all_runs(experiment))
+    if not _is_product_of_distinct(table):
+        _check_distinct(table, np.frombuffer(_digests(table), dtype=">u8"))
+    return table
+
+
+def _is_product_of_distinct(table):
+    """Whether no two methods are the same and no two starts, and so no two runs.
+
+    Random states are not drawn: no two are the same but by seed, number, centre and spread.
+    """
+    conditions = table.experiment.initial_conditions
+    random = [c for c in conditions if isinstance(c, RandomStarts)]
+    if random and any(isinstance(c, FileStarts | GivenStart) for c in conditions):
+        return False  # these may have been drawn as well
+    if len({(c.seed, c.around, c.spread) for c in random}) < len(random):
+        return False
+    for entry in table.experiment.integrators:
+        if entry.adaptive or table.experiment.axis_of_steps is None:
+            sizes = {own[entry.adaptive] for own in table.experiment.steps_of(entry)}
+            if len(sizes) < len(table.experiment.steps_of(entry)):
+                return False
+    methods = _Methods(table)
+    for *method, _ in _blocks(table)[1]:
+        methods.digest(*method)
+    if len(set(methods.digests.values())) < len(methods.digests):
+        return False
+    rest = [c for c in conditions if not isinstance(c, RandomStarts)]
+    for system in table.systems:
+        starts = [start_digest(state) for c in rest for state in c.states(system)]
+        if len(set(starts)) < len(starts):
+            return False
+    return True
+
+
 def _all_runs(experiment):
     made = experiment.make_systems()
-    starts = tuple(
-        np.concatenate([start.states(system) for start in experiment.initial_conditions])
-        for system in made
-    )
+    starts = InitialStates(made, experiment.initial_conditions)
     steps = [experiment.steps_of(entry) for entry in experiment.integrators]
     method, system = _methods_and_systems(experiment, steps, len(made))
-    shape = experiment.repeat, len(method), len(starts[0])
+    count = sum(condition.size for condition in experiment.initial_conditions)
+    shape = experiment.repeat, len(method), count
     repeat, pair, start = np.unravel_index(np.arange(np.prod(shape)), shape)
     integrator = np.repeat(np.arange(len(steps)), [len(own) for own in steps])
     step_size, tolerance = np.array([size for own in steps for size in own]).T
@@ -186,7 +288,7 @@ def _without_excluded(table):
     experiment = table.experiment
     if not experiment.exclude:
         return table
-    out = np.logical_or.reduce([rule.holds(table.column) for rule in experiment.exclude])
+    out = np.logical_or.reduce([rule.holds(table.where) for rule in experiment.exclude])
     if out.all():
         raise StudyError(f"{experiment.where}: 'exclude' leaves no run")
     return _only(table, ~out)
@@ -202,22 +304,62 @@ def _only(table, kept):
 def _digests(table):
     """The digests of all runs, eight bytes each."""
     starts = [[start_digest(state) for state in states] for states in table.starts]
-    size = np.where(table.adaptive, table.tolerance, table.step_size)
-    rows = np.stack([table.integrator_index, size, table.system_index, table.repeat])
-    firsts = [0, *(np.flatnonzero(np.any(np.diff(rows), axis=0)) + 1), table.size]
+    methods = _Methods(table)
+    firsts, blocks = _blocks(table)
     digests = []
-    for first, last in zip(firsts, firsts[1:], strict=False):
-        entry = table.experiment.integrators[table.integrator_index[first]]
-        system = table.system_index[first]
-        step_size, tolerance = table.step_size[first], table.tolerance[first]
-        method = method_digest(
-            table.systems[system], entry.name, entry.options, step_size, tolerance,
-            table.experiment.plugin_hashes(entry),
-        )  # fmt: skip
-        method = repeat_digest(method, int(table.repeat[first]))
+    ends = zip(firsts, [*firsts[1:], table.size], strict=True)
+    for (first, last), (system, *method, repeat) in zip(ends, blocks, strict=True):
+        digest = repeat_digest(methods.digest(system, *method), repeat)
         chosen = table.start_index[first:last].tolist()
-        digests += run_digests(method, [starts[system][start] for start in chosen])
+        digests += run_digests(digest, [starts[system][start] for start in chosen])
     return b"".join(digests)
+
+
+class _Methods:
+    """The `identity.method_digest` of the runs of a table, each made once."""
+
+    def __init__(self, table):
+        self._experiment, self._made = table.experiment, table.systems
+        self._systems, self._texts, self.digests = {}, {}, {}
+
+    def digest(self, system, integrator, size, adaptive):
+        """Of the runs of a system with an integrator and a tolerance or step size."""
+        key = system, integrator, size
+        if key not in self.digests:
+            if system not in self._systems:
+                self._systems[system] = SystemDigest(self._made[system])
+            text = self._text(integrator, size, adaptive)
+            self.digests[key] = self._systems[system].method(text)
+        return self.digests[key]
+
+    def _text(self, integrator, size, adaptive):
+        key = integrator, size
+        if key not in self._texts:
+            entry = self._experiment.integrators[integrator]
+            sizes = (math.nan, size) if adaptive else (size, math.nan)
+            plugins = self._experiment.plugin_hashes(entry)
+            self._texts[key] = method_text(entry.name, entry.options, *sizes, plugins)
+        return self._texts[key]
+
+
+def _blocks(table):
+    """The first run of each block with one method and system, and these.
+
+    Returns
+    -------
+    firsts : list of int
+    blocks : list of tuple
+        System, integrator, tolerance or step size, whether it is adaptive, and repeat.
+    """
+    adaptive = table.adaptive
+    size = np.where(adaptive, table.tolerance, table.step_size)
+    columns = table.system_index, table.integrator_index, size, adaptive, table.repeat
+    begins = np.zeros(table.size, dtype=bool)
+    begins[0] = True
+    for column in columns:
+        begins[1:] |= column[1:] != column[:-1]
+    firsts = np.flatnonzero(begins)
+    return firsts.tolist(), list(zip(*(c[firsts].tolist() for c in columns), strict=True))
 
 
 def _check_distinct(table, digests):

@@ -10,10 +10,10 @@ import numpy as np
 from integrators.adaptive import SMALLEST_TOLERANCE
 from integrators.errors import InputError, check_known
 from sweep.library import BUILT_IN, Library
+from sweep.limits import MOST_RUNS, RUNS
 from sweep.time_axis import LogarithmicTimeAxis, TimeAxis
 
 STATISTICS = ("every_step", "none")
-MOST_RUNS = 10_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,6 +182,8 @@ class Experiment:
                 f"expected letters, digits, '_' and '-', the first not '_', got {self.name!r}",
                 key="name",
             )
+        if self.size > MOST_RUNS:  # before anything is looked at for each of them
+            raise RUNS.error(self.size)
         check_known("statistics", self.statistics, STATISTICS, key="statistics")
         for entry in self.integrators:
             for step_size, _ in self.steps_of(entry):
@@ -196,8 +198,6 @@ class Experiment:
                 f"duration {self.in_time_units(self.duration)}",
                 key="reference",
             )
-        if self.size > MOST_RUNS:
-            raise InputError(f"has {self.size:,} runs; at most {MOST_RUNS:,} are possible")
 
     def _check_zipped(self):
         lengths = {axis.name: len(axis.values) for axis in self.scan}

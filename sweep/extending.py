@@ -2,13 +2,17 @@
 
 import dataclasses
 import json
+import os
+from pathlib import Path
 
 from integrators.errors import InputError, check_known
 from sweep import ledger
 from sweep import study as studies
 from sweep.files import METADATA
+from sweep.limits import MOST_TEXT, read_regular
 from sweep.longer_axes import ExtendedTimeAxis, extended
-from sweep.places import is_file, place_of, reading
+from sweep.places import ObjectPlace, is_file, place_of, reading
+from sweep.sources import parse_toml
 from sweep.time_axis import LogarithmicTimeAxis, TimeAxis
 
 
@@ -19,8 +23,10 @@ def is_store(path):
         return is_file(place / METADATA)
 
 
-def stored_study(path, directory=".", text=None):
+def stored_study(path, directory=".", text=None, trust_plugins=False):
     """The study that a store was brought up to, with the durations that it was extended to.
+
+    Its plugins run.
 
     Parameters
     ----------
@@ -29,18 +35,58 @@ def stored_study(path, directory=".", text=None):
         That files named in the study are relative to.
     text : str, optional
         To be read instead of the one that the store keeps.
+    trust_plugins : bool
+        Whether to approve the plugins that the store brings; see `sweep.approvals`.
 
     Raises
     ------
     StoreError
         If there is no store.
+    InputError
+        If it brings a plugin that this user has not approved.
     """
     root = ledger.open_existing(path)
     if root is None:
         raise ledger.StoreError(f"{path}: there is no store to extend")
-    study = studies.of_store(root.attrs, f"the study in {path}", directory, place_of(path), text)
+    study = studies.of_store(root.attrs, place_of(path), directory, text, trust_plugins)
     made = [as_stored(root, experiment) for experiment in study.experiments]
     return dataclasses.replace(study, experiments=tuple(made))
+
+
+def study_and_store(study, store=None, trust_plugins=False):
+    """The study of a file, or the one that a store keeps, which goes on; and the store's path.
+
+    Parameters
+    ----------
+    study : str, Path or Study
+        A file, the name of a packaged study, or a store.
+    store : str or Path, optional
+        ``NAME.zarr`` unless given, or the store that `study` is.
+    trust_plugins : bool
+        As in `stored_study`.
+    """
+    if isinstance(study, studies.Study):
+        made = study
+    elif store is None and is_store(study):
+        made, store = stored_study(study, trust_plugins=trust_plugins), study
+    else:
+        made = studies.load(study, _kept_store(study, store), trust_plugins)
+    return made, place_of(store if store is not None else f"{made.name}.zarr").absolute()
+
+
+def _kept_store(study, store):
+    """The path of a store that a study may have been run into; None if there is none."""
+    if store is None:
+        try:
+            text = read_regular(Path(study), MOST_TEXT, "a study").decode("utf-8-sig")
+            name = parse_toml(text, study)["name"].string()
+        except (OSError, ValueError, KeyError):
+            return None  # a packaged study, or one with a mistake, which is said later
+        store = f"{name}.zarr"
+    place = place_of(store)
+    if isinstance(place, ObjectPlace):
+        return place if is_store(place) else None
+    return place if os.path.isdir(place) else None  # also of a name that no file can have
 
 
 def extend(study, duration, samples=None, names=()):
@@ -104,14 +150,14 @@ def as_stored(root, experiment):
     stored = json.loads(root[experiment.name].attrs.get("time_axis", "{}"))
     if stored.get("duration") in (None, experiment.duration):
         return experiment
-    return _over(experiment, _axis(**stored))
+    return _over(experiment, stored_axis(**stored))
 
 
-def _axis(duration, samples):
+def stored_axis(duration, samples):
     """The time axis of a duration and samples, as they are stored."""
     if not isinstance(samples, dict):
         return TimeAxis(duration, samples)
     if "pieces" not in samples:
         return LogarithmicTimeAxis(duration, **samples)
     pieces = tuple((stride, count) for stride, count in samples["pieces"])
-    return ExtendedTimeAxis(_axis(**samples["first"]), pieces)
+    return ExtendedTimeAxis(stored_axis(**samples["first"]), pieces)

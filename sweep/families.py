@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from integrators.errors import InputError
+from sweep.limits import MOST_STATES
 from sweep.starts import Ensemble
-from sweep.time_axis import MOST_VALUES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +34,7 @@ class FamilyStarts(Ensemble):
     Raises
     ------
     InputError
-        If there are more than 100,000 combinations.
+        If there are more than 50,000 combinations.
     """
 
     name: str
@@ -45,8 +45,8 @@ class FamilyStarts(Ensemble):
     where: str = dataclasses.field(default="", compare=False)
 
     def __post_init__(self):
-        if self.size > MOST_VALUES:
-            raise InputError(f"gives {self.size:,} states; at most {MOST_VALUES:,} are possible")
+        if self.size > MOST_STATES:
+            raise InputError(f"gives {self.size:,} states; at most {MOST_STATES:,} are possible")
 
     @property
     def size(self):

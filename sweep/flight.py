@@ -6,7 +6,7 @@ import time
 from collections import Counter
 
 from sweep.files import INTERNAL
-from sweep.holder import holder_of
+from sweep.holder import first_bytes, holder_of, loaded
 from sweep.places import ObjectPlace, place_of
 from sweep.trees import write_whole
 
@@ -48,7 +48,7 @@ class InFlight:
 def running(store):
     """Runs that are being computed, by experiment; none if nobody holds the store."""
     with contextlib.suppress(OSError, ValueError):
-        found = json.loads((place_of(store) / INTERNAL / FILE).read_text())
+        found = loaded(first_bytes(place_of(store) / INTERNAL / FILE))
         if holder_of(store) is not None:
-            return found
+            return {name: n for name, n in found.items() if type(n) is int and n >= 0}
     return {}

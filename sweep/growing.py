@@ -29,6 +29,7 @@ from sweep.trees import copy_tree, remove_tree
 REFERENCE_VARIABLES = (
     schema.Variable("states", ("run", "time", "row", "component"), "1", "reference states"),
     schema.Variable("error", ("run", "time"), "1", schema.REFERENCE_ERRORS[schema.REFERENCE_ERROR]),
+    schema.Variable(schema.CPU_TIME, ("run",), "s", "CPU time of the reference and its own error"),
 )
 
 
@@ -144,6 +145,9 @@ def axis_of(experiment):
 def _lacks_variables(root, entry):
     if checkpoints.ends_name(entry.name) not in root:
         return True
+    references = f"{storage.INTERNAL}/{REFERENCES}/{entry.name}"
+    if entry.experiment.reference is not None and f"{references}/{schema.CPU_TIME}" not in root:
+        return True
     group, record = storage.open_group(root, entry.name), entry.experiment.record
     variables = schema.run_variables(record, entry.table.systems[0])
     return any(
@@ -242,8 +246,11 @@ def bring_up_references(root, table):
     fresh = [i for i, run_id in enumerate(references.ids) if run_id not in known]
     size = len(known) + len(fresh)
     sizes = {"run": size, "time": references.samples, "row": rows, "component": 3}
+    timed = schema.CPU_TIME in group or not known
     for variable in (*REFERENCE_VARIABLES, schema.MARKER):
-        _grown(group, variable, sizes, REFERENCE_CHUNK)
+        array = _grown(group, variable, sizes, REFERENCE_CHUNK)
+        if variable.name == schema.CPU_TIME and not timed:
+            array[:] = np.nan  # of an earlier version, which did not measure it
     longest = max(reference_checkpoints(made.rows) for made in table.systems)
     _grown_checkpoints(group, size, longest, REFERENCE_CHUNK)
     initial = _grown(group, schema.INITIAL_STATE, sizes, INITIAL_CHUNK)

@@ -1,7 +1,8 @@
 """Who holds a store's lock, and the file that says so.
 
 Its first line is the `Holder` as JSON; its second, of fixed length, is the counter that the
-holder advances.
+holder advances. Whoever may write beside the store may have written it: what is read of it is
+checked, and of the numbers none is taken that no holder of ours has.
 """
 
 import contextlib
@@ -10,8 +11,10 @@ import errno
 import getpass
 import hashlib
 import json
+import math
 import os
 import platform
+import re
 import secrets
 import shlex
 import sys
@@ -19,9 +22,14 @@ import time
 from pathlib import Path
 
 from sweep.places import ObjectPlace, place_of
+from sweep.text import visible
 
 BEAT_SECONDS = 3.0
+MOST_BEAT_SECONDS, LEAST_BEAT_SECONDS = 3.0, 0.01  # that are believed
 BEATS = 8  # that a newcomer waits for one of
+MOST_BYTES = 2**16  # of a file that are read; ours have fewer
+MOST_LETTERS = 200  # of a name or command
+TOKEN = re.compile("[0-9A-Za-z_-]{1,40}")  # which is part of a file's name
 DIGITS = 12  # of the counter
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 UNKNOWN = "unknown"
@@ -99,6 +107,9 @@ class Holder:
         return None if born is None else born != self.born
 
     def __str__(self):
+        if self.host == UNKNOWN:
+            who = "somebody" if self.user == UNKNOWN else self.user
+            return f"{who}, of whom its lock says no more,"
         return f"{self.user} on {self.host} (process {self.pid}, `{self.command}`)"
 
 
@@ -161,7 +172,7 @@ def _write_new(path, content):
 def read(path):
     """The `Holder` that a file names, also of one that is not whole; None if there is none."""
     try:
-        content = path.read_bytes()
+        content = first_bytes(path)
     except FileNotFoundError:
         return None
     except PermissionError:
@@ -170,13 +181,64 @@ def read(path):
     return None if content == RELEASED else parsed(content)
 
 
+def first_bytes(path):
+    """The content of a small file, up to `MOST_BYTES`; none of what is no file, as a pipe."""
+    if isinstance(path, ObjectPlace):
+        return path.read_bytes()[:MOST_BYTES]
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would be waited for
+    try:
+        return os.read(file, MOST_BYTES)
+    except (IsADirectoryError, BlockingIOError):
+        return b""
+    finally:
+        os.close(file)
+
+
 def parsed(content):
-    """The `Holder` that a file's content names."""
+    """The `Holder` that a file's content names; one without a name if it is not as ours are."""
+    content = content[:MOST_BYTES]
     first, _, counter = content.partition(b"\n")
     try:
-        return Holder(**{**json.loads(first), "beat": int(counter)})
-    except (ValueError, TypeError):
+        said = loaded(first)
+        return Holder(
+            token=_checked(said.pop("token"), TOKEN.fullmatch),
+            pid=_checked(said.pop("pid"), lambda pid: type(pid) is int and 0 < pid < 2**31),
+            beat_seconds=_believed(said.pop("beat_seconds")),
+            beat=int(counter),
+            **texts(said),
+        )
+    except (ValueError, TypeError, KeyError):
         return Holder(hashlib.sha256(content).hexdigest()[:8])
+
+
+def loaded(content):
+    """The object that JSON holds; ValueError if it holds none."""
+    try:
+        found = json.loads(content)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(found, dict):
+        raise ValueError("it is no object")
+    return found
+
+
+def texts(said, most=MOST_LETTERS):
+    """Texts of another process as they may be printed; ValueError if one is no text."""
+    return {name: visible(_checked(v, lambda v: isinstance(v, str)))[:most]
+            for name, v in said.items()}  # fmt: skip
+
+
+def _checked(value, holds):
+    if not holds(value):
+        raise ValueError
+    return value
+
+
+def _believed(seconds):
+    """The time between two beats, if it is one that a holder of ours has, or the nearest."""
+    if type(seconds) not in (int, float) or not 0 < seconds < math.inf:
+        return BEAT_SECONDS
+    return min(max(seconds, LEAST_BEAT_SECONDS), MOST_BEAT_SECONDS)
 
 
 def holder_of(store):
@@ -187,11 +249,11 @@ def holder_of(store):
 
 def chain_of(lock):
     """The holder that the lock names and its successors, each with its file."""
-    chain, where = [], lock
-    while (found := read(where)) is not None:
-        chain.append((found, where))
+    chain, where = {}, lock
+    while where not in chain and (found := read(where)) is not None:  # none succeeds itself
+        chain[where] = found
         where = successor_of(lock, found)
-    return chain
+    return [(found, where) for where, found in chain.items()]
 
 
 def successor_of(lock, holder):

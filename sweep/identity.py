@@ -46,13 +46,37 @@ def method_digest(system, integrator_name, options, step_size, tolerance=math.na
     -------
     bytes
     """
+    return SystemDigest(system).method(
+        method_text(integrator_name, options, step_size, tolerance, plugins)
+    )
+
+
+class SystemDigest:
+    """Makes the `method_digest` of many methods of a system, whose parameters are read once."""
+
+    def __init__(self, system):
+        begun = _text([system.name, system.parameters])[:-1]
+        self._hash = hashlib.blake2b(begun.encode(), digest_size=16)
+
+    def method(self, text):
+        """The `method_digest` of the method with a `method_text`."""
+        found = self._hash.copy()
+        found.update(text)
+        return found.digest()
+
+
+def method_text(integrator_name, options, step_size, tolerance=math.nan, plugins=None):
+    """What of the JSON comes after the system, as bytes, from the arguments of `method_digest`."""
     if math.isfinite(tolerance):
         options, step_size = {**options, "tolerance": tolerance}, 0.0
-    parts = [system.name, system.parameters, integrator_name, options, step_size]
+    parts = [integrator_name, options, step_size]
     if plugins:
         parts.append(plugins)
-    text = json.dumps(_canonical(parts), sort_keys=True, separators=(",", ":"))
-    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+    return f",{_text(parts)[1:]}".encode()
+
+
+def _text(value):
+    return json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"))
 
 
 def repeat_digest(method, repeat):

@@ -7,7 +7,7 @@ import itertools
 import json
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import zarr
@@ -35,6 +35,8 @@ class Entry:
         Row of each run of the table; new ones come after those that are there.
     pending : ndarray of bool, shape (runs,)
         Whether the run is still to be computed.
+    standing : ndarray of int, shape (runs,)
+        Samples of each run that are there, from which it goes on.
     known : int
         Rows that the store has already; 0 if the experiment is new.
     gone : int
@@ -45,16 +47,21 @@ class Entry:
         Samples of a chunk, likewise; None also without variables over time.
     coordinate_chunks : tuple of int
         Runs and samples of a chunk of coordinates, likewise; empty if the experiment is new.
+    references : dict of str to int
+        By the id of each reference trajectory that the store knows, in the order of its rows, the
+        samples that are there.
     """
 
     table: object
     rows: np.ndarray
     pending: np.ndarray
+    standing: np.ndarray
     known: int
     gone: int
     chunk_rows: int | None
     time_chunk: int | None = None
     coordinate_chunks: tuple = ()
+    references: dict = field(default_factory=dict)
 
     @property
     def experiment(self):
@@ -196,8 +203,8 @@ def _check_writable(path):
 def _entry(path, root, experiment):
     table = expand(experiment)
     if root is None or experiment.name not in root:
-        everything = np.arange(table.size)
-        return Entry(table, everything, np.ones(table.size, dtype=bool), 0, 0, None)
+        everything, none = np.arange(table.size), np.zeros(table.size, dtype=int)
+        return Entry(table, everything, np.ones(table.size, dtype=bool), none, 0, 0, None)
     if not isinstance(place_of(path), ObjectPlace) and not os.access(path, os.W_OK | os.X_OK):
         raise StoreError(f"{path} cannot be written: no permission")
     group = storage.open_group(root, experiment.name)
@@ -211,11 +218,26 @@ def _entry(path, root, experiment):
     rows[is_new] = known + np.arange(is_new.sum())
     pending = np.ones(table.size, dtype=bool)
     pending[~is_new] = ~storage.committed(group, len(experiment.times))[rows[~is_new]]
+    standing = np.zeros(table.size, dtype=int)
+    standing[~is_new] = group[schema.MARKER.name][:][rows[~is_new]]
     gone = known - int(np.sum(~is_new))
     variables, coordinates = storage.chunks_of(group)
     chunks = storage.chunk_rows_of(group), variables.get("time")
     along = coordinates.get("run", 1), coordinates.get("time", 1)
-    return Entry(table, rows, pending, known, gone, *chunks, along)
+    references = _known_references(root, experiment)
+    return Entry(table, rows, pending, standing, known, gone, *chunks, along, references)
+
+
+def _known_references(root, experiment):
+    """Samples that are there of each reference in the store, by its id."""
+    if f"{storage.INTERNAL}/{REFERENCES}/{experiment.name}" not in root:
+        return {}
+    group = references_group(root, experiment.name)
+    rows = known_rows(group)
+    if schema.MARKER.name not in group:  # its creation was cut short
+        return dict.fromkeys(rows, 0)
+    counts = group[schema.MARKER.name][:].tolist()
+    return {run_id: counts[row] if row < len(counts) else 0 for run_id, row in rows.items()}
 
 
 def known_rows(group):
@@ -338,7 +360,7 @@ def references_of(table):
     experiment = table.experiment
     if experiment.reference is None:
         return None
-    width = max(len(starts) for starts in table.starts)
+    width = table.start_count
     key = table.system_index * width + table.start_index
     distinct, first_run, of_run = np.unique(key, return_index=True, return_inverse=True)
     tolerance = experiment.reference.tolerance

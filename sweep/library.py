@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import integrators
 import systems
-from integrators.errors import check_known
+from integrators.errors import InputError, check_known
 from sweep import plugins
 from sweep.sources import Gathered, StudyError, distinct, gathered
 
@@ -119,7 +119,7 @@ def read_library(node):
         If a plugin cannot be used, or what one adds has a name that is taken.
     """
     nodes = node.elements(least=0)
-    read = gathered(_plugin, nodes)
+    read = gathered(_run, nodes)
     distinct(nodes, [plugin.name for plugin in read], "plugin")
     library = Library(read)
     _check_distinct(nodes, library)
@@ -130,13 +130,39 @@ def read_library(node):
     return library
 
 
+def read_plugins(node):
+    """The plugins of a study's array of them; their source is read and not run.
+
+    Parameters
+    ----------
+    node : sweep.sources.Node
+
+    Returns
+    -------
+    tuple of sweep.plugins.Plugin
+
+    Raises
+    ------
+    StudyError
+        If one cannot be read.
+    """
+    return gathered(_plugin, node.elements(least=0))
+
+
 def _plugin(node):
-    name = node.string()
+    name, kept = node.label(), node.source.plugins
     with node.context():
-        kept = node.source.plugins
-        plugin = plugins.Plugin(name, kept[name]) if name in kept else None
-        plugin = plugin or plugins.read(name, node.source.directory)
-        _ = plugin.named  # which imports it
+        if kept is None:
+            return plugins.read(name, node.source.directory)
+        if name not in kept:  # nor is it looked for on this machine
+            raise InputError(f"the store does not keep the source of the plugin {name!r}")
+        return kept[name]
+
+
+def _run(node):
+    plugin = _plugin(node)
+    with node.context():
+        _ = plugin.named
     return plugin
 
 

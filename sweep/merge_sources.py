@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sweep import ledger, storage, verifying
+from sweep import approvals, ledger, storage, verifying
 from sweep.extending import stored_study
 from sweep.holder import holder_of, real_place
 from sweep.holding import hold
@@ -85,11 +85,15 @@ def hold_source(stack, path):
         )
 
 
-def open_source(path, progress):
-    """The `Source` at `path`; `StoreError` if there is none, or a damaged one."""
+def open_source(path, trust_plugins, progress):
+    """The `Source` at `path`, whose plugins run; `StoreError` if there is none, or a damaged one.
+
+    `InputError` if they are not approved, before it is read.
+    """
     root = ledger.open_existing(path)
     if root is None:
         raise StoreError(f"{path}: there is no store to merge")
+    approvals.brought(root.attrs, path, trust_plugins)
     found = verifying.find(path, functools.partial(progress, f"Reading {path.name}"))
     found = [finding for finding in found if finding.remedy != verifying.REMOVE]
     if found:
@@ -98,7 +102,7 @@ def open_source(path, progress):
             f"{path} is damaged: {place} {found[0].text}, and {len(found) - 1:,} findings more. "
             f"`sweep verify {path} --repair` mends it, and `sweep run` an interrupted run"
         )
-    return Source(path, root, stored_study(path))
+    return Source(path, root, stored_study(path, trust_plugins=trust_plugins))
 
 
 def check_alike(one, other):

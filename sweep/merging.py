@@ -82,7 +82,10 @@ class Merged:
         return sum(share.pending for share in self.shares)
 
 
-def merge(paths, out, *, study=None, prefer_first=False, progress=lambda what, done, of: None):
+def merge(
+    paths, out, *, study=None, prefer_first=False, trust_plugins=False,
+    progress=lambda what, done, of: None,
+):  # fmt: skip
     """Unite stores of one study in a new one.
 
     Parameters
@@ -95,6 +98,9 @@ def merge(paths, out, *, study=None, prefer_first=False, progress=lambda what, d
         A study that has all runs of all of them; made from theirs unless given.
     prefer_first : bool
         Whether to take a run from the first source, too, whose results differ in another.
+    trust_plugins : bool
+        Whether to approve the plugins that the stores bring: with them it is known which runs
+        are the same. See `sweep.approvals`.
     progress : callable
         Called with what is read, how much of it is done, and of how much.
 
@@ -107,6 +113,8 @@ def merge(paths, out, *, study=None, prefer_first=False, progress=lambda what, d
     StoreError
         If a source is none, damaged, held by another process, or does not fit the others; if runs
         differ; if there is something at `out`. Then nothing is written.
+    InputError
+        If a store brings a plugin that this user has not approved; nor then.
     """
     paths, out = [place_of(path).absolute() for path in paths], place_of(out).absolute()
     check_places(paths, out)
@@ -114,10 +122,10 @@ def merge(paths, out, *, study=None, prefer_first=False, progress=lambda what, d
         for path in paths:
             hold_source(stack, path)
         stack.enter_context(hold(out))
-        sources = [open_source(path, progress) for path in paths]
+        sources = [open_source(path, trust_plugins, progress) for path in paths]
         for other in sources[1:]:
             check_alike(sources[0], other)
-        whole = _united_study(sources, study)
+        whole = _united_study(sources, study, trust_plugins)
         _check_complete(sources, whole)
         conflicts = _conflicts(sources, whole, prefer_first)
         try:
@@ -138,10 +146,10 @@ def merge(paths, out, *, study=None, prefer_first=False, progress=lambda what, d
 # --- the united study ------------------------------------------------------------------------
 
 
-def _united_study(sources, given):
+def _united_study(sources, given, trust_plugins):
     """The study of all sources, over the time axes that they were extended to."""
     if given is not None:
-        whole = studies.load(given)
+        whole = studies.load(given, trust_plugins=trust_plugins)
         if whole.name != sources[0].study.name:
             raise StoreError(
                 f"{given} is the study {whole.name!r}; expected {sources[0].study.name!r}"

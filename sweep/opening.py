@@ -1,14 +1,20 @@
 """Open a store with xarray."""
 
-import numpy as np
+import math
+
 import xarray as xr
-from zarr.errors import BaseZarrError
+import zarr
 
 from integrators.errors import InputError
 from sweep import schema
-from sweep.files import check_version
+from sweep.files import Damaged, check_version, read_metadata
+from sweep.limits import MOST_RUNS
 from sweep.places import place_of, reading
-from sweep.storage import INTERNAL, open_root, zarr_store
+from sweep.storage import INTERNAL, configure, zarr_store
+
+MOST_ROWS = 4 * MOST_RUNS  # of a store, with the runs that left its study
+MOST_CHUNK_BYTES = 1_000_000_000
+ITEM_BYTES = 8
 
 
 def open_study(store):
@@ -38,18 +44,20 @@ def open_study(store):
     path = place_of(store)
     try:
         with reading(path):
-            attributes = open_root(path).attrs
-    except InputError:
-        raise
-    except (OSError, ValueError, BaseZarrError):
+            metadata = read_metadata(path)
+        attributes = metadata["attributes"]
+    except (Damaged, KeyError, OSError):
         raise InputError(
             f"{store} is not a store; expected a directory that `sweep run` wrote"
         ) from None
     if "format_version" not in attributes:
         raise InputError(f"{store} is a Zarr store, but not one that `sweep run` wrote")
     check_version(path, attributes["format_version"])
+    _check_formats(path, metadata)
+    configure()
+    _check_extents(store, path)
     try:
-        tree = xr.open_datatree(zarr_store(path), engine="zarr", chunks=None)
+        tree = xr.open_datatree(zarr_store(path), engine="zarr", chunks=None, zarr_format=3)
     except (ValueError, KeyError) as error:
         raise InputError(
             f"{store} was left while it grew, and its arrays do not agree ({error}); the "
@@ -66,6 +74,29 @@ def open_study(store):
     return result
 
 
+def _check_formats(path, metadata):
+    """Refuse arrays of Zarr v2 among the consolidated metadata: theirs may be pickles."""
+    copies = metadata.get("consolidated_metadata") or {}
+    for name, node in copies.get("metadata", {}).items():
+        if node.get("zarr_format") != 3:
+            raise InputError(f"{path}: {name!r} is not of Zarr v3, which `sweep run` writes")
+
+
+def _check_extents(store, path):
+    """Refuse metadata by which a few bytes of the store would fill the memory."""
+    root = zarr.open_group(zarr_store(path), mode="r", zarr_format=3)  # as xarray reads it
+    for name, array in root.members(max_depth=None):
+        if not isinstance(array, zarr.Array):
+            continue
+        loaded, chunk = math.prod(array.shape[:1]), math.prod(array.chunks) * ITEM_BYTES
+        if loaded > MOST_ROWS or chunk > MOST_CHUNK_BYTES:
+            raise InputError(
+                f"{store} has an array {name!r} of shape {array.shape} in chunks of "
+                f"{array.chunks}; at most {MOST_ROWS:,} rows in chunks of at most "
+                f"{MOST_CHUNK_BYTES:,} bytes can be read"
+            )
+
+
 def _scalars_in_memory(dataset):
     for name in (*dataset.coords, *dataset.data_vars):
         if dataset[name].dims == ("run",):
@@ -79,25 +110,3 @@ def _scalars_in_memory(dataset):
             if coordinate.dtype.kind == "T" and coordinate.dims == ("run",)
         }
     )  # numpy's own strings are ten times as slow to choose from
-
-
-def holding_where(table, where):
-    """Where a query of coordinates and variables over runs holds; everywhere if it is empty.
-
-    Parameters
-    ----------
-    table : xarray.Dataset
-        Of an experiment.
-    where : str
-        As ``step_size > 0.1``; whatever evaluating it raises is raised.
-
-    Returns
-    -------
-    ndarray of bool, shape (runs,)
-    """
-    holds = np.ones(table.sizes["run"], dtype=bool)
-    if where:
-        scalars = table[[name for name in table.variables if table[name].dims == ("run",)]]
-        kept = scalars.assign_coords(run=np.arange(len(holds))).query(run=where)["run"].values
-        holds = np.isin(np.arange(len(holds)), kept)
-    return holds

@@ -1,23 +1,34 @@
-"""The pilot: each integrator on each system for some milliseconds, which also compiles kernels."""
+"""The pilot: some batches and references of a study for some milliseconds, to see what all cost.
 
+It also compiles the kernels, once, before any worker starts.
+"""
+
+import functools
 import time
 from dataclasses import dataclass
 
 import numpy as np
 
-from integrators.lanes import WIDTH
+from sweep.batches import Batches
 from sweep.computing import Named, Recipe, system_of
-from sweep.costs import Trial
+from sweep.costs import (
+    Cost,
+    Line,
+    Probe,
+    grown,
+    recording_seconds,
+    structure_cost,
+)
 from sweep.ledger import references_of
 from sweep.reference_work import reference_trajectory
 
-PILOT_SECONDS = 2e-3
-REHEARSAL_SECONDS = 1e-6  # nothing is measured
-
-
-def pairs_of(table):
-    """A number for the pair of integrator and system of each run."""
-    return table.integrator_index * len(table.systems) + table.system_index
+PROBES = 3  # batches of each kind, and references of an experiment
+# Seconds that the least of the repeats takes: less where there are many kinds, whose errors then
+# cancel in part.
+LEAST_SECONDS, MOST_SECONDS, ALL_SECONDS = 3e-4, 1.5e-3, 0.5
+REFERENCE_SECONDS = 3e-3
+REFERENCE_PART = 1 / 64  # of its time, at first
+REHEARSED_TOLERANCE = 1e-3
 
 
 def recipe_of(table):
@@ -44,41 +55,130 @@ def named_integrators(table):
     return tuple(Named.of(e.name, e.options, library) for e in table.experiment.integrators)
 
 
-def pilot(table, recipe, between):
-    """`Cost` by integrator and system, for the pairs that occur; equal sizes share one."""
-    trials, measured, costs = _trials(table, recipe), {}, {}
-    for index in np.unique(pairs_of(table)):
+def seconds_of_probes(entries):
+    """Seconds that a measurement takes at least, when the pilot has those of some `Entry`s."""
+    kinds = sum(len(np.unique(Batches.of(entry).kinds, axis=0)) for entry in entries)
+    return float(np.clip(ALL_SECONDS / (PROBES * max(kinds, 1)), LEAST_SECONDS, MOST_SECONDS))
+
+
+def pilot(entry, batches, seconds, between=lambda: None, clock=time.thread_time, known=None):
+    """Measure what the batches of an experiment cost.
+
+    Parameters
+    ----------
+    entry : sweep.ledger.Entry
+    batches : sweep.batches.Batches
+    seconds : float
+        That the least of the repeats of each measurement takes.
+    between : callable
+        Called between two measurements.
+    clock : callable
+        CPU time.
+    known : dict, optional
+        What was measured before; the other kinds are added.
+
+    Returns
+    -------
+    dict of tuple to Cost
+        By the kind of the batches.
+    """
+    costs = dict(known or {})
+    for kind, probes in _probes(entry.table, batches, PROBES, costs).items():
         between()
-        key = _kind_of_pair(table, int(index))
-        if key not in measured:
-            measured[key] = trials[key].cost(PILOT_SECONDS)
-        costs[int(index)] = measured[key]
+        costs[kind] = _cost(probes, seconds, clock)
     return costs
 
 
-def _trials(table, recipe):
-    """A `Trial` of each pair of integrator and size of system that occurs."""
+def _cost(probes, seconds, clock):
+    """The `Cost` of some `Probe`s of one kind."""
+    first, lines, steps = probes[0].recorder(), [], []
+    for probe in probes:
+        recorder = first if probe.system == probes[0].system else probe.recorder()
+        line, rate = probe.line(recorder, seconds, clock)
+        lines.append(line)
+        steps.append(rate)
+    return Cost(
+        lines=tuple(lines),
+        sample=recording_seconds(first, probes[0], clock=clock),
+        steps=float(np.mean(steps)),
+        **structure_cost(first, probes[0], clock),
+    )
+
+
+def _probes(table, batches, count, known=()):
+    """A few `Probe`s of each kind of batch that is not known, in which most of the work is.
+
+    Batches are in order of their step sizes, or tolerances; each probe stands for an equal share
+    of the work.
+    """
+    recipe = recipe_of(table)  # shared: references are found by hashes
     systems, methods, found = named_systems(table), named_integrators(table), {}
-    for index, run in zip(*np.unique(pairs_of(table), return_index=True), strict=True):
-        i, s = divmod(int(index), len(systems))
-        found.setdefault(
-            _kind_of_pair(table, int(index)),
-            Trial(
-                recipe=recipe,
-                system=systems[s],
-                integrator=methods[i],
-                initial=table.starts[s][: min(WIDTH, len(table.starts[s]))],
-                step_size=np.nan if table.adaptive[run] else float(table.step_size[run]),
-                tolerance=float(table.tolerance[run]),
-            ),
-        )
+    for kind, own in batches.by_kind():
+        if kind in known:
+            continue
+        own = own[np.argsort(-batches.amounts[own], kind="stable")]
+        until = np.cumsum(batches.amounts[own])
+        wanted = (np.arange(count) + 0.5) / count * until[-1]
+        chosen = np.unique(np.minimum(np.searchsorted(until, wanted), len(own) - 1))
+        found[kind] = [
+            _probe(table, batches, batch, recipe, systems, methods) for batch in own[chosen]
+        ]
     return found
 
 
-def _kind_of_pair(table, index):
-    """What pairs have in common that cost the same: the integrator, and the system's size."""
-    integrator, system = divmod(index, len(table.systems))
-    return integrator, table.systems[system].rows
+def _probe(table, batches, batch, recipe, systems, methods):
+    runs = batches.runs[batches.of_run == batch]
+    run = runs[0]
+    return Probe(
+        recipe=recipe,
+        system=systems[table.system_index[run]],
+        integrator=methods[table.integrator_index[run]],
+        initial=np.stack([table.initial_state(run) for run in runs]),
+        step_size=float(table.step_size[run]),
+        tolerance=float(table.tolerance[run]),
+        steps=int(table.steps_per_sample[run]) * table.experiment.time_axis.intervals,
+    )
+
+
+def pilot_references(table, chosen, clock=time.thread_time):
+    """The `Cost` of reference trajectories by their amount of work, the time that they cover.
+
+    Parameters
+    ----------
+    table : sweep.expand.RunTable
+    chosen : ndarray of int
+        A run of the table for each reference that is to be computed.
+    clock : callable
+        CPU time.
+    """
+    experiment = table.experiment
+    times = experiment.times[experiment.times <= experiment.reference.until * (1 + 1e-12)]
+    if len(times) < 2:  # they end before the first sample
+        return Cost(lines=(Line(np.zeros(2), np.zeros(2)),))
+    places = np.unique(((np.arange(PROBES) + 0.5) / PROBES * len(chosen)).astype(int))
+    lines = []
+    for run in chosen[places]:
+        system = table.systems[table.system_index[run]]
+        work = functools.partial(
+            _reference_part, system, table.initial_state(run), times, experiment.reference.tolerance
+        )
+        end = float(times[-1])
+        work(end * REFERENCE_PART)()  # compiles
+        lines.append(
+            Line.through(*grown(work, end * REFERENCE_PART, end, REFERENCE_SECONDS, clock))
+        )
+    return Cost(lines=tuple(lines))
+
+
+def _reference_part(system, state, times, tolerance, span):
+    """A function that computes a reference up to a time, and says that more takes longer."""
+    upto = np.append(times[times < span * (1 - 1e-12)], span)
+
+    def computed():
+        reference_trajectory(system, state, upto, tolerance)
+        return False
+
+    return computed
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,42 +187,30 @@ class Rehearsal:
 
     Parameters
     ----------
-    trials : tuple of sweep.costs.Trial
+    probes : tuple of sweep.costs.Probe
     references : tuple of (Named, ndarray, ndarray)
         Systems of references, a state of each, and sample times.
     """
 
-    trials: tuple
+    probes: tuple
     references: tuple
 
     @classmethod
     def of(cls, plans):
         """That of the pending runs of some `ExperimentPlan`s."""
-        trials, references = [], []
-        for table in (plan.entry.table for plan in plans if plan.entry.pending.any()):
-            trials += _trials(table, recipe_of(table)).values()
+        probes, references = [], []
+        for plan in (plan for plan in plans if plan.entry.pending.any()):
+            table, batches = plan.entry.table, Batches.of(plan.entry, plan.chunk_rows)
+            for few in _probes(table, batches, 1).values():
+                probes += few
             if table.experiment.reference is not None:
                 times = table.experiment.times[:2]
                 references.append((named_systems(table)[0], table.initial_state(0), times))
-        return cls(tuple(trials), tuple(references))
+        return cls(tuple(probes), tuple(references))
 
     def compile(self):
         """Compile them, in this process."""
-        for trial in self.trials:
-            trial.cost(REHEARSAL_SECONDS)
+        for probe in self.probes:
+            probe.compile()
         for named, state, times in self.references:
-            reference_trajectory(system_of(named), state, times, 1e-3)
-
-
-def reference_seconds(table):
-    """Seconds of one reference, from the first fiftieth of its time."""
-    experiment = table.experiment
-    times = experiment.times[experiment.times <= experiment.reference.until * (1 + 1e-12)]
-    system, state = table.systems[0], table.initial_state(0)
-    if len(times) < 2:  # it ends before the first sample
-        return 0.0
-    first = times[: max(2, np.searchsorted(times, times[-1] / 50))]
-    reference_trajectory(system, state, times[:2], 1e-3)  # compiles
-    began = time.thread_time()
-    reference_trajectory(system, state, first, experiment.reference.tolerance)
-    return (time.thread_time() - began) * times[-1] / first[-1]
+            reference_trajectory(system_of(named), state, times, REHEARSED_TOLERANCE)

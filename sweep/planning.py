@@ -1,24 +1,26 @@
 """What a study costs, and how its work is cut into tasks.
 
-A pilot of a few milliseconds measures each integrator on each system; everything else is
-counting. The pilot also compiles the kernels, once, before any worker starts.
+A pilot of a few milliseconds measures each integrator on each system, and references; everything
+else is counting. The pilot also compiles the kernels, once, before any worker starts.
 """
 
-import math
+import time
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sweep import chunking, schema, storage
+from sweep.batches import Batches
 from sweep.chunking import REFERENCE_CHUNK, Layout, choose_chunk_rows, shares
+from sweep.costs import Estimate
 from sweep.ledger import references_group, references_of
 from sweep.pilot import (
     named_integrators,
     named_systems,
-    pairs_of,
     pilot,
+    pilot_references,
     recipe_of,
-    reference_seconds,
+    seconds_of_probes,
 )
 from sweep.tasks import CHECKPOINT_EVERY, Chunk, ReferenceTask, RunTask
 
@@ -35,11 +37,16 @@ class ExperimentPlan:
     ----------
     entry : sweep.ledger.Entry
     run_steps : ndarray, shape (runs,)
-        Steps of each run; of an adaptive one, as many as the pilot lets expect.
-    seconds, most_seconds : ndarray, shape (runs,)
-        Expected CPU time of each run, and by the pilot's median.
-    reference_seconds : float
-        Of one reference trajectory.
+        Steps of each pending run, 0 of others; of an adaptive one, as many as the pilot lets
+        expect.
+    seconds : ndarray, shape (runs,)
+        Expected CPU time of each pending run with what is besides the integration, 0 of others.
+    runs, references : sweep.costs.Estimate
+        CPU time of the pending runs' integration, and of the references that they lack.
+    beside : float
+        Seconds of CPU time to record the pending runs, and to measure their structure.
+    reference_seconds : ndarray, shape (references,)
+        Expected CPU time of each reference, 0 of those that are there or that no run needs.
     layout : sweep.chunking.Layout
         Of its arrays, also of those that are there: then the store is to be rewritten in it.
     wanted_rows : int
@@ -49,15 +56,22 @@ class ExperimentPlan:
     entry: object
     run_steps: np.ndarray
     seconds: np.ndarray
-    most_seconds: np.ndarray
-    reference_seconds: float
+    runs: Estimate
+    references: Estimate
+    beside: float
+    reference_seconds: np.ndarray
     layout: Layout
     wanted_rows: int
 
     @property
     def steps(self):
         """Steps of all pending runs."""
-        return int(np.sum(self.run_steps[self.entry.pending]))
+        return round(float(np.sum(self.run_steps)))
+
+    @property
+    def lacking_references(self):
+        """Number of references that pending runs need and the store lacks."""
+        return int(np.sum(self.reference_seconds > 0))
 
     @property
     def chunk_rows(self):
@@ -89,13 +103,17 @@ class ExperimentPlan:
         return "state" in self.entry.experiment.record
 
     @property
-    def pending_seconds(self):
-        """Expected and largest CPU time of the pending runs."""
-        pending = self.entry.pending
-        return float(self.seconds[pending].sum()), float(self.most_seconds[pending].sum())
+    def cpu_time(self):
+        """The `sweep.costs.Estimate` of what the store will say was used, references included."""
+        return self.runs + self.references
 
 
-def plan_study(entries, between=lambda: None):
+def total_cpu_time(plans):
+    """The `sweep.costs.Estimate` of some `ExperimentPlan`s together."""
+    return sum((plan.cpu_time for plan in plans), Estimate())
+
+
+def plan_study(entries, between=lambda: None, clock=time.thread_time):
     """Measure and plan experiments, which share a store's budget of files.
 
     Parameters
@@ -103,12 +121,15 @@ def plan_study(entries, between=lambda: None):
     entries : list of Entry
     between : callable
         As in `plan_experiment`.
+    clock : callable
+        CPU time of this thread: workers of a local cluster start meanwhile.
 
     Returns
     -------
     list of ExperimentPlan
     """
-    plans = [plan_experiment(entry, between) for entry in entries]
+    seconds = seconds_of_probes(entries)
+    plans = [plan_experiment(entry, between, clock, seconds) for entry in entries]
     allowed = shares([plan.files for plan in plans], chunking.MOST_FILES)
     return [
         replace(plan, layout=plan.layout.within(files, plan.wanted_rows))
@@ -116,7 +137,7 @@ def plan_study(entries, between=lambda: None):
     ]
 
 
-def plan_experiment(entry, between=lambda: None):
+def plan_experiment(entry, between=lambda: None, clock=time.thread_time, seconds=None):
     """Measure and plan an experiment by itself.
 
     Parameters
@@ -124,37 +145,107 @@ def plan_experiment(entry, between=lambda: None):
     entry : sweep.ledger.Entry
     between : callable
         Called between two measurements, which compile for seconds at first; it may raise.
+    clock : callable
+        As in `plan_study`.
+    seconds : float, optional
+        Of a measurement, see `sweep.pilot.seconds_of_probes`.
 
     Returns
     -------
     ExperimentPlan
     """
-    table, experiment = entry.table, entry.experiment
-    recipe = recipe_of(table)
-    costs = pilot(table, recipe, between)
-    pairs, pair = np.unique(pairs_of(table), return_inverse=True)
-    per_step, usual, per_sample, again, per_run = (
-        np.array([getattr(costs[int(p)], name) for p in pairs])[pair]
-        for name in ("step", "usual_step", "sample", "again", "run")
-    )
-    steps = table.steps_per_sample * float(experiment.time_axis.intervals)
-    for i in np.flatnonzero(table.adaptive):
-        cost = costs[int(pairs[pair[i]])]
-        steps[i] = cost.steps(experiment.duration, table.tolerance[i])
-    recording = per_sample * (experiment.samples + 1) + per_run
-    computed = steps * (1 + again)
-    seconds = computed * per_step + recording
-    lanes = max(len(starts) for starts in table.starts) > 1 and not table.adaptive.all()
-    wanted = choose_chunk_rows(table.size, float(np.mean(seconds)), lanes)
+    seconds = seconds or seconds_of_probes([entry])
+    batches = Batches.of(entry)
+    costs = pilot(entry, batches, seconds, between, clock)
+    wanted = _wanted_rows(entry, batches, costs)
+    layout = _layout(entry, wanted)
+    batches = Batches.of(entry, layout.chunk_rows)  # as they will be
+    costs = pilot(entry, batches, seconds, between, clock, costs)
+    between()
+    references, reference_seconds = _plan_references(entry, clock)
+    of_batch, beside = _batch_seconds(entry, batches, costs), _beside(entry, batches, costs)
     return ExperimentPlan(
         entry=entry,
-        run_steps=steps,
-        seconds=seconds,
-        most_seconds=computed * usual + recording,
-        reference_seconds=reference_seconds(table) if experiment.reference else 0.0,
-        layout=_layout(entry, wanted),
+        run_steps=_per_run(entry, batches, _batch_steps(batches, costs)),
+        seconds=_per_run(entry, batches, (of_batch + beside) / batches.sizes),
+        runs=sum(
+            (costs[kind].estimate(batches.amounts[own]) for kind, own in batches.by_kind()),
+            Estimate(),
+        ),
+        references=references,
+        beside=float(beside.sum()),
+        reference_seconds=reference_seconds,
+        layout=layout,
         wanted_rows=wanted,
     )
+
+
+def _wanted_rows(entry, batches, costs):
+    """Rows of a chunk, for the work's sake."""
+    table = entry.table
+    seconds = _batch_seconds(entry, batches, costs) + _beside(entry, batches, costs)
+    lanes = max(len(starts) for starts in table.starts) > 1 and not table.adaptive.all()
+    return choose_chunk_rows(table.size, float(seconds.sum()) / max(len(batches.runs), 1), lanes)
+
+
+def _batch_seconds(entry, batches, costs):
+    """Expected CPU time of the integration of each batch."""
+    seconds = np.zeros(len(batches.sizes))
+    for kind, own in batches.by_kind():
+        seconds[own] = costs[kind].seconds(batches.amounts[own])
+    return seconds
+
+
+def _beside(entry, batches, costs):
+    """Expected CPU time of each batch to record it, and to measure its structure."""
+    seconds = np.zeros(len(batches.sizes))
+    for kind, own in batches.by_kind():
+        cost = costs[kind]
+        seconds[own] = batches.sizes[own] * (cost.sample * (entry.experiment.samples + 1))
+        seconds[own] += batches.sizes[own] * cost.run
+        seconds[own] += cost.again * cost.seconds(batches.amounts[own])
+    return seconds
+
+
+def _batch_steps(batches, costs):
+    """Expected steps of a run of each batch."""
+    steps = np.zeros(len(batches.sizes))
+    for kind, own in batches.by_kind():
+        steps[own] = costs[kind].steps * batches.amounts[own]
+    return steps
+
+
+def _per_run(entry, batches, values):
+    """What each run of a batch has, as an array over the table's runs; 0 of those not pending."""
+    found = np.zeros(entry.table.size)
+    found[batches.runs] = values[batches.of_run]
+    return found
+
+
+def _plan_references(entry, clock):
+    """The `Estimate` of the references that are lacking, and the seconds of each reference."""
+    found = references_of(entry.table)
+    if found is None:
+        return Estimate(), np.zeros(0)
+    left = _reference_share(entry, found)
+    lacking, seconds = left > 0, np.zeros(len(left))
+    if not lacking.any():
+        return Estimate(), seconds
+    times = entry.experiment.times[: found.samples]
+    cost = pilot_references(entry.table, found.first_run[lacking], clock)
+    seconds[lacking] = cost.seconds(times[-1] * left[lacking])
+    return cost.estimate(times[-1] * left[lacking]), seconds
+
+
+def _reference_share(entry, references):
+    """What part of each reference pending runs need that is not there yet."""
+    needed = np.zeros(len(references.ids), dtype=bool)
+    needed[references.of_run[entry.pending]] = True
+    there = np.array([entry.references.get(run_id, 0) for run_id in references.ids.tolist()])
+    times = entry.experiment.times[: references.samples]
+    complete = there >= len(times)
+    done = times[np.clip(there, 1, len(times)) - 1] / max(times[-1], np.finfo(float).tiny)
+    return np.where(needed & ~complete, 1.0 - done, 0.0)
 
 
 def _layout(entry, wanted):
@@ -211,8 +302,19 @@ def make_tasks(path, root, plans, workers, checkpoint_every=CHECKPOINT_EVERY):
 def count_tasks(plans, workers):
     """Number of tasks that `make_tasks` would make, without a store that knows references."""
     runs = sum(len(groups) for groups in _group_chunks(plans, workers))
-    references = (references_of(p.entry.table) for p in plans if p.entry.pending.any())
-    return runs + sum(math.ceil(len(r.ids) / REFERENCE_CHUNK) for r in references if r)
+    return runs + sum(len(_reference_chunks(plan.entry)) for plan in plans)
+
+
+def _reference_chunks(entry):
+    """The chunks of references in which some are lacking that pending runs need."""
+    found = references_of(entry.table)
+    if found is None:
+        return np.zeros(0, dtype=int)
+    row_of = {run_id: row for row, run_id in enumerate(entry.references)}
+    for run_id in found.ids.tolist():
+        row_of.setdefault(run_id, len(row_of))
+    rows = np.array([row_of[run_id] for run_id in found.ids.tolist()])
+    return np.unique(rows[_reference_share(entry, found) > 0] // REFERENCE_CHUNK)
 
 
 def _group_chunks(plans, workers):
@@ -235,7 +337,7 @@ def _chunk_costs(plan):
     entry = plan.entry
     chunk = entry.rows[entry.pending] // plan.chunk_rows
     distinct, index = np.unique(chunk, return_inverse=True)
-    seconds = np.bincount(index, plan.most_seconds[entry.pending], len(distinct))
+    seconds = np.bincount(index, plan.seconds[entry.pending], len(distinct))
     return distinct, seconds + plan.layout.variables * WRITE_SECONDS
 
 
@@ -322,7 +424,7 @@ def _reference_tasks(path, root, plan, checkpoint_every):
                     system=system[mine],
                     start=start,
                     stop=min(start + REFERENCE_CHUNK, size),
-                    cost=len(mine) * plan.reference_seconds,
+                    cost=float(plan.reference_seconds[mine].sum()),
                     checkpoint_every=checkpoint_every,
                 )
             )

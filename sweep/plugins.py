@@ -4,6 +4,9 @@ A plugin is its source and nothing else: what the coordinator read travels with 
 every process makes a module of it, once, under a name that has the hash of the source in it. It
 exports plain tuples, ``SYSTEMS``, ``INTEGRATORS`` and ``OBSERVABLES``; `sweep.library` puts them
 beside the built-in ones. Nothing is registered anywhere.
+
+Source runs here and nowhere else, and only that of a `Plugin` that is `trusted`: of a file that a
+study of one's own names, or of what a store brings and `sweep.approvals` lets pass.
 """
 
 import contextlib
@@ -13,6 +16,7 @@ import hashlib
 import importlib.abc
 import importlib.util
 import inspect
+import os
 import re
 import sys
 import threading
@@ -21,6 +25,8 @@ from pathlib import Path
 
 from integrators import Method
 from integrators.errors import InputError
+from sweep.draining import Interrupted
+from sweep.limits import read_regular
 from systems import Observable, Quantity, System
 from systems.base import Start
 
@@ -45,10 +51,14 @@ class Plugin:
         As the study says: a file relative to it, or an importable module.
     text : str
         Its source.
+    trusted : bool
+        Whether it may run: no, unless whoever made this says so. A worker takes its
+        coordinator's word.
     """
 
     name: str
     text: str
+    trusted: bool = False
 
     @property
     def hash(self):
@@ -78,11 +88,11 @@ class Plugin:
         return tuple((kind, item.name) for kind, items in kinds for item in items)
 
     @contextlib.contextmanager
-    def blamed(self, doing, kept=InputError):
+    def blamed(self, doing, kept=(InputError,)):
         """Turn whatever its code raises, but for `kept`, into an `InputError` that says where."""
         try:
             yield
-        except kept:
+        except (*kept, Interrupted):
             raise
         except (Exception, SystemExit) as error:
             raise InputError(f"plugin {self.name!r} {doing}: {self._told(error)}") from error
@@ -119,7 +129,7 @@ def read(name, directory):
     else:
         path, where = _file_of_module(name, directory), f"no source of the module {name!r}"
     try:
-        data = path.read_bytes()
+        data = read_regular(path, MOST_BYTES, "Python source, sent with each task")
     except FileNotFoundError:
         raise InputError(
             f"there is {where}; expected the path of a Python file, relative to the study's, or "
@@ -127,22 +137,54 @@ def read(name, directory):
         ) from None
     except OSError as error:
         raise InputError(f"{name!r} cannot be read: {error.strerror}") from None
-    if len(data) > MOST_BYTES:
-        raise InputError(
-            f"{name!r} has {len(data):,} bytes; expected at most {MOST_BYTES:,}: it is sent with "
-            "each task"
-        )
     try:
-        return Plugin(name, data.decode())
+        return Plugin(name, data.decode(), trusted=True)
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise InputError(f"{name!r} is no UTF-8 text, in line {line}") from None
 
 
+def kept(attributes, store):
+    """The plugins that a store brings, none of which may run yet.
+
+    Parameters
+    ----------
+    attributes : mapping
+        Of the store's root.
+    store : Path or str
+        For messages.
+
+    Returns
+    -------
+    tuple of Plugin
+
+    Raises
+    ------
+    InputError
+        If one is no text.
+    """
+    found = attributes.get("plugins", {})
+    try:
+        sources = {name: plugin["source"] for name, plugin in found.items()}
+        for name, source in sources.items():
+            _check_size(name, source.encode())
+    except (AttributeError, KeyError, TypeError, UnicodeEncodeError):
+        raise InputError(f"{store}: the plugins that it keeps cannot be read") from None
+    return tuple(Plugin(name, source) for name, source in sources.items())
+
+
+def _check_size(name, data):
+    if len(data) > MOST_BYTES:
+        raise InputError(
+            f"{name!r} has {len(data):,} bytes; expected at most {MOST_BYTES:,}: it is sent with "
+            "each task"
+        )
+
+
 def _file_of_module(name, directory):
     """The source file of an importable module, or `InputError`; a package has several."""
     beside = directory / f"{name}.py"
-    hint = f" Did you mean {beside.name!r}?" if beside.is_file() else ""
+    hint = f" Did you mean {beside.name!r}?" if os.path.isfile(beside) else ""
     try:
         spec = importlib.util.find_spec(name)
     except (Exception, SystemExit) as error:  # its parents are imported
@@ -172,12 +214,17 @@ class _Loader(importlib.abc.InspectLoader):
         return self._plugin.text
 
     def get_code(self, fullname):
-        return compile(self._plugin.text.encode(), self._plugin.name, "exec", dont_inherit=True)
+        # Not its bytes: of these a first line chooses the encoding, and other source could run
+        # than the one that is shown.
+        text = self._plugin.text.removeprefix("\ufeff")
+        return compile(text, self._plugin.name, "exec", dont_inherit=True)
 
 
 @functools.cache
 def _module(plugin):
     """The module of a plugin, loaded once; its name tells it from an edited one."""
+    if not plugin.trusted:
+        raise InputError(f"plugin {plugin.name!r}, sha256 {plugin.hash}, is not approved to run")
     name = f"geosweep_plugin_{plugin.hash[:16]}"
     with _loading:
         if name in sys.modules:

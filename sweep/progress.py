@@ -37,7 +37,7 @@ class Progress:
     left_study : int
         Rows that the study no longer asks for.
     cpu_seconds : float
-        Of all that is committed.
+        Of all that is committed, references included.
     """
 
     experiment: str
@@ -50,9 +50,14 @@ class Progress:
     cpu_seconds: float
 
     @property
-    def pending(self):
-        """Runs that are not committed."""
+    def left(self):
+        """Runs that are not committed: those that are being computed, and those that wait."""
         return self.runs - self.done
+
+    @property
+    def pending(self):
+        """Runs that are neither committed nor being computed."""
+        return self.left - self.running
 
 
 class Counter:
@@ -102,8 +107,15 @@ class Counter:
             partly=min(partly, float((wanted & ~done).sum())),
             failed=int((done & (status > 0)).sum()),
             left_study=int(size - wanted.sum()),
-            cpu_seconds=float(np.nansum(seconds)),
+            cpu_seconds=_used(marker, seconds) + self._of_references(name),
         )
+
+    def _of_references(self, name):
+        """CPU seconds of an experiment's references, as far as they are committed."""
+        directory = self.path / files.INTERNAL / files.REFERENCES / name
+        if not (directory / CPU_TIME).is_dir():  # there are none, or of an earlier version
+            return 0.0
+        return _used(*(self._values(directory / array) for array in (MARKER, CPU_TIME)))
 
     def _values(self, directory):
         array = _array(directory)
@@ -129,6 +141,12 @@ class Counter:
                 values = np.full(rows.stop - rows.start, array.fill, array.dtype)
             self._chunks[file] = known = state, values
         return known[1]
+
+
+def _used(marker, seconds):
+    """Seconds of what is committed; a store that just grows has arrays of two lengths."""
+    size = min(len(marker), len(seconds))
+    return float(np.nansum(seconds[:size][marker[:size] > 0]))
 
 
 def _partly(directory, samples):

@@ -82,7 +82,7 @@ def has_workers(client, check, told, seconds=math.inf):
     seconds : float, optional
     """
     began, said = time.monotonic(), False
-    while not client.nthreads():
+    while not _slots(client):
         check()
         waited = time.monotonic() - began
         if client.status != "running" or waited > seconds:
@@ -92,6 +92,14 @@ def has_workers(client, check, told, seconds=math.inf):
             said = True
         time.sleep(LOOK_SECONDS)
     return True
+
+
+def _slots(client):
+    """Task slots of each worker; none if the scheduler is gone."""
+    try:
+        return client.nthreads()
+    except OSError:
+        return {}
 
 
 @contextlib.contextmanager
@@ -165,7 +173,7 @@ def check_versions(address, security):
             kind, versions = pool.submit(asyncio.run, _ask(address, arguments)).result()
     except (ValueError, OSError, TimeoutError) as error:
         raise InputError(_explain(address, security) or _unreachable(address, error)) from None
-    if kind != "Scheduler":
+    if not kind.endswith("Scheduler"):  # of a local cluster it is a LocalScheduler
         raise InputError(f"{address!r} is the address of a {kind}. {EXPECTED}")
     for where, found in versions.items():
         if found != distributed.__version__:

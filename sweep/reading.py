@@ -6,7 +6,7 @@ import re
 
 import integrators
 from integrators.errors import InputError
-from sweep import axes, conditions, declared, probing, schema, structure
+from sweep import axes, conditions, declared, limits, probing, schema, structure
 from sweep.experiment import STATISTICS, Experiment, Reference
 from sweep.library import BUILT_IN, read_library, with_observables
 from sweep.rules import Condition, Rule
@@ -73,7 +73,7 @@ def _format(node):
 
 
 def _study_name(node):
-    if not re.fullmatch("[A-Za-z0-9][A-Za-z0-9_.-]*", node.string()):
+    if not re.fullmatch("[A-Za-z0-9][A-Za-z0-9_.-]*", node.label()):
         raise node.error(
             f"expected letters, digits, '_', '-' and '.', as for a file, got {node.value!r}"
         )
@@ -91,7 +91,9 @@ def _defaults(node):
 def _experiments(node, defaults, library):
     if type(node.value) is dict:
         raise node.error("expected an array of tables, got a table; write [[experiment]]")
-    nodes = [dataclasses.replace(table.table(), fallback=defaults) for table in node.elements()]
+    tables = node.elements()
+    node.take(limits.EXPERIMENTS, len(tables))
+    nodes = [dataclasses.replace(table.table(), fallback=defaults) for table in tables]
     found = gathered(_experiment, nodes, library)
     distinct([table["name"] for table in nodes], [e.name for e in found], "name")
     return found
@@ -127,7 +129,7 @@ def _experiment(table, library):
     gather(_check_measurable, table, record, family, entries)
     gather(_try_plugins, table, library, family, starts, record, entries)
     values = {
-        "name": read("name", Node.string),
+        "name": read("name", Node.label),
         "system": table.value.get("system"),
         "parameters": fixed,
         "scan": scan,
@@ -147,7 +149,34 @@ def _experiment(table, library):
     gather.finish()
     with table.context():
         values |= _own_times(values)
-        return Experiment(**values, where=table.where, library=library)
+        experiment = Experiment(**values, where=table.where, library=library)
+    table.take(limits.RUNS, experiment.size)
+    return experiment
+
+
+def time_axis(table):
+    """The time axis that an experiment's table asks for, in the system's own unit of time.
+
+    Parameters
+    ----------
+    table : Node
+
+    Raises
+    ------
+    InputError
+        If it is none, or the system of a plugin declares it: none is run for it.
+    """
+    table.table(required=("system", "duration", "samples"))
+    if declared.DECLARED in (table["duration"].value, table.get("step_size", table).value):
+        system = axes.system_class(table["system"], BUILT_IN)
+        fixed = table.optional("parameters", lambda node: axes.fixed_parameters(node, system), {})
+        together = table.optional("zip", axes.zipped_names, set())
+        scan = table.optional("scan", lambda n: axes.scan_axes(n, system, fixed, together), ())
+        zipped = table.optional("zip", lambda node: axes.zipped(node, scan), ())
+        family = axes.family_of(table, BUILT_IN, system, fixed, scan, zipped)
+        table = declared.with_declared(table, family, BUILT_IN)
+    axis = axes.time_axis_of(table, table["duration"].real(), axes.samples(table["samples"]))
+    return axis.times_unit(table.optional("time_unit", _time_unit, 1.0))
 
 
 def _time_unit(node):
@@ -248,18 +277,20 @@ def _reference(node, family, duration):
 
 
 def _exclude(node, entries, starts, scan):
+    rules = node.elements(least=0)
+    named = any("initial_condition" in rule for rule in rules)  # there can be very many
     columns = {
         "integrator": [entry.label for entry in entries],
         "step_size": None,
         "tolerance": None,
-        "initial_condition": [label for start in starts for label in start.labels],
+        "initial_condition": [of for start in starts for of in start.labels] if named else [],
         "ensemble": [start.ensemble for start in starts if start.ensemble],
     }
     columns |= {name: None for start in starts for name in start.coordinates}
     for axis in scan:
         words = axis.labels is not None or isinstance(axis.values[0], str)
         columns[axis.name] = axis.column.tolist() if words else None
-    return gathered(_rule, node.elements(least=0), columns)
+    return gathered(_rule, rules, columns)
 
 
 def _rule(node, columns):

@@ -14,7 +14,7 @@ from sweep.chunks import PROBE, SEGMENT
 from sweep.computing import squared_errors, system_of
 
 MARKER, CHECKPOINT = schema.MARKER.name, checkpoints.CHECKPOINT.name
-WRITTEN = ("states", "error", CHECKPOINT, MARKER)
+WRITTEN = ("states", "error", schema.CPU_TIME, CHECKPOINT, MARKER)
 
 
 class ReferenceWork:
@@ -55,6 +55,8 @@ class ReferenceWork:
     def _go_on(self, row, system):
         """Compute a reference to its end; False if it was stopped before."""
         times, count = self.task.times, self._known(row)
+        state = self.initial[row, : system.rows]
+        reference_trajectory(system, state, times[:1], self.task.tolerance)  # no step: only loads
         length = self._first_length(len(times) - count)
         while count < len(times):
             if self.attempt.is_stopped:
@@ -83,6 +85,7 @@ class ReferenceWork:
         """Take the samples from `count` on; those before are there."""
         first = max(count - 1, 0)
         size = reference_checkpoints(system.rows)
+        began = time.thread_time()
         states, error, stands = reference_trajectory(
             system,
             self.initial[row, : system.rows],
@@ -90,6 +93,8 @@ class ReferenceWork:
             self.task.tolerance,
             self.columns[CHECKPOINT][row, :size] if count else None,
         )
+        seconds, before = time.thread_time() - began, self.columns[schema.CPU_TIME][row]
+        self.columns[schema.CPU_TIME][row] = seconds + (before if count and before > 0 else 0.0)
         new = slice(count - first, None)
         self.columns["states"][row, count:upto, : system.rows] = states[new]
         self.columns["error"][row, count:upto] = error[new]

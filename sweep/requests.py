@@ -12,10 +12,11 @@ import threading
 import time
 
 from sweep import holder
-from sweep.holder import Holder
+from sweep.holder import Holder, first_bytes, loaded, texts
 from sweep.trees import write_whole
 
 SUBMITTED, CANCEL = ".submitted", ".cancel"
+MOST_LETTERS = 1000  # of a text in such a file: there may be an error's
 LOOK_SECONDS = 2.0  # between two looks whether a run is to end
 QUEUED, RUNNING, ENDED = "queued", "running", "ended"
 
@@ -68,7 +69,7 @@ class Submission:
 
 def submission_of(store):
     """The `Submission` of a store, None if there is none."""
-    return _read(store, SUBMITTED, lambda found: Submission(**found))
+    return _read(store, SUBMITTED, lambda found: Submission(**texts(found, MOST_LETTERS)))
 
 
 def note(store, submission):
@@ -93,8 +94,8 @@ def cancel(store, names):
 
 def cancelled(store, *names):
     """The reason for which who goes by one of some names is to end; empty if it is not."""
-    found = _read(store, CANCEL, dict)
-    return found["reason"] if found and {*names} & {*found["names"]} else ""
+    found = _read(store, CANCEL, _request)
+    return found[0] if found and {*names} & found[1] else ""
 
 
 def withdraw(store):
@@ -153,8 +154,15 @@ def _file(store, ending):
     return lock.with_name(lock.name.removesuffix(holder.ENDING) + ending)
 
 
+def _request(found):
+    """The reason of a request that somebody ends, and whom it names."""
+    reason = texts({"reason": found["reason"]}, MOST_LETTERS)["reason"]
+    return reason, {name for name in found["names"] if isinstance(name, str)}
+
+
 def _read(store, ending, make):
+    """What is in one of these files, None if there is none, or none as we write them."""
     try:
-        return make(json.loads(_file(store, ending).read_text()))
-    except (FileNotFoundError, ValueError, TypeError):
+        return make(loaded(first_bytes(_file(store, ending))))
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None

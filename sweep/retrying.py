@@ -4,11 +4,12 @@ import numpy as np
 
 from integrators.errors import InputError, check_known
 from sweep import ledger, runner
+from sweep.analysis.querying import holding, refusals
 from sweep.extending import stored_study
 from sweep.failing import statuses
 from sweep.holding import hold
 from sweep.marking import mark_not_computed
-from sweep.opening import holding_where, open_study
+from sweep.opening import open_study
 from sweep.places import place_of
 
 
@@ -20,7 +21,7 @@ def failed_rows(path, where="", among=()):
     path : Path
         Of the store.
     where : str
-        A query of coordinates and variables over runs, as ``step_size > 0.1``; empty: all.
+        An expression as of `sweep.query`, ``step_size > 0.1``; empty: all.
     among : sequence of str
         Statuses; empty: all.
 
@@ -32,34 +33,30 @@ def failed_rows(path, where="", among=()):
     Raises
     ------
     InputError
-        If no experiment knows what the query asks for, or there is no such status.
+        If no experiment has what the expression names, or there is no such status.
     """
     known = statuses(path)
     for name in among:
         check_known("status of a run that failed", name, known, key="--status")
     wanted = [known[name] for name in among or known]
-    tree, rows, problems = open_study(path), {}, []
+    tree, rows, refused = open_study(path), {}, []
     for name, node in tree.children.items():
         table = node.to_dataset()
         failed = table["in_study"].values.astype(bool) & (table["sample_count"].values > 0)
         failed &= np.isin(table["status"].values, wanted)
         try:
-            failed &= holding_where(table, where)
-        except Exception as error:  # whatever evaluating a text can raise
-            problems.append(f"{name}: {error}")
+            failed &= holding(table, where) if where else True
+        except InputError as error:
+            refused.append((name, error))
             continue
         if failed.any():
             rows[name] = np.flatnonzero(failed)
-    if len(problems) == len(tree.children):
-        raise InputError(
-            f"--where {where!r} cannot be asked of any experiment ({'; '.join(problems)}); "
-            "expected a condition on coordinates, such as \"integrator == 'rk4' and step_size > "
-            '0.1"'
-        )
+    if len(refused) == len(tree.children):
+        raise InputError("--where: " + "\n".join(refusals(refused)), key="--where")
     return rows
 
 
-def retry(path, where="", among=(), *, chosen=lambda rows: None, **options):
+def retry(path, where="", among=(), *, chosen=lambda rows: None, trust_plugins=False, **options):
     """Mark failed runs as not computed, and run the store's study.
 
     Parameters
@@ -70,6 +67,8 @@ def retry(path, where="", among=(), *, chosen=lambda rows: None, **options):
         As in `failed_rows`.
     chosen : callable
         Called with what `failed_rows` found, before anything is written.
+    trust_plugins : bool
+        Whether to approve the plugins that the store brings; see `sweep.approvals`.
     **options
         Of `sweep.runner.run`.
 
@@ -84,7 +83,7 @@ def retry(path, where="", among=(), *, chosen=lambda rows: None, **options):
         As `failed_rows` and `sweep.runner.run`; then nothing was changed.
     """
     path = place_of(path).absolute()
-    study = stored_study(path)
+    study = stored_study(path, trust_plugins=trust_plugins)
     with hold(path):
         runner.recover(path)
         entries = ledger.compare(path, study)

@@ -99,9 +99,9 @@ class Rule:
 
     conditions: tuple
 
-    def holds(self, column):
-        """Where all conditions hold; `column` takes a name to an array over the runs."""
-        return np.logical_and.reduce([c.holds(column(c.column)) for c in self.conditions])
+    def holds(self, where):
+        """Where all conditions hold; `where` takes a `Condition` to a boolean array of the runs."""
+        return np.logical_and.reduce([where(condition) for condition in self.conditions])
 
     def scaled(self, column, factor):
         """The same rule, a number that a column is compared with multiplied by `factor`."""

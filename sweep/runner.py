@@ -1,29 +1,52 @@
 """Run a study: compare it with its store, plan, compute what is missing, finish the store."""
 
 import contextlib
+import functools
 import uuid
 from dataclasses import dataclass
 
 import numpy as np
 
 from integrators.errors import check_number
-from sweep import checkpoints, environments, growing, ledger, planning, requests, sessions, storage
+from integrators.kernels import checking
+from sweep import (
+    approvals,
+    checkpoints,
+    environments,
+    growing,
+    ledger,
+    planning,
+    predictions,
+    requests,
+    sessions,
+    storage,
+)
 from sweep import study as studies
-from sweep.claims import forget_all
+from sweep.claims import begin, forget_all
 from sweep.cluster import count_workers, execute, noticing_its_loss
 from sweep.clusters import specified
 from sweep.compacting import compact, recover, spread
 from sweep.disk import cannot_store, why_not_stored
 from sweep.draining import Drain, Interrupted
+from sweep.extending import study_and_store
 from sweep.flight import InFlight
 from sweep.holding import Holding, hold
 from sweep.pilot import Rehearsal
-from sweep.places import place_of
+from sweep.predictions import Prediction
+from sweep.presence import Presence
+from sweep.progress import Counter
 from sweep.rechunking import rechunk
 from sweep.sessions import Session, code
 from sweep.starting import connecting
-from sweep.tasks import CHECKPOINT_EVERY
-from sweep.workers import call_on, ending_in_order, first_of_each_kind, hosts_of, inspect
+from sweep.tasks import CHECKPOINT_EVERY, rehearse
+from sweep.workers import (
+    call_on,
+    ending_in_order,
+    first_of_each_kind,
+    hosts_of,
+    inspect,
+    stop_session,
+)
 
 
 @dataclass(frozen=True)
@@ -113,14 +136,14 @@ class Watcher:
 
 def run(
     study, store=None, client=None, *, cluster=None, workers=None, scheduler=None, max_time=None,
-    checkpoint_every=CHECKPOINT_EVERY, watcher=None, name="",
+    checkpoint_every=CHECKPOINT_EVERY, watcher=None, name="", trust_plugins=False,
 ):  # fmt: skip
     """Run a study on a Dask cluster, into its store; what is there already is kept.
 
     Parameters
     ----------
     study : str, Path or Study
-        A file, or the name of a packaged study.
+        A file, the name of a packaged study, or a store, whose own study goes on.
     store : str or Path, optional
         ``./NAME.zarr`` unless given; all workers must see it. Or ``s3://BUCKET/PATH``.
     client : distributed.Client, optional
@@ -139,6 +162,9 @@ def run(
         Told of the progress.
     name : str, optional
         By which `sweep cancel` can ask it to end even before it holds the store.
+    trust_plugins : bool
+        Whether to approve, and run, the plugins that a store brings: the one that is run, or one
+        from whose runs initial states are taken. See `sweep.approvals`.
 
     Returns
     -------
@@ -151,25 +177,29 @@ def run(
     StoreError
         If the store is another study's, or cannot be written, or another process writes to it.
     InputError
-        If a number is not positive, or a cluster cannot be reached or started.
+        If a number is not positive, a cluster cannot be reached or started, or a store brings a
+        plugin that this user has not approved.
     TaskFailed
         If a task raised; what was committed stays.
+    StoreLost
+        If the store was moved, deleted or replaced meanwhile.
     """
     watcher = watcher or Watcher()
-    study = study if isinstance(study, studies.Study) else studies.load(study)
-    path = place_of(store if store is not None else f"{study.name}.zarr").absolute()
+    study, path = study_and_store(study, store, trust_plugins)
     spec = specified(cluster, workers, scheduler)
     if max_time is not None:
         max_time = check_number("max_time", max_time, above=0.0)
     checkpoint_every = check_number("checkpoint_every", checkpoint_every, above=0.0)
     with (
         Drain(watcher.draining, max_time) as drain,
+        checking(drain.check),
         sessions.told_of_leaving(drain.request),
         hold(path, drain.request, drain.check, watcher.waiting) as held,
         requests.heeded(path, (held.token, name), drain.request),
     ):
-        coordinator = _Coordinator(path, study, held, drain, watcher, checkpoint_every)
-        with _interrupted_if_not_stored(path):
+        presence = Presence(path)
+        coordinator = _Coordinator(path, study, held, drain, watcher, checkpoint_every, presence)
+        with _interrupted_if_not_stored(path), presence.noticed():
             return coordinator.run(client, spec)
 
 
@@ -193,11 +223,14 @@ class _Coordinator:
     drain: Drain
     watcher: Watcher
     checkpoint_every: float
+    presence: Presence
 
     def run(self, client, spec):
         """Bring the store to what the study asks for; the `Outcome`."""
         recover(self.path)
         entries = ledger.compare(self.path, self.study)
+        if not sessions.is_working():  # or it was submitted by whose approval it is
+            approvals.approve(self.study.library.plugins)
         self.watcher.compared(entries)
         pending = any(entry.pending.any() for entry in entries)
         try:
@@ -210,12 +243,13 @@ class _Coordinator:
     def _bring_to_end(self, entries, connected):
         """Grow the store and compute what is pending, if there is a client; why it ended early."""
         plans = planning.plan_study(entries, self.drain.check) if connected else []
-        workers = {}
+        session, workers = None, {}
         if connected:
+            session = Session(uuid.uuid4().hex, self.held.token, code())
             with noticing_its_loss(connected()):
                 workers = inspect(connected(), self.path, self.held.token, self.drain)
                 self.drain.check()
-                self._compile(connected(), workers, plans)
+                self._compile(connected(), session, workers, plans)
         self.held.check()
         storage.sweep_partial_files(self.path)
         for plan in plans:
@@ -227,42 +261,73 @@ class _Coordinator:
         if not connected:
             return ""
         with noticing_its_loss(connected()):
-            return self._compute(connected(), workers, plans)
+            return self._compute(connected(), session, workers, plans)
 
-    def _compile(self, client, workers, plans):
+    def _compile(self, client, session, workers, plans):
         """Compile the kernels once on each host and kind of CPU, unless the pilot has done it."""
         if addresses := first_of_each_kind(workers):
             self.watcher.compiling(len(addresses))
-            call_on(client, addresses, Rehearsal.of(plans).compile, self.drain)
+            compiling = functools.partial(rehearse, Rehearsal.of(plans), session)
+            try:
+                call_on(client, addresses, compiling, self.drain)
+            except (Interrupted, KeyboardInterrupt):
+                stop_session(client, session)
+                raise
 
-    def _compute(self, client, workers, plans):
+    def _compute(self, client, session, workers, plans):
         """Compute all that is pending; why it ended early, or nothing."""
         spread(self.path)
-        forget_all(self.path)
+        begin(self.path, session)
+        self.presence.begun(session)
         root = storage.open_root(self.path, mode="a")
         kinds = _note_hosts(root, hosts_of(workers.values()))
         if len(kinds) > 1:
             self.watcher.mixed(kinds)
         storage.consolidate(self.path)
-        slots = count_workers(client)
+        slots = count_workers(client, self.drain.check)
         made = planning.make_tasks(self.path, root, plans, slots, self.checkpoint_every)
         self.watcher.planned(plans, sum(map(len, made)), slots)
+        self._note_prediction(plans)
         self.watcher.began(
             sum(int(plan.entry.pending.sum()) for plan in plans),
             sum(task.cost for tasks in made for task in tasks),
         )
-        session = Session(uuid.uuid4().hex, self.held.token, code())
-        told = self.watcher.progressed
         try:
-            with ending_in_order(client, session):
+            with ending_in_order(client, session, self.drain.check):
                 for tasks in made:  # references, then runs
                     with InFlight(self.path) as flight:
-                        execute(client, tasks, session, self.drain, told, flight.note)
+                        self._execute(client, tasks, session, flight)
         except Interrupted as reason:
+            self.presence.check()
             return str(reason)
         finally:
             self.watcher.ended()
+        self.presence.ended()
         return ""
+
+    def _execute(self, client, tasks, session, flight):
+        def on_running(running):
+            self.presence.check()
+            flight.note(running)
+
+        execute(client, tasks, session, self.drain, self.watcher.progressed, on_running)
+
+    def _note_prediction(self, plans):
+        """Keep what the plans expect, beside what was used before, for `sweep status`."""
+        before = {own.experiment: own.cpu_seconds for own in Counter(self.path).count()}
+        found = {plan.entry.name: _prediction([plan], before) for plan in plans}
+        predictions.note(self.path, _prediction(plans, before), found)
+
+
+def _prediction(plans, before):
+    least, most = planning.total_cpu_time(plans).interval
+    return Prediction(
+        runs=sum(int(plan.entry.pending.sum()) for plan in plans),
+        references=sum(plan.lacking_references for plan in plans),
+        least=least,
+        most=most,
+        before=sum(before[plan.entry.name] for plan in plans),
+    )
 
 
 def _note_hosts(root, hosts):

@@ -176,14 +176,14 @@ def _count(name, long_name, fill=0, dtype="int64", **attributes):
     return Variable(name, ("run",), "1", long_name, dtype, fill, attributes)
 
 
-STOP_TIME, ENVIRONMENT = "stop_time", "environment"
+STOP_TIME, ENVIRONMENT, CPU_TIME = "stop_time", "environment", "cpu_time"
 RUN_VARIABLES = (  # times of a run are in the system's unit: `run_variables`
     _count("steps", "steps taken"),
     _count("rejected_steps", "steps rejected by the step control"),
     _count("evaluations", "evaluations of the system's gradient or field"),
     _count("iterations_max", "most solver iterations in a stage"),
     Variable("iterations_mean", ("run",), "1", "mean solver iterations in a stage"),
-    Variable("cpu_time", ("run",), "s", "CPU time of the integration; a lane's share of its batch"),
+    Variable(CPU_TIME, ("run",), "s", "CPU time of the integration; a lane's share of its batch"),
     Variable("wall_time", ("run",), "s", "time of the integration; a lane's share of its batch"),
     _count("stop_step", "step at which the run failed; -1 if it did not", fill=-1),
     Variable("stop_residual", ("run",), "1", "residual with which the run failed"),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from integrators.kernels import sources_hash
 from sweep import holder
+from sweep.draining import Interrupted
 
 _stopped = set()  # names of sessions that are to end, in this process
 _leaving = threading.Event()  # this process is to end
@@ -91,6 +92,11 @@ class Session:
     def stop(self):
         """End its tasks in this process, each after its segment; called from another thread."""
         _stopped.add(self.name)
+
+    def check_stopped(self):
+        """Raise `Interrupted` if nothing more is to begin."""
+        if self.is_stopped:
+            raise Interrupted("its worker was told to stop")
 
     def check(self, store):
         """Raise `Superseded` unless the store is still this coordinator's, or nobody's."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from integrators.errors import InputError, check_known
 from sweep import toml_lines
+from sweep.limits import MOST_DEPTH, MOST_LABEL, MOST_PROBLEMS, MOST_STRING, MOST_TEXT, Budget
 
 _TYPES = {bool: "a boolean", int: "an integer", float: "a number", str: "a string"}
 _TYPES |= {list: "an array", dict: "a table"}
@@ -23,11 +24,13 @@ class StudyError(InputError):
     Parameters
     ----------
     *problems : str
-        Each as ``file:line: key.path: what is wrong, what was expected``.
+        Each as ``file:line: key.path: what is wrong, what was expected``; of very many, the first
+        are told.
     """
 
     def __init__(self, *problems):
-        super().__init__("\n".join(problems))
+        more = ["and further problems"] if len(problems) > MOST_PROBLEMS else []
+        super().__init__("\n".join([*problems[:MOST_PROBLEMS], *more]))
         self.problems = problems
 
 
@@ -47,6 +50,8 @@ class Gathered:
             return read(*needs)
         except StudyError as error:
             self.problems.extend(error.problems)
+            if len(self.problems) > MOST_PROBLEMS:
+                self.finish()
             return self.FAILED
 
     def finish(self):
@@ -60,17 +65,20 @@ class Gathered:
 class Source:
     """A text, the name it goes by in messages, and the line of each key path in it.
 
-    And the directory that paths in it are relative to; the text of plugins that need not be
-    looked for there, by name; and the store, if any, that was made with it: it knows initial
-    states whose origin is gone.
+    And the directory that paths in it are relative to; all plugins that it can name, or None if
+    they are files there; the store, if any, that was made with it: it knows initial states whose
+    origin is gone; whether plugins of the stores that it names may run; and what was read of it
+    asks for so far, all together.
     """
 
     name: str
     text: str
     lines: dict
     directory: Path
-    plugins: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    plugins: Mapping[str, object] | None = None
     kept: Path | None = None
+    trust_plugins: bool = False
+    budget: Budget = dataclasses.field(default_factory=Budget, compare=False)
 
     def where(self, path):
         """``file:line: key.path`` of a path, or of the deepest part of it that is written."""
@@ -120,6 +128,11 @@ class Node:
             raise
         except InputError as error:
             raise self._deepest(error.key, otherwise or self).error(str(error)) from None
+
+    def take(self, limit, amount):
+        """Count what this value asks for, and refuse it beyond a `Limit` on the whole study."""
+        with self.context():
+            self.source.budget.take(limit, amount)
 
     def __contains__(self, key):
         own = isinstance(self.value, dict) and key in self.value
@@ -171,8 +184,10 @@ class Node:
 
     def integer(self, what="an integer"):
         """An integer of at most 64 bits, which is what TOML promises."""
-        if type(self.value) is not int or abs(self.value) >= 2**63:
+        if type(self.value) is not int:
             raise self.expected(what)
+        if abs(self.value) >= 2**63:
+            raise self.expected(f"{what} of at most 64 bits")
         return self.value
 
     def boolean(self):
@@ -181,11 +196,19 @@ class Node:
             raise self.expected("true or false")
         return self.value
 
-    def string(self):
-        """A string that is not empty."""
+    def string(self, most=MOST_STRING):
+        """A string that is not empty, of at most so many characters."""
         if type(self.value) is not str or not self.value:
             raise self.expected("a string that is not empty")
+        if len(self.value) > most:
+            raise self.expected(f"at most {most:,} characters, not {len(self.value):,}")
+        if "\0" in self.value:
+            raise self.expected("a string without null characters")
         return self.value
+
+    def label(self):
+        """A string that runs, files or directories can be called by."""
+        return self.string(MOST_LABEL)
 
     def choice(self, kind, valid):
         """One of the strings `valid`."""
@@ -251,7 +274,7 @@ def key_path(path):
     return text
 
 
-def parse_toml(text, name, directory=".", plugins=None, kept=None):
+def parse_toml(text, name, directory=".", plugins=None, kept=None, trust_plugins=False):
     """Parse a TOML text into the node of its top table.
 
     Parameters
@@ -261,10 +284,8 @@ def parse_toml(text, name, directory=".", plugins=None, kept=None):
         Of the text, for messages.
     directory : str or Path, optional
         That paths in the text are relative to.
-    plugins : dict of str to str, optional
-        Text of plugins by name.
-    kept : Path, optional
-        A store that was made with the study.
+    plugins, kept, trust_plugins
+        As in `sweep.study.parse`.
 
     Returns
     -------
@@ -273,23 +294,32 @@ def parse_toml(text, name, directory=".", plugins=None, kept=None):
     Raises
     ------
     StudyError
-        If the text is not valid TOML.
+        If the text is not valid TOML, too long or nested too deeply.
     """
+    if len(text) > MOST_TEXT:
+        raise StudyError(
+            f"{name}: has {len(text):,} characters; at most {MOST_TEXT:,} are possible: put states "
+            "into a NumPy file, or write several studies"
+        )
+    scan = toml_lines.scan(text, MOST_DEPTH)  # the parser takes years for some that are deep
+    if scan.too_deep is not None:
+        raise StudyError(
+            f"{name}:{scan.too_deep}: arrays or tables are nested too deeply; at most {MOST_DEPTH} "
+            "levels are possible"
+        )
     try:
         data = tomllib.loads(text)
     except ValueError as error:  # a TOMLDecodeError, or an integer of thousands of digits
-        raise _syntax_error(text, name, str(error)) from None
-    except RecursionError:
-        raise StudyError(f"{name}: arrays or tables are nested too deeply") from None
-    lines = toml_lines.scan(text).lines
-    return Node(data, (), Source(name, text, lines, Path(directory), plugins or {}, kept))
+        raise _syntax_error(scan, name, str(error)) from None
+    source = Source(name, text, scan.lines, Path(directory), plugins, kept, trust_plugins)
+    return Node(data, (), source)
 
 
-def _syntax_error(text, name, message):
+def _syntax_error(scan, name, message):
     found = re.search(r" \(at line (\d+), column (\d+)\)$", message)
     if found is None:
         return StudyError(f"{name}: not valid TOML: {message}")
-    line, broken = int(found[1]), toml_lines.scan(text).broken
+    line, broken = int(found[1]), scan.broken
     if broken is None or broken.broken != line:
         what = message[: found.start()]
         return StudyError(f"{name}:{line}: not valid TOML: {what}, at column {found[2]}")

@@ -58,8 +58,11 @@ def beyond_limit(table, among=None):
     found, turning = [], {}
     among = np.ones(table.size, dtype=bool) if among is None else among
     for index, entry in enumerate(table.experiment.integrators):
-        integrator, mine = entry.integrator(), among & (table.integrator_index == index)
-        if not mine.any() or not limited(integrator, table.systems[0]):
+        integrator = entry.integrator()
+        if not limited(integrator, table.systems[0]):
+            continue
+        mine = among & (table.integrator_index == index)
+        if not mine.any():
             continue
         for system in np.unique(table.system_index[mine]):
             if system not in turning:

@@ -2,21 +2,18 @@
 
 import contextlib
 import functools
-import logging
 import os
-import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
-from multiprocessing import resource_tracker
 
 import dask
-from distributed import Client, LocalCluster
+from distributed import Client
 
 from integrators.errors import InputError
 from sweep import tls
 from sweep.clusters import LOCAL, ClusterSpec
-from sweep.draining import ENDING
 from sweep.jobs import SETTINGS, at_least_one, start_jobs, start_pods
+from sweep.local import start_local
 from sweep.profiles import JOBS, KUBERNETES, resolved
 from sweep.reaching import LOOK_SECONDS, check_versions, has_workers, remote_client
 
@@ -101,47 +98,6 @@ def _starting_locally(profile, workers, security, check, told):
             stack.close()
             if starting.exception() is None:  # the caller need not wait for workers to end
                 threading.Thread(target=starting.result().close).start()
-
-
-def start_local(workers, security=None, adapt=None, **options):
-    """A local cluster: processes of one thread each.
-
-    Parameters
-    ----------
-    workers : int
-        Processes.
-    security : distributed.Security, optional
-        For encrypted connections.
-    adapt : dict, optional
-        Arguments of the cluster's ``adapt``.
-    **options
-        Further arguments of `distributed.LocalCluster`.
-    """
-    options = {"dashboard_address": ":0", **options}  # the default port may be taken
-    with dask.config.set(SETTINGS), _blocked(ENDING):  # `sweep.worker_setup` unblocks them
-        cluster = LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            processes=True,
-            security=security,
-            silence_logs=logging.CRITICAL,
-            preload=["sweep.worker_setup"],
-            **options,
-        )
-    if adapt:
-        cluster.adapt(**adapt)
-    return cluster
-
-
-@contextlib.contextmanager
-def _blocked(signals):
-    """Block signals in this thread and in the threads and processes that it starts."""
-    resource_tracker.ensure_running()  # which would unblock them when it is started
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager

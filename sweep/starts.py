@@ -2,13 +2,18 @@
 
 import dataclasses
 import hashlib
+import math
+import os
 import zipfile
 
 import numpy as np
 
 from integrators.errors import InputError
-from sweep.time_axis import MOST_VALUES
+from sweep.limits import MEMORY, MOST_STATES, open_regular
 from systems.checking import check_members
+
+MOST_FILE = MEMORY.most  # bytes
+SHOWN = 5  # names of arrays that a message has
 
 
 class Start:
@@ -163,7 +168,14 @@ class RandomStarts(Ensemble):
 
     def check(self, system):
         """Raise InputError unless `system` can draw a member."""
-        dataclasses.replace(self, members=1).states(system)
+        with np.errstate(over="ignore", invalid="ignore"):
+            state = dataclasses.replace(self, members=1).states(system)
+        if not np.isfinite(state).all():
+            raise InputError(
+                f"a spread of {self.spread} gives states that are not finite; expected a smaller "
+                "number of radians",
+                key="spread",
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,9 +206,9 @@ class LatticeStarts(Ensemble):
     where: str = dataclasses.field(default="", compare=False)
 
     def __post_init__(self):
-        if not 1 <= self.count <= MOST_VALUES:
+        if not 1 <= self.count <= MOST_STATES:
             raise InputError(
-                f"expected 1 to {MOST_VALUES} directions, got {self.count}", key="lattice"
+                f"expected 1 to {MOST_STATES:,} directions, got {self.count:,}", key="lattice"
             )
 
     @property
@@ -239,7 +251,7 @@ class FileStarts(Ensemble):
     def load(cls, path, **settings):
         """Read ``.npy``, or ``.npz`` with one array; InputError where it holds no states."""
         members = _load_states(path)
-        digest = hashlib.blake2b(members.astype("<f8").tobytes(), digest_size=16).hexdigest()
+        digest = hashlib.blake2b(members.astype("<f8", copy=False), digest_size=16).hexdigest()
         return cls(**settings, digest=digest, members=members)
 
     @property
@@ -293,8 +305,8 @@ def _load_states(path):
             key="file",
         )
     try:
-        values = np.load(path, allow_pickle=False)
-        values = values if isinstance(values, np.ndarray) else _only_array(path, values)
+        with open_regular(path, MOST_FILE, "an array of states") as file:
+            values = _array(file) if path.suffix == ".npy" else _only_array(path, file)
     except FileNotFoundError:
         raise InputError(
             f"there is no file {path.absolute()}; a path is relative to the study's directory",
@@ -302,9 +314,9 @@ def _load_states(path):
         ) from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}", key="file") from None
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        if isinstance(error, InputError):
-            raise
+    except InputError as error:
+        raise InputError(str(error), key="file") from None
+    except Exception as error:  # whatever a file can be that is no array
         raise InputError(f"{path} is no array of numbers: {error}", key="file") from None
     if values.dtype.kind not in "fiu":
         raise InputError(f"{path} holds {values.dtype}; expected real numbers", key="file")
@@ -317,12 +329,33 @@ def _load_states(path):
     return np.ascontiguousarray(values, dtype=float)
 
 
-def _only_array(path, archive):
-    with archive:
-        if len(archive.files) != 1:
-            raise InputError(
-                f"{path} holds {len(archive.files)} arrays ({', '.join(archive.files)}); "
-                "expected one",
-                key="file",
-            )
-        return archive[archive.files[0]]
+def _only_array(path, file):
+    with zipfile.ZipFile(file) as archive:
+        names = [name.removesuffix(".npy") for name in archive.namelist()]
+        if len(names) != 1:
+            shown = ", ".join(names[:SHOWN]) + ", …" * (len(names) > SHOWN)
+            raise InputError(f"{path} holds {len(names)} arrays ({shown}); expected one")
+        with archive.open(archive.namelist()[0]) as member:
+            return _array(member, archive.infolist()[0].file_size)
+
+
+def _array(file, size=None):
+    """The array of an open ``.npy``; its header is believed only as far as there are bytes."""
+    size = os.fstat(file.fileno()).st_size if size is None else size
+    version = np.lib.format.read_magic(file)
+    read_header = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }.get(version)
+    if read_header is None:
+        raise ValueError(f"expected NumPy's format 1.0 or 2.0, got {version}")
+    shape, fortran, dtype = read_header(file)
+    claimed = math.prod(shape) * dtype.itemsize
+    if claimed > MOST_FILE:
+        raise MEMORY.error(claimed)
+    if dtype.hasobject:
+        raise ValueError("it holds Python's objects")
+    if claimed > size or any(extent < 0 for extent in shape):
+        raise ValueError(f"it has {size:,} bytes, and its header says {dtype} of shape {shape}")
+    data = np.frombuffer(file.read(claimed), dtype)
+    return data.reshape(shape, order="F" if fortran else "C")

@@ -3,13 +3,15 @@
 import dataclasses
 import hashlib
 import json
+import math
 
 import numpy as np
 
 from integrators.errors import InputError, check_known
 from integrators.integration import canonical
 from sweep import checkpoints, storage
-from sweep.opening import holding_where, open_study
+from sweep.limits import MEMORY
+from sweep.opening import open_study
 from sweep.places import exists, place_of, reading
 from sweep.starts import Ensemble, FileStarts
 
@@ -23,7 +25,7 @@ class StoreStarts(FileStarts):
     experiment : str
         Of the other store, which is `file`.
     where_runs : str
-        A query of coordinates that the runs satisfy; empty: all.
+        An expression, as of `sweep.query`, that holds for the runs; empty: all.
     file, normalize, label, digest, members, where
         As in `FileStarts`; always an ensemble, in the order of the other store's rows.
     remembered : bool
@@ -57,7 +59,7 @@ class StoreStarts(FileStarts):
         return FileStarts.states(as_begun, system)
 
     @classmethod
-    def load(cls, path, *, kept=None, **settings):
+    def load(cls, path, *, kept=None, trust_plugins=False, **settings):
         """Read the end states of a store's runs.
 
         Parameters
@@ -66,6 +68,8 @@ class StoreStarts(FileStarts):
             The other store.
         kept : Path, optional
             A store that was made with these starts, and knows them if the other one is gone.
+        trust_plugins : bool
+            As in `sweep.extending.stored_study`, of the other store.
         **settings
             What the study says: `file`, `experiment` or "", `where_runs`, `label` or "", …
 
@@ -86,7 +90,8 @@ class StoreStarts(FileStarts):
                 f"there is no store {path.absolute()}; a path is relative to the study's directory",
                 key="store",
             )
-        experiment, members = end_states(path, settings["experiment"], settings["where_runs"])
+        asked = settings["experiment"], settings["where_runs"]
+        experiment, members = end_states(path, *asked, trust_plugins)
         given = {
             "experiment": experiment,
             "label": settings["label"] or f"{path.stem}/{experiment}",
@@ -98,7 +103,7 @@ def _digest(members):
     return hashlib.blake2b(members.astype("<f8").tobytes(), digest_size=16).hexdigest()
 
 
-def end_states(path, experiment="", where=""):
+def end_states(path, experiment="", where="", trust_plugins=False):
     """The states in which complete runs of a store ended.
 
     The last sample of ``state`` where that is recorded; otherwise of the checkpoint at the end,
@@ -110,7 +115,9 @@ def end_states(path, experiment="", where=""):
     experiment : str
         May be empty where the store has only one.
     where : str
-        A query of coordinates and variables over runs, as ``step_size < 0.1``.
+        An expression as of `sweep.query`, ``step_size < 0.1``; empty: all.
+    trust_plugins : bool
+        As in `sweep.extending.stored_study`: checkpoints are read with the systems of the study.
 
     Returns
     -------
@@ -127,6 +134,8 @@ def end_states(path, experiment="", where=""):
         tree = open_study(path)
     except InputError as error:
         raise InputError(str(error), key="store") from None
+    except Exception as error:  # whatever metadata can be that Geosweep has not written
+        raise InputError(f"{path} cannot be read: {error}", key="store") from None
     names = list(tree.children)
     if not experiment and len(names) != 1:
         raise InputError(
@@ -138,23 +147,26 @@ def end_states(path, experiment="", where=""):
     table = tree[experiment].to_dataset()
     chosen = table["in_study"].values.astype(bool) & (table["status"].values == 0)
     chosen &= table["sample_count"].values == table.sizes["time"]
-    try:
-        chosen &= holding_where(table, where)
-    except Exception as error:  # whatever evaluating a text can raise
-        raise InputError(
-            f"{where!r} cannot be asked of experiment {experiment!r} of {path} ({error}); expected "
-            "a condition on coordinates, such as \"integrator == 'rk4' and step_size < 0.1\"",
-            key="where",
-        ) from None
+    if where:
+        from sweep.analysis.querying import holding  # with SciPy, which most studies do not need
+
+        try:
+            chosen &= holding(table, where)
+        except InputError as error:
+            raise InputError(f"experiment {experiment!r} of {path}: {error}", key="where") from None
     rows = np.flatnonzero(chosen)
     if not len(rows):
         such, key = (f" for which {where!r} holds", "where") if where else ("", "store")
         raise InputError(f"experiment {experiment!r} of {path} has no complete run{such}", key=key)
     group = storage.open_group(storage.open_root(path), experiment)
     if "state" in group:
+        needed = len(rows) * math.prod(group["state"].shape[2:]) * 8
+        if needed > MEMORY.most:
+            raise InputError(str(MEMORY.error(needed)), key="store")
         states = group["state"].oindex[rows, table.sizes["time"] - 1]
     else:
-        states = _of_checkpoints(path, experiment, group["run_id"][:][rows].tolist(), rows)
+        ids = group["run_id"][:][rows].tolist()
+        states = _of_checkpoints(path, experiment, ids, rows, trust_plugins)
     return experiment, _of_equal_rows(path, experiment, states)
 
 
@@ -170,7 +182,7 @@ def _of_equal_rows(path, experiment, states):
     return np.ascontiguousarray(states[:, there[0]])
 
 
-def _of_checkpoints(path, experiment, ids, rows):
+def _of_checkpoints(path, experiment, ids, rows, trust_plugins):
     """The states of runs' checkpoints at their end, NaN where one has fewer rows."""
     from sweep.expand import expand  # below: they read studies, and so this
     from sweep.extending import stored_study
@@ -180,7 +192,8 @@ def _of_checkpoints(path, experiment, ids, rows):
     ends = storage.open_group(root, name) if name in root else None
     if ends is None or ends.attrs.get("code") != checkpoints.code():
         _refuse(path, experiment, "its final checkpoints are of another version of the kernels")
-    made = next(e for e in stored_study(path).experiments if e.name == experiment)
+    study = stored_study(path, trust_plugins=trust_plugins)
+    made = next(e for e in study.experiments if e.name == experiment)
     table = expand(made)
     run_of = {run_id: run for run, run_id in enumerate(table.run_id.tolist())}
     stored = ends[checkpoints.CHECKPOINT.name].oindex[rows]

@@ -10,9 +10,11 @@ import importlib.resources
 from pathlib import Path
 
 from integrators.errors import nearest
+from sweep import approvals
 from sweep.experiment import Axis, Experiment, IntegratorEntry, Reference
 from sweep.families import FamilyStarts
-from sweep.library import BUILT_IN, Library
+from sweep.library import BUILT_IN, Library, read_plugins
+from sweep.limits import MOST_TEXT, read_regular
 from sweep.reading import read_study
 from sweep.sources import StudyError, parse_toml
 from sweep.starts import FileStarts, GivenStart, LatticeStarts, NamedStart, RandomStarts
@@ -64,7 +66,7 @@ class Study:
     library: Library = BUILT_IN
 
 
-def parse(text, source="study", directory=".", plugins=None, kept=None):
+def parse(text, source="study", directory=".", plugins=None, kept=None, trust_plugins=False):
     """Read a study from its text.
 
     Parameters
@@ -76,11 +78,14 @@ def parse(text, source="study", directory=".", plugins=None, kept=None):
     directory : str or Path, optional
         That the files of initial states are relative to: that of the study's file, and the current
         directory for a text or a packaged study.
-    plugins : dict of str to str, optional
-        The source of plugins by name; others are read from files.
+    plugins : dict of str to sweep.plugins.Plugin, optional
+        All plugins that it can name; read from files, and run, unless given.
     kept : Path, optional
         A store that was made with the study: it knows initial states that another store, which is
         gone, had.
+    trust_plugins : bool
+        Whether plugins that stores bring, from whose runs initial states are taken, may run; else
+        only those that this user has approved. See `sweep.approvals`.
 
     Returns
     -------
@@ -91,17 +96,17 @@ def parse(text, source="study", directory=".", plugins=None, kept=None):
     StudyError
         With every problem that was found: where, what, and what was expected.
     """
-    read = read_study(parse_toml(text, source, directory, plugins, kept))
+    read = read_study(parse_toml(text, source, directory, plugins, kept, trust_plugins))
     return Study(**read, text=text, source=source)
 
 
-def load(study, kept=None):
+def load(study, kept=None, trust_plugins=False):
     """Read a study from a file, or a packaged one by its name. A file wins.
 
     Parameters
     ----------
     study : str or Path
-    kept : Path, optional
+    kept, trust_plugins
         As in `parse`.
 
     Returns
@@ -113,18 +118,41 @@ def load(study, kept=None):
     StudyError
         If there is neither, the file cannot be read, or the study has a problem.
     """
+    return parse(*_text_of(study), kept=kept, trust_plugins=trust_plugins)
+
+
+def plugins_of(study):
+    """The plugins that a study's file names; their source is read and not run.
+
+    Parameters
+    ----------
+    study : str or Path
+        As in `load`.
+
+    Returns
+    -------
+    tuple of sweep.plugins.Plugin
+    """
+    top = parse_toml(*_text_of(study))
+    return read_plugins(top["plugins"]) if "plugins" in top else ()
+
+
+def _text_of(study):
+    """The text of a file or packaged study, its name, and the directory that it is relative to."""
     path, shelf = Path(study), _packaged_files()
+    is_directory = False
     try:
-        if path.exists() and not path.is_dir():
-            return parse(
-                _decoded(path.read_bytes(), str(study)), str(study), path.parent, kept=kept
-            )
-        is_directory = path.is_dir()
+        text = _decoded(read_regular(path, MOST_TEXT, "a study"), str(study))
+        return text, str(study), path.parent
+    except FileNotFoundError:
+        pass
+    except IsADirectoryError:
+        is_directory = True
     except OSError as error:
         raise StudyError(f"{study}: cannot be read: {error.strerror}") from None
     if str(study) in shelf:
         file = shelf[str(study)]
-        return parse(_decoded(file.read_bytes(), file.name), file.name)
+        return _decoded(file.read_bytes(), file.name), file.name, "."
     if is_directory:
         raise StudyError(f"{study}: is a directory; expected a study file")
     raise StudyError(
@@ -133,14 +161,15 @@ def load(study, kept=None):
     )
 
 
-def of_store(attributes, source, directory=".", kept=None, text=None):
-    """The study that a store keeps, with the plugins that it keeps.
+def of_store(attributes, store, directory=".", text=None, trust_plugins=False):
+    """The study that a store keeps, with the plugins that it keeps, which run.
 
     Parameters
     ----------
     attributes : mapping
         Of the store's root.
-    source, directory, kept
+    store : Path
+    directory, trust_plugins
         As in `parse`.
     text : str, optional
         Another text than the one that it keeps.
@@ -153,10 +182,12 @@ def of_store(attributes, source, directory=".", kept=None, text=None):
     ------
     StudyError
         If it is valid no longer.
+    InputError
+        If it brings a plugin that this user has not approved.
     """
-    plugins = {name: plugin["source"] for name, plugin in attributes.get("plugins", {}).items()}
+    plugins = approvals.brought(attributes, store, trust_plugins)
     text = attributes["study"] if text is None else text
-    return parse(text, source, directory, plugins, kept)
+    return parse(text, f"the study in {store}", directory, plugins, store, trust_plugins)
 
 
 def packaged():

@@ -4,6 +4,7 @@ A task is sent with all it needs but the initial states and the references, whic
 the store. It returns a receipt, never data.
 """
 
+import contextlib
 import functools
 import pickle
 import time
@@ -11,10 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from integrators import kernels
 from sweep import checkpoints, schema, sessions, storage
 from sweep.chunks import SEGMENT, ChunkWork, read_references, reference_arrays
 from sweep.claims import Attempt, TakenOver
 from sweep.computing import Recipe
+from sweep.draining import Interrupted
 from sweep.ledger import references_group
 from sweep.reference_work import ReferenceWork
 from sweep.sessions import Superseded
@@ -164,9 +167,15 @@ def compute(task, session):
         time.sleep(LEAVING_SECONDS)  # or it would come again at once
     elif not session.is_stopped:
         try:
-            with sessions.working(), Attempt(task, session) as attempt:
+            with (
+                sessions.working(),
+                kernels.checking(session.check_stopped),
+                Attempt(task, session) as attempt,
+            ):
                 whole = _compute(task, attempt, statuses)
         except TakenOver:  # by the one that the cluster knows of
+            pass
+        except Interrupted:  # while it compiled
             pass
         except Superseded:
             superseded = True
@@ -178,6 +187,16 @@ def compute(task, session):
     status = np.array(statuses, dtype=int)
     failed, seconds = int(np.sum(status > 0)), time.perf_counter() - began
     return Receipt(task.experiment, len(status), failed, seconds, whole, superseded)
+
+
+def rehearse(rehearsal, session):
+    """Compile the kernels of a `sweep.pilot.Rehearsal`, until its session is stopped."""
+    with (
+        contextlib.suppress(Interrupted),
+        sessions.working(),
+        kernels.checking(session.check_stopped),
+    ):
+        rehearsal.compile()
 
 
 def _portable(error):

@@ -1,6 +1,13 @@
-"""Plain text for a terminal: numbers and tables. Needs nothing but Python."""
+"""Plain text for a terminal: numbers, tables, what cannot be seen. Needs nothing but Python."""
 
 import math
+import re
+
+# C0, DEL and C1, which terminals obey; separators of lines; what changes the direction of text;
+# and halves of surrogate pairs, which stand for bytes of file names that are no UTF-8.
+CONTROLS = "\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
+UNSEEN, UNSEEN_OR_NEWLINE = re.compile(f"[{CONTROLS}]"), re.compile(f"[{CONTROLS}\n]")
+SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def number(value, digits=3):
@@ -12,8 +19,28 @@ def number(value, digits=3):
     return str(value)
 
 
+def visible(text):
+    """A label or name in one line: its control characters and newlines as escapes, ``\\x1b``."""
+    return UNSEEN_OR_NEWLINE.sub(_escaped, str(text))
+
+
+def visible_lines(text):
+    """Lines of text: control characters as escapes, newlines as they are.
+
+    From ``\\u007f`` on the escapes are those of JSON as well, which stays what it is.
+    """
+    return UNSEEN.sub(_escaped, text)
+
+
+def _escaped(match):
+    code = ord(match.group())
+    return SHORT.get(match.group()) or (f"\\x{code:02x}" if code < 0x20 else f"\\u{code:04x}")
+
+
 def format_table(headers, rows):
     """Text in aligned columns: words to the left, numbers to the right.
+
+    Each cell is one line: what cannot be seen in it is shown, see `visible`.
 
     Parameters
     ----------
@@ -25,10 +52,11 @@ def format_table(headers, rows):
     str
         A header, a rule and one line for each row, without a newline at the end.
     """
+    headers, rows = [*map(visible, headers)], [[*map(visible, row)] for row in rows]
     columns = list(zip(headers, *rows, strict=True))
     widths = [max(len(cell) for cell in column) for column in columns]
     right = [bool(rows) and all(_is_numeric(cell) for cell in column[1:]) for column in columns]
-    lines = [list(headers), ["─" * width for width in widths], *map(list, rows)]
+    lines = [headers, ["─" * width for width in widths], *rows]
     return "\n".join(
         "  ".join(
             cell.rjust(width) if to_right else cell.ljust(width)
@@ -50,3 +78,17 @@ def jsonable(value):
         return [jsonable(item) for item in value]
     value = value.item() if hasattr(value, "dtype") and hasattr(value, "item") else value
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def interval(seconds, most):
+    """Two times, between which one lies; ``12 s`` where both read the same."""
+    low, high = duration(seconds), duration(most)
+    return low if low == high else f"{low} – {high}"
+
+
+def duration(seconds):
+    """A time in the unit that suits it: ``12 s``, ``3.4 min``, ``2.1 h``."""
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"

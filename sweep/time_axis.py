@@ -9,11 +9,11 @@ import math
 import numpy as np
 
 from integrators.errors import InputError
+from sweep.limits import MOST_PER_DECADE, MOST_SAMPLES, MOST_VALUES
 
 DIVIDES = 1e-9  # relative difference up to which a step size divides the sample interval
 MOST_STEPS = 2**53  # beyond which the time k*h of a step is no longer told from the next
 FEW = 10**9  # what the numbers of a duration's fraction may be
-MOST_VALUES = 100_000  # of what one entry of a study generates
 
 
 class Samples:
@@ -100,11 +100,22 @@ class TimeAxis(Samples):
         check_duration(self.duration)
         if self.samples < 1:
             raise InputError(f"expected at least 1 interval, got {self.samples}", key="samples")
+        if self.samples > MOST_SAMPLES:
+            raise InputError(
+                f"comes to {self.samples:,} samples of each run; at most {MOST_SAMPLES:,} are "
+                "possible: statistics cover every step between fewer samples",
+                key="samples",
+            )
 
     @property
     def interval(self):
         """Time between two samples."""
         return float(parts(self.duration, 1, self.samples))
+
+    @property
+    def intervals(self):
+        """Number of intervals in the duration."""
+        return self.samples
 
     @property
     def marks(self):
@@ -158,9 +169,9 @@ class LogarithmicTimeAxis(Samples):
 
     def __post_init__(self):
         check_duration(self.duration)
-        if not 1 <= self.per_decade <= MOST_VALUES:
+        if not 1 <= self.per_decade <= MOST_PER_DECADE:
             raise InputError(
-                f"expected 1 to {MOST_VALUES} samples a decade, got {self.per_decade}",
+                f"expected 1 to {MOST_PER_DECADE:,} samples a decade, got {self.per_decade:,}",
                 key="per_decade",
             )
         if not self.grid > 0:
@@ -243,7 +254,10 @@ class PerDecade:
 
     def axis(self, duration, largest, generated):
         """The `LogarithmicTimeAxis` of a largest step size, snapped if it was `generated`."""
-        ratio = max(1, round(duration / largest)) if largest > 0 else 1
+        ratio = duration / largest if largest > 0 else 1.0
+        if not ratio <= MOST_STEPS:
+            raise InputError(f"the step size {largest} needs more than 2**53 steps")
+        ratio = max(1, round(ratio))
         exact = abs(duration / ratio - largest) <= DIVIDES * largest
         grid = duration / ratio if generated and not exact else largest
         first = grid if self.first is None else self.first
@@ -281,6 +295,13 @@ def _nearest_that_divide(whole, ratio):
     return f"the nearest that do are {fits}"
 
 
+def check_count(count):
+    """A number of values that a range can have, or `InputError`."""
+    if not 2 <= count <= MOST_VALUES:
+        raise InputError(f"expected 2 to {MOST_VALUES:,} values, got {count:,}", key="count")
+    return count
+
+
 def spaced(start, stop, count, spacing):
     """Numbers from `start` to `stop`, which are kept as they are.
 
@@ -303,8 +324,7 @@ def spaced(start, stop, count, spacing):
     InputError
         If `count` is out of bounds, or an end is not positive where the spacing is logarithmic.
     """
-    if not 2 <= count <= MOST_VALUES:
-        raise InputError(f"expected 2 to {MOST_VALUES} values, got {count}", key="count")
+    check_count(count)
     for key, end in (("start", start), ("stop", stop)):
         if spacing == "log" and end <= 0:
             raise InputError(f"a range with spacing 'log' needs positive ends, got {end}", key=key)

@@ -4,6 +4,8 @@ Dask connects with certificates both ways and says of bad ones nothing, or that 
 long. Here a handshake in memory, between two ends that have them, says what is wrong.
 """
 
+import contextlib
+import os
 import ssl
 import time
 from dataclasses import dataclass
@@ -99,6 +101,40 @@ class Checked:
         if self.key is None:
             return f"{self.cert} holds no private key, and {self.names[2]} is not given"
         return _no_pem(key, name, "private key")
+
+
+class PrivateSecurity(Security):
+    """A certificate for all roles that only those have who were handed this object.
+
+    It is its own authority: nobody else is let in, or believed. Pickled, it goes to worker
+    processes through the pipe by which they are started.
+
+    Parameters
+    ----------
+    certificate, key : str
+        In PEM format.
+    """
+
+    def __init__(self, certificate, key):
+        pairs = {f"tls_{role}_cert": certificate for role in ROLES}
+        pairs |= {f"tls_{role}_key": key for role in ROLES}
+        super().__init__(require_encryption=True, tls_ca_file=certificate, **pairs)
+
+    def _get_tls_context(self, tls, purpose):
+        """As Dask's, which would write the key to a temporary file for OpenSSL to read."""
+        if not hasattr(os, "memfd_create"):
+            return super()._get_tls_context(tls, purpose)
+        with _file_in_memory(tls["cert"] + tls["key"]) as path:
+            return super()._get_tls_context({**tls, "cert": path, "key": None}, purpose)
+
+
+@contextlib.contextmanager
+def _file_in_memory(text):
+    """Path of a file without a name that only this process has open."""
+    with os.fdopen(os.memfd_create("certificate"), "w") as file:
+        file.write(text)
+        file.flush()
+        yield f"/proc/self/fd/{file.fileno()}"
 
 
 def security_of_started(files):
@@ -208,12 +244,12 @@ def _culprit(ca_file, cert, late):
         date = found["notAfter" if late else "notBefore"]
         if (ssl.cert_time_to_seconds(date) < time.time()) == late:
             return f"or its authority's in {ca_file} ", f" ({date})"
-    try:
-        from cryptography import x509
+    from cryptography import x509  # takes a while, and is needed here alone
 
+    try:
         with open(cert, "rb") as file:
             found = x509.load_pem_x509_certificate(file.read())
-    except (ImportError, OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError):
         return "", ""
     return "", f" ({found.not_valid_after_utc if late else found.not_valid_before_utc:%Y-%m-%d})"
 

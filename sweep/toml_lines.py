@@ -13,6 +13,8 @@ import re
 import tomllib
 from dataclasses import dataclass
 
+from sweep.limits import MOST_DEPTH
+
 _SPACE = re.compile(r"[ \t]*")
 _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _KEY = re.compile(r"""[A-Za-z0-9_-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*'""")
@@ -41,33 +43,44 @@ class Scan:
 
     lines: dict  # key path, a tuple of str and int -> line, from 1
     broken: BrokenInline | None
+    too_deep: int | None  # line of the first key path that is too long
 
 
-def scan(text):
+def scan(text, most_depth=MOST_DEPTH):
     """Scan a TOML text.
 
     Parameters
     ----------
     text : str
         Valid or not.
+    most_depth : int, optional
+        Parts of a key path, of arrays and tables in each other; the scan ends where one has more.
 
     Returns
     -------
     Scan
     """
-    scanner = _Scanner(text)
-    with contextlib.suppress(_Unreadable, RecursionError):  # what was found so far still helps
-        scanner.document()
-    return Scan(scanner.lines, scanner.broken)
+    scanner, too_deep = _Scanner(text, most_depth), None
+    with contextlib.suppress(_Unreadable):  # what was found so far still helps
+        try:
+            scanner.document()
+        except _TooDeep:
+            too_deep = scanner.line()
+    return Scan(scanner.lines, scanner.broken, too_deep)
 
 
 class _Unreadable(Exception):
     pass
 
 
+class _TooDeep(Exception):
+    pass
+
+
 class _Scanner:
-    def __init__(self, text):
+    def __init__(self, text, most_depth):
         self.text = text
+        self.most_depth = most_depth
         self.at = 0
         self.newlines = [match.start() for match in re.finditer("\n", text)]
         self.lines = {(): 1}
@@ -91,6 +104,12 @@ class _Scanner:
         seen = self.sees(token)
         self.at += len(token) * seen
         return seen
+
+    def note(self, path, line):
+        """Keep the line of a key path, unless that stands on one before."""
+        if len(path) > self.most_depth:
+            raise _TooDeep
+        self.lines.setdefault(path, line)
 
     def expect(self, token):
         self.match(_SPACE)
@@ -116,7 +135,7 @@ class _Scanner:
             if path in self.last:  # [a.b] below [[a]] is in the last of the a
                 path += (self.last[path],)
             path += (key,)
-            self.lines.setdefault(path, line)
+            self.note(path, line)
         self.expect("]]" if is_array else "]")
         if is_array:
             self.last[path] = self.last.get(path, -1) + 1
@@ -128,7 +147,7 @@ class _Scanner:
         line = self.line()
         for key in self.keys():
             table += (key,)
-            self.lines.setdefault(table, line)
+            self.note(table, line)
         self.expect("=")
         self.match(_SPACE)
         self.value(table)
@@ -157,7 +176,7 @@ class _Scanner:
             self.match(_BLANK)
             if self.takes("]"):
                 return
-            self.lines[path + (index,)] = self.line()
+            self.note(path + (index,), self.line())
             self.value(path + (index,))
             self.match(_BLANK)
             if not self.takes(",") and not self.sees("]"):

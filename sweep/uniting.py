@@ -69,12 +69,12 @@ def united(one, other):
 
 
 def _plugins(one, other):
-    """The sources of the plugins of both, by name."""
-    sources = {}
+    """The plugins of both, by name."""
+    found = {}
     for plugin in (*one.library.plugins, *other.library.plugins):
-        if sources.setdefault(plugin.name, plugin.text) != plugin.text:
+        if found.setdefault(plugin.name, plugin) != plugin:
             raise CannotUnite(f"the plugin {plugin.name!r} is not the same in both")
-    return sources
+    return found
 
 
 def _plain(value):
@@ -202,7 +202,7 @@ class _Pair:
         ):
             runs = expand(against) if rules else None
             for raw, rule in zip(raws, rules, strict=True):
-                if raw not in kept and not rule.holds(runs.column).any():
+                if raw not in kept and not rule.holds(runs.where).any():
                     kept.append(raw)
         if kept != self.ours.get("exclude", []):
             put(self.table, "exclude", kept)

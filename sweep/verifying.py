@@ -313,7 +313,7 @@ def _lost(group, array, values, rows, first):
     first sample it is not. No step of an adaptive one need end in an interval.
     """
     if values.ndim == 1:
-        needed = array.name in ("cpu_time", "wall_time")
+        needed = array.name in ("cpu_time", "wall_time") and not group.is_reference
         return rows[np.isnan(values)] if needed else NO_ROWS
     if array.dims[1] != "time":
         return NO_ROWS

@@ -12,19 +12,22 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 
-from distributed import WorkerPlugin
-from distributed.core import Status
+from distributed import KilledWorker, WorkerPlugin
+from distributed.core import CommClosedError, Status
 
+from integrators.cache_directory import cache_root
 from integrators.errors import InputError
-from integrators.kernels import cache_root
 from sweep import environments, holder, sessions
 from sweep.claims import unseen
 from sweep.draining import process_age
+from sweep.reaching import has_workers
 
 LEAVING = "geosweep-leaving"  # why a worker ends, as Dask logs it
 IDENTITY = "identity"  # a file of a cache of kernels
 SEEN_SECONDS = 5.0  # within which a shared file system shows a new file
-ANSWER_SECONDS = 30.0  # within which all workers say what they are
+ANSWER_SECONDS = 30.0  # within which all workers answer
+MOST_TRIES = 30  # of a call that fails although no worker comes or goes
+AGAIN_SECONDS = 0.2  # between two of them
 ASIDE_SECONDS = 5.0  # that the end of a run waits for workers to be told of it
 ENDING_SECONDS = 20.0  # that a worker which is to end waits at most for its task to commit
 LEAVE_BEFORE = 10.0  # seconds before its lifetime is over
@@ -75,7 +78,6 @@ def _cache_identity():
     """What tells this process's cache of kernels from another one, also if their paths agree."""
     file = cache_root() / IDENTITY
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
         if not file.exists():
             prepared = file.with_name(f"{IDENTITY}.{secrets.token_hex(4)}")
             prepared.write_text(secrets.token_hex(8))
@@ -123,7 +125,7 @@ def inspect(client, store, token, drain):
         or does not answer.
     """
     found = {}
-    for address, seen in _asked(client, drain, look, store, token).items():
+    for address, seen in ask(client, lambda: _looks(client, store, token), drain.check).items():
         if isinstance(seen, OSError):  # of a worker that is lost just now
             continue
         own = sessions.code()
@@ -140,24 +142,74 @@ def inspect(client, store, token, drain):
     return found
 
 
-def _asked(client, drain, function, *arguments):
-    """What a function says in each worker, by address."""
+def _looks(client, store, token):
+    """What `look` says in each worker, by address; `OSError` if all are lost just now."""
+    seen = client.run(look, store, token, on_error="return")
+    if not any(not isinstance(one, OSError) for one in seen.values()):
+        raise CommClosedError("all workers are lost")
+    return seen
+
+
+def ask(client, call, check):
+    """What a call to a cluster gives; repeated where a worker is lost during it.
+
+    Every call before tasks are computed goes through here: Dask lets one worker's end fail what
+    is asked of all.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    call : callable
+        Without arguments; whatever it did, it can be done again.
+    check : callable
+        Called again and again while this waits; may raise.
+
+    Raises
+    ------
+    InputError
+        If a worker does not answer.
+    OSError
+        Of the call, if the scheduler is gone, or no worker came or went in `MOST_TRIES` of them.
+    """
+    workers, tries = None, 0
+    while True:
+        try:
+            return _answered(client, call, check)
+        except OSError:  # a connection that is lost is one
+            if not has_workers(client, check, lambda: None):
+                raise
+            before, workers = workers, _addresses(client)
+            tries = tries + 1 if workers == before else 0
+            if tries == MOST_TRIES:
+                raise
+        time.sleep(AGAIN_SECONDS)
+
+
+def _addresses(client):
+    """Of the workers that are there; none if the scheduler is gone."""
+    with contextlib.suppress(OSError):
+        return set(client.nthreads())
+    return None
+
+
+def _answered(client, call, check):
+    """What a call gives that may wait for ever, as Dask does for a suspended worker."""
     answers = queue.SimpleQueue()
 
-    def ask():
+    def called():
         try:
-            answers.put(client.run(function, *arguments, on_error="return"))
-        except Exception as error:
-            answers.put(error)
+            answers.put((call(), None))
+        except BaseException as error:  # also a CancelledError, of a client that is closed
+            answers.put((None, error))
 
-    threading.Thread(target=ask, daemon=True).start()  # Dask waits for ever for a suspended one
+    threading.Thread(target=called, daemon=True).start()
     deadline = time.monotonic() + ANSWER_SECONDS
     while time.monotonic() < deadline:
-        drain.check()
+        check()
         with contextlib.suppress(queue.Empty):
-            found = answers.get(timeout=0.2)
-            if isinstance(found, Exception):
-                raise found
+            found, error = answers.get(timeout=AGAIN_SECONDS)
+            if error is not None:
+                raise error
             return found
     workers = client.scheduler_info(n_workers=-1)["workers"]
     silent = min(workers, key=lambda address: workers[address]["last_seen"], default="")
@@ -177,6 +229,11 @@ def aside(call, seconds):
     thread = threading.Thread(target=called, daemon=True)
     thread.start()
     thread.join(seconds)
+
+
+def stop_session(client, session):
+    """Tell the workers to end the tasks of a session after the segments that they are at."""
+    aside(lambda: client.run(session.stop, on_error="ignore"), ASIDE_SECONDS)
 
 
 def _cause(error):
@@ -233,11 +290,11 @@ def call_on(client, addresses, function, drain):
     while futures:
         drain.check()
         time.sleep(0.1)
-        alive = client.nthreads()
+        alive = ask(client, client.nthreads, drain.check)
         for address, future in list(futures.items()):
             if future.done() or address not in alive:
                 del futures[address]
-            if future.status == "error":
+            if future.status == "error" and not isinstance(future.exception(), KilledWorker):
                 future.result()
 
 
@@ -273,10 +330,13 @@ class Ending(WorkerPlugin):
 
 
 @contextlib.contextmanager
-def ending_in_order(client, session):
-    """Within this, workers of a cluster, also those that come later, end as `Ending` says."""
+def ending_in_order(client, session, check):
+    """Within this, workers of a cluster, also those that come later, end as `Ending` says.
+
+    `check` is called while it waits for them, and may raise.
+    """
     plugin = Ending(session)
-    client.register_plugin(plugin)
+    ask(client, lambda: client.register_plugin(plugin), check)
     try:
         yield
     finally:

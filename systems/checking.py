@@ -3,9 +3,12 @@
 import numpy as np
 
 from integrators import InputError
-from integrators.errors import check_number
+from integrators.errors import check_number, check_whole, shown
 
 ON_MANIFOLD = 1e-9  # how far a given state may be off the manifold
+MOST_BODIES = 200_000  # whose work and memory grow with their number
+MOST_INTERACTING = 50_000  # whose work grows with its square: 1e9 pairs a step
+MOST_COUPLED = 2_000  # whose memory does, too: a matrix of 300 MB
 
 
 def check_directions(vectors, what, key):
@@ -51,10 +54,19 @@ def number_vector(name, value, count, **bounds):
 
     `bounds` are those of `integrators.errors.check_number`.
     """
-    values = [value] * count if np.ndim(value) == 0 else list(value)
-    if len(values) != count:
-        raise InputError(f"{name} has {len(values)} values; expected {count}", key=name)
-    return tuple(check_number(name, item, **bounds) for item in values)
+    if not is_list(value):
+        return (check_number(name, value, **bounds),) * count
+    if len(value) != count:
+        raise InputError(f"{name} has {len(value)} values; expected {count}", key=name)
+    return tuple(check_number(name, item, **bounds) for item in value)
+
+
+def check_count(value, least=1, most=MOST_BODIES):
+    """The parameter ``count`` as an int, if it is a whole number of bodies, or `InputError`."""
+    count = check_whole("count", value, least=least)
+    if count > most:
+        raise InputError(f"count = {count:,}; at most {most:,} bodies are possible", key="count")
+    return count
 
 
 def is_list(value, length=None):
@@ -66,7 +78,7 @@ def is_list(value, length=None):
 def vector_list(name, value, count=None):
     """A parameter that is a list of 3-vectors, of `count` if that is given, as tuples."""
     if not is_list(value) or not len(value) or not all(is_list(row, 3) for row in value):
-        raise InputError(f"{name} = {value!r}; expected a list of [x, y, z]", key=name)
+        raise InputError(f"{name} = {shown(value)}; expected a list of [x, y, z]", key=name)
     if count is not None and len(value) != count:
         raise InputError(f"{name} has {len(value)} vectors; expected {count}", key=name)
     return tuple(tuple(check_number(name, part) for part in row) for row in value)

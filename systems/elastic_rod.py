@@ -20,12 +20,12 @@ from functools import cached_property
 import numpy as np
 
 from integrators import InputError
-from integrators.errors import check_known, check_number, check_whole
+from integrators.errors import check_known, check_number
 from integrators.forms import SpheresLagrangian
 from integrators.inertia import ChainInertia
 from integrators.kernels import inlined, kernel, state_value
 from systems.base import Convergence, Start
-from systems.checking import positive_vector, set_checked
+from systems.checking import check_count, positive_vector, set_checked
 from systems.mechanical import MechanicalSystem, quantities_of_spheres
 
 
@@ -142,7 +142,7 @@ class ElasticRod(MechanicalSystem):
     named_starts = (Start("lee", "Example 4 of Lee et al.: straight, hit in the middle", _lee),)
 
     def __post_init__(self):
-        count = check_whole("count", self.count)
+        count = check_count(self.count)
         check_known("inertia", self.inertia, tuple(INERTIA), key="inertia")
         set_checked(
             self,

@@ -29,14 +29,14 @@ import numpy as np
 from integrators import InputError
 from integrators.actions import product
 from integrators.cotangent import CotangentHamiltonian
-from integrators.errors import check_known, check_number
+from integrators.errors import check_known, check_number, shown
 from integrators.factors import COADJOINT_SE3
 from integrators.flows import HomogeneousFlow
 from integrators.kernels import Kernel, inlined, kernel, state_value, whole_state
 from integrators.vectors import axpy, cross, dot, get, put, scale, sub
 from systems import ensembles, rotation_matrices
 from systems.base import Convergence, Quantity, Start
-from systems.checking import positive_vector, set_checked
+from systems.checking import is_list, positive_vector, set_checked
 from systems.rigid import Part, RigidSystem, checked_parts
 
 FORMULATIONS = ("cotangent", "lie_poisson", "quadratic")
@@ -243,9 +243,10 @@ class HeavyTop(RigidSystem):
         check_known("formulation", self.formulation, FORMULATIONS, key="formulation")
         if isinstance(self.inertia, str):
             check_known("inertia", self.inertia, INERTIAS, key="inertia")
-        elif np.ndim(self.inertia) != 1:
+        elif not is_list(self.inertia):
             raise InputError(
-                f"inertia = {self.inertia!r}; expected 'printed', 'fixed_point' or three moments",
+                f"inertia = {shown(self.inertia)}; expected 'printed', 'fixed_point' or three "
+                "moments",
                 key="inertia",
             )
         else:

@@ -15,14 +15,14 @@ from functools import cached_property
 import numpy as np
 
 from integrators import InputError
-from integrators.errors import check_array, check_known, check_whole
+from integrators.errors import check_array, check_known
 from integrators.hamiltonians import LENGTHS, SpinHamiltonian, SplitFlow
 from integrators.kernels import inlined, kernel, split_flow, state_value
 from integrators.rotations import rotation_coefficients
 from integrators.vectors import add, axpy, cross, dot, get, increment, scale, sub
 from systems import ensembles
 from systems.base import Convergence, Family, Start
-from systems.checking import set_checked
+from systems.checking import check_count, set_checked
 from systems.spins import SpinSystem, quantities_of_spins
 
 BOUNDARIES = {"closed": 3, "open": 2}  # the fewest spins
@@ -149,7 +149,7 @@ class HeisenbergChain(SpinSystem):
     def __post_init__(self):
         check_known("lengths", self.lengths, LENGTHS, key="lengths")
         check_known("boundary", self.boundary, BOUNDARIES, key="boundary")
-        set_checked(self, count=check_whole("count", self.count, least=BOUNDARIES[self.boundary]))
+        set_checked(self, count=check_count(self.count, least=BOUNDARIES[self.boundary]))
 
     def curve(self, function):
         """Spins along a curve, at s = 2π i/n for spin i = 0 … n − 1, brought to unit length.

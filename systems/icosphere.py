@@ -1,5 +1,6 @@
 """The icosahedron, its faces divided in four again and again: points spread over the sphere."""
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +41,7 @@ class Icosphere:
         return Icosphere(np.concatenate([self.vertices, _unit(middles)]), np.array(faces))
 
 
+@functools.cache  # of a handful of levels
 def icosphere(level):
     """The icosahedron subdivided `level` times: 10·4^level + 2 vertices, 20·4^level faces.
 

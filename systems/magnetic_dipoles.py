@@ -24,7 +24,7 @@ from integrators.kernels import inlined, kernel, state_value
 from integrators.lanes import WIDTH, hsum, with_lane
 from integrators.views import as_floats, as_lanes, flattened, rows_of
 from systems.base import Convergence, Start
-from systems.checking import positive_vector, set_checked, vector_list
+from systems.checking import MOST_COUPLED, positive_vector, set_checked, vector_list
 from systems.mechanical import MechanicalSystem, axes_along, quantities_of_spheres
 
 PERMEABILITY = 1e-7  # μ0/4π, N A⁻²
@@ -146,6 +146,10 @@ class MagneticDipoles(MechanicalSystem):
     def __post_init__(self):
         positions = vector_list("positions", self.positions)
         count = len(positions)
+        if count > MOST_COUPLED:
+            raise InputError(
+                f"{count:,} dipoles; at most {MOST_COUPLED:,} are possible", key="positions"
+            )
         set_checked(
             self,
             moment=positive_vector("moment", self.moment, count),
@@ -154,11 +158,12 @@ class MagneticDipoles(MechanicalSystem):
             positions=positions,
             inertia_factor=check_number("inertia_factor", self.inertia_factor, above=0.0),
         )
-        for i in range(1, count):
-            if positions[i] in positions[:i]:
+        first = {}
+        for i, position in enumerate(positions):
+            if first.setdefault(position, i) != i:
                 raise InputError(
-                    f"positions[{i}] = {list(positions[i])} is that of dipole "
-                    f"{positions.index(positions[i])} too; expected distinct pivots",
+                    f"positions[{i}] = {list(position)} is that of dipole {first[position]} too; "
+                    "expected distinct pivots",
                     key="positions",
                 )
 

@@ -125,6 +125,24 @@ def axes_along(vectors):
     )
 
 
+ASIDE = np.array([0.53, 0.31, 0.78])  # |ASIDE| < 1; along no axis of symmetry
+
+
+def _some_meet(points):
+    """Whether any two of many points coincide: those are neighbours along every direction."""
+    along = points @ ASIDE
+    order = np.argsort(along)
+    sorted_points, along = points[order], along[order]
+    for k in range(1, len(points)):
+        near = np.flatnonzero(along[k:] - along[:-k] <= ON_MANIFOLD)
+        if not near.size:
+            return False
+        apart = np.linalg.norm(sorted_points[near + k] - sorted_points[near], axis=1)
+        if np.any(apart <= ON_MANIFOLD):
+            return True
+    return False
+
+
 def check_distinct(q, antipodal=False, bodies="bodies", singular="the potential", key="q"):
     """Refuse bodies that coincide or, if asked, are antipodal.
 
@@ -141,6 +159,8 @@ def check_distinct(q, antipodal=False, bodies="bodies", singular="the potential"
         Naming the first pair.
     """
     for what, sign in (("coincide", 1.0), ("are antipodal", -1.0))[: 1 + antipodal]:
+        if not _some_meet(q if sign > 0 else np.concatenate([q, -q])):
+            continue
         for i in range(1, len(q)):
             apart = np.linalg.norm(q[:i] - sign * q[i], axis=1)
             if apart.min() <= ON_MANIFOLD:

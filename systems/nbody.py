@@ -13,13 +13,13 @@ from functools import cached_property
 import numpy as np
 
 from integrators import InputError
-from integrators.errors import check_number, check_whole
+from integrators.errors import check_number
 from integrators.forms import SpheresLagrangian
 from integrators.kernels import kernel, state_value
 from integrators.lanes import sqrt
 from integrators.vectors import accumulate, dot, get, scale
 from systems.base import Convergence, Start
-from systems.checking import positive_vector, set_checked
+from systems.checking import MOST_INTERACTING, check_count, positive_vector, set_checked
 from systems.mechanical import MechanicalSystem, check_distinct, quantities_of_spheres
 
 
@@ -89,7 +89,7 @@ class NBodySphere(MechanicalSystem):
     named_starts = (Start("lee", "Example 2 of Lee et al.: three bodies", _lee),)
 
     def __post_init__(self):
-        count = check_whole("count", self.count, least=2)
+        count = check_count(self.count, least=2, most=MOST_INTERACTING)
         set_checked(
             self,
             count=count,
@@ -105,7 +105,7 @@ class NBodySphere(MechanicalSystem):
     def form(self):
         """The `SpheresLagrangian` of the bodies."""
         return SpheresLagrangian(
-            inertia=np.diag(self.mass),
+            inertia=np.array(self.mass),
             potential=potential,
             potential_gradient=potential_gradient,
             parameters=np.array([self.coupling]),

@@ -15,12 +15,12 @@ from functools import cached_property
 import numpy as np
 
 from integrators import InputError
-from integrators.errors import check_number, check_whole
+from integrators.errors import check_number
 from integrators.forms import SpheresLagrangian
 from integrators.inertia import ChainInertia
 from integrators.kernels import kernel, state_value
 from systems.base import Convergence, Start
-from systems.checking import positive_vector, set_checked
+from systems.checking import check_count, positive_vector, set_checked
 from systems.mechanical import MechanicalSystem, quantities_of_spheres
 
 
@@ -102,7 +102,7 @@ class SphericalPendulumChain(MechanicalSystem):
     )
 
     def __post_init__(self):
-        count = check_whole("count", self.count)
+        count = check_count(self.count)
         set_checked(
             self,
             count=count,

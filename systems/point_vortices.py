@@ -19,14 +19,14 @@ from functools import cached_property
 import numpy as np
 
 from integrators import InputError
-from integrators.errors import check_number
+from integrators.errors import shown
 from integrators.hamiltonians import SpinHamiltonian, SplitFlow
 from integrators.kernels import inlined, kernel, split_flow, state_value
 from integrators.lanes import log
 from integrators.rotations import rotation_coefficients
 from integrators.vectors import accumulate, axpy, cross, dot, get, increment, scale, sub
 from systems.base import Convergence, Family, Start
-from systems.checking import is_list, set_checked
+from systems.checking import MOST_INTERACTING, is_list, number_vector, set_checked
 from systems.mechanical import check_distinct
 from systems.spins import SpinSystem, quantities_of_spins
 
@@ -150,11 +150,16 @@ class PointVortices(SpinSystem):
     def __post_init__(self):
         if not is_list(self.strengths) or len(self.strengths) < 2:
             raise InputError(
-                f"strengths = {self.strengths!r}; expected a list of two numbers or more, one for "
-                "each vortex",
+                f"strengths = {shown(self.strengths)}; expected a list of two numbers or more, one "
+                "for each vortex",
                 key="strengths",
             )
-        strengths = tuple(check_number("strengths", strength) for strength in self.strengths)
+        if len(self.strengths) > MOST_INTERACTING:
+            raise InputError(
+                f"{len(self.strengths):,} vortices; at most {MOST_INTERACTING:,} are possible",
+                key="strengths",
+            )
+        strengths = number_vector("strengths", self.strengths, len(self.strengths))
         if 0.0 in strengths:
             raise InputError(
                 f"the strength of vortex {strengths.index(0.0)} is 0; expected a number of either "

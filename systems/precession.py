@@ -17,13 +17,13 @@ from functools import cached_property
 import numpy as np
 
 from integrators import InputError
-from integrators.errors import check_known
+from integrators.errors import check_known, shown
 from integrators.hamiltonians import LENGTHS, SpinHamiltonian, SplitFlow
 from integrators.kernels import kernel, split_flow, state_value
 from integrators.rotations import turning
 from integrators.vectors import dot, get, increment, put, scale
 from systems.base import Convergence, Family, Start
-from systems.checking import number_vector, set_checked
+from systems.checking import is_list, number_vector, set_checked
 from systems.mechanical import axes_along
 from systems.spins import SpinSystem, quantities_of_spins
 
@@ -90,8 +90,8 @@ class Precession(SpinSystem):
 
     def __post_init__(self):
         check_known("lengths", self.lengths, LENGTHS, key="lengths")
-        if np.ndim(self.axis) == 0:
-            raise InputError(f"axis = {self.axis!r}; expected [x, y, z]", key="axis")
+        if not is_list(self.axis):
+            raise InputError(f"axis = {shown(self.axis)}; expected [x, y, z]", key="axis")
         axis = number_vector("axis", self.axis, 3)
         if not any(axis):
             raise InputError(

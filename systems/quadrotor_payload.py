@@ -42,7 +42,7 @@ import numpy as np
 
 from integrators import InputError
 from integrators.actions import product
-from integrators.errors import check_number
+from integrators.errors import check_number, shown
 from integrators.factors import RIGHT_ROTATION, TANGENT_SPHERE, TRANSLATION
 from integrators.flows import HomogeneousFlow
 from integrators.kernels import inlined, kernel
@@ -372,8 +372,8 @@ def _inertias(value):
     both = value if is_list(value, 2) else (value, value)
     if not all(is_list(moments, 3) for moments in both):
         raise InputError(
-            f"inertia = {value!r}; expected the three principal moments of both quadrotors, or "
-            "a list of three for each",
+            f"inertia = {shown(value)}; expected the three principal moments of both quadrotors, "
+            "or a list of three for each",
             key="inertia",
         )
     return tuple(positive_vector("inertia", moments, 3) for moments in both)
@@ -391,5 +391,5 @@ def _checked_angle(value):
 
 def _vector(name, value):
     if not is_list(value, 3):
-        raise InputError(f"{name} = {value!r}; expected [x, y, z]", key=name)
+        raise InputError(f"{name} = {shown(value)}; expected [x, y, z]", key=name)
     return number_vector(name, value, 3)

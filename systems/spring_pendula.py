@@ -16,14 +16,21 @@ from functools import cached_property
 import numpy as np
 
 from integrators import InputError
-from integrators.errors import check_number, check_whole
+from integrators.errors import check_number, check_whole, shown
 from integrators.forms import SpheresLagrangian
 from integrators.kernels import inlined, kernel, state_value
 from integrators.lanes import sqrt
 from integrators.vectors import accumulate, axpy, dot, get, scale
 from integrators.views import tail
 from systems.base import Convergence, Start
-from systems.checking import ON_MANIFOLD, is_list, positive_vector, set_checked, vector_list
+from systems.checking import (
+    ON_MANIFOLD,
+    check_count,
+    is_list,
+    positive_vector,
+    set_checked,
+    vector_list,
+)
 from systems.mechanical import MechanicalSystem, axes_along, quantities_of_spheres
 
 SQUARE = ((0, 1), (1, 2), (2, 3), (3, 0))
@@ -142,7 +149,7 @@ class SpringPendula(MechanicalSystem):
     named_starts = (Start("lee", "Example 3 of Lee et al.: four pendula in a square", _lee),)
 
     def __post_init__(self):
-        count = check_whole("count", self.count)
+        count = check_count(self.count)
         edges = _checked_edges(self.edges, count)
         set_checked(
             self,
@@ -171,13 +178,14 @@ class SpringPendula(MechanicalSystem):
     def check_positions(self, q):
         """Refuse springs without direction: their length is zero."""
         middles = np.array(self.pivots) + 0.5 * np.array(self.length)[:, None] * q
-        for k, (i, j) in enumerate(self.edges):
-            if np.linalg.norm(middles[j] - middles[i]) <= ON_MANIFOLD * self.length[i]:
-                raise InputError(
-                    f"the spring edges[{k}] = {[i, j]} has zero length in this state, where the "
-                    "potential is singular",
-                    key="q",
-                )
+        begin, end = np.reshape(self.edges, (-1, 2)).T.astype(int)
+        apart = np.linalg.norm(middles[end] - middles[begin], axis=1)
+        for k in np.flatnonzero(apart <= ON_MANIFOLD * np.array(self.length)[begin]).tolist():
+            raise InputError(
+                f"the spring edges[{k}] = {list(self.edges[k])} has zero length in this state, "
+                "where the potential is singular",
+                key="q",
+            )
 
     @cached_property
     def form(self):
@@ -205,11 +213,13 @@ class SpringPendula(MechanicalSystem):
 
 def _checked_edges(edges, count):
     if not is_list(edges):
-        raise InputError(f"edges = {edges!r}; expected a list of pairs of pendula", key="edges")
+        raise InputError(
+            f"edges = {shown(edges)}; expected a list of pairs of pendula", key="edges"
+        )
     pairs = []
     for k, pair in enumerate(edges):
         if not is_list(pair, 2):
-            raise InputError(f"edges[{k}] = {pair!r}; expected a pair of pendula", key="edges")
+            raise InputError(f"edges[{k}] = {shown(pair)}; expected a pair of pendula", key="edges")
         i, j = (check_whole("edges", pendulum, least=0) for pendulum in pair)
         if max(i, j) >= count:
             raise InputError(

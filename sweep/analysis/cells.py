@@ -1,6 +1,7 @@
 """The errors of the runs of one integrator, scanned values and step size, read in blocks."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -18,7 +19,10 @@ from sweep.analysis.slow_parts import (
     added,
     grouped,
     joined,
+    late_changes,
+    likeness_of_changes,
     slow_parts,
+    wander_of_changes,
     window_count,
     windows_of,
 )
@@ -114,6 +118,8 @@ class CellErrors:
         Sums of the intervals' squared means over groups of starts; see `slow_parts.grouped`.
     parts : SlowParts or None
         None where the windows are too few.
+    changes : ndarray, shape ``(starts, n)``
+        `slow_parts.late_changes`, where the windows are too few; else nothing.
     windows : int
     every_step, signed : bool
     """
@@ -128,6 +134,7 @@ class CellErrors:
     squares: np.ndarray
     members: np.ndarray
     parts: SlowParts | None
+    changes: np.ndarray
     windows: int
     every_step: bool
     signed: bool
@@ -136,6 +143,18 @@ class CellErrors:
     def starts(self):
         """Runs that count."""
         return len(self.mean_abs)
+
+    @cached_property
+    def likeness(self):
+        """How alike the runs are, a `spectra.Likeness`."""
+        return likeness_of_changes(self.changes) if self.parts is None else self.parts.likeness
+
+    @property
+    def wander(self):
+        """Standard error of the rate of the mean over the runs, if that walks."""
+        if self.parts is not None:
+            return self.parts.wander
+        return wander_of_changes(self.middles, self.changes)
 
     @property
     def middles(self):
@@ -230,6 +249,9 @@ def _reduced(ends, values, steps, every_step):
         "last": means[:, -1],
         "sums": grouped(means, own_scale=False),
         "parts": slow_parts(*windows_of(ends, means)) if enough else None,
+        "changes": np.zeros((len(means), 0))
+        if enough or not len(middles)
+        else late_changes(middles - ends[0], means),
         "negative": bool((means < 0).any()),
         "lost": int((~finite).sum()),
     }
@@ -241,7 +263,7 @@ def _assembled(cell, quantity, blocks, every_step):
     squares, members = added([block["sums"] for block in blocks])
     lost = sum(block["lost"] for block in blocks)
     signed = quantity in cell or any(block["negative"] for block in blocks)
-    names = ("mean_abs", "max_abs", "rates", "last", "steps")
+    names = ("mean_abs", "max_abs", "rates", "last", "steps", "changes")
     return CellErrors(
         ends=ends,
         left_out=int((~complete(cell)).sum()) + lost,

@@ -9,10 +9,12 @@ from sweep.analysis.selection import (
     against_reference,
     codes,
     complete,
+    take,
     variable,
     without_repeats,
 )
 from sweep.analysis.slopes import FEWEST, MARGIN, USED, fit_order
+from sweep.analysis.states import initial_norms, norms, present_rows
 
 TRIED = (1.0, 2.0, 4.0, 8.0)  # first guesses of an order
 SELF = "self"  # the error that is the difference between step sizes
@@ -37,13 +39,17 @@ class Curve:
     time, last_time : float
         The time of the errors, and the last one of the runs.
     left_out : int
-        Runs that failed, are not finished or have left the study.
+        Runs that failed, are not finished, have left the study or are without an error.
     steps : ndarray, shape ``(n,)``
         Steps of a run.
     referred : bool
         Whether the errors are against a reference.
-    absent : int
-        Step sizes without a complete run.
+    absent, unmeasured : int
+        Step sizes without a complete run, and with complete runs of which none has an error.
+    complete : int
+        Runs that are complete, whether they have an error or not.
+    reference_failed : bool
+        Whether there are errors against a reference that failed, see `reference_failed`.
     """
 
     sizes: np.ndarray
@@ -55,6 +61,9 @@ class Curve:
     steps: np.ndarray
     referred: bool
     absent: int
+    unmeasured: int
+    complete: int
+    reference_failed: bool
 
     @property
     def own(self):
@@ -108,19 +117,24 @@ def error_curve(dataset, error, at, axis="step_size"):
     starts, start = codes(dataset["initial_condition"].values)
     errors = np.abs(dataset[error].transpose("run", "time").values)
     floors = MARGIN * _own_error(dataset, error, errors.shape)
-    errors = np.where(counts[:, None], errors, np.nan)
+    # Where its reference failed, what an error is wrong by is not known; at the start all are 0.
+    times = dataset["time"].values
+    errors = np.where(counts[:, None] & np.isfinite(floors) & (times > 0), errors, np.nan)
     last = _last_time(errors >= floors, np.isfinite(errors), step, len(sizes))
     if at == "sup":
         errors = np.fmax.accumulate(errors, axis=1)
         floors = np.fmax.accumulate(floors, axis=1)
     table = np.full((2, len(sizes), len(starts)), np.nan)
     table[:, step[counts], start[counts]] = errors[counts, last], floors[counts, last]
-    times = dataset["time"].values
     left_out = int((~np.isfinite(errors[:, last])).sum())
     steps = _steps(dataset, step, len(sizes))
     ends = float(times[last]), float(times[-1])
-    absent = int((~np.isfinite(table[0]).any(axis=1)).sum())
-    return Curve(sizes, *table, *ends, left_out, steps, against_reference(dataset, error), absent)
+    absent, unmeasured = _without(table[0], np.bincount(step[counts], minlength=len(sizes)) > 0)
+    referred = against_reference(dataset, error)
+    return Curve(
+        sizes, *table, *ends, left_out, steps, referred, absent, unmeasured, int(counts.sum()),
+        referred and counts.any() and reference_failed(take(dataset, np.flatnonzero(counts))),
+    )  # fmt: skip
 
 
 def self_curve(dataset, at):
@@ -143,15 +157,28 @@ def self_curve(dataset, at):
     shape = (len(sizes), len(starts), *states.shape[1:])
     table = np.full(shape, np.nan)
     table[step[counts], start[counts]] = states[counts]
-    errors = np.sqrt(np.sum(np.diff(table, axis=0) ** 2, axis=(3, 4))).max(axis=2)
-    scale = np.sqrt(np.sum(table[:-1, :, -1] ** 2, axis=(2, 3)))
+    present = np.zeros((len(sizes), len(starts), shape[3]), dtype=bool)
+    present[step[counts], start[counts]] = present_rows(dataset)[counts]
+    of_either = present[:-1] | present[1:]
+    errors = norms(np.diff(table, axis=0), of_either[:, :, None]).max(axis=2)
+    scale = norms(table[:-1, :, -1], present[:-1])
     floors = MARGIN * ROUND_OFF * scale
     left_out = int((~counts).sum())
     steps = _steps(dataset, step, len(sizes))[1:]
     end = float(times[-1])
     effective = max((_settled(sizes, errors, floors, order) for order in TRIED), key=_agreement)[1]
-    absent = int((~np.isfinite(errors).any(axis=1)).sum())
-    return Curve(effective, errors, floors, end, end, left_out, steps, False, absent)
+    begun = present.any(axis=2)
+    absent, unmeasured = _without(errors, (begun[:-1] & begun[1:]).any(axis=1))
+    return Curve(
+        effective, errors, floors, end, end, left_out, steps, False, absent, unmeasured,
+        int(counts.sum()), False,
+    )  # fmt: skip
+
+
+def _without(errors, complete):
+    """How many step sizes have no complete run, and how many have some, but no error."""
+    lost = ~np.isfinite(errors).any(axis=1)
+    return int((lost & ~complete).sum()), int((lost & complete).sum())
 
 
 def _settled(sizes, errors, floors, order):
@@ -204,10 +231,26 @@ def _size(dataset, error):
     if quantity in dataset:
         first = dataset[quantity].isel(time=[0]).transpose("run", "time").values
         return np.maximum(np.abs(first), np.finfo(float).tiny)
-    if against_reference(dataset, error) and "initial_state" in dataset:
-        first = dataset["initial_state"].transpose("run", "row", "component").values
-        return np.sqrt(np.sum(first**2, axis=(1, 2)))[:, None]
+    if against_reference(dataset, error):
+        return initial_norms(dataset)[:, None]
     return np.ones((dataset.sizes["run"], 1))
+
+
+def reference_failed(dataset):
+    """Whether the reference of complete runs failed before the first sample after the start.
+
+    Then its own error is not known at any, and mostly no error against it.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        Complete runs of one system.
+    """
+    if "reference_error" not in dataset:
+        return False
+    later = dataset["time"].values > 0  # at the start every reference is exact
+    own = dataset["reference_error"].isel(time=later)
+    return bool(later.any()) and not np.isfinite(own.values).any()
 
 
 def _last_time(resolved, finite, step, step_count):

@@ -11,13 +11,26 @@ from sweep.analysis.cells import (
     chosen_quantities,
     read_errors,
 )
-from sweep.analysis.growth_fits import fit_sums, verdict_of_growth
+from sweep.analysis.growth_fits import fit_errors
+from sweep.analysis.reasons import Reason, Remedy, clauses
 from sweep.analysis.selection import without_repeats
-from sweep.analysis.slow_parts import FEWEST, slope_interval, slow_parts, windows_of
-from sweep.analysis.verdicts import LINEAR, NONE, UNDECIDED, WALK, WORSE, Verdict, judge
+from sweep.analysis.slow_parts import FEWEST, is_late, slope_interval, slow_parts, windows_of
+from sweep.analysis.verdicts import (
+    LINEAR,
+    NONE,
+    UNDECIDED,
+    WALK,
+    WORSE,
+    judge,
+    longer,
+    more_starts,
+    of_growth,
+    untested,
+)
 
 GROWING = (WALK, LINEAR, WORSE)
-COULD_HIDE = "a drift as large as the error could hide: add starts, or ten times the duration"
+# Samples a decade with which the last of their intervals is a `FEWEST`-th of the run.
+THINNEST = int(np.ceil(1 / np.log10(FEWEST / (FEWEST - 1))))
 
 
 @dataclass(frozen=True)
@@ -49,7 +62,7 @@ class DriftEstimate:
     duration : float
     drift, low, high : float
         Slope of the signed error over time, mean over the starts, and its 95 % interval; NaN
-        where `reason` says why. For a vector it is the slope of the norm of the change.
+        where `lacks` says why. For a vector it is the slope of the norm of the change.
     mean_abs : Spread
         Mean of |error| over the steps k = 0 … N.
     max_abs : Spread
@@ -59,21 +72,30 @@ class DriftEstimate:
         ``worse than linear`` or ``undecided``; see `verdicts.judge`. No drift seen does not say
         that there is none: `bound` says how much could hide.
     shared : bool
-        Of a drift, whether it has one sign in all starts, and not another one in each.
+        Whether the mean over the starts drifts, as far as their scatter and its own noise show.
+    rising, falling, with_mean : int
+        Starts whose error rises over the run, by least squares, and falls; and which of the two
+        the mean over the starts does.
+    effective, likeness : float
+        How many independent starts they count as, and how alike they are, from 0 to 1; see
+        `spectra.Likeness`.
+    signed : bool
+        Whether the error has a sign; norms and sizes have none.
     exponent, exponent_low, exponent_high : float
         p of a growth like tᵖ and its 95 % interval; NaN where nothing is seen to grow.
     grown, grown_low, grown_high : float
         Root mean square over the starts of what has grown until the end, and its 95 % interval;
         NaN as above.
-    advice : str
-        Why the verdict is undecided and what to add to the study, or what else is to be said.
+    why : tuple of Reason
+        Why the verdict is undecided and what would decide, or what else is to be said.
     steps : float
         Of a run, the median over the starts: with `duration` the horizon of the verdict.
     every_step : bool
         Whether mean and drift are of every step, or only of the samples: so where adaptive steps
         are longer than sample intervals. The maximum is of every step where the store holds it.
     units, time_units : str
-    reason : str
+    lacks : tuple of Reason
+        Why there is no drift.
     """
 
     quantity: str
@@ -92,17 +114,33 @@ class DriftEstimate:
     max_abs: Spread
     verdict: str
     shared: bool
+    rising: int
+    falling: int
+    with_mean: int
+    effective: float
+    likeness: float
+    signed: bool
     exponent: float
     exponent_low: float
     exponent_high: float
     grown: float
     grown_low: float
     grown_high: float
-    advice: str
+    why: tuple
     every_step: bool
     units: str
     time_units: str
-    reason: str
+    lacks: tuple
+
+    @property
+    def advice(self):
+        """`why` in words."""
+        return "; ".join(map(str, self.why))
+
+    @property
+    def reason(self):
+        """`lacks` in words."""
+        return "; ".join(map(str, self.lacks))
 
     @property
     def bound(self):
@@ -134,17 +172,7 @@ class DriftEstimate:
     @property
     def in_words(self):
         """The verdict, with the interval that suits it, and what else is to be said."""
-        words = [self.verdict + (f": {self.advice}" if self.advice else "")]
-        if self.verdict in GROWING:
-            if np.isfinite(self.exponent_low):
-                words.append(f"like t^{self.exponent_low:.2f} – t^{self.exponent_high:.2f}")
-            if self.verdict != WALK and self.starts > 1:
-                words.append("of one sign" if self.shared else "of another sign in each start")
-            if np.isfinite(self.grown) and not self.shared:
-                units = "" if self.units == "1" else f" {self.units}"
-                ends = f"{self.grown_low:.2g} – {self.grown_high:.2g}{units}"
-                words.append(f"rms over the starts {ends} at the end")
-        return ", ".join(words)
+        return clauses(self, self.verdict in GROWING, self.verdict != WALK)
 
     @property
     def finding(self):
@@ -190,12 +218,12 @@ def drift_table(dataset, quantities=None, step_sizes="all"):
 def _estimate(cell, key, quantity):
     key = dict(key)
     errors = read_errors(cell, quantity)
-    reason = _lacks(errors)
-    drift, low, high = (np.nan,) * 3 if reason else slope_interval(errors.parts)
+    lacks = _lacks(errors)
+    drift, low, high = (np.nan,) * 3 if lacks else slope_interval(errors.parts)
     found, largest = verdict_of(errors), _spread(errors.max_abs)
     hidden = max(abs(low), abs(high)) * (errors.ends[-1] - errors.ends[0])
     if found.verdict == NONE and hidden > largest.median:
-        found = replace(found, verdict=UNDECIDED, reason=COULD_HIDE)
+        found = replace(found, verdict=UNDECIDED, why=(_could_hide(errors, hidden),))
     return DriftEstimate(
         quantity=quantity,
         integrator=key.pop("integrator"),
@@ -213,17 +241,23 @@ def _estimate(cell, key, quantity):
         max_abs=largest,
         verdict=found.verdict,
         shared=found.shared,
+        rising=found.rising,
+        falling=found.falling,
+        with_mean=found.with_mean,
+        effective=found.effective,
+        likeness=found.likeness,
+        signed=found.signed,
         exponent=float(found.exponent),
         exponent_low=float(found.low),
         exponent_high=float(found.high),
         grown=found.grown,
         grown_low=found.grown_low,
         grown_high=found.grown_high,
-        advice=found.reason,
+        why=found.why,
         every_step=errors.every_step,
         units=cell[f"{quantity}_error"].attrs.get("units", "1"),
         time_units=cell["time"].attrs.get("units", "1"),
-        reason=reason,
+        lacks=lacks,
     )
 
 
@@ -242,21 +276,32 @@ def verdict_of(errors):
     if not lacks:
         return judge(errors.parts, errors.signed)
     if errors.starts and len(errors.middles) > errors.windows:
-        sums = (errors.squares, errors.members, errors.rates, errors.signed)
-        fit = fit_sums(errors.middles, *sums)
+        fit = fit_errors(errors)
         if np.isfinite(fit.exponent) or fit.verdict != UNDECIDED:
-            return verdict_of_growth(fit)
-        lacks = f"{lacks}; {fit.reason}"
-    return Verdict(UNDECIDED, reason=lacks)
+            return of_growth(fit, errors.signed)
+        lacks += fit.why
+    return untested(errors, lacks)
+
+
+def _could_hide(errors, hidden):
+    """That a drift as large as the error could hide, and what would show it.
+
+    What could hide falls like 1/√T over a run of length T, and like the root of the number of
+    independent starts.
+    """
+    share = hidden / np.median(errors.max_abs)
+    likeness = errors.parts.likeness
+    remedies = more_starts(errors.parts, likeness.effective * share**2) + longer(share**2)
+    return Reason("hidden drift", float(share), 1.0, tuple(remedies))
 
 
 def _lacks(errors):
     """Why no drift can be measured; empty where it can."""
     if not errors.starts:
-        return "no run is complete"
+        return (Reason("complete runs", 0, 1),)
     if errors.windows >= FEWEST:
-        return ""
-    return _too_few(errors.windows, len(errors.middles))
+        return ()
+    return (_too_few(errors.windows, errors.ends),)
 
 
 def _spread(values):
@@ -294,17 +339,18 @@ def fit_drift(ends, means):
     alone sees a random walk, and the wider one is given: it does not see what all starts share.
     """
     if len(means) == 0:
-        return np.nan, np.nan, np.nan, "no run is complete"
+        return np.nan, np.nan, np.nan, str(Reason("complete runs", 0, 1))
     times, windows = windows_of(ends, means)
     if len(times) < FEWEST:
-        return np.nan, np.nan, np.nan, _too_few(len(times), means.shape[1])
+        return np.nan, np.nan, np.nan, str(_too_few(len(times), ends))
     return *slope_interval(slow_parts(times, windows)), ""
 
 
-def _too_few(windows, intervals):
+def _too_few(windows, ends):
+    """That the windows are too few, and how many samples would do."""
+    intervals = len(ends) - 1
+    even = Remedy("samples", FEWEST, intervals)
     if windows == intervals:
-        return f"needs {FEWEST} sample intervals, has {windows}: take more samples"
-    return (
-        f"needs {FEWEST} windows as long as the last sample interval, has {windows}: "
-        "take more samples"
-    )
+        return Reason("sample intervals", windows, FEWEST, (even,))
+    now = int(is_late(ends[1:] - ends[0]).sum())
+    return Reason("windows", windows, FEWEST, (even, Remedy("samples a decade", THINNEST, now)))

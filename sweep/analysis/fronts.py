@@ -57,8 +57,8 @@ def marked(rows):
         errors = np.array([row.value for row in family])
         floor = np.median([0.0 if math.isnan(row.floor) else row.floor for row in family])
         for against in WORK:
-            work = np.array([getattr(row, against) for row in family])
-            for i in front(np.fmax(errors, floor), work):
+            work = [getattr(row, against) if row.comparable(against) else np.nan for row in family]
+            for i in front(np.fmax(errors, floor), np.array(work)):
                 best[places[i]].append(against)
     return [replace(row, best=tuple(of)) for row, of in zip(rows, best, strict=True)]
 
@@ -113,7 +113,7 @@ def least_work(rows, against="evaluations"):
     check_known("measure of work", against, WORK, key="against")
     tables = {}
     for row in rows:
-        if row.starts and not row.failed and getattr(row, against) > 0:
+        if row.starts and not row.failed and row.comparable(against):
             tables.setdefault((row.error, describe(row.parameters)), []).append(row)
     return [one for table in tables.values() for one in _least_of(table, against)]
 

@@ -17,7 +17,8 @@ from sweep.analysis.cells import (
     read_errors,
 )
 from sweep.analysis.drifts import verdict_of
-from sweep.analysis.growth_fits import fit_growth, fit_sums
+from sweep.analysis.growth_fits import fit_errors, fit_growth
+from sweep.analysis.reasons import sign_clause
 from sweep.analysis.selection import complete, take, without_repeats
 
 __all__ = ["GrowthEstimate", "fit_growth", "growth_table"]
@@ -48,11 +49,19 @@ class GrowthEstimate:
         Drift of the mean over the starts and its standard error, in ε = 2⁻⁵² of the quantity's
         size a step; NaN of quantities without a sign.
     biased : bool
-        Whether there is a drift of one sign in all starts.
+        Whether the mean over the starts drifts.
+    rising, falling, with_mean : int
+        Starts whose error rises over the run, and falls; and which the mean over the starts does.
+    effective, likeness : float
+        How many independent starts they count as, and how alike they are, from 0 to 1.
+    signed : bool
+        Whether the error has a sign.
     verdict : str
         The one that `drift_table` gives; see there, and of samples that thin out with time
         `growth_fits.fit_growth`. None of them says how the error grows later.
-    units, reason : str
+    why : tuple of Reason
+        Why it is undecided, or why there is no exponent.
+    units : str
     """
 
     quantity: str
@@ -71,9 +80,25 @@ class GrowthEstimate:
     drift: float
     drift_error: float
     biased: bool
+    rising: int
+    falling: int
+    with_mean: int
+    effective: float
+    likeness: float
+    signed: bool
     verdict: str
+    why: tuple
     units: str
-    reason: str
+
+    @property
+    def reason(self):
+        """`why` in words."""
+        return "; ".join(map(str, self.why))
+
+    @property
+    def sign(self):
+        """Of which sign a drift is, in words; empty where none is seen, or none can be."""
+        return sign_clause(self, self.biased)
 
 
 def growth_table(dataset, quantities=None, step_sizes="all"):
@@ -110,7 +135,7 @@ def growth_table(dataset, quantities=None, step_sizes="all"):
 def _estimate(cell, key, quantity):
     key = dict(key)
     errors = read_errors(cell, quantity)
-    fit = fit_sums(errors.middles, errors.squares, errors.members, errors.rates, errors.signed)
+    fit = fit_errors(errors)
     found = verdict_of(errors)
     duration = float(errors.ends[-1] - errors.ends[0])
     steps = float(np.median(errors.steps)) if errors.starts else np.nan
@@ -132,9 +157,15 @@ def _estimate(cell, key, quantity):
         drift=fit.drift * to_epsilon,
         drift_error=fit.drift_error * to_epsilon,
         biased=found.shared,
+        rising=found.rising,
+        falling=found.falling,
+        with_mean=found.with_mean,
+        effective=found.effective,
+        likeness=found.likeness,
+        signed=found.signed,
         verdict=found.verdict,
+        why=found.why or (fit.why if np.isnan(fit.exponent) else ()),
         units=cell[f"{quantity}_error"].attrs.get("units", "1"),
-        reason=found.reason or (fit.reason if np.isnan(fit.exponent) else ""),
     )
 
 

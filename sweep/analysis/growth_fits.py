@@ -5,50 +5,82 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-from sweep.analysis.slow_parts import grouped
+from sweep.analysis.reasons import Reason, Remedy
+from sweep.analysis.slow_parts import (
+    MOST_STARTS,
+    grouped,
+    is_late,
+    late_changes,
+    likeness_of_changes,
+    wander_of_changes,
+)
+from sweep.analysis.spectra import Likeness
 from sweep.analysis.verdicts import (
     CERTAIN,
     FEWEST_STARTS,
     LINEAR,
+    NEITHER,
     NONE,
     UNDECIDED,
     WALK,
     WORSE,
-    ZERO,
-    Verdict,
+    Exponent,
     growth_exponent,
-    is_worse,
 )
 
 FEWEST_TIMES = 4  # in the last decade
-DECADE = 10.0  # of time, the last one, over which the exponent is
+ROOT = 0.5  # the exponent of a random walk
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GrowthFit:
     """The exponent and the drift of an ensemble of errors; see `fit_growth`.
 
     Attributes
     ----------
-    exponent, low, high : float
+    power : Exponent
+        The exponent and its intervals; NaN where `why` says why.
     drift, drift_error : float
-        NaN of errors without a sign.
+        NaN of errors without a sign, and where the starts are too few.
     biased : bool
         Whether the drift is not zero, with a certainty of 99.7 %.
+    rates : ndarray, shape ``(starts,)``
+        Each start's rate of change.
+    likeness : Likeness
     verdict : str
         One of `verdicts.VERDICTS`.
-    reason : str
-        Why the verdict is ``undecided``.
+    why : tuple of Reason
+        Why the verdict is ``undecided``, or what else is to be said.
     """
 
-    exponent: float = np.nan
-    low: float = np.nan
-    high: float = np.nan
-    drift: float = np.nan
-    drift_error: float = np.nan
-    biased: bool = False
-    verdict: str = UNDECIDED
-    reason: str = ""
+    power: Exponent
+    drift: float
+    drift_error: float
+    biased: bool
+    rates: np.ndarray
+    likeness: Likeness
+    verdict: str
+    why: tuple
+
+    @property
+    def exponent(self):
+        """p of a growth like tᵖ."""
+        return self.power.p
+
+    @property
+    def low(self):
+        """Lower end of its 95 % interval."""
+        return self.power.low
+
+    @property
+    def high(self):
+        """Upper end of its 95 % interval."""
+        return self.power.high
+
+    @property
+    def reason(self):
+        """`why` in words."""
+        return "; ".join(map(str, self.why))
 
 
 def fit_growth(times, error, signed=True):
@@ -70,10 +102,11 @@ def fit_growth(times, error, signed=True):
     Notes
     -----
     The exponent is the slope of log rms over log t in the last decade, weighted by the decade's
-    share of each time, with the jackknife's variance over the starts: the times of one run are
-    not independent, but the runs are. The drift is that of the mean over the starts from the
-    first time to the last, which for a random walk is the best estimate; its standard error is
-    from how far the runs lie apart. Both intervals are Student's.
+    share of each time; for its variance see `verdicts.growth_exponent`: the times of one run are
+    not independent, but runs are as far as they are not alike. The drift is that of the mean over
+    the starts from the first time to the last, which for a random walk is the best estimate; its
+    standard error is from how far the runs lie apart, wider as they are alike. Both intervals are
+    Student's.
 
     The verdict is linear where the mean drifts, unless the exponent's interval lies below ½, or
     where the exponent is above ½ with the same certainty of 99.7 %; √t where its 95 % interval
@@ -81,47 +114,81 @@ def fit_growth(times, error, signed=True):
     left what they were at first.
     """
     rates = (error[:, -1] - error[:, 0]) / (times[-1] - times[0])
-    return fit_sums(times, *grouped(error, own_scale=False), rates, signed)
+    changes = late_changes(times, error)
+    seen = rates, signed, likeness_of_changes(changes), wander_of_changes(times, changes)
+    return fit_sums(times, *grouped(error, own_scale=False), *seen)
 
 
-def fit_sums(times, squares, members, rates, signed):
-    """`fit_growth` from sums of squares over groups of starts, and each start's rate of change."""
-    starts = len(rates)
+def fit_errors(errors):
+    """`fit_growth` of a `cells.CellErrors`."""
+    sums = errors.squares, errors.members, errors.rates
+    return fit_sums(errors.middles, *sums, errors.signed, errors.likeness, errors.wander)
+
+
+def fit_sums(times, squares, members, rates, signed, likeness, wander):
+    """`fit_growth` from sums of squares over groups of starts, and each start's rate of change.
+
+    `wander` is the standard error of the mean's rate, if the mean walks as its own changes show.
+    """
+    starts, late = len(rates), int(is_late(times).sum())
+
+    def open_for(*reason, verdict=UNDECIDED):
+        return GrowthFit(
+            power=Exponent(),
+            drift=np.nan,
+            drift_error=np.nan,
+            biased=False,
+            rates=rates,
+            likeness=likeness,
+            verdict=verdict,
+            why=(Reason(*reason),),
+        )
+
     if starts < FEWEST_STARTS:
-        reason = f"needs {FEWEST_STARTS} starts that are complete, has {starts}"
-        return GrowthFit(reason=reason)
-    late = int(np.sum(times >= times[-1] / DECADE * (1 - 1e-9)))
+        remedy = Remedy("starts", FEWEST_STARTS, starts)
+        return open_for("complete starts", starts, FEWEST_STARTS, (remedy,))
     if late < FEWEST_TIMES:
-        return GrowthFit(reason=f"needs {FEWEST_TIMES} samples in the last decade, has {late}")
-    found = growth_exponent(times, squares, members)
-    if found is None and squares.any():
-        return GrowthFit(reason="the error is exactly 0 at some of the times")
+        remedy = Remedy("samples a decade", FEWEST_TIMES, late)
+        return open_for("samples in the last decade", late, FEWEST_TIMES, (remedy,))
+    if not squares.any():
+        return open_for("largest error", 0.0, 0.0, verdict=NONE)
+    found = growth_exponent(times, squares, members, likeness)
     if found is None:
-        return GrowthFit(verdict=NONE, reason=ZERO)
-    slope, spread, count = found
-    certain, half = stdtrit(count - 1, [CERTAIN, 0.975])
+        zeros = int(np.sum(~squares[:, is_late(times)].any(axis=0)))
+        return open_for("zeros", zeros, 0)
     drift = drift_error = np.nan
+    biased = False
     if signed:
-        drift, drift_error = rates.mean(), rates.std(ddof=1) / np.sqrt(starts)
-    biased = bool(abs(drift) > stdtrit(starts - 1, CERTAIN) * drift_error)
-    low, high = slope - half * spread, slope + half * spread
+        # How far starts lie apart does not show what they share.
+        of_starts = rates.var(ddof=1) / likeness.effective
+        drift = rates.mean()
+        drift_error = np.sqrt(of_starts + likeness.share * wander**2)
+        biased = bool(abs(drift) > stdtrit(max(likeness.effective - 1, 1), CERTAIN) * drift_error)
+    power, why = found.exponent, ()
     # A mean that moves within the round-off of single values, which do not grow, is no drift yet.
-    linear = (biased and high >= 0.5) or slope - certain * spread > 0.5
-    verdict, reason = NONE if high < 0.5 else WALK, ""
-    if linear:
-        verdict = WORSE if is_worse(slope, slope - certain * spread) else LINEAR
-    elif low > 0.5:
-        verdict, reason = UNDECIDED, "faster than √t, but not surely: add starts, or duration"
-    return GrowthFit(slope, low, high, drift, drift_error, biased, verdict, reason)
-
-
-def verdict_of_growth(fit):
-    """The verdict of a fit, where samples thin out with time too fast for windows."""
-    return Verdict(
-        fit.verdict,
-        shared=fit.biased and fit.verdict in (LINEAR, WORSE),
-        exponent=fit.exponent,
-        low=fit.low,
-        high=fit.high,
-        reason=fit.reason,
+    verdict = NONE if power.high < ROOT else WALK
+    if (biased and power.high >= ROOT) or power.surely_low > ROOT:
+        verdict = WORSE if power.worse else LINEAR if power.tells else UNDECIDED
+        if verdict == UNDECIDED:
+            needed = starts * ((power.high - power.p) / max(power.p, NEITHER[1] - power.p)) ** 2
+            numbers = {"low": power.low, "high": power.high, "power": str(power)}
+            why = (Reason("exponent", power.p, 1.0, _starts(needed, starts), numbers),)
+    elif power.low > ROOT:
+        verdict = UNDECIDED
+        needed = starts * ((power.p - power.surely_low) / (power.p - ROOT)) ** 2
+        why = (Reason("above √t", power.surely_low, ROOT, _starts(needed, starts)),)
+    return GrowthFit(
+        power=power,
+        drift=drift,
+        drift_error=drift_error,
+        biased=biased,
+        rates=rates,
+        likeness=likeness,
+        verdict=verdict,
+        why=why,
     )
+
+
+def _starts(needed, now):
+    """The advice to take so many starts, where it is one."""
+    return (Remedy("starts", np.ceil(needed), now),) if needed <= MOST_STARTS else ()

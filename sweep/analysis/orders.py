@@ -19,7 +19,8 @@ from sweep.analysis.curves import (
     self_curve,
 )
 from sweep.analysis.selection import adaptive_runs, descriptions, groups, scanned_axes, take
-from sweep.analysis.slopes import FLOOR, PRE_ASYMPTOTIC, USED, fit_order
+from sweep.analysis.slopes import FLOOR, LEVEL, PRE_ASYMPTOTIC, USED, fit_order
+from sweep.analysis.states import INITIAL
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class OrderPoint:
         Geometric mean over the starts, and the range.
     use : str
         ``used``, ``floor`` or ``pre-asymptotic``.
+    starts : int
+        Initial conditions that have an error at this step size.
     """
 
     step_size: float
@@ -40,6 +43,7 @@ class OrderPoint:
     low: float
     high: float
     use: str
+    starts: int
 
 
 @dataclass(frozen=True)
@@ -63,8 +67,8 @@ class OrderEstimate:
     declared : int or None
     verdict : str
         ``confirmed``, ``refuted`` or ``undecided``.
-    reason : str
-        Why, where the verdict is not plainly ``confirmed``.
+    why : tuple of Reason
+        Where the verdict is not plainly ``confirmed``: what was tested, and what would decide.
     error, at : str
         The error measured, ``self`` where it is of differences between step sizes, and whether at
         the ``end`` or its ``sup`` over time until then.
@@ -72,19 +76,23 @@ class OrderEstimate:
         The time of that end: the last one at which the reference resolves the errors.
     used, floor_count, pre_asymptotic : int
         Step sizes in the fit, and those left out on either side.
+    level_count : int
+        Of those at the floor the ones that are there since the error stops falling, though it is
+        resolved.
     step_low, step_high : float
         Range of the step sizes in the fit.
     floor_until, pre_asymptotic_from : float
         The largest step size left out at the floor (of round-off, of the reference or of a
         solver), and the smallest left out as not yet asymptotic; NaN where there is none.
-    absent : int
-        Step sizes of which no run is complete.
+    absent, unmeasured : int
+        Step sizes of which no run is complete, and of which some are and none has an error.
     floor : float
         Errors below it do not count.
     worst_residual : float
         Largest relative deviation of a point from the fitted line.
     starts, left_out : int
-        Initial conditions, and runs that failed, are not finished or have left the study.
+        Initial conditions, and runs that failed, are not finished, have left the study or are
+        without an error.
     points : tuple of OrderPoint
         The curve, by ascending step size.
     """
@@ -98,23 +106,30 @@ class OrderEstimate:
     budget: float
     declared: int | None
     verdict: str
-    reason: str
+    why: tuple
     error: str
     at: str
     time: float
     used: int
     floor_count: int
+    level_count: int
     pre_asymptotic: int
     step_low: float
     step_high: float
     floor_until: float
     pre_asymptotic_from: float
     absent: int
+    unmeasured: int
     floor: float
     worst_residual: float
     starts: int
     left_out: int
     points: tuple
+
+    @property
+    def reason(self):
+        """`why` in words."""
+        return "; ".join(map(str, self.why))
 
 
 def order_table(dataset, error=None, at="end"):
@@ -173,7 +188,7 @@ def order_table(dataset, error=None, at="end"):
 def _curves(fixed, error, at):
     """Label, scanned values and `Curve` of each integrator, one after another in memory."""
     names = ["state" if error == SELF else error, error.removesuffix("_error")]
-    names += ["reference_error", "initial_state", "sample_count", "status", "steps"]
+    names += ["reference_error", INITIAL, "sample_count", "status", "steps"]
     axes = scanned_axes(fixed)
     fixed = fixed[[name for name in names if name in fixed]]
     for _, runs in groups(fixed, ["integrator"]):
@@ -192,9 +207,9 @@ def _estimate(curve, label, parameters, method, error, at, moving):
     fit = fit_order(sizes, errors, floors, method.get("symmetric"))
     use = np.array(fit.use, dtype=object)
     of_use = {kind: sizes[use == kind] for kind in (USED, FLOOR, PRE_ASYMPTOTIC)}
-    verdict, reason = verdict_on(fit, declared, curve, error, moving)
+    verdict, why = verdict_on(fit, declared, curve, error, moving)
     points = tuple(
-        OrderPoint(float(h), *centre_and_range(e), u)
+        OrderPoint(float(h), *centre_and_range(e), u, int(np.isfinite(e).sum()))
         for h, e, u in zip(sizes, errors, use, strict=True)
     )
     return OrderEstimate(
@@ -207,18 +222,20 @@ def _estimate(curve, label, parameters, method, error, at, moving):
         budget=fit.budget,
         declared=declared,
         verdict=verdict,
-        reason=reason,
+        why=why,
         error=error,
         at=at,
         time=curve.time,
         used=len(of_use[USED]),
         floor_count=len(of_use[FLOOR]),
+        level_count=fit.count(LEVEL),
         pre_asymptotic=len(of_use[PRE_ASYMPTOTIC]),
         step_low=_extreme(of_use[USED], np.min),
         step_high=_extreme(of_use[USED], np.max),
         floor_until=_extreme(of_use[FLOOR], np.max),
         pre_asymptotic_from=_extreme(of_use[PRE_ASYMPTOTIC], np.min),
         absent=curve.absent,
+        unmeasured=curve.unmeasured,
         floor=float(np.fmax(fit.floor, _median(curve.floors[there]))),
         worst_residual=fit.worst_residual,
         starts=int(np.isfinite(curve.errors).any(axis=0).sum()),

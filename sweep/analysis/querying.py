@@ -1,18 +1,13 @@
 """Choose runs by an expression, as ``integrator == "variational" and step_size < 1e-3``."""
 
-import ast
-import re
-
 import numpy as np
-import pandas as pd
 import xarray as xr
 
 from integrators.errors import InputError, nearest
+from sweep.analysis.expressions import Expression
 from sweep.analysis.per_run import AT, column, reduced
 from sweep.analysis.selection import run_table
 
-EXAMPLE = "integrator == 'rk4' and step_size < 0.05"
-SERIES = re.compile(rf"\b([A-Za-z_]\w*){AT}([A-Za-z_]\w*|[\d.]+(?:[eE][-+]?\d+)?)")
 LISTED = 8  # values of a coordinate that a message names
 
 
@@ -24,10 +19,12 @@ def query(data, expression):
     data : xarray.Dataset or xarray.DataTree
         One experiment, a selection of its runs, or the tree of `sweep.open_study`.
     expression : str
-        In Python's syntax, of the coordinates and variables over ``run``, with ``and``, ``or``,
-        ``not`` and ``in``: ``integrator in ['rk4', 'rk45'] and not gravity > 5``. A status may be
-        named, ``status == 'not_converged'``, and of series everything may be asked that `results`
-        gives: ``energy_error@max > 1e-8``.
+        Comparisons of the coordinates and variables over ``run`` with numbers, text in quotes and
+        each other, with ``and``, ``or``, ``not``, ``in [...]``, brackets and ``+ - * /``:
+        ``integrator in ['rk4', 'rk45'] and not gravity > 5``. A status may be named,
+        ``status == 'not_converged'``, and of series everything may be asked that `results` gives:
+        ``energy_error@max > 1e-8``. Nothing else is possible; `sweep.analysis.expressions` has the
+        grammar.
 
     Returns
     -------
@@ -104,67 +101,27 @@ def holding(dataset, expression):
     InputError
         When it cannot be evaluated.
     """
-    tree, series = _parsed(expression)
-    names = _names(tree)
-    values = _values(dataset, expression, names, series)
-    code = ast.unparse(_StatusNames(dataset).visit(tree))
-    runs = dataset.sizes["run"]
-    try:
-        holds = pd.eval(code, resolvers=[values], engine="python")
-    except Exception as error:  # whatever evaluating a wrong expression raises
-        raise _unusable(expression, error) from None
-    holds = np.asarray(holds)
-    if holds.dtype != bool or holds.shape not in ((), (runs,)):
-        raise _unusable(expression, "it is no condition that holds or not for each run")
-    return np.broadcast_to(holds, (runs,))
+    parsed = Expression(expression)
+    columns = _columns(dataset, parsed)
+    return parsed.holds(columns, dataset.sizes["run"], {"status": _statuses(dataset)})
 
 
-def _unusable(expression, reason):
-    return InputError(
-        f"{expression!r} cannot be evaluated: {str(reason).rstrip('.')}. Write it like "
-        f'"{EXAMPLE}".',
-        key="where",
-    )
+def _statuses(dataset):
+    """The numbers of statuses by their names."""
+    attributes = dataset["status"].attrs if "status" in dataset else {}
+    meanings = attributes.get("flag_meanings", "").split()
+    return dict(zip(meanings, attributes.get("flag_values", ()), strict=False))
 
 
-def _parsed(expression):
-    """The syntax tree, and what is asked of series by the name that stands for it there."""
-    series = {}
-
-    def name_for(match):
-        series.setdefault(name := f"series_{len(series)}_", match.group(0))
-        return name
-
-    text = SERIES.sub(name_for, str(expression).strip())
-    try:
-        tree = ast.parse(text, mode="eval")
-    except (SyntaxError, ValueError) as error:
-        reason = getattr(error, "msg", str(error))
-        if re.search(r"(?<![=<>!])=(?!=)", text):
-            reason = "equality is written =="
-        raise _unusable(expression, reason) from None
-    return tree, series
-
-
-def _names(tree):
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-
-
-def _values(dataset, expression, names, series):
+def _columns(dataset, expression):
     """What the names in an expression stand for, by name; `InputError` for unknown ones."""
     scalars = [
-        str(key)
-        for key in (*dataset.coords, *dataset.data_vars)
-        if dataset[key].dims == ("run",) and key != "run"
+        str(key) for key in (*dataset.coords, *dataset.data_vars) if dataset[key].dims == ("run",)
     ]
-    for name in sorted(names - series.keys()):
-        if name not in scalars:
-            raise _unusable(expression, _unknown(dataset, name, scalars))
-    chosen = [column(dataset, text) for text in series.values()]
-    found = reduced(dataset, chosen)
-    values = {name: dataset[name].values for name in names - series.keys()}
-    values |= {name: found[text] for name, text in series.items()}
-    return {name: pd.Series(array) for name, array in values.items()}
+    for name in expression.names:
+        if AT not in name and name not in scalars:
+            raise expression.unusable(_unknown(dataset, name, scalars))
+    return reduced(dataset, [column(dataset, name) for name in expression.names])
 
 
 def _unknown(dataset, name, scalars):
@@ -181,49 +138,18 @@ def _unknown(dataset, name, scalars):
     return f"the runs have no {name!r}. {hint}{known}"
 
 
-class _StatusNames(ast.NodeTransformer):
-    """Puts the number in place of a status that is named."""
-
-    def __init__(self, dataset):
-        self.flags = {}
-        if "status" in dataset:
-            attributes = dataset["status"].attrs
-            meanings = attributes.get("flag_meanings", "").split()
-            self.flags = dict(zip(meanings, attributes.get("flag_values", ()), strict=False))
-
-    def visit_Compare(self, node):
-        sides = [node.left, *node.comparators]
-        if self.flags and any(isinstance(s, ast.Name) and s.id == "status" for s in sides):
-            node.left, *node.comparators = [self._numbered(side) for side in sides]
-        return node
-
-    def _numbered(self, node):
-        if isinstance(node, (ast.List, ast.Tuple)):
-            node.elts = [self._numbered(item) for item in node.elts]
-        if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
-            return node
-        if node.value not in self.flags:
-            raise InputError(
-                f"unknown status {node.value!r}.{nearest(node.value, self.flags)}", key="where"
-            )
-        return ast.Constant(int(self.flags[node.value]))
-
-
 def _what_there_is(dataset, expression):
     """The values that the runs have of what an expression names."""
-    tree, series = _parsed(expression)
-    values = _values(dataset, expression, _names(tree), series)
-    values = values or {name: pd.Series(dataset[name].values) for name in ("integrator",)}
-    texts = {name: series.get(name, name) for name in sorted(values)}
-    return "; ".join(f"{text}: {_listed(dataset, name, values[name])}"
-                     for name, text in texts.items())  # fmt: skip
+    columns = _columns(dataset, Expression(expression))
+    columns = columns or {"integrator": dataset["integrator"].values}
+    return "; ".join(f"{name}: {_listed(dataset, name, columns[name])}" for name in sorted(columns))
 
 
-def _listed(dataset, name, series):
+def _listed(dataset, name, column):
     if name == "status":
-        present, flags = set(series), _StatusNames(dataset).flags
-        return ", ".join(text for text, value in flags.items() if value in present)
-    values = list(dict.fromkeys(series.dropna().tolist()))
+        present = {*column.tolist()}
+        return ", ".join(text for text, value in _statuses(dataset).items() if value in present)
+    values = [value for value in dict.fromkeys(column.tolist()) if value == value]
     if not values:
         return "none"
     if isinstance(values[0], str):

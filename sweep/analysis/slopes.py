@@ -30,6 +30,37 @@ MOST_BENT = 0.35  # of the error at the coarsest step size: the next term's shar
 NEXT_TERMS = {False: (1,), True: (2,), None: (1, 2)}
 
 
+# Why a step size does not count: it does; no error is above 0, or of too few starts; floors are
+# more than 1/MARGIN of it; it is within MARGIN of where the curve stops falling; it bends.
+CAUSES = COUNTS, MISSING, UNRESOLVED, LEVEL, BENDS = (
+    "counts",
+    "missing",
+    "unresolved",
+    "level",
+    "bends",
+)
+
+
+@dataclass(frozen=True)
+class Flat:
+    """Where an error curve has stopped falling.
+
+    Attributes
+    ----------
+    fine, coarse : float
+        Step sizes between which it falls slower than h^`FLAT`.
+    slope : float
+        As which power of the step size it falls between them.
+    level : float
+        The error there, the median.
+    """
+
+    fine: float
+    coarse: float
+    slope: float
+    level: float
+
+
 @dataclass(frozen=True)
 class OrderFit:
     """A power law fitted to an error curve.
@@ -52,6 +83,14 @@ class OrderFit:
         plain power law does.
     budget : float
         The part of half the interval that the floors' own size may cost.
+    scatter, apart, bend : float
+        What half the interval follows from besides: how far the points lie off the curve, and how
+        far the starts' slopes lie apart, of which the larger counts; and what the next term would
+        change.
+    causes : tuple of str
+        For each step size as given one of `CAUSES`.
+    flat : Flat or None
+        Where the curve stops falling; None where it does not.
     """
 
     order: float
@@ -61,8 +100,17 @@ class OrderFit:
     worst_residual: float
     floor: float
     use: tuple
-    next_term: float = 0.0
-    budget: float = 0.0
+    next_term: float
+    budget: float
+    scatter: float
+    apart: float
+    bend: float
+    causes: tuple
+    flat: Flat | None
+
+    def count(self, cause):
+        """How many step sizes have a cause of `CAUSES`."""
+        return self.causes.count(cause)
 
 
 def fit_order(step_sizes, errors, floors=0.0, symmetric=None):
@@ -106,30 +154,41 @@ def fit_order(step_sizes, errors, floors=0.0, symmetric=None):
     share = _shares(errors, floors, counts)
 
     use = np.full(len(x), FLOOR, dtype=object)
+    causes = np.full(len(x), LEVEL, dtype=object)
     # All starts of a step size or none: those that happen to be resolved are a biased choice.
-    kept = np.flatnonzero((share <= 1 / MARGIN) & (2 * counts.sum(axis=1) >= there.sum(axis=1)))
+    enough = 2 * counts.sum(axis=1) >= np.maximum(there.sum(axis=1), 1)
+    causes[share > 1 / MARGIN] = UNRESOLVED
+    causes[~enough] = MISSING
+    kept = np.flatnonzero((share <= 1 / MARGIN) & enough)
     curve, residuals = _mean_curve(errors[kept], counts[kept])
-    falling, floor = _above_floor(x[kept], curve)
+    falling, flat = _above_floor(x[kept], curve)
+    floor = np.nan if flat is None else flat.level * MARGIN
     share = share[kept]
     kept, curve, residuals = kept[falling], curve[falling], residuals[falling]
     points = _Points(x[kept], curve, residuals, share[falling])
     fit, taken = _best_stretch(points, NEXT_TERMS[symmetric])
     use[kept[:taken]] = USED
     use[kept[taken:]] = PRE_ASYMPTOTIC
+    causes[kept[:taken]] = COUNTS
+    causes[kept[taken:]] = BENDS
     local = np.diff(curve[:taken]) / np.diff(points.x[:taken])
-    as_given = tuple(use[np.argsort(order)])
+    back = np.argsort(order)
+    seen = {"local": local, "floor": floor, "use": tuple(use[back])}
+    seen |= {"causes": tuple(causes[back]), "flat": flat}
     if fit is None:
-        return OrderFit(np.nan, np.nan, np.nan, local, np.nan, floor, as_given)
+        unknown = ("order", "low", "high", "worst_residual", "scatter", "apart", "bend")
+        return OrderFit(**dict.fromkeys(unknown, np.nan), next_term=0.0, budget=0.0, **seen)
     return OrderFit(
         order=fit.slope,
         low=fit.slope - fit.half,
         high=fit.slope + fit.half,
-        local=local,
         worst_residual=fit.worst,
-        floor=floor,
-        use=as_given,
         next_term=fit.next_term,
         budget=fit.budget,
+        scatter=fit.scatter,
+        apart=fit.apart,
+        bend=fit.bend,
+        **seen,
     )
 
 
@@ -155,6 +214,9 @@ class _Line:
     worst: float
     next_term: float
     budget: float
+    scatter: float
+    apart: float
+    bend: float
 
 
 def _mean_curve(errors, counts):
@@ -182,26 +244,28 @@ def _shares(errors, floors, counts):
 
 
 def _above_floor(x, curve):
-    """Which points lie well above the level at which the curve stops falling, and that bound.
+    """Which points lie well above the level at which the curve stops falling, and the `Flat`.
 
     Its tail has stopped falling if it is flat as seen from one of its two finest points, with at
     most one point in between that looks steep: in a tail of noise the finest may be low by
     chance.
     """
     falling = np.ones(len(x), dtype=bool)
-    tail = 0
+    tail, flat = 0, None
     for j in range(1, len(x)):
         if j > max(tail, 1) + 2:
             break
         finest = slice(0, min(j, 2))
-        flat = curve[j] - curve[finest] < FLAT * (x[j] - x[finest])
-        if flat.any() and x[j] - x[0] > SHORTEST:
-            tail = j
+        slopes = (curve[j] - curve[finest]) / (x[j] - x[finest])
+        if slopes.min() < FLAT and x[j] - x[0] > SHORTEST:
+            tail, flat = j, (int(np.argmin(slopes)), float(slopes.min()))
     if tail == 0:
-        return falling, np.nan
-    bound = np.median(curve[: tail + 1]) + np.log(MARGIN)
-    falling[: np.flatnonzero(curve < bound)[-1] + 1] = False
-    return falling, float(np.exp(bound))
+        return falling, None
+    level = np.median(curve[: tail + 1])
+    falling[: np.flatnonzero(curve < level + np.log(MARGIN))[-1] + 1] = False
+    first, slope = flat
+    ends = float(np.exp(x[first])), float(np.exp(x[tail]))
+    return falling, Flat(*ends, slope, float(np.exp(level)))
 
 
 def _best_stretch(points, powers):
@@ -234,12 +298,12 @@ def _narrowest_line(points, powers):
         return plain
     bent = [_line(points, power) for power in powers]
     off = min(abs(line.slope - plain.slope) for line in bent)
-    widened = replace(plain, half=plain.half + off)
+    widened = replace(plain, half=plain.half + off, bend=off)
     if len(points.x) < WITH_NEXT_TERM:
         return widened
     narrow = min(bent, key=lambda line: line.half)
     apart = max(line.slope for line in bent) - min(line.slope for line in bent)
-    narrow = replace(narrow, half=narrow.half + apart / 2)
+    narrow = replace(narrow, half=narrow.half + apart / 2, bend=apart / 2)
     if abs(narrow.next_term) > MOST_BENT:
         return widened
     return min(widened, narrow, key=lambda line: line.half)
@@ -261,10 +325,12 @@ def _line(points, power=0):
     scatter = np.sqrt(np.sum(weight * off**2) / freedom * (inverse[1] @ inverse[1]))
     of_points = stdtrit(freedom, OF_POINTS) * scatter
     budget = float(np.abs(solve[1]) @ points.share)
-    half = max(of_points, _starts_apart(solve[1], points.residuals), LEAST) + budget
+    apart = _starts_apart(solve[1], points.residuals)
+    half = max(of_points, apart, LEAST) + budget
     worst = float(np.expm1(np.abs(off).max()))
     next_term = float(coefficients[2]) if power else 0.0
-    return _Line(float(coefficients[1]), float(half), worst, next_term, budget)
+    parts = float(of_points), float(apart), 0.0
+    return _Line(float(coefficients[1]), float(half), worst, next_term, budget, *parts)
 
 
 def _weights(residuals):

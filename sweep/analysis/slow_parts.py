@@ -1,10 +1,13 @@
 """What is slow in series of errors: their trend, their lowest cosine modes, how they bend."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.fft import dct
 from scipy.special import stdtrit
+
+from sweep.analysis.spectra import likeness_of
 
 WINDOWS = 64  # at most; their means are what a drift is fitted to
 MODES = 6  # cosines behind constant and trend that a slope's interval rests on …
@@ -12,6 +15,10 @@ FEW_MODES = 3  # … or so many, where they are larger: of an oscillation of few
 FEWEST = MODES + 2  # windows: constant and trend take two
 MOST_MODES = 16  # that are kept
 GROUPS = 256  # of starts, for the jackknife of a large ensemble
+MOST_STARTS = 16384  # that a likeness looks at; of more, so many spread evenly over them
+LATE = 16  # changes over the last decade of a run that its samples do not divide into windows
+DECADE = 10.0  # of time, the last one
+ROUNDING = 1e-14  # of a series' size: what is left of an exact line is no signal
 EXACT = 16 * 2.0**-52  # beside the largest value: what summation alone makes of a constant
 
 
@@ -60,6 +67,32 @@ class SlowParts:
         """What `bends` are of the windows, shape ``(2, windows)``."""
         return thirds(len(self.times))
 
+    @property
+    def sizes(self):
+        """Root sum of squares of each start's trend and modes."""
+        return np.sqrt(self.trend**2 + np.sum(self.modes**2, axis=1))
+
+    @property
+    def slow_modes(self):
+        """The modes, but for rounding of the windows themselves: exact lines have none."""
+        return np.where(np.abs(self.modes) > ROUNDING * self.sizes[:, None], self.modes, 0.0)
+
+    @cached_property
+    def likeness(self):
+        """How alike the starts are, by what is not their trend.
+
+        What they have in common may be in their slowest modes alone.
+        """
+        modes = spread_evenly(self.slow_modes)
+        both = likeness_of(modes), likeness_of(modes[:, :MODES])
+        return min(both, key=lambda one: one.effective)
+
+    @property
+    def wander(self):
+        """Standard error of the slope of the mean over the starts, if that walks."""
+        modes = self.of_mean().modes[0, :MODES]
+        return float(np.sqrt(np.mean((np.arange(2, 2 + len(modes)) * modes) ** 2)) / self.scale)
+
     def of_mean(self):
         """The slow part of the mean over the starts, as that of one start."""
         return slow_parts(self.times, self.mean[None])
@@ -68,6 +101,60 @@ class SlowParts:
         """That of the mean's ranks: a trend in them is a rise or fall of any shape."""
         ranks = np.argsort(np.argsort(self.mean)).astype(float)
         return slow_parts(self.times, ranks[None])
+
+
+def spread_evenly(starts):
+    """At most `MOST_STARTS` of an array's rows."""
+    if len(starts) <= MOST_STARTS:
+        return starts
+    return starts[np.linspace(0, len(starts) - 1, MOST_STARTS).astype(int)]
+
+
+def late_changes(times, values):
+    """How series change from one to the next of a few times of the last decade, less their trend.
+
+    Of independent walks they are independent: the likeness of starts whose samples thin out.
+
+    Parameters
+    ----------
+    times : ndarray, shape ``(n,)``
+        Since the start of the run.
+    values : ndarray, shape ``(starts, n)``
+
+    Returns
+    -------
+    ndarray, shape ``(starts, at most LATE)``
+    """
+    late = is_late(times)
+    times, values = times[late], values[:, late]
+    if len(times) < 3:
+        return np.zeros((len(values), 0))
+    centred = times - times.mean()
+    values = values - values.mean(axis=1, keepdims=True)
+    rest = values - np.outer(values @ centred / (centred @ centred), centred)
+    rest = np.where(np.abs(rest) > ROUNDING * np.abs(values).max(axis=1, keepdims=True), rest, 0.0)
+    wanted = np.geomspace(times[0], times[-1], min(LATE + 1, len(times)))
+    return np.diff(rest[:, np.unique(np.searchsorted(times, wanted * (1 - 1e-9)))], axis=1)
+
+
+def likeness_of_changes(changes):
+    """How alike starts are, by `late_changes`."""
+    return likeness_of(spread_evenly(changes))
+
+
+def wander_of_changes(times, changes):
+    """Standard error of the rate of the mean over the starts, if that walks as it changes late."""
+    span = times[-1] - times[0]
+    if not changes.size or not span > 0:
+        return 0.0
+    late = times[is_late(times)]
+    walk = np.sum(changes.mean(axis=0) ** 2) / (late[-1] - late[0])  # of variance, in unit time
+    return float(np.sqrt(walk / span))
+
+
+def is_late(times):
+    """Which times are in the last decade."""
+    return times >= times[-1] / DECADE * (1 - 1e-9)
 
 
 def scale_of(times):

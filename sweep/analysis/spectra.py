@@ -48,32 +48,73 @@ def shape_of(vectors):
     return shape / shape.mean()
 
 
-def independent(vectors, shape):
-    """How many independent starts there are: so many fewer as the starts resemble one another.
+@dataclass(frozen=True)
+class Likeness:
+    """How far starts resemble one another, and so how many independent ones they count as.
+
+    Attributes
+    ----------
+    starts : int
+    share : float
+        ρ², from 0 to 1: the mean over the pairs of starts of the squared correlation of their
+        whitened vectors, less what chance makes of it. The share of the variance that a mean over
+        any number of such starts keeps.
+    chance : float
+        Standard deviation of ρ² of starts that are independent.
+    """
+
+    starts: int
+    share: float
+    chance: float
+
+    @property
+    def effective(self):
+        """So many independent starts are worth as much: N/(1 + (N − 1)ρ²)."""
+        return self.starts / (1 + max(self.starts - 1, 0) * self.share)
+
+    @property
+    def surely(self):
+        """ρ² as far as it is more than chance makes of it, with 99.9 %."""
+        return max(self.share - 3 * self.chance, 0.0)
+
+    def starts_for(self, needed):
+        """How many starts that are as alike count as `needed` independent ones; may be infinite.
+
+        Infinite only where so alike they surely are.
+        """
+        share = self.share if needed * self.share < 1 else self.surely
+        left = 1 - needed * share
+        # Rounding must not ask for one more start than there need be.
+        return float(np.ceil(needed * (1 - share) / left - 1e-9)) if left > 0 else np.inf
+
+
+def likeness_of(vectors):
+    """How alike starts are.
 
     Parameters
     ----------
     vectors : ndarray, shape ``(starts, n)``
-    shape : ndarray, shape ``(n,)``
+        A start whose vector is zero is like no other.
 
     Returns
     -------
-    float
-        Between 1 and the number of starts.
-
-    Notes
-    -----
-    With ρ² the mean over the pairs of starts of the squared correlation of their whitened vectors,
-    less what chance makes of it, it is N/(1 + (N − 1)ρ²).
+    Likeness
     """
+    every = max(len(vectors), 1)
+    vectors = vectors[np.any(vectors, axis=1)]
     starts, n = vectors.shape
-    if starts < 2:
-        return float(starts)
-    white = vectors / np.sqrt(shape)
+    if starts < 2 or n < 2:
+        return Likeness(every, 0.0, 0.0)
+    # Sizes do not matter here, and their squares would overflow where they are extreme.
+    vectors = vectors / np.abs(vectors).max(axis=1, keepdims=True)
+    white = vectors / np.sqrt(shape_of(vectors))
     white = white / np.sqrt(np.mean(white**2, axis=1, keepdims=True))
     pairs = (np.sum((white.T @ white) ** 2) - starts * n**2) / (starts * (starts - 1))
-    alike = min(max((pairs / n**2 - 1 / n) / (1 - 1 / n), 0.0), 1.0)
-    return starts / (1 + (starts - 1) * alike)
+    among = starts * (starts - 1) / (every * (every - 1))
+    share = (pairs / n**2 - 1 / n) / (1 - 1 / n) * among
+    # A squared correlation of independent vectors is Beta(½, (n − 1)/2).
+    chance = np.sqrt(4 / ((n - 1) * (n + 2) * starts * (starts - 1))) * among
+    return Likeness(every, float(np.clip(share, 0.0, 1.0)), float(chance))
 
 
 def rise_probability(shape, degrees):

@@ -4,8 +4,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sweep.analysis.curves import centre_and_range, checked_errors, error_curve
+from sweep.analysis.curves import (
+    SELF,
+    centre_and_range,
+    checked_errors,
+    default_error,
+    error_curve,
+)
+from sweep.analysis.orders import order_table
 from sweep.analysis.selection import adaptive_runs, groups, scanned_axes, take
+from sweep.analysis.states import INITIAL
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,8 @@ def tolerance_table(dataset, error="global_error", at="end"):
     adaptive = take(dataset, np.flatnonzero(adaptive_runs(dataset)))
     if adaptive.sizes["run"] == 0:
         return []
-    wanted = [error, "reference_error", "sample_count", "status", "steps", "rejected_steps"]
+    wanted = [error, "reference_error", INITIAL, "sample_count", "status"]
+    wanted += ["steps", "rejected_steps"]
     adaptive = adaptive[[name for name in wanted if name in adaptive]]
     rows = []
     for key, runs in groups(adaptive, ["integrator", *scanned_axes(dataset)]):
@@ -103,3 +112,24 @@ def _estimate(dataset, label, parameters, curve, i, error, at):
         starts=int(there.sum()),
         left_out=len(runs) - int(there.sum()),
     )
+
+
+def convergence(dataset, error=None, at="end"):
+    """Orders of the fixed-step integrators, and errors by tolerance of the adaptive ones.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        One experiment.
+    error, at : str
+        As in `order_table`.
+
+    Returns
+    -------
+    fixed : list of OrderEstimate
+    adaptive : list of ToleranceEstimate
+        Either may be empty; differences between step sizes have no tolerance.
+    """
+    error = default_error(dataset) if error is None else error
+    fixed = [] if adaptive_runs(dataset).all() else order_table(dataset, error, at)
+    return fixed, [] if error == SELF else tolerance_table(dataset, error, at)

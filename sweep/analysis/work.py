@@ -5,9 +5,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from integrators.errors import InputError
-from sweep.analysis.curves import REFERENCE_SHARE, ROUND_OFF, checked_errors, error_curve
+from sweep.analysis.curves import (
+    REFERENCE_SHARE,
+    ROUND_OFF,
+    checked_errors,
+    error_curve,
+    reference_failed,
+)
 from sweep.analysis.fronts import marked
-from sweep.analysis.per_run import Column, column, errors_kept, reduced, run_blocks, series_of
+from sweep.analysis.per_run import Column, column, errors_kept, reduced, series_of
 from sweep.analysis.selection import (
     adaptive_runs,
     against_reference,
@@ -23,6 +29,8 @@ from sweep.analysis.selection import (
     without_repeats,
 )
 from sweep.analysis.slopes import MARGIN
+from sweep.analysis.states import INITIAL, initial_norms
+from sweep.analysis.timing import is_measured, run_times
 
 GLOBAL = "global_error"
 SAMPLED = 2**21  # values of a series by which it is found until when the reference holds
@@ -59,9 +67,17 @@ class WorkEstimate:
         Of a whole run, medians over the starts: steps with the rejected ones, evaluations of the
         system's function, and seconds, of repeated runs the least. Of runs that are computed side
         by side in lanes each has its share of the time. NaN where none are counted.
+    cpu_time_largest, cpu_time_apart, cpu_time_batch : float
+        Of repeated runs the longest time; by what the next to the least is longer, as a part of
+        it, NaN where they are timed once; and the time of all runs that were computed side by
+        side, which is what was measured. Medians over the starts.
+    repeats : int
+        How often each run was timed, at least.
     starts, failed, left_out : int
         Initial conditions that count; runs that stopped early; runs that do not count: these,
         unfinished ones, and those that left the study.
+    reference_failed : bool
+        Whether complete runs have no error because the reference failed.
     best : tuple of str
         Which of `fronts.WORK` it is best of its family by, see `work_table`.
     """
@@ -83,15 +99,31 @@ class WorkEstimate:
     steps: float
     evaluations: float
     cpu_time: float
+    cpu_time_largest: float
+    cpu_time_apart: float
+    cpu_time_batch: float
+    repeats: int
     starts: int
     failed: int
     left_out: int
+    reference_failed: bool = False
     best: tuple = ()
 
     @property
     def resolved(self):
         """Whether the error stands above round-off and the reference's own error."""
         return self.value > self.floor
+
+    @property
+    def cpu_time_measured(self):
+        """Whether the CPU time is long enough, and timed often enough, to compare it."""
+        return is_measured(self.cpu_time_apart, self.cpu_time_batch, self.repeats)
+
+    def comparable(self, against):
+        """Whether a measure of work can be compared with that of others."""
+        if against == "cpu_time" and not self.cpu_time_measured:
+            return False
+        return getattr(self, against) > 0
 
 
 def work_table(dataset, error=None, at="end"):
@@ -124,12 +156,14 @@ def work_table(dataset, error=None, at="end"):
     family, of any of its members at any step size, reaches as small an error for as little work.
     A family are the methods of one construction, such as ``rkmk``, with all compositions,
     projections and step controls. Errors at the floor count as equal, so of those only the
-    cheapest is best; a point at which runs failed never is.
+    cheapest is best; a point at which runs failed never is. CPU times are compared where they are
+    measured, see `timing`: long enough, and by repeats that agree.
     """
     full = run_table(dataset)
     dataset = without_repeats(full)
     errors = chosen_errors(dataset, error, at)
-    work, counts = _work(full, dataset), complete(dataset)
+    timed = run_times(full, dataset)
+    work, counts = _work(dataset, timed), complete(dataset)
     if not counts.any():
         raise InputError("no run is complete: `sweep status` says which failed or are pending.")
     stopped = dataset["status"].values > 0 if "status" in dataset else ~counts
@@ -145,6 +179,7 @@ def work_table(dataset, error=None, at="end"):
             "step_size": key["step_size"],
             "tolerance": key["tolerance"],
             **{name: _median(values[there]) for name, values in work.items()},
+            "repeats": int(timed.repeats[there].min()) if len(there) else 0,
             "failed": int(stopped[runs].sum()),
         }
         for name, found in sizes.items():
@@ -218,8 +253,9 @@ def _sizes(dataset, name, at):
     for _, runs in groups(dataset, scanned_axes(dataset)):
         cell = take(dataset, runs)
         place = _common_place(cell, name, at)
-        values[runs] = _at(cell, name, place, at)
-        floors[runs] = MARGIN * np.fmax(_own_error(cell, place, at), ROUND_OFF * _extent(cell))
+        own = _own_error(cell, place, at)
+        values[runs] = np.where(np.isfinite(own), _at(cell, name, place, at), np.nan)
+        floors[runs] = MARGIN * np.maximum(own, ROUND_OFF * initial_norms(cell))
         times[runs] = cell["time"].values[place]
     return _Sizes(values, floors, times, at)
 
@@ -238,19 +274,10 @@ def _own_error(dataset, place, at):
     return REFERENCE_SHARE * _at(dataset, "reference_error", place, at)
 
 
-def _extent(dataset):
-    """Norm of the initial state of each run; 1 where that is not stored."""
-    if "initial_state" not in dataset:
-        return np.ones(dataset.sizes["run"])
-    state = dataset["initial_state"].transpose("run", "row", "component").variable
-    blocks = run_blocks(state.shape[0], state.shape[1] * state.shape[2])
-    parts = [np.sum(state[rows].values ** 2, axis=(1, 2)) for rows in blocks]
-    return np.sqrt(np.concatenate(parts))
-
-
 def _common_place(dataset, name, at):
     """The last sample at which the reference resolves the errors of every integrator."""
-    needed = [key for key in (name, "reference_error", "status", "sample_count") if key in dataset]
+    needed = (name, "reference_error", INITIAL, "status", "sample_count")
+    needed = [key for key in needed if key in dataset]
     times = []
     for _, runs in groups(dataset, ["integrator"]):
         some = take(dataset, _some_starts(dataset, runs))[needed].load()
@@ -283,7 +310,7 @@ def _round_off(dataset, name):
     return ROUNDINGS * epsilon * np.sqrt(sum((start**2 for start in starts), np.zeros(runs)))
 
 
-def _work(full, dataset):
+def _work(dataset, timed):
     """Steps, evaluations and CPU time of each run of `dataset`; NaN where none are counted."""
     counted = {
         "steps": [name for name in ("steps", "rejected_steps") if name in dataset],
@@ -293,36 +320,22 @@ def _work(full, dataset):
         name: sum((dataset[part].values for part in parts), np.zeros(dataset.sizes["run"]))
         for name, parts in counted.items()
     }
-    work["cpu_time"] = _least_time(full, dataset)
-    return {name: np.where(values > 0, values, np.nan) for name, values in work.items()}
-
-
-def _least_time(full, dataset):
-    """CPU time of each run, the least over its repeats."""
-    if "cpu_time" not in full:
-        return np.zeros(dataset.sizes["run"])
-    times = np.where(complete(full), full["cpu_time"].values, np.nan)
-    if full.sizes["run"] == dataset.sizes["run"]:
-        return times
-    place = np.zeros(len(times), dtype=np.int64)
-    for name in ("integrator", "step_size", "tolerance", *scanned_axes(full), "initial_condition"):
-        distinct, code = codes(full[name].values)
-        _, place = np.unique(place * len(distinct) + code, return_inverse=True)
-    least = np.full(place.max() + 1, np.nan)
-    np.fmin.at(least, place, times)
-    repeat = full["repeat"].values
-    return least[place[repeat == repeat.min()]]
+    work |= {"cpu_time": timed.least, "cpu_time_largest": timed.largest}
+    work = {name: np.where(values > 0, values, np.nan) for name, values in work.items()}
+    return work | {"cpu_time_apart": timed.apart, "cpu_time_batch": timed.batch}
 
 
 def _estimate(dataset, name, found, there, runs, of_cell):
     """The row of a cell: `there` are its runs that count, of so many."""
+    whole = there
+    there = there[np.isfinite(found.values[there])]
     values = found.values[there]
-    there = there[np.isfinite(values)]
-    values = found.values[there]
+    referred = against_reference(dataset, name)
+    lost = referred and len(whole) > 0 and not len(there)
     return WorkEstimate(
         error=name,
         units=dataset[name].attrs.get("units", "1"),
-        reference=against_reference(dataset, name),
+        reference=referred,
         at=found.at,
         time=_median(found.times[there]),
         value=_median(values),
@@ -331,6 +344,7 @@ def _estimate(dataset, name, found, there, runs, of_cell):
         floor=_median(found.floors[there]),
         starts=len(there),
         left_out=runs - len(there),
+        reference_failed=lost and reference_failed(take(dataset, whole)),
         **of_cell,
     )
 

@@ -26,6 +26,7 @@ def command(store, no_wait):
     """
     from integrators.errors import InputError
     from sweep import requests
+    from sweep.extending import is_store
     from sweep.holder import holder_of
     from sweep.places import place_of, reading
 
@@ -53,4 +54,7 @@ def command(store, no_wait):
     if not requests.is_over(store, names, PATIENCE):
         click.echo(f"It has not ended within {PATIENCE:.0f} s; if it is dead, `sweep run` goes on")
         sys.exit(INCOMPLETE)
-    click.echo("Ended; what is committed stays, and the same study goes on from there.")
+    if is_store(store):
+        click.echo("Ended; what is committed stays, and the same study goes on from there.")
+    else:
+        click.echo(f"Ended; there is no store at {store}, so the same study begins anew.")

@@ -2,12 +2,13 @@
 
 import click
 
-from sweep.cli.common import study_argument, warn_of_stability
+from sweep.cli.common import study_argument, trust_option, warn_of_stability
 
 
 @click.command("check")
 @study_argument
-def command(study):
+@trust_option
+def command(study, trust_plugins):
     """Check STUDY, a file or a packaged study's name, without running anything.
 
     Its plugins are imported and tried: what they add compiles, and a gradient agrees with
@@ -17,12 +18,12 @@ def command(study):
     Example:
       sweep check my-study.toml
     """
-    from sweep.expand import expand
+    from sweep.expand import outline
     from sweep.study import load
     from sweep.text import format_table
 
-    loaded = load(study)
-    tables = [expand(experiment) for experiment in loaded.experiments]
+    loaded = load(study, trust_plugins=trust_plugins)
+    tables = [outline(experiment) for experiment in loaded.experiments]
     for table in tables:
         warn_of_stability(table)
     columns = {
@@ -31,7 +32,7 @@ def command(study):
         "integrators": [str(len(table.experiment.integrators)) for table in tables],
         "step sizes": [_distinct(table.step_size) for table in tables],
         "tolerances": [_distinct(table.tolerance) for table in tables],
-        "starts": [str(len(table.starts[0])) for table in tables],
+        "starts": [str(table.start_count) for table in tables],
         "scanned": [str(len(table.systems)) for table in tables],
         "repeats": [str(table.experiment.repeat) for table in tables],
         "runs": [f"{table.size:,}" for table in tables],
@@ -48,4 +49,5 @@ def command(study):
 
 def _distinct(values):
     """How many different numbers there are, as text; NaN is none."""
-    return str(len({value for value in values.tolist() if value == value}))
+    there = values[values == values]
+    return str(len({*there[:1].tolist(), *there[1:][there[1:] != there[:-1]].tolist()}))

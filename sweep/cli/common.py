@@ -2,10 +2,13 @@
 
 import functools
 import json
-import os
 import re
+import sys
 
 import click
+
+from sweep.cli.streams import raw
+from sweep.text import visible
 
 UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 
@@ -137,9 +140,14 @@ def _with_options(command, options):
 
 
 study_argument = click.argument("study")
+trust_option = click.option(
+    "--trust-plugins",
+    is_flag=True,
+    help="Approve, for this time and from now on, the plugins that a store brings.",
+)
 store_argument = click.argument("store", type=click.Path())
 optional_store = click.argument("store", required=False, type=click.Path())
-library_option = click.option(
+_source_option = click.option(
     "--study", "source", metavar="STUDY", help="Also what its plugins add; a file, or a store."
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
@@ -148,48 +156,22 @@ experiment_option = click.option(
 )
 
 
-def study_or_store(name):
-    """The study of a file or packaged study, or the one that a store keeps with its plugins."""
-    from sweep.extending import is_store, stored_study
-    from sweep.places import place_of
-    from sweep.study import load
+def library_option(command):
+    """Add the options of what a study's plugins add: they become one argument, `library`.
 
-    return stored_study(place_of(name)) if is_store(name) else load(name)
+    It is a `sweep.library.Library`, of what is built in if no study was named.
+    """
 
+    @functools.wraps(command)
+    def called(source, trust_plugins, **given):
+        from sweep.extending import study_and_store
+        from sweep.library import BUILT_IN
 
-def library_of(source):
-    """What the study or store of ``--study`` can name; without one, what is built in."""
-    from sweep.library import BUILT_IN
+        named = source is not None
+        library = study_and_store(source, None, trust_plugins)[0].library if named else BUILT_IN
+        return command(library=library, **given)
 
-    return study_or_store(source).library if source is not None else BUILT_IN
-
-
-def store_path(study, store):
-    """The store's path: the one given, or ./NAME.zarr."""
-    from sweep.places import place_of
-
-    return place_of(store if store is not None else f"{study.name}.zarr").absolute()
-
-
-def kept_store(study, store):
-    """The path of a store that a study may have been run into; None if there is none."""
-    import tomllib
-    from pathlib import Path
-
-    from sweep.extending import is_store
-
-    if store is None:
-        try:
-            name = tomllib.loads(Path(study).read_text(encoding="utf-8-sig")).get("name")
-        except (OSError, ValueError):
-            return None  # a packaged study, or one with a mistake, which is said later
-        store = f"{name}.zarr"
-    from sweep.places import ObjectPlace, place_of
-
-    place = place_of(store)
-    if isinstance(place, ObjectPlace):
-        return place if is_store(place) else None
-    return place if os.path.isdir(place) else None  # also of a name that no file can have
+    return _with_options(called, (_source_option, trust_option))
 
 
 def opened(store, experiments=(), everything=False):
@@ -240,6 +222,28 @@ def echo_json(value):
     from sweep.text import jsonable
 
     click.echo(json.dumps(jsonable(value), indent=2, ensure_ascii=False))
+
+
+def echo_document(text):
+    """Print a text that is to be kept as it is: in a file or a pipe it is, to the letter.
+
+    A terminal shows its control characters, as those of all else.
+    """
+    if sys.stdout.isatty():
+        click.echo(text.replace("\r\n", "\n").expandtabs())
+    else:
+        click.echo(text, file=raw(sys.stdout))
+
+
+def progress_bar(length, label, **options):
+    """A progress bar on standard error where that is a terminal; used as `click.progressbar`."""
+    return click.progressbar(
+        length=max(1, length),
+        label=visible(label),
+        file=raw(sys.stderr),  # it moves the cursor
+        hidden=not sys.stderr.isatty(),
+        **options,
+    )
 
 
 def save_plots(dataset, directory, name, ending=".png", kinds=None, skipped=None):

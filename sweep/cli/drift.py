@@ -21,9 +21,9 @@ def command(store, experiment, quantity, all_steps, growth, as_json):
     
       no drift seen      nothing grows above the oscillation; |drift| ≤ says how much could hide
       √t                 a random walk of its own in each start; it takes 32 starts
-      linear             like t: of one sign in all starts, or of another sign in each
+      linear             like t, as far as the interval of the exponent tells
       worse than linear  like a power of t above 1, or faster
-      undecided          below the table stands why, and what to add to the study
+      undecided          below the table stands why, and how much would decide
 
     Its tests are at 99.7 % or stricter. An oscillation of less than one cycle in the run, and a
     memory of more than a fifth of it, are drift as far as the run shows. With --growth the

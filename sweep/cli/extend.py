@@ -2,7 +2,7 @@
 
 import click
 
-from sweep.cli.common import experiment_option, run_options, store_argument
+from sweep.cli.common import experiment_option, run_options, store_argument, trust_option
 
 
 @click.command("extend")
@@ -26,9 +26,10 @@ from sweep.cli.common import experiment_option, run_options, store_argument
 )
 @experiment_option
 @run_options
+@trust_option
 def command(
     store, duration, samples, integrator, step_size, tolerance, initial_condition, members,
-    experiment, options,
+    experiment, trust_plugins, options,
 ):  # fmt: skip
     """Go on with every run of STORE as if it had never stopped, to a longer --duration.
 
@@ -58,7 +59,7 @@ def command(
             "--initial-condition or --members"
         )
     path = place_of(store).absolute()
-    study = amended_study(path, additions, experiment)
+    study = amended_study(path, additions, experiment, trust_plugins=trust_plugins)
     if duration is not None:
         study = extend(study, duration, samples, experiment)
     end_with(runner.run(study, path, watcher=Terminal(study.name), **options))

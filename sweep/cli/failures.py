@@ -3,6 +3,7 @@
 import click
 
 from sweep.cli.common import echo_json, experiment_option, json_option, store_argument
+from sweep.text import visible
 
 SHOWN = 40
 
@@ -32,7 +33,7 @@ def command(store, experiment, everything, as_json):
         click.echo("No run failed.")
         return
     for one in shared:
-        click.echo(str(one))
+        click.echo(visible(one))
     for name in dict.fromkeys(row["experiment"] for row in rows):
         mine = [row for row in rows if row["experiment"] == name]
         click.echo(f"\n{name}\n{_table(mine if everything else mine[:SHOWN])}")

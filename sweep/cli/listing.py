@@ -2,14 +2,14 @@
 
 import click
 
-from sweep.cli.common import echo_json, json_option, library_of, library_option
+from sweep.cli.common import echo_json, json_option, library_option
 
 
 @click.command("ls")
 @click.argument("kind", type=click.Choice(["systems", "integrators", "studies"]))
 @library_option
 @json_option
-def command(kind, source, as_json):
+def command(kind, library, as_json):
     """List systems, integrators or packaged studies.
 
     \b
@@ -19,9 +19,7 @@ def command(kind, source, as_json):
     """
     from sweep.text import format_table
 
-    rows = {"systems": _systems, "integrators": _integrators, "studies": _studies}[kind](
-        library_of(source)
-    )
+    rows = {"systems": _systems, "integrators": _integrators, "studies": _studies}[kind](library)
     if as_json:
         echo_json(rows)
         return

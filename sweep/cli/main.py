@@ -6,11 +6,17 @@ when it runs: help does not wait for Numba and Dask.
 """
 
 import atexit
+import contextlib
 import gc
 import importlib
+import logging
+import signal
 import sys
+import threading
 
 import click
+
+from sweep.cli.streams import show_controls
 
 COMMANDS = (
     "init", "check", "plan", "run", "submit", "cancel", "status", "extend", "merge", "failures",
@@ -46,7 +52,8 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+# "color": click would else leave out what looks like a colour, where streams are to show it.
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "color": True})
 @click.version_option(package_name="geosweep", prog_name="sweep")
 def group():
     """Compare time-stepping methods on spheres, on a cluster.
@@ -60,18 +67,22 @@ def group():
 
 def main():
     """Entry point of the command `sweep`."""
+    show_controls()
     # Imports make a million objects that stay: looking for garbage among them took 0.4 s.
     gc.set_threshold(50_000)
     atexit.register(gc.freeze)
+    # Of each connection that Dask loses at a shutdown asyncio would print a traceback.
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     try:
-        sys.exit(group.main(standalone_mode=False))
+        with _sigterm_as_ctrl_c():
+            sys.exit(group.main(standalone_mode=False))
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
     except click.ClickException as error:
         error.show()
         sys.exit(BAD_INPUT)
     except click.Abort:
-        click.echo("Interrupted; the same command goes on from what is committed.", err=True)
+        _say("Interrupted; the same command goes on from what is committed.")
         sys.exit(INCOMPLETE)
     except BrokenPipeError:
         sys.stderr.close()  # whoever read the output has enough
@@ -80,29 +91,50 @@ def main():
         _known_or_raise(error)
 
 
+@contextlib.contextmanager
+def _sigterm_as_ctrl_c():
+    """Within this, SIGTERM ends a command as Ctrl-C does, where nothing else is made of either."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)
+
+
+def _say(text):
+    click.echo(text, err=True, color=True)  # outside of a command: as in its context
+
+
 def _known_or_raise(error):
     """One message for bad input or a task that failed; anything else is ours, with traceback."""
     from integrators import InputError
 
     if str(error).startswith("A dask config file"):  # Dask reads them when it is imported
-        click.echo(f"Error: {' '.join(str(error).split())}. Mend that file or move it", err=True)
+        _say(f"Error: {' '.join(str(error).split())}. Mend that file or move it")
         sys.exit(BAD_INPUT)
     from sweep.disk import cannot_store, remedy, why_not_stored
 
     if cannot_store(error):
         text = why_not_stored(error.filename or ".", error)
-        click.echo(f"Stopped: {text}. {remedy(error)}, and repeat it", err=True)
+        _say(f"Stopped: {text}. {remedy(error)}, and repeat it")
         sys.exit(INCOMPLETE)
     from sweep.cluster import TaskFailed
     from sweep.draining import Interrupted
+    from sweep.presence import StoreLost
 
+    if isinstance(error, StoreLost):
+        _say(f"Error: {error}.")
+        sys.exit(INTERNAL)
     if isinstance(error, Interrupted):
-        click.echo(f"Stopped ({error}); the same command goes on from what is kept.", err=True)
+        _say(f"Stopped ({error}); the same command goes on from what is kept.")
         sys.exit(INCOMPLETE)
     if isinstance(error, InputError):
-        click.echo(f"Error: {error}", err=True)
+        _say(f"Error: {error}")
         sys.exit(BAD_INPUT)
     if isinstance(error, TaskFailed):
-        click.echo(f"Error: {error}. What is committed stays; the same command goes on.", err=True)
+        _say(f"Error: {error}. What is committed stays; the same command goes on.")
         sys.exit(INTERNAL)
     raise error

@@ -5,6 +5,8 @@ import sys
 
 import click
 
+from sweep.cli.common import progress_bar, trust_option
+
 
 @click.command("merge")
 @click.argument("stores", nargs=-1, required=True, type=click.Path())
@@ -17,7 +19,8 @@ import click
 @click.option(
     "--study", metavar="STUDY", help="A study with the runs of all; made from theirs unless given."
 )
-def command(stores, out, prefer_first, study):
+@trust_option
+def command(stores, out, prefer_first, study, trust_plugins):
     """Unite STORES of one study, computed apart, in a new store; they are only read.
 
     Runs are the same if their ids are. A run that several have is taken from the first that has
@@ -31,7 +34,10 @@ def command(stores, out, prefer_first, study):
     from sweep.merging import merge
 
     with _Bar() as bar:
-        merged = merge(stores, out, study=study, prefer_first=prefer_first, progress=bar.progress)
+        merged = merge(
+            stores, out, study=study, prefer_first=prefer_first, trust_plugins=trust_plugins,
+            progress=bar.progress,
+        )  # fmt: skip
     for share in merged.shares:
         click.echo(_said(share, stores))
     if len(merged.kinds) > 1:
@@ -83,7 +89,7 @@ class _Bar:
         if what != self._what:
             self.__exit__()
             self._what, self._done = what, 0
-            self._bar = click.progressbar(length=of, label=what, file=sys.stderr)
+            self._bar = progress_bar(of, what)
             self._bar.__enter__()
         self._bar.update(done - self._done)
         self._done = done

@@ -35,25 +35,21 @@ def command(store, experiment, at, error, as_json):
       sweep order quickstart.zarr --error energy_error --at sup
     """
     from sweep import tables
-    from sweep.analysis import adaptive_runs, order_table, tolerance_table
-    from sweep.analysis.curves import SELF, default_error
+    from sweep.analysis.curves import SELF
+    from sweep.analysis.tolerances import convergence
 
     datasets = _measurable(opened(store, experiment), store, error, bool(experiment))
+    found = {name: convergence(dataset, error, at) for name, dataset in datasets.items()}
     if as_json:
-        rows = {}
-        for name, dataset in datasets.items():
-            of = error or default_error(dataset)
-            fixed = [] if adaptive_runs(dataset).all() else order_table(dataset, of, at)
-            adaptive = [] if of == SELF else tolerance_table(dataset, of, at)
-            rows[name] = tables.json_rows([*fixed, *adaptive])
-        echo_json(rows)
+        rows = {name: [*fixed, *adaptive] for name, (fixed, adaptive) in found.items()}
+        echo_json({name: tables.json_rows(of) for name, of in rows.items()})
         return
-    where = "at the end" if at == "end" else "in the sup norm over time"
-    for name, dataset in datasets.items():
-        of = error or default_error(dataset)
+    for name, (fixed, adaptive) in found.items():
+        of = (fixed or adaptive)[0].error
         what = "differences between step sizes" if of == SELF else of
-        text = tables.text_of(tables.errors(dataset, of, at))
-        click.echo(f"{name}: order of {what} {where}\n{text}\n")
+        when = tables.times_of([*fixed, *adaptive])
+        text = tables.text_of(tables.errors(fixed, adaptive))
+        click.echo(f"{name}: order of {what}{when}\n{text}\n")
 
 
 def _measurable(datasets, store, error, chosen):

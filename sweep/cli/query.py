@@ -26,7 +26,8 @@ from sweep.cli.common import experiment_option, json_option, selected, store_arg
 def command(store, expression, experiment, columns, sort, reverse, limit, as_json):
     """Print the runs of STORE for which EXPRESSION holds; all of them without one.
 
-    EXPRESSION is Python, of the runs' coordinates and results, with and, or, not, in. Of a series
+    EXPRESSION compares the runs' coordinates and results with numbers and text in quotes: ==, !=,
+    <, <=, >, >=, in [...], and, or, not, +, -, *, / and brackets, and nothing else. Of a series
     over time it says what, as columns do: NAME@end, @start, @min, @max, @mean, @abs_max, or a
     sample time, NAME@2.5. The max of an error is its largest size.
 

@@ -28,8 +28,9 @@ def command(paper, plots, output, keep, step_factor, workers, max_time, as_json)
 
     Papers: lee (Lee, Leok and McClamroch on two-spheres), mclachlan (McLachlan, Modin and Verdier
     on spins) and celledoni (Celledoni, Çokaj, Leone, Murari and Owren on Lie group methods). Every
-    figure is computed when it is asked for. Exit code 3: a figure is outside its bounds, 4:
-    interrupted, and with --keep the same command goes on.
+    figure is computed when it is asked for, and it is said how far it agrees: in all digits, in
+    the range of an ensemble, in the order of magnitude, in behaviour, or not. Exit code 3: a
+    figure is outside its bounds, 4: interrupted, and with --keep the same command goes on.
 
     \b
     Example:
@@ -92,14 +93,6 @@ def print_rows(rows, as_json):
     from sweep.tables import claims
 
     click.echo(claims(rows))
-    outside = [row for row in rows if not row.holds]
-    printed = [row for row in rows if row.paper is not None]
-    ours = sum(row.as_printed for row in printed)
-    click.echo(
-        f"\n{len(rows) - len(outside)} of {len(rows)} figures are within their bounds, which are "
-        f"about the value that the setting gives;\n{ours} of the {len(printed)} printed ones come "
-        "out as the paper prints them"
-    )
 
 
 def _save_plots(paper, datasets, directory):

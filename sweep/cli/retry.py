@@ -2,7 +2,7 @@
 
 import click
 
-from sweep.cli.common import run_options, store_argument
+from sweep.cli.common import run_options, store_argument, trust_option
 
 
 @click.command("retry")
@@ -12,7 +12,8 @@ from sweep.cli.common import run_options, store_argument
     "--status", "among", multiple=True, metavar="STATUS", help="Only of this; repeatable."
 )
 @run_options
-def command(store, where, among, options):
+@trust_option
+def command(store, where, among, trust_plugins, options):
     """Run those runs of STORE again that failed, by the study that the store keeps.
 
     Files of initial states that the study names are looked for in the current directory.
@@ -23,11 +24,14 @@ def command(store, where, among, options):
       sweep retry quickstart.zarr --status not_converged --where "step_size < 0.1"
     """
     from sweep.cli.run import Terminal, end_with
-    from sweep.extending import stored_study
+    from sweep.files import open_store
     from sweep.retrying import retry
 
-    watcher = Terminal(stored_study(store).name)
-    outcome = retry(store, where, among, chosen=_say, watcher=watcher, **options)
+    options |= {
+        "trust_plugins": trust_plugins,
+        "watcher": Terminal(open_store(store).get("study_name")),
+    }
+    outcome = retry(store, where, among, chosen=_say, **options)
     if outcome is not None:
         end_with(outcome)
 

@@ -8,11 +8,11 @@ import time
 import click
 
 from sweep.cli.common import (
-    kept_store,
     optional_store,
+    progress_bar,
     run_options,
-    store_path,
     study_argument,
+    trust_option,
     warn_of_stability,
 )
 from sweep.cli.main import DOES_NOT_HOLD, INCOMPLETE
@@ -23,7 +23,8 @@ from sweep.cli.main import DOES_NOT_HOLD, INCOMPLETE
 @optional_store
 @run_options
 @click.option("--summary/--no-summary", default=True, help="Tables and plots at the end.")
-def command(study, store, summary, options):
+@trust_option
+def command(study, store, summary, trust_plugins, options):
     """Run STUDY, a file or a packaged study's name, into STORE (./NAME.zarr unless given).
 
     STUDY may be a store, too: the study that it keeps goes on, as after a merge.
@@ -33,7 +34,8 @@ def command(study, store, summary, options):
     a store. Exit code 3: some runs failed, 4: interrupted.
 
     Plugins that the study names are sent to the workers, and kept in the store by source and hash;
-    only the coordinator needs their files.
+    only the coordinator needs their files. Those of a study's file are approved by running it;
+    those that a store brings need --trust-plugins once, unless they were approved before.
 
     \b
     Example:
@@ -44,8 +46,9 @@ def command(study, store, summary, options):
       sweep run my-study.toml s3://my-bucket/studies/my-study.zarr
     """
     from sweep import runner
+    from sweep.extending import study_and_store
 
-    loaded, path = _study_and_store(study, store)
+    loaded, path = study_and_store(study, store, trust_plugins)
     click.echo(f"Store: {path}")
     outcome = runner.run(loaded, path, watcher=Terminal(loaded.name), **options)
     if summary and outcome.complete:
@@ -53,18 +56,6 @@ def command(study, store, summary, options):
 
         print_summary(path)
     end_with(outcome)
-
-
-def _study_and_store(study, store):
-    """The study and the store's path; a store in the place of the study keeps its own."""
-    from sweep.extending import is_store, stored_study
-    from sweep.places import place_of
-    from sweep.study import load
-
-    if store is None and is_store(study):
-        return stored_study(study), place_of(study).absolute()
-    loaded = load(study, kept_store(study, store))
-    return loaded, store_path(loaded, store)
 
 
 def end_with(outcome):
@@ -165,13 +156,7 @@ class Terminal:
     def began(self, runs, seconds):
         """A progress bar in expected CPU seconds, which is how time passes."""
         self._began, self._runs, self._done = time.perf_counter(), runs, 0
-        self._bar = click.progressbar(
-            length=max(1, int(1000 * seconds)),
-            label="Running",
-            item_show_func=lambda item: item,
-            file=sys.stderr,
-            hidden=not sys.stderr.isatty(),
-        )
+        self._bar = progress_bar(int(1000 * seconds), "Running", item_show_func=lambda item: item)
         self._bar.__enter__()
 
     def progressed(self, task, receipt):

@@ -1,16 +1,12 @@
 """`sweep show`: one system, integrator, study or its plugins in full."""
 
+import contextlib
 import inspect
+import json
 
 import click
 
-from sweep.cli.common import (
-    echo_json,
-    json_option,
-    library_of,
-    library_option,
-    study_or_store,
-)
+from sweep.cli.common import echo_document, echo_json, json_option, library_option
 
 
 @click.command("show")
@@ -19,11 +15,12 @@ from sweep.cli.common import (
 @library_option
 @click.option("--output", "-o", metavar="DIRECTORY", help="Write the plugins' files there.")
 @json_option
-def command(kind, name, source, output, as_json):
+def command(kind, name, library, output, as_json):
     """Show a system, an integrator, a study, or the plugins of a study with their source.
 
     NAME of a study, and of one whose plugins are shown, may be a store: then it is the study that
-    the store keeps, as it was amended since by `sweep extend` or `sweep merge`.
+    the store keeps, as it was amended since by `sweep extend` or `sweep merge`. Plugins are shown
+    and not run; those of --study are run.
 
     \b
     Example:
@@ -42,7 +39,7 @@ def command(kind, name, source, output, as_json):
     if kind in ("study", "plugins"):
         {"study": _show_study, "plugins": _show_plugins}[kind](name, as_json)
         return
-    facts, text = {"system": _system, "integrator": _integrator}[kind](name, library_of(source))
+    facts, text = {"system": _system, "integrator": _integrator}[kind](name, library)
     if as_json:
         echo_json(facts)
         return
@@ -58,23 +55,36 @@ def command(kind, name, source, output, as_json):
 def _show_study(name, as_json):
     from sweep.amending import stored_text
     from sweep.extending import is_store
+    from sweep.storage import open_group, open_root
+    from sweep.study import load
 
-    study = study_or_store(name)
-    if as_json:
-        echo_json([experiment.expanded() for experiment in study.experiments])
+    if is_store(name):
+        text = stored_text(name)
+        root = open_root(name)
+        groups = [open_group(root, experiment) for experiment in root.attrs["experiments"]]
+        expanded = [json.loads(group.attrs["experiment"]) for group in groups]
     else:
-        click.echo((stored_text(name) if is_store(name) else study.text).rstrip())
+        study = load(name)
+        text = study.text
+        expanded = [experiment.expanded() for experiment in study.experiments]
+    echo_json(expanded) if as_json else echo_document(text.rstrip())
 
 
 def _show_plugins(name, as_json):
+    from integrators import InputError
+    from sweep.approvals import approved
+
+    known = set()
+    with contextlib.suppress(InputError):  # which is said when they are to be run
+        known = approved()
     rows = [
         {
             "name": plugin.name,
             "sha256": plugin.hash,
-            "adds": _added(plugin),
+            "approved": plugin.hash in known,
             "source": plugin.text,
         }
-        for plugin in study_or_store(name).library.plugins
+        for plugin in _plugins_of(name)
     ]
     if as_json:
         echo_json(rows)
@@ -82,9 +92,18 @@ def _show_plugins(name, as_json):
     if not rows:
         click.echo(f"{name} has no plugins")
     for row in rows:
-        added = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in row["adds"].items())
-        click.echo(f"# {row['name']}  sha256 {row['sha256']}\n# {added}\n")
-        click.echo(row["source"].rstrip())
+        approval = "approved" if row["approved"] else "not approved"
+        click.echo(f"# {row['name']}  sha256 {row['sha256']}  {approval}\n")
+        click.echo(row["source"].replace("\r\n", "\n").expandtabs().rstrip())  # not to the letter
+
+
+def _plugins_of(name):
+    """The plugins of a store, or of a study's file; none is run."""
+    from sweep import plugins, study
+    from sweep.extending import is_store
+    from sweep.files import open_store
+
+    return plugins.kept(open_store(name), name) if is_store(name) else study.plugins_of(name)
 
 
 def _write_plugins(name, output):
@@ -94,7 +113,7 @@ def _write_plugins(name, output):
     from integrators import InputError
     from sweep.places import local_path
 
-    for plugin in study_or_store(name).library.plugins:
+    for plugin in _plugins_of(name):
         path = local_path(output) / f"{Path(plugin.name).name.removesuffix('.py')}.py"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -102,17 +121,10 @@ def _write_plugins(name, output):
                 file.write(plugin.text.encode())
         except FileExistsError:
             raise InputError(f"{path} exists; give another DIRECTORY") from None
-        except OSError as error:
-            raise InputError(f"{path} cannot be written: {error.strerror}") from None
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", error)
+            raise InputError(f"{str(path)!r} cannot be written: {why}") from None
         click.echo(f"Wrote {path}")
-
-
-def _added(plugin):
-    """The names that a plugin adds, by their kind."""
-    found = {}
-    for kind, name in plugin.named:
-        found.setdefault(f"{kind}s", []).append(name)
-    return found
 
 
 def _convergence(system):

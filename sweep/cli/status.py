@@ -7,6 +7,7 @@ import time
 import click
 
 from sweep.cli.common import echo_json, json_option, store_argument
+from sweep.cli.streams import raw
 
 REDRAWN, PRINTED = 1.0, 30.0  # seconds between two looks: on a terminal, and elsewhere
 
@@ -20,7 +21,10 @@ REDRAWN, PRINTED = 1.0, 30.0  # seconds between two looks: on a terminal, and el
 )
 @json_option
 def command(store, failed, watch, every, as_json):
-    """Print how many runs of STORE are computed, pending and failed.
+    """Print how many runs of STORE are done, running and pending; failed are some of the done.
+
+    CPU time is what the runs that are done and their references used. Below the table stands what
+    the last plan (of `sweep run`, `extend` or `retry`) expected, and what was used since.
 
     \b
     Example:
@@ -32,6 +36,7 @@ def command(store, failed, watch, every, as_json):
     if every is not None and not watch:
         raise click.UsageError("--every is of --watch")
     from sweep.holder import holder_of
+    from sweep.predictions import predictions_of
     from sweep.progress import Counter
 
     try:
@@ -50,14 +55,20 @@ def command(store, failed, watch, every, as_json):
     rows = [_row(progress) for progress in progresses]
     failures = _failures(store) if failed else []
     holder, submission = holder_of(store), _submission(store)
+    total, predictions = predictions_of(store)
     if as_json:
         for row, progress in zip(rows, progresses, strict=True):
             row["in_checkpoints"] = progress.partly
+            own = predictions.get(progress.experiment)
+            row["last_plan"] = own and _compared(own, [progress])
         found = {"experiments": rows, **({"failures": failures} if failed else {})}
+        found["last_plan"] = total and _compared(total, _planned(progresses, predictions))
         found |= {"holder": holder and vars(holder), "submission": submission and vars(submission)}
         echo_json(found)
         return
     click.echo(_table(rows))
+    if total is not None:
+        click.echo(_plan_sentence(_compared(total, _planned(progresses, predictions))))
     if holder is not None:
         click.echo(f"Held by {holder} since {holder.since}")
     if submission is not None:
@@ -68,6 +79,35 @@ def command(store, failed, watch, every, as_json):
         click.echo("\n" + _table(failures))
     elif failed:
         click.echo("\nNo run failed.")
+
+
+def _planned(progresses, predictions):
+    return [progress for progress in progresses if progress.experiment in predictions]
+
+
+def _compared(prediction, progresses):
+    """What a plan expected of some experiments, and what they used since."""
+    used = sum(progress.cpu_seconds for progress in progresses) - prediction.before
+    pending = sum(progress.pending for progress in progresses)
+    return {
+        "runs": prediction.runs,
+        "runs_done": max(0, prediction.runs - pending),
+        "references": prediction.references,
+        "cpu_seconds": prediction.least,
+        "cpu_seconds_most": prediction.most,
+        "cpu_seconds_used": max(0.0, used),
+    }
+
+
+def _plan_sentence(plan):
+    from sweep.text import duration, interval
+
+    references = f" and {plan['references']:,} references" if plan["references"] else ""
+    return (
+        f"Last plan: {interval(plan['cpu_seconds'], plan['cpu_seconds_most'])} of CPU time for "
+        f"{plan['runs']:,} runs{references}; used since: {duration(plan['cpu_seconds_used'])}, "
+        f"with {plan['runs_done']:,} of the runs done"
+    )
 
 
 def _submission(store):
@@ -87,8 +127,8 @@ def on_their_way(progresses):
     """What checkpoints hold of runs that are not done, a line for each experiment."""
     for progress in progresses:
         if progress.partly:
-            share = progress.partly / progress.pending
-            yield f"{progress.experiment}: {share:.1%} of what is pending is in checkpoints"
+            share = progress.partly / progress.left
+            yield f"{progress.experiment}: {share:.1%} of what is not done is in checkpoints"
 
 
 def _counted(counter):
@@ -160,11 +200,12 @@ def _watch(counter, every):
             rates.setdefault(progress.experiment, Rate()).add(now, progress.done + progress.partly)
         text = _seen(progresses, rates, terminal) if progresses else ""
         if text and terminal:
-            click.echo(("\x1b[A\x1b[2K" * height) + text)
+            raw(sys.stdout).write("\x1b[A\x1b[2K" * height)
+            click.echo(text)
             height = text.count("\n") + 1
         elif text:
             click.echo(text)
-        if progresses and not any(progress.pending for progress in progresses):
+        if progresses and not any(progress.left for progress in progresses):
             return
         time.sleep(every)
 
@@ -176,10 +217,11 @@ def _seen(progresses, rates, terminal):
             "runs": progress.runs,
             "done": progress.done,
             "running": progress.running,
+            "pending": progress.pending,
             "failed": progress.failed,
             "runs/s": rates[progress.experiment].per_second,
             "time left": _duration(
-                rates[progress.experiment].seconds_left(progress.pending - progress.partly)
+                rates[progress.experiment].seconds_left(progress.left - progress.partly)
             ),
         }
         for progress in progresses
@@ -188,7 +230,7 @@ def _seen(progresses, rates, terminal):
         return _table(rows)
     return "\n".join(
         f"{time.strftime('%H:%M:%S')} {row['experiment']}: {row['done']:,} of {row['runs']:,} "
-        f"done, {row['running']:,} running, {row['failed']:,} failed, "
+        f"done, {row['running']:,} running, {row['pending']:,} pending, {row['failed']:,} failed, "
         f"{row['runs/s']:.3g}/s, {row['time left']} left"
         for row in rows
     )

@@ -3,12 +3,11 @@
 import click
 
 from sweep.cli.common import (
-    kept_store,
     max_time_option,
     optional_store,
     scheduler_options,
-    store_path,
     study_argument,
+    trust_option,
 )
 
 
@@ -17,13 +16,14 @@ from sweep.cli.common import (
 @optional_store
 @scheduler_options
 @max_time_option
-def command(study, store, cluster, max_time):
+@trust_option
+def command(study, store, cluster, max_time, trust_plugins):
     """Run STUDY into STORE on a running cluster, without waiting for it.
 
     As `sweep run`, but what plans and watches the tasks runs on a worker: this command returns, and
     the machine that it was typed on may be switched off. If that worker dies, it goes on elsewhere.
     `sweep status STORE` says how far it is, `sweep cancel STORE` ends it; the same command again
-    goes on.
+    goes on. STUDY may be a store, too, whose own study goes on.
 
     \b
     Example:
@@ -32,11 +32,10 @@ def command(study, store, cluster, max_time):
     if not cluster.is_running:
         raise click.UsageError("give --scheduler ADDRESS or --scheduler-file FILE of a running one")
     from sweep.coordinating import submit
+    from sweep.extending import study_and_store
     from sweep.starting import connect
-    from sweep.study import load
 
-    loaded = load(study, kept_store(study, store))
-    path = store_path(loaded, store)
+    loaded, path = study_and_store(study, store, trust_plugins)
     options = {} if max_time is None else {"max_time": max_time}
     with connect(cluster) as client:
         submission = submit(loaded, path, client, **options)

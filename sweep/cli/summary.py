@@ -12,6 +12,7 @@ def print_summary(path):
     from sweep.analysis import drift_table
     from sweep.analysis.curves import has_error
     from sweep.analysis.selection import energy_of
+    from sweep.analysis.tolerances import convergence
     from sweep.tables import drifts, errors, text_of
 
     datasets = opened(path)
@@ -19,7 +20,7 @@ def print_summary(path):
         title = f"{name}: {dataset.attrs['title'].partition(': ')[2]}"
         click.echo(f"\n{title}\n{'=' * len(title)}")
         if has_error(dataset):
-            click.echo(text_of(errors(dataset)) + "\n")
+            click.echo(text_of(errors(*convergence(dataset))) + "\n")
         quantities = [q for q in (energy_of(dataset),) if f"{q}_error" in dataset]
         if quantities:
             click.echo(text_of(drifts(drift_table(dataset, quantities, step_sizes="smallest"))))

@@ -5,7 +5,13 @@ import sys
 
 import click
 
-from sweep.cli.common import echo_json, json_option, store_argument
+from sweep.cli.common import (
+    echo_json,
+    json_option,
+    progress_bar,
+    store_argument,
+    trust_option,
+)
 from sweep.cli.main import DOES_NOT_HOLD
 
 SHOWN = 20
@@ -14,25 +20,28 @@ SHOWN = 20
 @click.command("verify")
 @store_argument
 @click.option("--repair", is_flag=True, help="Mend it: mark what must run again, remove strays.")
+@trust_option
 @json_option
-def command(store, repair, as_json):
+def command(store, repair, trust_plugins, as_json):
     """Read every chunk of STORE, and compare what is committed with what is there.
 
     With --repair, runs whose results are damaged are marked as not computed, and `sweep run`
     computes just them again; coordinates and initial states are written again from the study
-    that the store keeps. Exit code 3: something was found.
+    that the store keeps, with its plugins. Exit code 3: something was found.
 
     \b
     Example:
       sweep verify quickstart.zarr
       sweep verify quickstart.zarr --repair
     """
+    if trust_plugins and not repair:
+        raise click.UsageError("--trust-plugins is of --repair: nothing is run to read a store")
     from sweep.places import place_of
 
     path = place_of(store)
     with _Bar() as bar:
         if repair:
-            mended = _repaired(path, bar)
+            mended = _repaired(path, trust_plugins, bar)
             findings, marked, left = mended.findings, mended.marked, mended.left
         else:
             from sweep.holder import holder_of
@@ -58,19 +67,20 @@ def command(store, repair, as_json):
         sys.exit(DOES_NOT_HOLD)
 
 
-def _repaired(path, bar):
+def _repaired(path, trust_plugins, bar):
     from integrators.errors import InputError
-    from sweep import files
+    from sweep import approvals, files
     from sweep.extending import stored_study
     from sweep.holding import hold
     from sweep.mending import mend
     from sweep.places import ObjectPlace
 
-    files.open_store(path)
+    attributes = files.open_store(path)
     if not isinstance(path, ObjectPlace) and not os.access(path, os.W_OK | os.X_OK):
         raise InputError(f"{path} cannot be written: no permission")
+    approvals.brought(attributes, path, trust_plugins)
     with hold(path):
-        return mend(path, lambda: stored_study(path), bar.progress)
+        return mend(path, lambda: stored_study(path, trust_plugins=trust_plugins), bar.progress)
 
 
 def _plain(finding):
@@ -193,9 +203,7 @@ class _Bar:
         if self._bar is None or done < self._done:
             self._close()
             self._done, self.chunks = 0, of
-            self._bar = click.progressbar(
-                length=max(1, of), label="Reading", file=sys.stderr, hidden=not sys.stderr.isatty()
-            )
+            self._bar = progress_bar(of, "Reading")
             self._bar.__enter__()
         self._bar.update(done - self._done)
         self._done = done

@@ -1,6 +1,7 @@
 """What a picture is of: the experiment, its system and setting, in plain words."""
 
 import json
+from dataclasses import dataclass
 
 from sweep.analysis.selection import codes
 from sweep.plots.looks import LINE, label_of, plain_units, say
@@ -10,12 +11,71 @@ from systems import ALL_SYSTEMS
 MOST_VALUES = 4  # of a vector that are written out
 
 
+@dataclass(frozen=True)
+class Shown:
+    """What a picture shows of the runs that it was given.
+
+    Parameters
+    ----------
+    counts : tuple of int
+        Initial conditions that its curves, or their points, are drawn from.
+    of : int
+        Initial conditions of the runs.
+    times : tuple of float
+        Where errors of one time are drawn, those times.
+    referred : bool
+        Whether these are errors against a reference.
+    """
+
+    counts: tuple
+    of: int
+    times: tuple = ()
+    referred: bool = False
+
+    @classmethod
+    def in_runs(cls, dataset, counts, **settings):
+        """Of a run table, with what `counts` says of it."""
+        return cls(tuple(counts), len(codes(dataset["initial_condition"].values)[0]), **settings)
+
+    @property
+    def starts(self):
+        """How many starts are drawn, in words: ``8 starts``, ``5 – 7 of 8 starts``."""
+        low, high = min(self.counts), max(self.counts)
+        if self.of == 1:
+            return "one start"
+        drawn = f"{low:,}" if low == high else f"{low:,} – {high:,}"
+        return f"{drawn} starts" if low == self.of else f"{drawn} of {self.of:,} starts"
+
+    def errors(self, time):
+        """The times of errors in words, empty where that is the end of the runs.
+
+        Parameters
+        ----------
+        time : xarray.DataArray
+            Of the runs.
+        """
+        times = sorted({float(one) for one in self.times})
+        if not times or times == [float(time.values[-1])]:
+            return ""
+        when = f"t = {times_in_words(times)}"
+        text = "errors against the reference at {}, until which it holds"
+        if not self.referred:
+            text = "errors at {}, until which they are above round-off"
+        return text.format(label_of(time, when, "{} {}"))
+
+
+def times_in_words(times):
+    """One time, or from when to when: ``2``, ``1.5 – 2``."""
+    low, high = min(times), max(times)
+    return f"{low:g}" if low == high else f"{low:g} – {high:g}"
+
+
 def headed(figure, dataset, error=None):
     """The figure, with the experiment and its setting said above it.
 
     Parameters
     ----------
-    figure : matplotlib.figure.Figure
+    figure : sweep.plots.looks.Drawing
     dataset : xarray.Dataset
         What it shows.
     error : str, optional
@@ -25,7 +85,7 @@ def headed(figure, dataset, error=None):
     -------
     matplotlib.figure.Figure
     """
-    lines = [dataset.attrs.get("title", ""), setting(dataset)]
+    lines = [dataset.attrs.get("title", ""), setting(dataset, figure.shown)]
     lines += [norm(dataset, error)] if error in dataset else []
     said = figure.get_suptitle()
     figure.suptitle("")
@@ -36,14 +96,27 @@ def headed(figure, dataset, error=None):
     return figure
 
 
-def setting(dataset):
-    """Parameters, duration and number of starts: ``mass = 1 kg, …; T = 50 s; 8 starts``."""
+def setting(dataset, shown):
+    """Parameters, duration and starts of a picture: ``mass = 1 kg, …; T = 50 s; 8 starts``.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        The runs that it was given.
+    shown : Shown
+        What it shows of them.
+
+    Returns
+    -------
+    str
+        With the times of errors that are not those of the end.
+    """
     words = [", ".join(_together(f"{k} = {v}") for k, v in parameters(dataset).items())]
+    words.append(shown.errors(dataset["time"]) if shown.times else "")
     if dataset.sizes.get("time", 0):
         end = f"T = {dataset['time'].values[-1]:g}"
         words.append(_together(label_of(dataset["time"], end, "{} {}")))
-    starts = len(codes(dataset["initial_condition"].values)[0])
-    words.append(_together(f"{starts:,} starts" if starts > 1 else "one start"))
+    words.append(_together(shown.starts))
     return "; ".join(filter(None, words))
 
 

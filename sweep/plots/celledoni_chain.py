@@ -17,7 +17,7 @@ from sweep.plots.looks import (
     plain_axis,
     plain_step_ticks,
 )
-from sweep.plots.orders import error_curve, order_guides, with_order
+from sweep.plots.orders import error_curve, error_label, order_guides, with_order
 
 ORDERS = {1: "black", 2: "#CC79A7", 3: "#009E73", 4: "#0072B2", 5: "#D55E00"}
 MARKERS = "osD^v"
@@ -28,7 +28,7 @@ STARTS = {"spatial": "spatial start", "planar": "planar start, as in the paper"}
 
 
 def convergence(datasets):
-    """Figure 5: errors of the Lie group methods at t = 1 against the step size."""
+    """Figure 5: errors of the Lie group methods at the end against the step size."""
     study = datasets["celledoni-orders"]
     with rc_context(STYLE):
         figure = new_figure(10.0, 4.6)
@@ -42,8 +42,9 @@ def convergence(datasets):
             error_axis(ax)
             plain_step_ticks(ax)
             plain_axis(ax, title)
-        axes[0].set_ylabel("global error at t = 1 s")
-        order_guides(axes[0], order_table(study["spatial"]))
+        spatial = order_table(study["spatial"])
+        axes[0].set_ylabel(error_label(study["spatial"], spatial))
+        order_guides(axes[0], spatial)
         handles, labels = axes[0].get_legend_handles_labels()
         figure.legend(
             handles, labels, loc="outside right center", frameon=False, alignment="left",

@@ -51,7 +51,8 @@ def _adaptation(study, name, title, length):
             look = METHODS[label] | {"marker": marker, "ms": 4.0, "lw": 1.0}
             left.plot(dataset["count"].values[own], error, **look)
         left.set(xlabel="number of links N", xticks=np.unique(dataset["count"].values))
-        left.set_ylabel("global error at t = 3 s")
+        end = label_of(dataset["time"], f"t = {dataset['time'].values[-1]:g}", "{} {}")
+        left.set_ylabel(f"global error at {end}")
         error_axis(left)
         plain_axis(left, title)
         left.legend(frameon=False)
@@ -98,7 +99,7 @@ def components(datasets):
             plain_axis(ax, title)
             ax.set(xlim=(times[0], times[-1]), xlabel="" if title else "time t [s]")
         axes[0, 0].set_ylabel("q")
-        axes[1, 0].set_ylabel("ω [rad s-1]")
+        axes[1, 0].set_ylabel("ω [rad s⁻¹]")
         lines = [axes[0, 0].plot([], [], color=c, label=name)[0] for name, c in COMPONENTS]
         for label, mark in marks.items():
             lines += axes[0, 0].plot([], [], **(METHODS[label] | {"color": "0.3"} | mark))
@@ -126,9 +127,9 @@ def peak(datasets):
         error_axis(errors)
         for ax, title, text in (
             (steps, "(a) step sizes", None),
-            (omega, "(b) ω_y", "ω_y [rad s-1]"),
-            (errors, "(c) error of ω_y, the larger of both links", "|error| [rad s-1]"),
-            (speed, "(d) rate of change of ω_y", "dω_y/dt [rad s-2]"),
+            (omega, "(b) ω_y", "ω_y [rad s⁻¹]"),
+            (errors, "(c) error of ω_y, the larger of both links", "|error| [rad s⁻¹]"),
+            (speed, "(d) rate of change of ω_y", "dω_y/dt [rad s⁻²]"),
         ):
             plain_axis(ax, title)
             ax.set(xlabel="time t [s]", xlim=PEAK if ax is errors else (0.0, 3.0))

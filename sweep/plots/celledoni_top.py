@@ -13,8 +13,16 @@ from sweep.analysis.orders import order_table
 from sweep.analysis.selection import take
 from sweep.plots.choice import one_run
 from sweep.plots.globe import OBLIQUE, View, draw_paths, draw_points, outline
-from sweep.plots.looks import STYLE, error_axis, label_of, new_figure, plain_axis, plain_step_ticks
-from sweep.plots.orders import error_curve
+from sweep.plots.looks import (
+    STYLE,
+    error_axis,
+    label_of,
+    new_figure,
+    plain_axis,
+    plain_step_ticks,
+    step_size_of,
+)
+from sweep.plots.orders import error_curve, error_label
 
 INERTIAS = {"printed": "inertia as printed", "fixed_point": "inertia about the fixed point"}
 METHODS = {
@@ -62,7 +70,7 @@ def _gravity(ax, dataset, inertia):
     outline(ax, VIEW)
     draw_paths(ax, VIEW, directions, color="0.25", lw=0.8)
     draw_paths(ax, VIEW.far_side, directions, color="0.6", lw=0.6, ls=(0, (1, 1.5)))
-    ax.set_title("direction of MℓQ⁻¹Γ₀, h = 0.001 s", loc="left")
+    ax.set_title(f"direction of MℓQ⁻¹Γ₀, {step_size_of(run)}", loc="left")
 
 
 def _directions(run):
@@ -84,7 +92,7 @@ def _axis(ax, study, inertia):
         name, look = _name(label, formulation), look | {"mfc": "none", "mew": 0.8, "ls": "none"}
         for k, values in enumerate(_vectors(run, "axis").T):
             ax.plot(run["time"], values, label=name if k == 0 else None, **look)
-    plain_axis(ax, "components of QX, h = 0.01 s; lines, h = 0.001 s")
+    plain_axis(ax, f"components of QX, {step_size_of(run)}; lines, {step_size_of(fine)}")
     ax.set(xlabel=label_of(fine["time"], "time t"), xlim=(-0.02, 1.04), ylim=(-1.1, 1.1))
     ax.legend(frameon=False, loc="lower left")
 
@@ -95,7 +103,7 @@ def _orders(ax, dataset, inertia):
     for key, look in METHODS.items():
         error_curve(ax, rows[key], look | {"lw": 0.9}, f"{rows[key].order:.2f}   {_name(*key)}")
     ax.set(xscale="log", xlabel=label_of(dataset["step_size"], "step size h"))
-    ax.set_ylabel("global error at t = 1 s")
+    ax.set_ylabel(error_label(dataset, list(rows.values())))
     error_axis(ax)
     plain_step_ticks(ax)
     plain_axis(ax, "orders")

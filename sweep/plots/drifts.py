@@ -18,6 +18,7 @@ from sweep.analysis.selection import (
     without_repeats,
 )
 from sweep.analysis.verdicts import UNDECIDED
+from sweep.plots.captions import Shown
 from sweep.plots.choice import runs_to_show
 from sweep.plots.looks import (
     GREY,
@@ -25,6 +26,7 @@ from sweep.plots.looks import (
     STYLE,
     is_compact,
     label_of,
+    log_time_axis,
     looks_of,
     new_figure,
     plain_axis,
@@ -80,11 +82,13 @@ def drift_over_time(dataset, quantity=None, step_size=None):
     with rc_context(STYLE):
         figure = _sheet(len(columns), len(strips))
         axes = figure.subplots(len(strips), len(columns), sharex=True, squeeze=False)
+        counts = []
         for (panel, integrator), cell in cells.items():
             ax = axes[strips.index(integrator), columns.index(panel)]
             row = rows[panel, integrator]
             said = [integrator, *([panel] if panel else []), steps[panel, integrator]]
-            _strip(ax, cell, row, said, looks[integrator]["color"])
+            counts.append(_strip(ax, cell, row, said, looks[integrator]["color"]))
+        figure.shown = Shown.in_runs(dataset, counts)
         _finish(figure, axes, dataset, rows, quantity)
     return figure
 
@@ -114,7 +118,7 @@ def _layout(cells, looks):
 
 
 def _strip(ax, cell, row, said, colour):
-    """One integrator: what its starts do, and the wedge of its drift."""
+    """One integrator: what its starts do, and the wedge of its drift; how many starts."""
     times, means = read_means(cell, row.quantity, MOST_STARTS)
     middle = np.median(means, axis=0)
     low, high = np.quantile(means, BAND, axis=0)
@@ -144,9 +148,10 @@ def _strip(ax, cell, row, said, colour):
     if is_compact():  # one above the other
         ax.set_title(", ".join(said), loc="left", pad=17.0, **bold)
         ax.text(0.0, 1.0, found, va="bottom", transform=ax.transAxes, fontsize=8, color="0.15")
-        return
-    ax.set_title(", ".join(said), loc="left", **bold)
-    ax.set_title(found, loc="right", fontsize=8, color="0.15")
+    else:
+        ax.set_title(", ".join(said), loc="left", **bold)
+        ax.set_title(found, loc="right", fontsize=8, color="0.15")
+    return len(means)
 
 
 def _finish(figure, axes, dataset, rows, quantity):
@@ -159,15 +164,15 @@ def _finish(figure, axes, dataset, rows, quantity):
             ax.remove()
             continue
         if spread:
-            ax.set_xscale("log")
+            log_time_axis(ax)
             ax.set_xlim(times[1] / 2, times[-1])
         else:
             ax.set_xlim(times[0], times[-1])
     for ax in axes[-1]:
         ax.set_xlabel(label_of(dataset["time"], "time t"))
     row = next(iter(rows.values()))
-    starts = max(one.starts for one in rows.values())
-    of = f"median and 90 % of {starts} starts" if starts > 1 else "one run"
+    starts = figure.shown.starts
+    of = f"median and 90 % of {starts}" if max(figure.shown.counts) > 1 else starts
     name = quantity.replace("_", " ")
     text = f"{name} error, window means: {of}; wedge: drift over {row.span}, 95 %"
     say(figure, text)

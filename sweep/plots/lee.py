@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 
 from sweep.analysis import drift_table
 from sweep.plots.choice import one_run
-from sweep.plots.looks import GREY, STYLE, error_axis, label_of, new_figure
+from sweep.plots.looks import GREY, STYLE, error_axis, label_of, new_figure, plain_step_ticks
 from systems.icosphere import icosphere
 
 VARIATIONAL = {"color": "#D55E00", "ls": "-", "lw": 1.2}
@@ -92,6 +92,7 @@ def step_sizes(datasets):
                 own = [r for r in own if r.mean_abs.median > 0]
                 ax.plot([r.step_size for r in own], [r.mean_abs.median for r in own], **look)
             ax.set(xscale="log", xlabel=label_of(dataset["step_size"], "step size h"), ylabel=text)
+            plain_step_ticks(ax)
             error_axis(ax)
             ax.spines[["top", "right"]].set_visible(False)
             ax.legend(frameon=False)

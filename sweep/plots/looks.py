@@ -9,11 +9,13 @@ from pathlib import Path
 from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.ticker import LogLocator, NullFormatter
 from matplotlib.transforms import ScaledTranslation
 
 from integrators.errors import InputError
 from sweep.plots.families import families_of
+from sweep.text import visible_lines
 
 # Okabe and Ito's colours, told apart by colour-blind readers; without yellow, too pale for a line.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
@@ -80,9 +82,21 @@ def looks_of(dataset):
     }
 
 
+class Drawing(Figure):
+    """A figure that belongs to no window.
+
+    Attributes
+    ----------
+    shown : sweep.plots.captions.Shown or None
+        What is drawn, for the words above it.
+    """
+
+    shown = None
+
+
 def new_figure(width, height):
-    """An empty figure that belongs to no window; width and height in inches."""
-    figure = Figure(figsize=(width, height), layout="constrained")
+    """An empty `Drawing`; width and height in inches."""
+    figure = Drawing(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
@@ -214,6 +228,11 @@ def label_of(array, text, form="{} [{}]"):
     return form.format(text, units) if units else text
 
 
+def step_size_of(run):
+    """``h = 0.01 s``, of a run table of one step size."""
+    return label_of(run["step_size"], f"h = {run['step_size'].values[0]:g}", "{} {}")
+
+
 def plain_units(units):
     """``m s-2`` as ``m s⁻²``, and nothing for 1."""
     return "" if units == "1" else units.translate(SUPERSCRIPTS)
@@ -247,6 +266,13 @@ def plain_step_ticks(ax):
     ax.xaxis.set_minor_formatter(NullFormatter())
 
 
+def log_time_axis(ax):
+    """A logarithmic axis of time, labelled in plain text: labels are not parsed as formulas."""
+    ax.set_xscale("log")
+    ax.xaxis.set_major_formatter(lambda value, place: _scientific(value))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+
+
 def raised(power):
     """A whole number as superscript."""
     return str(power).translate(SUPERSCRIPTS)
@@ -270,5 +296,20 @@ def save(figure, path):
             key="output",
         )
     with rc_context(STYLE):
-        figure.savefig(path, dpi=200)
+        write(figure, path, dpi=200)
     return path
+
+
+def write(figure, file, **options):
+    """Write a figure to a path or file; control characters in its text, as of labels, are shown.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+    file : path or file object
+    **options
+        Of its ``savefig``.
+    """
+    for text in figure.findobj(Text):  # of these SVG could not be read
+        text.set_text(visible_lines(text.get_text()))
+    figure.savefig(file, **options)

@@ -13,7 +13,7 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize
 
 from sweep.analysis.selection import take
 from sweep.plots.globe import OBLIQUE, View, draw_paths, draw_points, outline
-from sweep.plots.looks import STYLE, error_axis, label_of, new_figure
+from sweep.plots.looks import STYLE, error_axis, label_of, new_figure, step_size_of
 from sweep.plots.spheres import sphere
 
 SPHERICAL = {"color": "#D55E00", "ls": "-", "lw": 1.2}
@@ -98,7 +98,7 @@ def errors(datasets):
             ax.xaxis.set_major_formatter("{x:g}")
             ax.set_title(title, loc="left")
             ax.spines[["top", "right"]].set_visible(False)
-        axes[0].set_ylabel("max |wₖ − w(hk)| on [0, 10]")
+        axes[0].set_ylabel(f"max |wₖ − w(hk)| on [0, {dataset['time'].values[-1]:g}]")
         axes[0].legend(frameon=False)
     return figure
 
@@ -118,7 +118,7 @@ def irreversible_body(datasets):
         for ax, view in _sides(axes[2:]):
             for name, run in runs.items():
                 draw_points(ax, view, _first_spin(run), 0.8, color=colours[name])
-        axes[0].set_title("(a) spherical midpoint, h = 1/2", loc="left")
+        axes[0].set_title(f"(a) spherical midpoint, {step_size_of(portrait)}", loc="left")
         axes[2].set_title("(b) the same start by two methods", loc="left")
         _energy_errors(lower.subplots(), runs, colours)
     return figure

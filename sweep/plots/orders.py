@@ -7,8 +7,9 @@ from integrators.errors import InputError
 from sweep.analysis.certificates import CONFIRMED, WIDEST
 from sweep.analysis.curves import SELF, default_error
 from sweep.analysis.orders import order_table
-from sweep.analysis.selection import describe, without_repeats
+from sweep.analysis.selection import against_reference, describe, without_repeats
 from sweep.analysis.slopes import USED
+from sweep.plots.captions import Shown, times_in_words
 from sweep.plots.families import families_of, panel_title
 from sweep.plots.looks import (
     GREY,
@@ -56,26 +57,60 @@ def convergence(dataset, error=None, at="end"):
         title = panel_title(describe(row.parameters), families[row.integrator])
         panels.setdefault(title, []).append(row)
     once = len({describe(row.parameters) for row in estimates}) == 1
+    drawn = [row for row in estimates if any(point.error > 0 for point in row.points)]
+    times = {title: {row.time for row in rows if row in drawn} for title, rows in panels.items()}
+    every = set().union(*times.values())
     with rc_context(STYLE):
-        figure, axes = panelled_figure(list(panels))
-        for ax, rows in zip(axes, panels.values(), strict=True):
+        titles = [_panel_title(dataset, title, times[title], every) for title in panels]
+        figure, axes = panelled_figure(titles)
+        figure.shown = Shown.in_runs(
+            dataset,
+            [point.starts for row in drawn for point in row.points if point.error > 0],
+            times=tuple(every),
+            referred=error != SELF and against_reference(dataset, error),
+        )
+        for ax, (title, rows) in zip(axes, panels.items(), strict=True):
             for row in rows:
                 label = with_order(row) if once else row.integrator
+                if len(times[title]) > 1 and row in drawn:
+                    label += f", {_at(dataset, [row.time])}"
                 error_curve(ax, row, looks[row.integrator], label)
             ax.set(xscale="log", xlabel=label_of(dataset["step_size"], "step size h"))
             error_axis(ax)
             order_guides(ax, rows)
             plain_step_ticks(ax)
-        where = "at the end" if at == "end" else "supremum over time"
-        axes[0].set_ylabel(f"{_error_label(dataset, error)}, {where}")
+        axes[0].set_ylabel(error_label(dataset, estimates))
         legend(figure, axes, "measured order" if once else None)
     return figure
 
 
-def _error_label(dataset, error):
+def error_label(dataset, estimates):
+    """The error that curves are of and its time, if that is the same for all.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+    estimates : sequence of OrderEstimate
+    """
+    error, at = estimates[0].error, estimates[0].at
+    times = {row.time for row in estimates if any(point.error > 0 for point in row.points)}
+    when = f" {_at(dataset, times)}" if len(times) == 1 else ""
     if error == SELF:
-        return "difference from the next step size"
-    return label_of(dataset[error], error.replace("_", " "))
+        name = "difference from the next step size"
+    else:
+        name = label_of(dataset[error], error.replace("_", " "))
+    return f"{name}{when}" if at == "end" else f"largest {name}{when.replace(' at ', ' until ')}"
+
+
+def _at(dataset, times):
+    """``at t = 2 s``."""
+    return f"at {label_of(dataset['time'], f't = {times_in_words(times)}', '{} {}')}"
+
+
+def _panel_title(dataset, title, times, every):
+    """The title of a panel, with the time of its errors where panels have one each."""
+    own = [_at(dataset, times)] if len(times) == 1 < len(every) else []
+    return ", ".join(filter(None, [title, *own]))
 
 
 def with_order(row):

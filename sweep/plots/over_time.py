@@ -18,6 +18,7 @@ from sweep.analysis.selection import (
     take,
     without_repeats,
 )
+from sweep.plots.captions import Shown
 from sweep.plots.choice import runs_to_show
 from sweep.plots.families import families_of, panel_title
 from sweep.plots.looks import (
@@ -26,6 +27,7 @@ from sweep.plots.looks import (
     is_compact,
     label_of,
     legend,
+    log_time_axis,
     looks_of,
     panelled_figure,
 )
@@ -54,6 +56,11 @@ class Series:
     times: np.ndarray
     values: np.ndarray
     stopped: np.ndarray
+
+    @property
+    def starts(self):
+        """How many of the runs have a value."""
+        return int(np.isfinite(self.values).any(axis=1).sum())
 
     @property
     def last(self):
@@ -149,7 +156,9 @@ def _over_time(dataset, name, text, step_size):
     common = {word for own in said.values() for word in own.values()}
     titles = [_panel_title(panel, set(said[panel].values()), common) for panel in panels]
     with rc_context(STYLE):
-        figure, axes = panelled_figure(titles, _said(every, common))
+        shown = Shown.in_runs(dataset, [series.starts for series in every if series.starts])
+        figure, axes = panelled_figure(titles, _said(every, common, shown))
+        figure.shown = shown
         for ax, (panel, cells) in zip(axes, panels.items(), strict=True):
             several = len(set(said[panel].values())) > 1
             for i, (integrator, series) in enumerate(cells.items()):
@@ -176,11 +185,11 @@ def _panel_title(panel, steps, common):
     return ", ".join([title, *steps]) if len(steps) == 1 < len(common) else title
 
 
-def _said(every, steps):
+def _said(every, steps, shown):
     """What a picture shows, in words: the step size if it is one, and of how many starts."""
-    starts = max(len(series.values) for series in every)
+    starts = max(shown.counts)
     words = [*steps] if len(steps) == 1 else []
-    words += [f"median and range over {starts:,} starts"] if starts > 1 else []
+    words += [f"median and range over {shown.starts}"] if starts > 1 else []
     text = ", ".join(words)
     if any(series.stopped.any() for series in every):
         # Of several starts, the median says that it counts them.
@@ -197,7 +206,7 @@ def _time_axis(ax, times):
     widths = np.diff(times)
     lengths = len(np.unique(np.round(widths / widths[0], 6)))
     if lengths > 4 and widths.max() > 3 * widths[0]:
-        ax.set_xscale("log")
+        log_time_axis(ax)
     else:
         ax.set_xlim(times[0], times[-1])
 

@@ -16,6 +16,7 @@ from sweep.analysis.selection import (
     take,
     without_repeats,
 )
+from sweep.plots.captions import Shown
 from sweep.plots.choice import runs_to_show
 from sweep.plots.globe import (
     MOST_VECTOR_POINTS,
@@ -74,6 +75,11 @@ class Panel:
     starts: np.ndarray
     unit: bool
 
+    @property
+    def drawn(self):
+        """How many starts have a direction at any time."""
+        return int(np.isfinite(self.directions[..., 0]).any(axis=(1, 2)).sum())
+
 
 @dataclass(frozen=True, eq=False)
 class Picture:
@@ -82,6 +88,7 @@ class Picture:
     Parameters
     ----------
     panels : list of Panel
+    shown : sweep.plots.captions.Shown
     said : list of str
         What holds for all panels, in words.
     time : xarray.DataArray
@@ -93,6 +100,7 @@ class Picture:
     """
 
     panels: list
+    shown: Shown
     said: list
     time: object
     starts: list
@@ -123,6 +131,7 @@ class Picture:
 
     def caption(self, figure, *said):
         """What it shows, above it."""
+        figure.shown = self.shown
         say(figure, ", ".join([*self.said, *said]))
 
 
@@ -223,13 +232,13 @@ def _picture(dataset, rows, names, step_size, count):
             replace(panel, title=", ".join(filter(None, [panel.title, method])))
             for panel, method in zip(panels, methods, strict=True)
         ]
-    drawn, most = (max(map(len, of)) for of in ([p.starts for p in panels], [m for _, m in cells]))
-    if most > 1:
-        said.append(f"{drawn} starts" if drawn == most else f"{drawn} of {most} starts")
+    of_state = Shown.in_runs(dataset, [panel.drawn for panel in panels])
+    if of_state.of > 1:
+        said.append(of_state.starts)
     if not all(panel.unit for panel in panels):
         said.append("directions only")
     several = len(_directions_of(dataset)) > 1
-    return Picture(panels, said, dataset["time"], list(starts), names, several)
+    return Picture(panels, of_state, said, dataset["time"], list(starts), names, several)
 
 
 def _panel(title, shown, members, rows, count, place):

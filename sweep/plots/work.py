@@ -1,5 +1,7 @@
 """Work and precision: the size of errors against what they cost."""
 
+import textwrap
+
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.ticker import LogLocator, NullFormatter
@@ -7,7 +9,9 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from integrators.errors import InputError, check_known
 from sweep.analysis.fronts import WORK
 from sweep.analysis.selection import describe, without_repeats
+from sweep.analysis.timing import why_not_measured
 from sweep.analysis.work import chosen_errors, work_table
+from sweep.plots.captions import Shown
 from sweep.plots.looks import (
     MOST_PANELS,
     STYLE,
@@ -24,7 +28,10 @@ AXES = {"steps": "steps", "evaluations": "evaluations", "cpu_time": "CPU time [s
 BEST = "filled: best of family"
 PALE = 0.45
 # Over a span of so many times, at these multiples of powers of ten.
+FEWEST_MEASURED = 2  # CPU times of a panel, which compares them
+UNMEASURED = "×"  # what stands for a CPU time that cannot be compared
 TICKS = ((4, (1, 1.5, 2, 3, 4, 5, 7)), (12, (1, 2, 5)), (150, (1, 3)))
+REASON = 52  # characters of a line within a panel
 MOST_BELOW = 3  # panels in a narrow column
 WIDTH, HEIGHT = 9.2, 2.6  # of two panels with a legend, of a row; inches
 
@@ -33,7 +40,9 @@ def work_precision(dataset, error=None, against="evaluations", at="end"):
     """An error against the work that it took, as `work_table` measures it.
 
     Filled marks are best of their family: no other member reaches as small an error for as little
-    work. Marks are medians over the starts, bars their range.
+    work. Marks are medians over the starts, bars their range. A CPU time that cannot be compared,
+    as of a short run that was timed once, is a cross with the range of its repeats; where nothing
+    can, the reason stands in the place of the panel.
 
     Parameters
     ----------
@@ -61,14 +70,26 @@ def work_precision(dataset, error=None, against="evaluations", at="end"):
     looks = looks_of(dataset)
     error = chosen_errors(dataset, error, at)[0]
     panels = {}
-    for row in shown(work_table(full, error, at), error, against):
+    rows = shown(work_table(full, error, at), error, against)
+    for row in rows:
         panels.setdefault(describe(row.parameters), []).append(row)
+    if not any(_compares(of_panel, against) for of_panel in panels.values()):
+        raise InputError(f"{why_not_measured(rows)}.", key="against")
+    times = {title: of_panel[0].time for title, of_panel in panels.items()}
+    once = len(set(times.values())) == 1
     with rc_context(STYLE):
-        figure, axes = panelled_figure(list(panels))
-        for ax, rows in zip(axes, panels.values(), strict=True):
-            _panel(ax, rows, against, looks)
-        axes[0].set_ylabel(_error_label(dataset, next(iter(panels.values()))[0]))
-        legend(figure, axes, BEST)
+        titles = [
+            title if once else f"{title}, at {_when(dataset, times[title])}" for title in panels
+        ]
+        figure, axes = panelled_figure(titles)
+        figure.shown = _shown(dataset, rows)
+        drawn = [
+            ax
+            for ax, of_panel in zip(axes, panels.values(), strict=True)
+            if _panel(ax, of_panel, against, looks)
+        ]
+        drawn[0].set_ylabel(_error_label(dataset, rows[0], once))
+        legend(figure, drawn, BEST)
     return figure
 
 
@@ -99,10 +120,13 @@ def work(dataset):
     looks, panels = looks_of(dataset), _panels(rows)
     with rc_context(STYLE):
         figure, axes = panel_grid(len(panels), 2, WIDTH, HEIGHT)
+        figure.shown = _shown(dataset, [row for of_panel, _ in panels for row in of_panel])
+        drawn = []
         for ax, (of_panel, against) in zip(axes, panels, strict=True):
-            _panel(ax, of_panel, against, looks)
-            ax.set_ylabel(_error_label(dataset, of_panel[0]))
-        legend(figure, axes, BEST)
+            if _panel(ax, of_panel, against, looks):
+                ax.set_ylabel(_error_label(dataset, of_panel[0]))
+                drawn.append(ax)
+        legend(figure, drawn, BEST)
     return figure
 
 
@@ -114,9 +138,11 @@ def _panels(rows):
     for error in errors:
         for against in ("evaluations", "cpu_time"):
             try:
-                found[error, against] = shown(rows, error, against)
+                of_error = shown(rows, error, against)
             except InputError:
                 continue
+            if _compares(of_error, against) or error == errors[0]:  # why not is said once
+                found[error, against] = of_error
     if not found:
         raise InputError("no run has an error above round-off to show.", key="error")
     main, others = [], []
@@ -136,8 +162,33 @@ def shown(rows, error, against):
     return found
 
 
+def _compares(rows, against):
+    """Whether a panel compares any work: of CPU times some must be measured."""
+    measured = sum(row.cpu_time_measured for row in rows)
+    return against != "cpu_time" or measured >= min(FEWEST_MEASURED, len(rows))
+
+
+def _shown(dataset, rows):
+    """What a picture of these rows shows."""
+    times = {row.time for row in rows if row.reference}
+    counts = [row.starts for row in rows]
+    return Shown.in_runs(dataset, counts, times=tuple(times), referred=True)
+
+
 def _panel(ax, rows, against, looks):
-    """The curves of all integrators in a panel."""
+    """The curves of all integrators in a panel, or why there are none; whether there are."""
+    why = why_not_measured(rows) if against == "cpu_time" else ""
+    if not _compares(rows, against):
+        ax.set_axis_off()
+        ax.text(
+            0.0,
+            0.95,
+            _lines(f"No CPU time is drawn. {why}."),
+            va="top",
+            transform=ax.transAxes,
+            color="0.3",
+        )
+        return False
     by_integrator = {}
     for row in rows:
         by_integrator.setdefault(row.integrator, []).append(row)
@@ -150,10 +201,32 @@ def _panel(ax, rows, against, looks):
     ax.xaxis.set_major_locator(LogLocator(subs=subs))
     ax.xaxis.set_major_formatter("{x:g}" if against == "cpu_time" else "{x:,.0f}")
     ax.xaxis.set_minor_formatter(NullFormatter())
+    if why:
+        said = _lines(f"{UNMEASURED} {why}")
+        ax.set_title("\n".join(filter(None, [ax.get_title(loc="left"), said])), loc="left")
+    return True
+
+
+def _lines(text):
+    """Text in lines that fit a panel."""
+    whole = text.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
+    return textwrap.fill(whole, REASON).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def _curve(ax, points, against, look):
     """One integrator: a pale line, open marks, and filled ones where it is best."""
+    ax.plot([], [], label=points[0].integrator, **look)
+    if against == "cpu_time":
+        for row in points:
+            if row.repeats > 1:
+                span = row.cpu_time, row.cpu_time_largest
+                ax.hlines(row.value, *span, color=look["color"], lw=0.6, alpha=0.5)
+            if not row.cpu_time_measured:
+                cross = {"marker": "x", "ms": 5.0, "alpha": PALE, "color": look["color"]}
+                ax.plot(row.cpu_time, row.value, ls="none", **cross)
+        points = [row for row in points if row.cpu_time_measured]
+        if not points:
+            return
     work = np.array([getattr(row, against) for row in points])
     error = np.array([row.value for row in points])
     best = np.array([against in row.best for row in points], dtype=bool)
@@ -161,15 +234,20 @@ def _curve(ax, points, against, look):
         low, high = (np.array([getattr(row, side) for row in points]) for side in ("low", "high"))
         ax.vlines(work, np.fmax(low, error / 1e3), high, color=look["color"], lw=0.6, alpha=0.5)
     marks = look | {"ls": "none"}
-    ax.plot([], [], label=points[0].integrator, **look)
     ax.plot(work, error, **(look | {"marker": "", "alpha": PALE}))
     ax.plot(work[best], error[best], **marks)
     open_mark = {"mfc": "white", "mec": look["color"], "mew": 0.8, "alpha": PALE}
     ax.plot(work[~best], error[~best], **(marks | open_mark | {"zorder": look["zorder"] - 1}))
 
 
-def _error_label(dataset, row):
+def _error_label(dataset, row, once=True):
+    """The error and its time, unless panels have a time each."""
     text = row.error.replace("_", " ")
-    if row.at == "end":
-        return f"{label_of(dataset[row.error], text)} at t = {row.time:g}"
-    return label_of(dataset[row.error], f"largest {text}")
+    if row.at != "end":
+        return label_of(dataset[row.error], f"largest {text}")
+    when = f" at {_when(dataset, row.time)}" if once else ""
+    return f"{label_of(dataset[row.error], text)}{when}"
+
+
+def _when(dataset, time):
+    return label_of(dataset["time"], f"t = {time:g}", "{} {}")

@@ -7,7 +7,7 @@ import numpy as np
 
 from integrators.errors import InputError
 from sweep.analysis.selection import codes, scanned_axes, take
-from sweep.plots.captions import parameters, setting
+from sweep.plots.captions import parameters
 from sweep.plots.families import families_of
 from sweep.plots.looks import label_of, plain_units
 from sweep.reporting.pictures import drawn, most_bytes
@@ -44,7 +44,6 @@ class Picture:
 
     drawn: object
     text: str
-    setting: str
 
 
 @dataclass(frozen=True)
@@ -149,7 +148,7 @@ def _picture(kind, dataset, place, name, text, most):
         except InputError as error:
             reasons.append((kind, str(error)))
         else:
-            pictures.append(Picture(found, said, setting(members)))
+            pictures.append(Picture(found, said))
     return pictures, [] if pictures else reasons[:1]
 
 

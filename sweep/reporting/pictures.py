@@ -11,7 +11,8 @@ from matplotlib import rc_context
 from PIL import Image
 
 from sweep.plots import compact, picture
-from sweep.plots.looks import STYLE
+from sweep.plots.captions import setting
+from sweep.plots.looks import STYLE, write
 
 MOST_OF_ALL = 3_000_000  # bytes of a page's pictures
 MOST_SVG = 250_000  # bytes of one; more are slow to scroll
@@ -31,12 +32,15 @@ class Drawn:
         Base64, or empty.
     width, height : int
         In points.
+    setting : str
+        Parameters, duration and starts of what it shows.
     """
 
     svg: str
     png: str
     width: int
     height: int
+    setting: str
 
 
 def drawn(kind, dataset, name, said, most):
@@ -66,10 +70,12 @@ def drawn(kind, dataset, name, said, most):
         warnings.filterwarnings("ignore", "Glyph .* missing")  # the browser has other fonts
         figure = picture(kind, dataset, heading=False)
         width, height = (round(72 * size) for size in figure.get_size_inches())
+        said_of_it = setting(dataset, figure.shown)
         svg = inline_svg(figure, name, said)
         if len(svg.encode()) <= most:
-            return Drawn(svg, "", width, height)
-        return Drawn("", _png(figure, DPI if most > COARSE[1] else COARSE[0]), width, height)
+            return Drawn(svg, "", width, height, said_of_it)
+        png = _png(figure, DPI if most > COARSE[1] else COARSE[0])
+        return Drawn("", png, width, height, said_of_it)
 
 
 def most_bytes(count):
@@ -86,7 +92,7 @@ def inline_svg(figure, name, said):
     buffer = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     with rc_context(STYLE | {"svg.hashsalt": name}):
-        figure.savefig(buffer, format="svg", dpi=DPI, metadata=nothing)
+        write(figure, buffer, format="svg", dpi=DPI, metadata=nothing)
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", text, flags=re.S)
@@ -105,7 +111,7 @@ def inline_svg(figure, name, said):
 def _png(figure, dpi):
     buffer = io.BytesIO()
     with rc_context(STYLE):
-        figure.savefig(buffer, format="png", dpi=dpi)
+        write(figure, buffer, format="png", dpi=dpi)
     buffer.seek(0)
     few = Image.open(buffer).convert("RGB").quantize(128, dither=Image.Dither.NONE)
     small = io.BytesIO()

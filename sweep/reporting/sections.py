@@ -163,8 +163,8 @@ SECTIONS = (
         "both error and work.",
         of_work,
         {
-            "work": "Errors against evaluations and CPU time. Filled marks are best of their "
-            "family, open ones are not."
+            "work": "Errors against evaluations, and CPU time where it can be compared. Filled "
+            "marks are best of their family, open ones are not."
         },
     ),
     Section(

@@ -18,7 +18,7 @@ from sweep.progress import Counter
 from sweep.reporting.contents import experiment_part, table_part
 from sweep.reporting.sections import VERDICTS
 from sweep.tables import Table
-from sweep.text import number
+from sweep.text import number, visible_lines
 
 ENDINGS = (".html", ".htm")
 NO_PACKAGE = ("cpu", "libm", "system", "commit")  # of what an environment says
@@ -91,14 +91,14 @@ def page(store):
         experiment_part(table, name, place, len(tables), progress.get(name))
         for place, (name, table) in enumerate(tables.items(), 1)
     ]
-    return _template().render(
+    text = _template().render(
         name=tree.attrs.get("study_name", store.stem),
         description=tree.attrs.get("description", ""),
         study=tree.attrs.get("study", ""),
         summary=_summary(experiments, progress.values()),
         experiments=experiments,
         failures=_failures(store),
-        unfinished=[each for each in progress.values() if each.pending],
+        unfinished=[each for each in progress.values() if each.left],
         provenance=_provenance(store, tree.attrs, progress.values()),
         store=store.name,
         style=_text("style.css"),
@@ -106,6 +106,7 @@ def page(store):
         most_open=MOST_OPEN,
         made=_date(datetime.datetime.now(datetime.UTC)),
     )
+    return visible_lines(text.replace("\r\n", "\n").expandtabs())  # HTML has no others
 
 
 def _of_study(table):

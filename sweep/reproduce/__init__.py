@@ -4,12 +4,13 @@
 >>> rows = reproduce("lee", "lee-stores")   # doctest: +SKIP
 """
 
+from sweep.reproduce.agreement import Agreement
 from sweep.reproduce.celledoni import CELLEDONI
 from sweep.reproduce.claims import Claim, Paper, Row
 from sweep.reproduce.lee import LEE
 from sweep.reproduce.mclachlan import MCLACHLAN
 from sweep.reproduce.running import reproduce
 
-__all__ = ["PAPERS", "Claim", "Paper", "Row", "reproduce"]
+__all__ = ["PAPERS", "Agreement", "Claim", "Paper", "Row", "reproduce"]
 
 PAPERS = {paper.name: paper for paper in (LEE, MCLACHLAN, CELLEDONI)}

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sweep.reproduce.agreement import Agreement, EnergyTrend, KeptToRoundOff, agreement
 from sweep.reproduce.measuring import Selection
 
 CLOSE = 1e-3  # relative difference up to which a figure without bounds of its own holds
@@ -30,7 +31,11 @@ class Claim:
     note : str
         On the setting: where it differs from the printed one.
     digits : int, optional
-        Significant ones that the paper gives, where they are few: 1 of "about 400".
+        Significant ones that the paper prints: 1 of "about 400".
+    exact : bool, optional
+        Whether the printed figure is met to its digits or not at all: an order, a formula.
+    behaviour : EnergyTrend or KeptToRoundOff, optional
+        What the paper shows by the figure, or beside it.
     """
 
     part: str
@@ -41,7 +46,9 @@ class Claim:
     low: float = np.nan
     high: float = np.nan
     note: str = ""
-    digits: int | None = None
+    digits: int = 5
+    exact: bool = False
+    behaviour: EnergyTrend | KeptToRoundOff | None = None
 
     @property
     def bounds(self):
@@ -56,34 +63,29 @@ class Claim:
         runs = self.measured.runs(datasets, factor)
         value, least, most = self.measured.value(runs)
         low, high = self.bounds
-        note = f" ({self.note})" if self.note else ""
+        behaves, seen = self.behaviour.seen(runs, most) if self.behaviour else (None, "")
+        notes = "; ".join(filter(None, (self.note, seen)))
+        digits, found = None, None
+        if self.paper is not None:
+            digits, ensemble = self.digits, self.measured.ensemble
+            found = agreement(
+                self.paper, value, least, most,
+                digits=digits, exact=self.exact, ensemble=ensemble, behaves=behaves,
+            )  # fmt: skip
         return Row(
             part=self.part,
             claim=self.text,
             paper=self.paper,
+            digits=digits,
             here=value,
+            agreement=found,
             least=least,
             most=most,
             low=low,
             high=high,
-            setting=self.measured.setting(runs) + note,
+            setting=self.measured.setting(runs) + (f" ({notes})" if notes else ""),
             holds=bool(low <= value <= high),
-            as_printed=self.paper is not None and self._is_printed(value, least, most),
         )
-
-    def _is_printed(self, value, least, most):
-        """Whether the printed figure is ours, or among those of the starts, or an upper bound."""
-        if self.low == 0.0:
-            return value <= self.paper
-        if self.digits is not None:
-            return _rounded(value, self.digits) == _rounded(self.paper, self.digits)
-        close = abs(value - self.paper) <= CLOSE * abs(self.paper)
-        return bool(close or least < self.paper < most)
-
-
-def _rounded(value, digits):
-    """To significant digits."""
-    return float(f"{value:.{digits - 1}e}")
 
 
 @dataclass(frozen=True)
@@ -94,31 +96,34 @@ class Row:
     ----------
     part, claim : str
     paper : float or None
-        As printed.
+        As printed; None where the paper prints no figure.
+    digits : int or None
+        Significant ones that it prints.
     here : float
         As computed now; of several runs the one that the claim is about, as `setting` says.
+    agreement : Agreement or None
+        How far it is the printed one: ``digits``, ``range``, ``magnitude``, ``behaviour`` or
+        ``not reproduced``.
     least, most : float
         Over those runs.
     low, high : float
         Bounds within which it holds.
     setting : str
     holds : bool
-    as_printed : bool
-        Whether it is the paper's figure, to 0.1 % or as many digits as it has or, of several
-        starts, within their range.
     """
 
     part: str
     claim: str
     paper: float | None
+    digits: int | None
     here: float
+    agreement: Agreement | None
     least: float
     most: float
     low: float
     high: float
     setting: str
     holds: bool
-    as_printed: bool
 
 
 @dataclass(frozen=True)

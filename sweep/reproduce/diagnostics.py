@@ -46,6 +46,16 @@ def last(name):
     return lambda dataset: abs(dataset[name].isel(time=-1)).values
 
 
+def slope(name):
+    """The least-squares slope over time of a variable over ``(run, time)``."""
+
+    def measure(dataset):
+        time = dataset["time"].values - dataset["time"].values.mean()
+        return dataset[name].transpose("run", "time").values @ time / (time @ time)
+
+    return measure
+
+
 def largest_relative(quantity):
     """The largest |change| over time of a quantity, relative to its size at the start."""
 

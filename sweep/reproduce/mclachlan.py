@@ -62,14 +62,15 @@ def _angle(product, alpha, note):
             measure=diagnostics.mean_step_angle,
             scan={"axis": f"{product:g} e₃", "angle": alpha},
         ),
-        paper=printed_angle(product), expected=step_angle(product, alpha), note=note,
+        paper=printed_angle(product), digits=12, exact=True,
+        expected=step_angle(product, alpha), note=note,
     )  # fmt: skip
 
 
 def _order_claim(part, experiment, integrator, expected, paper=None, note=""):
     return Claim(
         part, "order", _order(experiment, integrator),
-        paper=paper, digits=1, low=expected - ORDERS, high=expected + ORDERS, note=note,
+        paper=paper, digits=1, exact=True, low=expected - ORDERS, high=expected + ORDERS, note=note,
     )  # fmt: skip
 
 

@@ -40,6 +40,8 @@ class Selection:
     start: str | None = field(default=None, kw_only=True)
     until: float | None = field(default=None, kw_only=True)
 
+    ensemble = False  # whether the range of its values is that of an ensemble of starts
+
     @property
     def labels(self):
         """Labels of the integrators."""
@@ -118,12 +120,19 @@ class Measured(Selection):
     quantity : str
         ``energy`` or ``unit_length``: the mean over every step of |E − E₀|, or of |q·q − 1|, over
         bodies too. Where statistics of every step are missing, over the samples.
+    sampled : bool
+        Whether the mean of |E − E₀| is over the samples, whatever statistics there are.
     """
 
     quantity: str = "energy"
+    sampled: bool = field(default=False, kw_only=True)
+
+    ensemble = True
 
     def value(self, runs):
         """Median, least and largest of the mean error."""
+        if self.sampled:
+            return spread(abs(runs[f"{self.quantity}_error"]).mean("time").values)
         if self.quantity == "unit_length" and "unit_length_error_mean" not in runs:
             return spread(_unit_length_of_states(runs))
         (row,) = drift_table(runs, (self.quantity,))
@@ -132,8 +141,23 @@ class Measured(Selection):
 
     def setting(self, runs):
         """In words, with the number of starts."""
-        starts = runs.sizes["run"]
-        return super().setting(runs) + (f", median of {starts} starts" if starts > 1 else "")
+        starts, words = runs.sizes["run"], super().setting(runs)
+        words += f", mean over every {_ordinal(_steps_a_sample(runs))}step" if self.sampled else ""
+        return words + (f", median of {starts} starts" if starts > 1 else "")
+
+
+def _steps_a_sample(runs):
+    """The number of steps from one sample to the next."""
+    time = runs["time"].values
+    return round(float((time[1] - time[0]) / runs["step_size"].values[0]))
+
+
+def _ordinal(number):
+    """``5th `` and the like before a noun; nothing of 1."""
+    if number == 1:
+        return ""
+    suffixes = {} if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}
+    return f"{number}{suffixes.get(number % 10, 'th')} "
 
 
 def _unit_length_of_states(runs):

@@ -5,7 +5,7 @@ is its text.
 """
 
 from sweep.tables.base import Table, json_rows, scientific
-from sweep.tables.convergence import errors, orders, tolerances
+from sweep.tables.convergence import errors, orders, times_of, tolerances
 from sweep.tables.invariants import drifts, growth
 from sweep.tables.paper import claims
 from sweep.tables.runs import runs
@@ -22,6 +22,7 @@ __all__ = [
     "runs",
     "scientific",
     "text_of",
+    "times_of",
     "tolerances",
     "work",
 ]

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 
-from sweep.text import format_table, jsonable, number
+from sweep.text import format_table, jsonable, number, visible
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,9 +26,9 @@ class Table:
     notes: list = ()
 
     def __str__(self):
-        lines = [self.title] if self.title else []
+        lines = [visible(self.title)] if self.title else []
         lines.append(format_table(self.headers, self.rows))
-        return "\n".join([*lines, *(["", *self.notes] if self.notes else [])])
+        return "\n".join([*lines, *(["", *map(visible, self.notes)] if self.notes else [])])
 
 
 def scientific(value, digits=2):
@@ -94,5 +94,6 @@ def fixed(value):
 def left_out_note(rows):
     """What to say of runs that do not count; an empty list where all do."""
     failed = sum(row.left_out for row in rows)
-    text = f"Left out, as failed, unfinished or no longer in the study: {failed} runs."
+    why = "failed, unfinished, without an error or no longer in the study"
+    text = f"Left out, as {why}: {failed} runs."
     return [text] if failed else []

@@ -2,8 +2,6 @@
 
 import math
 
-from sweep.analysis import adaptive_runs, order_table, tolerance_table
-from sweep.analysis.curves import SELF, default_error
 from sweep.tables.base import Table, axes_of, fixed, left_out_note, notes_of, scientific
 from sweep.text import number
 
@@ -26,7 +24,7 @@ def orders(estimates):
             f"±{(row.high - row.low) / 2:.2f}" if math.isfinite(row.order) else "–",
             number(row.declared),
             row.verdict,
-            f"{row.used} of {len(row.points) + row.absent}",
+            f"{row.used} of {len(row.points) + row.absent + row.unmeasured}",
             f"{number(row.step_low)} – {number(row.step_high)}" if row.used else "–",
             _left_out(row),
         ]
@@ -38,10 +36,12 @@ def orders(estimates):
 
 def _left_out(row):
     """Which step sizes do not count, at either end."""
+    floor = "floor" if row.level_count < row.floor_count else "flat"
     ends = {
-        f"≤ {number(row.floor_until)} floor": row.floor_count,
+        f"≤ {number(row.floor_until)} {floor}": row.floor_count,
         f"≥ {number(row.pre_asymptotic_from)} coarse": row.pre_asymptotic,
         f"{row.absent} not complete": row.absent,
+        f"{row.unmeasured} without an error": row.unmeasured,
     }
     return ", ".join(text for text, count in ends.items() if count) or "–"
 
@@ -71,21 +71,27 @@ def tolerances(estimates):
     return Table(headers, rows)
 
 
-def errors(dataset, error=None, at="end"):
-    """Orders of the fixed-step integrators and errors of the adaptive ones, where there are any.
+def errors(fixed, adaptive):
+    """Tables of orders and of errors by tolerance, those of which there are any.
 
     Parameters
     ----------
-    dataset : xarray.Dataset
-        One experiment.
-    error, at : str
-        As in `analysis.order_table`.
+    fixed : sequence of OrderEstimate
+    adaptive : sequence of ToleranceEstimate
     """
-    error = default_error(dataset) if error is None else error
-    adaptive = adaptive_runs(dataset)
-    parts = []
-    if not adaptive.all():
-        parts.append(orders(order_table(dataset, error, at)))
-    if adaptive.any() and error != SELF:  # a tolerance is no step size to halve
-        parts.append(tolerances(tolerance_table(dataset, error, at)))
-    return parts
+    return [*([orders(fixed)] if fixed else []), *([tolerances(adaptive)] if adaptive else [])]
+
+
+def times_of(estimates):
+    """When errors are measured: `` at t = 2``, `` until t = 1.5 – 2``; empty where none is.
+
+    Parameters
+    ----------
+    estimates : sequence of OrderEstimate or ToleranceEstimate
+    """
+    times = sorted({row.time for row in estimates if row.starts})
+    if not times:
+        return ""
+    low, high = number(times[0], 6), number(times[-1], 6)
+    when = "at" if estimates[0].at == "end" else "in the sup norm until"
+    return f" {when} t = {low if low == high else f'{low} – {high}'}"

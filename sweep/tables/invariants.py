@@ -2,9 +2,11 @@
 
 import math
 
-from sweep.analysis.verdicts import NONE
+from sweep.analysis.verdicts import LINEAR, NONE, WORSE
 from sweep.tables.base import Table, axes_of, fixed, left_out_note, notes_of, scientific
 from sweep.text import number
+
+DRIFTING = (LINEAR, WORSE)
 
 
 def drifts(estimates):
@@ -111,5 +113,5 @@ def _growth_section(rows):
         f"{first.quantity.replace('_', ' ')} error{units}: rms over the starts at the end, its "
         "growth in the last decade; drift of the mean in ε of the quantity, ± standard error"
     )
-    notes = notes_of(rows, lambda row: row.reason or (row.biased and "of one sign in all starts"))
+    notes = notes_of(rows, lambda row: row.reason or (row.verdict in DRIFTING and row.sign))
     return Table(headers, cells, title, notes + left_out_note(rows))

@@ -3,11 +3,12 @@
 import math
 
 from sweep.analysis.fronts import WORK, least_work
+from sweep.analysis.timing import why_not_measured
 from sweep.tables.base import Table, axes_of, left_out_note, scientific
 from sweep.text import number
 
 NAMES = {"steps": "steps", "evaluations": "evaluations", "cpu_time": "CPU time"}
-BEST, LEAST, FLOOR, AT_MOST = "*", "*", "~", "≤"
+BEST, LEAST, FLOOR, AT_MOST, UNMEASURED = "*", "*", "~", "≤", "?"
 
 
 def work(estimates, against="evaluations"):
@@ -51,7 +52,7 @@ def _precision(estimates, against, notes):
             *(number(getattr(row, name)) for name in steps),
             number(row.steps, 6),
             number(row.evaluations, 6),
-            scientific(row.cpu_time),
+            _time_of(row),
             *(_marked(one, against) for one in (row, *others)),
             *([_range(row)] if ranged else []),
         ]
@@ -61,6 +62,8 @@ def _precision(estimates, against, notes):
     first = [row for row in estimates if row.error == errors[0]]
     if any(_at_floor(row) for row in first):
         notes = [f"{FLOOR}: less than the reference resolves", *notes]
+    if unmeasured := why_not_measured(first):
+        notes = [f"{UNMEASURED}: {unmeasured}", *notes]
     notes = [*notes, _units(estimates), *left_out_note(first)]
     return Table(headers, cells, _title(estimates, errors, against), notes)
 
@@ -68,6 +71,12 @@ def _precision(estimates, against, notes):
 def _cells(estimates, errors):
     """The errors of each integrator and step size, so many, together."""
     return zip(*(estimates[i::errors] for i in range(errors)), strict=True)
+
+
+def _time_of(row):
+    """CPU time, marked where it cannot be compared."""
+    marked = row.cpu_time > 0 and not row.cpu_time_measured
+    return scientific(row.cpu_time) + UNMEASURED * marked
 
 
 def _marked(row, against):
@@ -125,9 +134,13 @@ def _little(against):
 
 def _why_none(estimates, against):
     if not any(row.starts for row in estimates):
-        return "no run is complete, or the reference failed"
+        if any(row.reference_failed for row in estimates):
+            return "the reference failed"
+        return f"no complete run has the error {estimates[0].error}"
     if all(math.isnan(getattr(row, against)) for row in estimates):
         return f"the store counts none; against another of {', '.join(WORK)}"
+    if against == "cpu_time" and not any(row.cpu_time_measured for row in estimates):
+        return f"none can be compared, see {UNMEASURED}"
     if not any(row.resolved for row in estimates):
         return "all errors are at round-off or below what the reference resolves"
     return "some runs failed at every step size"

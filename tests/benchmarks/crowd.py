@@ -220,7 +220,7 @@ def _sized(folder, chunk_seconds, chunks):
     for duration in (100.0, 100.0, 100.0):
         study = written(folder, "sizing", 8, duration)
         (plan,) = planning.plan_study(ledger.compare(study.with_suffix(".zarr"), load(study)))
-        costs.append(float(plan.most_seconds.mean()) / duration)
+        costs.append(float(plan.seconds.mean()) / duration)
     own = chunk_seconds - plan.layout.variables * planning.WRITE_SECONDS
     return chunks * WIDTH, float(max(10, round(own / WIDTH / np.median(costs), -1)))
 

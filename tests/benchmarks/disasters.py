@@ -57,6 +57,13 @@ class Group(subprocess.Popen):
         except psutil.NoSuchProcess:
             return []
 
+    def kill_worker(self):
+        """SIGKILL to one of those, by chance; whether there was one."""
+        alive = self.workers()
+        if alive:
+            _kill(random.choice(alive))
+        return bool(alive)
+
 
 def _path():
     given = os.environ.get("PYTHONPATH")

@@ -94,8 +94,8 @@ def measured(rounds, workers, seconds):
     from distributed import Client
 
     from sweep.compacting import spread
+    from sweep.local import start_local
     from sweep.places import place_of
-    from sweep.starting import start_local
 
     server = Server()
     os.environ.update(server.environment)

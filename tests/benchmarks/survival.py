@@ -1,10 +1,12 @@
 """What a campaign loses under SIGKILL, on a full disk, and by a flipped bit.
 
-    python tests/benchmarks/survival.py [--part kills|long|disk|bits] [--quick] [--json]
+    python tests/benchmarks/survival.py [--part kills|setup|long|disk|bits] [--quick] [--json]
 
 ``kills``: 40,000 runs under a SIGKILL of a worker that is up every 10 s, three of everything and
 one of the scheduler, then the same number of shorter runs under one of a worker every second; each
-store is compared bit by bit with an undisturbed one. ``long``: a SIGKILL of everything in a run of
+store is compared bit by bit with an undisturbed one. ``setup``: a SIGKILL of a worker every 100 ms
+from the first second of `sweep run`, up to 60 times, in 20 starts, by turns on a cluster of its own
+and, 12 times, on a running one. ``long``: a SIGKILL of everything in a run of
 1e8 steps. ``disk``: a small tmpfs (root may mount one; skipped otherwise) fills up in the middle.
 ``bits``: a bit flips in a chunk of samples, of markers, of compacted scalars. Real processes of
 `dask scheduler`, `dask worker` and `sweep`. All of it takes a quarter of an hour on two cores,
@@ -19,10 +21,11 @@ import random
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
-from disasters import PROGRAMS, Cluster, compare, disturbed, report_parts, steps_begun
+from disasters import PROGRAMS, Cluster, Group, compare, disturbed, report_parts, steps_begun
 
 from sweep import checkpoints, compacting
 
@@ -111,6 +114,58 @@ def kills(folder, given):
         holds = bool(repeated <= MOST_REPEATED) if counts else None
         rows.append((f"{what}: steps begun again", claim, f"{repeated:.1%}", holds))
     return rows
+
+
+# --- setting up ------------------------------------------------------------------------------
+
+FIRST, EVERY = 1.0, 0.1  # seconds: the first kill, and between two
+MOST_KILLS = 60  # the last one is by chance: any phase of setting up is hit
+MOST_KILLS_UP = 12  # of workers that are up, which takes seconds each time
+PATIENCE = 900.0
+
+
+def setup(folder, given):
+    """Rows about runs whose workers are killed while they set up."""
+    starts = 4 if given.quick else 20
+    study, whole = written(folder, "setup", 400, **SHORT)
+    called("run", study, whole, "--no-summary", cwd=folder)
+    codes, killed, lost, wrong = [], 0, 0, 0
+    for number in range(starts):
+        store, log = folder / f"setup-{number}.zarr", folder / f"setup-{number}"
+        command = ("run", study, store, "--no-summary")
+        if number % 2:
+            with cluster_in(log) as cluster:
+                end = _killed_at_first((*command, "--scheduler", cluster.address), log, cluster)
+        else:
+            log.mkdir()
+            end = _killed_at_first((*command, "--workers", WORKERS), log)
+        codes.append(end[0])
+        killed += end[1]
+        if end[0] == 0:
+            found = compare(store, whole, "ensemble")
+            lost, wrong = lost + found[0], wrong + found[1]
+    what, well = f"{starts} starts, a worker killed every {EVERY} s", codes.count(0)
+    return [
+        (f"{what}: complete", starts, well if well == starts else codes, well == starts),
+        (f"  ({killed} workers killed)", "", "", bool(killed) or None),
+        (f"{what}: runs lost or with other bits", 0, lost + wrong, lost + wrong == 0),
+    ]
+
+
+def _killed_at_first(command, folder, cluster=None):
+    """The exit code of `sweep` under kills of workers, of its own cluster or another; how many."""
+    began, killed = time.monotonic(), 0
+    run = Group(PROGRAMS / "sweep", *command, log=folder / "sweep.log")
+    kill = run.kill_worker if cluster is None else cluster.kill_worker
+    most = random.randint(1, MOST_KILLS if cluster is None else MOST_KILLS_UP)
+    time.sleep(FIRST)
+    while run.poll() is None:
+        if killed < most:
+            killed += kill()
+        if time.monotonic() > began + PATIENCE:
+            run.kill_all()
+        time.sleep(EVERY)
+    return run.returncode, killed
 
 
 # --- a long run ------------------------------------------------------------------------------
@@ -270,7 +325,7 @@ def flip(file):
 
 # --- all ---------------------------------------------------------------------------------------
 
-PARTS = {"kills": kills, "long": long, "disk": disk, "bits": bits}
+PARTS = {"kills": kills, "setup": setup, "long": long, "disk": disk, "bits": bits}
 
 
 def main():

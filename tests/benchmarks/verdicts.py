@@ -1,11 +1,12 @@
 """How often drift verdicts are right, and how often |drift| ≤ x holds, on series of known truth.
 
-    python tests/benchmarks/verdicts.py [--trials 200] [--part verdicts|coverage|steps] [--json]
+    python tests/benchmarks/verdicts.py [--trials 200] [--part NAME] [--json]
 
 ``verdicts``: ensembles of runs of a million steps under a chaos-like oscillation, as interval
 means; truths bounded, √t and linear, by the correlation time of the oscillation, by what a drift
 or walk reaches at the end (1/100 of the oscillation's rms and less), by starts and by intervals;
-the last rows show where it stops working. ``coverage``: single short series of nine kinds, from 8
+the last rows show where it stops working. ``alike``: 17 starts that share what is beside the truth,
+by their correlation. ``coverage``: single short series of nine kinds, from 8
 windows to 300 intervals. ``steps``: the slow part of interval means drawn directly beside that of
 means over all the million steps. Some minutes on two cores. Exit code 3: a figure does not hold.
 """
@@ -25,16 +26,17 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "sweep"))
 from short_series import KINDS, coverage
-from wandering import TRUTHS, Oscillation, ensemble
+from wandering import TRUTHS, Oscillation, ensemble, line
 
 from sweep.analysis.drifts import fit_drift
 from sweep.analysis.slow_parts import slow_parts, windows_of
-from sweep.analysis.verdicts import LINEAR, NONE, VERDICTS, WALK, judge
+from sweep.analysis.verdicts import LINEAR, NONE, VERDICTS, WALK, WORSE, judge
 from sweep.text import format_table
 
 RIGHT = dict(zip(TRUTHS, (NONE, WALK, LINEAR, LINEAR), strict=True))
 FIGURE = 0.99
 COVERED = 0.94
+WRONG = 0.003
 SETTINGS = (  # share at the end, starts, what the oscillation is like; the first rows have figures
     (0.01, 64, {}),
     (0.01, 64, {"intervals": 100}),
@@ -94,6 +96,35 @@ def verdicts(pool, trials):
     return rows
 
 
+def alike(task):
+    """Verdicts on ensembles whose starts share their oscillation, or their walk."""
+    share, truth, trials = task
+    oscillation = Oscillation(memory=3000.0, tails=0.0)
+    ends = np.linspace(0.0, 1.0, oscillation.intervals + 1)
+    found, one_sign, effective = Counter(), 0, []
+    for trial in range(trials):
+        rng = np.random.default_rng((trial, 17))
+        both = oscillation.means(rng, 18)
+        if truth == "√t":
+            both += 0.05 * TRUTHS[truth](rng, 18, oscillation.intervals)
+        means = math.sqrt(share) * both[:1] + math.sqrt(1 - share) * both[1:]
+        means += 0.05 * line(oscillation.intervals) if truth == "linear" else 0.0
+        verdict = judge(slow_parts(*windows_of(ends, means)))
+        found[verdict.verdict] += 1
+        one_sign += verdict.starts in (verdict.rising, verdict.falling)
+        effective.append(verdict.effective)
+    false = found[WORSE] + (found[LINEAR] if truth != "linear" else 0)
+    return {
+        "correlation": share,
+        "truth": truth,
+        "count as": float(np.median(effective)),
+        **{verdict: found[verdict] / trials for verdict in VERDICTS},
+        "of one sign": one_sign / trials,
+        # 0.3 % are allowed, by more than three standard errors of so many trials.
+        "holds": false / trials <= WRONG + 3 * math.sqrt(WRONG / trials),
+    }
+
+
 def covered(task):
     """Coverage of one kind of series at one length."""
     kind, intervals, trials = task
@@ -128,13 +159,19 @@ def main():
     """Print the parts that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--trials", type=int, default=200)
-    parser.add_argument("--part", choices=("verdicts", "coverage", "steps"))
+    parser.add_argument("--part", choices=("verdicts", "alike", "coverage", "steps"))
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
+    close = [
+        (share, truth, chosen.trials)
+        for share in (0.0, 0.5, 0.9, 0.999, 1.0)
+        for truth in ("bounded", "√t", "linear")
+    ]
     short = [(k, n, 5 * chosen.trials) for k in KINDS for n in (8, 16, 30, 100, 300)]
     with multiprocessing.Pool() as pool:
         parts = {
             "steps": lambda: pool.map(faithful, (300.0, 3000.0)),
+            "alike": lambda: pool.map(alike, close, chunksize=1),
             "coverage": lambda: pool.map(covered, short, chunksize=1),
             "verdicts": lambda: verdicts(pool, chosen.trials),
         }

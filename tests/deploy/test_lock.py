@@ -11,8 +11,8 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[2]
 MAKE_ANEW = "make it anew by deploy/lock/make"
 EXTRAS = {
-    "runtime": {"certificates", "jobqueue", "s3"},
-    "kubernetes": {"certificates", "jobqueue", "kubernetes", "s3"},
+    "runtime": {"jobqueue", "s3"},
+    "kubernetes": {"jobqueue", "kubernetes", "s3"},
     "test": {"test"},
 }
 

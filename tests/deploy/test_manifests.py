@@ -31,6 +31,7 @@ def _check_command(words):
         options = _parse(dask_worker.main, arguments)
         assert (options["nthreads"], options["n_workers"]) == ("1", "1")
         return options
+    words = ["sweep", "run", *words[1:]] if words[0] == "coordinator" else words
     assert words[:2] == ["sweep", "run"]
     return _parse(sweep_run, words[2:])
 
@@ -53,7 +54,6 @@ def test_compose_commands_are_known(name):
     services, entrypoints = _compose(name)["services"], _compose()["services"]
     for role in ("scheduler", "workers", "coordinator"):
         start = entrypoints[role]["entrypoint"]
-        start = ["sweep", "run"] if start == ["coordinator"] else start
         assert _check_command([*start, *services[role]["command"]])
 
 
@@ -139,6 +139,9 @@ def test_kubernetes_starts_again_what_was_interrupted():
     assert fail["action"] == "FailJob" and fail["onExitCodes"]["values"] == [1, 2, 3]
     assert ignore["onPodConditions"][0]["type"] == "DisruptionTarget"
     assert job["template"]["spec"]["restartPolicy"] == "Never" and job["backoffLimit"] > 0
+    (container,) = job["template"]["spec"]["containers"]
+    assert container["command"] == ["coordinator"]  # which tries an internal error twice more
+    assert {"name": "GEOSWEEP_KEEP_CODE", "value": "yes"} in container["env"]
 
 
 def test_kubernetes_names_agree():

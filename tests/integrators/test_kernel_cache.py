@@ -1,16 +1,19 @@
 """Kernels are compiled once, found again by every later process, and never mistaken."""
 
 import os
+import pickle
 import shutil
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from cases import Pairing, cases, kernel_pairings
+from waiting import HANG
 
 import integrators
-from integrators import kernels
+from integrators import cache_directory, kernels
 
 ROOT = Path(integrators.__file__).parents[1]
 PATHS = [ROOT, Path(sys.modules["cases"].__file__).parent]
@@ -28,7 +31,7 @@ def run(script, *arguments, paths=PATHS, **environment):
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths))} | environment
     done = subprocess.run(
         [sys.executable, "-P", "-c", script, *map(str, arguments)],
-        env=environment, check=True, capture_output=True, text=True, timeout=300,
+        env=environment, check=True, capture_output=True, text=True, timeout=HANG,
     )  # fmt: skip
     return done.stdout.split()
 
@@ -98,13 +101,109 @@ def test_an_edited_source_changes_the_directory(tmp_path):
     assert len({*before, *helper, *physics}) == 3
 
 
-def test_the_cache_moves_where_it_can_write(tmp_path, monkeypatch):
-    monkeypatch.setenv("GEOSWEEP_CACHE_DIR", str(tmp_path / "here"))
-    assert kernels.cache_root().is_relative_to(tmp_path / "here")
+@pytest.fixture
+def chosen(monkeypatch, capfd):
+    """Where kernels go with a GEOSWEEP_CACHE_DIR, and what is said: ``chosen(directory)``."""
+    monkeypatch.delenv(cache_directory.HANDED, raising=False)
+
+    def choose(directory):
+        monkeypatch.setenv(cache_directory.NAMED, str(directory))
+        return cache_directory.cache_root(), capfd.readouterr().err
+
+    yield choose
+    if made := os.environ.get(cache_directory.HANDED):
+        shutil.rmtree(made)
+
+
+def test_the_cache_is_made_for_this_user_alone(chosen, tmp_path):
+    assert chosen(tmp_path / "a" / "b") == (tmp_path / "a" / "b" / "kernels", "")
+    for path in (tmp_path / "a", tmp_path / "a" / "b", tmp_path / "a" / "b" / "kernels"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
+
+
+def test_a_cache_that_others_could_read_is_closed(chosen, tmp_path):
+    """Files in it may be writable by a group, as with the umask 002."""
+    (tmp_path / "kernels").mkdir(mode=0o755)
+    assert chosen(tmp_path) == (tmp_path / "kernels", "")
+    assert stat.S_IMODE((tmp_path / "kernels").stat().st_mode) == 0o700
+
+
+def test_the_cache_moves_where_it_can_write(chosen, tmp_path):
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("GEOSWEEP_CACHE_DIR", str(tmp_path / "file"))
-    elsewhere = kernels.cache_root()
-    assert not elsewhere.is_relative_to(tmp_path / "file")
+    elsewhere, said = chosen(tmp_path / "file")
+    assert not elsewhere.is_relative_to(tmp_path) and said == ""
+    assert stat.S_IMODE(elsewhere.parent.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("refused", [".", "kernels", "link"])
+def test_a_cache_that_others_may_write_is_not_used(chosen, tmp_path, refused):
+    named = tmp_path / "cache"
+    (named / "kernels").mkdir(parents=True, mode=0o700)
+    shared = named / refused
+    if refused == "link":
+        named, shared = tmp_path / "link", named
+        named.symlink_to(shared)
+    shared.chmod(0o777)
+    elsewhere, said = chosen(named)
+    assert not elsewhere.is_relative_to(tmp_path)
+    assert said.startswith(f"Warning: {shared} may be written by others (mode 777): compiled ")
+    assert f"in {elsewhere.parent} until" in said and said.count("\n") == 1
+    assert chosen(named) == (elsewhere, "")  # and is not said again
+
+
+def test_sources_of_which_others_may_write_the_kernels_are_compiled_anew(chosen, tmp_path):
+    root, _ = chosen(tmp_path)
+    (root / "abc").mkdir()
+    assert cache_directory.cache_root("abc") == root / "abc"
+    (root / "abc").chmod(0o777)
+    elsewhere = cache_directory.cache_root("abc")
+    assert elsewhere.name == "abc" and not elsewhere.is_relative_to(tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give directories away")
+def test_a_cache_of_another_user_is_not_used(chosen, tmp_path):
+    (tmp_path / "kernels").mkdir(mode=0o700)
+    os.chown(tmp_path / "kernels", 65534, 65534)
+    elsewhere, said = chosen(tmp_path)
+    assert not elsewhere.is_relative_to(tmp_path)
+    assert f"{tmp_path / 'kernels'} belongs to user 65534" in said
+
+
+LOADED = f"""{COMPILED}
+import os, subprocess, sys
+from cases import cases
+case = next(case for case in cases() if case.label == "nbody_sphere")
+case.evaluate(case.system.form.energy, case.state[None])
+print(compiled(), os.environ["GEOSWEEP_PRIVATE_CACHE"], flush=True)
+if len(sys.argv) > 1:
+    subprocess.run([sys.executable, "-P", "-c", sys.argv[1]], check=True)
+"""
+
+
+def test_what_another_put_there_is_not_loaded_and_children_share_the_private_cache(tmp_path):
+    """A pickle that writes a file, in the place of every index, in a directory of mode 777."""
+    cache = {"GEOSWEEP_CACHE_DIR": str(tmp_path / "cache")}
+    run(ENERGY, "nbody_sphere", **cache)
+    for index in (tmp_path / "cache").rglob("*.nbi"):
+        index.write_bytes(pickle.dumps(Loaded(str(tmp_path / "loaded"))))
+    (tmp_path / "cache" / "kernels").chmod(0o777)
+    first, private, again, same = run(LOADED, LOADED, **cache)
+    assert not (tmp_path / "loaded").exists()
+    assert int(first) > 0 and int(again) == 0 and private == same
+    assert not Path(private).exists()  # it is removed at the end
+    (tmp_path / "cache" / "kernels").chmod(0o700)
+    run(ENERGY, "nbody_sphere", **cache)
+    assert (tmp_path / "loaded").exists()  # that is what is at stake
+
+
+class Loaded:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (self.path, "w")
 
 
 def test_a_kernel_refuses_types_that_it_was_not_compiled_for():

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from cases import adaptive_pairings, kernel_pairings
+from waiting import HANG
 
 import integrators
 
@@ -38,7 +39,7 @@ def test_compiled_kernels_equal_plain_python(tmp_path):
     }
     file = tmp_path / "plain.npz"
     command = [sys.executable, "-P", "-c", SCRIPT, file]
-    subprocess.run(command, env=environment, check=True, timeout=120)
+    subprocess.run(command, env=environment, check=True, timeout=HANG)
     plain = np.load(file)
     assert len(plain.files) == 3 * len(kernel_pairings()) + 4 * len(adaptive_pairings())
     for pairing in kernel_pairings():

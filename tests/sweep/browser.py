@@ -11,11 +11,12 @@ import subprocess
 import tempfile
 import time
 
+from waiting import HANG
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
 FLAGS += ("--no-first-run", "--disable-extensions", "--disable-background-networking")
 FLAGS += ("--hide-scrollbars", "--disable-component-update", "--disable-crash-reporter")
-PATIENCE = 30.0  # seconds for an answer
 
 
 def found():
@@ -52,7 +53,7 @@ class Browser:
         self._count += 1
         message = {"id": self._count, "method": method, "params": parameters} | self._session
         os.write(self._write, json.dumps(message).encode() + b"\0")
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + HANG
         while True:
             answer = self._next(until)
             if answer.get("id") == self._count:
@@ -78,7 +79,7 @@ class Browser:
         self.resize(width, height)
         self("Page.navigate", url=path.absolute().as_uri())
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
-            self.events.append(self._next(time.monotonic() + PATIENCE))
+            self.events.append(self._next(time.monotonic() + HANG))
 
     def resize(self, width, height=900):
         """Let the window have that width in CSS pixels."""

@@ -1,6 +1,7 @@
 """What the tests of the service share: a cluster, the command, and stores read with plain zarr."""
 
 import contextlib
+import functools
 import gc
 import hashlib
 import io
@@ -17,15 +18,24 @@ import pytest
 import zarr
 from distributed import Client
 from study_text import LONG
+from waiting import HANG
+from waiting import until as wait_until
 
 import sweep
 from sweep import starting, study
 from sweep.cli.main import main
-from sweep.starting import start_local
+from sweep.local import start_local
 
 PROGRAMS = Path(sys.executable).parent
 TIMES = ("cpu_time", "wall_time")
-PATIENCE = 120.0  # seconds after which what was waited for does not come
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_configuration(tmp_path_factory):
+    """A configuration of the tests' own: they approve plugins."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("configuration")))
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -60,7 +70,7 @@ def program():
             cwd=cwd,
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=HANG,
         )
         check(done, code)
         return done
@@ -111,14 +121,17 @@ def called(lent):
     return call
 
 
-class Lent(str):
-    """The address of a cluster that is not closed by those who borrow it."""
+class Lent:
+    """A cluster that is not closed by those who borrow it."""
 
-    def __enter__(self):
-        return self
+    def __init__(self, cluster):
+        self._cluster = cluster
 
-    def __exit__(self, *exception):
-        pass
+    def __getattr__(self, name):
+        return getattr(self._cluster, name)
+
+    def __await__(self):
+        return self._cluster.__await__()
 
     def close(self):
         pass
@@ -130,9 +143,8 @@ def lent(cluster):
 
     @contextlib.contextmanager
     def lend():
-        address = Lent(cluster.scheduler.address)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(starting, "start_local", lambda *arguments: address)
+            patch.setattr(starting, "start_local", lambda *arguments: Lent(cluster.cluster))
             yield
 
     return lend
@@ -174,11 +186,13 @@ class Group(subprocess.Popen):
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            # Tests that are run in the background ignore Ctrl-C, and so would what they start.
+            preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
         )
 
     def finish(self):
         """Wait for the end; what was written to stdout and stderr."""
-        return self.communicate(timeout=PATIENCE)
+        return self.communicate(timeout=HANG)
 
     def signal_all(self, number):
         """Send a signal to every process of the group."""
@@ -189,8 +203,8 @@ class Group(subprocess.Popen):
         group = self.members()
         if group:
             self.signal_all(signal.SIGKILL)
-        self.communicate(timeout=PATIENCE)
-        psutil.wait_procs(group, timeout=PATIENCE)
+        self.communicate(timeout=HANG)
+        psutil.wait_procs(group, timeout=HANG)
 
     def members(self):
         """The living processes of the group."""
@@ -215,15 +229,7 @@ class Group(subprocess.Popen):
 @pytest.fixture(scope="session")
 def until():
     """Wait for a condition: ``until(condition)`` returns what it gives as soon as that is true."""
-
-    def wait(condition):
-        deadline = time.monotonic() + PATIENCE
-        while not (found := condition()):
-            assert time.monotonic() < deadline, "waited in vain"
-            time.sleep(0.01)
-        return found
-
-    return wait
+    return wait_until
 
 
 @pytest.fixture(scope="session")

@@ -1,18 +1,19 @@
 """Every command by its entry point, as a user or a script calls it."""
 
 import json
+import math
 import os
 import pty
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from waiting import HANG
 
 import integrators
 import sweep
@@ -142,9 +143,7 @@ def answers(place, store, called):
 
 
 def test_help_names_every_command(program, tmp_path):
-    began = time.monotonic()
     text = program(tmp_path, "--help").stdout
-    assert time.monotonic() - began < 5
     for name in COMMANDS:
         assert re.search(rf"^  {name} +\w.*", text, re.MULTILINE), name
     assert "sweep run quickstart" in text
@@ -153,10 +152,11 @@ def test_help_names_every_command(program, tmp_path):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_of_a_command_has_an_example(program, tmp_path, name):
-    began = time.monotonic()
-    text = program(tmp_path, name, "--help").stdout
-    assert time.monotonic() - began < 5  # neither Numba nor Dask is loaded for it
+def test_help_of_a_command_has_an_example(program, tmp_path, name, monkeypatch):
+    monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")  # names all modules on standard error
+    done = program(tmp_path, name, "--help")
+    text, loaded = done.stdout, {line.split("|")[-1].strip() for line in done.stderr.splitlines()}
+    assert "click" in loaded and not loaded & {"numba", "distributed", "zarr"}  # it comes at once
     assert text.startswith(f"Usage: sweep {name} ")
     assert re.search(rf"Example:\n +sweep {name} \S+", text)
     assert not list(tmp_path.iterdir())
@@ -202,7 +202,7 @@ def test_plan_counts_what_is_to_be_done(answers, place):
     steps = [round(2.0 / h) for h in study.parse(STUDY).experiments[0].step_sizes]
     assert pendulum["steps"] == 2 * 4 * sum(steps)
     for row in (pendulum, bodies):
-        assert 0 < row["cpu_seconds"] <= row["cpu_seconds_most"] < 60
+        assert 0 < row["cpu_seconds"] < row["cpu_seconds_most"] < math.inf
         assert row["files"] > 0 and row["bytes"] > 0
     assert "0 runs to compute in 0 tasks" in answers["plan of what is done"]
 
@@ -259,7 +259,7 @@ def test_a_run_on_a_terminal_has_a_progress_bar(tmp_path):
     screen, terminal = pty.openpty()
     arguments = [PROGRAM, "run", "small.toml", "--no-summary", "--workers", "1"]
     done = subprocess.run(
-        arguments, cwd=tmp_path, stdout=subprocess.PIPE, stderr=terminal, timeout=120
+        arguments, cwd=tmp_path, stdout=subprocess.PIPE, stderr=terminal, timeout=HANG
     )
     os.close(terminal)
     shown = os.read(screen, 100_000).decode()
@@ -284,7 +284,7 @@ def test_status(answers):
 
 
 def test_order(answers):
-    assert answers["order"].startswith("pendulum: order of global_error at the end\n")
+    assert answers["order"].startswith("pendulum: order of global_error at t = 2\n")
     assert "three-bodies" not in answers["order"]
     tables = parsed(answers["order in json"])
     assert list(tables) == ["pendulum", "three-bodies"]

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import time
 
 import pytest
 from dask_processes import await_scheduler
@@ -103,11 +102,9 @@ def test_workers_that_end_before_the_study_lose_nothing(
     run = start("sweep", "run", "long.toml", *options, cwd=long_study)
     until(lambda: committed(store, "pendulum") > 8)
     ended.signal_all(signal.SIGTERM)
-    began = time.monotonic()
     printed, errors = run.finish()
     assert run.returncode == 0 and "Traceback" not in errors, errors
     until(lambda: brief.poll() is not None and ended.poll() is not None)
-    assert time.monotonic() - began < 60
     assert workers.LEAVING in brief.finish()[1]  # before Dask would have ended it
     assert_same_runs(undisturbed, store, "pendulum")
     assert os.listdir(store / "_geosweep") and not (store / "_geosweep" / "claims").exists()

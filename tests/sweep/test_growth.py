@@ -58,8 +58,12 @@ def test_sizes_have_no_drift():
 @pytest.mark.parametrize(
     ("error", "times", "reason"),
     [
-        (np.ones((3, 31)), TIMES, "needs 8 starts that are complete, has 3"),
-        (np.ones((8, 3)), TIMES[::10][:3], "needs 4 samples in the last decade, has 2"),
+        (np.ones((3, 31)), TIMES, "needs 8 starts that are complete, has 3: 8 starts or more tell"),
+        (
+            np.ones((8, 3)),
+            TIMES[::10][:3],
+            "needs 4 samples in the last decade, has 2: 4 samples a decade tell",
+        ),
         (np.zeros((8, 31)), TIMES, "the error is exactly 0"),
     ],
 )

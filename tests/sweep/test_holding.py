@@ -8,12 +8,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
+from waiting import HANG
 
 import sweep
-from sweep import draining, holder, runner, study
+from sweep import draining, holder, holding, runner, study
 from sweep.holder import Holder, counter_line, first_line
 from sweep.holding import hold
 from sweep.ledger import StoreError
@@ -107,20 +107,13 @@ def test_a_second_run_says_who_holds_it_and_touches_nothing(
     assert fingerprint(long_study) == before
 
 
-def test_a_killed_holder_is_succeeded_at_once(process, store, lock, tmp_path):
+def test_a_killed_holder_is_succeeded_at_once(process, store, lock, until, tmp_path):
     process.kill()  # and not waited for: a zombie is dead too
-    until_dead(lock)
+    until(lambda: holder.read(lock).is_dead())
     with hold(store, on_wait=lambda *_: pytest.fail("it waited")) as held:
         assert held.holds() and holder.read(lock).pid == os.getpid()
         assert [file.name for file in tmp_path.iterdir()] == [lock.name]
     assert list(tmp_path.iterdir()) == []
-
-
-def until_dead(lock):
-    deadline = time.monotonic() + 10
-    while not holder.read(lock).is_dead():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_another_process_of_the_same_number_is_not_the_holder(store, lock):
@@ -147,26 +140,28 @@ def test_of_newcomers_at_once_one_takes_it_over(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_beating_heart_elsewhere_is_refused_at_the_first_beat(store, lock):
-    found, stop = elsewhere(), threading.Event()
-    found = dataclasses.replace(found, beat_seconds=0.5)
+class Clock:
+    """The time of who watches a heart: it goes on while that sleeps, and something may happen."""
+
+    def __init__(self, happens=lambda now: None):
+        self.now, self._happens = 0.0, happens
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+        self._happens(self.now)
+
+
+def test_a_beating_heart_elsewhere_is_refused_at_the_first_beat(store, lock, monkeypatch):
+    found = dataclasses.replace(elsewhere(), beat_seconds=0.5)
     write(lock, found)
-
-    def beats():
-        beat = 0
-        while not stop.wait(0.1):
-            write_counter(lock, found, beat := beat + 1)
-
-    thread = threading.Thread(target=beats)
-    thread.start()
-    began = time.monotonic()
-    try:
-        with pytest.raises(StoreError, match=r"held by emmy on node7 \(process 4711"), hold(store):
-            pass
-    finally:
-        stop.set()
-        thread.join()
-    assert time.monotonic() - began < 0.5 * found.patience
+    clock = Clock(lambda now: write_counter(lock, found, int(now / found.beat_seconds)))
+    monkeypatch.setattr(holding, "time", clock)
+    with pytest.raises(StoreError, match=r"held by emmy on node7 \(process 4711"), hold(store):
+        pass
+    assert clock.now == found.beat_seconds < found.patience
     assert holder.read(lock).token == found.token
 
 
@@ -176,12 +171,12 @@ def write_counter(lock, found, beat):
         file.write(counter_line(beat))
 
 
-def test_a_stopped_heart_elsewhere_is_watched_and_then_succeeded(store, lock):
+def test_a_stopped_heart_elsewhere_is_watched_and_then_succeeded(store, lock, monkeypatch):
     write(lock, elsewhere(), beat=12)
-    waits = []
-    began = time.monotonic()
+    waits, clock = [], Clock()
+    monkeypatch.setattr(holding, "time", clock)
     with hold(store, on_wait=lambda *said: waits.append(said)):
-        assert time.monotonic() - began >= holder.BEATS * 0.05
+        assert clock.now >= holder.BEATS * 0.05
     ((found, seconds),) = waits
     assert (found.host, found.beat, seconds) == ("node7", 12, pytest.approx(0.4))
 
@@ -208,16 +203,15 @@ def test_a_lock_that_says_nothing(store, lock, content, monkeypatch):
 
 
 @pytest.mark.parametrize("change", ["taken over", "removed"])
-def test_a_holder_notices_that_it_lost_the_lock(store, lock, change, monkeypatch):
+def test_a_holder_notices_that_it_lost_the_lock(store, lock, change, until, monkeypatch):
     monkeypatch.setattr(holder, "BEAT_SECONDS", 0.02)
     lost = threading.Event()
     with hold(store, on_loss=lambda reason: lost.set()) as held:
-        time.sleep(0.1)
-        assert holder.read(lock).beat > 0
+        until(lambda: holder.read(lock).beat > 0)
         lock.unlink()
         if change == "taken over":
             write(lock, elsewhere(token="other"))
-        assert lost.wait(10)
+        assert lost.wait(HANG)
         with pytest.raises(draining.Interrupted, match=change):
             held.check()
     assert lock.exists() == (change == "taken over")
@@ -285,13 +279,18 @@ def test_a_run_that_loses_the_lock_stops_and_writes_no_more(
     monkeypatch.setattr(runner, "compact", lambda path: pytest.fail("it compacted"))
 
     class Thief(runner.Watcher):
+        noticed = threading.Event()
+
+        def draining(self, reason):
+            self.noticed.set()
+
         def began(self, runs, seconds):
             write(lock.with_suffix(".new"), elsewhere(token="other"))
             lock.with_suffix(".new").replace(lock)
             monkeypatch.setattr(
                 runner.storage, "consolidate", lambda path: pytest.fail("it consolidated")
             )
-            time.sleep(0.2)
+            assert self.noticed.wait(HANG)
 
     outcome = sweep.run(long_study / "long.toml", store, cluster, watcher=Thief())
     assert "was taken over by emmy on node7" in outcome.stopped

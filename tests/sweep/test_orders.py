@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from run_tables import run_table
 
 from integrators.errors import InputError
+from sweep import tables
 from sweep.analysis import order_table
 from sweep.analysis.slopes import FLOOR, LEAST, PRE_ASYMPTOTIC, USED, fit_order
 
@@ -271,7 +272,13 @@ def test_eighth_order_between_large_steps_and_round_off():
     assert (row.used, row.floor_count, row.floor_until) == (4, 2, 0.0125)
     assert row.low < 8 < row.high
     # Four step sizes of one start leave more than 0.1.
-    assert row.verdict == "undecided" and "add starts" in row.reason
+    assert row.verdict == "undecided" and "6 step sizes in the same range may tell" in row.reason
+    (reason,) = row.why
+    assert (reason.tested, reason.threshold) == ("width", 0.1)
+    assert reason.value == pytest.approx((row.high - row.low) / 2)
+    assert [(one.what, one.number, one.now) for one in reason.remedies] == [
+        ("step sizes", 6, 4),
+    ]
 
 
 def test_errors_are_compared_while_the_reference_holds():
@@ -335,7 +342,35 @@ def test_nothing_but_round_off_says_so():
 def test_a_failed_reference_says_so():
     table = run_table({"a": 2})
     table["reference_error"][:] = np.nan
-    assert "the reference failed" in only(order_table(table)).reason
+    row = only(order_table(table))
+    assert "the reference failed" in row.reason
+    assert (row.starts, row.left_out, row.absent, row.unmeasured) == (0, 5, 0, 5)
+    assert "5 without an error" in str(tables.orders([row]))
+
+
+def test_a_reference_that_failed_at_once_makes_nothing_exact():
+    table = run_table({"a": 2}, scan={"gravity": (1.0, 9.81)})
+    lost = (table["gravity"] == 9.81).values
+    for name in ("global_error", "reference_error"):
+        table[name].values[lost, 1:] = np.nan
+    fine, failed = order_table(table)
+    assert fine.verdict == "confirmed"
+    assert failed.verdict == "undecided"
+    assert "the reference failed" in failed.reason
+
+
+def test_a_start_whose_reference_failed_is_left_out():
+    table = run_table({"a": 2}, starts=("lee", "lee[0]"))
+    own = table["reference_error"].values
+    own[(table["initial_condition"] == "lee[0]").values, 1:] = np.nan
+    row = only(order_table(table))
+    assert (row.verdict, row.starts, row.left_out) == ("confirmed", 1, 5)
+
+
+def test_one_step_size_has_no_difference():
+    table = with_states(run_table({"a": 2}, step_sizes=(0.1,)), np.random.default_rng(0))
+    row = only(order_table(table, "self"))
+    assert "1 run is complete, and no two at neighbouring step sizes" in row.reason
 
 
 def test_no_finished_run_is_undecided():

@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 import xarray as xr
+from picture_text import assert_plain, words_of
 from run_tables import run_table, with_series
 
 from integrators.errors import InputError
@@ -78,7 +79,7 @@ def test_convergence_shows_what_the_table_measures(table):
     assert legend_of(figure)[0] == "2.00 ± 0.01   variational"
     (ax,) = figure.axes
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
-    assert ax.get_ylabel() == "global error, at the end"
+    assert ax.get_ylabel() == "global error at t = 10 s"
     guides = {text.get_text() for text in ax.texts}
     assert guides == {"h²", "h⁴", "h⁶", "h⁸"}
 
@@ -199,8 +200,12 @@ def test_sparse_late_samples_have_a_logarithmic_axis():
     times = np.concatenate([[0.0], np.geomspace(0.1, 1e4, 50)])
     table = run_table({"rk4": 4}, times=times)
     table = with_series(table, "energy_error", 1e-9 * (1 + times))
-    (ax,) = plots.energy_over_time(table).axes
-    assert ax.get_xscale() == "log"
+    table = with_series(table, "energy_error", 1e-9 * (1 + times), mean=1e-9 * (1 + times))
+    for draw in (plots.energy_over_time, plots.drift_over_time):
+        figure = draw(table)
+        assert figure.axes[0].get_xscale() == "log"
+        assert_plain(figure)
+        assert "10⁴" in words_of(figure)
 
 
 @pytest.mark.parametrize(
@@ -254,3 +259,64 @@ def test_each_panel_shows_its_own_step_size_where_they_advance_together():
     figure = plots.energy_over_time(table)
     titles = [ax.get_title(loc="left") for ax in figure.axes]
     assert titles == [f"gravity={g}, h = {h:g}" for g, h in zip((1, 4), sizes, strict=True)]
+
+
+def test_errors_have_the_time_that_they_are_of():
+    """The reference ends at t = 4 of runs until t = 10."""
+    table = full_table({"rk4": 4, "variational": 2})
+    for name in ("global_error", "reference_error"):
+        table[name][:, TIMES > 4.0] = np.nan
+    figure = plots.picture("order", table)
+    assert figure.axes[0].get_ylabel() == "global error at t = 4 s"
+    said = figure.get_suptitle().replace("\xa0", " ").replace("\n", " ")
+    assert "errors against the reference at t = 4 s, until which it holds; T = 10 s" in said
+    assert plots.convergence(table, at="sup").axes[0].get_ylabel() == (
+        "largest global error until t = 4 s"
+    )
+    whole = plots.picture("order", full_table({"rk4": 4}))
+    assert "errors" not in whole.get_suptitle()
+
+
+def test_errors_of_several_times_have_theirs_each():
+    table = full_table({"rk4": 4, "variational": 2}, {"gravity": (1.0, 9.81)})
+    lost = (table["gravity"] == 9.81).values[:, None] & (TIMES > 4.0)
+    for name in ("global_error", "reference_error"):
+        table[name].values[lost] = np.nan
+    figure = plots.picture("order", table)
+    titles = [ax.get_title(loc="left") for ax in figure.axes]
+    assert titles == ["gravity=1, at t = 10 s", "gravity=9.81, at t = 4 s"]
+    assert figure.axes[0].get_ylabel() == "global error"
+    assert "at t = 4 – 10 s, until which it holds" in figure.get_suptitle().replace("\n", " ")
+    one = table.isel(run=np.flatnonzero(table["gravity"] == 1.0))
+    own = (one["integrator"] == "rk4").values[:, None] & (TIMES > 4.0)
+    for name in ("global_error", "reference_error"):
+        one[name].values[own] = np.nan
+    assert legend_of(plots.convergence(one)) == [
+        "4.00 ± 0.01   rk4, at t = 4 s", "2.00 ± 0.01   variational, at t = 10 s"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["order", "drift", "energy", "unit-length"])
+def test_captions_count_the_starts_that_are_drawn(kind):
+    table = full_table({"rk4": 4, "variational": 2}, starts=("lee", "lee[0]", "lee[1]"))
+    table = with_series(table, "energy_error", table["energy_error"].values)
+    finest = (table["step_size"] == 0.01).values
+    start = table["initial_condition"].values
+    lost = finest & (table["integrator"] == "rk4").values & (start == "lee")
+    lost |= finest & (start == "lee[1]")
+    table["status"].values[lost] = -1  # pending
+    table["sample_count"].values[lost] = 0
+    for name, array in table.data_vars.items():
+        if array.dims == ("run", "time"):
+            table[name].values[lost] = np.nan
+    said = plots.picture(kind, table).get_suptitle().replace("\xa0", " ")
+    expected = "1 – 3 of 3 starts" if kind == "order" else "1 – 2 of 3 starts"
+    assert f"T = 10 s; {expected}" in said
+    with plots.compact():
+        figure = plots.picture(kind, table, heading=False)
+    assert figure.shown.starts == expected
+
+
+@pytest.mark.parametrize("kind", ["order", "drift", "energy", "unit-length"])
+def test_labels_are_plain_text(kind, table):
+    assert_plain(plots.picture(kind, table))

@@ -52,7 +52,7 @@ def test_an_adaptive_integrator_of_a_plugin_counts_steps():
 import dataclasses, integrators
 INTEGRATORS = [dataclasses.replace(integrators.named("rkmk54")[0], name="mine54")]
 """
-    library = Library((Plugin("mine.py", text),))
+    library = Library((Plugin("mine.py", text, trusted=True),))
     counting = library.integrator("rkmk5", {"steps_of": "mine54"})
     assert counting.adaptive and counting.counted.name == "mine54"
     digest = library.plugins[0].hash
@@ -81,7 +81,7 @@ def test_an_edited_plugin_is_compiled_again_in_the_same_process(tmp_path):
     values = []
     for factor in ("0.5", "1.5", "0.5"):
         text = edited("0.5 * p[0]", f"{factor} * p[0]")
-        bead = Library((Plugin("bead.py", text),)).system("bead", {})
+        bead = Library((Plugin("bead.py", text, trusted=True),)).system("bead", {})
         state = np.array([[1.0, 0.0, 0.0]])
         values.append(bead.form.potential.scalar(0.0, state, np.ones(1)))
     assert values == [0.5, 1.5, 0.5]

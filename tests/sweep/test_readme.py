@@ -5,6 +5,7 @@ import shlex
 import shutil
 from pathlib import Path
 
+import dask
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -15,9 +16,10 @@ LINES = [
     for line in block.splitlines()
 ]
 # What is run elsewhere: papers by test_reproduce*, clusters by test_clusters, test_tls and
-# test_detached, buckets by test_bucket_stores, the plugin by test_plugins; and what installs.
+# test_detached, buckets by test_bucket_stores, the plugin by test_plugins and
+# test_foreign_stores; and what installs.
 ELSEWHERE = ("sweep reproduce ", "sweep show plugins", "sweep show system bead", "export AWS_")
-ELSEWHERE += ("sweep submit", "sweep cancel", "sweep certificates")
+ELSEWHERE += ("sweep submit", "sweep cancel", "sweep certificates", "sweep run bead.zarr")
 OTHERS = ("--cluster ", "--scheduler-file ", "s3://")
 INSTALLS = ("python3 -m venv", ".venv/bin/pip install")
 
@@ -76,6 +78,15 @@ def folder(tmp_path_factory, command):
     return path
 
 
+def certificate(security):
+    """Dask's settings for who has the certificate of a local cluster."""
+    tls = "distributed.comm.tls"
+    own = {"cert": security.tls_client_cert, "key": security.tls_client_key}
+    return {f"{tls}.ca-file": security.tls_ca_file} | {
+        f"{tls}.client.{name}": text for name, text in own.items()
+    }
+
+
 def test_every_command_runs(folder, command, cluster, monkeypatch):
     sorts = dict.fromkeys(line.split()[1] for line in commands() if line.startswith("sweep "))
     assert len(commands()) >= 30 and len(sorts) >= 16
@@ -88,7 +99,8 @@ def test_every_command_runs(folder, command, cluster, monkeypatch):
         line, _, target = line.partition(" > ")
         if "copied.zarr" in line:
             shutil.copytree(folder / "my-study.zarr", folder / "copied.zarr")
-        done = command(folder, *shlex.split(line)[1:])
+        with dask.config.set(certificate(cluster.security)):
+            done = command(folder, *shlex.split(line)[1:])
         assert done.stdout, line
         if target:
             (folder / target).write_text(done.stdout)

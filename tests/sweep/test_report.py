@@ -205,7 +205,10 @@ def test_a_store_that_is_not_finished(folder, tmp_path, pending):
     assert (tmp_path / "new" / "it.html").exists()
     if pending == "one":
         assert "order: 1 of 51 runs are not computed; sweep run odd.zarr goes on with them" in text
-        assert "Left out, as failed, unfinished or no longer in the study: 1 runs." in text
+        assert (
+            "Left out, as failed, unfinished, without an error or no longer in the study: 1 runs."
+            in text
+        )
     else:
         assert "0 of 58 runs are computed; none failed." in text
         assert "3 undecided" in text and "No run failed." in text

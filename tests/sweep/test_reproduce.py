@@ -5,9 +5,13 @@ import json
 
 import numpy as np
 import pytest
+import xarray as xr
+from picture_text import assert_plain
 
 from integrators.errors import InputError
-from sweep.reproduce import PAPERS, Claim, reproduce
+from sweep import plots
+from sweep.reproduce import PAPERS, Claim, Row, reproduce
+from sweep.reproduce.agreement import Agreement, EnergyTrend, KeptToRoundOff, agreement
 from sweep.reproduce.lee import EXAMPLE_2
 from sweep.reproduce.measuring import Measured
 from sweep.tables import claims
@@ -34,7 +38,7 @@ def test_each_claim_has_a_row_with_its_setting(example_2, computed):
     assert rows[0].setting == "variational, h = 0.005, T = 10 (the paper prints h = 1e-3)"
     assert set(datasets) == {"lee-example-2"}
     text = str(claims(rows))
-    assert [row.as_printed for row in rows] == [True, True, False, False]
+    assert [row.agreement for row in rows] == ["digits"] * 2 + ["not reproduced"] * 2
     assert "1.1717e-04" in text and "1.17166e-04" in text and text.count("holds") == len(rows)
 
 
@@ -81,6 +85,99 @@ def test_a_claim_without_runs_is_refused(computed):
         claim.row(computed[1], 1.0)
 
 
+def test_labels_of_a_figure_are_plain_text(computed):
+    _, datasets = computed
+    assert_plain(plots.FIGURES["lee"]["figure-3.2"](datasets))
+
+
+# --- how far a figure is the printed one ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        (2.16406e-5, "digits"),
+        (2.16414e-5, "digits"),
+        (2.16404e-5, "magnitude"),
+        (2.17e-6, "magnitude"),
+        (2.16e-4, "magnitude"),
+        (2.16e-6, "not reproduced"),
+        (2.17e-4, "not reproduced"),
+        (-2.16410e-5, "not reproduced"),
+        (np.nan, "not reproduced"),
+    ],
+)
+def test_a_figure_agrees_in_its_digits_or_in_its_order_of_magnitude(value, found):
+    assert agreement(2.1641e-5, value, value, value, digits=5) is Agreement(found)
+
+
+def test_a_range_is_that_of_an_ensemble():
+    chaotic = (1.4310e-6, 1.477e-6, 1.12e-6, 1.98e-6)
+    assert agreement(*chaotic, digits=5, ensemble=True) is Agreement.RANGE
+    assert agreement(*chaotic, digits=5) is Agreement.MAGNITUDE  # of step sizes, say
+    beside = (1.4310e-6, 1.477e-6, 1.44e-6, 1.98e-6)
+    assert agreement(*beside, digits=5, ensemble=True) is Agreement.MAGNITUDE
+
+
+def test_an_exact_figure_agrees_in_its_digits_or_not_at_all():
+    assert agreement(2.5065, 1.5213, 1.5213, 1.5213, digits=5, exact=True) is Agreement.NONE
+    assert agreement(4.0, 3.98, 3.98, 3.98, digits=1, exact=True) is Agreement.DIGITS
+
+
+def test_behaviour_decides_where_sizes_differ_and_can_refuse_any():
+    for behaves, far, near in (
+        (True, Agreement.BEHAVIOUR, Agreement.DIGITS),
+        (None, Agreement.NONE, Agreement.DIGITS),
+        (False, Agreement.NONE, Agreement.NONE),
+    ):
+        assert agreement(1e-14, 1e-17, 1e-17, 1e-17, digits=5, behaves=behaves) is far
+        assert agreement(1e-14, 1e-14, 1e-14, 1e-14, digits=5, behaves=behaves) is near
+
+
+def energies(*slopes):
+    """Runs whose energy has these slopes, below an oscillation."""
+    time = np.linspace(0.0, 10.0, 101)
+    errors = [slope * time + 0.1 * np.sin(7.0 * time) for slope in slopes]
+    return xr.Dataset({"energy_error": (("run", "time"), errors)}, {"time": time})
+
+
+@pytest.mark.parametrize(
+    ("rises", "slopes", "behaves", "words"),
+    [
+        (True, (1.0, 2.0), True, "2 of 2 gain energy, as in the paper"),
+        (False, (-1.0,), True, "loses energy, as in the paper"),
+        (False, (1.0, 2.0, 3.0), False, "3 of 3 gain energy, where the paper shows it lost"),
+        (False, (1.0, -2.0, -3.0), False, "1 of 3 gain energy, where the paper shows it lost"),
+        (True, (-1.0,), False, "loses energy, where the paper shows it gained"),
+    ],
+)
+def test_the_sign_of_the_drift_of_each_run_is_counted(rises, slopes, behaves, words):
+    assert EnergyTrend(rises).seen(energies(*slopes), 0.0) == (behaves, words)
+
+
+def test_round_off_is_small_in_every_run():
+    kept, words = KeptToRoundOff().seen(None, 3e-14)
+    assert kept and words == "round-off, as in the paper: ≤ 1e-13"
+    assert KeptToRoundOff().seen(None, 2e-13) == (False, "not round-off: up to 2.0e-13")
+    assert not KeptToRoundOff().seen(None, np.nan)[0]
+
+
+def test_the_closing_lines_count_each_agreement():
+    row = Row("", "", 1.0, 5, 1.0, None, 1.0, 1.0, 0.0, 2.0, "", True)
+    counted = {"digits": 3, "range": 0, "magnitude": 1, "behaviour": 2, "not reproduced": 4}
+    rows = [
+        dataclasses.replace(row, agreement=Agreement(name))
+        for name, count in counted.items()
+        for _ in range(count)
+    ]
+    rows += [dataclasses.replace(row, paper=None, digits=None, holds=False)]
+    text = str(claims(rows))
+    first, second, *lines = text[text.index("10 of 11") :].splitlines()
+    assert "within their bounds" in first and second.startswith("10 of them stand beside")
+    assert {line[8:22].strip(): int(line[:6]) for line in lines} == counted
+    assert {agreement.value for agreement in Agreement} == set(counted)
+
+
 FIGURES = [f"lee-figure-3.{number}.png" for number in range(1, 8)]
 
 
@@ -89,15 +186,48 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("reproduce")
 
 
-def test_the_command_finds_every_figure_of_the_paper(folder, command):
+@pytest.fixture(scope="module")
+def lee(folder, command):
+    """The rows of the whole paper, by part."""
     done = command(folder, "reproduce", "lee", "--json", "--plots", "--keep", "stores")
     rows = json.loads(done.stdout)
+    return {f"Example {i}": [r for r in rows if r["part"] == f"Example {i}"] for i in range(1, 7)}
+
+
+def test_the_command_finds_every_figure_of_the_paper(folder, lee):
+    rows = [row for part in lee.values() for row in part]
     assert len(rows) == len(PAPERS["lee"].claims)
-    assert all({"claim", "paper", "here", "setting", "holds"} <= set(row) for row in rows)
+    assert all({"claim", "paper", "here", "setting", "holds", "agreement"} <= set(r) for r in rows)
     assert [row["claim"] for row in rows if not row["holds"]] == []
-    assert {row["part"] for row in rows} == {f"Example {number}" for number in range(1, 7)}
     assert sorted(path.name for path in (folder / "lee-plots").iterdir()) == FIGURES
     assert len(list((folder / "stores").iterdir())) == 6
+
+
+@pytest.mark.parametrize(("part", "every"), [("Example 1", "5th"), ("Example 5", "20th")])
+def test_the_mean_over_some_steps_has_the_printed_digits(lee, part, every):
+    some, all_steps = lee[part][:2]
+    assert f"mean over every {every} step" in some["setting"]
+    assert f"{some['here']:.4e}" == f"{some['paper']:.4e}" and some["agreement"] == "digits"
+    assert "mean over every step" in all_steps["setting"]
+    assert f"{all_steps['here']:.4e}" != f"{all_steps['paper']:.4e}"
+    assert all_steps["agreement"] == "magnitude"
+
+
+def test_runs_that_gain_energy_are_not_those_that_the_paper_shows_losing_it(lee):
+    *_, energy, length = lee["Example 4"]
+    for row in (energy, length):
+        assert row["setting"].startswith("rk45") and row["agreement"] == "not reproduced"
+        assert "128 of 128 gain energy, where the paper shows it lost" in row["setting"]
+        assert row["least"] < row["paper"] < row["most"]  # its size alone would agree
+    assert "gains energy, as in the paper" in lee["Example 1"][-1]["setting"]
+    assert "loses energy, as in the paper" in lee["Example 5"][-1]["setting"]
+
+
+def test_unit_lengths_at_round_off_agree_in_behaviour(lee):
+    rows = [row for part in lee.values() for row in part if "round-off, as" in row["setting"]]
+    assert len(rows) == 5
+    assert all(row["here"] < row["paper"] / 10 for row in rows)
+    assert {row["agreement"] for row in rows} == {"behaviour"}
 
 
 def test_a_figure_outside_its_bounds_ends_in_3(folder, command, example_2, monkeypatch):

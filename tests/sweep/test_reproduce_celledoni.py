@@ -1,10 +1,12 @@
 """The claims of Celledoni, Çokaj, Leone, Murari and Owren, and counterparts of their figures."""
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray as xr
+from picture_text import assert_plain
 
 from sweep import plots, runner
 from sweep.opening import open_study
@@ -12,6 +14,7 @@ from sweep.reproduce import PAPERS, diagnostics, reproduce
 from sweep.study import load, parse
 
 PAPER = PAPERS["celledoni"]
+README = (Path(__file__).parents[2] / "README.md").read_text()
 NUMBERS = (2, 3, *range(5, 12), *range(13, 19))
 QUICK = ("celledoni-manifold", "celledoni-steps", "celledoni-quadrotors")
 
@@ -91,6 +94,15 @@ def test_classical_methods_leave_the_manifold_that_lie_group_methods_stay_on(com
         assert 1e8 * lie_group.here < rk4.here < 0.1 * ode45.here
 
 
+def test_what_is_read_off_a_picture_agrees_in_its_order_of_magnitude(computed):
+    tangency, *_ = rows_of(computed, "Figure 7")
+    assert tangency.paper == 1e-14 and tangency.agreement in ("magnitude", "behaviour")
+    times = rows_of(computed, "Figure 11", "its time")
+    assert [(row.paper, row.digits, row.agreement) for row in times] == [(2.2, 2, "magnitude")] * 2
+    first, second = (f"{row.here:.3f}" for row in times)
+    assert f"Its peaks at t ≈ 2.2 are at {first} and {second}." in README
+
+
 def parts_of(figure):
     """What must be inside the picture: axes; of larger ones in space the scales."""
     for ax in figure.axes:
@@ -101,7 +113,7 @@ def test_every_figure_of_the_paper_has_a_counterpart(datasets):
     assert list(plots.FIGURES["celledoni"]) == [f"figure-{number}" for number in NUMBERS]
     for name, draw in plots.FIGURES["celledoni"].items():
         figure = draw(datasets)
-        figure.canvas.draw()
+        assert_plain(figure)
         width, height = figure.canvas.get_width_height()
         for part in parts_of(figure):
             box = part.get_tightbbox(figure.canvas.get_renderer())

@@ -8,6 +8,7 @@ import xarray as xr
 
 from integrators.errors import InputError
 from sweep.reproduce import PAPERS, Claim, diagnostics, reproduce
+from sweep.reproduce.agreement import agreement
 from sweep.reproduce.mclachlan import printed_angle, step_angle
 from sweep.reproduce.measuring import Computed
 from sweep.tables import claims
@@ -35,7 +36,7 @@ def test_every_claim_holds(computed):
 
 def test_ratios_of_errors_are_the_printed_ones_with_the_other_inertia(computed):
     rows = rows_of(computed, "3.1", "error of")
-    assert [row.as_printed for row in rows] == [True, True, False, False]
+    assert [row.agreement for row in rows] == ["digits"] * 2 + ["not reproduced"] * 2
     assert [round(row.here, 2) for row in rows[2:]] == [10.88, 2.09]
     assert all(416.0 <= value <= 447.0 for value in (rows[0].least, rows[0].most))
     assert all(24.9 <= value <= 34.0 for value in (rows[1].least, rows[1].most))
@@ -44,7 +45,7 @@ def test_ratios_of_errors_are_the_printed_ones_with_the_other_inertia(computed):
 
 def test_the_printed_angle_is_that_of_a_perpendicular_spin(computed):
     across, along = rows_of(computed, "2.4 (vi)", "angle of a step")
-    assert across.as_printed and not along.as_printed
+    assert [across.agreement, along.agreement] == ["digits", "not reproduced"]
     assert across.here == pytest.approx(printed_angle(1.9), abs=1e-13)
     assert along.here == pytest.approx(step_angle(1.9, np.radians(5.0)), abs=1e-13)
     assert step_angle(0.7, 0.5 * np.pi) == pytest.approx(printed_angle(0.7), abs=1e-14)
@@ -84,11 +85,11 @@ def test_bounds_about_a_negative_value_are_in_order():
 
 
 @pytest.mark.parametrize(
-    ("value", "printed"), [(446.3, True), (350.1, True), (349.0, False), (10.9, False)]
+    ("value", "found"),
+    [(446.3, "digits"), (350.1, "digits"), (349.0, "magnitude"), (10.9, "not reproduced")],
 )
-def test_a_figure_with_one_digit_is_compared_to_one_digit(value, printed):
-    claim = Claim("", "", MEASURED, paper=400.0, digits=1, low=1.0, high=1e3)
-    assert claim._is_printed(value, value, value) is printed
+def test_a_figure_with_one_digit_is_compared_to_one_digit(value, found):
+    assert agreement(400.0, value, 416.0, 446.0, digits=1) == found
 
 
 # --- diagnostics ---------------------------------------------------------------------------------

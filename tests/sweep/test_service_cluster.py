@@ -101,9 +101,7 @@ def count_workers(address):
 
 def refused(command, long_study, address):
     """The message of a run that was refused and left nothing behind."""
-    began = time.monotonic()
     done = command(long_study, "run", "long.toml", "--scheduler", address, code=2)
-    assert time.monotonic() - began < 25
     assert [file.name for file in long_study.iterdir()] == ["long.toml"]
     (message,) = done.stderr.splitlines()
     return message

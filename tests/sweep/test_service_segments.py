@@ -178,7 +178,8 @@ def test_references_go_on_in_segments_and_to_a_longer_duration(tmp_path, monkeyp
     solve = reference_work.reference_trajectory
 
     def counted(system, initial, times, *rest):
-        starts.append((times[0], initial.tobytes()))
+        if len(times) > 1:  # else it only loads what it needs
+            starts.append((times[0], initial.tobytes()))
         return solve(system, initial, times, *rest)
 
     monkeypatch.setattr(reference_work, "reference_trajectory", counted)

@@ -35,7 +35,7 @@ class Handed:
 def flight(monkeypatch):
     """Tasks in flight on a cluster of one slot, and how many samples each has in the store."""
     found = {"samples": 0}
-    monkeypatch.setattr(cluster_module, "count_workers", lambda client: 1)
+    monkeypatch.setattr(cluster_module, "count_workers", lambda client, check: 1)
     monkeypatch.setattr(cluster_module, "committed_samples", lambda task: found["samples"])
     return cluster_module._Flight(None, [], None, Drain()), found
 

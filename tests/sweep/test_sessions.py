@@ -62,6 +62,7 @@ def test_a_task_of_a_coordinator_before_writes_nothing(work, store, fingerprint)
     with hold(store) as first:
         before = first.token
     with hold(store) as held:
+        claims.begin(store, session(held.token))
         mark = fingerprint(store)
         receipt = tasks.compute(work, session(before))
         assert not receipt.whole and receipt.runs == 0
@@ -233,6 +234,19 @@ def test_who_begins_a_task_last_has_it(work):
             third.check()
 
 
+def test_tasks_are_computed_in_the_store_that_their_session_was_begun_in(work, store, fingerprint):
+    """Not in one that was put in its place."""
+    with hold(store) as held:
+        mine = session(held.token)
+        claims.begin(store, mine)
+        with claims.Attempt(work, mine):
+            claims.forget_all(store)
+        mark = fingerprint(store)
+        with pytest.raises(claims.StoreUnseen, match=f"{mine.name} is not there"):
+            tasks.compute(work, mine)
+        assert fingerprint(store) == mark
+
+
 def test_a_task_that_another_process_was_given_writes_nothing_more(
     work,
     store,
@@ -253,6 +267,7 @@ def test_a_task_that_another_process_was_given_writes_nothing_more(
 
     written = []
     with hold(store) as held:
+        claims.begin(store, session(held.token))
         monkeypatch.setattr(claims.Attempt, "check", taken_over)
         receipt = tasks.compute(work, session(held.token))
     assert not receipt.whole and not receipt.superseded and receipt.runs == 0

@@ -374,3 +374,11 @@ def test_vortices_stay_on_the_invariant_manifold(mclachlan):
     w = mclachlan["mclachlan-portraits"]["vortices"]["state"].values
     for body, signs in ((1, (-1, -1, 1)), (2, (1, -1, -1)), (3, (-1, 1, -1))):
         np.testing.assert_allclose(w[:, :, body], w[:, :, 0] * signs, atol=1e-12)
+
+
+def test_a_start_without_states_is_not_counted():
+    table = states(starts=3)
+    table["state"].values[1] = np.nan
+    figure = plots.picture("sphere", table)
+    assert figure.shown.starts == "2 of 3 starts"
+    assert figure.get_suptitle().replace("\xa0", " ").count("2 of 3 starts") == 2

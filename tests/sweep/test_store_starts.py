@@ -91,9 +91,13 @@ def test_what_is_refused(place, monkeypatch, arrays):
     assert "is not a store" in said(at("file"))
     assert "say which, experiment = " in said(at("bare.zarr"))
     assert "unknown experiment of" in said(at("bare.zarr") + ', experiment = "onyl"')
-    assert ".where: 'step_siz < 1' cannot be asked" in said(
-        at("first.zarr") + ', where = "step_siz < 1"'
-    )
+    wrong = said(at("first.zarr") + ', where = "step_siz < 1"')
+    assert ".where: experiment 'only' of" in wrong and "'step_siz < 1' cannot be evaluated" in wrong
+    for code in ("step_size.to_csv('FILE') == 1", "steps.__init__.__globals__['sys'].exit() == 1"):
+        code = code.replace("FILE", str(place / "made"))
+        wrong = said(at("first.zarr") + f', where = "{code}"')
+        assert ".where: " in wrong and "attributes, as of 'a.b', cannot be asked for" in wrong
+    assert not (place / "made").exists()
     none = said(at("first.zarr") + ', where = "step_size > 1"')
     assert "has no complete run for which 'step_size > 1' holds" in none
     assert "have 4 rows; nbody_sphere with 3 bodies expects 6" in said(

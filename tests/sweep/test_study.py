@@ -271,7 +271,7 @@ def test_missing_keys():
         ),
         ("a = {", " not valid TOML: "),
         ("a = 1\na = 2\n", "2: not valid TOML: Cannot overwrite a value"),
-        ("a = " + "[" * 100_000, " arrays or tables are nested too deeply"),
+        ("a = " + "[" * 100_000, "1: arrays or tables are nested too deeply"),
         ("a = 1" + "0" * 5000, " not valid TOML: "),
     ],
 )
@@ -314,12 +314,12 @@ def test_what_cannot_be_loaded(tmp_path, monkeypatch):
     file.write_bytes(b"format = 1\nname = '\xe9'\n")
     with pytest.raises(study.StudyError, match=r"latin.toml:2: is not UTF-8 text"):
         study.load(file)
-    monkeypatch.setattr("pathlib.Path.read_bytes", _refuse)
+    monkeypatch.setattr("os.open", _refuse)
     with pytest.raises(study.StudyError, match="cannot be read: Permission denied"):
         study.load(file)
 
 
-def _refuse(path):
+def _refuse(path, flags):
     raise PermissionError(13, "Permission denied")
 
 

@@ -147,7 +147,7 @@ def test_rules_name_axes():
         (
             '{ name = "invariant_manifold", theta = { start = 1, stop = 2, count = 1000 }, '
             "phi = { start = 1, stop = 2, count = 101 } }",
-            ": gives 101,000 states; at most 100,000 are possible",
+            ": gives 101,000 states; at most 50,000 are possible",
         ),
         (f"[{MANIFOLD}, {MANIFOLD.replace('0.7, 0.9', '0.8')}]", "[1]: the label …of its own"),
     ],

@@ -176,8 +176,8 @@ def test_a_lattice():
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        ("{ lattice = 0 }", ".lattice: expected 1 to 100000 directions, got 0"),
-        ("{ lattice = 1000000 }", ".lattice: expected 1 to 100000 directions, got 1000000"),
+        ("{ lattice = 0 }", ".lattice: expected 1 to 50,000 directions, got 0"),
+        ("{ lattice = 1000000 }", ".lattice: expected 1 to 50,000 directions, got 1,000,000"),
         ("{ lattice = 1.5 }", ".lattice: expected an integer"),
         ("{ lattice = 9, body = 2 }", ".body: body = 2; spherical_pendulum_chain has 2 bodies"),
         ("{ lattice = 9, body = -1 }", ".body: body = -1; expected a whole number"),

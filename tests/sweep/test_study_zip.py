@@ -179,7 +179,7 @@ def test_repeats_have_ids_of_their_own_and_the_first_is_the_run_itself():
     [
         ("0", "expected at least 1 repeat, got 0"),
         ("1.5", "expected an integer"),
-        ("10000000", "has 120,000,000 runs; at most"),
+        ("10000000", "comes to 120,000,000 runs in all experiments; at most"),
     ],
 )
 def test_repeats_that_are_refused(repeat, message):

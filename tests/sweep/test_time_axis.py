@@ -133,7 +133,7 @@ def test_logarithmic_times():
     ("settings", "key", "words"),
     [
         ((-1.0, 10, 0.1, 0.1), "duration", "positive number, got -1.0"),
-        ((10.0, 0, 0.1, 0.1), "per_decade", "1 to 100000 samples a decade, got 0"),
+        ((10.0, 0, 0.1, 0.1), "per_decade", "1 to 10,000 samples a decade, got 0"),
         ((10.0, 10, 0.05, 0.1), "first", "from the largest step size 0.1 to the duration 10.0"),
         ((10.0, 10, 10.1, 0.1), "first", "got 10.1"),
         ((10.0, 10, 0.1, -0.1), "step_size", "positive step size"),

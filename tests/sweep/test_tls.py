@@ -3,7 +3,6 @@
 import datetime
 import stat
 import subprocess
-import time
 
 import dask
 import pytest
@@ -15,7 +14,6 @@ from sweep.starting import connect
 
 NOW = datetime.datetime.now(datetime.UTC)
 LONG = datetime.timedelta(days=30)
-QUICK = 8.0  # seconds at most until something is refused
 
 
 @pytest.fixture(scope="module")
@@ -64,10 +62,7 @@ def test_a_run_over_tls(made, scheduler, command, tmp_path):
 
 
 def check_refused(command, tmp_path, *arguments):
-    began = time.monotonic()
-    message = refused(command, tmp_path, *arguments)
-    assert time.monotonic() - began < QUICK
-    return message
+    return refused(command, tmp_path, *arguments)
 
 
 CLIENTS = {

@@ -12,8 +12,9 @@ from distributed import Client
 from study_text import one_experiment
 
 import sweep
+from integrators import cache_directory
 from sweep import cluster as cluster_module
-from sweep import draining, environments, runner, study, workers
+from sweep import draining, environments, runner, starting, study, workers
 from sweep.cli.run import Terminal
 
 KEYS = {"integrators": '"rk4"', "samples": "10"}
@@ -113,7 +114,7 @@ def test_kernels_are_compiled_by_one_worker_of_each_kind():
 
 
 def test_a_function_is_called_on_the_workers_that_are_named(cluster):
-    with Client(cluster.scheduler.address) as client, draining.Drain() as drain:
+    with Client(cluster.cluster) as client, draining.Drain() as drain:
         one = list(client.nthreads())[0]
         workers.call_on(client, [one], os.getpid, drain)
         with pytest.raises(ZeroDivisionError):
@@ -147,3 +148,16 @@ def test_a_worker_that_does_not_see_the_store_is_refused(
     assert "the worker tcp://127.0.0.1:" in message and "does not see the store" in message
     assert "s3://" in message
     assert [file.name for file in long_study.iterdir()] == ["long.toml"]
+
+
+def test_workers_share_the_private_cache_of_their_coordinator(tmp_path, monkeypatch, capfd):
+    """Where others may write the user's: kernels are compiled once, and it is said once."""
+    tmp_path.chmod(0o777)
+    monkeypatch.setenv(cache_directory.NAMED, str(tmp_path))
+    monkeypatch.delenv(cache_directory.HANDED, raising=False)
+    with starting.start_local(2) as local, Client(local) as client:
+        roots = set(client.run(cache_directory.cache_root).values())
+    own = cache_directory.cache_root()
+    assert roots == {own} and not own.is_relative_to(tmp_path)
+    assert capfd.readouterr().err.count("may be written by others") == 1
+    shutil.rmtree(own.parent)

@@ -5,10 +5,10 @@ import os
 import subprocess
 import sys
 import threading
-import time
 
 from studies_in_buckets import FEW, keys
 from study_text import one_experiment
+from waiting import HANG
 
 from sweep import holder, objects, places
 from sweep.holder import Holder, counter_line, first_line
@@ -62,7 +62,7 @@ def test_of_newcomers_at_once_one_is_in(bucket, server):
     for process in processes:
         process.stdin.write("go\n")
         process.stdin.flush()
-    said = [word for process in processes for word in process.communicate(timeout=60)[0].split()]
+    said = [word for process in processes for word in process.communicate(timeout=HANG)[0].split()]
     assert len(said) == 18 and set(said) <= {"held", "refused"}, said
     assert said.count("held") >= 3
     assert all(holder.read(holder.lock_of(store)) is None for store in stores)
@@ -91,15 +91,12 @@ def try_hold(store):
         return str(error)
 
 
-def test_a_heart_beats_and_who_lost_the_lock_stops(bucket, monkeypatch):
+def test_a_heart_beats_and_who_lost_the_lock_stops(bucket, until, monkeypatch):
     monkeypatch.setattr(holder, "BEAT_SECONDS", 0.02)
     store, lost = bucket / "a.zarr", threading.Event()
     lock = holder.lock_of(store)
     with hold(store, on_loss=lambda reason: lost.set()) as held:
-        deadline = time.monotonic() + 10
-        while holder.read(lock).beat < 3:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        until(lambda: holder.read(lock).beat >= 3)
         real, failed = objects.put_if, []
 
         def answer_lost(place, data, tag):  # it is written, and nobody hears of it
@@ -112,11 +109,9 @@ def test_a_heart_beats_and_who_lost_the_lock_stops(bucket, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(objects, "put_if", answer_lost)
             beat = holder.read(lock).beat
-            while holder.read(lock).beat < beat + 4:
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
+            until(lambda: holder.read(lock).beat >= beat + 4)
         assert failed and held.holds()
         other = dataclasses.replace(Holder.here(), host="node7", token="other")
         lock.write_bytes(first_line(other) + counter_line(0))
-        assert lost.wait(10) and not held.holds()
+        assert lost.wait(HANG) and not held.holds()
     assert holder.read(lock).token == "other"

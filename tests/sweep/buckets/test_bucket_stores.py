@@ -2,7 +2,6 @@
 
 import json
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -189,9 +188,7 @@ def test_buckets_that_cannot_be_used(server, called, tmp_path, monkeypatch, base
     monkeypatch.setattr(objects, "AT_START", 0.3)
     with monkeypatch.context() as patch:
         patch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-        began = time.monotonic()
         assert "at http://127.0.0.1:9 does not answer" in refused(f"{BUCKET}/a.zarr")
-        assert time.monotonic() - began < 5
     with monkeypatch.context() as patch:
         patch.delenv("AWS_ACCESS_KEY_ID")
         patch.setenv("AWS_EC2_METADATA_DISABLED", "true")

@@ -1,0 +1,373 @@
+"""Conditions on runs, as people write them: ``integrator == 'rk4' and step_size < 0.05``.
+
+An expression is data: it is parsed, every part of it is one of the grammar below, and it is
+evaluated on arrays by the few operators that it may have. It calls nothing and reaches nothing but
+the columns that it names, so that one from a stranger's study or a web page may be evaluated.
+
+::
+
+    condition = condition "or" condition | condition "and" condition | "not" condition
+              | value (("==" | "!=" | "<" | "<=" | ">" | ">=") value)+
+              | value ["not"] "in" "[" [constant ("," constant)*] "]"     (or a tuple in brackets)
+              | NAME | "True" | "False" | "(" condition ")"
+    value     = value ("+" | "-" | "*" | "/") value | ("-" | "+") value
+              | NAME | NAME "@" (NAME | NUMBER) | constant | "(" value ")"
+    constant  = ["-" | "+"] NUMBER | TEXT | "True" | "False"
+
+Precedence, chains (``0 < a <= b``), numbers and the escapes in ``'text'`` or ``"text"`` are
+Python's; ``and``, ``or`` and ``not`` are those of each run. Text is compared with text, numbers
+with numbers, and ``True`` counts as 1. Arithmetic is in double precision. A number or text that a
+run does not have (NaN, None) differs from everything: of the comparisons only ``!=`` and ``not in``
+hold. An expression has at most `LONGEST` characters and `DEEPEST` levels.
+"""
+
+import ast
+import functools
+import keyword
+import operator
+import re
+import warnings
+
+import numpy as np
+
+from integrators.errors import InputError, nearest
+
+EXAMPLE = "integrator == 'rk4' and step_size < 0.05"
+LONGEST = 10_000  # characters
+DEEPEST = 50  # brackets within brackets, and operators within operators
+SHOWN = 200  # characters of an expression in a message
+
+NAME = r"[^\W\d]\w*"
+NUMBER = r"(?:[0-9][0-9_]*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?(?![\w.])"
+TOKEN = re.compile(
+    rf"""(?P<space>\s+)
+    |(?P<text>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")
+    |(?P<number>{NUMBER})
+    |(?P<name>{NAME}(?:@(?:{NUMBER}|{NAME}))?)
+    |(?P<foreign>\*\*|//|<<|>>|&&|\|\|)
+    |(?P<sign>==|!=|<=|>=|[-+*/<>()\[\],])
+    |(?P<other>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+WORDS = ("and", "or", "not", "in", "True", "False")
+INSTEAD = {
+    "=": "equality is written ==",
+    "&": "write 'and' for '&'",
+    "&&": "write 'and' for '&&'",
+    "|": "write 'or' for '|'",
+    "||": "write 'or' for '||'",
+    "~": "write 'not' for '~'",
+    "!": "write 'not' for '!'",
+    "is": "write '==' for 'is'",
+    "@": "'@' stands without spaces between a series and what is asked of it: energy_error@max",
+    ".": "attributes, as of 'a.b', cannot be asked for",
+    "'": "a quote is not closed",
+    '"': "a quote is not closed",
+}
+ALLOWED = (
+    "there may be names, numbers, text in quotes, ==, !=, <, <=, >, >=, and, or, not, in [...], "
+    "+, -, *, / and brackets"
+)
+
+COMPARISONS = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+ARITHMETIC = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+SIGNS = {ast.USub: operator.neg, ast.UAdd: operator.pos}
+CONDITION, NUMERIC, TEXT = "a condition", "a number", "text"
+
+
+class Expression:
+    """A condition on runs, parsed; nothing of it has been evaluated.
+
+    Parameters
+    ----------
+    text : str
+        As the grammar of this module has it.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the columns that it needs, each once, in their order: ``step_size``,
+        ``energy_error@max``.
+
+    Raises
+    ------
+    InputError
+        If it is no such expression, is too long or too deep; says where and what to write instead.
+    """
+
+    def __init__(self, text):
+        if not isinstance(text, str):
+            raise InputError(f"expected an expression as text, got {text!r}", key="where")
+        self._text = text.strip()
+        if len(self._text) > LONGEST:
+            raise self.unusable(
+                f"it has {len(self._text):,} characters; expected {LONGEST:,} at most"
+            )
+        if not self._text:
+            raise self.unusable("it is empty")
+        plain, names = self._scanned()
+        self._tree = self._parsed(plain)
+        self._check(names)
+        self.names = tuple(dict.fromkeys(names))
+
+    def unusable(self, reason):
+        """The `InputError` that says why this expression cannot be evaluated."""
+        shown = self._text if len(self._text) <= SHOWN else f"{self._text[:SHOWN]}…"
+        reason = str(reason).rstrip(".")
+        end = "" if reason.endswith("?") else "."
+        return InputError(
+            f'{shown!r} cannot be evaluated: {reason}{end} Write it like "{EXAMPLE}".', key="where"
+        )
+
+    def holds(self, columns, runs, named=None):
+        """For which runs the condition holds.
+
+        Parameters
+        ----------
+        columns : dict of str to ndarray, shape ``(runs,)``
+            Of numbers, text or booleans, by each of `names`.
+        runs : int
+        named : dict of str to (dict of str to int), optional
+            Names of a column's values, by the column: a comparison of it takes them as text.
+
+        Returns
+        -------
+        ndarray of bool, shape ``(runs,)``
+
+        Raises
+        ------
+        InputError
+            If text meets a number, or what comes out is no condition.
+        """
+        values = {name: self._column(name, columns[name]) for name in self.names}
+        with np.errstate(all="ignore"):
+            held = _Evaluation(self, values, named or {}).value(self._tree)
+        if _kind(held) != CONDITION:
+            raise self.unusable("it is no condition that holds or not for each run")
+        return np.array(np.broadcast_to(held, (runs,)))
+
+    # --- reading --------------------------------------------------------------------------------
+
+    def _scanned(self):
+        """The text with an identifier of ours, n0, n1, …, for each name; the names in order."""
+        parts, names, depth = [], [], 0
+        for token in TOKEN.finditer(self._text):
+            found, kind = token.group(), token.lastgroup
+            if kind in ("foreign", "other") or (kind == "name" and self._is_foreign(found)):
+                raise self.unusable(INSTEAD.get(found, f"{found!r} cannot stand in it: {ALLOWED}"))
+            depth += (found in "([") - (found in ")]") if kind == "sign" else 0
+            if depth > DEEPEST:
+                raise self._too_deep()
+            if kind == "name" and found not in WORDS:
+                names.append(found)
+                found = f"n{len(names) - 1}"
+            parts.append(" " if kind == "space" else found)
+        return "".join(parts), names
+
+    @staticmethod
+    def _is_foreign(word):
+        return keyword.iskeyword(word) and word not in WORDS
+
+    def _parsed(self, plain):
+        try:
+            with warnings.catch_warnings():  # Python warns of text such as '\d'
+                warnings.simplefilter("ignore")
+                return ast.parse(plain, mode="eval").body
+        except (MemoryError, RecursionError):
+            raise self._too_deep() from None
+        except (SyntaxError, ValueError) as error:
+            raise self.unusable(getattr(error, "msg", str(error))) from None
+
+    def _too_deep(self):
+        return self.unusable(f"it is nested too deeply; expected {DEEPEST} levels at most")
+
+    def _check(self, names):
+        """Refuse what is not of the grammar; each name gets its text back."""
+        waiting = [(self._tree, 1)]
+        while waiting:
+            node, depth = waiting.pop()
+            if depth > DEEPEST:
+                raise self._too_deep()
+            match node:
+                case ast.Name():
+                    node.id = names[int(node.id[1:])]
+                    parts = []
+                case ast.Constant(value=str() | bool() | float()):
+                    parts = []
+                case ast.Constant(value=int()) if abs(node.value) < 2**1023:
+                    parts = []
+                case ast.Constant(value=int()):
+                    raise self.unusable("a number in it is too large")
+                case ast.BoolOp():
+                    parts = node.values
+                case ast.UnaryOp(op=ast.Not() | ast.USub() | ast.UAdd()):
+                    parts = [node.operand]
+                case ast.BinOp() if type(node.op) in ARITHMETIC:
+                    parts = [node.left, node.right]
+                case ast.Compare():
+                    parts = [node.left, *self._compared(node)]
+                case ast.List() | ast.Tuple():
+                    raise self.unusable("a list stands only behind 'in'")
+                case ast.Call():
+                    raise self.unusable(f"functions cannot be called: {ALLOWED}")
+                case _:
+                    raise self.unusable(ALLOWED)
+            waiting += [(part, depth + 1) for part in parts]
+
+    def _compared(self, node):
+        """What a comparison has on its right, apart from lists, which are checked."""
+        for op, right in zip(node.ops, node.comparators, strict=True):
+            if not isinstance(op, (ast.In, ast.NotIn)):
+                yield right
+            elif not isinstance(right, (ast.List, ast.Tuple)):
+                raise self.unusable("behind 'in' stands a list, such as ['rk4', 'rk45']")
+            elif not all(map(_is_constant, right.elts)):
+                raise self.unusable("a list has numbers or text in quotes, and nothing else")
+            else:
+                yield from right.elts
+
+    def _column(self, name, array):
+        """A column as numbers, booleans, or objects that are text or missing."""
+        array = np.asarray(array)
+        if array.dtype.kind in "biuf":
+            return array
+        objects = array.astype(object)
+        if all(isinstance(v, str) or v is None or (isinstance(v, float) and v != v)
+               for v in objects):  # fmt: skip
+            return objects
+        try:
+            return objects.astype(float)
+        except (TypeError, ValueError):
+            raise self.unusable(f"{name!r} has neither numbers nor text") from None
+
+
+def _is_constant(node):
+    if isinstance(node, ast.UnaryOp) and type(node.op) in SIGNS:
+        return isinstance(node.operand, ast.Constant) and not isinstance(node.operand.value, str)
+    return isinstance(node, ast.Constant)
+
+
+def _kind(value):
+    if isinstance(value, str) or (isinstance(value, np.ndarray) and value.dtype == object):
+        return TEXT
+    return CONDITION if np.asarray(value).dtype.kind == "b" else NUMERIC
+
+
+class _Evaluation:
+    """Values of the parts of an `Expression`: Python's constants, or arrays over the runs."""
+
+    def __init__(self, expression, columns, named):
+        self._unusable, self._columns, self._named = expression.unusable, columns, named
+
+    def value(self, node):
+        match node:
+            case ast.Name():
+                return self._columns[node.id]
+            case ast.Constant():
+                return node.value
+            case ast.BoolOp():
+                join = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
+                return functools.reduce(join, map(self._condition, node.values))
+            case ast.UnaryOp(op=ast.Not()):
+                return np.logical_not(self._condition(node.operand))
+            case ast.UnaryOp():
+                return SIGNS[type(node.op)](self._number(node.operand))
+            case ast.BinOp():
+                sides = map(self._number, (node.left, node.right))
+                return ARITHMETIC[type(node.op)](*(np.asarray(side, float) for side in sides))
+            case ast.Compare():
+                return self._comparison(node)
+
+    def _condition(self, node):
+        found = self.value(node)
+        if _kind(found) != CONDITION:
+            raise self._unusable(
+                f"{ast.unparse(node)} is {_kind(found)} where a condition is expected: compare it"
+            )
+        return found
+
+    def _number(self, node):
+        """A number, exactly if it is a constant, otherwise in double precision."""
+        found = self.value(node)
+        if _kind(found) == TEXT:
+            raise self._unusable(f"{ast.unparse(node)} is text, which cannot be calculated with")
+        return found if isinstance(found, (bool, int, float)) else np.asarray(found, dtype=float)
+
+    def _comparison(self, node):
+        """All comparisons of a chain: ``a < b < c`` is ``a < b and b < c``."""
+        sides = [node.left, *node.comparators]
+        columns = (side.id for side in sides if isinstance(side, ast.Name))
+        column = next((name for name in columns if name in self._named), None)
+        values = [self._side(side, column) for side in sides]
+        held = True
+        for i, op in enumerate(node.ops):
+            if isinstance(op, (ast.In, ast.NotIn)):
+                found = self._is_in(sides[i], values[i], values[i + 1])
+                found = found if isinstance(op, ast.In) else np.logical_not(found)
+            else:
+                self._check_kinds(sides[i], values[i], sides[i + 1], values[i + 1])
+                found = _compare(COMPARISONS[type(op)], values[i], values[i + 1])
+            held = np.logical_and(held, found)
+        return held
+
+    def _side(self, node, column):
+        """The value of a side, a list of a list's; text as its number where `column` has names."""
+        if isinstance(node, (ast.List, ast.Tuple)):
+            return [self._side(item, column) for item in node.elts]
+        found = self.value(node)
+        if column is None or not isinstance(found, str):
+            return found
+        if found not in self._named[column]:
+            close = nearest(found, self._named[column])
+            raise self._unusable(f"unknown {column} {found!r}.{close}")
+        return self._named[column][found]
+
+    def _is_in(self, node, value, items):
+        for item in items:
+            self._check_kinds(node, value, None, item)
+        if _kind(value) == TEXT:
+            known = frozenset(items)
+            if isinstance(value, str):
+                return value in known
+            return np.fromiter((v in known for v in value), dtype=bool, count=len(value))
+        held = False
+        for item in dict.fromkeys(items):
+            held = np.logical_or(held, value == item)
+        return held
+
+    def _check_kinds(self, left, one, right, other):
+        if (_kind(one) == TEXT) == (_kind(other) == TEXT):
+            return
+        text = repr(other) if right is None else ast.unparse(right)
+        raise self._unusable(
+            f"{ast.unparse(left)} is {_kind(one)} and {text} is {_kind(other)}: compare numbers "
+            "with numbers, and text with text in quotes"
+        )
+
+
+def _compare(compared, left, right):
+    """A comparison of two numbers, or of two texts of which some may be missing."""
+    if _kind(left) != TEXT:
+        return compared(left, right)
+    left, right = np.broadcast_arrays(*(np.array(side, dtype=object, ndmin=1)
+                                        for side in (left, right)))  # fmt: skip
+    there = _is_text(left) & _is_text(right)
+    held = np.full(left.shape, compared is operator.ne)
+    held[there] = compared(left[there], right[there])
+    return held
+
+
+def _is_text(objects):
+    return np.fromiter((isinstance(v, str) for v in objects), dtype=bool, count=len(objects))

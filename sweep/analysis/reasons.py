@@ -1,0 +1,186 @@
+"""Reasons of verdicts: what was tested, with which outcome, what would decide; and their words.
+
+Every clause that is printed of a verdict is made here, from numbers that were computed.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+LONGEST = 100.0  # times the duration: an advice to compute for longer than that is none
+
+# What was tested, by name: `value` was held against `threshold`.
+CLAUSES = {
+    # of drifts
+    "complete runs": "no run is complete",
+    "sample intervals": "needs {threshold:.0f} sample intervals, has {value:.0f}",
+    "windows": "needs {threshold:.0f} windows as long as the last sample interval, has {value:.0f}",
+    "largest error": "the error is exactly 0",
+    "zeros": "the error is exactly 0 at {value:.0f} of the times",
+    "rise of the mean": "it falls",
+    "independent starts": "{starts} count as {value:.2g} of the {threshold:.0f} independent ones "
+    "that tell a drift from a random walk or an oscillation slower than the run",
+    "mean": "its mean grows, {value:.2g} times its standard error, but single starts hardly",
+    "memory": "it wanders, with a memory of about {value:.1g} of the run",
+    "bending": "it grows, like √t or like t, hardly above the oscillation ({value:.2g} standard "
+    "errors, {threshold:.3g} tell)",
+    "lasting": "it grows like √t, or wanders about as slowly as the run is long: {starts} count "
+    "as {effective:.2g} independent ones",
+    "slowing": "it drifts, ever slower, {power}",
+    "exponent": "it drifts, {power}, which does not tell surely if it is like t",
+    "hidden drift": "a drift of {value:.2g} times the error could hide",
+    "complete starts": "needs {threshold:.0f} starts that are complete, has {value:.0f}",
+    "samples in the last decade": "needs {threshold:.0f} samples in the last decade, has "
+    "{value:.0f}",
+    "above √t": "faster than √t, but not surely: its exponent is above {value:.2f} with 99.7 %",
+    # of orders
+    "declared orders": "the store names no declared order",
+    "time resolved": "the reference holds until t = {value:g}",
+    "exact steps": "exact to round-off, even in {steps} steps over t = {time:g}",
+    "another order": "the error falls as h^{value:.2f}, not h^{threshold} ({slopes})",
+    "width": "the interval of ±{value:.3g} is wider than ±{threshold} ({slopes})",
+    "distance": "{order:.2f} ± {half:.2f} reaches beyond {near} ± {threshold} ({slopes})",
+    "approach": "still approaching the declared order ({slopes})",
+    "whole order": "{value:.2f} is not near a whole order ({slopes})",
+    "reference": "the reference failed, so that its own error is not known",
+    "neighbouring step sizes": "{runs}, and no two at neighbouring step sizes of a start",
+    "errors of this kind": "{runs}, and none has {error}",
+    "resolved errors": "all {total} are at the floor: their errors are within {margin:.0f} times "
+    "what {what} can be wrong by",
+    "falls": "from h = {coarse:.3g} to {fine:.3g} the error does not fall faster than "
+    "h^{threshold}, but like h^{value:.2f}, {above:.1f} decades above what {what} can be wrong by, "
+    "and {near} of {total} are within {margin:.0f} times the error there",
+    "step sizes with runs": "no step size has a complete run, of {runs}: `sweep status` says which "
+    "are to be computed and which failed",
+    "points": "{value:.0f} {counts}, {threshold:.0f} are needed{causes}",
+}
+
+# Whose remedies rest on how errors scatter now, and that is known from few points.
+EXTRAPOLATED = ("width", "distance", "approach", "whole order")
+
+# What would decide, by name: `number` of it would do.
+REMEDIES = {
+    "starts": "{number:.0f} starts or more",
+    "likeness": "starts further apart (likeness {number:.2g}, not {now:.2g})",
+    "duration": "{number:.2g} times the duration",
+    "samples": "{number:.0f} samples at equal intervals",
+    "samples a decade": "{number:.0f} samples a decade",
+    "step sizes": "{number:.0f} step sizes in the same range",
+    "more step sizes": "{number:.0f} more step size{s}",
+    "larger step sizes": "{number:.0f} larger step size{s}",
+    "smaller step size": "step sizes down to {number:.2g}",
+    "larger step size": "step sizes up to {number:.2g}",
+    "earlier end": "an end at t = {number:.2g}",
+    "reference": "a reference that is {number:.2g} times closer",
+    "reference end": "a reference with until = {number:.2g}",
+    "state": "a recorded state, for `--error self`",
+    "global error": "an error that this system has, as global_error,",
+}
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """What would decide.
+
+    Attributes
+    ----------
+    what : str
+        One of `REMEDIES`.
+    number : float
+        So much of it would do.
+    now : float
+        So much there is.
+    """
+
+    what: str
+    number: float
+    now: float
+
+
+@dataclass(frozen=True)
+class Reason:
+    """What was tested, with which outcome, and what would decide.
+
+    Attributes
+    ----------
+    tested : str
+        One of `CLAUSES`.
+    value, threshold : float
+        What was found, and what it was held against.
+    remedies : tuple of Remedy
+        Each of which would do; none where nothing is open, or nothing is known to do.
+    numbers : dict
+        What else the sentence says.
+    """
+
+    tested: str
+    value: float
+    threshold: float
+    remedies: tuple = ()
+    numbers: dict = field(default_factory=dict)
+
+    def __str__(self):
+        numbers = {"value": self.value, "threshold": self.threshold, **self.numbers}
+        said = CLAUSES[self.tested].format(**numbers)
+        told = [_worded(remedy) for remedy in self.remedies]
+        if not told:
+            return said
+        tells = "tells" if _is_single(self.remedies[0]) else "tell"
+        if self.tested in EXTRAPOLATED:
+            tells = "may tell"
+        return f"{said}: {told[0]} {tells}{''.join(f', or {one}' for one in told[1:])}"
+
+
+def _is_single(remedy):
+    one = ("duration", "reference", "reference end", "state", "global error")
+    return remedy.what in one or (remedy.what.endswith("step sizes") and remedy.number == 1)
+
+
+def _worded(remedy):
+    s = "" if remedy.number == 1 else "s"
+    return REMEDIES[remedy.what].format(number=remedy.number, now=remedy.now, s=s)
+
+
+def starts_in_words(number):
+    """``1 start``, ``8 starts``."""
+    return f"{number} start{'' if number == 1 else 's'}"
+
+
+def clauses(row, grows, signs):
+    """The verdict on a drift in words, with the intervals that suit it, and what else there is.
+
+    Parameters
+    ----------
+    row : DriftEstimate
+    grows, signs : bool
+        Whether the verdict says that something grows, and whether a sign matters to it.
+    """
+    words = [row.verdict + (f": {row.advice}" if row.why else "")]
+    if grows and np.isfinite(row.exponent_low):
+        words.append(f"like t^{row.exponent_low:.2f} – t^{row.exponent_high:.2f}")
+    if grows and signs and (sign := sign_clause(row, row.shared)):
+        words.append(sign)
+    if grows and np.isfinite(row.grown) and not row.shared:
+        units = "" if row.units == "1" else f" {row.units}"
+        words.append(
+            f"rms over the starts {row.grown_low:.2g} – {row.grown_high:.2g}{units} at the end"
+        )
+    return ", ".join(words)
+
+
+def sign_clause(row, shared):
+    """Of which sign a drift is, by the starts whose errors rise and fall; empty of a single run.
+
+    Parameters
+    ----------
+    row : DriftEstimate or GrowthEstimate
+    shared : bool
+        Whether the mean over the starts drifts.
+    """
+    if not row.signed or row.starts < 2:
+        return ""
+    if row.starts in (row.rising, row.falling):
+        return "of one sign in all starts"
+    if shared:
+        return f"of the mean over the starts, {row.with_mean} of {row.starts} with its sign"
+    return f"{row.rising} of {row.starts} starts rise, {row.falling} fall"

@@ -1,0 +1,169 @@
+"""Limits on what a study may ask for, and files read within a limit.
+
+A study is a few lines of text that can ask for more than any machine has. What it needs is counted
+from the lengths of its axes before anything of that length is made, over all of its experiments
+together, and refused with the number where it is more than a `Limit`. Each leaves room for the
+largest campaigns and keeps the checking of any study within seconds and 1 GB.
+"""
+
+import collections
+import dataclasses
+import errno
+import os
+import stat
+
+from integrators.errors import InputError
+
+MOST_TEXT = 1_000_000  # bytes of a study; what is longer is data and belongs into a file
+MOST_DEPTH = 32  # of nested arrays and tables; the deepest that mean something have 7
+MOST_PROBLEMS = 100  # of a study that are told; nobody reads more
+MOST_STRING = 10_000  # characters
+MOST_LABEL = 200  # characters; each run has its own, and names of experiments are those of files
+MOST_VALUES = 100_000  # of a range
+MOST_STATES = 50_000  # of families and lattices, each of which is made and checked
+MOST_PER_DECADE = 10_000  # samples, of which no pixel shows more
+MOST_SAMPLES = 10_000_000  # of a run: 10,000 chunks of each variable
+MOST_RUNS = 10_000_000  # their table takes 1.5 GB
+MOST_MEMORY = 1_000_000_000  # bytes of initial states: ten million of a double pendulum
+
+
+@dataclasses.dataclass(frozen=True)
+class Limit:
+    """The most of something that the experiments of a study may ask for together.
+
+    Parameters
+    ----------
+    most : int
+    what : str
+        Follows a number in messages.
+    remedy : str
+    """
+
+    most: int
+    what: str
+    remedy: str
+
+    def error(self, amount):
+        """The `InputError` of a study that asks for too much."""
+        return InputError(
+            f"comes to {amount:,} {self.what}; at most {self.most:,} are possible: {self.remedy}"
+        )
+
+
+class MemoryLimit(Limit):
+    """A `Limit` in bytes."""
+
+    def error(self, amount):
+        """The `InputError` of a study that asks for too much."""
+        return InputError(
+            f"would take {size_in_words(amount)} of memory for {self.what}, at most "
+            f"{size_in_words(self.most)} are possible: {self.remedy}"
+        )
+
+
+EXPERIMENTS = Limit(1000, "experiments", "write several studies")
+INTEGRATORS = Limit(5000, "integrators in all experiments", "write several studies")
+STARTS = Limit(
+    10_000, "entries of initial conditions in all experiments", "put states into a NumPy file"
+)
+NUMBERS = Limit(
+    300_000, "values on the axes of all experiments", "give fewer, or write several studies"
+)
+SYSTEMS = Limit(
+    20_000, "systems, combinations of scanned values, in all experiments",
+    "scan fewer values, or write several studies",
+)  # fmt: skip
+PAIRS = Limit(
+    200_000, "pairs of a system with an integrator or a start",
+    "scan fewer values, or write several studies",
+)  # fmt: skip
+ROWS = Limit(
+    2_000_000, "rows in the states of all systems", "take fewer bodies, or scan fewer values"
+)
+STATES = Limit(
+    MOST_STATES, "states of families and lattices, over all systems",
+    "give fewer values, or write several studies",
+)  # fmt: skip
+RUNS = Limit(MOST_RUNS, "runs in all experiments", "write several studies, each with its own store")
+MEMORY = MemoryLimit(
+    MOST_MEMORY, "systems and initial states",
+    "take fewer bodies, starts or scanned values, or write several studies",
+)  # fmt: skip
+
+
+class Budget:
+    """What the experiments of a study that were read so far ask for together."""
+
+    def __init__(self):
+        self._taken = collections.Counter()
+
+    def take(self, limit, amount):
+        """Count an amount; `InputError` where it exceeds the `Limit` with all that was taken."""
+        total = self._taken[limit] + amount
+        if total > limit.most:
+            raise limit.error(total)
+        self._taken[limit] = total
+
+
+def size_in_words(count):
+    """A number of bytes in the unit that suits it: ``7.8 GB``."""
+    for unit in ("bytes", "kB", "MB", "GB", "TB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:,.0f} PB"
+
+
+def open_regular(path, most, what):
+    """Open a regular file of at most so many bytes for reading; it is not waited for.
+
+    Parameters
+    ----------
+    path : Path
+    most : int
+    what : str
+        What the file is, with its article, for messages.
+
+    Returns
+    -------
+    binary file
+
+    Raises
+    ------
+    OSError
+        As `open`; also for a path that no file can have.
+    InputError
+        For a device, a pipe or a socket, and a file that is too large.
+    """
+    # A pipe would be waited for, and a terminal could become that of this process.
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+    try:
+        mode = os.stat(path).st_mode
+    except ValueError:  # a null byte
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from None
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # to open a device can do something
+        raise InputError(f"{path} is a device, a pipe or a socket; expected {what}, a regular file")
+    descriptor = os.open(path, flags)
+    try:
+        found = os.fstat(descriptor)
+        if stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(found.st_mode):  # it was another file a moment ago
+            raise InputError(f"{path} is no regular file; expected {what}")
+        if found.st_size > most:
+            raise InputError(
+                f"{path} has {found.st_size:,} bytes; expected {what}, at most {most:,} bytes"
+            )
+        return open(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_regular(path, most, what):
+    """The bytes of a regular file, as `open_regular`; however it grows meanwhile."""
+    with open_regular(path, most, what) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise InputError(f"{path} grows beyond {most:,} bytes; expected {what}")
+    return data

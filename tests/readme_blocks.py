@@ -1,0 +1,384 @@
+"""The output blocks of README: made from what the commands print, and compared with that.
+
+    python tests/readme_blocks.py                  compare all; exit code 1 and a diff if one is off
+    python tests/readme_blocks.py lee celledoni    compare these
+    python tests/readme_blocks.py --write          write them anew
+
+Every fenced block of README that begins with ```` ```text ```` is one of `BLOCKS`, in its order. A
+command that ends with another exit code than it should is a failure too.
+
+What is shown is what the command prints, with the directory that it runs in as ``.``, and without
+what an excerpt leaves out, where an ellipsis stands: the second experiment of the quickstart; the
+small errors of `sweep work`; of round-off all but some rows of the first table; of a paper every
+row without a printed figure but the first of its part.
+
+What is compared:
+
+- Words and integers must be the same. Spaces and rules do not count, since columns are as wide as
+  their cells.
+- Other numbers may differ by one unit of their last printed digit, or by 1e-13: systems have sizes
+  about 1, and round-off, which is not the same on all kinds of processors, moves them by so much.
+- Of a paper, an order may differ by 0.01, the least half-width of its interval; the median and the
+  range of an ensemble, which is one because its runs are chaotic at the size of round-off, by half.
+- Numbers below 1e-12 are round-off: one may be ten times the other, of either sign, and those below
+  1e-16 are all the same.
+- In the table of round-off the columns of `STATISTICS` are estimates from random rounding errors,
+  and may differ by three standard deviations.
+- Times, and numbers of tasks and workers, depend on the machine, and are not compared (`MACHINE`).
+"""
+
+import argparse
+import difflib
+import itertools
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+README = Path(__file__).parents[1] / "README.md"
+FENCED = re.compile(r"(?<=```text\n).*?(?=```)", re.S)
+SWEEP = Path(sys.executable).parent / "sweep"
+DAMAGED = 3  # the exit code where something is found
+
+# --- what is shown -------------------------------------------------------------------------------
+
+
+def run(folder, *arguments, code=0):
+    """What `sweep` prints in a directory, with that as ``.``.
+
+    Parameters
+    ----------
+    folder : Path
+    *arguments : str
+    code : int, optional
+        The exit code that it must end with.
+
+    Raises
+    ------
+    SystemExit
+        If it ends with another one.
+    """
+    done = subprocess.run([SWEEP, *arguments], cwd=folder, capture_output=True, text=True)
+    if done.returncode != code:
+        command = " ".join(("sweep", *arguments))
+        raise SystemExit(
+            f"{command} ended with exit code {done.returncode}, not {code}:\n"
+            f"{done.stdout}{done.stderr}"
+        )
+    return done.stdout.replace(f"{folder}/", "./")
+
+
+def _first_run(folder, name, *options):
+    """What the first run of a packaged study printed, which left its store in the directory."""
+    printed = folder / f"{name}.txt"
+    if not printed.exists():
+        printed.write_text(run(folder, "run", name, *options))
+    return printed.read_text()
+
+
+def _quickstart(folder):
+    first, rest = _first_run(folder, "quickstart").split("\nthree-bodies: ", 1)
+    end = rest[rest.index("\nPlots: ") :]
+    return f"{first}\nthree-bodies: … (the same two tables)\n{end}"
+
+
+def _work(folder):
+    _first_run(folder, "quickstart")
+    printed = run(folder, "work", "quickstart.zarr", "-e", "pendulum")
+    return _with_rows(
+        printed[printed.index("Least evaluations") :], lambda row: float(row["error ≤"]) >= 1e-7
+    )
+
+
+# Their verdicts rest on intervals that are far from deciding otherwise, so that rounding errors of
+# another kind of processor would not change them.
+ROUNDING = (
+    "spherical_midpoint", "moser_veselov", "spherical_midpoint+kahan_li8",
+    "splitting+sofroniou_spaletta10",
+)  # fmt: skip
+
+
+def _round_off(folder):
+    _first_run(folder, "round-off", "--no-summary")
+    printed = run(folder, "drift", "round-off.zarr", "-q", "energy", "--growth")
+    first = printed[: printed.index("\nspin-chain\n")]
+    return _with_rows(first, lambda row: row["integrator"] in ROUNDING) + "…\n"
+
+
+def _paper(name):
+    return lambda folder: with_printed_figures(run(folder, "reproduce", name))
+
+
+def with_printed_figures(printed):
+    """A paper's output with the rows of printed figures, and the first other one of each part."""
+    others = set()
+
+    def wanted(row):
+        if row["paper"] != "–":
+            return True
+        known = row["part"] in others
+        others.add(row["part"])
+        return not known
+
+    return _with_rows(printed, wanted)
+
+
+def _with_rows(printed, wanted):
+    """A text whose table has only some of its rows, and a line that says how many it had more.
+
+    Parameters
+    ----------
+    printed : str
+    wanted : callable
+        ``wanted(row)`` of a row's cells by header.
+    """
+    lines = printed.rstrip().splitlines()
+    begin = next(i for i, line in enumerate(lines) if _is_rule(line)) + 1
+    end = lines.index("", begin)
+    table = _Table(lines[begin - 1], lines[begin - 2])
+    rows = [
+        line
+        for line in lines[begin:end]
+        if wanted({header: cell for (header, _), cell in table.cells(line).items()})
+    ]
+    left = end - begin - len(rows)
+    more = [f"… ({left} rows more)"] if left else []
+    return "\n".join([*lines[:begin], *rows, *more, *lines[end:]]) + "\n"
+
+
+def _verify(folder):
+    _first_run(folder, "quickstart")
+    below = folder / "damaged"
+    below.mkdir()
+    store = Path(shutil.copytree(folder / "quickstart.zarr", below / "quickstart.zarr"))
+    _flip(store / "pendulum" / "energy", "3/0")
+    _flip(store / "pendulum" / "step_size", "0")
+    (store / "pendulum" / "steps" / "c" / "0.x.partial").touch()
+    try:
+        return run(below, "verify", "quickstart.zarr", code=DAMAGED)
+    finally:
+        shutil.rmtree(below)
+
+
+def _flip(array, chunk):
+    """Flip a bit in the middle of a chunk."""
+    found = array / "c" / chunk
+    data = bytearray(found.read_bytes())
+    data[len(data) // 2] ^= 8
+    found.write_bytes(data)
+
+
+@dataclass(frozen=True)
+class Block:
+    """An output block.
+
+    Parameters
+    ----------
+    make : callable
+        ``make(folder)`` runs the command in a directory and returns the text of the block.
+    tolerances : dict of str to float, optional
+        By how much numbers of a column may differ.
+    """
+
+    make: Callable
+    tolerances: dict = field(default_factory=dict)
+
+
+# Three standard deviations of the difference of two: 64 starts know the exponent to ±0.12 (95 %),
+# and the drift of the mean to a standard error of at most 4e-6.
+STATISTICS = {"exponent": 0.25, "95 %": 0.25, "drift/ε a step": 2e-5}
+BLOCKS = {
+    "quickstart": Block(_quickstart),
+    "work": Block(_work),
+    "round-off": Block(_round_off, STATISTICS),
+    "lee": Block(_paper("lee")),
+    "mclachlan": Block(_paper("mclachlan")),
+    "celledoni": Block(_paper("celledoni")),
+    "verify": Block(_verify),
+}
+
+# --- what is compared ----------------------------------------------------------------------------
+
+MACHINE = (
+    re.compile(r"\d+(?= tasks?\b)"),
+    re.compile(r"\d+(?= workers?\b)"),
+    re.compile(r"[\d.]+ \w+(?: – [\d.]+ \w+)?(?= of CPU time)"),
+    re.compile(r"[\d.]+ \w+(?= to record them)"),
+)
+MACHINE_COLUMNS = ("CPU time",)
+ENSEMBLE = re.compile(r"median of \d+ starts")
+ORDERS = 0.01
+NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])")
+LEAST, NOISE, FLOOR = 1e-12, 1e-13, 1e-16
+
+
+def _is_rule(line):
+    """Whether it is the line below the headers of a table."""
+    return bool(line) and set(line) <= {"─", " "}
+
+
+class _Table:
+    """The columns of a table, as wide as the parts of its rule."""
+
+    def __init__(self, rule, headers):
+        self.spans = [match.span() for match in re.finditer("─+", rule)]
+        self.headers = list(self._cut(headers))
+
+    def cells(self, line):
+        """Cells by header and column, of which some have no header; None of another line."""
+        gaps = [line[end : end + 2].strip() for _, end in self.spans]
+        if not line or any(gaps[:-1]):
+            return None
+        return dict(zip(zip(self.headers, itertools.count()), self._cut(line), strict=False))
+
+    def _cut(self, line):
+        ends = [end for _, end in self.spans[:-1]] + [None]
+        for (start, _), end in zip(self.spans, ends, strict=True):
+            yield line[start:end].strip()
+
+
+def parse(text):
+    """Each line's cells by header and column; a line that is in no table has one cell.
+
+    Parameters
+    ----------
+    text : str
+
+    Returns
+    -------
+    list of dict
+    """
+    found, table, before = [], None, ""
+    for line in text.splitlines():
+        cells = table.cells(line) if table else None
+        if _is_rule(line):
+            table, cells = _Table(line, before), {("", 0): "─"}
+        elif cells is None:
+            table = table if line else None
+        found.append({("", 0): line} if cells is None else cells)
+        before = line
+    return found
+
+
+def differences(shown, printed, tolerances=None):
+    """Lines of README that the command does not print so, each with what it prints.
+
+    Parameters
+    ----------
+    shown, printed : str
+        README's block, and what it is made to be of what the command prints now.
+    tolerances : dict of str to float, optional
+        By how much numbers of a column may differ.
+
+    Returns
+    -------
+    list of str
+        Of a unified diff; empty where they agree.
+    """
+    one, other = parse(shown), parse(printed)
+    lines = shown.splitlines(), printed.splitlines()
+    if len(one) != len(other):
+        return list(difflib.unified_diff(*lines, "README", "printed", lineterm=""))
+    return [
+        text
+        for a, b, *both in zip(one, other, *lines, strict=True)
+        if not _same_cells(a, b, tolerances or {})
+        for text in (f"-{both[0]}", f"+{both[1]}")
+    ]
+
+
+def _same_cells(one, other, tolerances):
+    of_paper, cells = {}, list(one.values())
+    if "order" in cells:
+        of_paper = {"here": (ORDERS, 0.0)}
+    elif any(ENSEMBLE.search(cell) for cell in cells):
+        of_paper = {"here": (0.0, 0.5), "range": (0.0, 0.5)}
+    return one.keys() == other.keys() and all(
+        header in MACHINE_COLUMNS
+        or same(cell, other[header, i], *of_paper.get(header, (tolerances.get(header, 0.0),)))
+        for (header, i), cell in one.items()
+    )
+
+
+def same(one, other, tolerance=0.0, relative=0.0):
+    """Whether two texts agree, numbers as the module says, or up to these tolerances."""
+    for pattern in MACHINE:
+        one, other = pattern.sub("#", one), pattern.sub("#", other)
+    words, others = ([" ".join(part.split()) for part in NUMBER.split(t)] for t in (one, other))
+    if words != others:
+        return False
+    pairs = zip(NUMBER.findall(one), NUMBER.findall(other), strict=True)
+    return all(a == b or _same_number(a, b, tolerance, relative) for a, b in pairs)
+
+
+def _same_number(one, other, tolerance, relative):
+    if not (set(one) & set(".e") and set(other) & set(".e")):
+        return False  # integers
+    a, b = (float(text.replace(",", "")) for text in (one, other))
+    small, large = sorted(max(abs(value), FLOOR) for value in (a, b))
+    if large < LEAST:
+        return large <= 10.0 * small
+    allowed = max(_last_unit(one), _last_unit(other), tolerance, relative * large, NOISE)
+    return abs(a - b) <= allowed * (1.0 + 1e-6)
+
+
+def _last_unit(text):
+    """Of the last digit of a number: 1e-10 of 2.16409e-05."""
+    mantissa, _, exponent = text.partition("e")
+    return 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
+
+
+# --- README --------------------------------------------------------------------------------------
+
+
+def blocks_of(text):
+    """The output blocks of README's text, by name.
+
+    Raises
+    ------
+    SystemExit
+        If they are not as many as `BLOCKS`.
+    """
+    found = FENCED.findall(text)
+    if len(found) != len(BLOCKS):
+        raise SystemExit(f"README has {len(found)} output blocks, and {len(BLOCKS)} are known here")
+    return dict(zip(BLOCKS, found, strict=True))
+
+
+def replaced(text, made):
+    """README's text with other blocks, by name."""
+    names = iter(BLOCKS)
+    return FENCED.sub(lambda match: made.get(next(names), match[0]), text)
+
+
+def main():
+    """Compare or write the blocks that are named, or all."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BLOCKS))
+    parser.add_argument("--write", action="store_true", help="write them instead of comparing")
+    given = parser.parse_args()
+    if unknown := set(given.names) - set(BLOCKS):
+        parser.error(f"no block {', '.join(sorted(unknown))}; there are {', '.join(BLOCKS)}")
+    shown, made, off = blocks_of(README.read_text()), {}, []
+    with tempfile.TemporaryDirectory(prefix="geosweep-readme-") as directory:
+        folder = Path(directory).resolve()
+        for name in [name for name in BLOCKS if name in (given.names or BLOCKS)]:
+            made[name] = BLOCKS[name].make(folder)
+            found = differences(shown[name], made[name], BLOCKS[name].tolerances)
+            print(f"{name}: {'README is off' if found else 'as in README'}", flush=True)
+            if found:
+                off.append(name)
+                print("\n".join(found), flush=True)
+    if given.write:
+        README.write_text(replaced(README.read_text(), made))
+    elif off:
+        names = " ".join(off)
+        sys.exit(f"To write what is printed: python tests/readme_blocks.py --write {names}")
+
+
+if __name__ == "__main__":
+    main()

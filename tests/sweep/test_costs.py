@@ -1,0 +1,405 @@
+"""What a study costs, by a clock that is given: no time is measured here."""
+
+import json
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from study_text import one_experiment
+
+import sweep
+from sweep import batches, costs, growing, ledger, pilot, planning, runner, storage, study, tasks
+from sweep.computing import Recorder
+from sweep.sessions import Session, code
+
+FIXED = {
+    "integrators": '["variational", "rk4"]',
+    "step_size": "[0.1, 0.05, 0.001]",
+    "initial_condition": "{ random = 20, seed = 1 }",
+    "duration": "1000.0",
+    "samples": "100",
+    "record": '["energy"]',
+}
+REFERENCE = '{ integrator = "dop853", tolerance = 1e-9, until = 500.0 }'
+CALL, STEP, EVALUATION = 1e-4, 1e-6, 2e-3
+
+
+class Clock:
+    """A clock that goes on by what things cost, times what chance, or a disturbance, says."""
+
+    def __init__(self, factor=lambda: 1.0):
+        self.now, self.factor, self.calls = 0.0, factor, 0
+
+    def __call__(self):
+        return self.now
+
+    def spend(self, seconds):
+        self.calls += 1
+        self.now += seconds * self.factor()
+
+
+def fixed_cost(step_size, counts):
+    """Of a batch: smaller steps need fewer iterations."""
+    return CALL + STEP * (1.0 + 5.0 * step_size) * float(np.sum(counts))
+
+
+def adaptive_cost(span, tolerance):
+    return CALL + 1e-5 * span * tolerance ** (-1 / 5)
+
+
+def reference_cost(span):
+    return EVALUATION * span
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """Let all that a pilot integrates take the time that the functions above say."""
+
+    def tell(clock):
+        def integrate_fixed(self, initial, step_size, counts, *more):
+            clock.spend(fixed_cost(step_size, counts))
+            return (SimpleNamespace(report=np.zeros((len(initial), 6))),)
+
+        def integrate_adaptive(self, initial, times, tolerance, *more):
+            clock.spend(adaptive_cost(times[-1], tolerance))
+            steps = np.array([10 * times[-1] * tolerance ** (-1 / 5)])
+            return (SimpleNamespace(report=np.zeros((1, 6)), counters={"steps": steps}),)
+
+        def reference_trajectory(system, state, times, tolerance):
+            clock.spend(reference_cost(times[-1]))
+
+        monkeypatch.setattr(Recorder, "integrate_fixed", integrate_fixed)
+        monkeypatch.setattr(Recorder, "integrate_adaptive", integrate_adaptive)
+        monkeypatch.setattr(pilot, "reference_trajectory", reference_trajectory)
+        monkeypatch.setattr(pilot, "recording_seconds", lambda *of, **clock: 0.0)
+        return clock
+
+    return tell
+
+
+def entry_of(store, **changes):
+    (entry,) = ledger.compare(store, study.parse(one_experiment(**FIXED | changes)))
+    return entry
+
+
+def true_seconds(entry, chunk_rows):
+    """What all batches of an experiment take, and its references."""
+    table, found = entry.table, batches.Batches.of(entry, chunk_rows)
+    references = ledger.references_of(table)
+    total = 0.0
+    for run in found.first:
+        if table.adaptive[run]:
+            total += adaptive_cost(entry.experiment.duration, table.tolerance[run])
+        else:
+            steps = table.steps_per_sample[run] * entry.experiment.time_axis.intervals
+            total += fixed_cost(table.step_size[run], steps)
+    if references is not None:
+        total += len(references.ids) * reference_cost(entry.experiment.reference.until)
+    return total
+
+
+# --- one measurement ---------------------------------------------------------------------------
+
+
+def measured(clock, most=10**6, seconds=2e-3):
+    """The amount that was enough, the least and the median, and the cost of a unit by the line."""
+
+    def work(amount):
+        return lambda: clock.spend(fixed_cost(0.0, amount))
+
+    amounts, times = costs.grown(work, 1, most, seconds, clock)
+    return amounts[1], *times[1], costs.Line.through(amounts, times).unit
+
+
+def test_more_is_measured_until_the_least_is_long_enough():
+    amount, least, usual, unit = measured(Clock())
+    assert least >= 2e-3 and 2000 <= amount < 10_000
+    assert least == pytest.approx(usual) == pytest.approx(fixed_cost(0.0, amount))
+    assert unit == pytest.approx(STEP)
+    amount, least, _, unit = measured(Clock(), most=100)  # there is no more
+    assert amount == 100 and least < 2e-3 and unit == pytest.approx(STEP)
+
+
+def test_one_step_that_takes_long_is_measured_twice():
+    """The smallest amount that may be believed: a second one takes as much longer."""
+    clock = Clock()
+    amounts, _ = costs.grown(lambda n: lambda: clock.spend(0.1 * n), 1, 10**6, 2e-3, clock)
+    assert amounts == (1, 2) and clock.calls == 2 * costs.REPEATS
+
+
+def test_what_a_call_takes_besides_does_not_count_as_steps():
+    """Of an overloaded machine: 1.5 ms, which seemed to be those of the steps."""
+    chance, clock = np.random.default_rng(1), Clock()
+    units = []
+    for _ in range(100):
+
+        def work(amount):
+            return lambda: clock.spend((1.5 + 0.5 * chance.random()) * 1e-3 + STEP * amount)
+
+        units.append(costs.Line.through(*costs.grown(work, 1, 10**6, 1.5e-3, clock)).unit)
+    assert np.all(np.abs(np.array(units) / STEP - 1.0) < 0.3), "up to 600 times off before"
+
+
+def test_what_ends_early_is_not_repeated_with_more():
+    clock = Clock()
+    amounts, times = costs.grown(lambda _: lambda: clock.spend(1e-5) or True, 8, 10**6, 1.0, clock)
+    assert amounts == (8, 10**6) and times[1][0] == pytest.approx(1e-5)
+    assert clock.calls == costs.REPEATS
+
+
+@pytest.mark.parametrize("nth", range(1, 16))
+@pytest.mark.parametrize("seconds", [2e-3, 0.3])
+def test_what_disturbs_all_repeats_of_a_brief_call_is_noticed(nth, seconds):
+    """As on a machine with far more work than cores: 16 steps seemed to take milliseconds."""
+    clock = Clock()
+    hit = range(nth, nth + costs.REPEATS)
+
+    def work(amount):
+        def timed():
+            clock.spend(fixed_cost(0.0, amount))
+            clock.now += seconds if clock.calls in hit else 0.0
+
+        return timed
+
+    amounts, times = costs.grown(work, 1, 10**6, 2e-3, clock)
+    unit = costs.Line.through(amounts, times).unit
+    assert unit[0] == pytest.approx(STEP, rel=1.0), "300 times off before"
+    assert amounts[1] >= 1000
+
+
+@pytest.mark.parametrize("nth", range(1, 19))
+def test_one_slow_measurement_decides_nothing(told, tmp_path, nth):
+    """As if another process had the core for a third of a second, at any moment."""
+    clock = told(Clock())
+    entry = entry_of(tmp_path / "none.zarr", reference=REFERENCE)
+    calm = planning.plan_experiment(entry, clock=clock)
+    disturbed = told(Clock())
+    disturbed.factor = lambda: 3e5 if disturbed.calls == nth else 1.0
+    plan = planning.plan_experiment(entry, clock=disturbed)
+    assert disturbed.calls >= nth
+    assert plan.layout == calm.layout
+    assert plan.cpu_time.usual == pytest.approx(calm.cpu_time.usual, rel=0.02)
+
+
+# --- the whole ---------------------------------------------------------------------------------
+
+STUDIES = {
+    "fixed steps": {},
+    "references": {"reference": REFERENCE},
+    "one run": {"initial_condition": '"lee"', "integrators": '"rk4"', "step_size": "0.01"},
+    "tolerances": {
+        "integrators": '[{ name = "rk45", tolerance = [1e-3, 1e-5, 1e-9] }]',
+        "step_size": None,
+    },
+    "samples that thin out": {"samples": "{ first = 0.1, per_decade = 5 }"},
+}
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_interval_holds_the_time_that_is_used(told, tmp_path, name):
+    """In at least 90 of 100 plans on a machine that is up to half slower for a while."""
+    chance, held = np.random.default_rng(1), 0
+    entry = entry_of(tmp_path / "none.zarr", **STUDIES[name])
+    for _ in range(100):
+        clock = told(Clock(lambda: 1.0 + 0.5 * chance.random() ** 2))
+        plan = planning.plan_experiment(entry, clock=clock)
+        low, high = plan.cpu_time.interval
+        usual = 1.0 + 0.5 / 3  # of the runs, which are disturbed alike
+        held += low <= usual * true_seconds(entry, plan.chunk_rows) <= high
+        assert high < 4 * low
+    assert held >= 90
+
+
+def test_without_disturbance_it_is_what_all_cost(told, tmp_path):
+    entry = entry_of(tmp_path / "none.zarr", reference=REFERENCE, step_size="0.05")
+    plan = planning.plan_experiment(entry, clock=told(Clock()))
+    true = true_seconds(entry, plan.chunk_rows)
+    assert plan.cpu_time.least == pytest.approx(true, rel=1e-6)
+    assert plan.cpu_time.usual == pytest.approx(true, rel=1e-6)
+    assert plan.references.usual == pytest.approx(20 * reference_cost(500.0))
+    assert plan.lacking_references == 20
+    assert plan.seconds.sum() == pytest.approx(plan.runs.usual + plan.beside)
+
+
+def test_plans_together_are_narrower_than_their_sum(told, tmp_path):
+    entry = entry_of(tmp_path / "none.zarr", step_size="[0.1, 0.05]")
+    plan = planning.plan_experiment(entry, clock=told(Clock()))
+    low, high = plan.cpu_time.interval
+    least, most = planning.total_cpu_time([plan] * 9).interval
+    assert plan.cpu_time.spread > 0.01 * plan.cpu_time.usual
+    assert 9 * low < least < most < 9 * high
+
+
+def test_many_kinds_are_measured_more_briefly(tmp_path):
+    entry = entry_of(tmp_path / "none.zarr")
+    assert pilot.seconds_of_probes([entry]) == pilot.MOST_SECONDS
+    assert pilot.seconds_of_probes([entry] * 1000) == pilot.LEAST_SECONDS
+
+
+def test_steps_back_are_counted_beside(told, tmp_path, monkeypatch):
+    """The plan's interval is of what `cpu_time` says; tasks take longer by what is measured."""
+    clock = told(Clock())
+    monkeypatch.setattr(Recorder, "structure", lambda *of: clock.spend(0.25) or {})
+    records = '"energy"', '"energy", "reversal_error"', '"energy", "symplectic_defect"'
+    plain, back, defect = (
+        planning.plan_experiment(entry_of(tmp_path / "none.zarr", record=f"[{names}]"), clock=clock)
+        for names in records
+    )
+    assert back.runs.usual == pytest.approx(plain.runs.usual)
+    assert defect.runs.usual == pytest.approx(plain.runs.usual)
+    assert plain.beside == 0.0
+    runs = plain.entry.table.size
+    assert back.beside == pytest.approx(plain.runs.usual + runs * 0.125)  # two at a time
+    assert defect.beside == pytest.approx(runs * 0.125)
+    assert back.layout.variables == plain.layout.variables + 1
+
+
+def test_a_batch_is_what_runs_are_computed_in(tmp_path, monkeypatch):
+    """Also where chunks cut starts that would go together."""
+    parsed = study.parse(
+        one_experiment(
+            integrators='["rk4", { name = "rk45", tolerance = 1e-3 }]',
+            initial_condition="{ random = 11, seed = 1 }",
+        )
+    )
+    store, finish, seen = tmp_path / "test.zarr", Recorder.finish, []
+
+    def counted(self, runs):
+        seen.append(len(runs.initial))
+        return finish(self, runs)
+
+    monkeypatch.setattr(Recorder, "finish", counted)
+    (entry,) = entries = ledger.compare(store, parsed)
+    plan = planning.plan_experiment(entry)
+    growing.bring_up(store, parsed, entries, {"only": plan.chunk_rows})
+    root = storage.open_root(store, mode="a")
+    _, runs = planning.make_tasks(store, root, [plan], 1)
+    seen.clear()
+    for task in runs:
+        tasks.compute(task, Session("batches", "", code()))
+    found = batches.Batches.of(entry, plan.chunk_rows)
+    assert sorted(seen) == sorted(found.sizes.tolist())
+    assert found.sizes.sum() == entry.table.size
+
+
+# --- what is there -----------------------------------------------------------------------------
+
+SMALL = {
+    "duration": "2.0",
+    "samples": "10",
+    "reference": '{ integrator = "dop853", tolerance = 1e-9 }',
+    "initial_condition": "{ random = 18, seed = 1 }",
+}
+
+
+class Plans(runner.Watcher):
+    """Keeps the plans of a run, and the number of its tasks."""
+
+    def planned(self, plans, tasks, workers):
+        self.plans, self.tasks, self.workers = plans, tasks, workers
+
+
+def used(store):
+    """CPU time of all runs and references in a store, read with plain zarr."""
+    root = storage.open_root(store)
+    groups = root["only"], root["_geosweep/references/only"]
+    return [float(np.nansum(group["cpu_time"][:])) for group in groups]
+
+
+@pytest.fixture(scope="module")
+def ran(cluster, tmp_path_factory):
+    """A store of a study with references, and the `Plans` of its run."""
+    path, watcher = tmp_path_factory.mktemp("planned") / "test.zarr", Plans()
+    parsed = study.parse(one_experiment(**SMALL))
+    assert sweep.run(parsed, path, cluster, watcher=watcher).complete
+    return path, watcher
+
+
+def test_references_say_what_they_took(ran):
+    store, _ = ran
+    seconds = storage.open_root(store)["_geosweep/references/only/cpu_time"][:]
+    assert seconds.shape == (18,) and np.all(seconds > 0)
+
+
+def test_status_says_what_was_planned_and_what_was_used(ran, command):
+    store, watcher = ran
+    least, most = planning.total_cpu_time(watcher.plans).interval
+    found = json.loads(command(store.parent, "status", "test.zarr", "--json").stdout)
+    expected = {
+        "runs": 72,
+        "runs_done": 72,
+        "references": 18,
+        "cpu_seconds": pytest.approx(least),
+        "cpu_seconds_most": pytest.approx(most),
+        "cpu_seconds_used": pytest.approx(sum(used(store))),
+    }
+    (row,) = found["experiments"]
+    assert found["last_plan"] == row["last_plan"] == expected
+    assert row["cpu_seconds"] == pytest.approx(sum(used(store)))
+    printed = command(store.parent, "status", "test.zarr").stdout
+    assert "of CPU time for 72 runs and 18 references; used since: " in printed
+    assert "with 72 of the runs done" in printed
+
+
+def test_the_tasks_are_those_that_were_counted(ran):
+    _, watcher = ran
+    assert planning.count_tasks(watcher.plans, watcher.workers) == watcher.tasks
+    (plan,) = watcher.plans
+    assert len(planning._reference_chunks(plan.entry)) == math.ceil(18 / 16)
+
+
+def test_a_longer_study_costs_what_is_left(told, ran, tmp_path):
+    """Runs and references go on from where they stand; those of other starts begin."""
+    store, _ = ran
+    cost = {}
+    for name, where in (("whole", tmp_path / "none.zarr"), ("rest", store)):
+        parsed = study.parse(one_experiment(**SMALL | {"duration": "8.0", "samples": "40"}))
+        (entry,) = ledger.compare(where, parsed)
+        cost[name] = planning.plan_experiment(entry, clock=told(Clock()))
+    whole, rest = cost["whole"], cost["rest"]
+    assert rest.steps == pytest.approx(0.75 * whole.steps)
+    assert rest.references.usual == pytest.approx(0.75 * whole.references.usual)
+    kept = study.parse(one_experiment(**SMALL | {"initial_condition": "{ random = 20, seed = 1 }"}))
+    (entry,) = ledger.compare(store, kept)
+    plan = planning.plan_experiment(entry, clock=told(Clock()))
+    assert plan.lacking_references == 2 and (plan.seconds > 0).sum() == 8
+    assert planning.count_tasks([plan], 1) == 2  # the rows of references go on, in one chunk
+
+
+def test_nothing_left_costs_nothing(told, ran):
+    store, _ = ran
+    (entry,) = ledger.compare(store, study.parse(one_experiment(**SMALL)))
+    clock = told(Clock())
+    plan = planning.plan_experiment(entry, clock=clock)
+    assert plan.cpu_time.interval == (0.0, 0.0) and plan.steps == plan.lacking_references == 0
+    assert clock.calls == 0
+
+
+def test_the_last_plan_is_of_what_was_added(cluster, tmp_path, command):
+    store = tmp_path / "test.zarr"
+    assert sweep.run(study.parse(one_experiment(**SMALL)), store, cluster).complete
+    before = sum(used(store))
+    command(tmp_path, "extend", "test.zarr", "--duration", 4)
+    found = json.loads(command(tmp_path, "status", "test.zarr", "--json").stdout)
+    assert found["last_plan"]["cpu_seconds_used"] == pytest.approx(sum(used(store)) - before)
+    assert found["experiments"][0]["cpu_seconds"] == pytest.approx(sum(used(store)))
+
+
+def test_references_of_an_earlier_version_are_not_timed(cluster, tmp_path, command):
+    """Their store grows, and is sound."""
+    store = tmp_path / "test.zarr"
+    assert sweep.run(study.parse(one_experiment(**SMALL)), store, cluster).complete
+    root = storage.open_root(store, mode="a")
+    del root["_geosweep/references/only/cpu_time"]
+    (store / "_geosweep" / "prediction.json").unlink()
+    storage.consolidate(store)
+    runs = float(root["only/cpu_time"][:].sum())
+    found = json.loads(command(tmp_path, "status", "test.zarr", "--json").stdout)
+    assert found["last_plan"] is None and found["experiments"][0]["last_plan"] is None
+    assert found["experiments"][0]["cpu_seconds"] == pytest.approx(runs)
+    more = SMALL | {"initial_condition": "{ random = 20, seed = 1 }"}
+    assert sweep.run(study.parse(one_experiment(**more)), store, cluster).complete
+    seconds = storage.open_root(store)["_geosweep/references/only/cpu_time"][:]
+    assert np.isnan(seconds[:18]).all() and np.all(seconds[18:] > 0)
+    assert "is sound" in command(tmp_path, "verify", "test.zarr").stdout

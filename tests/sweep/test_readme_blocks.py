@@ -1,0 +1,151 @@
+"""README shows what the commands print; the papers, which take longer, are compared by .ci/run."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+import readme_blocks
+from readme_blocks import BLOCKS, README, differences, same
+
+QUICK = ("quickstart", "work", "verify")
+SHOWN = readme_blocks.blocks_of(README.read_text())
+CI = (README.parent / ".ci" / "run").read_text()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("blocks").resolve()
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_readme_shows_what_the_command_prints(name, folder):
+    found = differences(SHOWN[name], BLOCKS[name].make(folder), BLOCKS[name].tolerances)
+    if found:
+        pytest.fail("\n".join([*found, "python tests/readme_blocks.py --write mends README"]))
+
+
+def test_the_others_are_compared_by_the_checks_of_everything():
+    (arguments,) = re.findall(r"^python tests/readme_blocks.py (.*)$", CI, re.M)
+    assert {*arguments.split(), *QUICK} == set(BLOCKS)
+    assert not re.search(r"readme_blocks.py.*(\|\||&)", CI)  # its exit code counts
+
+
+def test_a_command_that_fails_makes_no_block(tmp_path):
+    with pytest.raises(SystemExit, match="sweep reproduce leee ended with exit code 2, not 0"):
+        readme_blocks.run(tmp_path, "reproduce", "leee")
+
+
+# --- what is shown -------------------------------------------------------------------------------
+
+PRINTED = """\
+part  figure   paper  here  agreement  setting
+────  ──────  ──────  ────  ─────────  ───────
+1     a            –  1.00  –          x
+1     a       1.0000  1.00  digits     y
+1     b            –  2.00  –          z
+2     a            –  3.00  –          x y
+
+3 of 4 hold
+"""
+
+
+def test_a_paper_is_shown_with_its_printed_figures_and_one_other_of_each_part():
+    lines = PRINTED.splitlines()
+    expected = [*lines[:4], lines[5], "… (1 rows more)", *lines[6:]]
+    assert readme_blocks.with_printed_figures(PRINTED).splitlines() == expected
+
+
+def test_blocks_are_replaced_by_name_and_others_stay():
+    text = README.read_text()
+    assert readme_blocks.replaced(text, {}) == text
+    other = readme_blocks.replaced(text, {"work": "new\n"})
+    assert readme_blocks.blocks_of(other) == SHOWN | {"work": "new\n"}
+
+
+def test_every_output_block_is_known():
+    with pytest.raises(SystemExit, match="README has 8 output blocks, and 7 are known"):
+        readme_blocks.blocks_of(README.read_text() + "\n```text\n$ ls\n```\n")
+
+
+# --- what is compared ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("9 of 9  confirmed", "9 of 9 confirmed"),
+        ("2.16409e-05 – 1", "2.16410e-05 – 1"),
+        ("±0.01", "±0.02"),
+        ("4.2e-15", "-9.9e-16"),
+        ("1.78e-18", "0.00000e+00"),
+        ("2.05105e-12", "2.11e-12"),
+        ("1.8 s of CPU time, 2 workers", "12 s – 15 s of CPU time, 64 workers"),
+        ("in 16 tasks", "in 8 tasks"),
+    ],
+)
+def test_what_agrees(one, other):
+    assert same(one, other) and same(other, one)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("64 of 64", "60 of 64"),
+        ("864 runs", "863 runs"),
+        ("19,422,000", "19,422,001"),
+        ("confirmed", "undecided"),
+        ("rkmk3", "rkmk4"),
+        ("2.16409e-05", "2.16411e-05"),
+        ("4.99766e+00", "5.00519e+00"),
+        ("4.2e-15", "4.3e-14"),
+        ("2.2e-16", "2.7e-15"),
+        ("8.54025e-10", "8.5e-09"),
+        ("-1.1e-09", "1.1e-09"),
+        ("over 500 s", "over 50 s"),
+        ("1.0 2.0", "1.0"),
+        ("nan", "1.0"),
+    ],
+)
+def test_what_differs(one, other):
+    assert not same(one, other) and not same(other, one)
+
+
+def test_a_number_that_is_off_is_shown_with_what_is_printed():
+    other = PRINTED.replace("3.00  –", "3.02  –").replace("3 of 4", "4 of 4")
+    assert differences(PRINTED, PRINTED) == []
+    lines, others = PRINTED.splitlines(), other.splitlines()
+    expected = [f"-{lines[5]}", f"+{others[5]}", f"-{lines[7]}", f"+{others[7]}"]
+    assert differences(PRINTED, other) == expected
+    assert differences(PRINTED, other.replace("4 of 4", "3 of 4"), {"here": 0.1}) == []
+
+
+def test_an_ensemble_may_be_another_one():
+    chaotic = PRINTED.replace("z", "median of 24 starts")
+    other = chaotic.replace("2.00", "3.10")
+    assert differences(chaotic, other) == []
+    assert differences(chaotic, other.replace("24", "23"))
+    assert differences(chaotic, other.replace("3.10", "4.10"))
+    assert differences(PRINTED, PRINTED.replace("2.00", "3.10"))
+
+
+def test_a_measured_order_may_be_off_by_a_hundredth():
+    order = "figure  here\n──────  ──────\norder   2.0000\n"
+    assert differences(order, order.replace("2.0000", "2.0099")) == []
+    assert differences(order, order.replace("2.0000", "2.0101"))
+    error = order.replace("order", "error")
+    assert differences(error, error.replace("2.0000", "2.0099"))
+
+
+def test_columns_may_become_wider_and_times_differ():
+    one = "study  CPU time  files\n─────  ────────  ─────\na         1.8 s     16\n\nend\n"
+    wide = "study   CPU time  files\n─────  ─────────  ─────\na      1 s – 2 s     16\n\nend\n"
+    assert differences(one, wide) == []
+    assert differences(one, wide.replace("16", "17"))
+    assert differences(one, wide.replace("\n\nend", "\na\n\nend"))  # a line more
+
+
+def test_the_command_says_which_blocks_there_are():
+    script = README.parent / "tests" / "readme_blocks.py"
+    done = subprocess.run([sys.executable, script, "le"], capture_output=True, text=True)
+    assert done.returncode == 2 and "no block le; there are quickstart, work" in done.stderr

@@ -1,0 +1,165 @@
+"""Which CPU times are measurements, of times that are given: no clock is read."""
+
+import json
+
+import numpy as np
+import pytest
+import xarray as xr
+from picture_text import words_of
+from run_tables import run_table, with_series
+
+from integrators.errors import InputError
+from sweep import plots, tables
+from sweep.analysis import least_work, work_table
+from sweep.analysis.timing import run_times, why_not_measured
+
+ORDERS = {"variational": 2, "rk4": 4}
+STEP_SIZES = (0.1, 0.05, 0.025)
+
+
+def timed(seconds, repeats=1, apart=0.0, starts=("a", "b"), scan=None):
+    """A run table; the finest runs take `seconds` each, coarser ones less, and two a batch.
+
+    The second repeat takes longer by a part `apart`, further ones 1.5 times as long.
+    """
+    table = run_table(ORDERS, STEP_SIZES, starts, np.linspace(0.0, 1.0, 11), scan)
+    table = with_series(table, "energy_error", 0.1 * table["global_error"].values)
+    size = table["step_size"].values
+    first = seconds * size.min() / size * (1 + 0.1 * (table["integrator"].values == "rk4"))
+    later = [1.0, 1 + apart, 1.5, 1.5, 1.5][:repeats]
+    copies = [
+        table.assign(
+            cpu_time=("run", factor * first, {"units": "s"}),
+            evaluations=("run", 4 * table["steps"].values),
+        ).assign_coords(repeat=("run", np.full(table.sizes["run"], i)))
+        for i, factor in enumerate(later)
+    ]
+    return xr.concat(copies, "run", data_vars="minimal", coords="minimal", compat="override")
+
+
+def finest(table):
+    return next(row for row in work_table(table) if row.step_size == min(STEP_SIZES))
+
+
+def test_a_batch_is_the_runs_that_share_its_time():
+    table = timed(0.02, repeats=3, apart=0.25)
+    once = table.isel(run=table["repeat"].values == 0)
+    found = run_times(table, once)
+    times = once["cpu_time"].values
+    assert found.least == pytest.approx(times)
+    assert found.batch == pytest.approx(2 * times)
+    assert found.apart == pytest.approx(0.25)
+    assert found.largest == pytest.approx(1.5 * times)
+    assert found.repeats.tolist() == [3] * len(times)
+    alone = once.assign(cpu_time=("run", times * (1 + np.arange(len(times)) / 100)))
+    single = run_times(alone, alone)
+    assert single.batch == pytest.approx(alone["cpu_time"].values)
+    assert np.isnan(single.apart).all() and set(single.repeats) == {1}
+
+
+def test_repeats_that_are_not_complete_are_not_counted():
+    table = timed(0.02, repeats=3)
+    table["status"].values[table["repeat"].values == 1] = -1
+    once = table.isel(run=table["repeat"].values == 0)
+    found = run_times(table, once)
+    assert set(found.repeats) == {2} and found.apart == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "measured"),
+    [
+        ({"seconds": 0.1}, False),  # timed once
+        ({"seconds": 0.5}, True),  # a second in a batch of two
+        ({"seconds": 1e-4, "repeats": 5}, False),  # short
+        ({"seconds": 4e-3, "repeats": 5}, False),
+        ({"seconds": 6e-3, "repeats": 5}, True),
+        ({"seconds": 6e-3, "repeats": 2}, False),
+        ({"seconds": 0.1, "repeats": 5, "apart": 0.2}, False),
+        ({"seconds": 0.1, "repeats": 5, "apart": 0.09}, True),
+    ],
+)
+def test_a_time_is_measured_where_it_is_long_and_its_repeats_agree(settings, measured):
+    assert finest(timed(**settings)).cpu_time_measured is measured
+
+
+def test_why_not_is_said_in_numbers_with_what_to_add():
+    rows = work_table(timed(1e-4), "global_error")
+    assert why_not_measured(rows) == (
+        "CPU times cannot be compared, timed once, in batches of 0.05 – 0.22 ms: the experiment "
+        "needs `repeat = 5` and so long a duration that a batch takes 10 ms"
+    )
+    rows = work_table(timed(0.1, repeats=5, apart=0.2), "global_error")
+    assert why_not_measured(rows) == (
+        "CPU times cannot be compared, timed 5 times, in batches of 50 – 220 ms, whose two least "
+        "are up to 20 % apart: the experiment needs more repeats on an idle machine"
+    )
+    rows = work_table(timed(6e-3, repeats=5), "global_error")
+    assert why_not_measured(rows).startswith("4 of 6 CPU times cannot be compared, timed 5 times")
+    assert why_not_measured(work_table(timed(0.1, repeats=5), "global_error")) == ""
+
+
+def test_times_that_are_none_are_neither_best_nor_least():
+    rows = work_table(timed(1e-4), "global_error")
+    assert not any("cpu_time" in row.best for row in rows)
+    assert any("evaluations" in row.best for row in rows)
+    assert least_work(rows, "cpu_time") == []
+    text = tables.text_of(tables.work(rows, "cpu_time"))
+    assert text.count("e-05?") + text.count("e-04?") == len(rows)
+    assert f"?: {why_not_measured(rows)}" in text
+    assert "No least CPU time: none can be compared, see ?" in text
+    assert not any(
+        row["cpu_time_measured"] for row in json.loads(json.dumps(tables.json_rows(rows)))
+    )
+    rows = work_table(timed(0.1, repeats=5), "global_error")
+    assert least_work(rows, "cpu_time") and any("cpu_time" in row.best for row in rows)
+    assert "?" not in tables.text_of(tables.work(rows, "cpu_time"))
+
+
+def test_a_panel_without_measured_times_is_its_reason():
+    table = timed(1e-4)
+    figure = plots.picture("work", table)
+    labels = [ax.get_xlabel() for ax in figure.axes]
+    assert labels == ["evaluations", "", "evaluations"]  # and it is said once
+    said = " ".join(" ".join(words_of(figure)).split())
+    assert "No CPU time is drawn. CPU times cannot be compared, timed once" in said
+    assert "`repeat = 5`" in said
+    assert not figure.axes[1].lines
+    with pytest.raises(InputError, match="cannot be compared, timed once"):
+        plots.work_precision(table, against="cpu_time")
+
+
+def test_times_that_cannot_be_compared_are_crosses_with_their_range():
+    table = timed(6e-3, repeats=5)  # two of six are long enough
+    (ax,) = plots.work_precision(table, against="cpu_time").axes
+    crosses = [line for line in ax.lines if line.get_marker() == "x"]
+    lost = [row for row in work_table(table, "global_error") if not row.cpu_time_measured]
+    assert sorted(line.get_xdata()[0] for line in crosses) == sorted(row.cpu_time for row in lost)
+    ranges = [part.get_segments()[0] for part in ax.collections]
+    assert {(a[0], b[0]) for a, b in ranges} >= {(r.cpu_time, r.cpu_time_largest) for r in lost}
+    assert ax.get_title(loc="left").startswith("× 4 of 6 CPU times cannot be compared")
+    joined = [line for line in ax.lines if len(line.get_xdata()) > 1]
+    assert joined == []  # one measured point of each integrator
+
+
+def test_errors_of_each_panel_have_their_time():
+    table = timed(0.5, scan={"gravity": (1.0, 9.81)})
+    lost = (table["gravity"] == 9.81).values[:, None] & (table["time"].values > 0.45)
+    for name in ("global_error", "reference_error"):
+        table[name].values[lost] = np.nan
+    figure = plots.picture("work", table)
+    titles = [ax.get_title(loc="left") for ax in figure.axes]
+    assert titles == ["gravity=1, at t = 1 s", "gravity=9.81, at t = 0.4 s"]
+    assert figure.axes[0].get_ylabel() == "global error"
+    said = figure.get_suptitle().replace("\xa0", " ").replace("\n", " ")
+    assert "errors against the reference at t = 0.4 – 1 s, until which it holds; T = 1 s" in said
+
+
+def test_a_single_time_is_drawn_where_it_is_measured_and_has_its_legend_alone():
+    table = timed(0.5, starts=("a", "b"))
+    table = table.isel(
+        run=np.flatnonzero((table["step_size"] == 0.025) & (table["integrator"] == "rk4"))
+    )
+    (ax,) = plots.work_precision(table, against="cpu_time").axes
+    assert ax.get_xlabel() == "CPU time [s]"
+    figure = plots.picture("work", timed(1e-4).isel(run=[2, 3]))
+    assert figure.axes[1].get_legend() is None and len(figure.axes[1].texts) == 1
