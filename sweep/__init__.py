@@ -13,18 +13,18 @@ from pathlib import Path
 
 # Imported when first used: `sweep --help` should not wait for Dask, xarray and Numba.
 _HOMES = {
-    "ClusterSpec": "sweep.clusters",
+    "ClusterSpec": "sweep.clusters.spec",
     "drift_table": "sweep.analysis",
-    "export": "sweep.exporting",
+    "export": "sweep.exports.files",
     "grid": "sweep.analysis",
     "growth_table": "sweep.analysis",
     "least_work": "sweep.analysis",
-    "open_study": "sweep.opening",
+    "open_study": "sweep.store.open",
     "order_table": "sweep.analysis",
     "query": "sweep.analysis",
-    "report": "sweep.reporting.writing",
+    "report": "sweep.reports.page",
     "results": "sweep.analysis",
-    "run": "sweep.runner",
+    "run": "sweep.campaign.coordinator",
     "tolerance_table": "sweep.analysis",
     "units": "sweep.analysis",
     "work_table": "sweep.analysis",

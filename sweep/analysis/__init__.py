@@ -7,16 +7,16 @@ Each function takes one experiment of a store, or any selection of its runs:
 >>> drift_table(tree["drift"].to_dataset().query(run="integrator == 'variational'"))
 """
 
-from sweep.analysis.dense import grid
-from sweep.analysis.drifts import DriftEstimate, Spread, drift_table
-from sweep.analysis.fronts import LeastWork, least_work
-from sweep.analysis.growth import GrowthEstimate, growth_table
-from sweep.analysis.orders import OrderEstimate, OrderPoint, order_table
-from sweep.analysis.per_run import results, units
-from sweep.analysis.querying import query
-from sweep.analysis.selection import adaptive_runs
-from sweep.analysis.tolerances import ToleranceEstimate, tolerance_table
-from sweep.analysis.work import WorkEstimate, work_table
+from sweep.analysis.convergence.orders import OrderEstimate, OrderPoint, order_table
+from sweep.analysis.convergence.tolerances import ToleranceEstimate, tolerance_table
+from sweep.analysis.drift.drifts import DriftEstimate, Spread, drift_table
+from sweep.analysis.drift.growth import GrowthEstimate, growth_table
+from sweep.analysis.efficiency.pareto import LeastWork, least_work
+from sweep.analysis.efficiency.work import WorkEstimate, work_table
+from sweep.analysis.runs.grid import grid
+from sweep.analysis.runs.query import query
+from sweep.analysis.runs.selection import adaptive_runs
+from sweep.analysis.runs.summaries import results, units
 
 __all__ = [
     "DriftEstimate",

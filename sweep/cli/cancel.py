@@ -25,10 +25,10 @@ def command(store, no_wait):
       sweep cancel /scratch/my-study.zarr
     """
     from integrators.errors import InputError
-    from sweep import requests
-    from sweep.extending import is_store
-    from sweep.holder import holder_of
-    from sweep.places import place_of, reading
+    from sweep.store.backends.places import place_of, reading
+    from sweep.store.lease import requests
+    from sweep.store.lease.holder import holder_of
+    from sweep.store.studies import is_store
 
     with reading(place_of(store)):
         holder, submission = holder_of(store), requests.submission_of(store)

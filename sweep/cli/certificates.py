@@ -24,7 +24,7 @@ def command(directory, host, days):
     Example:
       sweep certificates tls --host login1 --days 30
     """
-    from sweep.certificates import make
+    from sweep.clusters.certificates import make
 
     folder = make(directory, host, days)
     click.echo(f"Wrote to {folder}, valid for {days} days; for tests and networks of one's own.")

@@ -18,8 +18,8 @@ def command(study, trust_plugins):
     Example:
       sweep check my-study.toml
     """
-    from sweep.expand import outline
     from sweep.study import load
+    from sweep.study.run_table import outline
     from sweep.text import format_table
 
     loaded = load(study, trust_plugins=trust_plugins)

@@ -97,7 +97,7 @@ _STARTING = ("profile", "workers")
 def scheduler_options(command):
     """Add the options of a running scheduler: they become one argument, `cluster`.
 
-    It is a `sweep.clusters.ClusterSpec`, without any scheduler if none was named.
+    It is a `sweep.clusters.spec.ClusterSpec`, without any scheduler if none was named.
     """
 
     @functools.wraps(command)
@@ -110,7 +110,7 @@ def scheduler_options(command):
 def run_options(command):
     """Add the options of all commands that compute: they become one argument, `options`.
 
-    It is a dict of arguments of `sweep.runner.run`.
+    It is a dict of arguments of `sweep.campaign.coordinator.run`.
     """
 
     @functools.wraps(command)
@@ -128,7 +128,7 @@ def run_options(command):
 
 def _take_spec(given, names):
     """The `ClusterSpec` of some of the options, which are taken out of `given`."""
-    from sweep.clusters import ClusterSpec
+    from sweep.clusters.spec import ClusterSpec
 
     return ClusterSpec(**{name: given.pop(name) for name in names})
 
@@ -159,13 +159,13 @@ experiment_option = click.option(
 def library_option(command):
     """Add the options of what a study's plugins add: they become one argument, `library`.
 
-    It is a `sweep.library.Library`, of what is built in if no study was named.
+    It is a `sweep.plugins.registry.Library`, of what is built in if no study was named.
     """
 
     @functools.wraps(command)
     def called(source, trust_plugins, **given):
-        from sweep.extending import study_and_store
-        from sweep.library import BUILT_IN
+        from sweep.plugins.registry import BUILT_IN
+        from sweep.store.studies import study_and_store
 
         named = source is not None
         library = study_and_store(source, None, trust_plugins)[0].library if named else BUILT_IN
@@ -181,7 +181,7 @@ def opened(store, experiments=(), everything=False):
     asked for.
     """
     from integrators.errors import check_known
-    from sweep.opening import open_study
+    from sweep.store.open import open_study
 
     tree = open_study(store)
     for name in experiments:
@@ -203,7 +203,7 @@ def selected(store, experiments=(), expression=None):
     Of the experiments that have some; `InputError` if none has.
     """
     from integrators.errors import InputError
-    from sweep.analysis.querying import query, refusals
+    from sweep.analysis.runs.query import query, refusals
 
     chosen, refused = {}, []
     for name, dataset in opened(store, experiments).items():
@@ -259,7 +259,7 @@ def save_plots(dataset, directory, name, ending=".png", kinds=None, skipped=None
 
 def warn_of_stability(table, among=None):
     """Print a line on stderr for each integrator and step size beyond a stability limit."""
-    from sweep.stability import beyond_limit
+    from sweep.study.stability import beyond_limit
 
     for found in beyond_limit(table, among):
         click.echo(str(found), err=True)
@@ -269,6 +269,6 @@ def time_left(max_time):
     """What is left of ``--max-time``, which counts from the start of the process."""
     if max_time is None:
         return None
-    from sweep.draining import process_age
+    from sweep.shutdown import process_age
 
     return max(max_time - process_age(), 1e-3)

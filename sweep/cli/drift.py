@@ -38,7 +38,7 @@ def command(store, experiment, quantity, all_steps, growth, as_json):
     from integrators import InputError
     from sweep import tables
     from sweep.analysis import drift_table, growth_table
-    from sweep.analysis.querying import refusals
+    from sweep.analysis.runs.query import refusals
 
     analyse, tables_of = (growth_table, tables.growth) if growth else (drift_table, tables.drifts)
     found, refused = {}, []

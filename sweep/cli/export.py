@@ -38,8 +38,8 @@ def command(store, output, experiment, where, kind, series, columns, force):
     """
     import xarray as xr
 
-    from sweep.exporting import export
-    from sweep.files import open_store
+    from sweep.exports.files import export
+    from sweep.store.files import open_store
 
     chosen = {name: data for name, (data, _) in selected(store, experiment, where).items()}
     tree = xr.DataTree.from_dict(chosen)

@@ -44,11 +44,11 @@ def command(
       sweep extend my-study.zarr --duration 1e6 --samples 100
       sweep extend my-study.zarr --integrator rk4 --step-size 0.01 --members 128
     """
-    from sweep import runner
-    from sweep.amending import Additions, amended_study
+    from sweep.campaign import coordinator
+    from sweep.campaign.extend import Additions, amended_study
     from sweep.cli.run import Terminal, end_with
-    from sweep.extending import extend
-    from sweep.places import place_of
+    from sweep.store.backends.places import place_of
+    from sweep.store.studies import extend
 
     additions = Additions(integrator, step_size, tolerance, initial_condition, members)
     if duration is None and samples is not None:
@@ -62,4 +62,4 @@ def command(
     study = amended_study(path, additions, experiment, trust_plugins=trust_plugins)
     if duration is not None:
         study = extend(study, duration, samples, experiment)
-    end_with(runner.run(study, path, watcher=Terminal(study.name), **options))
+    end_with(coordinator.run(study, path, watcher=Terminal(study.name), **options))

@@ -23,7 +23,7 @@ def command(store, experiment, everything, as_json):
       sweep failures quickstart.zarr
       sweep failures quickstart.zarr -e pendulum --json
     """
-    from sweep.failing import failed_runs, shared_values
+    from sweep.store.failures import failed_runs, shared_values
 
     rows, shared = failed_runs(store, experiment), shared_values(store, experiment)
     if as_json:

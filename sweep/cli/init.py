@@ -18,7 +18,7 @@ def command(path):
       sweep init my-study.toml && sweep check my-study.toml
     """
     from integrators import InputError
-    from sweep.places import local_path
+    from sweep.store.backends.places import local_path
 
     text = importlib.resources.files("sweep").joinpath("cli", "template.toml").read_text("utf-8")
     target = local_path(path)

@@ -115,15 +115,15 @@ def _known_or_raise(error):
     if str(error).startswith("A dask config file"):  # Dask reads them when it is imported
         _say(f"Error: {' '.join(str(error).split())}. Mend that file or move it")
         sys.exit(BAD_INPUT)
-    from sweep.disk import cannot_store, remedy, why_not_stored
+    from sweep.store.backends.disk import cannot_store, remedy, why_not_stored
 
     if cannot_store(error):
         text = why_not_stored(error.filename or ".", error)
         _say(f"Stopped: {text}. {remedy(error)}, and repeat it")
         sys.exit(INCOMPLETE)
-    from sweep.cluster import TaskFailed
-    from sweep.draining import Interrupted
-    from sweep.presence import StoreLost
+    from sweep.campaign.task_window import TaskFailed
+    from sweep.shutdown import Interrupted
+    from sweep.store.lease.presence import StoreLost
 
     if isinstance(error, StoreLost):
         _say(f"Error: {error}.")

@@ -35,8 +35,8 @@ def command(store, experiment, at, error, as_json):
       sweep order quickstart.zarr --error energy_error --at sup
     """
     from sweep import tables
-    from sweep.analysis.curves import SELF
-    from sweep.analysis.tolerances import convergence
+    from sweep.analysis.convergence.curves import SELF
+    from sweep.analysis.convergence.tolerances import convergence
 
     datasets = _measurable(opened(store, experiment), store, error, bool(experiment))
     found = {name: convergence(dataset, error, at) for name, dataset in datasets.items()}
@@ -55,7 +55,7 @@ def command(store, experiment, at, error, as_json):
 def _measurable(datasets, store, error, chosen):
     """The experiments that have the error; all that were chosen by name."""
     from integrators.errors import InputError, nearest
-    from sweep.analysis.curves import has_error
+    from sweep.analysis.convergence.curves import has_error
 
     found = {name: data for name, data in datasets.items() if chosen or has_error(data, error)}
     if found:

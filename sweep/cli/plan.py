@@ -31,12 +31,13 @@ def command(study, store, workers, trust_plugins, as_json):
     Example:
       sweep plan quickstart
     """
-    from sweep import ledger, planning
+    from sweep.campaign import planning
     from sweep.cli.common import echo_json
-    from sweep.extending import study_and_store
+    from sweep.store import diff
+    from sweep.store.studies import study_and_store
 
     loaded, path = study_and_store(study, store, trust_plugins)
-    entries = ledger.compare(path, loaded)
+    entries = diff.compare(path, loaded)
     for entry in entries:
         warn_of_stability(entry.table, entry.pending)
     plans = planning.plan_study(entries)
@@ -69,7 +70,7 @@ def _row(plan):
 
 def format_plan(plans, tasks):
     """The plan as a table and a line of totals."""
-    from sweep.planning import total_cpu_time
+    from sweep.campaign.planning import total_cpu_time
     from sweep.text import duration, format_table, interval
 
     rows = [_row(plan) for plan in plans]

@@ -47,7 +47,7 @@ def command(what, experiment, where, output, suffix, body, view):
     """
     from integrators import InputError
     from sweep.cli.summary import plot_directory
-    from sweep.places import local_path
+    from sweep.store.backends.places import local_path
 
     kind, store = _kind_and_store(what)
     kinds = _chosen(kind, body, view)

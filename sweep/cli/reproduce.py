@@ -37,8 +37,8 @@ def command(paper, plots, output, keep, step_factor, workers, max_time, as_json)
       sweep reproduce lee --plots
     """
     from integrators.errors import check_known
-    from sweep.places import local_path
-    from sweep.reproduce import PAPERS, reproduce
+    from sweep.papers import PAPERS, reproduce
+    from sweep.store.backends.places import local_path
 
     check_known("paper", paper, PAPERS, key="PAPER")
     directory = local_path(output or f"{paper}-plots")
@@ -96,7 +96,8 @@ def print_rows(rows, as_json):
 
 
 def _save_plots(paper, datasets, directory):
-    from sweep.plots import FIGURES, save
+    from sweep.papers.figures import FIGURES
+    from sweep.plots import save
 
     directory.mkdir(parents=True, exist_ok=True)
     for name, draw in FIGURES[paper].items():

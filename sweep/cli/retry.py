@@ -23,9 +23,9 @@ def command(store, where, among, trust_plugins, options):
       sweep retry quickstart.zarr
       sweep retry quickstart.zarr --status not_converged --where "step_size < 0.1"
     """
+    from sweep.campaign.retry import retry
     from sweep.cli.run import Terminal, end_with
-    from sweep.files import open_store
-    from sweep.retrying import retry
+    from sweep.store.files import open_store
 
     options |= {
         "trust_plugins": trust_plugins,

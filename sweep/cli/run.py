@@ -45,12 +45,12 @@ def command(study, store, summary, trust_plugins, options):
       sweep run my-study.toml --max-time 55m
       sweep run my-study.toml s3://my-bucket/studies/my-study.zarr
     """
-    from sweep import runner
-    from sweep.extending import study_and_store
+    from sweep.campaign import coordinator
+    from sweep.store.studies import study_and_store
 
     loaded, path = study_and_store(study, store, trust_plugins)
     click.echo(f"Store: {path}")
-    outcome = runner.run(loaded, path, watcher=Terminal(loaded.name), **options)
+    outcome = coordinator.run(loaded, path, watcher=Terminal(loaded.name), **options)
     if summary and outcome.complete:
         from sweep.cli.summary import print_summary
 
@@ -72,8 +72,8 @@ def _print_what_is_underway(store):
     """How much of the runs that are not done is in checkpoints, if there is a store."""
     from integrators.errors import InputError
     from sweep.cli.status import on_their_way
-    from sweep.files import Damaged
-    from sweep.progress import Counter
+    from sweep.store.files import Damaged
+    from sweep.store.progress import Counter
 
     with contextlib.suppress(InputError, Damaged):
         for line in on_their_way(Counter(store).count()):
@@ -107,7 +107,7 @@ def _words(meaning):
 
 
 class Terminal:
-    """Prints what `sweep.runner.run` tells: the comparison, the plan, a progress bar."""
+    """Prints what the coordinator's `run` tells: the comparison, the plan, a progress bar."""
 
     def __init__(self, name):
         self._name = name

@@ -53,9 +53,9 @@ def command(kind, name, library, output, as_json):
 
 
 def _show_study(name, as_json):
-    from sweep.amending import stored_text
-    from sweep.extending import is_store
-    from sweep.storage import open_group, open_root
+    from sweep.campaign.extend import stored_text
+    from sweep.store.storage import open_group, open_root
+    from sweep.store.studies import is_store
     from sweep.study import load
 
     if is_store(name):
@@ -72,7 +72,7 @@ def _show_study(name, as_json):
 
 def _show_plugins(name, as_json):
     from integrators import InputError
-    from sweep.approvals import approved
+    from sweep.plugins.approvals import approved
 
     known = set()
     with contextlib.suppress(InputError):  # which is said when they are to be run
@@ -99,11 +99,12 @@ def _show_plugins(name, as_json):
 
 def _plugins_of(name):
     """The plugins of a store, or of a study's file; none is run."""
-    from sweep import plugins, study
-    from sweep.extending import is_store
-    from sweep.files import open_store
+    from sweep import study
+    from sweep.plugins import loader
+    from sweep.store.files import open_store
+    from sweep.store.studies import is_store
 
-    return plugins.kept(open_store(name), name) if is_store(name) else study.plugins_of(name)
+    return loader.kept(open_store(name), name) if is_store(name) else study.plugins_of(name)
 
 
 def _write_plugins(name, output):
@@ -111,7 +112,7 @@ def _write_plugins(name, output):
     from pathlib import Path
 
     from integrators import InputError
-    from sweep.places import local_path
+    from sweep.store.backends.places import local_path
 
     for plugin in _plugins_of(name):
         path = local_path(output) / f"{Path(plugin.name).name.removesuffix('.py')}.py"

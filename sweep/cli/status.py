@@ -35,9 +35,9 @@ def command(store, failed, watch, every, as_json):
         raise click.UsageError("--watch is not together with --failed or --json")
     if every is not None and not watch:
         raise click.UsageError("--every is of --watch")
-    from sweep.holder import holder_of
-    from sweep.predictions import predictions_of
-    from sweep.progress import Counter
+    from sweep.store.lease.holder import holder_of
+    from sweep.store.predictions import predictions_of
+    from sweep.store.progress import Counter
 
     try:
         counter = Counter(store)
@@ -111,7 +111,7 @@ def _plan_sentence(plan):
 
 
 def _submission(store):
-    from sweep.requests import submission_of
+    from sweep.store.lease.requests import submission_of
 
     with contextlib.suppress(OSError):  # of a bucket that is not there
         return submission_of(store)
@@ -132,7 +132,7 @@ def on_their_way(progresses):
 
 
 def _counted(counter):
-    from sweep.files import Damaged
+    from sweep.store.files import Damaged
 
     try:
         return counter.count()
@@ -159,7 +159,7 @@ def _row(progress):
 
 
 def _failures(store):
-    from sweep.failing import failed_runs
+    from sweep.store.failures import failed_runs
 
     names = ("experiment", "run", "integrator", "step_size", "tolerance", "initial_condition")
     names += ("status", "stop_step", "stop_time", "stop_residual")
@@ -183,8 +183,8 @@ def _cell(value):
 
 def _watch(counter, every):
     """Look again and again; a terminal shows one table, anything else gets a line now and then."""
-    from sweep.files import Damaged
-    from sweep.progress import Rate
+    from sweep.store.files import Damaged
+    from sweep.store.progress import Rate
 
     terminal = sys.stdout.isatty()
     every = every or (REDRAWN if terminal else PRINTED)

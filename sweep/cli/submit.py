@@ -31,9 +31,9 @@ def command(study, store, cluster, max_time, trust_plugins):
     """
     if not cluster.is_running:
         raise click.UsageError("give --scheduler ADDRESS or --scheduler-file FILE of a running one")
-    from sweep.coordinating import submit
-    from sweep.extending import study_and_store
-    from sweep.starting import connect
+    from sweep.campaign.detached import submit
+    from sweep.clusters.launch import connect
+    from sweep.store.studies import study_and_store
 
     loaded, path = study_and_store(study, store, trust_plugins)
     options = {} if max_time is None else {"max_time": max_time}

@@ -10,9 +10,9 @@ KINDS = ("order", "energy", "unit-length", "sphere")  # that end a run; `sweep p
 def print_summary(path):
     """Print order and drift tables of each experiment, and where the plots are."""
     from sweep.analysis import drift_table
-    from sweep.analysis.curves import has_error
-    from sweep.analysis.selection import energy_of
-    from sweep.analysis.tolerances import convergence
+    from sweep.analysis.convergence.curves import has_error
+    from sweep.analysis.convergence.tolerances import convergence
+    from sweep.analysis.runs.selection import energy_of
     from sweep.tables import drifts, errors, text_of
 
     datasets = opened(path)
@@ -49,7 +49,7 @@ def _plot(path, datasets):
 
 def plot_directory(path):
     """Where the plots of a store go unless told: NAME-plots, beside it or here."""
-    from sweep.places import beside
+    from sweep.store.backends.places import beside
 
     path = beside(path)
     return path.with_name(f"{path.name.removesuffix('.zarr')}-plots")

@@ -36,7 +36,7 @@ def command(store, repair, trust_plugins, as_json):
     """
     if trust_plugins and not repair:
         raise click.UsageError("--trust-plugins is of --repair: nothing is run to read a store")
-    from sweep.places import place_of
+    from sweep.store.backends.places import place_of
 
     path = place_of(store)
     with _Bar() as bar:
@@ -44,8 +44,8 @@ def command(store, repair, trust_plugins, as_json):
             mended = _repaired(path, trust_plugins, bar)
             findings, marked, left = mended.findings, mended.marked, mended.left
         else:
-            from sweep.holder import holder_of
-            from sweep.verifying import find
+            from sweep.store.lease.holder import holder_of
+            from sweep.store.upkeep.verify import find
 
             if (writer := holder_of(path)) is not None:
                 click.echo(f"{path} is written meanwhile, by {writer}", err=True)
@@ -69,11 +69,12 @@ def command(store, repair, trust_plugins, as_json):
 
 def _repaired(path, trust_plugins, bar):
     from integrators.errors import InputError
-    from sweep import approvals, files
-    from sweep.extending import stored_study
-    from sweep.holding import hold
-    from sweep.mending import mend
-    from sweep.places import ObjectPlace
+    from sweep.plugins import approvals
+    from sweep.store import files
+    from sweep.store.backends.places import ObjectPlace
+    from sweep.store.lease.lease import hold
+    from sweep.store.studies import stored_study
+    from sweep.store.upkeep.repair import mend
 
     attributes = files.open_store(path)
     if not isinstance(path, ObjectPlace) and not os.access(path, os.W_OK | os.X_OK):
@@ -135,7 +136,7 @@ def _cells(finding):
 
 def _print_remedies(path, findings, marked, left):
     """What --repair would do."""
-    from sweep.verifying import COPY, NOTHING, REMOVE, RUN, STUDY
+    from sweep.store.upkeep.verify import COPY, NOTHING, REMOVE, RUN, STUDY
 
     count = dict.fromkeys((RUN, STUDY, COPY, REMOVE, NOTHING), 0)
     for finding in findings:
@@ -155,7 +156,7 @@ def _print_remedies(path, findings, marked, left):
 
 
 def _concerned(findings):
-    from sweep.verifying import RUN
+    from sweep.store.upkeep.verify import RUN
 
     rows = {}
     for finding in findings:

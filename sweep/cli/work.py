@@ -40,7 +40,7 @@ def command(store, experiment, error, against, at, as_json):
     from integrators import InputError
     from sweep import tables
     from sweep.analysis import least_work, work_table
-    from sweep.analysis.querying import refusals
+    from sweep.analysis.runs.query import refusals
 
     datasets, measure = opened(store, experiment), AGAINST[against]
     if error is not None and not experiment:

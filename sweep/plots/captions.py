@@ -3,8 +3,8 @@
 import json
 from dataclasses import dataclass
 
-from sweep.analysis.selection import codes
-from sweep.plots.looks import LINE, label_of, plain_units, say
+from sweep.analysis.runs.selection import codes
+from sweep.plots.style import LINE, label_of, plain_units, say
 from sweep.text import number
 from systems import ALL_SYSTEMS
 
@@ -75,7 +75,7 @@ def headed(figure, dataset, error=None):
 
     Parameters
     ----------
-    figure : sweep.plots.looks.Drawing
+    figure : sweep.plots.style.Drawing
     dataset : xarray.Dataset
         What it shows.
     error : str, optional

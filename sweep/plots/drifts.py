@@ -7,9 +7,10 @@ from matplotlib import rc_context
 from matplotlib.ticker import MaxNLocator
 
 from integrators.errors import InputError
-from sweep.analysis.cells import chosen_quantities, read_means
-from sweep.analysis.drifts import drift_table
-from sweep.analysis.selection import (
+from sweep.analysis.drift.cells import chosen_quantities, read_means
+from sweep.analysis.drift.drifts import drift_table
+from sweep.analysis.drift.verdicts import UNDECIDED
+from sweep.analysis.runs.selection import (
     describe,
     energy_of,
     groups,
@@ -17,10 +18,9 @@ from sweep.analysis.selection import (
     take,
     without_repeats,
 )
-from sweep.analysis.verdicts import UNDECIDED
 from sweep.plots.captions import Shown
-from sweep.plots.choice import runs_to_show
-from sweep.plots.looks import (
+from sweep.plots.selection import runs_to_show
+from sweep.plots.style import (
     GREY,
     NARROW,
     STYLE,

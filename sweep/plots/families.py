@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 
-from sweep.analysis.selection import codes, descriptions
+from sweep.analysis.runs.selection import codes, descriptions
 
 MOST_CURVES = 14  # that can be told apart in one panel
 FEWEST = 3  # of a family of its own

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from integrators.errors import InputError, check_known
-from sweep.analysis.selection import run_table, without_repeats
+from sweep.analysis.runs.selection import run_table, without_repeats
 from sweep.plots.captions import headed
 from sweep.plots.drifts import drift_over_time
-from sweep.plots.looks import save
 from sweep.plots.orders import convergence
 from sweep.plots.over_time import energy_over_time, unit_length_over_time
 from sweep.plots.spheres import sphere
+from sweep.plots.style import save
 from sweep.plots.work import work
 
 # What can be drawn, by the name that the command line and file names give it.

@@ -4,14 +4,14 @@ import numpy as np
 from matplotlib import rc_context
 
 from integrators.errors import InputError
-from sweep.analysis.certificates import CONFIRMED, WIDEST
-from sweep.analysis.curves import SELF, default_error
-from sweep.analysis.orders import order_table
-from sweep.analysis.selection import against_reference, describe, without_repeats
-from sweep.analysis.slopes import USED
+from sweep.analysis.convergence.certificates import CONFIRMED, WIDEST
+from sweep.analysis.convergence.curves import SELF, default_error
+from sweep.analysis.convergence.orders import order_table
+from sweep.analysis.convergence.slopes import USED
+from sweep.analysis.runs.selection import against_reference, describe, without_repeats
 from sweep.plots.captions import Shown, times_in_words
 from sweep.plots.families import families_of, panel_title
-from sweep.plots.looks import (
+from sweep.plots.style import (
     GREY,
     STYLE,
     error_axis,

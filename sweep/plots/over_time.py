@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib import rc_context
 
 from integrators.errors import InputError
-from sweep.analysis.selection import (
+from sweep.analysis.runs.selection import (
     describe,
     energy_of,
     groups,
@@ -19,9 +19,9 @@ from sweep.analysis.selection import (
     without_repeats,
 )
 from sweep.plots.captions import Shown
-from sweep.plots.choice import runs_to_show
 from sweep.plots.families import families_of, panel_title
-from sweep.plots.looks import (
+from sweep.plots.selection import runs_to_show
+from sweep.plots.style import (
     STYLE,
     error_axis,
     is_compact,

@@ -8,7 +8,7 @@ from matplotlib import rc_context
 from matplotlib.lines import Line2D
 
 from integrators.errors import InputError
-from sweep.analysis.selection import (
+from sweep.analysis.runs.selection import (
     codes,
     describe,
     groups,
@@ -17,8 +17,7 @@ from sweep.analysis.selection import (
     without_repeats,
 )
 from sweep.plots.captions import Shown
-from sweep.plots.choice import runs_to_show
-from sweep.plots.globe import (
+from sweep.plots.projection import (
     MOST_VECTOR_POINTS,
     OBLIQUE,
     RIM,
@@ -28,7 +27,8 @@ from sweep.plots.globe import (
     outline,
     size_of,
 )
-from sweep.plots.looks import (
+from sweep.plots.selection import runs_to_show
+from sweep.plots.style import (
     LINE,
     MORE_COLOURS,
     MOST_PANELS,

@@ -7,12 +7,12 @@ from matplotlib import rc_context
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from integrators.errors import InputError, check_known
-from sweep.analysis.fronts import WORK
-from sweep.analysis.selection import describe, without_repeats
-from sweep.analysis.timing import why_not_measured
-from sweep.analysis.work import chosen_errors, work_table
+from sweep.analysis.efficiency.pareto import WORK
+from sweep.analysis.efficiency.timing import why_not_measured
+from sweep.analysis.efficiency.work import chosen_errors, work_table
+from sweep.analysis.runs.selection import describe, without_repeats
 from sweep.plots.captions import Shown
-from sweep.plots.looks import (
+from sweep.plots.style import (
     MOST_PANELS,
     STYLE,
     error_axis,

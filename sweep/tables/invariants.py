@@ -2,7 +2,7 @@
 
 import math
 
-from sweep.analysis.verdicts import LINEAR, NONE, WORSE
+from sweep.analysis.drift.verdicts import LINEAR, NONE, WORSE
 from sweep.tables.base import Table, axes_of, fixed, left_out_note, notes_of, scientific
 from sweep.text import number
 

@@ -4,7 +4,7 @@ import math
 
 from sweep.tables.base import Table
 
-MEANINGS = {  # of each `sweep.reproduce.Agreement`, behind the number of figures
+MEANINGS = {  # of each `sweep.papers.Agreement`, behind the number of figures
     "digits": "in all digits that the paper prints",
     "range": "within the range of the ensemble",
     "magnitude": "within a factor of 10",
@@ -18,7 +18,7 @@ def claims(rows):
 
     Parameters
     ----------
-    rows : sequence of sweep.reproduce.Row
+    rows : sequence of sweep.papers.Row
     """
     headers = ["part", "figure", "paper", "here", "agreement", "range", "bounds", "", "setting"]
     cells = [

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sweep.analysis.per_run import (
+from sweep.analysis.runs.summaries import (
     AT,
     column,
     main_columns,

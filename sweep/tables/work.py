@@ -2,8 +2,8 @@
 
 import math
 
-from sweep.analysis.fronts import WORK, least_work
-from sweep.analysis.timing import why_not_measured
+from sweep.analysis.efficiency.pareto import WORK, least_work
+from sweep.analysis.efficiency.timing import why_not_measured
 from sweep.tables.base import Table, axes_of, left_out_note, scientific
 from sweep.text import number
 

@@ -24,10 +24,10 @@ from timing import Case, Comparison, columns, compile_cpp
 
 from integrators.memory import aligned
 from sweep import study
-from sweep.analysis.drifts import fit_drift
-from sweep.computing import Recorder, Underway
-from sweep.expand import expand
-from sweep.pilot import named_integrators, named_systems, recipe_of
+from sweep.analysis.drift.drifts import fit_drift
+from sweep.campaign.pilot import named_integrators, named_systems, recipe_of
+from sweep.campaign.recorder import Recorder, Underway
+from sweep.study.run_table import expand
 
 DOES_NOT_HOLD = 3  # exit status
 STUDY, RUN = "drift-campaign", "single"
@@ -61,7 +61,7 @@ def campaign(steps):
 
 
 class Ours:
-    """The run in segments, as `sweep.chunks` computes it."""
+    """The run in segments, as `sweep.campaign.chunks` computes it."""
 
     def __init__(self, steps):
         self.recorder, self.step_size, initial = campaign(steps)

@@ -9,8 +9,8 @@ import argparse
 
 import numpy as np
 
-from sweep.analysis.certificates import TOLERANCE
-from sweep.analysis.slopes import fit_order
+from sweep.analysis.convergence.certificates import TOLERANCE
+from sweep.analysis.convergence.slopes import fit_order
 from sweep.text import format_table
 
 ORDERS = ((1, 1), (2, 2), (2, 1), (4, 2), (4, 1), (6, 2), (8, 2))

@@ -7,7 +7,7 @@ file has the pid of each worker that has come up.
 
 import os
 
-from sweep.computing import Recorder
+from sweep.campaign.recorder import Recorder
 
 LOG, PIDS = "GEOSWEEP_STEPS_LOG", "GEOSWEEP_PIDS_LOG"
 

@@ -46,10 +46,10 @@ statistics = "none"
 
 
 def slept(task, *session):
-    """In the place of `sweep.tasks.compute`: sleeps as long as the task should take."""
+    """In the place of `sweep.campaign.tasks.compute`: sleeps as long as the task should take."""
     from distributed import get_worker
 
-    from sweep.tasks import Receipt
+    from sweep.campaign.tasks import Receipt
 
     began = time.monotonic()  # one clock for all processes of a host
     time.sleep(task.cost)
@@ -79,14 +79,15 @@ def serve(address, first, count, folder):
 
 def coordinate(study, store, address, seconds, chunk_seconds, max_time=None):
     """Run a study whose tasks sleep; prints when its work began and ended, and what was planned."""
-    from sweep import cluster, planning, runner
+    from sweep.campaign import coordinator as runner
+    from sweep.campaign import planning, task_window
     from sweep.study import load
 
     planning.MOST_TASK = seconds
     planning.LEAST_TASK = min(planning.LEAST_TASK, seconds)
     planning.chunking.CHUNK_SECONDS = chunk_seconds
-    assert callable(cluster.compute)  # or something else is to be replaced
-    cluster.compute = slept
+    assert callable(task_window.compute)  # or something else is to be replaced
+    task_window.compute = slept
 
     class Clock(runner.Watcher):
         began_at = ended_at = tasks = files = 0
@@ -213,13 +214,14 @@ def written(folder, name, starts, duration):
 def _sized(folder, chunk_seconds, chunks):
     """Number of runs, and their duration, for chunks of so many seconds by the cost model."""
     from integrators.lanes import WIDTH
-    from sweep import ledger, planning
+    from sweep.campaign import planning
+    from sweep.store import diff
     from sweep.study import load
 
     costs = []
     for duration in (100.0, 100.0, 100.0):
         study = written(folder, "sizing", 8, duration)
-        (plan,) = planning.plan_study(ledger.compare(study.with_suffix(".zarr"), load(study)))
+        (plan,) = planning.plan_study(diff.compare(study.with_suffix(".zarr"), load(study)))
         costs.append(float(plan.seconds.mean()) / duration)
     own = chunk_seconds - plan.layout.variables * planning.WRITE_SECONDS
     return chunks * WIDTH, float(max(10, round(own / WIDTH / np.median(costs), -1)))

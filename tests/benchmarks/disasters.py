@@ -19,8 +19,8 @@ import psutil
 import zarr
 from distributed import Client
 
-from sweep.files import Damaged
-from sweep.progress import Counter
+from sweep.store.files import Damaged
+from sweep.store.progress import Counter
 
 PROGRAMS = Path(sysconfig.get_path("scripts"))
 TIMES = ("cpu_time", "wall_time")
@@ -116,7 +116,7 @@ class Cluster:
         self.scheduler = Group(dask, "scheduler", *own, log=log)
         self.nannies = Group(
             dask, "worker", self.address, "--nworkers", self.count, "--nthreads", 1,
-            "--no-dashboard", "--preload", "sweep.worker_setup",
+            "--no-dashboard", "--preload", "sweep.campaign.worker_setup",
             "--preload", HERE / "counting.py", "--local-directory", self.folder, log=log,
             **{counting.LOG: str(self.steps), counting.PIDS: str(self._pids)},
         )  # fmt: skip

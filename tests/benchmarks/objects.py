@@ -54,9 +54,10 @@ def study_of(seconds):
 
 def timed_run(study, store, client):
     """Seconds from the first task to the end of the last, and what a task writes in MB."""
-    from sweep import runner, storage
+    from sweep.campaign import coordinator
+    from sweep.store import storage
 
-    class Watcher(runner.Watcher):
+    class Watcher(coordinator.Watcher):
         def began(self, runs, seconds):
             self.start = time.perf_counter()
 
@@ -64,15 +65,15 @@ def timed_run(study, store, client):
             self.seconds = time.perf_counter() - self.start
 
     watcher = Watcher()
-    assert runner.run(study, store, client, watcher=watcher).complete
+    assert coordinator.run(study, store, client, watcher=watcher).complete
     group = storage.open_group(storage.open_root(store), "states")
     return watcher.seconds, group["state"].chunks[0]
 
 
 def raw_speed(store, rounds=5):
     """MB a second of writing chunk rows of a store that is there, with the commit marker last."""
-    from sweep import storage
-    from sweep.chunks import _is_result
+    from sweep.campaign.chunks import _is_result
+    from sweep.store import storage
 
     group = storage.open_group(storage.open_root(store, mode="r+"), "states")
     arrays = {name: array for name, array in group.arrays() if _is_result(name, array)}
@@ -93,9 +94,9 @@ def measured(rounds, workers, seconds):
     """The figures, as a dict."""
     from distributed import Client
 
-    from sweep.compacting import spread
-    from sweep.local import start_local
-    from sweep.places import place_of
+    from sweep.clusters.local import start_local
+    from sweep.store.backends.places import place_of
+    from sweep.store.upkeep.compact import spread
 
     server = Server()
     os.environ.update(server.environment)

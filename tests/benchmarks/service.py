@@ -54,8 +54,8 @@ def seconds_of(*command, **environment):
 def bare_seconds(starts):
     """CPU seconds of all runs of `starts` initial states by the kernels and diagnostics alone."""
     import systems
-    from sweep.computing import Named, Recipe, Recorder
-    from sweep.time_axis import TimeAxis
+    from sweep.campaign.recorder import Named, Recipe, Recorder
+    from sweep.study.time_axis import TimeAxis
 
     system = systems.get("spherical_pendulum_chain")
     record = ("energy", "momentum", "unit_length", "tangency")

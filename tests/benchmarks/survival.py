@@ -27,7 +27,8 @@ from pathlib import Path
 import numpy as np
 from disasters import PROGRAMS, Cluster, Group, compare, disturbed, report_parts, steps_begun
 
-from sweep import checkpoints, compacting
+from sweep.store import checkpoints
+from sweep.store.upkeep import compact
 
 WORKERS = max(2, os.cpu_count() or 1)
 STEP_SIZES = (1.25e-3, 1e-3, 8e-4, 5e-4)
@@ -297,7 +298,7 @@ def bits(folder, given):
         store = folder / f"{array}.zarr"
         shutil.copytree(whole, store)
         if kind == "markers":
-            compacting.spread(store)
+            compact.spread(store)
         files = sorted(f for f in (store / "ensemble" / array / "c").rglob("*") if f.is_file())
         flip(random.choice(files))
         found = called("verify", store, cwd=folder)[0]

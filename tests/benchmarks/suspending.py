@@ -8,7 +8,7 @@ import asyncio
 import os
 import signal
 
-from sweep import storage
+from sweep.store import storage
 
 STOP = "GEOSWEEP_SUSPENDS"
 CLOSES_SECONDS = 20.0

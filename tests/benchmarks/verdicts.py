@@ -28,9 +28,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "sweep"))
 from short_series import KINDS, coverage
 from wandering import TRUTHS, Oscillation, ensemble, line
 
-from sweep.analysis.drifts import fit_drift
-from sweep.analysis.slow_parts import slow_parts, windows_of
-from sweep.analysis.verdicts import LINEAR, NONE, VERDICTS, WALK, WORSE, judge
+from sweep.analysis.drift.drifts import fit_drift
+from sweep.analysis.drift.slow_modes import slow_parts, windows_of
+from sweep.analysis.drift.verdicts import LINEAR, NONE, VERDICTS, WALK, WORSE, judge
 from sweep.text import format_table
 
 RIGHT = dict(zip(TRUTHS, (NONE, WALK, LINEAR, LINEAR), strict=True))

@@ -8,7 +8,7 @@ from cases import Case, Pairing, cases, pairings
 
 import integrators
 import systems
-from sweep.analysis.slopes import fit_order
+from sweep.analysis.convergence.slopes import fit_order
 
 # Step counts over one time scale, four to an octave.
 LADDER = np.unique(np.round(2.0 ** (np.arange(4, 49) / 4)).astype(int))

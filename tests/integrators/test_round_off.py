@@ -7,7 +7,7 @@ import integrators
 import systems
 from integrators import rotations, stepping
 from integrators.integration import canonical, run_batch
-from sweep.analysis.growth import fit_growth
+from sweep.analysis.drift.growth import fit_growth
 
 MEMBERS, DECADES = 64, 3
 CASES = (  # system, parameters, integrator, step size, steps, root mean square at the end

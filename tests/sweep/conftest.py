@@ -22,9 +22,10 @@ from waiting import HANG
 from waiting import until as wait_until
 
 import sweep
-from sweep import starting, study
+from sweep import study
 from sweep.cli.main import main
-from sweep.local import start_local
+from sweep.clusters import launch as starting
+from sweep.clusters.local import start_local
 
 PROGRAMS = Path(sys.executable).parent
 TIMES = ("cpu_time", "wall_time")

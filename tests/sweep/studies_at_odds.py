@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from study_text import one_experiment
 
 from sweep import study
-from sweep.expand import outline
-from sweep.stability import beyond_limit
+from sweep.study.run_table import outline
+from sweep.study.stability import beyond_limit
 
 SECONDS = 10  # of CPU time
 BYTES = 1_000_000_000  # beyond what the process has when it begins

@@ -3,7 +3,7 @@
 import pytest
 
 from sweep import study
-from sweep.expand import expand
+from sweep.study.run_table import expand
 
 FULL = """\
 format = 1

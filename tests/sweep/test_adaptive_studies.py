@@ -11,10 +11,12 @@ import sweep
 import systems
 from integrators import InputError
 from integrators.adaptive import run_adaptive
-from sweep import ledger, planning, runner, study
+from sweep import study
 from sweep.analysis import drift_table, grid, order_table, tolerance_table
-from sweep.expand import expand
-from sweep.identity import run_id
+from sweep.campaign import coordinator, planning
+from sweep.store import diff
+from sweep.study.run_id import run_id
+from sweep.study.run_table import expand
 
 KEYS = {
     "integrators": """[
@@ -126,7 +128,7 @@ def test_defaults_may_have_what_an_experiment_does_not_need():
 
 def test_the_plan_counts_the_steps_that_runs_take(tmp_path, stored):
     parsed = study.parse(one_experiment(**KEYS))
-    (entry,) = ledger.compare(tmp_path / "none.zarr", parsed)
+    (entry,) = diff.compare(tmp_path / "none.zarr", parsed)
     plan = planning.plan_experiment(entry)
     row_of = {name: row for row, name in enumerate(stored["run_id"].values.tolist())}
     taken = stored["steps"].values[[row_of[name] for name in entry.table.run_id]]
@@ -257,7 +259,7 @@ def test_commands_read_the_store(mixed, command):
     assert "0 runs to compute" in done["plan"].stdout
 
 
-class Counts(runner.Watcher):
+class Counts(coordinator.Watcher):
     """Counts the runs that are computed."""
 
     computed = 0

@@ -15,9 +15,10 @@ from studies_at_odds import BOMBS, bomb, bounded, changed_studies, checked
 from study_text import one_experiment
 from waiting import HANG
 
-from sweep import extending, limits, study
-from sweep.expand import expand, outline
+from sweep import limits, study
+from sweep.store import studies
 from sweep.study import StudyError
+from sweep.study.run_table import expand, outline
 
 PROGRAM = Path(sys.executable).with_name("sweep")
 ADDRESSES = 2_000_000_000  # bytes; checking the quickstart takes less than half of it
@@ -96,7 +97,7 @@ def test_studies_are_regular_files(name, place):
     with bounded(), pytest.raises(limits.InputError, match="a device, a pipe or a socket"):
         study.load(place / name)
     with bounded():
-        assert extending._kept_store(place / name, None) is None
+        assert studies._kept_store(place / name, None) is None
 
 
 def test_files_that_grow_while_they_are_read(tmp_path, monkeypatch):
@@ -151,9 +152,11 @@ def test_a_million_runs_are_looked_at_without_drawing_them(name, monkeypatch):
     """Counted in calls, not in seconds: nothing is done for each run, and nothing is drawn."""
     drawn = []
     monkeypatch.setattr("systems.ensembles.uniform", lambda *of: drawn.append(of))
-    monkeypatch.setattr("sweep.conditions.RandomStarts.check", lambda *of: None)
+    monkeypatch.setattr(
+        "sweep.study.initial_conditions.reader.RandomStarts.check", lambda *of: None
+    )
     with monkeypatch.context() as patch:
-        patch.setattr("sweep.expand.run_digests", None)
+        patch.setattr("sweep.study.run_table.run_digests", None)
         assert checked(one_experiment(**MILLIONS[name])) == 1_000_000
     assert not drawn
 

@@ -21,9 +21,9 @@ from dask_processes import (
 )
 
 from integrators.errors import InputError
-from sweep import certificates, jobs, profiles, reaching, starting
-from sweep.clusters import ClusterSpec, specified
-from sweep.draining import process_age
+from sweep.clusters import certificates, connect, jobqueue, launch, profiles
+from sweep.clusters.spec import ClusterSpec, specified
+from sweep.shutdown import process_age
 
 SBATCH = """\
 #!/bin/sh
@@ -95,7 +95,7 @@ def test_jobs_are_added_as_work_comes_and_again_when_they_end(batch, until):
     with (
         configured(night=night),
         dask.config.set({"distributed.deploy.lost-worker-timeout": "200ms"}),
-        starting.connect(ClusterSpec(profile="night"), told=told.append) as client,
+        launch.connect(ClusterSpec(profile="night"), told=told.append) as client,
     ):
         assert calls(batch) == ["submitted"]
         futures = client.map(time.sleep, [0.2] * 200, pure=False)
@@ -132,7 +132,7 @@ class Queue:
 def test_jobs_of_several_processes_are_seen_to_end():
     cluster = Queue()
     first, second = cluster.workers.values()
-    adaptive = jobs.Resubmitting(cluster, interval=0, minimum=0)
+    adaptive = jobqueue.Resubmitting(cluster, interval=0, minimum=0)
     for observed, left in (
         (cluster.observed, ["c-0", "c-1"]),
         ({"c-0-1"}, ["c-0", "c-1"]),  # the other may come back
@@ -238,7 +238,7 @@ def test_how_many_and_of_what_must_be_said():
         ("sge", {"cores": 1, "memory": "1GB"}, "expected --workers N, or scale: N or adapt:"),
     ):
         with pytest.raises(InputError, match=expected.split("{")[0]):
-            jobs.start_jobs(profiles.Profile(kind, kind, options), None, None)
+            jobqueue.start_jobs(profiles.Profile(kind, kind, options), None, None)
 
 
 @pytest.mark.parametrize(
@@ -248,11 +248,11 @@ def test_a_process_a_core(options, processes, monkeypatch):
     def made(**options):
         raise NotImplementedError(options["processes"])
 
-    monkeypatch.setattr(jobs, "cluster_class", lambda kind: made)
+    monkeypatch.setattr(jobqueue, "cluster_class", lambda kind: made)
     night = profiles.Profile("night", "slurm", {"cores": 16, "memory": "1GB", **options})
     with pytest.raises(NotImplementedError, match=f"^{processes}$"):
-        jobs.start_jobs(night, 64, None)
-    assert jobs._jobs(night, 64, processes)[0] == 64 // processes
+        jobqueue.start_jobs(night, 64, None)
+    assert jobqueue._jobs(night, 64, processes)[0] == 64 // processes
 
 
 class Pods:
@@ -270,23 +270,23 @@ def test_a_cluster_of_pods(monkeypatch):
     for name in ("dask_kubernetes", "dask_kubernetes.operator"):  # the extra need not be here
         monkeypatch.setitem(sys.modules, name, operator)
     monkeypatch.setattr(Pods, "__module__", "dask_kubernetes.operator")
-    monkeypatch.setattr(jobs, "_check_kubernetes", lambda: None)
-    monkeypatch.setattr(jobs, "cluster_class", lambda kind: Pods)
+    monkeypatch.setattr(jobqueue, "_check_kubernetes", lambda: None)
+    monkeypatch.setattr(jobqueue, "cluster_class", lambda kind: Pods)
     adapted = profiles.Profile(
         "k", "kubernetes", {"image": "me/geosweep", "env": {"A": "1"}}, {}, {"maximum": 9}
     )
-    pods = jobs.start_pods(adapted, None, None)
+    pods = jobqueue.start_pods(adapted, None, None)
     assert pods.bounds == {"minimum": 1, "maximum": 9}
     assert pods.made["worker_command"] == ["dask-worker", "--nthreads", "1"]
     assert pods.made["n_workers"] == 1
-    failures = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(jobs.DEATHS)}
+    failures = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(jobqueue.DEATHS)}
     assert pods.made["env"] == {"A": "1", **failures}
-    fixed = jobs.start_pods(adapted, 4, None)
+    fixed = jobqueue.start_pods(adapted, 4, None)
     assert fixed.made["n_workers"] == 4 and fixed.bounds is None
     with pytest.raises(InputError, match="no image with Geosweep in it"):
-        jobs.start_pods(profiles.Profile("k", "kubernetes"), 1, None)
+        jobqueue.start_pods(profiles.Profile("k", "kubernetes"), 1, None)
     with pytest.raises(InputError, match="starts no scheduler with certificates"):
-        jobs.start_pods(adapted, 1, object())
+        jobqueue.start_pods(adapted, 1, object())
 
 
 def test_kubernetes_that_is_not_there(tmp_path, monkeypatch):
@@ -294,7 +294,7 @@ def test_kubernetes_that_is_not_there(tmp_path, monkeypatch):
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(InputError, match="no Kubernetes answers .* reaches, by KUBECONFIG"):
-        jobs._check_kubernetes()
+        jobqueue._check_kubernetes()
 
 
 @pytest.mark.parametrize(
@@ -336,7 +336,7 @@ def test_a_profile_of_a_running_scheduler(monkeypatch, tmp_path):
 
 
 def test_scheduler_files(tmp_path, monkeypatch, command):
-    monkeypatch.setattr(reaching, "CONNECT_SECONDS", 0.3)
+    monkeypatch.setattr(connect, "CONNECT_SECONDS", 0.3)
     file = tmp_path / "scheduler.json"
     for text, expected in (
         (None, "is not there, and was not written within 0.3 s"),
@@ -360,7 +360,7 @@ def test_another_version_of_dask(start, until, command, tmp_path):
     for reached, who in ((older, f"the scheduler '{older}'"), (address, "the worker tcp://")):
         said = refused(command, tmp_path, "--scheduler", reached)
         assert who in said and f"'{reached}' has version 2023.5.0 of Dask's distributed" in said
-        version = reaching.distributed.__version__
+        version = connect.distributed.__version__
         assert f"expected {version}, as this" in said
         assert f"pip install 'distributed=={version}'" in said
     found = re.search(r"the worker (tcp://[^ ]+)", said)[1]

@@ -19,7 +19,7 @@ import integrators
 import sweep
 import systems
 from sweep import study
-from sweep.analysis.verdicts import VERDICTS
+from sweep.analysis.drift.verdicts import VERDICTS
 
 PROGRAM = Path(sys.executable).with_name("sweep")
 SHOWN = ("variational+suzuki4", "rk4+projected", "dop853")

@@ -13,9 +13,10 @@ from numba.core.codegen import CPUCodeLibrary
 from integrators import kernels
 from integrators.kernels import Kernel, checking
 from integrators.vectors import dot
-from sweep import pilot, sessions, tasks
-from sweep.draining import Interrupted
-from sweep.plugins import Plugin
+from sweep.campaign import pilot, tasks
+from sweep.plugins.loader import Plugin
+from sweep.shutdown import Interrupted
+from sweep.store.lease import sessions
 
 STOPPED = "Stopped (SIGTERM) with 0 of 4 runs committed. To go on: sweep run small.toml"
 INTERRUPTED = "Interrupted; the same command goes on from what is committed."

@@ -9,9 +9,11 @@ import pytest
 from study_text import one_experiment
 
 import sweep
-from sweep import batches, costs, growing, ledger, pilot, planning, runner, storage, study, tasks
-from sweep.computing import Recorder
-from sweep.sessions import Session, code
+from sweep import study
+from sweep.campaign import batches, coordinator, cost_model, pilot, planning, tasks
+from sweep.campaign.recorder import Recorder
+from sweep.store import create, diff, storage
+from sweep.store.lease.sessions import Session, code
 
 FIXED = {
     "integrators": '["variational", "rk4"]',
@@ -79,14 +81,14 @@ def told(monkeypatch):
 
 
 def entry_of(store, **changes):
-    (entry,) = ledger.compare(store, study.parse(one_experiment(**FIXED | changes)))
+    (entry,) = diff.compare(store, study.parse(one_experiment(**FIXED | changes)))
     return entry
 
 
 def true_seconds(entry, chunk_rows):
     """What all batches of an experiment take, and its references."""
     table, found = entry.table, batches.Batches.of(entry, chunk_rows)
-    references = ledger.references_of(table)
+    references = diff.references_of(table)
     total = 0.0
     for run in found.first:
         if table.adaptive[run]:
@@ -108,8 +110,8 @@ def measured(clock, most=10**6, seconds=2e-3):
     def work(amount):
         return lambda: clock.spend(fixed_cost(0.0, amount))
 
-    amounts, times = costs.grown(work, 1, most, seconds, clock)
-    return amounts[1], *times[1], costs.Line.through(amounts, times).unit
+    amounts, times = cost_model.grown(work, 1, most, seconds, clock)
+    return amounts[1], *times[1], cost_model.Line.through(amounts, times).unit
 
 
 def test_more_is_measured_until_the_least_is_long_enough():
@@ -124,8 +126,8 @@ def test_more_is_measured_until_the_least_is_long_enough():
 def test_one_step_that_takes_long_is_measured_twice():
     """The smallest amount that may be believed: a second one takes as much longer."""
     clock = Clock()
-    amounts, _ = costs.grown(lambda n: lambda: clock.spend(0.1 * n), 1, 10**6, 2e-3, clock)
-    assert amounts == (1, 2) and clock.calls == 2 * costs.REPEATS
+    amounts, _ = cost_model.grown(lambda n: lambda: clock.spend(0.1 * n), 1, 10**6, 2e-3, clock)
+    assert amounts == (1, 2) and clock.calls == 2 * cost_model.REPEATS
 
 
 def test_what_a_call_takes_besides_does_not_count_as_steps():
@@ -137,15 +139,17 @@ def test_what_a_call_takes_besides_does_not_count_as_steps():
         def work(amount):
             return lambda: clock.spend((1.5 + 0.5 * chance.random()) * 1e-3 + STEP * amount)
 
-        units.append(costs.Line.through(*costs.grown(work, 1, 10**6, 1.5e-3, clock)).unit)
+        units.append(cost_model.Line.through(*cost_model.grown(work, 1, 10**6, 1.5e-3, clock)).unit)
     assert np.all(np.abs(np.array(units) / STEP - 1.0) < 0.3), "up to 600 times off before"
 
 
 def test_what_ends_early_is_not_repeated_with_more():
     clock = Clock()
-    amounts, times = costs.grown(lambda _: lambda: clock.spend(1e-5) or True, 8, 10**6, 1.0, clock)
+    amounts, times = cost_model.grown(
+        lambda _: lambda: clock.spend(1e-5) or True, 8, 10**6, 1.0, clock
+    )
     assert amounts == (8, 10**6) and times[1][0] == pytest.approx(1e-5)
-    assert clock.calls == costs.REPEATS
+    assert clock.calls == cost_model.REPEATS
 
 
 @pytest.mark.parametrize("nth", range(1, 16))
@@ -153,7 +157,7 @@ def test_what_ends_early_is_not_repeated_with_more():
 def test_what_disturbs_all_repeats_of_a_brief_call_is_noticed(nth, seconds):
     """As on a machine with far more work than cores: 16 steps seemed to take milliseconds."""
     clock = Clock()
-    hit = range(nth, nth + costs.REPEATS)
+    hit = range(nth, nth + cost_model.REPEATS)
 
     def work(amount):
         def timed():
@@ -162,8 +166,8 @@ def test_what_disturbs_all_repeats_of_a_brief_call_is_noticed(nth, seconds):
 
         return timed
 
-    amounts, times = costs.grown(work, 1, 10**6, 2e-3, clock)
-    unit = costs.Line.through(amounts, times).unit
+    amounts, times = cost_model.grown(work, 1, 10**6, 2e-3, clock)
+    unit = cost_model.Line.through(amounts, times).unit
     assert unit[0] == pytest.approx(STEP, rel=1.0), "300 times off before"
     assert amounts[1] >= 1000
 
@@ -270,9 +274,9 @@ def test_a_batch_is_what_runs_are_computed_in(tmp_path, monkeypatch):
         return finish(self, runs)
 
     monkeypatch.setattr(Recorder, "finish", counted)
-    (entry,) = entries = ledger.compare(store, parsed)
+    (entry,) = entries = diff.compare(store, parsed)
     plan = planning.plan_experiment(entry)
-    growing.bring_up(store, parsed, entries, {"only": plan.chunk_rows})
+    create.bring_up(store, parsed, entries, {"only": plan.chunk_rows})
     root = storage.open_root(store, mode="a")
     _, runs = planning.make_tasks(store, root, [plan], 1)
     seen.clear()
@@ -293,7 +297,7 @@ SMALL = {
 }
 
 
-class Plans(runner.Watcher):
+class Plans(coordinator.Watcher):
     """Keeps the plans of a run, and the number of its tasks."""
 
     def planned(self, plans, tasks, workers):
@@ -355,13 +359,13 @@ def test_a_longer_study_costs_what_is_left(told, ran, tmp_path):
     cost = {}
     for name, where in (("whole", tmp_path / "none.zarr"), ("rest", store)):
         parsed = study.parse(one_experiment(**SMALL | {"duration": "8.0", "samples": "40"}))
-        (entry,) = ledger.compare(where, parsed)
+        (entry,) = diff.compare(where, parsed)
         cost[name] = planning.plan_experiment(entry, clock=told(Clock()))
     whole, rest = cost["whole"], cost["rest"]
     assert rest.steps == pytest.approx(0.75 * whole.steps)
     assert rest.references.usual == pytest.approx(0.75 * whole.references.usual)
     kept = study.parse(one_experiment(**SMALL | {"initial_condition": "{ random = 20, seed = 1 }"}))
-    (entry,) = ledger.compare(store, kept)
+    (entry,) = diff.compare(store, kept)
     plan = planning.plan_experiment(entry, clock=told(Clock()))
     assert plan.lacking_references == 2 and (plan.seconds > 0).sum() == 8
     assert planning.count_tasks([plan], 1) == 2  # the rows of references go on, in one chunk
@@ -369,7 +373,7 @@ def test_a_longer_study_costs_what_is_left(told, ran, tmp_path):
 
 def test_nothing_left_costs_nothing(told, ran):
     store, _ = ran
-    (entry,) = ledger.compare(store, study.parse(one_experiment(**SMALL)))
+    (entry,) = diff.compare(store, study.parse(one_experiment(**SMALL)))
     clock = told(Clock())
     plan = planning.plan_experiment(entry, clock=clock)
     assert plan.cpu_time.interval == (0.0, 0.0) and plan.steps == plan.lacking_references == 0

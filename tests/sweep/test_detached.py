@@ -7,7 +7,8 @@ import signal
 import pytest
 from dask_processes import await_scheduler
 
-from sweep import holder, requests, workers
+from sweep.clusters import workers
+from sweep.store.lease import holder, requests
 
 WORKER = ("--nthreads", "1", "--no-dashboard")
 

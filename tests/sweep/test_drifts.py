@@ -7,7 +7,7 @@ from short_series import KINDS, coverage
 
 from integrators.errors import InputError
 from sweep.analysis import drift_table
-from sweep.analysis.drifts import fit_drift
+from sweep.analysis.drift.drifts import fit_drift
 
 TIMES = np.linspace(0.0, 100.0, 101)
 

@@ -12,10 +12,10 @@ import sweep
 import systems
 from sweep import study
 from sweep.analysis import order_table, tolerance_table
-from sweep.computing import Named, Recipe, Recorder
-from sweep.expand import expand
-from sweep.identity import run_id
-from sweep.time_axis import TimeAxis
+from sweep.campaign.recorder import Named, Recipe, Recorder
+from sweep.study.run_id import run_id
+from sweep.study.run_table import expand
+from sweep.study.time_axis import TimeAxis
 
 KEYS = {
     "parameters": "{ gravity = -9.81 }",
@@ -105,7 +105,7 @@ def test_commands_take_them(place, command):
 def test_counting_is_no_part_of_a_runs_time(monkeypatch):
     """The clock begins when the steps are counted."""
     from integrators import equal_steps
-    from sweep import computing
+    from sweep.campaign import recorder as computing
 
     clock = [0.0]
     monkeypatch.setattr(computing.time, "thread_time", lambda: clock[0])

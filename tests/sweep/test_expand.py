@@ -11,10 +11,10 @@ from study_text import FULL, one_experiment
 
 import integrators
 import systems
-from sweep import expand as expanding
 from sweep import study
-from sweep.expand import expand
-from sweep.identity import run_id
+from sweep.study import run_table as expanding
+from sweep.study.run_id import run_id
+from sweep.study.run_table import expand
 
 
 def table_of(**changes):

@@ -9,8 +9,9 @@ from run_tables import run_table, with_series
 
 import sweep
 from integrators.errors import InputError
-from sweep import export_tables, exporting
-from sweep.analysis import order_table, per_run, results
+from sweep.analysis import order_table, results
+from sweep.analysis.runs import summaries
+from sweep.exports import files, tables
 
 TIMES = np.linspace(0.0, 2.0, 5)
 
@@ -41,10 +42,10 @@ def tree():
 
 
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(per_run, "ROWS", 4)
-    monkeypatch.setattr(per_run, "BLOCK", 8)
-    monkeypatch.setattr(export_tables, "BATCH", 7)
-    monkeypatch.setattr(export_tables, "SAMPLES", 12)
+    monkeypatch.setattr(summaries, "ROWS", 4)
+    monkeypatch.setattr(summaries, "BLOCK", 8)
+    monkeypatch.setattr(tables, "BATCH", 7)
+    monkeypatch.setattr(tables, "SAMPLES", 12)
 
 
 def test_netcdf_holds_all_of_it(tree, tmp_path, monkeypatch):
@@ -119,14 +120,14 @@ def test_a_file_is_whole_or_not_there(tree, tmp_path, monkeypatch):
     path.write_text("precious")
     with pytest.raises(InputError, match="exists.*--force"):
         sweep.export(tree, path)
-    pieces = export_tables.Source.batches
+    pieces = tables.Source.batches
 
     def broken(source):
         yield next(iter(pieces(source)))
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(export_tables.Source, "batches", broken)
+        patch.setattr(tables.Source, "batches", broken)
         with pytest.raises(OSError, match="No space left"):
             sweep.export(tree, path, force=True)
     assert path.read_text() == "precious"
@@ -154,5 +155,5 @@ def test_what_cannot_be_written(tree, tmp_path, name, options, words):
 
 
 def test_formats_can_be_named(tree, tmp_path):
-    exporting.export(tree["second"], tmp_path / "runs.dat", "parquet")
+    files.export(tree["second"], tmp_path / "runs.dat", "parquet")
     assert len(pd.read_parquet(tmp_path / "runs.dat")) == 20

@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from integrators.errors import InputError
-from sweep.analysis.expressions import DEEPEST, LONGEST, Expression
+from sweep.analysis.runs.expressions import DEEPEST, LONGEST, Expression
 
 RUNS = 6
 COLUMNS = {

@@ -17,8 +17,10 @@ import zarr
 from waiting import HANG
 
 import sweep
-from sweep import failing, holding, progress, study
-from sweep.files import Damaged
+from sweep import study
+from sweep.store import failures, progress
+from sweep.store.files import Damaged
+from sweep.store.lease import lease
 
 PROGRAM = Path(sys.executable).with_name("sweep")
 TEXT = """\
@@ -69,7 +71,7 @@ def pendulum(ended):
 
 
 def test_which_failed_where_and_when(ended, pendulum):
-    rows = failing.failed_runs(ended)
+    rows = failures.failed_runs(ended)
     assert {row["experiment"] for row in rows} == {"pendulum"}
     failed = pendulum.isel(run=(pendulum.status > 0).values)
     assert [row["run"] for row in rows] == failed.run.values.tolist()
@@ -82,7 +84,7 @@ def test_which_failed_where_and_when(ended, pendulum):
 
 def test_what_they_share(ended, pendulum):
     """Too large a step: neither the gravity nor the starts are blamed."""
-    shared = {one.status: one for one in failing.shared_values(ended)}
+    shared = {one.status: one for one in failures.shared_values(ended)}
     assert set(shared) == {"not_converged", "not_finite"}
     flags = pendulum.status.flag_values, pendulum.status.flag_meanings.split()
     for value, meaning in zip(*flags, strict=True):
@@ -102,14 +104,14 @@ def test_what_they_share(ended, pendulum):
 def column(**columns):
     """What is shared in a table of those columns, whose first runs failed."""
     failed = np.array(columns.pop("failed"))
-    table = failing._Table(
+    table = failures._Table(
         "made",
         {"sample_count": np.ones(len(failed)), "status": failed * 2}
         | {name: np.array(values) for name, values in columns.items()},
         tuple(columns),
         {2: "not_converged"},
     )
-    return failing._conditions(table, table.failed)
+    return failures._conditions(table, table.failed)
 
 
 def test_conditions_are_the_fewest_that_tell():
@@ -166,7 +168,7 @@ def test_by_status_and_none(copy, command, fingerprint):
     none = command(place, "retry", "steps.zarr", "--where", "step_size < 0.1").stdout
     assert none == "No run that failed is to be tried again.\n"
     assert fingerprint(copy) == before
-    with holding.hold(copy):
+    with lease.hold(copy):
         held = subprocess.run([PROGRAM, "retry", "steps.zarr"], cwd=place, capture_output=True)
     assert held.returncode == 2 and b"is held by" in held.stderr
     assert fingerprint(copy) == before

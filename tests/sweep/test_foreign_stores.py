@@ -19,10 +19,14 @@ import zarr
 from study_text import one_experiment
 
 import sweep
-from sweep import amending, approvals, extending, merging, plugins, retrying, runner, study
+from sweep import study
+from sweep.campaign import coordinator, extend, retry
 from sweep.cli.main import COMMANDS
-from sweep.files import open_store
-from sweep.plugins import Plugin
+from sweep.plugins import approvals, loader
+from sweep.plugins.loader import Plugin
+from sweep.store import studies
+from sweep.store.files import open_store
+from sweep.store.upkeep import merge
 
 SOURCE = """
 import dataclasses, pathlib
@@ -83,8 +87,8 @@ def ran(made):
 
 def _forget():
     """Let this process not remember the modules that it made of plugins."""
-    plugins._module.cache_clear()
-    plugins._exports.cache_clear()
+    loader._module.cache_clear()
+    loader._exports.cache_clear()
     for name in [name for name in sys.modules if name.startswith("geosweep_plugin_")]:
         del sys.modules[name]
 
@@ -187,15 +191,15 @@ def test_computing_from_python_takes_consent(place, ran, cluster):
     path = place / STORE
     refused(sweep.run, path, client=cluster)
     refused(sweep.run, place / "second.toml", client=cluster)
-    refused(retrying.retry, path, client=cluster)
-    refused(extending.stored_study, path)
-    refused(amending.amended_study, path, amending.Additions(integrators=("rk4",)))
+    refused(retry.retry, path, client=cluster)
+    refused(studies.stored_study, path)
+    refused(extend.amended_study, path, extend.Additions(integrators=("rk4",)))
     shutil.copytree(path, place / OTHER)
-    refused(merging.merge, [path, place / OTHER], place / "both.zarr")
+    refused(merge.merge, [path, place / OTHER], place / "both.zarr")
     refused(study.load, place / "second.toml")
     assert sweep.run(path, client=cluster, trust_plugins=True).complete
     assert ran()
-    assert retrying.retry(path, client=cluster) is None
+    assert retry.retry(path, client=cluster) is None
     assert ran()
 
 
@@ -333,8 +337,8 @@ def test_a_submitted_coordinator_approves_nothing(made, place, ran, monkeypatch,
     shutil.copy(made / "mine.py", place)
     loaded = study.load(made / "study.toml")
     assert ran()
-    monkeypatch.setattr(runner.sessions, "is_working", lambda: True)
-    assert runner.run(loaded, place / STORE, cluster).complete
+    monkeypatch.setattr(coordinator.sessions, "is_working", lambda: True)
+    assert coordinator.run(loaded, place / STORE, cluster).complete
     assert approvals.approved() == set()
     monkeypatch.undo()
 
@@ -342,14 +346,14 @@ def test_a_submitted_coordinator_approves_nothing(made, place, ran, monkeypatch,
 @pytest.mark.parametrize("found", [[], {"a": 3}, {"a": {}}, {"a": {"source": "\ud800"}}])
 def test_plugins_that_are_none(found):
     with pytest.raises(ValueError, match="s.zarr: the plugins that it keeps cannot be read"):
-        plugins.kept({"plugins": found}, "s.zarr")
+        loader.kept({"plugins": found}, "s.zarr")
 
 
 def test_large_plugins_of_stores_are_refused():
     with pytest.raises(ValueError, match="1,000,001 bytes; expected at most"):
-        plugins.kept({"plugins": {"a.py": {"source": "#" * 1_000_001}}}, "s.zarr")
+        loader.kept({"plugins": {"a.py": {"source": "#" * 1_000_001}}}, "s.zarr")
 
 
 def test_what_a_store_keeps(made, digest):
-    (plugin,) = plugins.kept(open_store(made / STORE), made / STORE)
+    (plugin,) = loader.kept(open_store(made / STORE), made / STORE)
     assert (plugin.hash, plugin.trusted) == (digest, False)

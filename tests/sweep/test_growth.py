@@ -6,7 +6,7 @@ from run_tables import run_table, with_series
 
 from integrators.errors import InputError
 from sweep.analysis import growth_table
-from sweep.analysis.growth import fit_growth
+from sweep.analysis.drift.growth import fit_growth
 from sweep.tables import growth, json_rows, text_of
 
 STARTS = 64

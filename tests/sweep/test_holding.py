@@ -13,14 +13,17 @@ import pytest
 from waiting import HANG
 
 import sweep
-from sweep import draining, holder, holding, runner, study
-from sweep.holder import Holder, counter_line, first_line
-from sweep.holding import hold
-from sweep.ledger import StoreError
+from sweep import shutdown as draining
+from sweep import study
+from sweep.campaign import coordinator
+from sweep.store.diff import StoreError
+from sweep.store.lease import holder, lease
+from sweep.store.lease.holder import Holder, counter_line, first_line
+from sweep.store.lease.lease import hold
 
 HOLDING = """\
 import sys, time
-from sweep.holding import hold
+from sweep.store.lease.lease import hold
 with hold(sys.argv[1]):
     print("held", flush=True)
     time.sleep(600)
@@ -30,8 +33,8 @@ with hold(sys.argv[1]):
 NEWCOMERS = r"""
 import os, sys, time
 from sweep import holder
-from sweep.holding import hold
-from sweep.ledger import StoreError
+from sweep.store.lease.lease import hold
+from sweep.store.diff import StoreError
 holder.BEAT_SECONDS = 0.05
 
 def try_it(store):
@@ -158,7 +161,7 @@ def test_a_beating_heart_elsewhere_is_refused_at_the_first_beat(store, lock, mon
     found = dataclasses.replace(elsewhere(), beat_seconds=0.5)
     write(lock, found)
     clock = Clock(lambda now: write_counter(lock, found, int(now / found.beat_seconds)))
-    monkeypatch.setattr(holding, "time", clock)
+    monkeypatch.setattr(lease, "time", clock)
     with pytest.raises(StoreError, match=r"held by emmy on node7 \(process 4711"), hold(store):
         pass
     assert clock.now == found.beat_seconds < found.patience
@@ -174,7 +177,7 @@ def write_counter(lock, found, beat):
 def test_a_stopped_heart_elsewhere_is_watched_and_then_succeeded(store, lock, monkeypatch):
     write(lock, elsewhere(), beat=12)
     waits, clock = [], Clock()
-    monkeypatch.setattr(holding, "time", clock)
+    monkeypatch.setattr(lease, "time", clock)
     with hold(store, on_wait=lambda *said: waits.append(said)):
         assert clock.now >= holder.BEATS * 0.05
     ((found, seconds),) = waits
@@ -276,9 +279,9 @@ def test_a_run_that_loses_the_lock_stops_and_writes_no_more(
     long_study, lock, store, cluster, monkeypatch
 ):
     monkeypatch.setattr(holder, "BEAT_SECONDS", 0.02)
-    monkeypatch.setattr(runner, "compact", lambda path: pytest.fail("it compacted"))
+    monkeypatch.setattr(coordinator, "compact", lambda path: pytest.fail("it compacted"))
 
-    class Thief(runner.Watcher):
+    class Thief(coordinator.Watcher):
         noticed = threading.Event()
 
         def draining(self, reason):
@@ -288,7 +291,7 @@ def test_a_run_that_loses_the_lock_stops_and_writes_no_more(
             write(lock.with_suffix(".new"), elsewhere(token="other"))
             lock.with_suffix(".new").replace(lock)
             monkeypatch.setattr(
-                runner.storage, "consolidate", lambda path: pytest.fail("it consolidated")
+                coordinator.storage, "consolidate", lambda path: pytest.fail("it consolidated")
             )
             assert self.noticed.wait(HANG)
 
@@ -299,7 +302,7 @@ def test_a_run_that_loses_the_lock_stops_and_writes_no_more(
 
 
 def test_the_lock_goes_whatever_ends_a_run(store, lock, cluster, monkeypatch):
-    class Fails(runner.Watcher):
+    class Fails(coordinator.Watcher):
         def __init__(self, error):
             self.error = error
 

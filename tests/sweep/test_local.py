@@ -14,9 +14,9 @@ from distributed import Client
 from waiting import HANG
 
 from integrators.errors import InputError
-from sweep import certificates, local, tls
-from sweep.clusters import ClusterSpec
-from sweep.starting import connect
+from sweep.clusters import certificates, local, tls
+from sweep.clusters.launch import connect
+from sweep.clusters.spec import ClusterSpec
 
 
 def listening(processes):

@@ -10,8 +10,11 @@ import zarr
 from study_text import one_experiment
 
 import sweep
-from sweep import extending, merge_sources, merging, moving, runner, study, verifying
-from sweep.ledger import StoreError
+from sweep import study
+from sweep.campaign import coordinator
+from sweep.store import studies
+from sweep.store.diff import StoreError
+from sweep.store.upkeep import copy_rows, merge, merge_sources, verify
 
 KEYS = {
     "integrators": '["variational", { name = "rk45", tolerance = 1e-4 }]',
@@ -34,7 +37,7 @@ def text(second=False, **changes):
     return written + ("[[" + SECOND if second else "")
 
 
-class Counts(runner.Watcher):
+class Counts(coordinator.Watcher):
     """Counts the runs that are computed."""
 
     computed = 0
@@ -71,11 +74,11 @@ def test_two_stores_are_one(place, cluster, command, arrays, assert_same_runs, f
         assert_same_runs(place / name, both, "only", runs=ids, timings=name == "a.zarr")
     assert_same_runs(place / "b.zarr", both, "second", timings=True)
     # variational with the third member and rk45 at 1e-4 with it are asked for by neither
-    merged = extending.stored_study(both)
+    merged = studies.stored_study(both)
     assert "# coarse ones" not in merged.text and 'name = "rk4"' in merged.text
     pending = (arrays(both, "only")["sample_count"] == 0).sum()
     assert f"{pending} runs are not computed yet, {pending} of which no store asked for" in said
-    assert verifying.find(both) == []
+    assert verify.find(both) == []
     assert not [p.name for p in place.iterdir() if p.name.endswith((".lock", ".creating"))]
     watcher = Counts()
     assert sweep.run(merged, both, cluster, watcher=watcher).complete
@@ -90,7 +93,7 @@ def test_two_stores_are_one(place, cluster, command, arrays, assert_same_runs, f
     assert [part["store"] for part in root.attrs["merged"]] == [
         str(place / name) for name in ("a.zarr", "b.zarr")
     ]
-    assert extending.extend(merged, 2.0).experiments[0].samples == 10
+    assert studies.extend(merged, 2.0).experiments[0].samples == 10
 
 
 def test_runs_that_differ(place, command, arrays):
@@ -118,7 +121,7 @@ def test_runs_that_differ(place, command, arrays):
 
 def test_pending_and_left_runs_and_three_stores(place, cluster, command, arrays):
     """Pending runs are computed elsewhere or stay pending; a store within another adds nothing."""
-    from sweep.marking import mark_not_computed
+    from sweep.store.upkeep.mark import mark_not_computed
 
     ids = arrays(place / "a.zarr", "only")["run_id"].tolist()
     theirs = arrays(place / "b.zarr", "only")["run_id"].tolist()
@@ -126,15 +129,15 @@ def test_pending_and_left_runs_and_three_stores(place, cluster, command, arrays)
     lost = [row for row, name in enumerate(ids) if name not in theirs][:2]
     mark_not_computed(place / "a.zarr", "only", np.array(shared + lost))
     shutil.copytree(place / "a.zarr", place / "c.zarr")
-    merged = merging.merge([place / n for n in ("a.zarr", "c.zarr", "b.zarr")], place / "out.zarr")
+    merged = merge.merge([place / n for n in ("a.zarr", "c.zarr", "b.zarr")], place / "out.zarr")
     (only, second) = merged.shares
     assert only.taken == (4, 0, 16) and only.both == 4 and second.taken == (0, 0, 4)
     assert only.pending == only.new + 2
     out = arrays(place / "out.zarr", "only")
     waiting = [name for name, n in zip(out["run_id"], out["sample_count"], strict=True) if not n]
     assert {ids[row] for row in lost} < set(waiting) and len(waiting) == only.pending
-    same = merging.merge([place / "a.zarr", place / "c.zarr"], place / "same.zarr")
-    assert extending.stored_study(place / "same.zarr").text == text()
+    same = merge.merge([place / "a.zarr", place / "c.zarr"], place / "same.zarr")
+    assert studies.stored_study(place / "same.zarr").text == text()
     assert same.pending == 5 and same.shares[0].new == 0
     ran = command(place, "run", "same.zarr", "--no-summary")
     assert "(5 of them not computed yet)" in ran.stdout and "Complete: 9 runs" in ran.stdout
@@ -164,7 +167,7 @@ def test_studies_that_do_not_unite(what, place, cluster, command, fingerprint):
 
 
 def test_stores_that_are_refused(place, command, monkeypatch, fingerprint):
-    from sweep.holding import hold
+    from sweep.store.lease.lease import hold
 
     def refused(*stores, out="out.zarr"):
         mark = fingerprint(place)
@@ -212,9 +215,9 @@ def test_a_read_only_source(place, command, monkeypatch, fingerprint):
         os, "access", lambda p, mode: allowed(p, mode) and ("creating" in str(p) or mode != os.W_OK)
     )
     held = []
-    for module in (merging, merge_sources):
-        monkeypatch.setattr(module, "hold", _recorded(merging.hold, held))
-    merging.merge([place / "a.zarr", place / "b.zarr"], place / "out.zarr")
+    for module in (merge, merge_sources):
+        monkeypatch.setattr(module, "hold", _recorded(merge.hold, held))
+    merge.merge([place / "a.zarr", place / "b.zarr"], place / "out.zarr")
     monkeypatch.undo()
     assert held == [place / "out.zarr"]
     assert all(path.stat().st_mode & 0o200 for path in (place / "out.zarr").rglob("*"))
@@ -290,8 +293,8 @@ UNIONS = {
 
 @pytest.mark.parametrize("what", UNIONS)
 def test_united_studies_have_the_runs_of_both(what):
-    from sweep.expand import expand
-    from sweep.uniting import united
+    from sweep.store.upkeep.unite import united
+    from sweep.study.run_table import expand
 
     plain = {"initial_condition": '"lee"', "integrators": '["variational", "rk4"]'}
     one, other = (study.parse(one_experiment(**plain | own)) for own in UNIONS[what][:2])
@@ -304,8 +307,8 @@ def test_united_studies_have_the_runs_of_both(what):
 
 
 def test_defaults_that_differ():
-    from sweep.expand import expand
-    from sweep.uniting import united
+    from sweep.store.upkeep.unite import united
+    from sweep.study.run_table import expand
 
     texts = [
         'format = 1\nname = "test"\n[defaults]\nsamples = 10\n'
@@ -324,7 +327,7 @@ def test_defaults_that_differ():
 
 def test_blocks_of_rows(tmp_path, monkeypatch):
     """Whatever the chunks, and in any order, as plain indexing."""
-    monkeypatch.setattr(moving, "BLOCK_BYTES", 1500)
+    monkeypatch.setattr(copy_rows, "BLOCK_BYTES", 1500)
     root = zarr.open_group(tmp_path / "x", mode="w")
     random = np.random.default_rng(1)
     for name, chunks in (("one", (8, 4, 2)), ("two", (3, 7, 2))):
@@ -335,7 +338,7 @@ def test_blocks_of_rows(tmp_path, monkeypatch):
     theirs, own = random.permutation(50)[:23], random.permutation(50)[:23]
     expected = root["two/x"][:]
     expected[own] = root["one/x"][:][theirs]
-    moving.copy(root["one"], theirs, root["two"], own, ["x"])
+    copy_rows.copy(root["one"], theirs, root["two"], own, ["x"])
     np.testing.assert_array_equal(root["two/x"][:], expected)
 
 
@@ -343,7 +346,7 @@ def test_cut_short_nothing_is_there(place, monkeypatch):
     def fail(*arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(merging, "copy", fail)
+    monkeypatch.setattr(merge, "copy", fail)
     with pytest.raises(StoreError, match="out.zarr cannot be written: No space left"):
-        merging.merge([place / "a.zarr", place / "b.zarr"], place / "out.zarr")
+        merge.merge([place / "a.zarr", place / "b.zarr"], place / "out.zarr")
     assert sorted(path.name for path in place.iterdir()) == ["a.zarr", "b.zarr"]

@@ -10,7 +10,7 @@ from run_tables import run_table
 from integrators.errors import InputError
 from sweep import tables
 from sweep.analysis import order_table
-from sweep.analysis.slopes import FLOOR, LEAST, PRE_ASYMPTOTIC, USED, fit_order
+from sweep.analysis.convergence.slopes import FLOOR, LEAST, PRE_ASYMPTOTIC, USED, fit_order
 
 # At least three step sizes, each smaller than the one before by its own ratio.
 RATIOS = st.lists(st.floats(1.05, 4.0), min_size=2, max_size=8)

@@ -10,10 +10,10 @@ from plugin_text import BEAD, STUDY, edited, write
 
 import systems
 from sweep import study
-from sweep.expand import expand
-from sweep.library import BUILT_IN, Library
-from sweep.plugins import Plugin
-from sweep.probing import check_gradient
+from sweep.plugins.checks import check_gradient
+from sweep.plugins.loader import Plugin
+from sweep.plugins.registry import BUILT_IN, Library
+from sweep.study.run_table import expand
 
 
 def problems(directory, text=BEAD, study_text=STUDY):

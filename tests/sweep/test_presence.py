@@ -8,10 +8,11 @@ import pytest
 from study_text import LONG
 from waiting import until
 
-from sweep import claims, progress
-from sweep.holding import hold
-from sweep.presence import Presence, StoreLost
-from sweep.sessions import Session
+from sweep.store import progress
+from sweep.store.lease import fencing
+from sweep.store.lease.lease import hold
+from sweep.store.lease.presence import Presence, StoreLost
+from sweep.store.lease.sessions import Session
 
 STUDY = LONG.replace("random = 68", "random = 2000")  # minutes of work
 
@@ -31,7 +32,7 @@ def moved(store):
 
 def replaced(store):
     another = store.with_name("another.zarr")
-    without = shutil.ignore_patterns(claims.CLAIMS, "*.partial")
+    without = shutil.ignore_patterns(fencing.CLAIMS, "*.partial")
     with contextlib.suppress(shutil.Error):  # of files that are gone meanwhile
         shutil.copytree(store, another, ignore=without)
     moved(store)
@@ -79,12 +80,12 @@ def test_what_is_said_when(tmp_path):
     (store / "_geosweep").mkdir(parents=True)
     (store / "zarr.json").write_text("{}")
     seen = Presence(store)
-    claims.begin(store, session)
+    fencing.begin(store, session)
     seen.begun(session)
     seen.check()
     with pytest.raises(KeyError), seen.noticed():
         raise KeyError
-    claims.forget_all(store)
+    fencing.forget_all(store)
     with pytest.raises(StoreLost, match="another one than this run wrote to"):
         seen.check()
     with hold(store):  # it was taken over: that is said by who lost the lock

@@ -9,7 +9,8 @@ from run_tables import run_table, with_series
 import sweep
 from integrators.errors import InputError
 from sweep import tables
-from sweep.analysis import per_run, query, results, units
+from sweep.analysis import query, results, units
+from sweep.analysis.runs import summaries
 from sweep.tables.runs import run_rows
 
 TIMES = np.linspace(0.0, 2.0, 5)
@@ -100,7 +101,7 @@ def test_of_a_tree_the_experiments_that_have_such_runs(table):
 def test_results_reduce_series_whatever_the_blocks(table, monkeypatch):
     table["global_error"][3, 2:] = np.nan  # as of a run that failed
     table["global_error"][4] = np.nan
-    columns = [f"global_error@{of}" for of in (*per_run.OF_SERIES, "1.5")]
+    columns = [f"global_error@{of}" for of in (*summaries.OF_SERIES, "1.5")]
     whole = results(table, columns)
     values = np.abs(table.global_error.values)
     assert whole["global_error@end"].values[[0, 3]].tolist() == [values[0, -1], values[3, 1]]
@@ -109,8 +110,8 @@ def test_results_reduce_series_whatever_the_blocks(table, monkeypatch):
     some = np.isfinite(values).any(axis=1)
     expected = np.nanmean(values[some], axis=1)
     assert np.allclose(whole["global_error@mean"].values[some], expected, rtol=1e-14)
-    monkeypatch.setattr(per_run, "ROWS", 3)
-    monkeypatch.setattr(per_run, "BLOCK", 6)  # three runs and two samples at once
+    monkeypatch.setattr(summaries, "ROWS", 3)
+    monkeypatch.setattr(summaries, "BLOCK", 6)  # three runs and two samples at once
     xr.testing.assert_identical(results(table, columns), whole)
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from run_tables import run_table, with_series
 
 from sweep.analysis import drift_table, growth_table, order_table
-from sweep.analysis.growth import fit_growth
-from sweep.analysis.verdicts import LINEAR, NONE, UNDECIDED, WALK, WORSE
+from sweep.analysis.drift.growth import fit_growth
+from sweep.analysis.drift.verdicts import LINEAR, NONE, UNDECIDED, WALK, WORSE
 from sweep.tables import drifts, growth, orders, text_of
 
 TIMES = np.linspace(0.0, 64.0, 65)  # as many intervals as windows

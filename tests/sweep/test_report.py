@@ -16,7 +16,7 @@ from run_tables import run_table, with_series
 
 import sweep
 from integrators.errors import InputError
-from sweep.reporting.pictures import drawn
+from sweep.plots.embedding import drawn
 
 ODD = 'rk4 <b>&"ü$h$'
 STUDY = f"""\

@@ -9,11 +9,10 @@ import xarray as xr
 from picture_text import assert_plain
 
 from integrators.errors import InputError
-from sweep import plots
-from sweep.reproduce import PAPERS, Claim, Row, reproduce
-from sweep.reproduce.agreement import Agreement, EnergyTrend, KeptToRoundOff, agreement
-from sweep.reproduce.lee import EXAMPLE_2
-from sweep.reproduce.measuring import Measured
+from sweep.papers import PAPERS, Claim, Row, figures, reproduce
+from sweep.papers.agreement import Agreement, EnergyTrend, KeptToRoundOff, agreement
+from sweep.papers.lee.claims import EXAMPLE_2
+from sweep.papers.measuring import Measured
 from sweep.tables import claims
 
 MEASURED = Measured("lee-example-2", "step-sizes", "variational", step_size=5e-3)
@@ -87,7 +86,7 @@ def test_a_claim_without_runs_is_refused(computed):
 
 def test_labels_of_a_figure_are_plain_text(computed):
     _, datasets = computed
-    assert_plain(plots.FIGURES["lee"]["figure-3.2"](datasets))
+    assert_plain(figures.FIGURES["lee"]["figure-3.2"](datasets))
 
 
 # --- how far a figure is the printed one ---------------------------------------------------------

@@ -8,9 +8,9 @@ import pytest
 import xarray as xr
 from picture_text import assert_plain
 
-from sweep import plots, runner
-from sweep.opening import open_study
-from sweep.reproduce import PAPERS, diagnostics, reproduce
+from sweep.campaign import coordinator
+from sweep.papers import PAPERS, diagnostics, figures, reproduce
+from sweep.store.open import open_study
 from sweep.study import load, parse
 
 PAPER = PAPERS["celledoni"]
@@ -38,7 +38,7 @@ def datasets(computed, tmp_path_factory, cluster):
     top = parse(text, "celledoni-top")
     shortened = [one for one in top.experiments if one.name in ("orders", "paths", "long")]
     store = tmp_path_factory.mktemp("short") / "top.zarr"
-    runner.run(dataclasses.replace(top, experiments=tuple(shortened)), store, cluster)
+    coordinator.run(dataclasses.replace(top, experiments=tuple(shortened)), store, cluster)
     tree = open_study(store)
     curves = computed[1]["celledoni-quadrotors"]["orders"]  # of other methods, in the same form
     return computed[1] | {
@@ -110,8 +110,8 @@ def parts_of(figure):
 
 
 def test_every_figure_of_the_paper_has_a_counterpart(datasets):
-    assert list(plots.FIGURES["celledoni"]) == [f"figure-{number}" for number in NUMBERS]
-    for name, draw in plots.FIGURES["celledoni"].items():
+    assert list(figures.FIGURES["celledoni"]) == [f"figure-{number}" for number in NUMBERS]
+    for name, draw in figures.FIGURES["celledoni"].items():
         figure = draw(datasets)
         assert_plain(figure)
         width, height = figure.canvas.get_width_height()

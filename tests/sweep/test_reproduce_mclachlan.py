@@ -7,10 +7,10 @@ import pytest
 import xarray as xr
 
 from integrators.errors import InputError
-from sweep.reproduce import PAPERS, Claim, diagnostics, reproduce
-from sweep.reproduce.agreement import agreement
-from sweep.reproduce.mclachlan import printed_angle, step_angle
-from sweep.reproduce.measuring import Computed
+from sweep.papers import PAPERS, Claim, diagnostics, reproduce
+from sweep.papers.agreement import agreement
+from sweep.papers.mclachlan.claims import printed_angle, step_angle
+from sweep.papers.measuring import Computed
 from sweep.tables import claims
 
 PAPER = PAPERS["mclachlan"]

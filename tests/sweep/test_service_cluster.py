@@ -8,7 +8,9 @@ import pytest
 from dask_processes import await_scheduler, start_worker
 from distributed import Client
 
-from sweep import cluster, draining, reaching
+from sweep import shutdown
+from sweep.campaign import task_window
+from sweep.clusters import connect
 
 RUNS = 136
 ENOUGH = 41  # 30 % of the runs
@@ -59,14 +61,14 @@ def test_one_of_two_workers_is_killed(
 def test_a_worker_dies_before_its_receipt_is_fetched(scheduler, worker, until, monkeypatch):
     """Another one computes it again; without any, a run that is to end does."""
     receipt = types.SimpleNamespace(whole=True, seconds=0.1, superseded=False)
-    monkeypatch.setattr(cluster, "compute", lambda task, session: receipt)
-    monkeypatch.setattr(cluster, "RECEIPT_SECONDS", 0.3)
-    monkeypatch.setattr(cluster, "LOOK_SECONDS", 0.1)
-    task, drain = types.SimpleNamespace(cost=1.0, seconds_to_stop=1.0), draining.Drain()
+    monkeypatch.setattr(task_window, "compute", lambda task, session: receipt)
+    monkeypatch.setattr(task_window, "RECEIPT_SECONDS", 0.3)
+    monkeypatch.setattr(task_window, "LOOK_SECONDS", 0.1)
+    task, drain = types.SimpleNamespace(cost=1.0, seconds_to_stop=1.0), shutdown.Drain()
     address = scheduler()
     first = worker(address)
     with Client(address) as client:
-        flight = cluster._Flight(client, [task], None, drain)
+        flight = task_window._Flight(client, [task], None, drain)
         flight.feed()
         future = until(flight.next_landed)
         first.signal_all(signal.SIGSTOP)
@@ -81,7 +83,7 @@ def test_a_worker_dies_before_its_receipt_is_fetched(scheduler, worker, until, m
         assert until(next_receipt) == receipt
         assert not flight.flying and not flight.waiting
 
-        flight = cluster._Flight(client, [task], None, drain)
+        flight = task_window._Flight(client, [task], None, drain)
         flight.feed()
         future = until(flight.next_landed)
         second.signal_all(signal.SIGSTOP)
@@ -89,8 +91,8 @@ def test_a_worker_dies_before_its_receipt_is_fetched(scheduler, worker, until, m
         second.kill()
         until(lambda: not client.nthreads())
         drain.request("SIGTERM")
-        time.sleep(cluster.LOOK_SECONDS)
-        with pytest.raises(draining.Interrupted, match="SIGTERM"):
+        time.sleep(task_window.LOOK_SECONDS)
+        with pytest.raises(shutdown.Interrupted, match="SIGTERM"):
             flight.feed()
 
 
@@ -108,7 +110,7 @@ def refused(command, long_study, address):
 
 
 def test_a_scheduler_that_does_not_answer(long_study, command, monkeypatch):
-    monkeypatch.setattr(reaching, "CONNECT_SECONDS", 1)
+    monkeypatch.setattr(connect, "CONNECT_SECONDS", 1)
     message = refused(command, long_study, "tcp://127.0.0.1:1")
     assert "the scheduler 'tcp://127.0.0.1:1' does not answer within 1 s" in message
 
@@ -119,7 +121,7 @@ def test_an_address_that_is_none(long_study, command, address):
 
 
 def test_a_scheduler_without_workers(long_study, scheduler, command, monkeypatch):
-    monkeypatch.setattr(reaching, "WORKERS_SECONDS", 1)
+    monkeypatch.setattr(connect, "WORKERS_SECONDS", 1)
     address = scheduler()
     message = refused(command, long_study, address)
     assert f"the scheduler '{address}' has no workers" in message

@@ -10,18 +10,11 @@ from study_text import one_experiment
 from zarr.storage import LocalStore
 
 import sweep
-from sweep import (
-    compacting,
-    computing,
-    growing,
-    ledger,
-    planning,
-    runner,
-    storage,
-    study,
-    tasks,
-)
-from sweep.sessions import Session, code
+from sweep import study
+from sweep.campaign import coordinator, planning, recorder, tasks
+from sweep.store import create, diff, storage
+from sweep.store.lease.sessions import Session, code
+from sweep.store.upkeep import compact
 
 MANY = {"record": "[]", "initial_condition": "{ random = 34, seed = 1 }"}  # 17 chunks
 FEW = {"record": '["energy"]', "reference": '{ integrator = "dop853", tolerance = 1e-6 }'}
@@ -110,7 +103,7 @@ RENAMES = ((os, "rename"), (os, "rmdir"), (Path, "write_text"))
 def spread(compacted, tmp_path_factory):
     path = tmp_path_factory.mktemp("crashes") / "spread.zarr"
     shutil.copytree(compacted, path)
-    compacting.spread(path)
+    compact.spread(path)
     assert scalar_chunk(path) == 8
     return path
 
@@ -121,14 +114,14 @@ def test_stopped_while(
 ):
     """A run first makes the store what it was or was to be; of some points the whole run."""
     copy = tmp_path / "copy.zarr"
-    base, action = (spread, compacting.compact) if compacts else (compacted, compacting.spread)
+    base, action = (spread, compact.compact) if compacts else (compacted, compact.spread)
     known, found = [fingerprint(path) for path in (compacted, spread)], set()
     for last in points(monkeypatch, base, copy, lambda: action(copy), *RENAMES, every=3):
         if last % 24 == 12:
             run(MANY, copy, cluster)
             check_mended(compacted, copy, assert_same_runs)
         else:
-            compacting.recover(copy)
+            compact.recover(copy)
             assert [file.name for file in tmp_path.iterdir()] == [copy.name]
             found.add(known.index(fingerprint(copy)))
     assert found == {0, 1}
@@ -136,7 +129,7 @@ def test_stopped_while(
 
 def check_mended(whole, copy, assert_same_runs):
     assert_same_runs(whole, copy, "only", timings=True)
-    assert not copy.with_name(copy.name + compacting.STAGING).exists()
+    assert not copy.with_name(copy.name + compact.STAGING).exists()
     assert sweep.open_study(copy)["only"].sizes["run"] == 136
     assert (sweep.open_study(copy)["only"].sample_count == 11).all()
 
@@ -146,7 +139,7 @@ def test_a_store_that_is_removed_after_a_crash_leaves_nothing_to_mend(
 ):
     store = tmp_path / "many.zarr"
     shutil.copytree(compacted, store)
-    assert stopped(monkeypatch, lambda: compacting.spread(store), 4, (os, "rename"))
+    assert stopped(monkeypatch, lambda: compact.spread(store), 4, (os, "rename"))
     shutil.rmtree(store)
     run(FEW, store, cluster)
     only = sweep.open_study(store)["only"]
@@ -166,7 +159,7 @@ def test_stopped_after_it_spread_and_before_it_computed(
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(runner, "execute", killed)
+        patch.setattr(coordinator, "execute", killed)
         with pytest.raises(Killed):
             run(larger, store, cluster)
     assert scalar_chunk(store) == 8
@@ -187,7 +180,7 @@ def small(cluster, tmp_path_factory):
 
 def bring_up(written, path):
     parsed = study.parse(one_experiment(**written))
-    growing.bring_up(path, parsed, ledger.compare(path, parsed), {"only": 8})
+    create.bring_up(path, parsed, diff.compare(path, parsed), {"only": 8})
 
 
 WRITES = ((LocalStore, "set"), (os, "rename"))
@@ -202,7 +195,7 @@ def test_stopped_while_it_grows(
     grow = lambda: bring_up(GROWN, copy)  # noqa: E731 (it is passed on)
     for last in points(monkeypatch, small, copy, grow, *WRITES, every=6):
         # whatever was there is found and counted, in its rows
-        entry = ledger.compare(copy, study.parse(one_experiment(**GROWN)))[0]
+        entry = diff.compare(copy, study.parse(one_experiment(**GROWN)))[0]
         assert (entry.known >= 12, entry.size, entry.gone) == (True, 18, 0)
         assert entry.pending.sum() == 6
         if last % 24 == 0:
@@ -221,7 +214,7 @@ def test_ids_after_a_row_without_one_are_not_known(small, cluster, tmp_path, arr
     bring_up(GROWN, copy)
     ids = storage.open_group(storage.open_root(copy, mode="r+"), "only")["run_id"]
     ids[12:16] = ""
-    entry = ledger.compare(copy, study.parse(one_experiment(**GROWN)))[0]
+    entry = diff.compare(copy, study.parse(one_experiment(**GROWN)))[0]
     assert (entry.known, entry.size, entry.gone) == (12, 18, 0)
     run(GROWN, copy, cluster)
     found = arrays(copy, "only")["run_id"].tolist()
@@ -247,15 +240,15 @@ def test_stopped_between_two_commits_of_a_task(
     """Of a chunk of eight runs six are committed: they are kept, and two computed."""
     store, fresh, written = tmp_path / "few.zarr", tmp_path / "fresh.zarr", {"record": '["state"]'}
     parsed = study.parse(one_experiment(**written))
-    entries = ledger.compare(store, parsed)
+    entries = diff.compare(store, parsed)
     plans = [planning.plan_experiment(entry) for entry in entries]
-    growing.bring_up(store, parsed, entries, {"only": 8})
+    create.bring_up(store, parsed, entries, {"only": 8})
     _, (task,) = planning.make_tasks(store, storage.open_root(store), plans, 1, 1e-9)
 
     def batches():
         tasks.compute(task, SESSION)
 
-    assert stopped(monkeypatch, batches, 2, (computing.Recorder, "finish"))
+    assert stopped(monkeypatch, batches, 2, (recorder.Recorder, "finish"))
     before = arrays(store, "only")
     done = before["sample_count"] > 0
     assert done.tolist() == [True] * 6 + [False] * 6

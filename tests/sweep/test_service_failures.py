@@ -10,7 +10,7 @@ import sweep
 import systems
 from integrators import stepping
 from sweep import study
-from sweep.expand import expand
+from sweep.study.run_table import expand
 
 STUDY = """\
 format = 1

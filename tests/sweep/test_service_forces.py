@@ -6,7 +6,7 @@ import pytest
 import sweep
 from sweep import plots, study
 from sweep.analysis import drift_table
-from sweep.analysis.selection import energy_of
+from sweep.analysis.runs.selection import energy_of
 
 STUDY = """\
 format = 1

@@ -9,10 +9,12 @@ from study_text import one_experiment
 
 import sweep
 import systems
-from sweep import growing, runner, study
+from sweep import study
 from sweep.analysis import drift_table, order_table
-from sweep.expand import expand
-from sweep.ledger import StoreError
+from sweep.campaign import coordinator
+from sweep.store import create
+from sweep.store.diff import StoreError
+from sweep.study.run_table import expand
 
 KEYS = {
     "integrators": '["variational", "rk4"]',
@@ -28,7 +30,7 @@ def text(**changes):
     return one_experiment(**KEYS | changes)
 
 
-class Counts(runner.Watcher):
+class Counts(coordinator.Watcher):
     """What is new, kept, no longer in the study, and computed."""
 
     def __init__(self):
@@ -337,8 +339,8 @@ def test_an_empty_directory_becomes_the_store(cluster, tmp_path):
 
 def test_rows_are_named_where_they_are_the_same_in_all_runs():
     chains = [systems.get("heisenberg_chain", count=count) for count in (3, 4)]
-    assert growing.row_labels(chains) == ["w0", "w1", "w2", "w3"]
-    assert growing.row_labels(chains[:1], ["w0", "w1", "w2", "w3", "w4"])[-1] == "w4"
+    assert create.row_labels(chains) == ["w0", "w1", "w2", "w3"]
+    assert create.row_labels(chains[:1], ["w0", "w1", "w2", "w3", "w4"])[-1] == "w4"
     pendula = [systems.get("spherical_pendulum_chain", count=count) for count in (1, 2)]
-    assert growing.row_labels(pendula) == ["0", "1", "2", "3"]
-    assert growing.row_labels(pendula[1:]) == ["q0", "q1", "omega0", "omega1"]
+    assert create.row_labels(pendula) == ["0", "1", "2", "3"]
+    assert create.row_labels(pendula[1:]) == ["q0", "q1", "omega0", "omega1"]

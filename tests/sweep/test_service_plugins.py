@@ -12,7 +12,7 @@ from distributed import Client
 from plugin_text import BEAD, STUDY, edited, write
 
 import sweep
-from sweep.marking import mark_not_computed
+from sweep.store.upkeep.mark import mark_not_computed
 
 RUNS = 2 * 3 * 3 * 5
 

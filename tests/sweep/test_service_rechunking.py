@@ -11,9 +11,12 @@ from test_service_crashes import FEW, GROWN, RENAMES, points, run, stopped
 from zarr.storage import LocalStore
 
 import sweep
-from sweep import chunking, ledger, planning, rechunking, storage, study
-from sweep.chunking import Layout, shares
-from sweep.ledger import StoreError
+from sweep import study
+from sweep.campaign import planning
+from sweep.store import chunk_layout, diff, storage
+from sweep.store.chunk_layout import Layout, shares
+from sweep.store.diff import StoreError
+from sweep.store.upkeep import rechunk
 
 WRITES = (LocalStore, "set"), (Path, "write_text"), (os, "rename")
 
@@ -39,11 +42,11 @@ def group(path):
 @pytest.fixture
 def scarce(monkeypatch):
     """Files are so scarce that 18 runs have to be in one chunk."""
-    monkeypatch.setattr(chunking, "MOST_FILES", 1)
+    monkeypatch.setattr(chunk_layout, "MOST_FILES", 1)
 
 
 def layout(path):
-    entry = ledger.compare(path, study.parse(one_experiment(**GROWN)))[0]
+    entry = diff.compare(path, study.parse(one_experiment(**GROWN)))[0]
     return dataclasses.replace(planning.plan_experiment(entry).layout, chunk_rows=32)
 
 
@@ -51,7 +54,7 @@ def layout(path):
 def rewritten(small, tmp_path_factory):
     """The smaller one in larger chunks."""
     path = shutil.copytree(small, tmp_path_factory.mktemp("rechunking") / "few.zarr")
-    rechunking.rechunk(path, "only", layout(path))
+    rechunk.rechunk(path, "only", layout(path))
     return path
 
 
@@ -63,7 +66,7 @@ def test_a_trial_that_grows_is_rewritten(
     run(GROWN, copy, cluster)
     check_grown(small, fresh, copy, assert_same_runs, arrays)
     rows = group(copy).attrs["chunk_rows"]
-    assert rows == chunking.MOST_CHUNK_ROWS
+    assert rows == chunk_layout.MOST_CHUNK_ROWS
     assert {group(copy)[name].chunks[0] for name in ("energy", "sample_count")} == {rows}
     ends = storage.open_root(copy)["_geosweep/ends/only/checkpoint"]
     assert ends.chunks[0] == rows
@@ -84,7 +87,7 @@ def test_stopped_while_it_is_rewritten(
     fingerprint,
 ):  # fmt: skip
     copy, larger = tmp_path / "copy.zarr", layout(small)
-    rewrite = lambda: rechunking.rechunk(copy, "only", larger)  # noqa: E731 (it is passed on)
+    rewrite = lambda: rechunk.rechunk(copy, "only", larger)  # noqa: E731 (it is passed on)
     known, made = [fingerprint(small), fingerprint(rewritten)], set()
     for last in points(monkeypatch, small, copy, rewrite, *WRITES, every=16):
         if last == 48:
@@ -102,7 +105,7 @@ def test_stopped_while_groups_change_their_places(
 ):  # fmt: skip
     """The file that says ready, its rename, two renames of each of two groups, what is removed."""
     copy, larger = shutil.copytree(small, tmp_path / "copy.zarr"), layout(small)
-    assert stopped(monkeypatch, lambda: rechunking.rechunk(copy, "only", larger), last, *RENAMES)
+    assert stopped(monkeypatch, lambda: rechunk.rechunk(copy, "only", larger), last, *RENAMES)
     if last in (1, 4):
         run(GROWN, copy, cluster)
         check_grown(small, fresh, copy, assert_same_runs, arrays)
@@ -114,7 +117,7 @@ def test_stopped_while_groups_change_their_places(
 
 def recovered(copy, fingerprint, known):
     """Which of the hashes `known` a store has after what a run does first."""
-    rechunking.recover(copy)
+    rechunk.recover(copy)
     assert [file.name for file in copy.parent.iterdir()] == [copy.name]
     return known.index(fingerprint(copy))
 
@@ -143,7 +146,7 @@ def test_what_has_the_files_that_it_needs_stays():
     longer = dataclasses.replace(trial, times=1_000_001).within(100_000)
     assert (longer.chunk_rows, longer.time_chunk) == (8, 1024) and longer.files < 1e5
     most = dataclasses.replace(trial, runs=10**9).within(100_000)
-    assert most.chunk_rows == chunking.MOST_CHUNK_ROWS
+    assert most.chunk_rows == chunk_layout.MOST_CHUNK_ROWS
 
 
 def test_coordinates_in_very_many_chunks_are_rewritten_within_the_budget():

@@ -7,7 +7,7 @@ from study_text import one_experiment, problems
 import sweep
 import systems
 from sweep import study
-from sweep.analysis.cells import recorded_quantities
+from sweep.analysis.drift.cells import recorded_quantities
 
 STUDY = """\
 format = 1

@@ -8,20 +8,11 @@ import pytest
 from study_text import one_experiment
 
 import sweep
-from sweep import (
-    checkpoints,
-    chunks,
-    growing,
-    ledger,
-    pilot,
-    planning,
-    reference_work,
-    sessions,
-    storage,
-    study,
-    tasks,
-)
-from sweep.claims import Attempt
+from sweep import study
+from sweep.campaign import chunks, pilot, planning, reference, tasks
+from sweep.store import checkpoints, create, diff, storage
+from sweep.store.lease import sessions
+from sweep.store.lease.fencing import Attempt
 
 KEYS = {
     "integrators": """[
@@ -47,9 +38,9 @@ class Killed(BaseException):
 
 def begun(parsed, store, every):
     """A store with its references, and the tasks of its runs."""
-    entries = ledger.compare(store, parsed)
+    entries = diff.compare(store, parsed)
     plans = [planning.plan_experiment(entry) for entry in entries]
-    growing.bring_up(store, parsed, entries, {"only": 8})
+    create.bring_up(store, parsed, entries, {"only": 8})
     root = storage.open_root(store, mode="a")
     references, runs = planning.make_tasks(store, root, plans, 1, every)
     session = dataclasses.replace(SESSION, name=uuid.uuid4().hex)  # with its own open arrays
@@ -146,7 +137,7 @@ def test_a_killed_worker_costs_one_segment(tmp_path, start, until, arrays, clust
     process = start("sweep", "run", "far.toml", *every, cwd=tmp_path)
     store = tmp_path / "far.zarr"
     path = checkpoints.file_of(store, "only", 0)
-    own = checkpoints.identity(pilot.recipe_of(ledger.compare(store, study.parse(LONG))[0].table))
+    own = checkpoints.identity(pilot.recipe_of(diff.compare(store, study.parse(LONG))[0].table))
 
     def sample():
         saved = checkpoints.load(path, own)
@@ -175,14 +166,14 @@ def test_references_go_on_in_segments_and_to_a_longer_duration(tmp_path, monkeyp
         for t, n in (("1.0", "5"), ("2.0", "10"))
     )
     store, at_once, starts = tmp_path / "test.zarr", tmp_path / "whole.zarr", []
-    solve = reference_work.reference_trajectory
+    solve = reference.reference_trajectory
 
     def counted(system, initial, times, *rest):
         if len(times) > 1:  # else it only loads what it needs
             starts.append((times[0], initial.tobytes()))
         return solve(system, initial, times, *rest)
 
-    monkeypatch.setattr(reference_work, "reference_trajectory", counted)
+    monkeypatch.setattr(reference, "reference_trajectory", counted)
     begun(short, store, every=1e-9)
     assert len(starts) == len(set(starts)) > 3 and max(starts)[0] < 1.0
     starts.clear()

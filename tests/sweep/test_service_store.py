@@ -14,8 +14,10 @@ import integrators
 import sweep
 import systems
 from integrators import forms, integration
-from sweep import schema, storage, study
-from sweep.expand import expand
+from sweep import study
+from sweep.store import storage
+from sweep.study import schema
+from sweep.study.run_table import expand
 
 STUDY = """\
 format = 1

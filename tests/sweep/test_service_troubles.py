@@ -10,10 +10,14 @@ from distributed import KilledWorker
 from study_text import one_experiment
 
 import sweep
-from sweep import cluster as cluster_module
-from sweep import disk, growing, runner, sessions, study, tasks
-from sweep.draining import Drain, Interrupted
-from sweep.tasks import RunTask
+from sweep import study
+from sweep.campaign import coordinator, tasks
+from sweep.campaign import task_window as cluster_module
+from sweep.campaign.tasks import RunTask
+from sweep.shutdown import Drain, Interrupted
+from sweep.store import create
+from sweep.store.backends import disk
+from sweep.store.lease import sessions
 
 
 class Handed:
@@ -89,10 +93,10 @@ def test_a_disk_that_fills_up_ends_a_run_in_order(tmp_path, cluster, monkeypatch
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(runner, "compact", fills)
+        patch.setattr(coordinator, "compact", fills)
         with pytest.raises(Interrupted, match="the disk at .* is full"):
             sweep.run(written, store, cluster)
-        patch.setattr(growing, "bring_up", fills)
+        patch.setattr(create, "bring_up", fills)
         with pytest.raises(Interrupted, match="the disk at .* is full"):
             sweep.run(written, tmp_path / "other.zarr", cluster)
     assert sweep.run(written, store, cluster).complete

@@ -13,24 +13,13 @@ from distributed import Client
 from study_text import one_experiment
 
 import sweep
-from sweep import (
-    checkpoints,
-    claims,
-    flight,
-    growing,
-    holder,
-    ledger,
-    mending,
-    planning,
-    runner,
-    sessions,
-    storage,
-    study,
-    tasks,
-    verifying,
-)
-from sweep.computing import Recorder
-from sweep.holding import hold
+from sweep import study
+from sweep.campaign import coordinator, planning, tasks
+from sweep.campaign.recorder import Recorder
+from sweep.store import checkpoints, create, diff, flight, storage
+from sweep.store.lease import fencing, holder, sessions
+from sweep.store.lease.lease import hold
+from sweep.store.upkeep import repair, verify
 
 KEYS = {"record": '["energy", "state"]', "integrators": '"rk4"', "samples": "10"}
 LONGER = {"duration": "2.0", "samples": "20"}
@@ -46,9 +35,9 @@ def store(tmp_path):
 def work(store):
     """The study's task, in a store that has nothing of it yet."""
     parsed = study.parse(one_experiment(**KEYS))
-    entries = ledger.compare(store, parsed)
+    entries = diff.compare(store, parsed)
     plans = [planning.plan_experiment(entry) for entry in entries]
-    growing.bring_up(store, parsed, entries, {"only": 8})
+    create.bring_up(store, parsed, entries, {"only": 8})
     _, made = planning.make_tasks(store, storage.open_root(store), plans, 1, 1e-9)
     return dataclasses.replace(made[0], cost=1e6)
 
@@ -62,7 +51,7 @@ def test_a_task_of_a_coordinator_before_writes_nothing(work, store, fingerprint)
     with hold(store) as first:
         before = first.token
     with hold(store) as held:
-        claims.begin(store, session(held.token))
+        fencing.begin(store, session(held.token))
         mark = fingerprint(store)
         receipt = tasks.compute(work, session(before))
         assert not receipt.whole and receipt.runs == 0
@@ -101,7 +90,7 @@ def test_a_worker_process_of_another_version_is_refused(
 
 
 def test_kinds_of_machines_are_recorded_and_mixing_them_warns(store, cluster):
-    class Warned(runner.Watcher):
+    class Warned(coordinator.Watcher):
         kinds = ()
 
         def mixed(self, kinds):
@@ -151,14 +140,14 @@ def test_runs_on_their_way_begin_again_where_their_samples_are_damaged(
         patch.setattr(checkpoints, "save", dying)
         with pytest.raises(Killed):
             tasks.compute(work, session(""))
-    assert list((store / "_geosweep").rglob("*.npz")) and verifying.find(store) == []
+    assert list((store / "_geosweep").rglob("*.npz")) and verify.find(store) == []
     (file,) = (store / "only" / "energy" / "c" / "0").iterdir()
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
-    (finding,) = verifying.find(store)
+    (finding,) = verify.find(store)
     assert "checksum" in finding.text and finding.runs == 0
-    assert not mending.mend(store, lambda: pytest.fail("the study is not needed")).left
+    assert not repair.mend(store, lambda: pytest.fail("the study is not needed")).left
     assert not list((store / "_geosweep").rglob("*.npz"))
     parsed, whole = study.parse(one_experiment(**KEYS)), tmp_path / "whole.zarr"
     for path in (store, whole):
@@ -174,9 +163,9 @@ def test_a_damaged_checkpoint_of_an_end_costs_no_result(
     assert sweep.run(parsed, store, cluster).complete
     (file,) = (store / checkpoints.ends_name("only")).rglob("c/0/*")
     file.write_bytes(file.read_bytes()[:-9])
-    (finding,) = verifying.find(store)
+    (finding,) = verify.find(store)
     assert finding.place == checkpoints.ends_name("only")
-    assert not mending.mend(store, lambda: parsed).left and verifying.find(store) == []
+    assert not repair.mend(store, lambda: parsed).left and verify.find(store) == []
     group = zarr.open_group(store / "only", mode="r")
     assert np.all(group["sample_count"][:] == 11)
     whole = tmp_path / "whole.zarr"
@@ -220,17 +209,17 @@ def test_a_worker_that_leaves_stores_what_its_task_has(
 
 
 def test_who_begins_a_task_last_has_it(work):
-    with claims.Attempt(work, session("")) as first:
+    with fencing.Attempt(work, session("")) as first:
         first.check()
-        with claims.Attempt(work, session("")) as second:
+        with fencing.Attempt(work, session("")) as second:
             second.check()
-            with pytest.raises(claims.TakenOver):
+            with pytest.raises(fencing.TakenOver):
                 first.check()
-        with pytest.raises(claims.TakenOver):
+        with pytest.raises(fencing.TakenOver):
             first.check()
-    with claims.Attempt(work, session("")) as third:
-        claims.forget_all(work.store)  # as a coordinator does that begins
-        with pytest.raises(claims.TakenOver):
+    with fencing.Attempt(work, session("")) as third:
+        fencing.forget_all(work.store)  # as a coordinator does that begins
+        with pytest.raises(fencing.TakenOver):
             third.check()
 
 
@@ -238,11 +227,11 @@ def test_tasks_are_computed_in_the_store_that_their_session_was_begun_in(work, s
     """Not in one that was put in its place."""
     with hold(store) as held:
         mine = session(held.token)
-        claims.begin(store, mine)
-        with claims.Attempt(work, mine):
-            claims.forget_all(store)
+        fencing.begin(store, mine)
+        with fencing.Attempt(work, mine):
+            fencing.forget_all(store)
         mark = fingerprint(store)
-        with pytest.raises(claims.StoreUnseen, match=f"{mine.name} is not there"):
+        with pytest.raises(fencing.StoreUnseen, match=f"{mine.name} is not there"):
             tasks.compute(work, mine)
         assert fingerprint(store) == mark
 
@@ -254,11 +243,11 @@ def test_a_task_that_another_process_was_given_writes_nothing_more(
     arrays,
 ):
     """As on a host that was cut off and goes on: its results are whole where it is taken over."""
-    check, other = claims.Attempt.check, claims.Attempt(work, session(""))
+    check, other = fencing.Attempt.check, fencing.Attempt(work, session(""))
 
     def taken_over(attempt):
         with monkeypatch.context() as patch:
-            patch.setattr(claims.Attempt, "check", check)
+            patch.setattr(fencing.Attempt, "check", check)
             with other:
                 whole = tasks._compute(work, other, [])
         assert whole
@@ -267,8 +256,8 @@ def test_a_task_that_another_process_was_given_writes_nothing_more(
 
     written = []
     with hold(store) as held:
-        claims.begin(store, session(held.token))
-        monkeypatch.setattr(claims.Attempt, "check", taken_over)
+        fencing.begin(store, session(held.token))
+        monkeypatch.setattr(fencing.Attempt, "check", taken_over)
         receipt = tasks.compute(work, session(held.token))
     assert not receipt.whole and not receipt.superseded and receipt.runs == 0
     now = arrays(store, "only")

@@ -6,7 +6,7 @@ from dask_processes import SMALL, await_scheduler, start_worker
 from distributed.core import CommClosedError
 
 from integrators.errors import InputError
-from sweep import workers
+from sweep.clusters import workers
 
 # A preload: the first worker that is asked for something is killed by it, before it answers.
 KILLED_BY = """\

@@ -8,11 +8,11 @@ from run_tables import run_table
 
 from integrators.errors import InputError
 from sweep import plots
-from sweep.plots import globe, spheres
-from sweep.plots.globe import View
-from sweep.plots.looks import COLOURS
-from sweep.reproduce import reproduce
-from sweep.reproduce.claims import Paper
+from sweep.papers import figures, reproduce
+from sweep.papers.claims import Paper
+from sweep.plots import projection, spheres
+from sweep.plots.projection import View
+from sweep.plots.style import COLOURS
 from sweep.study import load
 
 TIMES = np.linspace(0.0, 10.0, 51)
@@ -86,7 +86,7 @@ def test_every_state_is_on_one_of_the_two_discs():
             assert np.all(np.sum(points**2, axis=1) <= 1 + 1e-12)
             found[colour] = found.get(colour, 0) + len(points)
     assert found == dict.fromkeys(COLOURS[:3], len(TIMES))
-    view = View.along(globe.OBLIQUE)
+    view = View.along(projection.OBLIQUE)
     np.testing.assert_allclose(
         drawn(front)[0][1], [p for p in view.seen(circle(0.5)) if np.isfinite(p[0])]
     )
@@ -314,8 +314,10 @@ def test_the_studies_record_states(mclachlan):
 
 
 def test_every_figure_of_the_paper_has_a_counterpart(mclachlan, tmp_path):
-    assert list(plots.FIGURES["mclachlan"]) == [f"figure-{number}" for number in (2, 3, 4, 5, 7, 8)]
-    for name, draw in plots.FIGURES["mclachlan"].items():
+    assert list(figures.FIGURES["mclachlan"]) == [
+        f"figure-{number}" for number in (2, 3, 4, 5, 7, 8)
+    ]
+    for name, draw in figures.FIGURES["mclachlan"].items():
         figure = draw(mclachlan)
         figure.canvas.draw()
         width, height = figure.canvas.get_width_height()

@@ -7,8 +7,9 @@ import pytest
 from study_text import one_experiment, problems
 
 import sweep
-from sweep import checkpoints, extending, study
-from sweep.store_starts import end_states
+from sweep import study
+from sweep.store import checkpoints, studies
+from sweep.study.initial_conditions.from_store import end_states
 
 FIRST = {
     "integrators": '["variational", { name = "rk4", formulation = "q_qdot" }]',
@@ -112,8 +113,8 @@ def test_what_is_refused(place, monkeypatch, arrays):
 
 
 def test_only_runs_that_are_complete(place):
-    from sweep.marking import mark_not_computed
+    from sweep.store.upkeep.mark import mark_not_computed
 
     mark_not_computed(place / "first.zarr", "only", np.array([0, 5]))
     assert len(end_states(place / "first.zarr")[1]) == 10
-    assert extending.stored_study(place / "first.zarr").name == "test"
+    assert studies.stored_study(place / "first.zarr").name == "test"

@@ -11,10 +11,13 @@ import integrators
 import sweep
 import systems
 from integrators.stability import largest_step
-from sweep import compacting, computing, schema, structure, study
+from sweep import study
 from sweep.analysis import grid
-from sweep.computing import Named, Recipe, Recorder
-from sweep.time_axis import TimeAxis
+from sweep.campaign import recorder as computing
+from sweep.campaign.recorder import Named, Recipe, Recorder
+from sweep.store.upkeep import compact
+from sweep.study import schema, structure
+from sweep.study.time_axis import TimeAxis
 
 STUDY = """\
 format = 1
@@ -108,8 +111,8 @@ def test_runs_that_fail_have_none(tree):
 
 def test_compacted_tables_keep_it(store, tmp_path, monkeypatch, arrays):
     before = arrays(store, "pendulum")
-    monkeypatch.setattr(compacting, "WORTHWHILE", 1)
-    compacting.compact(store)
+    monkeypatch.setattr(compact, "WORTHWHILE", 1)
+    compact.compact(store)
     after = arrays(store, "pendulum")
     chunked = zarr.open_array(store, path="pendulum/reversal_error", mode="r").chunks
     assert chunked == zarr.open_array(store, path="pendulum/status", mode="r").chunks

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from study_text import FULL, one_experiment, problems
 
 from sweep import study
-from sweep.expand import expand
+from sweep.study.run_table import expand
 
 
 def test_everything_of_format_1():

@@ -10,10 +10,11 @@ from study_text import one_experiment, problems
 
 import sweep
 import systems
-from sweep import schema, study
+from sweep import study
 from sweep.analysis import drift_table, grid, order_table
-from sweep.analysis.selection import RUN_COORDINATES, scanned_axes
-from sweep.expand import expand
+from sweep.analysis.runs.selection import RUN_COORDINATES, scanned_axes
+from sweep.study import schema
+from sweep.study.run_table import expand
 from systems.base import Family
 from systems.point_vortices import PointVortices
 

@@ -8,7 +8,7 @@ from study_text import one_experiment, problems
 
 import systems
 from sweep import study
-from sweep.expand import expand
+from sweep.study.run_table import expand
 
 CHAIN = systems.get("spherical_pendulum_chain")
 MEMBERS = CHAIN.ensemble(5, seed=3)

@@ -10,9 +10,9 @@ from study_text import one_experiment, problems
 
 import sweep
 from sweep import study
-from sweep.expand import expand
-from sweep.identity import run_id
-from sweep.ledger import compare
+from sweep.store.diff import compare
+from sweep.study.run_id import run_id
+from sweep.study.run_table import expand
 
 PERIOD = 6.283185307179586
 IN_PERIODS = {

@@ -7,8 +7,8 @@ from study_text import one_experiment, problems
 
 from sweep import study
 from sweep.analysis import drift_table, grid, order_table
-from sweep.expand import expand
-from sweep.identity import run_id
+from sweep.study.run_id import run_id
+from sweep.study.run_table import expand
 
 CHAINS = (
     "{ count = [1, 2, 3], gravity = [1.0, 2.0], length = [{ label = 'a', value = [1.0] }, "

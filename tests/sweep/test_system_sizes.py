@@ -7,9 +7,9 @@ import pytest
 
 from sweep import study, tables
 from sweep.analysis import order_table, tolerance_table, work_table
-from sweep.analysis.states import initial_norms, norms, present_rows
-from sweep.opening import open_study
-from sweep.runner import run
+from sweep.analysis.runs.states import initial_norms, norms, present_rows
+from sweep.campaign.coordinator import run
+from sweep.store.open import open_study
 
 PENDULA = """
 system = "spherical_pendulum_chain"

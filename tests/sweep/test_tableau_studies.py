@@ -11,8 +11,8 @@ import integrators
 import sweep
 from sweep import study
 from sweep.cli.show import command as show
-from sweep.expand import expand
-from sweep.identity import run_id
+from sweep.study.run_id import run_id
+from sweep.study.run_table import expand
 
 MIDPOINT = "a = [[], [0.5]], b = [0.0, 1.0], order = 2"
 PAIR = f"{MIDPOINT}, embedded = [1.0, 0.0], embedded_order = 1"

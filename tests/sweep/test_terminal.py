@@ -13,9 +13,10 @@ import pytest
 from run_tables import run_table, with_series
 
 import sweep
-from sweep import holder, plots
+from sweep import plots
 from sweep.cli.streams import VisibleStream
-from sweep.holder import Holder, counter_line, first_line
+from sweep.store.lease import holder
+from sweep.store.lease.holder import Holder, counter_line, first_line
 from sweep.text import format_table, visible, visible_lines
 
 NASTY = "\x1b[31m\x1b]0;title\x07\x9b2J\u202eevil\u2066\u2028\x7f\b\r"
@@ -285,7 +286,7 @@ def test_what_stands_beside_a_store_may_be_garbage(place, ran, called, content):
         file.write_bytes(content)
     try:
         assert "pendulum" in is_clean(called(place, "status", "nasty.zarr"))
-        assert sweep.requests.cancelled(place / "nasty.zarr", "a") == ""
+        assert sweep.store.lease.requests.cancelled(place / "nasty.zarr", "a") == ""
     finally:
         for file in (*files, lock):
             file.unlink()

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from integrators.errors import InputError
-from sweep.time_axis import DIVIDES, LogarithmicTimeAxis, TimeAxis, spaced
+from sweep.study.time_axis import DIVIDES, LogarithmicTimeAxis, TimeAxis, spaced
 
 durations = st.floats(1e-3, 1e6)
 counts = st.integers(1, 10_000)

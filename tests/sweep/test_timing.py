@@ -11,7 +11,7 @@ from run_tables import run_table, with_series
 from integrators.errors import InputError
 from sweep import plots, tables
 from sweep.analysis import least_work, work_table
-from sweep.analysis.timing import run_times, why_not_measured
+from sweep.analysis.efficiency.timing import run_times, why_not_measured
 
 ORDERS = {"variational": 2, "rk4": 4}
 STEP_SIZES = (0.1, 0.05, 0.025)

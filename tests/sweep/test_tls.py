@@ -8,9 +8,9 @@ import dask
 import pytest
 from dask_processes import SMALL, address_in, files, refused, start_scheduler, start_worker
 
-from sweep import certificates, tls
-from sweep.clusters import ClusterSpec, TlsFiles
-from sweep.starting import connect
+from sweep.clusters import certificates, tls
+from sweep.clusters.launch import connect
+from sweep.clusters.spec import ClusterSpec, TlsFiles
 
 NOW = datetime.datetime.now(datetime.UTC)
 LONG = datetime.timedelta(days=30)

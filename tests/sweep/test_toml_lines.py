@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweep.toml_lines import scan
+from sweep.study.positions import scan
 
 TEXT = '''\
 top = 1

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy.signal import lfilter
 from wandering import TRUTHS, Oscillation, ensemble, line, walks
 
-from sweep.analysis.slow_parts import joined, slow_parts, windows_of
-from sweep.analysis.verdicts import LINEAR, NONE, UNDECIDED, VERDICTS, WALK, WORSE, judge
+from sweep.analysis.drift.slow_modes import joined, slow_parts, windows_of
+from sweep.analysis.drift.verdicts import LINEAR, NONE, UNDECIDED, VERDICTS, WALK, WORSE, judge
 
 N = 256
 TIMES = line(N)

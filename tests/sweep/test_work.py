@@ -11,8 +11,8 @@ import sweep
 from integrators.errors import InputError
 from sweep import plots, tables
 from sweep.analysis import least_work, work_table
-from sweep.analysis.fronts import front
-from sweep.analysis.work import families_of
+from sweep.analysis.efficiency.pareto import front
+from sweep.analysis.efficiency.work import families_of
 
 ORDERS = {"variational": 2, "variational+suzuki4": 4, "rk4": 4}
 STAGES = {"variational": 1, "variational+suzuki4": 5, "rk4": 4, "rk45": 6}

@@ -13,9 +13,12 @@ from study_text import one_experiment
 
 import sweep
 from integrators import cache_directory
-from sweep import cluster as cluster_module
-from sweep import draining, environments, runner, starting, study, workers
+from sweep import shutdown, study
+from sweep.campaign import coordinator
+from sweep.campaign import task_window as cluster_module
 from sweep.cli.run import Terminal
+from sweep.clusters import launch, workers
+from sweep.store import provenance
 
 KEYS = {"integrators": '"rk4"', "samples": "10"}
 OTHER = {"cpu": "another", "libm": "another", "system": "Linux", "numba": "0"}
@@ -26,9 +29,9 @@ def test_each_run_says_what_it_was_computed_with(tmp_path, cluster):
     sweep.run(study.parse(one_experiment(**KEYS)), path, cluster)
     experiment = sweep.open_study(path)["only"].to_dataset()
     known = sweep.open_study(path).attrs["environments"]
-    own = environments.number_of(environments.describe())
+    own = provenance.number_of(provenance.describe())
     assert set(experiment["environment"].values) == {own} and own > 0
-    assert known == {str(own): environments.describe()}
+    assert known == {str(own): provenance.describe()}
     assert {"cpu", "libm", "python", "numba", "numpy", "geosweep"} <= set(known[str(own)])
 
 
@@ -43,7 +46,7 @@ def test_a_store_that_is_made_anew_says_so_too(tmp_path, cluster):
 
 
 def test_the_command_line_hears_all_that_a_run_tells():
-    told = {name for name in vars(runner.Watcher) if not name.startswith("_")}
+    told = {name for name in vars(coordinator.Watcher) if not name.startswith("_")}
     assert "compiling" in told and told - set(vars(Terminal)) == set()
 
 
@@ -66,7 +69,7 @@ class Growing:
 def test_tasks_in_flight_follow_the_number_of_workers(monkeypatch):
     monkeypatch.setattr(cluster_module, "LOOK_SECONDS", -1)
     client, tasks = Growing(), [types.SimpleNamespace(cost=1.0, seconds_to_stop=1.0)] * 20
-    flight = cluster_module._Flight(client, tasks, None, draining.Drain())
+    flight = cluster_module._Flight(client, tasks, None, shutdown.Drain())
     for count in (1, 2, 3):
         flight.feed()
         assert client.workers == count
@@ -75,9 +78,9 @@ def test_tasks_in_flight_follow_the_number_of_workers(monkeypatch):
 
 
 def test_numbers_of_environments_differ_with_anything_in_them():
-    one = environments.describe()
-    others = {environments.number_of(one | {key: "another"}) for key in one}
-    assert len(others - {environments.number_of(one)}) == len(one)
+    one = provenance.describe()
+    others = {provenance.number_of(one | {key: "another"}) for key in one}
+    assert len(others - {provenance.number_of(one)}) == len(one)
     assert all(0 < number < 2**31 for number in others)
 
 
@@ -86,7 +89,7 @@ def test_two_stores_of_two_kinds_merge_to_one_that_knows_both(tmp_path, cluster,
         text = one_experiment(**KEYS | {"initial_condition": f'"{start}"'})
         (tmp_path / f"{name}.toml").write_text(text)
         command(tmp_path, "run", f"{name}.toml", f"{name}.zarr", "--no-summary")
-    number = environments.number_of(OTHER)
+    number = provenance.number_of(OTHER)
     two = zarr.open_group(tmp_path / "two.zarr", mode="r+", use_consolidated=False)
     two.attrs["environments"] = {str(number): OTHER}
     two["only/environment"][:] = number
@@ -101,11 +104,11 @@ def test_two_stores_of_two_kinds_merge_to_one_that_knows_both(tmp_path, cluster,
 
 def test_kernels_are_compiled_by_one_worker_of_each_kind():
     def of(cpu, cache):
-        seen = environments.describe() | {"cpu": cpu}
+        seen = provenance.describe() | {"cpu": cpu}
         return workers.Worker("host", "system", "code", seen, cache, "")
 
     own = workers.look(os.devnull, "").cache
-    cpu = environments.describe()["cpu"]
+    cpu = provenance.describe()["cpu"]
     found = {
         "a": of(cpu, own), "b": of("another", own), "c": of("another", own),
         "d": of("another", "elsewhere"), "e": of(cpu, "elsewhere"),
@@ -114,13 +117,13 @@ def test_kernels_are_compiled_by_one_worker_of_each_kind():
 
 
 def test_a_function_is_called_on_the_workers_that_are_named(cluster):
-    with Client(cluster.cluster) as client, draining.Drain() as drain:
+    with Client(cluster.cluster) as client, shutdown.Drain() as drain:
         one = list(client.nthreads())[0]
         workers.call_on(client, [one], os.getpid, drain)
         with pytest.raises(ZeroDivisionError):
             workers.call_on(client, list(client.nthreads()), _failing, drain)
         drain.request("enough")
-        with pytest.raises(draining.Interrupted, match="enough"):
+        with pytest.raises(shutdown.Interrupted, match="enough"):
             workers.call_on(client, [one], os.getpid, drain)
 
 
@@ -155,7 +158,7 @@ def test_workers_share_the_private_cache_of_their_coordinator(tmp_path, monkeypa
     tmp_path.chmod(0o777)
     monkeypatch.setenv(cache_directory.NAMED, str(tmp_path))
     monkeypatch.delenv(cache_directory.HANDED, raising=False)
-    with starting.start_local(2) as local, Client(local) as client:
+    with launch.start_local(2) as local, Client(local) as client:
         roots = set(client.run(cache_directory.cache_root).values())
     own = cache_directory.cache_root()
     assert roots == {own} and not own.is_relative_to(tmp_path)

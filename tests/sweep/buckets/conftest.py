@@ -6,8 +6,8 @@ import pytest
 from s3_server import Server
 from studies_in_buckets import BUCKET, FEW, run, set_on_workers
 
-from sweep.places import place_of
-from sweep.trees import copy_tree, remove_tree
+from sweep.store.backends.places import place_of
+from sweep.store.backends.trees import copy_tree, remove_tree
 
 
 @pytest.fixture(scope="module")

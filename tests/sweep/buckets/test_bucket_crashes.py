@@ -10,22 +10,14 @@ from study_text import LONG, one_experiment
 
 import sweep
 from integrators.errors import InputError
-from sweep import (
-    compacting,
-    files,
-    growing,
-    ledger,
-    objects,
-    places,
-    rechunking,
-    runner,
-    storage,
-    study,
-    verifying,
-)
-from sweep.ledger import StoreError
-from sweep.places import place_of
-from sweep.trees import copy_tree, remove_tree, take_place
+from sweep import study
+from sweep.campaign import coordinator
+from sweep.store import create, diff, files, storage
+from sweep.store.backends import places, s3
+from sweep.store.backends.places import place_of
+from sweep.store.backends.trees import copy_tree, remove_tree, take_place
+from sweep.store.diff import StoreError
+from sweep.store.upkeep import compact, rechunk, verify
 
 MANY = {"record": "[]", "initial_condition": "{ random = 10, seed = 1 }"}  # 5 chunks
 SHORT = LONG.replace("random = 68", "random = 34")
@@ -70,21 +62,21 @@ def test_a_worker_and_then_all_are_killed(
 def test_a_server_that_falls_silent_ends_the_run_and_it_goes_on(
     bucket, cluster, tmp_path, assert_like, monkeypatch, server
 ):
-    monkeypatch.setenv(objects.PATIENCE, "0.5")
-    monkeypatch.setattr(objects, "AT_START", 0.5)
-    set_on_workers(cluster, {objects.PATIENCE: "0.5"})
+    monkeypatch.setenv(s3.PATIENCE, "0.5")
+    monkeypatch.setattr(s3, "AT_START", 0.5)
+    set_on_workers(cluster, {s3.PATIENCE: "0.5"})
     store, parsed = bucket / "long.zarr", study.parse(SHORT)
 
-    class Silences(runner.Watcher):
+    class Silences(coordinator.Watcher):
         def progressed(self, task, receipt):
             server.process.send_signal(signal.SIGSTOP)
 
     try:
-        with pytest.raises(runner.Interrupted, match="does not answer"):
+        with pytest.raises(coordinator.Interrupted, match="does not answer"):
             sweep.run(parsed, store, cluster, watcher=Silences())
     finally:
         server.process.send_signal(signal.SIGCONT)
-        set_on_workers(cluster, {objects.PATIENCE: "60"})
+        set_on_workers(cluster, {s3.PATIENCE: "60"})
     monkeypatch.undo()
     assert sweep.run(parsed, store, cluster).complete
 
@@ -108,8 +100,8 @@ def stopped(action, last):
 
     with pytest.MonkeyPatch.context() as patch:
         for name in ("put", "copy", "delete"):
-            patch.setattr(objects, name, counted(getattr(objects, name)))
-        made = objects._zarr_class()
+            patch.setattr(s3, name, counted(getattr(s3, name)))
+        made = s3._zarr_class()
         for name in ("set", "delete"):
             patch.setattr(made, name, counted(getattr(made, name)))
         patch.setattr(places, "AT_ONCE", 1)
@@ -136,14 +128,14 @@ def test_stopped_while_a_store_is_made(bucket, cluster, local, assert_like):
     store, parsed = bucket / "few.zarr", study.parse(one_experiment(**FEW))
 
     def make():
-        growing.bring_up(store, parsed, ledger.compare(store, parsed), {"only": 8})
+        create.bring_up(store, parsed, diff.compare(store, parsed), {"only": 8})
 
     for _ in steps(make, lambda: None, 33):
         assert not (store / "zarr.json").is_file()
-        assert ledger.open_existing(store) is None
+        assert diff.open_existing(store) is None
         with pytest.raises(InputError, match=r"is not a store|half deleted"):
             files.open_store(store)
-    assert ledger.open_existing(store) is not None and not ledger.is_half_made(store)
+    assert diff.open_existing(store) is not None and not diff.is_half_made(store)
     run(FEW, store, cluster)
     assert_like(local, store)
 
@@ -179,7 +171,7 @@ def test_stopped_at_any_step_of_taking_a_place(bucket):
 def many(server, cluster):
     place = place_of(f"{BUCKET}/many.zarr")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compacting, "WORTHWHILE", 2)
+        patch.setattr(compact, "WORTHWHILE", 2)
         run(MANY, place, cluster)
         assert scalar_chunk(place) > 40
         yield place
@@ -194,17 +186,17 @@ def test_stopped_while_it_spreads_and_compacts(many, bucket, assert_same_runs, t
     copy_tree(many, store)
     copy_tree(many, whole)
     found = set()
-    for action, every in ((compacting.spread, 50), (compacting.compact, 40)):
+    for action, every in ((compact.spread, 50), (compact.compact, 40)):
         for last in steps(lambda action=action: action(store), lambda: None, every):
-            compacting.recover(store)
+            compact.recover(store)
             found.add(scalar_chunk(store) == 8)
             if last % 2:
                 copied = tmp_path / f"{action.__name__}-{last}.zarr"
                 copy_tree(store, copied)
                 assert_same_runs(whole, copied, "only", timings=True)
-        assert not places.is_dir(store.with_name(store.name + compacting.STAGING))
+        assert not places.is_dir(store.with_name(store.name + compact.STAGING))
     assert found == {True, False}
-    assert not verifying.find(store)
+    assert not verify.find(store)
 
 
 def test_stopped_while_it_is_rechunked(many, bucket, assert_same_runs, tmp_path):
@@ -212,11 +204,11 @@ def test_stopped_while_it_is_rechunked(many, bucket, assert_same_runs, tmp_path)
     copy_tree(many, store)
     copy_tree(many, whole)
     parsed = study.parse(one_experiment(**MANY))
-    layout = runner.planning.plan_study(ledger.compare(store, parsed))[0].layout
+    layout = coordinator.planning.plan_study(diff.compare(store, parsed))[0].layout
     layout = dataclasses.replace(layout, chunk_rows=32, coordinate_chunks=(256, 16))
-    for _ in steps(lambda: rechunking.rechunk(store, "only", layout), lambda: None, 60):
-        compacting.recover(store)
+    for _ in steps(lambda: rechunk.rechunk(store, "only", layout), lambda: None, 60):
+        compact.recover(store)
     assert storage.chunk_rows_of(storage.open_group(storage.open_root(store), "only")) == 32
     copy_tree(store, copied)
     assert_same_runs(whole, copied, "only", timings=True)
-    assert not verifying.find(store)
+    assert not verify.find(store)

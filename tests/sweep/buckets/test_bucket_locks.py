@@ -10,17 +10,18 @@ from studies_in_buckets import FEW, keys
 from study_text import one_experiment
 from waiting import HANG
 
-from sweep import holder, objects, places
-from sweep.holder import Holder, counter_line, first_line
-from sweep.holding import hold
-from sweep.ledger import StoreError
+from sweep.store.backends import places, s3
+from sweep.store.diff import StoreError
+from sweep.store.lease import holder
+from sweep.store.lease.holder import Holder, counter_line, first_line
+from sweep.store.lease.lease import hold
 
 # Newcomers in threads of several processes; each says whether it is alone while it is in.
 NEWCOMERS = r"""
 import os, sys, threading, time
-from sweep.holding import hold
-from sweep.ledger import StoreError
-from sweep.places import place_of
+from sweep.store.lease.lease import hold
+from sweep.store.diff import StoreError
+from sweep.store.backends.places import place_of
 
 def try_it(store):
     inside = place_of(store + ".inside")
@@ -97,7 +98,7 @@ def test_a_heart_beats_and_who_lost_the_lock_stops(bucket, until, monkeypatch):
     lock = holder.lock_of(store)
     with hold(store, on_loss=lambda reason: lost.set()) as held:
         until(lambda: holder.read(lock).beat >= 3)
-        real, failed = objects.put_if, []
+        real, failed = s3.put_if, []
 
         def answer_lost(place, data, tag):  # it is written, and nobody hears of it
             made = real(place, data, tag)
@@ -107,7 +108,7 @@ def test_a_heart_beats_and_who_lost_the_lock_stops(bucket, until, monkeypatch):
             return made
 
         with monkeypatch.context() as patch:
-            patch.setattr(objects, "put_if", answer_lost)
+            patch.setattr(s3, "put_if", answer_lost)
             beat = holder.read(lock).beat
             until(lambda: holder.read(lock).beat >= beat + 4)
         assert failed and held.holds()

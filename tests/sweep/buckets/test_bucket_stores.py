@@ -10,12 +10,17 @@ from study_text import one_experiment
 
 import sweep
 from integrators.errors import InputError
-from sweep import holder, objects, places, runner, storage, study, verifying
-from sweep.ledger import StoreError
-from sweep.mending import mend
-from sweep.merging import merge
-from sweep.places import ObjectPlace, place_of
-from sweep.trees import copy_tree
+from sweep import study
+from sweep.campaign import coordinator
+from sweep.store import storage
+from sweep.store.backends import places, s3
+from sweep.store.backends.places import ObjectPlace, place_of
+from sweep.store.backends.trees import copy_tree
+from sweep.store.diff import StoreError
+from sweep.store.lease import holder
+from sweep.store.upkeep import verify
+from sweep.store.upkeep.merge import merge
+from sweep.store.upkeep.repair import mend
 
 
 def test_a_study_in_a_bucket_is_the_local_one(base, local, assert_like, cluster, server):
@@ -28,7 +33,7 @@ def test_a_study_in_a_bucket_is_the_local_one(base, local, assert_like, cluster,
     assert [each["Key"] for each in listed["Contents"]] == ["base.zarr.lock"]
     assert holder.holder_of(base) is None
 
-    class Refuses(runner.Watcher):
+    class Refuses(coordinator.Watcher):
         def progressed(self, task, receipt):
             pytest.fail("it computed something twice")
 
@@ -119,7 +124,7 @@ def test_damage_is_found_and_mended(store, local, cluster, command, tmp_path, as
     command(tmp_path, "verify", store, "--repair", code=3)
     run(FEW, store, cluster)
     assert_like(local, store)
-    assert not verifying.find(store)
+    assert not verify.find(store)
 
 
 def test_a_silent_server_is_no_damage(store, monkeypatch):
@@ -130,8 +135,8 @@ def test_a_silent_server_is_no_damage(store, monkeypatch):
             raise places.Unreachable.because("no answer")
         return real(place)
 
-    real = objects.get
-    monkeypatch.setattr(objects, "get", silent)
+    real = s3.get
+    monkeypatch.setattr(s3, "get", silent)
     with pytest.raises(places.Unreachable, match="no answer"):
         mend(store, lambda: None)
 
@@ -177,7 +182,7 @@ def test_buckets_that_cannot_be_used(server, called, tmp_path, monkeypatch, base
     client.put_bucket_policy(Bucket="closed", Policy=json.dumps(policy))
 
     def refused(store):
-        monkeypatch.setattr(runner.ledger, "compare", lambda *_: pytest.fail("it went on"))
+        monkeypatch.setattr(coordinator.ledger, "compare", lambda *_: pytest.fail("it went on"))
         done = called(tmp_path, "run", "quickstart", store)
         assert done.returncode == 2, done.stderr
         (line,) = done.stderr.splitlines()
@@ -185,7 +190,7 @@ def test_buckets_that_cannot_be_used(server, called, tmp_path, monkeypatch, base
 
     assert "'closed' at http://127.0.0.1" in refused("s3://closed/a.zarr")
     assert "may not be written" in refused("s3://closed/a.zarr")
-    monkeypatch.setattr(objects, "AT_START", 0.3)
+    monkeypatch.setattr(s3, "AT_START", 0.3)
     with monkeypatch.context() as patch:
         patch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
         assert "at http://127.0.0.1:9 does not answer" in refused(f"{BUCKET}/a.zarr")

@@ -1,0 +1,1 @@
+"""How errors fall with the step size or the tolerance."""

@@ -1,0 +1,247 @@
+"""What a measured order says of the declared one."""
+
+import numpy as np
+from scipy.special import stdtrit
+
+from sweep.analysis.convergence.curves import SELF
+from sweep.analysis.convergence.slopes import (
+    FEWEST,
+    FLAT,
+    FLOOR,
+    LEAST,
+    LEVEL,
+    MARGIN,
+    MISSING,
+    OF_POINTS,
+    UNRESOLVED,
+    USED,
+)
+from sweep.analysis.reasons import Reason, Remedy
+
+CONFIRMED, REFUTED, UNDECIDED = "confirmed", "refuted", "undecided"
+
+TOLERANCE = 0.1  # an interval this close to a whole order is that order
+CLOSING = 0.25  # gap to the declared order below which one that closes at all is said to do so
+WIDEST = 0.5  # half an interval: with more, the next whole order is inside too
+LOST = 1e-10  # what N steps of order p leave of an error, about N^-p: with more, round-off is exact
+MOVING = 1e-6  # an error that shows that the motion is not trivial
+MOST_STARTS, MOST_SIZES = 4096, 100  # more are no advice
+FINER = 8.0  # times smaller step sizes show if an error that hardly falls does so later
+MOST = 1e3  # times larger step sizes: more are no advice
+
+
+def verdict_on(fit, declared, curve, error, moving):
+    """The verdict on the declared order, and its reason.
+
+    Parameters
+    ----------
+    fit : OrderFit
+    declared : int or None
+    curve : Curve
+        That was fitted.
+    error : str
+        What the curve is of.
+    moving : bool
+        Whether some error of the experiment shows a motion.
+
+    Returns
+    -------
+    verdict : str
+    why : tuple of Reason
+    """
+    if curve.reference_failed:
+        earlier = Remedy("reference end", curve.last_time / 2, curve.last_time)
+        remedies = (earlier, Remedy("state", 1, 0))
+        return UNDECIDED, (Reason("reference", 0, 1, remedies),)
+    if not np.isfinite(fit.order):
+        exact = _exact_steps(fit, declared, curve) if moving and declared else None
+        if exact is not None:
+            numbers = {"steps": exact, "time": curve.time}
+            return CONFIRMED, (Reason("exact steps", exact**-declared, LOST, (), numbers),)
+        return UNDECIDED, (_too_few(fit, declared, curve, error),)
+    if declared is None:
+        return UNDECIDED, (Reason("declared orders", 0, 1),)
+    if _is_order(fit, declared):
+        early = curve.time < curve.last_time and curve.referred
+        why = (Reason("time resolved", curve.time, curve.last_time),) if early else ()
+        return CONFIRMED, why
+    other = round(fit.order)
+    if other > 0 and _is_order(fit, other):
+        numbers = {"slopes": _slopes(fit)}
+        return REFUTED, (Reason("another order", fit.order, declared, (), numbers),)
+    return UNDECIDED, (_why_open(fit, declared, curve, error),)
+
+
+def _is_order(fit, order):
+    """Whether the whole interval is within `TOLERANCE` of an order."""
+    return order - TOLERANCE <= fit.low and fit.high <= order + TOLERANCE
+
+
+def _exact_steps(fit, declared, curve):
+    """In how few steps of a run the error is at round-off, if that shows no order; else None."""
+    there = np.isfinite(curve.errors).any(axis=1)
+    at_floor = curve.errors[there] < curve.floors[there]
+    if not there.any() or fit.use.count(FLOOR) < len(fit.use) or not at_floor[-1].all():
+        return None
+    steps = curve.steps[there][-1]
+    return int(steps) if steps**-declared >= LOST else None
+
+
+def _slopes(fit):
+    return f"local slopes {', '.join(f'{slope:.2f}' for slope in fit.local[::-1])}"
+
+
+def _why_open(fit, declared, curve, error):
+    """Why a measured order is none, and what would decide."""
+    half, near = (fit.high - fit.low) / 2, declared
+    if abs(fit.order - declared) > TOLERANCE >= abs(fit.order - round(fit.order)):
+        near = round(fit.order)
+    off = abs(fit.order - near)
+    numbers = {"slopes": _slopes(fit), "order": fit.order, "half": half, "near": near}
+    if half > TOLERANCE:
+        remedies = _narrower(fit, declared, curve, error, TOLERANCE)
+        return Reason("width", half, TOLERANCE, remedies, numbers)
+    if off <= TOLERANCE:
+        remedies = _narrower(fit, declared, curve, error, TOLERANCE - off)
+        return Reason("distance", off + half, TOLERANCE, remedies, numbers)
+    gaps = np.abs(fit.local - declared)
+    closing = _still_closing(gaps)
+    gap = float(gaps[0]) if closing else abs(fit.order - round(fit.order))
+    tested = ("approach", gap) if closing else ("whole order", fit.order)
+    return Reason(*tested, TOLERANCE, _finer(gap, declared, fit, curve), numbers)
+
+
+def _still_closing(gaps):
+    """Whether local slopes, finest first, approach the declared order."""
+    return gaps[0] < gaps[-1] and (gaps[0] < CLOSING or gaps[0] < 0.7 * gaps[-1])
+
+
+def _narrower(fit, declared, curve, error, wanted):
+    """What would make half the interval as narrow as `wanted`.
+
+    What points scatter falls like the root of the number of step sizes, what starts lie apart by
+    like that of starts, what the next term changes at least like the step size, and what the
+    reference is wrong by in proportion. Where all that is not enough, local slopes come nearer to
+    the declared order at smaller step sizes.
+    """
+    used, starts = fit.use.count(USED), int(np.isfinite(curve.errors).any(axis=0).sum())
+    room = wanted - fit.budget - fit.bend
+    remedies = []
+    if room > LEAST:
+        number = np.ceil(max(starts, 2) * (fit.apart / room) ** 2)
+        if fit.scatter <= room and starts < number <= MOST_STARTS:
+            remedies.append(Remedy("starts", float(number), starts))
+        more = np.arange(used + 1, MOST_SIZES)
+        freedom = np.maximum([used - 2, *(more - 2)], 1)
+        quantile = stdtrit(freedom, OF_POINTS)
+        scatter = fit.scatter * quantile[1:] / quantile[0] * np.sqrt(used / more)
+        enough = more[np.maximum(scatter, fit.apart) <= room]
+        if fit.scatter > room and len(enough):
+            apart = error == SELF  # differences, of which there is one less than step sizes
+            remedies.append(Remedy("step sizes", float(enough[0] + apart), used + apart))
+    left = wanted - fit.budget - LEAST
+    if fit.bend > 0 and left > 0 and not remedies:
+        return _finer(fit.bend, fit.order, fit, curve, left / 2)
+    if fit.budget > wanted / 2:
+        remedies.append(Remedy("reference", 2 * fit.budget / wanted, 1.0))
+    gap = abs(float(fit.local[0]) - declared)
+    return tuple(remedies) or _finer(max(gap, TOLERANCE), declared, fit, curve)
+
+
+def _finer(gap, order, fit, curve, wanted=TOLERANCE):
+    """Down to which step size a gap closes that shrinks like it, unless that is at the floor."""
+    sizes, errors, own = _used(fit, curve)
+    smallest = sizes[0] * min(wanted / gap, 0.5)
+    there = errors[0] * (smallest / sizes[0]) ** order
+    if there < MARGIN * own[0]:
+        return ()
+    return (Remedy("smaller step size", float(smallest), float(sizes[0])),)
+
+
+def _used(fit, curve):
+    """Step sizes that are used, with mean errors and what those can be wrong by."""
+    return _means(curve, np.array(fit.use, dtype=object) == USED)
+
+
+def _means(curve, chosen):
+    """Chosen step sizes of those with errors, with mean errors and what those can be wrong by."""
+    there = np.flatnonzero(np.isfinite(curve.errors).any(axis=1))[chosen]
+    tiny = np.finfo(float).tiny
+    logs = (np.log(np.maximum(one[there], tiny)) for one in (curve.errors, curve.own))
+    return curve.sizes[there], *(np.exp(np.nanmean(one, axis=1)) for one in logs)
+
+
+def _too_few(fit, declared, curve, error):
+    """Why fewer than three step sizes count, and what would decide."""
+    total = len(fit.use)
+    if not total and curve.complete:
+        return _no_errors(curve, error)
+    if not total:
+        return Reason("step sizes with runs", 0, FEWEST, (), {"runs": curve.left_out})
+    counted, numbers = fit.use.count(USED), {"what": _limit(curve), "margin": MARGIN}
+    if fit.causes.count(UNRESOLVED) == total:
+        _, errors, own = _means(curve, np.full(total, True))
+        remedies = _larger(MARGIN * own[-1] / errors[-1], declared, curve)
+        return Reason("resolved errors", 0, FEWEST, remedies, numbers | {"total": total})
+    if fit.flat is not None and not counted:
+        return _flat(fit, declared, curve, numbers)
+    causes = {
+        f"within {MARGIN:.0f} times what {_limit(curve)} can be wrong by": UNRESOLVED,
+        f"within {MARGIN:.0f} times where the error stops falling": LEVEL,
+        "with an error in few of their runs": MISSING,
+    }
+    causes = [f"{n} {words}" for words, cause in causes.items() if (n := fit.count(cause))]
+    if curve.left_out:
+        causes.append(f"{curve.left_out} runs failed, unfinished or without an error")
+    what = "difference" if error == SELF else "step size"
+    numbers = {
+        "counts": f"{what}{' counts' if counted == 1 else 's count'}",
+        "causes": f" ({'; '.join(causes)})" if causes else "",
+    }
+    larger = fit.count(UNRESOLVED) + fit.count(LEVEL) > 0
+    more = Remedy("larger step sizes" if larger else "more step sizes", FEWEST - counted, counted)
+    return Reason("points", counted, FEWEST, (more,), numbers)
+
+
+def _no_errors(curve, error):
+    """Why runs that are complete have no error, and what would decide."""
+    numbers = {"runs": f"{curve.complete} run{' is' if curve.complete == 1 else 's are'} complete"}
+    if error == SELF:
+        remedies = (Remedy("more step sizes", 1, 1),)
+        return Reason("neighbouring step sizes", 0, FEWEST, remedies, numbers)
+    return Reason(
+        "errors of this kind", 0, 1, (Remedy("global error", 1, 0),), numbers | {"error": error}
+    )
+
+
+def _limit(curve):
+    """What errors can be wrong by."""
+    return "the reference" if curve.referred else "round-off"
+
+
+def _flat(fit, declared, curve, numbers):
+    """That the error stops falling, and how far above what it can be wrong by."""
+    flat, total = fit.flat, len(fit.use)
+    _, errors, own = _means(curve, np.full(total, True))
+    resolved = np.array(fit.causes, dtype=object) != UNRESOLVED
+    above = flat.level / own[resolved][0]
+    smallest = flat.fine * max(1 / FINER, (MARGIN / above) ** (1 / (declared or 1)))
+    remedies = ()
+    if smallest <= flat.fine / 2:
+        remedies += (Remedy("smaller step size", float(smallest), flat.fine),)
+    remedies += _larger(MARGIN**2 * flat.level / np.nanmax(errors), declared, curve)
+    numbers |= {
+        "fine": flat.fine,
+        "coarse": flat.coarse,
+        "above": float(np.log10(above)),
+        "near": fit.count(LEVEL),
+        "total": total,
+    }
+    return Reason("falls", flat.slope, FLAT, remedies, numbers)
+
+
+def _larger(factor, declared, curve):
+    """Up to which step size errors are so much larger than at the largest."""
+    now = float(curve.sizes[np.isfinite(curve.errors).any(axis=1)][-1])
+    largest = now * max(factor, FINER) ** (1 / (declared or 1))
+    return (Remedy("larger step size", float(largest), now),) if largest <= MOST * now else ()

@@ -1,0 +1,253 @@
+"""The order of convergence that a method shows, beside the order that it declares.
+
+>>> order_table(tree["pendulum"])
+[OrderEstimate(integrator='variational', order=2.0, …, verdict='confirmed'), …]
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from integrators.errors import InputError
+from sweep.analysis.convergence.certificates import MOVING, verdict_on
+from sweep.analysis.convergence.curves import (
+    SELF,
+    centre_and_range,
+    checked_errors,
+    default_error,
+    error_curve,
+    self_curve,
+)
+from sweep.analysis.convergence.slopes import FLOOR, LEVEL, PRE_ASYMPTOTIC, USED, fit_order
+from sweep.analysis.runs.selection import adaptive_runs, descriptions, groups, scanned_axes, take
+from sweep.analysis.runs.states import INITIAL
+
+
+@dataclass(frozen=True)
+class OrderPoint:
+    """One step size of a convergence curve.
+
+    Attributes
+    ----------
+    step_size : float
+    error, low, high : float
+        Geometric mean over the starts, and the range.
+    use : str
+        ``used``, ``floor`` or ``pre-asymptotic``.
+    starts : int
+        Initial conditions that have an error at this step size.
+    """
+
+    step_size: float
+    error: float
+    low: float
+    high: float
+    use: str
+    starts: int
+
+
+@dataclass(frozen=True)
+class OrderEstimate:
+    """The measured order of one integrator on one system.
+
+    Attributes
+    ----------
+    integrator : str
+        The label in the study.
+    parameters : dict
+        Values of the scanned axes.
+    order, low, high : float
+        Measured order and its 95 % interval; NaN where it cannot be measured.
+    next_term : float
+        Share of the next term of the error in that at the coarsest step size that counts, where it
+        is fitted too: the order is then that of the limit of small step sizes. 0 where a plain
+        power law is fitted.
+    budget : float
+        What of half the interval the reference's own error takes, or round-off.
+    declared : int or None
+    verdict : str
+        ``confirmed``, ``refuted`` or ``undecided``.
+    why : tuple of Reason
+        Where the verdict is not plainly ``confirmed``: what was tested, and what would decide.
+    error, at : str
+        The error measured, ``self`` where it is of differences between step sizes, and whether at
+        the ``end`` or its ``sup`` over time until then.
+    time : float
+        The time of that end: the last one at which the reference resolves the errors.
+    used, floor_count, pre_asymptotic : int
+        Step sizes in the fit, and those left out on either side.
+    level_count : int
+        Of those at the floor the ones that are there since the error stops falling, though it is
+        resolved.
+    step_low, step_high : float
+        Range of the step sizes in the fit.
+    floor_until, pre_asymptotic_from : float
+        The largest step size left out at the floor (of round-off, of the reference or of a
+        solver), and the smallest left out as not yet asymptotic; NaN where there is none.
+    absent, unmeasured : int
+        Step sizes of which no run is complete, and of which some are and none has an error.
+    floor : float
+        Errors below it do not count.
+    worst_residual : float
+        Largest relative deviation of a point from the fitted line.
+    starts, left_out : int
+        Initial conditions, and runs that failed, are not finished, have left the study or are
+        without an error.
+    points : tuple of OrderPoint
+        The curve, by ascending step size.
+    """
+
+    integrator: str
+    parameters: dict
+    order: float
+    low: float
+    high: float
+    next_term: float
+    budget: float
+    declared: int | None
+    verdict: str
+    why: tuple
+    error: str
+    at: str
+    time: float
+    used: int
+    floor_count: int
+    level_count: int
+    pre_asymptotic: int
+    step_low: float
+    step_high: float
+    floor_until: float
+    pre_asymptotic_from: float
+    absent: int
+    unmeasured: int
+    floor: float
+    worst_residual: float
+    starts: int
+    left_out: int
+    points: tuple
+
+    @property
+    def reason(self):
+        """`why` in words."""
+        return "; ".join(map(str, self.why))
+
+
+def order_table(dataset, error=None, at="end"):
+    """Measure the order of every fixed-step integrator in a run table.
+
+    For each integrator and each combination of scanned values, log error over log step size is
+    fitted, over all initial conditions together; see `slopes.fit_order` for which step sizes count
+    and what the interval is. Only times count at which the reference's own error is under 1 % of
+    the error, and what is left of it is part of the interval.
+
+    The declared order is ``confirmed`` where the whole interval is within 0.1 of it, or the
+    integrator is exact to round-off in so few steps that an error of its order would show;
+    ``refuted`` where the whole interval is within 0.1 of another order; else ``undecided``, and the
+    reason says what to add.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset or xarray.DataTree
+        One experiment, or a selection of its runs.
+    error : str, optional
+        A variable over ``(run, time)``, or ``"self"``: the difference of each step size's state
+        from the next one's, which needs no reference but ``record = ["state"]``. By default
+        ``global_error``, and ``self`` where there is no reference.
+    at : {"end", "sup"}, optional
+        The error at the last time that counts, or its largest value until then.
+
+    Returns
+    -------
+    list of OrderEstimate
+
+    Raises
+    ------
+    InputError
+        When there is no such error, no run with a fixed step size, or `at` is neither.
+
+    Notes
+    -----
+    Ensembles of initial conditions narrow the interval, as long as what limits it are the starts:
+    `budget` and the next terms of the error are the same for all of them.
+    """
+    error = default_error(dataset) if error is None else error
+    dataset = checked_errors(dataset, error, at)
+    fixed = take(dataset, np.flatnonzero(~adaptive_runs(dataset)))
+    if fixed.sizes["run"] == 0:
+        raise InputError("no run has a fixed step size, and only those have an order in it.")
+    declared = descriptions(dataset)
+    found = list(_curves(fixed, error, at))
+    # Where no error of any integrator shows a motion, to be exact means nothing.
+    moving = any(np.nanmax(curve.errors, initial=0.0) > MOVING for _, _, curve in found)
+    return [
+        _estimate(curve, label, key, declared.get(label, {}), error, at, moving)
+        for label, key, curve in found
+    ]
+
+
+def _curves(fixed, error, at):
+    """Label, scanned values and `Curve` of each integrator, one after another in memory."""
+    names = ["state" if error == SELF else error, error.removesuffix("_error")]
+    names += ["reference_error", INITIAL, "sample_count", "status", "steps"]
+    axes = scanned_axes(fixed)
+    fixed = fixed[[name for name in names if name in fixed]]
+    for _, runs in groups(fixed, ["integrator"]):
+        # One integrator at a time bounds the memory that a large store takes.
+        of_integrator = take(fixed, runs).load()
+        for key, runs in groups(of_integrator, ["integrator", *axes]):
+            cell = take(of_integrator, runs)
+            curve = self_curve(cell, at) if error == SELF else error_curve(cell, error, at)
+            yield key.pop("integrator"), key, curve
+
+
+def _estimate(curve, label, parameters, method, error, at, moving):
+    there = np.isfinite(curve.errors).any(axis=1)
+    sizes, errors, floors = curve.sizes[there], curve.errors[there], curve.own[there]
+    declared = method.get("order")
+    fit = fit_order(sizes, errors, floors, method.get("symmetric"))
+    use = np.array(fit.use, dtype=object)
+    of_use = {kind: sizes[use == kind] for kind in (USED, FLOOR, PRE_ASYMPTOTIC)}
+    verdict, why = verdict_on(fit, declared, curve, error, moving)
+    points = tuple(
+        OrderPoint(float(h), *centre_and_range(e), u, int(np.isfinite(e).sum()))
+        for h, e, u in zip(sizes, errors, use, strict=True)
+    )
+    return OrderEstimate(
+        integrator=label,
+        parameters=parameters,
+        order=fit.order,
+        low=fit.low,
+        high=fit.high,
+        next_term=fit.next_term,
+        budget=fit.budget,
+        declared=declared,
+        verdict=verdict,
+        why=why,
+        error=error,
+        at=at,
+        time=curve.time,
+        used=len(of_use[USED]),
+        floor_count=len(of_use[FLOOR]),
+        level_count=fit.count(LEVEL),
+        pre_asymptotic=len(of_use[PRE_ASYMPTOTIC]),
+        step_low=_extreme(of_use[USED], np.min),
+        step_high=_extreme(of_use[USED], np.max),
+        floor_until=_extreme(of_use[FLOOR], np.max),
+        pre_asymptotic_from=_extreme(of_use[PRE_ASYMPTOTIC], np.min),
+        absent=curve.absent,
+        unmeasured=curve.unmeasured,
+        floor=float(np.fmax(fit.floor, _median(curve.floors[there]))),
+        worst_residual=fit.worst_residual,
+        starts=int(np.isfinite(curve.errors).any(axis=0).sum()),
+        left_out=curve.left_out,
+        points=points,
+    )
+
+
+def _extreme(values, of):
+    return float(of(values)) if len(values) else np.nan
+
+
+def _median(values):
+    values = values[np.isfinite(values)]
+    return np.median(values) if len(values) else np.nan

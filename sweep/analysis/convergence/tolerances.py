@@ -1,0 +1,135 @@
+"""The error of adaptive integrators against the tolerance that they were given."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sweep.analysis.convergence.curves import (
+    SELF,
+    centre_and_range,
+    checked_errors,
+    default_error,
+    error_curve,
+)
+from sweep.analysis.convergence.orders import order_table
+from sweep.analysis.runs.selection import adaptive_runs, groups, scanned_axes, take
+from sweep.analysis.runs.states import INITIAL
+
+
+@dataclass(frozen=True)
+class ToleranceEstimate:
+    """The error of one adaptive integrator on one system at one tolerance.
+
+    Attributes
+    ----------
+    integrator : str
+        The label in the study.
+    parameters : dict
+        Values of the scanned axes.
+    tolerance : float
+    value, low, high : float
+        Geometric mean of the error over the starts, and its range; NaN where there is none.
+    steps, rejected_steps : float
+        Medians over the starts.
+    error, at : str
+        The error measured, and whether at the ``end`` or its ``sup`` over time until then.
+    time : float
+        The time of that end: the last one at which the reference resolves the errors.
+    starts, left_out : int
+        Initial conditions, and runs that failed, are not finished or have left the study.
+    """
+
+    integrator: str
+    parameters: dict
+    tolerance: float
+    value: float
+    low: float
+    high: float
+    steps: float
+    rejected_steps: float
+    error: str
+    at: str
+    time: float
+    starts: int
+    left_out: int
+
+
+def tolerance_table(dataset, error="global_error", at="end"):
+    """Errors of every adaptive integrator in a run table, by tolerance.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset or xarray.DataTree
+        One experiment, or a selection of its runs.
+    error, at : str, optional
+        As in `order_table`.
+
+    Returns
+    -------
+    list of ToleranceEstimate
+        By integrator, scanned values and tolerance; empty without adaptive runs.
+
+    Raises
+    ------
+    InputError
+        When there is no such error, or `at` is neither.
+    """
+    dataset = checked_errors(dataset, error, at)
+    adaptive = take(dataset, np.flatnonzero(adaptive_runs(dataset)))
+    if adaptive.sizes["run"] == 0:
+        return []
+    wanted = [error, "reference_error", INITIAL, "sample_count", "status"]
+    wanted += ["steps", "rejected_steps"]
+    adaptive = adaptive[[name for name in wanted if name in adaptive]]
+    rows = []
+    for key, runs in groups(adaptive, ["integrator", *scanned_axes(dataset)]):
+        of_integrator = take(adaptive, runs).load()
+        curve = error_curve(of_integrator, error, at, "tolerance")
+        label = key.pop("integrator")
+        rows += [
+            _estimate(of_integrator, label, key, curve, i, error, at)
+            for i in range(len(curve.sizes))
+        ]
+    return rows
+
+
+def _estimate(dataset, label, parameters, curve, i, error, at):
+    errors, there = curve.errors[i], np.isfinite(curve.errors[i])
+    runs = np.flatnonzero(dataset["tolerance"].values == curve.sizes[i])
+    value, low, high = centre_and_range(errors) if there.any() else 3 * (np.nan,)
+    return ToleranceEstimate(
+        integrator=label,
+        parameters=parameters,
+        tolerance=float(curve.sizes[i]),
+        value=value,
+        low=low,
+        high=high,
+        steps=float(np.median(dataset["steps"].values[runs])),
+        rejected_steps=float(np.median(dataset["rejected_steps"].values[runs])),
+        error=error,
+        at=at,
+        time=curve.time,
+        starts=int(there.sum()),
+        left_out=len(runs) - int(there.sum()),
+    )
+
+
+def convergence(dataset, error=None, at="end"):
+    """Orders of the fixed-step integrators, and errors by tolerance of the adaptive ones.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        One experiment.
+    error, at : str
+        As in `order_table`.
+
+    Returns
+    -------
+    fixed : list of OrderEstimate
+    adaptive : list of ToleranceEstimate
+        Either may be empty; differences between step sizes have no tolerance.
+    """
+    error = default_error(dataset) if error is None else error
+    fixed = [] if adaptive_runs(dataset).all() else order_table(dataset, error, at)
+    return fixed, [] if error == SELF else tolerance_table(dataset, error, at)

@@ -1,0 +1,1 @@
+"""How far invariants wander over a run, and whether they drift."""

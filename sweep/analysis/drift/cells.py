@@ -1,0 +1,301 @@
+"""The errors of the runs of one integrator, scanned values and step size, read in blocks."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from integrators.errors import InputError, check_known
+from sweep.analysis.drift.slow_modes import (
+    FEWEST,
+    SlowParts,
+    added,
+    grouped,
+    joined,
+    late_changes,
+    likeness_of_changes,
+    slow_parts,
+    wander_of_changes,
+    window_count,
+    windows_of,
+)
+from sweep.analysis.runs.selection import against_reference, complete, groups, scanned_axes, take
+
+STATISTICS = ("", "_mean", "_abs_mean", "_abs_max")  # behind `energy_error`
+PER_RUN = ("sample_count", "status", "steps", "in_study")
+BLOCK = 8192  # runs that are in memory with all their samples
+
+
+def chosen_quantities(dataset, quantities):
+    """The quantities that are named, or all that are recorded; `InputError` if one is not."""
+    known = recorded_quantities(dataset)
+    if not known:
+        raise InputError(
+            "no invariant or constraint is recorded: name some in the experiment, as in "
+            'record = ["energy", "momentum"].',
+            key="record",
+        )
+    quantities = (quantities,) if isinstance(quantities, str) else quantities
+    chosen = known if quantities is None else tuple(quantities)
+    for quantity in chosen:
+        check_known("quantity", quantity, known, key="quantity")
+    return chosen
+
+
+def recorded_quantities(dataset):
+    """Names of the quantities whose error along the run is stored, e.g. ``("energy",)``."""
+    return tuple(
+        str(name).removesuffix("_error")
+        for name, array in dataset.data_vars.items()
+        if str(name).endswith("_error")
+        and set(array.dims) == {"run", "time"}
+        and name != "reference_error"
+        and not against_reference(dataset, name)
+    )
+
+
+def chosen_cells(dataset, step_sizes):
+    """The runs of each integrator, scanned values and step size, not yet read.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+    step_sizes : {"all", "smallest"}
+
+    Yields
+    ------
+    key : dict
+    cell : xarray.Dataset
+
+    Raises
+    ------
+    InputError
+        When `step_sizes` is neither.
+    """
+    if step_sizes not in ("all", "smallest"):
+        raise InputError(
+            f"step_sizes is {step_sizes!r}, and must be 'all' or 'smallest'.", key="step_sizes"
+        )
+    step_axes = [name for name in ("step_size", "tolerance") if name in dataset.coords]
+    cells = list(groups(dataset, ["integrator", *scanned_axes(dataset), *step_axes]))
+    for key, runs in _smallest(cells) if step_sizes == "smallest" else cells:
+        yield key, take(dataset, runs)
+
+
+def _smallest(cells):
+    """Of each integrator and combination of scanned values the smallest step size."""
+    smallest = {}
+    for key, runs in cells:
+        scanned = tuple((k, v) for k, v in key.items() if k not in ("step_size", "tolerance"))
+        # Groups ascend with the step size, so the first is the smallest.
+        smallest.setdefault(scanned, (key, runs))
+    return smallest.values()
+
+
+@dataclass(frozen=True)
+class CellErrors:
+    """What is kept of the errors of a cell's complete runs.
+
+    Attributes
+    ----------
+    ends : ndarray, shape ``(time,)``
+    left_out : int
+        Runs that do not count.
+    mean_abs, max_abs : ndarray, shape ``(starts,)``
+        Mean and largest |error| of each run.
+    rates : ndarray, shape ``(starts,)``
+        Change from the first interval's mean to the last's, over the time between their middles.
+    last : ndarray, shape ``(starts,)``
+        Mean of the last interval.
+    steps : ndarray, shape ``(starts,)``
+    squares, members : ndarray
+        Sums of the intervals' squared means over groups of starts; see `slow_parts.grouped`.
+    parts : SlowParts or None
+        None where the windows are too few.
+    changes : ndarray, shape ``(starts, n)``
+        `slow_parts.late_changes`, where the windows are too few; else nothing.
+    windows : int
+    every_step, signed : bool
+    """
+
+    ends: np.ndarray
+    left_out: int
+    mean_abs: np.ndarray
+    max_abs: np.ndarray
+    rates: np.ndarray
+    last: np.ndarray
+    steps: np.ndarray
+    squares: np.ndarray
+    members: np.ndarray
+    parts: SlowParts | None
+    changes: np.ndarray
+    windows: int
+    every_step: bool
+    signed: bool
+
+    @property
+    def starts(self):
+        """Runs that count."""
+        return len(self.mean_abs)
+
+    @cached_property
+    def likeness(self):
+        """How alike the runs are, a `spectra.Likeness`."""
+        return likeness_of_changes(self.changes) if self.parts is None else self.parts.likeness
+
+    @property
+    def wander(self):
+        """Standard error of the rate of the mean over the runs, if that walks."""
+        if self.parts is not None:
+            return self.parts.wander
+        return wander_of_changes(self.middles, self.changes)
+
+    @property
+    def middles(self):
+        """Times of the interval means, since the start of the run."""
+        return (self.ends[1:] + self.ends[:-1]) / 2 - self.ends[0]
+
+
+def read_errors(cell, quantity):
+    """The errors of one quantity in a cell, from a block of runs after another.
+
+    Statistics of every step are taken where the store holds them; samples without them, or where
+    an adaptive run has intervals without the end of a step.
+
+    Parameters
+    ----------
+    cell : xarray.Dataset
+        Of `chosen_cells`.
+    quantity : str
+
+    Returns
+    -------
+    CellErrors
+    """
+    runs = np.flatnonzero(complete(cell))
+    names = {of: f"{quantity}_error{of}" for of in STATISTICS if f"{quantity}_error{of}" in cell}
+    steps = cell["steps"].values.astype(float)
+    own = cell[list(names.values())].reset_coords(drop=True)
+    every_step = "_mean" in names
+    blocks = []
+    for first in range(0, max(len(runs), 1), BLOCK):
+        chosen = runs[first : first + BLOCK]
+        read = take(own, chosen).load()
+        values = {of: read[name].transpose("run", "time").values for of, name in names.items()}
+        blocks.append(_reduced(cell["time"].values, values, steps[chosen], every_step))
+        if every_step and blocks[-1] is None:
+            return read_errors(cell.drop_vars(f"{quantity}_error_mean"), quantity)
+    return _assembled(cell, quantity, blocks, every_step)
+
+
+def read_means(cell, quantity, most):
+    """Window means of a cell's complete runs, or means of its intervals where windows are few.
+
+    Parameters
+    ----------
+    cell : xarray.Dataset
+        Of one integrator, its scanned values and step size.
+    quantity : str
+    most : int
+        Of more runs, so many are read, spread evenly over them.
+
+    Returns
+    -------
+    times : ndarray, shape ``(n,)``
+    means : ndarray, shape ``(starts, n)``
+    """
+    runs = np.flatnonzero(complete(cell))
+    runs = runs[np.unique(np.linspace(0, len(runs) - 1, min(most, len(runs))).astype(int))]
+    names = {of: f"{quantity}_error{of}" for of in STATISTICS if f"{quantity}_error{of}" in cell}
+    read = take(cell[list(names.values())].reset_coords(drop=True), runs).load()
+    values = {of: read[name].transpose("run", "time").values for of, name in names.items()}
+    ends = cell["time"].values
+    means = values[""] if "_mean" not in values else values["_mean"]
+    if "_mean" not in values or _has_gaps(means[:, 1:], values[""][:, 1:]):
+        means, _, _ = _of_samples(ends, values)
+    else:
+        means = means[:, 1:]
+    means = means[np.isfinite(means).all(axis=1)]
+    if window_count(ends) >= FEWEST:
+        return windows_of(ends, means)
+    return (ends[1:] + ends[:-1]) / 2, means
+
+
+def _reduced(ends, values, steps, every_step):
+    """What is kept of a block; None where its statistics have gaps."""
+    if every_step:
+        if values[""].size and _has_gaps(values["_mean"][:, 1:], values[""][:, 1:]):
+            return None
+        means, mean_abs, max_abs = _of_every_step(ends, values, steps)
+        finite = np.isfinite(means).all(axis=1)
+    else:
+        means, mean_abs, max_abs = _of_samples(ends, values)
+        finite = np.isfinite(values[""]).all(axis=1)
+    means = means[finite]
+    middles = (ends[1:] + ends[:-1]) / 2
+    enough = len(means) and len(middles) and window_count(ends) >= FEWEST
+    span = middles[-1] - middles[0] if len(middles) > 1 else np.nan
+    return {
+        "mean_abs": mean_abs[finite],
+        "max_abs": max_abs[finite],
+        "steps": steps[finite],
+        "rates": (means[:, -1] - means[:, 0]) / span,
+        "last": means[:, -1],
+        "sums": grouped(means, own_scale=False),
+        "parts": slow_parts(*windows_of(ends, means)) if enough else None,
+        "changes": np.zeros((len(means), 0))
+        if enough or not len(middles)
+        else late_changes(middles - ends[0], means),
+        "negative": bool((means < 0).any()),
+        "lost": int((~finite).sum()),
+    }
+
+
+def _assembled(cell, quantity, blocks, every_step):
+    ends = cell["time"].values
+    parts = [block["parts"] for block in blocks if block["parts"] is not None]
+    squares, members = added([block["sums"] for block in blocks])
+    lost = sum(block["lost"] for block in blocks)
+    signed = quantity in cell or any(block["negative"] for block in blocks)
+    names = ("mean_abs", "max_abs", "rates", "last", "steps", "changes")
+    return CellErrors(
+        ends=ends,
+        left_out=int((~complete(cell)).sum()) + lost,
+        squares=squares,
+        members=members,
+        parts=joined(parts) if parts else None,
+        windows=window_count(ends) if len(ends) > 1 else 0,
+        every_step=every_step,
+        signed=signed,
+        **{name: np.concatenate([block[name] for block in blocks]) for name in names},
+    )
+
+
+def _has_gaps(means, sampled):
+    """Whether there are no statistics, or intervals in which no step of an adaptive run ends."""
+    return np.isnan(means).all() or bool((np.isnan(means) & np.isfinite(sampled)).any())
+
+
+def _of_every_step(ends, values, steps):
+    """Means of the intervals; mean over k = 0 … N, where k = 0 contributes no error; maximum.
+
+    Intervals count by their length, as they do where all steps are equal.
+    """
+    mean = values["_mean"][:, 1:]
+    # Errors that are norms or sizes have no sign: their mean is the mean of |error|.
+    size = values["_abs_mean"][:, 1:] if "_abs_mean" in values else mean
+    largest = values["_abs_max"][:, 1:] if "_abs_max" in values else np.abs(values[""])
+    widths = np.diff(ends)
+    mean_abs = size @ (widths / widths.sum()) * steps / (steps + 1)
+    return mean, mean_abs, largest.max(axis=1)
+
+
+def _of_samples(ends, values):
+    """The same of samples, each for the interval that it ends; the first as for the second."""
+    sampled = values[""]
+    size = np.abs(sampled)
+    largest = np.fmax(size, values.get("_abs_max", size)).max(axis=1)
+    means = (sampled[:, 1:] + sampled[:, :-1]) / 2  # of an interval, which need not be short
+    widths = np.diff(ends)
+    weights = np.concatenate([widths[:1], widths])
+    return means, size @ (weights / weights.sum()), largest

@@ -1,0 +1,356 @@
+"""How far an invariant wanders, and whether it drifts."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sweep.analysis.drift.cells import (
+    PER_RUN,
+    STATISTICS,
+    chosen_cells,
+    chosen_quantities,
+    read_errors,
+)
+from sweep.analysis.drift.growth_fits import fit_errors
+from sweep.analysis.drift.slow_modes import FEWEST, is_late, slope_interval, slow_parts, windows_of
+from sweep.analysis.drift.verdicts import (
+    LINEAR,
+    NONE,
+    UNDECIDED,
+    WALK,
+    WORSE,
+    judge,
+    longer,
+    more_starts,
+    of_growth,
+    untested,
+)
+from sweep.analysis.reasons import Reason, Remedy, clauses
+from sweep.analysis.runs.selection import without_repeats
+
+GROWING = (WALK, LINEAR, WORSE)
+# Samples a decade with which the last of their intervals is a `FEWEST`-th of the run.
+THINNEST = int(np.ceil(1 / np.log10(FEWEST / (FEWEST - 1))))
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median and range over the starts."""
+
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class DriftEstimate:
+    """How one quantity's error behaves under one integrator at one step size.
+
+    Attributes
+    ----------
+    quantity : str
+        ``energy``, ``momentum``, ``unit_length``, …
+    integrator : str
+        The label in the study.
+    parameters : dict
+        Values of the scanned axes.
+    step_size, tolerance : float
+        One is NaN: adaptive integrators have a tolerance, the others a step size.
+    starts, left_out : int
+        Initial conditions that count, and runs that failed, are not finished or have left the
+        study.
+    duration : float
+    drift, low, high : float
+        Slope of the signed error over time, mean over the starts, and its 95 % interval; NaN
+        where `lacks` says why. For a vector it is the slope of the norm of the change.
+    mean_abs : Spread
+        Mean of |error| over the steps k = 0 … N.
+    max_abs : Spread
+        Largest |error|.
+    verdict : str
+        How the error moves over the run: ``no drift seen``, ``√t`` (a random walk), ``linear``,
+        ``worse than linear`` or ``undecided``; see `verdicts.judge`. No drift seen does not say
+        that there is none: `bound` says how much could hide.
+    shared : bool
+        Whether the mean over the starts drifts, as far as their scatter and its own noise show.
+    rising, falling, with_mean : int
+        Starts whose error rises over the run, by least squares, and falls; and which of the two
+        the mean over the starts does.
+    effective, likeness : float
+        How many independent starts they count as, and how alike they are, from 0 to 1; see
+        `spectra.Likeness`.
+    signed : bool
+        Whether the error has a sign; norms and sizes have none.
+    exponent, exponent_low, exponent_high : float
+        p of a growth like tᵖ and its 95 % interval; NaN where nothing is seen to grow.
+    grown, grown_low, grown_high : float
+        Root mean square over the starts of what has grown until the end, and its 95 % interval;
+        NaN as above.
+    why : tuple of Reason
+        Why the verdict is undecided and what would decide, or what else is to be said.
+    steps : float
+        Of a run, the median over the starts: with `duration` the horizon of the verdict.
+    every_step : bool
+        Whether mean and drift are of every step, or only of the samples: so where adaptive steps
+        are longer than sample intervals. The maximum is of every step where the store holds it.
+    units, time_units : str
+    lacks : tuple of Reason
+        Why there is no drift.
+    """
+
+    quantity: str
+    integrator: str
+    parameters: dict
+    step_size: float
+    tolerance: float
+    starts: int
+    left_out: int
+    duration: float
+    steps: float
+    drift: float
+    low: float
+    high: float
+    mean_abs: Spread
+    max_abs: Spread
+    verdict: str
+    shared: bool
+    rising: int
+    falling: int
+    with_mean: int
+    effective: float
+    likeness: float
+    signed: bool
+    exponent: float
+    exponent_low: float
+    exponent_high: float
+    grown: float
+    grown_low: float
+    grown_high: float
+    why: tuple
+    every_step: bool
+    units: str
+    time_units: str
+    lacks: tuple
+
+    @property
+    def advice(self):
+        """`why` in words."""
+        return "; ".join(map(str, self.why))
+
+    @property
+    def reason(self):
+        """`lacks` in words."""
+        return "; ".join(map(str, self.lacks))
+
+    @property
+    def bound(self):
+        """The largest |drift| inside the 95 % interval."""
+        return max(abs(self.low), abs(self.high))
+
+    @property
+    def rate(self):
+        """In which units a drift is: ``J/s``, or ``per unit time`` of a system without units."""
+        if self.units == "1":
+            return "per unit time" if self.time_units == "1" else f"per {self.time_units}"
+        return f"{self.units}/{'unit time' if self.time_units == '1' else self.time_units}"
+
+    @property
+    def span(self):
+        """The time over which the drift was seen: ``100 s``, or ``t = 100``."""
+        if self.time_units == "1":
+            return f"t = {self.duration:g}"
+        return f"{self.duration:g} {self.time_units}"
+
+    @property
+    def sentence(self):
+        """The finding in words. Seeing no drift bounds it, and does not show that there is none."""
+        if np.isnan(self.bound):
+            return f"no drift measured: {self.reason}"
+        samples = "" if self.every_step else ", from samples"
+        return f"|drift| ≤ {self.bound:.2g} {self.rate} over {self.span} (95 %{samples})"
+
+    @property
+    def in_words(self):
+        """The verdict, with the interval that suits it, and what else is to be said."""
+        return clauses(self, self.verdict in GROWING, self.verdict != WALK)
+
+    @property
+    def finding(self):
+        """The verdict in words, with the horizon over which it was seen."""
+        return f"{self.in_words}; over {self.span}, {self.steps:.3g} steps, {self.starts} starts"
+
+
+def drift_table(dataset, quantities=None, step_sizes="all"):
+    """Measure error and drift of invariants and constraints, run by run and over the starts.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset or xarray.DataTree
+        One experiment, or a selection of its runs.
+    quantities : sequence of str, optional
+        E.g. ``("energy", "momentum")``; all by default, that is every variable ``…_error`` that
+        is not measured against a reference.
+    step_sizes : {"all", "smallest"}, optional
+        Every step size (or tolerance) of each integrator, or only its smallest.
+
+    Returns
+    -------
+    list of DriftEstimate
+        By integrator, scanned values, step size and quantity.
+
+    Raises
+    ------
+    InputError
+        When a quantity has no error in the dataset, or `step_sizes` is neither.
+    """
+    dataset = without_repeats(dataset)
+    quantities = chosen_quantities(dataset, quantities)
+    wanted = [f"{quantity}_error{of}" for quantity in quantities for of in STATISTICS]
+    wanted += quantities  # a value beside its error: it has a sign
+    dataset = dataset[[name for name in (*wanted, *PER_RUN) if name in dataset]]
+    return [
+        _estimate(cell, key, quantity)
+        for key, cell in chosen_cells(dataset, step_sizes)
+        for quantity in quantities
+    ]
+
+
+def _estimate(cell, key, quantity):
+    key = dict(key)
+    errors = read_errors(cell, quantity)
+    lacks = _lacks(errors)
+    drift, low, high = (np.nan,) * 3 if lacks else slope_interval(errors.parts)
+    found, largest = verdict_of(errors), _spread(errors.max_abs)
+    hidden = max(abs(low), abs(high)) * (errors.ends[-1] - errors.ends[0])
+    if found.verdict == NONE and hidden > largest.median:
+        found = replace(found, verdict=UNDECIDED, why=(_could_hide(errors, hidden),))
+    return DriftEstimate(
+        quantity=quantity,
+        integrator=key.pop("integrator"),
+        step_size=key.pop("step_size"),
+        tolerance=key.pop("tolerance", np.nan),
+        parameters=key,
+        starts=errors.starts,
+        left_out=errors.left_out,
+        duration=float(errors.ends[-1] - errors.ends[0]),
+        steps=float(np.median(errors.steps)) if errors.starts else np.nan,
+        drift=drift,
+        low=low,
+        high=high,
+        mean_abs=_spread(errors.mean_abs),
+        max_abs=largest,
+        verdict=found.verdict,
+        shared=found.shared,
+        rising=found.rising,
+        falling=found.falling,
+        with_mean=found.with_mean,
+        effective=found.effective,
+        likeness=found.likeness,
+        signed=found.signed,
+        exponent=float(found.exponent),
+        exponent_low=float(found.low),
+        exponent_high=float(found.high),
+        grown=found.grown,
+        grown_low=found.grown_low,
+        grown_high=found.grown_high,
+        why=found.why,
+        every_step=errors.every_step,
+        units=cell[f"{quantity}_error"].attrs.get("units", "1"),
+        time_units=cell["time"].attrs.get("units", "1"),
+        lacks=lacks,
+    )
+
+
+def verdict_of(errors):
+    """How the errors of a cell move: by windows, or by their growth where samples thin out.
+
+    Parameters
+    ----------
+    errors : CellErrors
+
+    Returns
+    -------
+    Verdict
+    """
+    lacks = _lacks(errors)
+    if not lacks:
+        return judge(errors.parts, errors.signed)
+    if errors.starts and len(errors.middles) > errors.windows:
+        fit = fit_errors(errors)
+        if np.isfinite(fit.exponent) or fit.verdict != UNDECIDED:
+            return of_growth(fit, errors.signed)
+        lacks += fit.why
+    return untested(errors, lacks)
+
+
+def _could_hide(errors, hidden):
+    """That a drift as large as the error could hide, and what would show it.
+
+    What could hide falls like 1/√T over a run of length T, and like the root of the number of
+    independent starts.
+    """
+    share = hidden / np.median(errors.max_abs)
+    likeness = errors.parts.likeness
+    remedies = more_starts(errors.parts, likeness.effective * share**2) + longer(share**2)
+    return Reason("hidden drift", float(share), 1.0, tuple(remedies))
+
+
+def _lacks(errors):
+    """Why no drift can be measured; empty where it can."""
+    if not errors.starts:
+        return (Reason("complete runs", 0, 1),)
+    if errors.windows >= FEWEST:
+        return ()
+    return (_too_few(errors.windows, errors.ends),)
+
+
+def _spread(values):
+    if len(values) == 0:
+        return Spread(np.nan, np.nan, np.nan)
+    return Spread(float(np.median(values)), float(values.min()), float(values.max()))
+
+
+def fit_drift(ends, means):
+    """Slope of a series over time, with a 95 % interval that autocorrelation does not narrow.
+
+    Parameters
+    ----------
+    ends : ndarray, shape ``(intervals + 1,)``
+        Where the time intervals end, and the start of the first.
+    means : ndarray, shape ``(starts, intervals)``
+        Mean of the signed error over each interval.
+
+    Returns
+    -------
+    slope, low, high : float
+        NaN where it cannot be measured.
+    reason : str
+        Why it cannot.
+
+    Notes
+    -----
+    Window means of the series are fitted by least squares. The variance of the slope is that of
+    white noise as strong as the slow part of the residuals: their lowest cosine modes behind the
+    constant and the trend (equal-weighted cosines; Lazarus, Lewis, Stock and Watson 2018), with
+    as many degrees of freedom; of the lowest 3 or 6 those that give the wider interval. An
+    oscillation that is fast beside the run therefore hardly widens it, one of a few cycles does,
+    or a memory of up to a tenth of the run. What is slower than the run is drift as far as the run
+    shows. Over several starts another interval follows from how far their slopes lie apart, which
+    alone sees a random walk, and the wider one is given: it does not see what all starts share.
+    """
+    if len(means) == 0:
+        return np.nan, np.nan, np.nan, str(Reason("complete runs", 0, 1))
+    times, windows = windows_of(ends, means)
+    if len(times) < FEWEST:
+        return np.nan, np.nan, np.nan, str(_too_few(len(times), ends))
+    return *slope_interval(slow_parts(times, windows)), ""
+
+
+def _too_few(windows, ends):
+    """That the windows are too few, and how many samples would do."""
+    intervals = len(ends) - 1
+    even = Remedy("samples", FEWEST, intervals)
+    if windows == intervals:
+        return Reason("sample intervals", windows, FEWEST, (even,))
+    now = int(is_late(ends[1:] - ends[0]).sum())
+    return Reason("windows", windows, FEWEST, (even, Remedy("samples a decade", THINNEST, now)))

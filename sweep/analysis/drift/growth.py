@@ -1,0 +1,178 @@
+"""How the error of an invariant grows over an ensemble: like √t, as round-off should, or like t.
+
+Rounding errors that are independent of one another add up like √t (Brouwer's law). What is
+alike in all steps, a biased rounding or a solver that stops short, grows like t: of one sign in
+all runs, which their mean shows, or of another sign in each, which only the exponent shows.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sweep.analysis.drift.cells import (
+    PER_RUN,
+    STATISTICS,
+    chosen_cells,
+    chosen_quantities,
+    read_errors,
+)
+from sweep.analysis.drift.drifts import verdict_of
+from sweep.analysis.drift.growth_fits import fit_errors, fit_growth
+from sweep.analysis.reasons import sign_clause
+from sweep.analysis.runs.selection import complete, take, without_repeats
+
+__all__ = ["GrowthEstimate", "fit_growth", "growth_table"]
+
+EPSILON = 2.0**-52
+
+
+@dataclass(frozen=True)
+class GrowthEstimate:
+    """How one quantity's error grows under one integrator at one step size.
+
+    Attributes
+    ----------
+    quantity, integrator : str
+    parameters : dict
+        Values of the scanned axes.
+    step_size, tolerance : float
+        One is NaN, as in `DriftEstimate`.
+    starts, left_out : int
+    steps, duration : float
+        Steps of a run, the median over the starts, and their time.
+    rms : float
+        Root mean square of the error over the starts, at the end.
+    exponent, low, high : float
+        Slope of log rms over log t in the last decade, and its 95 % interval; NaN where `reason`
+        says why.
+    drift, drift_error : float
+        Drift of the mean over the starts and its standard error, in ε = 2⁻⁵² of the quantity's
+        size a step; NaN of quantities without a sign.
+    biased : bool
+        Whether the mean over the starts drifts.
+    rising, falling, with_mean : int
+        Starts whose error rises over the run, and falls; and which the mean over the starts does.
+    effective, likeness : float
+        How many independent starts they count as, and how alike they are, from 0 to 1.
+    signed : bool
+        Whether the error has a sign.
+    verdict : str
+        The one that `drift_table` gives; see there, and of samples that thin out with time
+        `growth_fits.fit_growth`. None of them says how the error grows later.
+    why : tuple of Reason
+        Why it is undecided, or why there is no exponent.
+    units : str
+    """
+
+    quantity: str
+    integrator: str
+    parameters: dict
+    step_size: float
+    tolerance: float
+    starts: int
+    left_out: int
+    steps: float
+    duration: float
+    rms: float
+    exponent: float
+    low: float
+    high: float
+    drift: float
+    drift_error: float
+    biased: bool
+    rising: int
+    falling: int
+    with_mean: int
+    effective: float
+    likeness: float
+    signed: bool
+    verdict: str
+    why: tuple
+    units: str
+
+    @property
+    def reason(self):
+        """`why` in words."""
+        return "; ".join(map(str, self.why))
+
+    @property
+    def sign(self):
+        """Of which sign a drift is, in words; empty where none is seen, or none can be."""
+        return sign_clause(self, self.biased)
+
+
+def growth_table(dataset, quantities=None, step_sizes="all"):
+    """Measure over the starts how errors grow; arguments as of `drift_table`.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset or xarray.DataTree
+        One experiment, or a selection of its runs.
+    quantities : sequence of str, optional
+    step_sizes : {"all", "smallest"}, optional
+
+    Returns
+    -------
+    list of GrowthEstimate
+        By integrator, scanned values, step size and quantity.
+
+    Raises
+    ------
+    InputError
+        As `drift_table`.
+    """
+    dataset = without_repeats(dataset)
+    quantities = chosen_quantities(dataset, quantities)
+    wanted = [f"{quantity}_error{of}" for quantity in quantities for of in STATISTICS]
+    dataset = dataset[[n for n in (*wanted, *quantities, *PER_RUN) if n in dataset]]
+    return [
+        _estimate(cell, key, quantity)
+        for key, cell in chosen_cells(dataset, step_sizes)
+        for quantity in quantities
+    ]
+
+
+def _estimate(cell, key, quantity):
+    key = dict(key)
+    errors = read_errors(cell, quantity)
+    fit = fit_errors(errors)
+    found = verdict_of(errors)
+    duration = float(errors.ends[-1] - errors.ends[0])
+    steps = float(np.median(errors.steps)) if errors.starts else np.nan
+    to_epsilon = duration / (steps * EPSILON * _size(cell, quantity))
+    return GrowthEstimate(
+        quantity=quantity,
+        integrator=key.pop("integrator"),
+        step_size=key.pop("step_size"),
+        tolerance=key.pop("tolerance", np.nan),
+        parameters=key,
+        starts=errors.starts,
+        left_out=errors.left_out,
+        steps=steps,
+        duration=duration,
+        rms=float(np.sqrt(np.mean(errors.last**2))) if errors.starts else np.nan,
+        exponent=fit.exponent,
+        low=fit.low,
+        high=fit.high,
+        drift=fit.drift * to_epsilon,
+        drift_error=fit.drift_error * to_epsilon,
+        biased=found.shared,
+        rising=found.rising,
+        falling=found.falling,
+        with_mean=found.with_mean,
+        effective=found.effective,
+        likeness=found.likeness,
+        signed=found.signed,
+        verdict=found.verdict,
+        why=found.why or (fit.why if np.isnan(fit.exponent) else ()),
+        units=cell[f"{quantity}_error"].attrs.get("units", "1"),
+    )
+
+
+def _size(cell, quantity):
+    """Root mean square of a quantity over the starts at first; 1 of those that have no value."""
+    if quantity not in cell:
+        return 1.0
+    whole = take(cell[[quantity]], np.flatnonzero(complete(cell)))
+    first = whole[quantity].isel(time=0).values
+    return (float(np.sqrt(np.mean(first**2))) or 1.0) if len(first) else 1.0

@@ -1,0 +1,194 @@
+"""The power of time with which errors grow over an ensemble, and the drift of their mean."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import stdtrit
+
+from sweep.analysis.drift.slow_modes import (
+    MOST_STARTS,
+    grouped,
+    is_late,
+    late_changes,
+    likeness_of_changes,
+    wander_of_changes,
+)
+from sweep.analysis.drift.spectra import Likeness
+from sweep.analysis.drift.verdicts import (
+    CERTAIN,
+    FEWEST_STARTS,
+    LINEAR,
+    NEITHER,
+    NONE,
+    UNDECIDED,
+    WALK,
+    WORSE,
+    Exponent,
+    growth_exponent,
+)
+from sweep.analysis.reasons import Reason, Remedy
+
+FEWEST_TIMES = 4  # in the last decade
+ROOT = 0.5  # the exponent of a random walk
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrowthFit:
+    """The exponent and the drift of an ensemble of errors; see `fit_growth`.
+
+    Attributes
+    ----------
+    power : Exponent
+        The exponent and its intervals; NaN where `why` says why.
+    drift, drift_error : float
+        NaN of errors without a sign, and where the starts are too few.
+    biased : bool
+        Whether the drift is not zero, with a certainty of 99.7 %.
+    rates : ndarray, shape ``(starts,)``
+        Each start's rate of change.
+    likeness : Likeness
+    verdict : str
+        One of `verdicts.VERDICTS`.
+    why : tuple of Reason
+        Why the verdict is ``undecided``, or what else is to be said.
+    """
+
+    power: Exponent
+    drift: float
+    drift_error: float
+    biased: bool
+    rates: np.ndarray
+    likeness: Likeness
+    verdict: str
+    why: tuple
+
+    @property
+    def exponent(self):
+        """p of a growth like tᵖ."""
+        return self.power.p
+
+    @property
+    def low(self):
+        """Lower end of its 95 % interval."""
+        return self.power.low
+
+    @property
+    def high(self):
+        """Upper end of its 95 % interval."""
+        return self.power.high
+
+    @property
+    def reason(self):
+        """`why` in words."""
+        return "; ".join(map(str, self.why))
+
+
+def fit_growth(times, error, signed=True):
+    """The exponent with which errors grow, and the drift of their mean.
+
+    Parameters
+    ----------
+    times : ndarray, shape ``(n,)``
+        Ascending and positive; of interval means, the middles of the intervals.
+    error : ndarray, shape ``(starts, n)``
+        Of each start at these times.
+    signed : bool
+        Whether the errors have a sign; else there is no drift.
+
+    Returns
+    -------
+    GrowthFit
+
+    Notes
+    -----
+    The exponent is the slope of log rms over log t in the last decade, weighted by the decade's
+    share of each time; for its variance see `verdicts.growth_exponent`: the times of one run are
+    not independent, but runs are as far as they are not alike. The drift is that of the mean over
+    the starts from the first time to the last, which for a random walk is the best estimate; its
+    standard error is from how far the runs lie apart, wider as they are alike. Both intervals are
+    Student's.
+
+    The verdict is linear where the mean drifts, unless the exponent's interval lies below ½, or
+    where the exponent is above ½ with the same certainty of 99.7 %; √t where its 95 % interval
+    holds ½, undecided between; and no drift is seen where it lies below: the errors have hardly
+    left what they were at first.
+    """
+    rates = (error[:, -1] - error[:, 0]) / (times[-1] - times[0])
+    changes = late_changes(times, error)
+    seen = rates, signed, likeness_of_changes(changes), wander_of_changes(times, changes)
+    return fit_sums(times, *grouped(error, own_scale=False), *seen)
+
+
+def fit_errors(errors):
+    """`fit_growth` of a `cells.CellErrors`."""
+    sums = errors.squares, errors.members, errors.rates
+    return fit_sums(errors.middles, *sums, errors.signed, errors.likeness, errors.wander)
+
+
+def fit_sums(times, squares, members, rates, signed, likeness, wander):
+    """`fit_growth` from sums of squares over groups of starts, and each start's rate of change.
+
+    `wander` is the standard error of the mean's rate, if the mean walks as its own changes show.
+    """
+    starts, late = len(rates), int(is_late(times).sum())
+
+    def open_for(*reason, verdict=UNDECIDED):
+        return GrowthFit(
+            power=Exponent(),
+            drift=np.nan,
+            drift_error=np.nan,
+            biased=False,
+            rates=rates,
+            likeness=likeness,
+            verdict=verdict,
+            why=(Reason(*reason),),
+        )
+
+    if starts < FEWEST_STARTS:
+        remedy = Remedy("starts", FEWEST_STARTS, starts)
+        return open_for("complete starts", starts, FEWEST_STARTS, (remedy,))
+    if late < FEWEST_TIMES:
+        remedy = Remedy("samples a decade", FEWEST_TIMES, late)
+        return open_for("samples in the last decade", late, FEWEST_TIMES, (remedy,))
+    if not squares.any():
+        return open_for("largest error", 0.0, 0.0, verdict=NONE)
+    found = growth_exponent(times, squares, members, likeness)
+    if found is None:
+        zeros = int(np.sum(~squares[:, is_late(times)].any(axis=0)))
+        return open_for("zeros", zeros, 0)
+    drift = drift_error = np.nan
+    biased = False
+    if signed:
+        # How far starts lie apart does not show what they share.
+        of_starts = rates.var(ddof=1) / likeness.effective
+        drift = rates.mean()
+        drift_error = np.sqrt(of_starts + likeness.share * wander**2)
+        biased = bool(abs(drift) > stdtrit(max(likeness.effective - 1, 1), CERTAIN) * drift_error)
+    power, why = found.exponent, ()
+    # A mean that moves within the round-off of single values, which do not grow, is no drift yet.
+    verdict = NONE if power.high < ROOT else WALK
+    if (biased and power.high >= ROOT) or power.surely_low > ROOT:
+        verdict = WORSE if power.worse else LINEAR if power.tells else UNDECIDED
+        if verdict == UNDECIDED:
+            needed = starts * ((power.high - power.p) / max(power.p, NEITHER[1] - power.p)) ** 2
+            numbers = {"low": power.low, "high": power.high, "power": str(power)}
+            why = (Reason("exponent", power.p, 1.0, _starts(needed, starts), numbers),)
+    elif power.low > ROOT:
+        verdict = UNDECIDED
+        needed = starts * ((power.p - power.surely_low) / (power.p - ROOT)) ** 2
+        why = (Reason("above √t", power.surely_low, ROOT, _starts(needed, starts)),)
+    return GrowthFit(
+        power=power,
+        drift=drift,
+        drift_error=drift_error,
+        biased=biased,
+        rates=rates,
+        likeness=likeness,
+        verdict=verdict,
+        why=why,
+    )
+
+
+def _starts(needed, now):
+    """The advice to take so many starts, where it is one."""
+    return (Remedy("starts", np.ceil(needed), now),) if needed <= MOST_STARTS else ()

@@ -1,0 +1,298 @@
+"""What is slow in series of errors: their trend, their lowest cosine modes, how they bend."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.fft import dct
+from scipy.special import stdtrit
+
+from sweep.analysis.drift.spectra import likeness_of
+
+WINDOWS = 64  # at most; their means are what a drift is fitted to
+MODES = 6  # cosines behind constant and trend that a slope's interval rests on …
+FEW_MODES = 3  # … or so many, where they are larger: of an oscillation of few cycles, or a memory
+FEWEST = MODES + 2  # windows: constant and trend take two
+MOST_MODES = 16  # that are kept
+GROUPS = 256  # of starts, for the jackknife of a large ensemble
+MOST_STARTS = 16384  # that a likeness looks at; of more, so many spread evenly over them
+LATE = 16  # changes over the last decade of a run that its samples do not divide into windows
+DECADE = 10.0  # of time, the last one
+ROUNDING = 1e-14  # of a series' size: what is left of an exact line is no signal
+EXACT = 16 * 2.0**-52  # beside the largest value: what summation alone makes of a constant
+
+
+@dataclass(frozen=True)
+class SlowParts:
+    """The slow part of every start's series, in units in which white noise is equal in all of it.
+
+    Attributes
+    ----------
+    times : ndarray, shape ``(windows,)``
+        Middles of the windows.
+    trend : ndarray, shape ``(starts,)``
+        Least-squares slope times `scale`.
+    modes : ndarray, shape ``(starts, modes)``
+        Cosine modes k = 2, 3, … of the residuals of the trend.
+    bends : ndarray, shape ``(starts, 2)``
+        Mean over the middle third of the run less that over the first, and last less middle.
+    mean : ndarray, shape ``(windows,)``
+        Mean of the windows over the starts.
+    squares : ndarray, shape ``(groups, windows)``
+        Sums of their squares over groups of starts, each start's in units of its mean square.
+    members : ndarray of int, shape ``(groups,)``
+        Starts in each group.
+    """
+
+    times: np.ndarray
+    trend: np.ndarray
+    modes: np.ndarray
+    bends: np.ndarray
+    mean: np.ndarray
+    squares: np.ndarray
+    members: np.ndarray
+
+    @property
+    def starts(self):
+        """How many."""
+        return len(self.trend)
+
+    @property
+    def scale(self):
+        """√Σ(t − t̄)² over the windows: a trend is as many times the slope."""
+        return scale_of(self.times)
+
+    @property
+    def contrasts(self):
+        """What `bends` are of the windows, shape ``(2, windows)``."""
+        return thirds(len(self.times))
+
+    @property
+    def sizes(self):
+        """Root sum of squares of each start's trend and modes."""
+        return np.sqrt(self.trend**2 + np.sum(self.modes**2, axis=1))
+
+    @property
+    def slow_modes(self):
+        """The modes, but for rounding of the windows themselves: exact lines have none."""
+        return np.where(np.abs(self.modes) > ROUNDING * self.sizes[:, None], self.modes, 0.0)
+
+    @cached_property
+    def likeness(self):
+        """How alike the starts are, by what is not their trend.
+
+        What they have in common may be in their slowest modes alone.
+        """
+        modes = spread_evenly(self.slow_modes)
+        both = likeness_of(modes), likeness_of(modes[:, :MODES])
+        return min(both, key=lambda one: one.effective)
+
+    @property
+    def wander(self):
+        """Standard error of the slope of the mean over the starts, if that walks."""
+        modes = self.of_mean().modes[0, :MODES]
+        return float(np.sqrt(np.mean((np.arange(2, 2 + len(modes)) * modes) ** 2)) / self.scale)
+
+    def of_mean(self):
+        """The slow part of the mean over the starts, as that of one start."""
+        return slow_parts(self.times, self.mean[None])
+
+    def of_ranks(self):
+        """That of the mean's ranks: a trend in them is a rise or fall of any shape."""
+        ranks = np.argsort(np.argsort(self.mean)).astype(float)
+        return slow_parts(self.times, ranks[None])
+
+
+def spread_evenly(starts):
+    """At most `MOST_STARTS` of an array's rows."""
+    if len(starts) <= MOST_STARTS:
+        return starts
+    return starts[np.linspace(0, len(starts) - 1, MOST_STARTS).astype(int)]
+
+
+def late_changes(times, values):
+    """How series change from one to the next of a few times of the last decade, less their trend.
+
+    Of independent walks they are independent: the likeness of starts whose samples thin out.
+
+    Parameters
+    ----------
+    times : ndarray, shape ``(n,)``
+        Since the start of the run.
+    values : ndarray, shape ``(starts, n)``
+
+    Returns
+    -------
+    ndarray, shape ``(starts, at most LATE)``
+    """
+    late = is_late(times)
+    times, values = times[late], values[:, late]
+    if len(times) < 3:
+        return np.zeros((len(values), 0))
+    centred = times - times.mean()
+    values = values - values.mean(axis=1, keepdims=True)
+    rest = values - np.outer(values @ centred / (centred @ centred), centred)
+    rest = np.where(np.abs(rest) > ROUNDING * np.abs(values).max(axis=1, keepdims=True), rest, 0.0)
+    wanted = np.geomspace(times[0], times[-1], min(LATE + 1, len(times)))
+    return np.diff(rest[:, np.unique(np.searchsorted(times, wanted * (1 - 1e-9)))], axis=1)
+
+
+def likeness_of_changes(changes):
+    """How alike starts are, by `late_changes`."""
+    return likeness_of(spread_evenly(changes))
+
+
+def wander_of_changes(times, changes):
+    """Standard error of the rate of the mean over the starts, if that walks as it changes late."""
+    span = times[-1] - times[0]
+    if not changes.size or not span > 0:
+        return 0.0
+    late = times[is_late(times)]
+    walk = np.sum(changes.mean(axis=0) ** 2) / (late[-1] - late[0])  # of variance, in unit time
+    return float(np.sqrt(walk / span))
+
+
+def is_late(times):
+    """Which times are in the last decade."""
+    return times >= times[-1] / DECADE * (1 - 1e-9)
+
+
+def scale_of(times):
+    """√Σ(t − t̄)²."""
+    centred = times - times.mean()
+    return float(np.sqrt(centred @ centred))
+
+
+def thirds(count):
+    """Contrasts between means over windows at first, in the middle and last, ``(2, count)``."""
+    width = count // 3 - (count - count // 3) % 2
+    means = np.zeros((3, count))
+    for i, first in enumerate((0, (count - width) // 2, count - width)):
+        means[i, first : first + width] = 1 / width
+    return np.diff(means, axis=0)
+
+
+def slow_parts(times, windows):
+    """The slow parts of series.
+
+    Parameters
+    ----------
+    times : ndarray, shape ``(windows,)``
+        Evenly spaced; at least three.
+    windows : ndarray, shape ``(starts, windows)``
+
+    Returns
+    -------
+    SlowParts
+        A series that is constant but for rounding has parts that are exactly zero.
+    """
+    count = windows.shape[1]
+    centre = windows.mean(axis=1, keepdims=True)
+    centred = windows - centre
+    largest = np.abs(centred).max(axis=1, keepdims=True)
+    centred = np.where(largest > EXACT * np.abs(centre), centred, 0.0)
+    axis = (times - times.mean()) / scale_of(times)
+    trend = centred @ axis
+    rest = centred - trend[:, None] * axis
+    modes = dct(rest, norm="ortho", axis=1)[:, 2 : 2 + MOST_MODES]
+    squares, members = grouped(windows)
+    bends = centred @ thirds(count).T
+    return SlowParts(times, trend, modes, bends, windows.mean(axis=0), squares, members)
+
+
+def grouped(values, own_scale=True):
+    """Sums of squares over groups of starts, and how many starts are in each group.
+
+    With `own_scale` each start's squares are in units of their mean; what is zero is left out.
+    """
+    squares = values**2
+    if own_scale:
+        scale = squares.mean(axis=1, keepdims=True)
+        squares = squares[scale[:, 0] > 0] / scale[scale[:, 0] > 0]
+    groups = min(len(squares), GROUPS)
+    place = np.arange(len(squares)) % max(groups, 1)
+    sums = np.zeros((groups, values.shape[1]))
+    np.add.at(sums, place, squares)
+    return sums, np.bincount(place, minlength=groups)
+
+
+def joined(parts):
+    """The slow parts of the starts of several blocks, which are read one after another."""
+    if len(parts) == 1:
+        return parts[0]
+    squares, members = added([(one.squares, one.members) for one in parts])
+    return SlowParts(
+        times=parts[0].times,
+        trend=np.concatenate([one.trend for one in parts]),
+        modes=np.concatenate([one.modes for one in parts]),
+        bends=np.concatenate([one.bends for one in parts]),
+        mean=np.average([one.mean for one in parts], axis=0, weights=[o.starts for o in parts]),
+        squares=squares,
+        members=members,
+    )
+
+
+def added(sums):
+    """The sums of `grouped` of several blocks, group by group."""
+    groups = max(len(members) for _, members in sums)
+    squares = [np.pad(square, ((0, groups - len(square)), (0, 0))) for square, _ in sums]
+    members = [np.pad(members, (0, groups - len(members))) for _, members in sums]
+    return np.sum(squares, axis=0), np.sum(members, axis=0)
+
+
+def slope_interval(parts):
+    """The slope, mean over the starts, and its 95 % interval; see `drifts.fit_drift`.
+
+    Parameters
+    ----------
+    parts : SlowParts
+        Of at least `FEWEST` windows.
+
+    Returns
+    -------
+    slope, low, high : float
+    """
+    trend = parts.trend.mean()
+    modes = parts.of_mean().modes[0] ** 2
+    half = max(
+        stdtrit(count, 0.975) * np.sqrt(modes[:count].mean()) for count in (FEW_MODES, MODES)
+    )
+    if parts.starts > 1:
+        apart = np.std(parts.trend, ddof=1) / np.sqrt(parts.starts)
+        half = max(half, stdtrit(parts.starts - 1, 0.975) * apart)
+    values = np.array([trend, trend - half, trend + half]) / parts.scale
+    return tuple(float(value) for value in values)
+
+
+def windows_of(ends, means):
+    """Means over windows of nearly equal length, none shorter than the longest interval.
+
+    Parameters
+    ----------
+    ends : ndarray, shape ``(intervals + 1,)``
+    means : ndarray, shape ``(starts, intervals)``
+
+    Returns
+    -------
+    times : ndarray, shape ``(windows,)``
+    windows : ndarray, shape ``(starts, windows)``
+    """
+    weight = _weights(ends)
+    return (ends[1:] + ends[:-1]) / 2 @ weight, means @ weight
+
+
+def window_count(ends):
+    """Into how many windows a time axis is divided."""
+    return _weights(ends).shape[1]
+
+
+def _weights(ends):
+    widths = np.diff(ends)
+    span = ends[-1] - ends[0]
+    count = max(1, min(WINDOWS, int(span / widths.max() * (1 + 1e-9))))
+    middles = (ends[1:] + ends[:-1]) / 2
+    window = np.minimum((middles - ends[0]) / span * count, count - 1).astype(int)
+    weight = np.zeros((len(widths), count))
+    weight[np.arange(len(widths)), window] = widths
+    weight = weight[:, weight.any(axis=0)]
+    return weight / weight.sum(axis=0)

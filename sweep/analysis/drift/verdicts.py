@@ -1,0 +1,670 @@
+"""How the error of an invariant moves over a run: the verdict in words, and what it rests on.
+
+Each question is a test at 99.7 % or stricter; no verdict says that an error stays bounded.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import fdtrc, fdtri, stdtrit
+
+from sweep.analysis.drift.slow_modes import (
+    MODES,
+    MOST_STARTS,
+    SlowParts,
+    is_late,
+    slow_parts,
+    spread_evenly,
+)
+from sweep.analysis.drift.spectra import (
+    OCTAVES,
+    Likeness,
+    likeness_of,
+    rise_probability,
+    shape_of,
+    steeper_probability,
+    walk_fit,
+)
+from sweep.analysis.reasons import LONGEST, Reason, Remedy, starts_in_words
+
+NONE = "no drift seen"
+WALK = "√t"
+LINEAR = "linear"
+WORSE = "worse than linear"
+UNDECIDED = "undecided"
+VERDICTS = (NONE, WALK, LINEAR, WORSE, UNDECIDED)
+
+FEWEST_STARTS = 8  # that tell a drift of each from a random walk
+FEWEST_WALKS = 32  # that tell a random walk from a chaotic wandering about as slow as the run
+CERTAIN = 0.9985  # two-sided 99.7 %
+STRICTLY = 0.9995  # two-sided 99.9 %: of starts that walk, so few show a drift of their mean
+RARE = 1 - 0.997
+STRICT = 3.3  # of a likelihood ratio's root, 99.9 %: what turns a √t into something else
+CLEAR = 3.0  # 99.9 % one-sided: that the spectrum of a walk levels off, or that it does not
+LONG = 0.2  # parts of the run: a memory beyond it may be a random walk's
+BENT = 2.75  # 99.7 % one-sided: what a drift under an oscillation does not reach
+FLOOR = np.finfo(float).tiny
+MARGIN = 0.25  # an exponent this close to 1 is called linear, however narrow its interval
+ROUGH = (0.4, 1.8)  # and none beyond these, however wide
+NEITHER = (0.0, 2.0)  # an interval that holds both, a level and a square, tells no power
+NOISE = slice(2, 2 + MODES)  # modes above those in which a growth shows that is not linear
+SAME = 2e-3  # relative: no bend of errors is known better
+EXPONENTS = np.linspace(-0.9, 20.0, 2091) + 1e-4  # of t that a bend is compared with
+NEAR = 2.0  # errors of starts that lie close together are not further apart in size
+PIECES = 7  # of the last decade, between which a common noise shows
+LEAST = 2.0  # times the duration: it is not known so well that less is an advice
+SLOWER = 10.0  # times the duration: a decade more shows if a drift that slows down ends
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """How errors move, and what it rests on.
+
+    Attributes
+    ----------
+    verdict : str
+        One of `VERDICTS`.
+    starts : int
+    effective, likeness : float
+        How many independent starts they count as, and their `spectra.Likeness.share`.
+    signed : bool
+        Whether the error has a sign; norms and sizes have none.
+    rising, falling, with_mean : int
+        Starts whose error rises over the run, by least squares, and falls; and which of the two
+        the mean over the starts does.
+    shared : bool
+        Whether the mean over the starts drifts, as far as their scatter and its own noise show.
+    exponent, low, high : float
+        p of a growth like tᵖ and its 95 % interval; NaN where nothing has grown. Of a random walk
+        that shows below an oscillation p = ½ is what the test says; it has no interval.
+    grown, grown_low, grown_high : float
+        Root mean square over the starts of what has grown until the end, with a 95 % interval, in
+        the quantity's units; NaN where nothing has.
+    why : tuple of Reason
+        Why undecided, and what would decide; or what else is to be said.
+    """
+
+    verdict: str
+    starts: int
+    effective: float
+    likeness: float
+    signed: bool
+    rising: int
+    falling: int
+    with_mean: int
+    shared: bool
+    exponent: float
+    low: float
+    high: float
+    grown: float
+    grown_low: float
+    grown_high: float
+    why: tuple
+
+    @property
+    def reason(self):
+        """`why` in words."""
+        return "; ".join(map(str, self.why))
+
+
+@dataclass(frozen=True)
+class Exponent:
+    """p of a growth like tᵖ, its 95 % interval, and its 99.7 % interval."""
+
+    p: float = np.nan
+    low: float = np.nan
+    high: float = np.nan
+    surely_low: float = np.nan
+    surely_high: float = np.nan
+
+    @property
+    def worse(self):
+        """Whether it is above 1: surely, and by a margin that matters."""
+        return bool(self.surely_low > 1 and self.p >= 1 + MARGIN)
+
+    @property
+    def slowing(self):
+        """Whether it is below 1, so."""
+        return bool(self.surely_high < 1 and self.p <= 1 - MARGIN)
+
+    @property
+    def tells(self):
+        """Whether the interval says anything: not where it is open, or holds all of `NEITHER`."""
+        bounded = self.low > EXPONENTS[0] and self.high < EXPONENTS[-1]
+        return bool(bounded and (self.low > NEITHER[0] or self.high < NEITHER[1]))
+
+    @property
+    def linear(self):
+        """Whether it is about 1, as far as an interval tells that tells anything."""
+        near = self.low <= 1 + MARGIN and self.high >= 1 - MARGIN
+        return bool(self.tells and near and ROUGH[0] <= self.p <= ROUGH[1])
+
+    def __str__(self):
+        below, above = self.low <= EXPONENTS[0], self.high >= EXPONENTS[-1]
+        if below and above:
+            return "like any power of t"
+        if below or above:
+            return (
+                f"like t^{self.high:.2f} or slower" if below else f"like t^{self.low:.2f} or faster"
+            )
+        return f"like t^{self.low:.2f} – t^{self.high:.2f}"
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A verdict as a test gives it: with its reason, its exponent, and what has grown."""
+
+    verdict: str
+    why: tuple = ()
+    exponent: Exponent = Exponent()
+    grown: tuple = (np.nan,) * 3
+
+
+@dataclass(frozen=True)
+class _Ensemble:
+    """Series with any error at all, their spectrum, and how independent they are."""
+
+    parts: SlowParts
+    signed: bool
+    shape: np.ndarray
+    likeness: Likeness
+    apart: float  # independent ones, by their differences from the mean
+    degrees: float  # of freedom, of each component of the shape
+
+    @property
+    def starts(self):
+        return self.parts.starts
+
+    @property
+    def alike(self):
+        """Independent starts, by all that is in them."""
+        return self.likeness.effective
+
+
+def judge(parts, signed=True):
+    """The verdict on an ensemble, or on one run.
+
+    Parameters
+    ----------
+    parts : SlowParts
+        Of the error's windows; at least `slow_parts.FEWEST` of them.
+    signed : bool
+        Whether the error has a sign; norms and sizes have none.
+
+    Returns
+    -------
+    Verdict
+    """
+    if not np.any(parts.trend) and not np.any(parts.modes):
+        why = () if np.any(parts.squares) else (Reason("largest error", 0.0, 0.0),)
+        return assembled(_Found(NONE, why), parts.trend, parts.likeness, signed, shared=False)
+    ensemble = _ensemble(parts, signed)
+    drifts = ensemble.starts > 1 and _mean_drifts(ensemble)
+    found = _shared(ensemble) if signed and drifts else _of_each(ensemble)
+    if found.verdict == NONE and drifts and not found.why:
+        found = _Found(UNDECIDED, (_of_mean(ensemble),))
+    if not (signed and drifts) and found.verdict in (NONE, UNDECIDED, WALK):
+        late = _explosive(ensemble)
+        found = late if late is not None else found
+    return assembled(found, parts.trend, ensemble.likeness, signed, shared=drifts)
+
+
+def assembled(found, trends, likeness, signed, shared):
+    """A `Verdict` from what a test found and what there is to say of the starts."""
+    exponent = found.exponent
+    return Verdict(
+        verdict=found.verdict,
+        starts=len(trends),
+        effective=likeness.effective,
+        likeness=likeness.share,
+        signed=bool(signed),
+        rising=int(np.sum(trends > 0)),
+        falling=int(np.sum(trends < 0)),
+        with_mean=int(np.sum(trends * np.sign(np.sum(trends)) > 0)),
+        shared=bool(shared),
+        exponent=float(exponent.p),
+        low=float(exponent.low),
+        high=float(exponent.high),
+        **dict(zip(("grown", "grown_low", "grown_high"), map(float, found.grown), strict=True)),
+        why=found.why,
+    )
+
+
+def of_growth(fit, signed):
+    """The `Verdict` of a `growth_fits.GrowthFit`, where samples thin out too fast for windows."""
+    found = _Found(fit.verdict, fit.why, fit.power)
+    return assembled(found, fit.rates, fit.likeness, signed, shared=fit.biased)
+
+
+def untested(errors, why):
+    """The `Verdict` on a `cells.CellErrors` that cannot be tested, for such reasons."""
+    return assembled(
+        _Found(UNDECIDED, why), errors.rates, errors.likeness, errors.signed, shared=False
+    )
+
+
+def _ensemble(parts, signed):
+    there = np.flatnonzero(np.any(parts.modes, axis=1) | (parts.trend != 0))
+    there = spread_evenly(there)
+    if len(there) < parts.starts:
+        parts = replace(
+            parts, trend=parts.trend[there], modes=parts.modes[there], bends=parts.bends[there]
+        )
+    vectors = np.concatenate([parts.trend[:, None], parts.slow_modes], axis=1)
+    vectors = vectors / parts.sizes[:, None]
+    rest, series, likeness = parts.modes, parts.starts, parts.likeness
+    apart = float(series)
+    if series >= FEWEST_STARTS:
+        apart = likeness_of(rest - rest.mean(axis=0)).effective
+    n = vectors.shape[1]
+    degrees = max(likeness.effective * (n / (n + 2) if series > 1 else 1.0), 1.0)
+    return _Ensemble(parts, signed, shape_of(vectors), likeness, apart, degrees)
+
+
+def _mean_drifts(ensemble):
+    """Whether the mean over the starts has a trend: above their scatter, and above its own noise.
+
+    The first alone sees a random walk in each start, the second what all starts share: an
+    oscillation in phase, or how they leave their initial states.
+    """
+    parts = ensemble.parts
+    certain = stdtrit(max(ensemble.apart - 1, 1.0), STRICTLY)
+    if not abs(parts.trend.mean()) > certain * _scatter(ensemble):
+        return False
+    walking = ensemble.alike < FEWEST_STARTS  # what is common to them may walk
+    return any(_stands_out(one, walking) for one in (parts.of_mean(), parts.of_ranks()))
+
+
+def _scatter(ensemble):
+    """Standard error of the mean trend, from how far the starts lie apart."""
+    return np.std(ensemble.parts.trend, ddof=1) / np.sqrt(ensemble.apart)
+
+
+def _stands_out(one, walking=True):
+    """Whether a single series' trend stands out, from its noise or, `walking`, from a walk's."""
+    modes = one.modes[0, :MODES]
+    k = np.arange(2, 2 + MODES) if walking else 1.0
+    noise = np.sqrt(np.mean((k * modes) ** 2))
+    return abs(one.trend[0]) > stdtrit(MODES, CERTAIN) * noise
+
+
+def _of_mean(ensemble):
+    """That the mean of errors without a sign grows, where single starts show nothing."""
+    mean = ensemble.parts.trend.mean() / _scatter(ensemble)
+    certain = float(stdtrit(max(ensemble.apart - 1, 1.0), STRICTLY))
+    degrees, ratio = ensemble.degrees, _rise(ensemble.shape)
+    remedies = []
+    many = np.geomspace(degrees, MOST_STARTS, 400)
+    enough = many[fdtrc(many, OCTAVES * many, ratio) <= RARE]
+    if len(enough):
+        remedies += _more_starts(ensemble, enough[0] / degrees * ensemble.alike)
+    needed = fdtri(degrees, OCTAVES * degrees, 1 - RARE)
+    if ratio > 1:  # a walk's share of the trend grows like the square of the duration
+        remedies += longer(np.sqrt((needed - 1) / (ratio - 1)))
+    return Reason("mean", float(mean), certain, tuple(remedies))
+
+
+def _rise(shape):
+    """How far a spectrum's trend stands above the next modes."""
+    return float(shape[0] / np.mean(shape[1 : 1 + OCTAVES]))
+
+
+def _shared(ensemble):
+    """The mean over the starts drifts: like which power of t?"""
+    parts = ensemble.parts
+    weights = np.sign(parts.trend.mean()) * _weights(parts)[:, None]
+    bends = _bends(ensemble, weights, ensemble.apart, of_few=False)
+    drift = abs(parts.trend.mean()) / parts.scale
+    half = stdtrit(max(ensemble.apart - 1, 1.0), 0.975) * _scatter(ensemble) / parts.scale
+    span = _span(parts)
+    grown = (drift * span, max(drift - half, 0.0) * span, (drift + half) * span)
+    return _by_exponent(ensemble, bends, grown)
+
+
+def _span(parts):
+    return (parts.times[-1] - parts.times[0]) * len(parts.times) / (len(parts.times) - 1)
+
+
+def _by_exponent(ensemble, bends, grown=(np.nan,) * 3):
+    """Linear unless the exponent is surely another, by a margin that matters, or is not known."""
+    exponent = bends.exponent()
+    if exponent.worse:
+        return _Found(WORSE, (), exponent, grown)
+    if exponent.slowing:
+        tested = "slowing", exponent.surely_high, 1.0, tuple(longer(SLOWER))
+    elif not exponent.linear:
+        tested = "exponent", exponent.p, 1.0, tuple(_known_by(ensemble, bends))
+    else:
+        return _Found(LINEAR, (), exponent, grown)
+    numbers = {"low": exponent.low, "high": exponent.high, "power": str(exponent)}
+    return _Found(UNDECIDED, (Reason(*tested, numbers),), exponent, grown)
+
+
+def _known_by(ensemble, bends):
+    """How many starts, or how long a run, would leave no doubt about an exponent like this one."""
+
+    def decided(of_starts, of_noise):
+        exponent = bends.exponent(of_starts, of_noise)
+        return exponent.worse or exponent.slowing or exponent.linear
+
+    shared, now, remedies = ensemble.likeness.surely, ensemble.alike, []
+    for more in np.geomspace(1.0, MOST_STARTS / now, 60)[1:]:
+        # What the starts have in common does not average out.
+        common = shared + (1 - shared) / (more * now)
+        if decided(1 / more, common / (shared + (1 - shared) / now)):
+            remedies += _more_starts(ensemble, more * now)
+            break
+    for factor in np.geomspace(1.0, LONGEST, 40)[1:]:
+        # The slow part of an oscillation falls like 1/√T beside a growth like T; how far the
+        # starts lie apart need not.
+        if decided(1.0, factor**-3):
+            remedies += longer(factor)
+            break
+    return remedies or longer(SLOWER)
+
+
+def _more_starts(ensemble, needed):
+    return more_starts(ensemble.parts, needed)
+
+
+def more_starts(parts, needed):
+    """The advice to take so many independent starts, more of the same or others less alike.
+
+    Parameters
+    ----------
+    parts : SlowParts
+    needed : float
+
+    Returns
+    -------
+    list of Remedy
+        Empty where neither is an advice: the starts are alike though they lie far apart.
+    """
+    starts, likeness = parts.starts, parts.likeness
+    number = likeness.starts_for(needed)
+    if number <= MOST_STARTS:
+        return [Remedy("starts", max(number, starts + 1), starts)]
+    if parts.sizes.max() > NEAR * parts.sizes.min():
+        return []
+    return [Remedy("likeness", 1 / (2 * needed), likeness.share)]
+
+
+def longer(factor):
+    """The advice to run so many times as long, a list, empty where it is none."""
+    return [Remedy("duration", float(max(factor, LEAST)), 1.0)] if factor <= LONGEST else []
+
+
+@dataclass(frozen=True)
+class _Bends:
+    """How much more a mean grows from one third of the run to the next, with what disturbs it.
+
+    Attributes
+    ----------
+    mean : ndarray, shape ``(2,)``
+        From the first third to the middle one, and from there to the last; positive if it grows.
+    spread, noise : ndarray, shape ``(2, 2)``
+        Covariance of the mean, from how far the starts lie apart, and from the noise of its
+        windows; neither sees all of it.
+    expected : ndarray, shape ``(2, exponents)``
+        Of a growth like each of `EXPONENTS`.
+    freedom : float
+        Degrees of, of the first.
+    """
+
+    mean: np.ndarray
+    spread: np.ndarray
+    noise: np.ndarray
+    expected: np.ndarray
+    freedom: float
+
+    def exponent(self, of_starts=1.0, of_noise=1.0):
+        """The `Exponent`, by Fieller's method, also if the variances were other by factors."""
+        freedom = max(self.freedom / of_starts, MODES)
+        ratio = self.expected[1] / self.expected[0]
+        apart = (self.mean[1] - ratio * self.mean[0]) ** 2
+        weight = np.stack([-ratio, np.ones_like(ratio)])
+        seen = of_starts * self.spread, of_noise * self.noise, np.diag((SAME * self.mean) ** 2)
+        of_starts, of_noise, least = (
+            np.einsum("ip,ij,jp->p", weight, covariance, weight) for covariance in seen
+        )
+        # What starts do not share is in both, what they share in the noise alone.
+        variance = np.maximum(of_starts, of_noise) + least
+        distance = np.sqrt(apart / np.maximum(variance, FLOOR))
+        best = EXPONENTS[np.argmin(distance)]
+        reach = [max(stdtrit(freedom, level), distance.min()) for level in (0.975, CERTAIN)]
+        inside = [EXPONENTS[distance <= furthest] for furthest in reach]
+        return Exponent(float(best), *(float(p) for one in inside for p in (one[0], one[-1])))
+
+
+def _bends(ensemble, weights, independent, of_few):
+    """The bends of the weighted mean over the starts, of which so many are independent."""
+    parts = ensemble.parts
+    bends = weights * parts.bends
+    since = (parts.times - _start(parts.times)) / _span(parts)
+    expected = parts.contrasts @ since[:, None] ** EXPONENTS
+    modes = weights * _beside_growth(parts, since, bends.mean(axis=0), expected)
+    if of_few:  # how far they lie apart says little
+        spread, noise = np.zeros((2, 2)), np.mean(modes**2) / ensemble.degrees
+    else:
+        spread, noise = np.cov(bends.T) / independent, np.mean(modes.mean(axis=0) ** 2)
+    contrasts = noise * parts.contrasts @ parts.contrasts.T
+    return _Bends(bends.mean(axis=0), spread, contrasts, expected, independent - 1)
+
+
+def _beside_growth(parts, since, mean, expected):
+    """The modes in which noise shows, less those of the power of t that bends as the mean does."""
+    off = (mean[1] * expected[0] - mean[0] * expected[1]) ** 2
+    power = EXPONENTS[np.argmin(off / np.sum(expected**2, axis=0))]
+    curve = slow_parts(parts.times, since[None] ** power)
+    return parts.modes[:, NOISE] - np.outer(parts.trend, curve.modes[0, NOISE] / curve.trend)
+
+
+def _of_each(ensemble):
+    """What the starts show each by itself, where their mean does not drift."""
+    parts, starts = ensemble.parts, ensemble.starts
+    alone = starts == 1 and _stands_out(parts.of_ranks())
+    if rise_probability(ensemble.shape, ensemble.degrees) > RARE and not alone:
+        return _Found(NONE)
+    if not ensemble.signed and parts.trend.mean() < 0:
+        return _Found(NONE, (Reason("rise of the mean", float(parts.trend.mean()), 0.0),))
+    if starts < FEWEST_STARTS:
+        return _of_few(ensemble, alone)
+    fit = walk_fit(ensemble.shape, ensemble.degrees, ensemble.signed)
+    grown = _grown(ensemble)
+    if fit.steeper > STRICT:
+        return _by_exponent(ensemble, _own_bends(ensemble), grown)
+    if ensemble.alike < FEWEST_STARTS:
+        return _Found(UNDECIDED, (_cannot_tell(ensemble),))
+    if fit.levelling > CLEAR:
+        remedies = () if fit.memory <= LONG else tuple(longer(fit.memory / LONG))
+        why = (Reason("memory", fit.memory, LONG, remedies),)
+        return _Found(NONE if fit.memory <= LONG else UNDECIDED, why)
+    if fit.bending < BENT:
+        return _Found(UNDECIDED, (_hardly_bends(ensemble, fit.bending),))
+    if fit.lasting < CLEAR or ensemble.alike < FEWEST_WALKS:
+        return _Found(UNDECIDED, (_walks_or_wanders(ensemble, fit),))
+    return _Found(WALK, (), Exponent(p=0.5), grown)
+
+
+def _of_few(ensemble, alone):
+    """One run, or a few: a drift, or what a random walk could be too."""
+    modes = min(MODES, ensemble.parts.modes.shape[1])
+    steep = steeper_probability(ensemble.shape, ensemble.degrees, modes, ensemble.signed)
+    if alone or steep < RARE:
+        return _by_exponent(ensemble, _own_bends(ensemble))
+    return _Found(UNDECIDED, (_cannot_tell(ensemble),))
+
+
+def _cannot_tell(ensemble):
+    """Why so few starts, or such that resemble one another, leave it undecided."""
+    modes = min(MODES, ensemble.parts.modes.shape[1])
+    k, degrees = np.arange(2, 2 + modes), ensemble.degrees
+    # Beside a random walk's, the square of a drift's trend grows like the duration.
+    ratio = ensemble.shape[0] / np.mean(k**2 * ensemble.shape[1 : 1 + modes])
+    factor = fdtri(degrees, modes * degrees, 1 - RARE) / ratio
+    remedies = (*_more_starts(ensemble, FEWEST_STARTS), *longer(factor))
+    numbers = {"starts": starts_in_words(ensemble.starts)}
+    return Reason("independent starts", ensemble.alike, FEWEST_STARTS, remedies, numbers)
+
+
+def _hardly_bends(ensemble, bending):
+    """That what grows is hardly above the oscillation.
+
+    What is measured grows like the root of the number of starts, and where it is small like the
+    square of the duration.
+    """
+    remedies = []
+    if bending > 0:
+        remedies = _more_starts(ensemble, ensemble.alike * (BENT / bending) ** 2)
+        remedies += longer(np.sqrt(BENT / bending))
+    return Reason("bending", bending, BENT, tuple(remedies))
+
+
+def _walks_or_wanders(ensemble, fit):
+    """That a random walk is not told from a wandering about as slow as the run."""
+    remedies, needed = [], FEWEST_WALKS
+    if fit.lasting > 0:
+        needed = max(needed, ensemble.alike * (CLEAR / fit.lasting) ** 2)
+        remedies += _more_starts(ensemble, needed)
+    if fit.memory > LONG:
+        remedies += longer(fit.memory / LONG)
+    numbers = {"starts": starts_in_words(ensemble.starts), "effective": ensemble.alike}
+    return Reason("lasting", fit.lasting, CLEAR, tuple(remedies), numbers)
+
+
+def _own_bends(ensemble):
+    """The bends of the growth of each start by itself, whatever its sign."""
+    parts = ensemble.parts
+    weights = (np.sign(parts.trend) * _weights(parts))[:, None]
+    return _bends(ensemble, weights, ensemble.alike, of_few=parts.starts < FEWEST_STARTS)
+
+
+def _weights(parts):
+    """Weights of the starts, of mean 1: those with little noise beside their drift count more."""
+    noise = np.mean(parts.modes[:, NOISE] ** 2, axis=1)
+    weights = 1 / (noise + np.median(noise) + SAME**2 * np.mean(parts.trend**2))
+    return weights / weights.mean()
+
+
+def _grown(ensemble):
+    """Root mean square at the end of what grows in each start, with a 95 % interval.
+
+    What the trends have in common with the modes above them, the floor, is taken off.
+    """
+    parts = ensemble.parts
+    strength = np.mean(parts.trend**2)
+    # Starts that are alike do not show how far others lie apart: as far as normal ones, at least.
+    variance = max(np.var(parts.trend**2), 2 * ensemble.likeness.share * strength**2)
+    spread = np.sqrt(variance / ensemble.alike)
+    k = np.arange(2, 2 + parts.modes.shape[1])
+    walk = 1 / k**2
+    floor = max(np.polynomial.polynomial.polyfit(walk, np.mean(parts.modes**2, axis=0), 1)[0], 0)
+    # Of a walk of unit rms at the end the trend has the variance windows/10, of a line windows/12.
+    to_end = 10 / len(parts.times)
+    factor = np.exp(1.96 * spread / strength)
+    values = strength * np.array([1.0, 1 / factor, factor]) - floor
+    return tuple(float(x) for x in np.sqrt(np.maximum(values, 0.0) * to_end))
+
+
+def _explosive(ensemble):
+    """What is found where the rms over the starts grows faster than t at last, or None."""
+    parts = ensemble.parts
+    if ensemble.starts < FEWEST_STARTS:
+        return None
+    since = parts.times - _start(parts.times)
+    slope = growth_exponent(since, parts.squares, parts.members, ensemble.likeness)
+    if slope is None or not slope.exponent.worse:
+        return None
+    return _Found(WORSE, (), slope.exponent)
+
+
+def _start(times):
+    return times[0] - (times[1] - times[0]) / 2
+
+
+@dataclass(frozen=True)
+class GrowthSlope:
+    """Slope of log rms over log t in the last decade.
+
+    Attributes
+    ----------
+    slope, error : float
+        With its standard error.
+    freedom : float
+        Degrees of, of Student's intervals.
+    """
+
+    slope: float
+    error: float
+    freedom: float
+
+    @property
+    def exponent(self):
+        """Slope and intervals as an `Exponent`."""
+        likely, certain = stdtrit(self.freedom, [0.975, CERTAIN]) * self.error
+        slope = self.slope
+        return Exponent(slope, slope - likely, slope + likely, slope - certain, slope + certain)
+
+
+def growth_exponent(times, squares, members, likeness):
+    """Slope of log rms over log t in the last decade.
+
+    Parameters
+    ----------
+    times : ndarray, shape ``(n,)``
+        Since the start of the run.
+    squares : ndarray, shape ``(groups, n)``
+        Sums of squares over groups of starts.
+    members : ndarray of int, shape ``(groups,)``
+    likeness : Likeness
+        Of the starts.
+
+    Returns
+    -------
+    GrowthSlope or None
+        None where there is no error.
+
+    Notes
+    -----
+    The variance has two parts. What starts do not share is in the jackknife's, over the groups;
+    they count as so many as are independent. What they share, no comparison of starts can show: it
+    is in how unevenly the logarithm grows from one piece of the decade to the next, and counts by
+    their likeness.
+    """
+    late = is_late(times)
+    squares, log_times = squares[:, late], np.log(times[late])
+    total = squares.sum(axis=0)
+    if not np.all(total > 0) or late.sum() < 2 or len(squares) < 2:
+        return None
+    weights = np.gradient(log_times)
+    centred = log_times - np.average(log_times, weights=weights)
+    share = weights * centred / np.sum(weights * centred**2)
+    rest = (members.sum() - members)[:, None]
+    others = 0.5 * np.log(np.maximum(total - squares, FLOOR) / rest) @ share
+    log_rms = 0.5 * np.log(total / members.sum())
+    count, starts = len(squares), members.sum()
+    alike = 1 + (starts - 1) * likeness.share
+    of_starts = (count - 1) * np.var(others) * alike
+    common, freedom = _unevenness(log_times, log_rms)
+    of_common = likeness.share * common
+    both = of_starts + of_common
+    independent = max(min(count, starts / alike) - 1, 1.0)
+    if both > 0:  # Welch and Satterthwaite's
+        freedom = both**2 / (of_starts**2 / independent + of_common**2 / freedom)
+    return GrowthSlope(float(log_rms @ share), float(np.sqrt(both)), float(max(freedom, 1.0)))
+
+
+def _unevenness(log_times, log_rms):
+    """Variance of a slope over pieces whose own slopes scatter, and its degrees of freedom.
+
+    From how much each piece's slope differs from the next one's: a steady bend is no scatter.
+    """
+    place = (log_times - log_times[0]) / (log_times[-1] - log_times[0]) * PIECES
+    place = np.minimum(place.astype(int), PIECES - 1)
+    there = np.unique(place)
+    if len(there) < 3:
+        return np.inf, 1.0
+    u, y = (np.array([one[place == i].mean() for i in there]) for one in (log_times, log_rms))
+    slopes = np.diff(y) / np.diff(u)
+    variance = np.mean(np.diff(slopes) ** 2) / 2
+    return float(variance / len(slopes)), float(len(slopes) - 1)

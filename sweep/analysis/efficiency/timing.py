@@ -1,0 +1,143 @@
+"""CPU times of runs: how often and over how long they were measured, and which can be compared.
+
+A clock is read before and after a batch of up to eight runs that are computed side by side, and
+each run has its share. Every batch costs a call besides its steps, just under a millisecond, and
+what else a machine does makes times longer, never shorter. So of repeated measurements the least
+counts; it is a measurement where it is long against a call, and where another one agrees with it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sweep.analysis.runs.selection import codes, complete, scanned_axes
+
+SHORTEST = 0.01  # seconds of a batch: a call is a tenth of that at most
+FEWEST = 3  # repeats whose two least tell what the machine adds
+APART = 0.1  # of the least: what these may differ by
+ALONE = 1.0  # seconds over which a single measurement is an average over what the machine does
+OF_CELL = ("integrator", "step_size", "tolerance")
+
+
+@dataclass(frozen=True)
+class RunTimes:
+    """CPU times of runs over their repeats, in seconds, each of shape ``(run,)``.
+
+    Attributes
+    ----------
+    least, largest : ndarray
+        The shortest one and the longest; NaN where there is none.
+    apart : ndarray
+        By what the next to the shortest is longer than that, as a part of it; NaN where a run was
+        timed once.
+    batch : ndarray
+        What the clock measured for the shortest: the time of all runs of its batch together.
+    repeats : ndarray of int
+        How often a run was timed.
+    """
+
+    least: np.ndarray
+    largest: np.ndarray
+    apart: np.ndarray
+    batch: np.ndarray
+    repeats: np.ndarray
+
+
+def run_times(full, dataset):
+    """The CPU times of each run.
+
+    Parameters
+    ----------
+    full : xarray.Dataset
+        A run table with its repeats.
+    dataset : xarray.Dataset
+        The same with each run once.
+
+    Returns
+    -------
+    RunTimes
+        Of the runs of `dataset`.
+    """
+    count = dataset.sizes["run"]
+    if "cpu_time" not in full:
+        return RunTimes(*np.full((4, count), np.nan), np.zeros(count, dtype=int))
+    times = np.where(complete(full), full["cpu_time"].values, np.nan)
+    repeat = full["repeat"].values if "repeat" in full.coords else np.zeros(len(times), dtype=int)
+    cell = _places(*(full[name].values for name in (*OF_CELL, *scanned_axes(full))))
+    # The runs of a batch have its time in equal shares: just the same number.
+    batch = times * np.bincount(same := _places(cell, repeat, times))[same]
+    run = _places(cell, full["initial_condition"].values)
+    order = np.lexsort((times, run))  # NaN last
+    first = np.flatnonzero(np.diff(run[order], prepend=-1))
+    repeats = np.bincount(run, weights=np.isfinite(times), minlength=len(first)).astype(int)
+    ranked = times[order]
+    second = np.where(repeats > 1, ranked[np.minimum(first + 1, len(ranked) - 1)], np.nan)
+    largest = ranked[first + np.maximum(repeats, 1) - 1]
+    of = run[repeat == repeat.min()]
+    least = ranked[first]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        apart = second / least - 1.0
+    return RunTimes(least[of], largest[of], apart[of], batch[order][first][of], repeats[of])
+
+
+def _places(*columns):
+    """One whole number for each combination of values, from 0 on."""
+    place = np.zeros(len(columns[0]), dtype=np.int64)
+    for values in columns:
+        distinct, code = codes(values)
+        _, place = np.unique(place * len(distinct) + code, return_inverse=True)
+    return place
+
+
+def is_measured(apart, batch, repeats):
+    """Whether a CPU time can be compared with others.
+
+    Parameters
+    ----------
+    apart, batch, repeats : float
+        As of `RunTimes`.
+    """
+    if not batch >= SHORTEST:
+        return False
+    return batch >= ALONE or (repeats >= FEWEST and apart <= APART)
+
+
+def why_not_measured(rows):
+    """Why CPU times cannot be compared, and what to add to the study; empty where all can.
+
+    Parameters
+    ----------
+    rows : sequence of WorkEstimate
+    """
+    timed = [row for row in rows if row.cpu_time > 0]
+    lost = [row for row in timed if not row.cpu_time_measured]
+    if not lost:
+        return ""
+    repeats, batches = [row.repeats for row in lost], [row.cpu_time_batch for row in lost]
+    often = "once" if max(repeats) == 1 else f"{_range(repeats)} times"
+    text = f"timed {often}, in batches of {_span(batches)}"
+    apart = max((row.cpu_time_apart for row in lost if row.repeats > 1), default=0.0)
+    if apart > APART:
+        text += f", whose two least are up to {100 * apart:.0f} % apart"
+    cures = []
+    if min(repeats) < FEWEST:
+        cures.append("`repeat = 5`")
+    elif apart > APART:
+        cures.append("more repeats on an idle machine")
+    if min(batches) < SHORTEST:
+        cures.append(f"so long a duration that a batch takes {_span([SHORTEST])}")
+    of = "CPU times" if len(lost) == len(timed) else f"{len(lost)} of {len(timed)} CPU times"
+    return f"{of} cannot be compared, {text}: the experiment needs {' and '.join(cures)}"
+
+
+def _range(values):
+    low, high = f"{min(values):.3g}", f"{max(values):.3g}"
+    return low if low == high else f"{low} – {high}"
+
+
+def _span(seconds):
+    """Times with their unit: ``0.8 – 20 ms``."""
+    low, high = ((1e3, "ms") if one < 1 else (1, "s") for one in (min(seconds), max(seconds)))
+    if low == high:
+        return f"{_range([low[0] * one for one in seconds])} {low[1]}"
+    return f"{low[0] * min(seconds):.3g} {low[1]} – {high[0] * max(seconds):.3g} {high[1]}"

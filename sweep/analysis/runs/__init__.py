@@ -1,0 +1,1 @@
+"""Runs of a table: selected, as scalars, as a grid."""

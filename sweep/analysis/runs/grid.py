@@ -1,0 +1,139 @@
+"""From a run table to the dense grid of its axes.
+
+A run table (dimension `run`) holds ragged and growing studies; a selection of it that is a full
+grid is easier to reduce and to plot along named dimensions.
+"""
+
+import numpy as np
+import xarray as xr
+
+from integrators.errors import InputError
+from sweep.analysis.runs.selection import (
+    adaptive_runs,
+    codes,
+    describe,
+    of_starts,
+    plain,
+    run_table,
+    scanned_axes,
+)
+
+# What stands where the selection has no run; anything else is NaN.
+MISSING = {"status": -1, "in_study": False, "adaptive": False}
+
+
+def grid(dataset):
+    """Pivot a selection of a run table to the dense grid of its axes.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset or xarray.DataTree
+        One experiment, or a selection of its runs, e.g. ``ds.query(run="gravity == 9.81")``.
+
+    Returns
+    -------
+    xarray.Dataset
+        Dimensions ``(integrator, step_size, scanned axes…, initial_condition)`` in the place of
+        `run`, other dimensions behind them; ``tolerance`` in the place of ``step_size`` where all
+        runs are adaptive, and ``repeat`` behind ``initial_condition`` where there are several.
+        Labels stand in the study's order, numbers ascend; axes of a family of starts are
+        coordinates along ``initial_condition``. Where the selection has no run stand
+        NaN, an empty label, False or 0, and ``status`` -1 (pending).
+
+    Raises
+    ------
+    InputError
+        When adaptive and fixed runs are mixed, or when two runs share a place.
+
+    Examples
+    --------
+    >>> grid(ds.query(run="integrator == 'rk4'")).energy_error_abs_max.median("initial_condition")
+    """
+    dataset = run_table(dataset)
+    names = ("integrator", _step_axis(dataset), *scanned_axes(dataset), "initial_condition")
+    if "repeat" in dataset.coords and len(np.unique(dataset["repeat"].values)) > 1:
+        names += ("repeat",)
+    axes, place = _places(dataset, names)
+    dense = xr.Dataset(
+        {name: _pivot(array, names, axes, place) for name, array in dataset.data_vars.items()},
+        attrs=dataset.attrs,
+    )
+    coordinates = {name: (name, axes[name], dataset[name].attrs) for name in names}
+    for name, array in dataset.coords.items():
+        if name in names or name == "run":
+            continue
+        if of_starts(array) and (values := _by_start(dataset, array, axes)) is not None:
+            coordinates[name] = values
+        else:
+            coordinates[name] = _pivot(array, names, axes, place) if "run" in array.dims else array
+    return dense.assign_coords(coordinates)
+
+
+def _by_start(dataset, array, axes):
+    """An axis of a family along ``initial_condition`` alone; None if a label has two values."""
+    _, start = codes(dataset["initial_condition"].values)
+    values = np.full(len(axes["initial_condition"]), np.nan)
+    values[start] = array.values
+    if not np.array_equal(values[start], array.values, equal_nan=True):
+        return None
+    return xr.Variable("initial_condition", values, array.attrs)
+
+
+def _step_axis(dataset):
+    """``step_size`` or ``tolerance``; a mix of both kinds has no common axis."""
+    adaptive = adaptive_runs(dataset)
+    if adaptive.all():
+        return "tolerance"
+    if adaptive.any():
+        raise InputError(
+            f"{adaptive.sum()} adaptive and {(~adaptive).sum()} fixed-step runs are selected, "
+            "which share no axis: one has a tolerance, the other a step size. Select one kind, "
+            "e.g. ds.query(run='not adaptive')."
+        )
+    return "step_size"
+
+
+def _places(dataset, names):
+    """The values of each axis, and the place of each run in the raveled grid."""
+    axes, all_codes = {}, []
+    for name in names:
+        axes[name], code = codes(dataset[name].values)
+        all_codes.append(code)
+    shape = [len(axis) for axis in axes.values()]
+    place = np.ravel_multi_index(all_codes, shape)
+    _refuse_duplicates(dataset, names, place)
+    return axes, place
+
+
+def _refuse_duplicates(dataset, names, place):
+    taken, first, count = np.unique(place, return_index=True, return_counts=True)
+    if len(taken) == len(place):
+        return
+    twice = first[np.argmax(count > 1)]
+    key = describe({name: plain(dataset[name].values[twice]) for name in names})
+    raise InputError(
+        f"{count.max()} runs share the place {key}, so the selection is no grid. "
+        "Runs that an edited study no longer holds are left out by ds.query(run='in_study')."
+    )
+
+
+def _pivot(array, names, axes, place):
+    """`array` with its dimension `run` spread over the dimensions `names`."""
+    if "run" not in array.dims:
+        return array.variable
+    array = array.transpose("run", ...)
+    values = array.values
+    shape = tuple(len(axes[name]) for name in names)
+    dense = np.full((int(np.prod(shape)), *values.shape[1:]), _missing(array), dtype=values.dtype)
+    dense[place] = values
+    dense = dense.reshape(shape + values.shape[1:])
+    return xr.Variable((*names, *array.dims[1:]), dense, array.attrs)
+
+
+def _missing(array):
+    if array.name in MISSING:
+        return MISSING[array.name]
+    kind = array.dtype.kind
+    if kind == "f":
+        return np.nan
+    return 0 if kind in "biu" else ""

@@ -1,0 +1,161 @@
+"""Choose runs by an expression, as ``integrator == "variational" and step_size < 1e-3``."""
+
+import numpy as np
+import xarray as xr
+
+from integrators.errors import InputError, nearest
+from sweep.analysis.runs.expressions import Expression
+from sweep.analysis.runs.selection import run_table
+from sweep.analysis.runs.summaries import AT, column, reduced
+
+LISTED = 8  # values of a coordinate that a message names
+
+
+def query(data, expression):
+    """Choose the runs for which an expression holds.
+
+    Parameters
+    ----------
+    data : xarray.Dataset or xarray.DataTree
+        One experiment, a selection of its runs, or the tree of `sweep.open_study`.
+    expression : str
+        Comparisons of the coordinates and variables over ``run`` with numbers, text in quotes and
+        each other, with ``and``, ``or``, ``not``, ``in [...]``, brackets and ``+ - * /``:
+        ``integrator in ['rk4', 'rk45'] and not gravity > 5``. A status may be named,
+        ``status == 'not_converged'``, and of series everything may be asked that `results` gives:
+        ``energy_error@max > 1e-8``. Nothing else is possible; the grammar is
+        that of `sweep.analysis.runs.expressions`.
+
+    Returns
+    -------
+    xarray.Dataset or xarray.DataTree
+        The runs for which it holds, as lazy as they were; of a tree, the experiments that have
+        some.
+
+    Raises
+    ------
+    InputError
+        When it cannot be evaluated, saying which names there are; when it holds for no run, saying
+        which values there are.
+
+    Examples
+    --------
+    >>> query(tree["order"], "integrator == 'rk4' and step_size < 0.05")   # doctest: +SKIP
+    """
+    if isinstance(data, xr.DataTree) and data.children:
+        return _query_tree(data, expression)
+    dataset = run_table(data)
+    holds = holding(dataset, expression)
+    if not holds.any():
+        raise InputError(
+            f"no run is selected by {expression}. There is {_what_there_is(dataset, expression)}",
+            key="where",
+        )
+    return dataset.isel(run=np.flatnonzero(holds))
+
+
+def _query_tree(tree, expression):
+    chosen, refused = {}, []
+    for name, node in tree.children.items():
+        try:
+            chosen[name] = query(node, expression)
+        except InputError as error:
+            refused.append((name, error))
+    if not chosen:
+        raise InputError("\n".join(refusals(refused)), key="where")
+    return _tree_of(tree, chosen)
+
+
+def _tree_of(tree, chosen):
+    result = xr.DataTree.from_dict(chosen)
+    result.attrs = tree.attrs
+    return result
+
+
+def refusals(refused):
+    """Messages of several experiments, each once behind the names that it holds for."""
+    names = {}
+    for name, error in refused:
+        names.setdefault(str(error), []).append(name)
+    if len(names) == 1:
+        return list(names)
+    return [f"{', '.join(of)}: {text}" for text, of in names.items()]
+
+
+def holding(dataset, expression):
+    """For which runs an expression holds.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        A run table.
+    expression : str
+        As of `query`.
+
+    Returns
+    -------
+    ndarray of bool, shape ``(run,)``
+
+    Raises
+    ------
+    InputError
+        When it cannot be evaluated.
+    """
+    parsed = Expression(expression)
+    columns = _columns(dataset, parsed)
+    return parsed.holds(columns, dataset.sizes["run"], {"status": _statuses(dataset)})
+
+
+def _statuses(dataset):
+    """The numbers of statuses by their names."""
+    attributes = dataset["status"].attrs if "status" in dataset else {}
+    meanings = attributes.get("flag_meanings", "").split()
+    return dict(zip(meanings, attributes.get("flag_values", ()), strict=False))
+
+
+def _columns(dataset, expression):
+    """What the names in an expression stand for, by name; `InputError` for unknown ones."""
+    scalars = [
+        str(key) for key in (*dataset.coords, *dataset.data_vars) if dataset[key].dims == ("run",)
+    ]
+    for name in expression.names:
+        if AT not in name and name not in scalars:
+            raise expression.unusable(_unknown(dataset, name, scalars))
+    return reduced(dataset, [column(dataset, name) for name in expression.names])
+
+
+def _unknown(dataset, name, scalars):
+    """What to say of a name that no run has: a series, a label without quotes, or a mistake."""
+    if name in dataset.variables:
+        return (
+            f"{name!r} is a series over time: say what of it, e.g. {name}{AT}end or {name}{AT}max"
+        )
+    for coordinate in ("integrator", "initial_condition", "ensemble"):
+        if coordinate in dataset.coords and (dataset[coordinate].values == name).any():
+            return f"{name!r} is a value of {coordinate!r}: write it in quotes, '{name}'"
+    hint = nearest(name, scalars).strip()
+    known = "" if hint.startswith("Valid") else f" There is: {', '.join(scalars)}"
+    return f"the runs have no {name!r}. {hint}{known}"
+
+
+def _what_there_is(dataset, expression):
+    """The values that the runs have of what an expression names."""
+    columns = _columns(dataset, Expression(expression))
+    columns = columns or {"integrator": dataset["integrator"].values}
+    return "; ".join(f"{name}: {_listed(dataset, name, columns[name])}" for name in sorted(columns))
+
+
+def _listed(dataset, name, column):
+    if name == "status":
+        present = {*column.tolist()}
+        return ", ".join(text for text, value in _statuses(dataset).items() if value in present)
+    values = [value for value in dict.fromkeys(column.tolist()) if value == value]
+    if not values:
+        return "none"
+    if isinstance(values[0], str):
+        more = f" … ({len(values)} in all)" if len(values) > LISTED else ""
+        return ", ".join(repr(value) for value in values[:LISTED]) + more
+    values = sorted(values)
+    if len(values) > LISTED:
+        return f"{values[0]} to {values[-1]}"
+    return ", ".join(map(str, values))

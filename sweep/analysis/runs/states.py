@@ -1,0 +1,59 @@
+"""Rows and norms of states in a run table, whose systems may differ in size.
+
+The dimension ``row`` is as long as the largest system's state. Rows that a smaller system does not
+have are NaN in the store and are no data: they are in no sum. NaN in a row that a system has is a
+run that failed, or is not computed, and makes a norm NaN.
+"""
+
+import numpy as np
+
+from sweep.analysis.runs.summaries import run_blocks
+
+INITIAL = "initial_state"
+
+
+def present_rows(dataset):
+    """Which rows of ``row`` the system of each run has.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        A run table with ``initial_state``, which every run has whole, whatever became of it; or
+        with ``state``, whose first sample says the same of all runs that were begun.
+
+    Returns
+    -------
+    ndarray of bool, shape ``(run, row)``
+    """
+    first = dataset[INITIAL] if INITIAL in dataset else dataset["state"].isel(time=0)
+    return np.isfinite(first.transpose("run", "row", "component").values).all(axis=2)
+
+
+def norms(states, present):
+    """Euclidean norms of states over the rows that are present.
+
+    Parameters
+    ----------
+    states : ndarray, shape ``(…, row, component)``
+    present : ndarray of bool, broadcast to ``(…, row)``
+        Of `present_rows`.
+
+    Returns
+    -------
+    ndarray, shape ``(…,)``
+        NaN where a row that is present has NaN, or none is present.
+    """
+    squares = np.sum(states**2, axis=-1, where=present[..., None], initial=0.0).sum(axis=-1)
+    return np.where(present.any(axis=-1), np.sqrt(squares), np.nan)
+
+
+def initial_norms(dataset):
+    """Norm of the initial state of each run, shape ``(run,)``; 1 where the table has none."""
+    if INITIAL not in dataset:
+        return np.ones(dataset.sizes["run"])
+    state = dataset[INITIAL].transpose("run", "row", "component")
+    parts = [np.ones(0)]
+    for runs in run_blocks(state.shape[0], state.shape[1] * state.shape[2]):
+        block = state.isel(run=runs).values
+        parts.append(norms(block, np.isfinite(block).all(axis=2)))
+    return np.concatenate(parts)

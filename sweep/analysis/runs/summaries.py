@@ -1,0 +1,356 @@
+"""Results of each run as scalars: where a series ends, its largest value, its value at a time.
+
+A series over ``(run, time)`` may be far larger than memory. It is read in blocks of runs and times,
+and each block is reduced at once.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import xarray as xr
+
+from integrators.errors import InputError, nearest
+from sweep.analysis.runs.selection import (
+    RUN_COORDINATES,
+    adaptive_runs,
+    against_reference,
+    energy_of,
+    run_table,
+)
+
+BLOCK = 2**21  # values of a variable in memory at once: 16 MB
+ROWS = 1024  # a multiple of every chunk's rows
+STATISTICS = ("_mean", "_min", "_max", "_abs_mean", "_abs_max")
+OF_SERIES = {
+    "start": "at the start",
+    "end": "at the end",
+    "min": "least value",
+    "max": "largest value",
+    "mean": "mean of the samples",
+    "abs_max": "largest size",
+}
+AT = "@"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A scalar of each run: a variable over runs, or what is asked of a series.
+
+    Attributes
+    ----------
+    variable : str
+    of : str
+        One of `OF_SERIES`, or ``time``; empty for a variable over runs.
+    place : int
+        Of that time, along the dimension.
+    text : str
+        As it is asked for: ``energy_error@max``, ``global_error@2``.
+    """
+
+    variable: str
+    of: str
+    place: int
+    text: str
+
+    @property
+    def of_size(self):
+        """Whether it is the largest size of an error."""
+        return self.of == "max" and self.variable.endswith("_error")
+
+
+def results(dataset, columns=None):
+    """What each run gave, as scalars: the table for pandas, a plot or a file.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset or xarray.DataTree
+        One experiment, or a selection of its runs.
+    columns : sequence of str, optional
+        Variables over runs, such as ``evaluations``, and of series what is asked of them behind an
+        ``@``: ``start``, ``end``, ``min``, ``max``, ``mean``, ``abs_max`` or a sample time, such as
+        ``energy_error@max`` and ``global_error@2``. A run that is not complete has no end, and a
+        comparison with a reference ends with that. The ``max`` of an error is its largest size,
+        over every step where the store has that. By default every variable over runs, the end of
+        every series, and the ``max`` of every error.
+
+    Returns
+    -------
+    xarray.Dataset
+        Along ``run``, with units and long names and the coordinates of the runs; in memory.
+        ``.to_dataframe()`` is a pandas table.
+
+    Raises
+    ------
+    InputError
+        For a column that there is not, with the nearest that there is.
+
+    Examples
+    --------
+    >>> results(ds, ["status", "energy_error@max"]).to_dataframe()   # doctest: +SKIP
+    """
+    dataset = run_table(dataset)
+    texts = default_columns(dataset) if columns is None else list(dict.fromkeys(columns))
+    chosen = [column(dataset, text) for text in texts]
+    values = reduced(dataset, chosen)
+    return xr.Dataset(
+        {
+            one.text: ("run", values[one.text], attributes_of(dataset, one))
+            for one in chosen
+            if one.text not in dataset.coords
+        },
+        coords={name: array for name, array in dataset.coords.items() if array.dims == ("run",)},
+        attrs=dataset.attrs,
+    )
+
+
+def units(dataset):
+    """The units of everything in a run table.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset or xarray.DataTree
+        One experiment, or a selection of its runs, or what `results` or `grid` gives.
+
+    Returns
+    -------
+    dict of str to str
+        By the name of the variable or coordinate: ``"J"``, ``"1"`` where there is no unit, and
+        ``""`` of labels. ``dataset[name].attrs["long_name"]`` says what it is.
+
+    Examples
+    --------
+    >>> units(ds)["energy_error"]   # doctest: +SKIP
+    'J'
+    """
+    return {
+        str(name): ""
+        if dataset[name].dtype.kind in "OTU"
+        else dataset[name].attrs.get("units", "1")
+        for name in (*dataset.coords, *dataset.data_vars)
+    }
+
+
+def default_columns(dataset):
+    """Every variable over runs, the end of every series, and the largest size of every error."""
+    names = [str(name) for name, array in dataset.data_vars.items() if array.dims == ("run",)]
+    for name in series_of(dataset):
+        if not name.endswith(tuple(f"_error{of}" for of in STATISTICS)):
+            names.append(f"{name}{AT}end")
+        if name.endswith("_error") and name != "reference_error":
+            names.append(f"{name}{AT}max")
+    return names
+
+
+def main_columns(dataset):
+    """The few that answer what a run is for: how it ended, how far off, and what it kept."""
+    names = [name for name in ("status",) if name in dataset]
+    names += [f"{name}{AT}end" for name in ("global_error",) if name in dataset]
+    kept = sorted(errors_kept(dataset), key=lambda name: name != f"{energy_of(dataset)}_error")
+    return names + [
+        f"{name}{AT}max" for name in kept if dataset[name].attrs.get("kind") != "constraint"
+    ]
+
+
+def errors_kept(dataset):
+    """Names of the errors of invariants and constraints, in the store's order."""
+    return [
+        name
+        for name in series_of(dataset)
+        if name.endswith("_error")
+        and name != "reference_error"
+        and not against_reference(dataset, name)
+    ]
+
+
+def varying_coordinates(dataset):
+    """Names of the coordinates that tell the runs apart, in the order in which a table has them."""
+    order = ["integrator", "step_size", "tolerance", "initial_condition", "repeat"]
+    there = [str(name) for name, array in dataset.coords.items() if array.dims == ("run",)]
+    scanned = [name for name in there if name not in RUN_COORDINATES]
+    wanted = [name for name in (*order[:3], *scanned, *order[3:]) if name in there]
+    return [name for name in wanted if _varies(dataset[name].values)] or wanted[:1]
+
+
+def _varies(values):
+    if values.dtype.kind == "f":
+        return len(np.unique(values)) > 1
+    return bool((values != values[0]).any())
+
+
+def series_of(dataset):
+    """Names of the variables over ``(run, time)``."""
+    return [
+        str(name) for name, array in dataset.data_vars.items() if set(array.dims) == {"run", "time"}
+    ]
+
+
+def column(dataset, text):
+    """The `Column` of a text such as ``energy_error@abs_max``.
+
+    Raises
+    ------
+    InputError
+        When there is none, with the nearest.
+    """
+    name, at, of = str(text).partition(AT)
+    scalars = [str(key) for key in dataset.variables if dataset[key].dims == ("run",)]
+    series = series_of(dataset)
+    if not at and name in scalars:
+        return Column(name, "", 0, name)
+    if not at and name in series:
+        raise InputError(
+            f"{name!r} is a series over time: say what of it, {name}{AT}end, {name}{AT}max, "
+            f"another of {', '.join(OF_SERIES)}, or a sample time, e.g. "
+            f"{name}{AT}{_last_time(dataset):g}.",
+            key="column",
+        )
+    if name not in series:
+        known = series if at else [*scalars, *series]
+        kind = "series over time" if at else "column"
+        hint = f" It has one value a run: leave {at}{of} out." if name in scalars else ""
+        raise InputError(f"unknown {kind} {name!r}.{hint or nearest(name, known)}", key="column")
+    if of in OF_SERIES:
+        return Column(name, of, 0, str(text))
+    return Column(name, "time", _place(dataset, text, of), str(text))
+
+
+def _last_time(dataset):
+    return float(dataset["time"].values[-1])
+
+
+def _place(dataset, text, of):
+    """The place of a sample time; `InputError`, which says the neighbours, if there is none."""
+    times = dataset["time"].values
+    try:
+        time = float(of)
+    except ValueError:
+        raise InputError(
+            f"{text!r}: behind the {AT} stands a sample time, or one of "
+            f"{', '.join(OF_SERIES)}.{nearest(of, OF_SERIES)}",
+            key="column",
+        ) from None
+    place = int(np.argmin(np.abs(times - time))) if math.isfinite(time) else 0
+    if not math.isclose(times[place], time, rel_tol=1e-9, abs_tol=1e-12):
+        raise InputError(
+            f"{text!r}: no sample is at t = {of}; the nearest is at {times[place]:g}, the last at "
+            f"{times[-1]:g}.",
+            key="column",
+        )
+    return place
+
+
+def attributes_of(dataset, one):
+    """Units and long name of a column, and of a variable over runs all that it has."""
+    attributes = dataset[one.variable].attrs
+    if not one.of:
+        return attributes
+    of = OF_SERIES.get("abs_max" if one.of_size else one.of)
+    of = of or f"at t = {one.text.partition(AT)[2]}"
+    text = attributes.get("long_name", one.variable.replace("_", " "))
+    return {"units": attributes.get("units", "1"), "long_name": f"{text}, {of}"}
+
+
+def reduced(dataset, columns):
+    """The values of columns, read block by block.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        A run table.
+    columns : sequence of Column
+
+    Returns
+    -------
+    dict of str to ndarray, shape ``(run,)``
+        By the column's text.
+    """
+    found = {one.text: dataset[one.variable].values for one in columns if not one.of}
+    sought = [part for one in columns if one.of for part in _parts(dataset, one)]
+    for name in dict.fromkeys(part.variable for part in sought):
+        array = dataset[name].variable.transpose("run", "time")
+        parts = [part for part in sought if part.variable == name]
+        for text, values in _of_series(array, parts).items():
+            found[text] = np.fmax(found[text], values) if text in found else values
+    for one in columns:
+        if one.of == "end":
+            found[one.text] = np.where(_ended(dataset), found[one.text], np.nan)
+    return found
+
+
+def _ended(dataset):
+    """Which runs came to their end: what others had last is no result of theirs."""
+    ended = np.ones(dataset.sizes["run"], dtype=bool)
+    if "status" in dataset:
+        ended &= dataset["status"].values == 0
+    if "sample_count" in dataset:
+        ended &= dataset["sample_count"].values >= dataset.sizes["time"]
+    return ended
+
+
+def _parts(dataset, one):
+    """What is read for a column: of an error's largest size its statistic of every step too."""
+    every_step = f"{one.variable}_abs_max"
+    if not one.of_size:
+        return [one]
+    of_samples = replace(one, of="abs_max")
+    if every_step not in dataset:
+        return [of_samples]
+    of_steps = replace(one, variable=every_step)
+    # Steps of fixed size end at every sample; those of adaptive methods may be longer.
+    return [of_steps, of_samples] if adaptive_runs(dataset).any() else [of_steps]
+
+
+def _of_series(array, columns):
+    runs, times = array.shape
+    found = {one.text: np.full(runs, np.nan) for one in columns}
+    counts = np.zeros(runs) if any(one.of == "mean" for one in columns) else None
+    only = sorted({one.place for one in columns}) if all(c.of == "time" for c in columns) else None
+    for rows in run_blocks(runs, 1 if only else times):
+        for span in [slice(k, k + 1) for k in only] if only else time_blocks(times):
+            values = array[rows, span].values
+            for one in columns:
+                _take_in(found[one.text][rows], values, span, one)
+            if counts is not None:
+                counts[rows] += (~np.isnan(values)).sum(axis=1)
+    for one in columns:
+        if one.of == "mean":
+            found[one.text] /= np.where(counts > 0, counts, np.nan)
+    return found
+
+
+def _take_in(result, values, span, one):
+    """Add a block of a series, ``(runs, times)``, to the results of these runs, in place."""
+    if one.of == "time":
+        if span.start <= one.place < span.stop:
+            result[:] = values[:, one.place - span.start]
+    elif one.of == "start":
+        if span.start == 0:
+            result[:] = values[:, 0]
+    elif one.of == "end":
+        there = np.isfinite(values)
+        last = values.shape[1] - 1 - np.argmax(there[:, ::-1], axis=1)
+        some = there.any(axis=1)
+        result[some] = values[some, last[some]]
+    elif one.of == "mean":
+        np.copyto(result, 0.0, where=np.isnan(result))
+        result += np.nansum(values, axis=1)
+    else:
+        values = np.abs(values) if one.of == "abs_max" else values
+        reduce = np.fmin if one.of == "min" else np.fmax
+        reduce(result, reduce.reduce(values, axis=1), out=result)
+
+
+def run_blocks(runs, width):
+    """Slices of runs, whole chunks each, that hold about `BLOCK` values of so many a run."""
+    rows = max(1, BLOCK // max(1, min(width, BLOCK // ROWS)) // ROWS) * ROWS
+    return _slices(runs, rows)
+
+
+def time_blocks(times, width=1):
+    """Slices of samples of so many values each, for blocks of `ROWS` runs."""
+    return _slices(times, max(1, BLOCK // ROWS // width))
+
+
+def _slices(size, step):
+    return [slice(start, min(start + step, size)) for start in range(0, size, step)]

@@ -1,0 +1,1 @@
+"""How a study is computed: what is lacking, what it costs, its tasks, and who computes them."""

@@ -1,0 +1,382 @@
+"""Run a study: compare it with its store, plan, compute what is missing, finish the store."""
+
+import contextlib
+import functools
+import uuid
+from dataclasses import dataclass
+
+import numpy as np
+
+from integrators.errors import check_number
+from integrators.kernels import checking
+from sweep import study as studies
+from sweep.campaign import planning
+from sweep.campaign.pilot import Rehearsal
+from sweep.campaign.task_window import count_workers, execute, noticing_its_loss
+from sweep.campaign.tasks import CHECKPOINT_EVERY, rehearse
+from sweep.clusters.launch import connecting
+from sweep.clusters.spec import specified
+from sweep.clusters.workers import (
+    call_on,
+    ending_in_order,
+    first_of_each_kind,
+    hosts_of,
+    inspect,
+    stop_session,
+)
+from sweep.plugins import approvals
+from sweep.shutdown import Drain, Interrupted
+from sweep.store import checkpoints, create, diff, predictions, provenance, storage
+from sweep.store.backends.disk import cannot_store, why_not_stored
+from sweep.store.flight import InFlight
+from sweep.store.lease import requests, sessions
+from sweep.store.lease.fencing import begin, forget_all
+from sweep.store.lease.lease import Holding, hold
+from sweep.store.lease.presence import Presence
+from sweep.store.lease.sessions import Session, code
+from sweep.store.predictions import Prediction
+from sweep.store.progress import Counter
+from sweep.store.studies import study_and_store
+from sweep.store.upkeep.compact import compact, recover, spread
+from sweep.store.upkeep.rechunk import rechunk
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How far an experiment is.
+
+    Parameters
+    ----------
+    experiment : str
+    runs : int
+        Runs of the study.
+    done : int
+        Of these, committed.
+    failed : tuple of (str, int)
+        Number of runs by status, other than ``complete``.
+    """
+
+    experiment: str
+    runs: int
+    done: int
+    failed: tuple
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a store holds of a study after a run.
+
+    Parameters
+    ----------
+    store : Path or ObjectPlace
+    tallies : tuple of Tally
+    stopped : str
+        Why it ended early; empty if it did not.
+    """
+
+    store: object
+    tallies: tuple
+    stopped: str = ""
+
+    @property
+    def complete(self):
+        """Whether every run is committed, whatever its status."""
+        return all(tally.done == tally.runs for tally in self.tallies)
+
+    @property
+    def failed(self):
+        """Number of runs that did not complete."""
+        return sum(count for tally in self.tallies for _, count in tally.failed)
+
+
+class Watcher:
+    """What `run` tells as it goes; the command line prints it. This one is silent."""
+
+    def waiting(self, holder, seconds):
+        """A `lease.holder.Holder` may be dead; that is seen in so many seconds at most."""
+
+    def connecting(self, text):
+        """The workers of a cluster are waited for."""
+
+    def compared(self, entries):
+        """The study was compared with its store."""
+
+    def mixed(self, kinds):
+        """Runs of one store are from different kinds of CPU, which are named."""
+
+    def planned(self, plans, tasks, workers):
+        """Costs are known; `tasks` is their number."""
+
+    def compiling(self, workers):
+        """So many workers compile the kernels, each for all of its kind of CPU on its host."""
+
+    def rechunking(self, plan):
+        """The store is being rewritten in fewer files, for there to be more runs or samples."""
+
+    def began(self, runs, seconds):
+        """Work begins on so many runs, of so many expected CPU seconds."""
+
+    def progressed(self, task, receipt):
+        """A task committed its runs."""
+
+    def draining(self, reason):
+        """By Ctrl-C, SIGTERM, the time: what is running commits, then the run ends."""
+
+    def ended(self):
+        """The last task has ended."""
+
+
+def run(
+    study, store=None, client=None, *, cluster=None, workers=None, scheduler=None, max_time=None,
+    checkpoint_every=CHECKPOINT_EVERY, watcher=None, name="", trust_plugins=False,
+):  # fmt: skip
+    """Run a study on a Dask cluster, into its store; what is there already is kept.
+
+    Parameters
+    ----------
+    study : str, Path or Study
+        A file, the name of a packaged study, or a store, whose own study goes on.
+    store : str or Path, optional
+        ``./NAME.zarr`` unless given; all workers must see it. Or ``s3://BUCKET/PATH``.
+    client : distributed.Client, optional
+        Of a running cluster, which is left running.
+    cluster : ClusterSpec or str, optional
+        Instead, which workers to compute on; or the name of a profile in Dask's configuration.
+    workers : int, optional
+        Processes of a cluster that is started; one a core of the local one unless given.
+    scheduler : str, optional
+        Address of a running scheduler, instead of a cluster that is started.
+    max_time : float, optional
+        Seconds after which it ends, with what is committed; running it again goes on.
+    checkpoint_every : float, optional
+        Seconds after which a task stores what it has; a killed one goes on from there.
+    watcher : Watcher, optional
+        Told of the progress.
+    name : str, optional
+        By which `sweep cancel` can ask it to end even before it holds the store.
+    trust_plugins : bool
+        Whether to approve, and run, the plugins that a store brings: the one that is run, or one
+        from whose runs initial states are taken. See `sweep.plugins.approvals`.
+
+    Returns
+    -------
+    Outcome
+
+    Raises
+    ------
+    StudyError
+        If the study is not valid.
+    StoreError
+        If the store is another study's, or cannot be written, or another process writes to it.
+    InputError
+        If a number is not positive, a cluster cannot be reached or started, or a store brings a
+        plugin that this user has not approved.
+    TaskFailed
+        If a task raised; what was committed stays.
+    StoreLost
+        If the store was moved, deleted or replaced meanwhile.
+    """
+    watcher = watcher or Watcher()
+    study, path = study_and_store(study, store, trust_plugins)
+    spec = specified(cluster, workers, scheduler)
+    if max_time is not None:
+        max_time = check_number("max_time", max_time, above=0.0)
+    checkpoint_every = check_number("checkpoint_every", checkpoint_every, above=0.0)
+    with (
+        Drain(watcher.draining, max_time) as drain,
+        checking(drain.check),
+        sessions.told_of_leaving(drain.request),
+        hold(path, drain.request, drain.check, watcher.waiting) as held,
+        requests.heeded(path, (held.token, name), drain.request),
+    ):
+        presence = Presence(path)
+        coordinator = _Coordinator(path, study, held, drain, watcher, checkpoint_every, presence)
+        with _interrupted_if_not_stored(path), presence.noticed():
+            return coordinator.run(client, spec)
+
+
+@contextlib.contextmanager
+def _interrupted_if_not_stored(path):
+    try:
+        yield
+    except OSError as error:
+        if not cannot_store(error):
+            raise
+        raise Interrupted(why_not_stored(path, error)) from error
+
+
+@dataclass(frozen=True, eq=False)
+class _Coordinator:
+    """One run of a study, by who holds its store; parameters as in `run`."""
+
+    path: object
+    study: studies.Study
+    held: Holding
+    drain: Drain
+    watcher: Watcher
+    checkpoint_every: float
+    presence: Presence
+
+    def run(self, client, spec):
+        """Bring the store to what the study asks for; the `Outcome`."""
+        recover(self.path)
+        entries = diff.compare(self.path, self.study)
+        if not sessions.is_working():  # or it was submitted by whose approval it is
+            approvals.approve(self.study.library.plugins)
+        self.watcher.compared(entries)
+        pending = any(entry.pending.any() for entry in entries)
+        try:
+            with _connecting(client, spec, pending, self.drain, self.watcher) as connected:
+                stopped = self._bring_to_end(entries, connected if pending else None)
+                return finish(self.path, entries, stopped, writes=self.held.holds())
+        except Interrupted as reason:  # before anything was computed
+            return Outcome(self.path, tuple(_as_found(entry) for entry in entries), str(reason))
+
+    def _bring_to_end(self, entries, connected):
+        """Grow the store and compute what is pending, if there is a client; why it ended early."""
+        plans = planning.plan_study(entries, self.drain.check) if connected else []
+        session, workers = None, {}
+        if connected:
+            session = Session(uuid.uuid4().hex, self.held.token, code())
+            with noticing_its_loss(connected()):
+                workers = inspect(connected(), self.path, self.held.token, self.drain)
+                self.drain.check()
+                self._compile(connected(), session, workers, plans)
+        self.held.check()
+        storage.sweep_partial_files(self.path)
+        for plan in plans:
+            if plan.is_rewritten:
+                self.watcher.rechunking(plan)
+                rechunk(self.path, plan.entry.name, plan.layout)
+        chunk_rows = {plan.entry.name: plan.chunk_rows for plan in plans}
+        create.bring_up(self.path, self.study, entries, chunk_rows)
+        if not connected:
+            return ""
+        with noticing_its_loss(connected()):
+            return self._compute(connected(), session, workers, plans)
+
+    def _compile(self, client, session, workers, plans):
+        """Compile the kernels once on each host and kind of CPU, unless the pilot has done it."""
+        if addresses := first_of_each_kind(workers):
+            self.watcher.compiling(len(addresses))
+            compiling = functools.partial(rehearse, Rehearsal.of(plans), session)
+            try:
+                call_on(client, addresses, compiling, self.drain)
+            except (Interrupted, KeyboardInterrupt):
+                stop_session(client, session)
+                raise
+
+    def _compute(self, client, session, workers, plans):
+        """Compute all that is pending; why it ended early, or nothing."""
+        spread(self.path)
+        begin(self.path, session)
+        self.presence.begun(session)
+        root = storage.open_root(self.path, mode="a")
+        kinds = _note_hosts(root, hosts_of(workers.values()))
+        if len(kinds) > 1:
+            self.watcher.mixed(kinds)
+        storage.consolidate(self.path)
+        slots = count_workers(client, self.drain.check)
+        made = planning.make_tasks(self.path, root, plans, slots, self.checkpoint_every)
+        self.watcher.planned(plans, sum(map(len, made)), slots)
+        self._note_prediction(plans)
+        self.watcher.began(
+            sum(int(plan.entry.pending.sum()) for plan in plans),
+            sum(task.cost for tasks in made for task in tasks),
+        )
+        try:
+            with ending_in_order(client, session, self.drain.check):
+                for tasks in made:  # references, then runs
+                    with InFlight(self.path) as flight:
+                        self._execute(client, tasks, session, flight)
+        except Interrupted as reason:
+            self.presence.check()
+            return str(reason)
+        finally:
+            self.watcher.ended()
+        self.presence.ended()
+        return ""
+
+    def _execute(self, client, tasks, session, flight):
+        def on_running(running):
+            self.presence.check()
+            flight.note(running)
+
+        execute(client, tasks, session, self.drain, self.watcher.progressed, on_running)
+
+    def _note_prediction(self, plans):
+        """Keep what the plans expect, beside what was used before, for `sweep status`."""
+        before = {own.experiment: own.cpu_seconds for own in Counter(self.path).count()}
+        found = {plan.entry.name: _prediction([plan], before) for plan in plans}
+        predictions.note(self.path, _prediction(plans, before), found)
+
+
+def _prediction(plans, before):
+    least, most = planning.total_cpu_time(plans).interval
+    return Prediction(
+        runs=sum(int(plan.entry.pending.sum()) for plan in plans),
+        references=sum(plan.lacking_references for plan in plans),
+        least=least,
+        most=most,
+        before=sum(before[plan.entry.name] for plan in plans),
+    )
+
+
+def _note_hosts(root, hosts):
+    """Add hosts that the store does not know yet; the kinds of CPU and systems of all.
+
+    Results may depend on them by the sines and logarithms of their libraries.
+    """
+    known = root.attrs.get("hosts", [])
+    every = known + [host for host in hosts if host not in known]
+    root.attrs["hosts"] = every
+    return sorted({host["kind"] for host in every if "kind" in host})
+
+
+def _connecting(client, spec, pending, drain, watcher):
+    """A context with a function that gives the client; none is needed if nothing is pending."""
+    if client is not None or not pending:
+        return contextlib.nullcontext(lambda: client)
+    return connecting(spec, drain.check, watcher.connecting)
+
+
+def finish(path, entries, stopped="", writes=True):
+    """Compact and consolidate the store, if `writes`, and count what it holds of the study."""
+    tallies = tuple(_tally(storage.open_root(path), entry) for entry in entries)
+    outcome = Outcome(path, tallies, stopped)
+    try:
+        if writes and outcome.complete:
+            compact(path)
+            checkpoints.clear(path)
+            forget_all(path)
+        if writes:
+            provenance.gather(path, storage.open_root(path, mode="a"))
+            storage.consolidate(path)
+    except OSError as error:  # the next run does it
+        if outcome.complete or not cannot_store(error):
+            raise
+    return outcome
+
+
+def _tally(root, entry):
+    group = storage.open_group(root, entry.name)
+    done = storage.committed(group, len(entry.experiment.times))[entry.rows]
+    status = group["status"][:][entry.rows][done]
+    meanings = dict(
+        zip(
+            group["status"].attrs["flag_values"],
+            group["status"].attrs["flag_meanings"].split(),
+            strict=True,
+        )
+    )
+    failed = tuple(
+        (meanings[int(value)], int(np.sum(status == value)))
+        for value in np.unique(status)
+        if value > 0
+    )
+    return Tally(entry.name, entry.table.size, int(done.sum()), failed)
+
+
+def _as_found(entry):
+    done = int((~entry.pending).sum())
+    return Tally(entry.name, entry.table.size, done, ())

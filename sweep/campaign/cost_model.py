@@ -1,0 +1,367 @@
+"""What batches of runs cost, measured on a few of them.
+
+A batch is up to eight runs that are integrated together. A `Probe` is one batch of the study, of
+which a part is integrated, as long as it takes to be measured; the rest is counted. Times are CPU
+times of this thread, or of another clock that is given.
+"""
+
+import dataclasses
+import functools
+import time
+
+import numpy as np
+
+from integrators import stepping
+from integrators.adaptive import prepare
+from sweep.campaign.recorder import Named, Recipe, Recorder
+from sweep.study import schema
+from sweep.study.time_axis import TimeAxis
+
+REPEATS = 3  # of each measurement: with the median of them a single slow one decides nothing
+GROWTH = 16  # at most, of what is measured, from one amount to the next
+PREVAILS, LONGEST = 4.0, 0.02  # times a call alone, but no more seconds than that
+LONGER, UNEVEN = 1.25, 2.0  # how much longer a larger amount takes: least, and beyond proportion
+AGAIN = 4  # how often amounts that do not agree are measured again
+PILOT_SAMPLES = 256  # at most: recording has a fixed cost that long runs share
+FIRST_PART = 1 / 256  # of an adaptive run, at first
+ALONE = 0.1  # relative standard error of what a single probe says of others
+CONFIDENCE = 1.0  # standard errors on either side
+# What a pilot cannot see: other processes, parts of the runs that it did not reach. By them 90 of
+# 100 plans hold on idle machines and on busy ones, as tests/benchmarks/plans.py counts.
+CHEAPER, DEARER = 1.2, 1.35
+# Seconds that a batch takes at most where caches are cold, beside what it takes when repeated: its
+# Python code, and the memory of its results that is touched for the first time.
+COLD = 1.5e-3
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimate:
+    """A CPU time that is not known exactly. Estimates of different work are added.
+
+    Parameters
+    ----------
+    least : float
+        Seconds, by the least of the repeats of each measurement.
+    usual : float
+        By their median.
+    spread : float
+        Standard error of both, by what differs between the probes.
+    batches : int
+        Of the work.
+    """
+
+    least: float = 0.0
+    usual: float = 0.0
+    spread: float = 0.0
+    batches: int = 0
+
+    def __add__(self, other):
+        return Estimate(
+            self.least + other.least,
+            self.usual + other.usual,
+            float(np.hypot(self.spread, other.spread)),
+            self.batches + other.batches,
+        )
+
+    @property
+    def interval(self):
+        """Seconds that the work is expected to take at least and at most."""
+        doubt = CONFIDENCE * self.spread
+        least = max(self.least - doubt, self.least / 2)  # never nothing
+        return least / CHEAPER, (self.usual + doubt) * DEARER + self.batches * COLD
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """CPU seconds of some amount of work: what a call takes besides, and what each unit takes.
+
+    Two numbers of each: by the least of repeated measurements, and by their median.
+
+    Parameters
+    ----------
+    call, unit : ndarray, shape (2,)
+    """
+
+    call: np.ndarray
+    unit: np.ndarray
+
+    @classmethod
+    def through(cls, amounts, times):
+        """The line through two measurements, as `grown` gives them.
+
+        What was measured whole at first already costs in proportion.
+        """
+        (amount, more), (seconds, longer) = amounts, times
+        if more <= amount:
+            return cls(np.zeros(2), seconds / amount)
+        unit = np.maximum(longer - seconds, 0.0) / (more - amount)
+        unit = np.where(unit > 0, unit, longer / more)  # a call that seems to take all of it
+        return cls(np.maximum(longer - unit * more, 0.0), unit)
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """What batches of one kind cost: of one integrator and one size of system.
+
+    Parameters
+    ----------
+    lines : tuple of Line
+        CPU time of the integration by the amount of work, of each probe.
+    sample : float
+        Seconds to record one sample of one trajectory, besides.
+    run : float
+        Seconds of what is measured of each trajectory besides.
+    again : float
+        How often the steps are taken again when the run is over, to measure its structure.
+    steps : float
+        Steps of a unit of work.
+    """
+
+    lines: tuple
+    sample: float = 0.0
+    run: float = 0.0
+    again: float = 0.0
+    steps: float = 1.0
+
+    def seconds(self, amounts):
+        """CPU seconds of batches of some amounts of work, by the median; an array."""
+        call = np.mean([line.call[1] for line in self.lines])
+        return call + np.mean([line.unit[1] for line in self.lines]) * np.asarray(amounts)
+
+    def estimate(self, amounts):
+        """The `Estimate` of all batches of some amounts of work together."""
+        count, amount = len(amounts), float(np.sum(amounts))
+        every = np.array([count * line.call + amount * line.unit for line in self.lines])
+        least, usual = every.mean(axis=0)
+        alone = len(every) == 1
+        spread = ALONE * usual if alone else every[:, 1].std(ddof=1) / np.sqrt(len(every))
+        return Estimate(float(least), float(usual), float(spread), count)
+
+
+def repeated(work, amount, clock=time.thread_time):
+    """Time a piece of work several times.
+
+    Parameters
+    ----------
+    work : callable
+        Called with an amount, gives what is timed: a function without arguments, which returns
+        whether more of it would take no longer.
+    amount : float or int
+    clock : callable
+
+    Returns
+    -------
+    ndarray, shape (2,)
+        Seconds: the least and the median.
+    bool
+        Whether more of it would take no longer.
+    """
+    times, timed = [], work(amount)
+    for _ in range(REPEATS):
+        began = clock()
+        ended = timed()
+        times.append(clock() - began)
+    return np.array([min(times), np.median(times)]), ended
+
+
+def grown(work, amount, most, seconds, clock=time.thread_time):
+    """Time more and more of a piece of work, until the least of the repeats is long enough.
+
+    Where a machine is overloaded, a call alone may take twenty times as long as elsewhere, and all
+    repeats of something brief a hundred times. So what grows with the amount has to prevail, and
+    two amounts have to agree, neither of them too brief: more takes longer, and no more than in
+    proportion, by and large.
+
+    Parameters
+    ----------
+    work, clock
+        As in `repeated`.
+    amount, most : float or int
+        To begin with, and all that there is.
+    seconds : float
+        That the least of the repeats takes, unless there is no more.
+
+    Returns
+    -------
+    amounts : tuple of two float or int
+        The first one, and the one that was enough.
+    seconds : tuple of two ndarray, shape (2,)
+        The least and the median of each.
+    """
+    whole, first = type(most), amount
+    found, ended = repeated(work, amount, clock)
+    begun, again = found, AGAIN
+    while amount < most and not ended:
+        wanted = max(seconds, min(PREVAILS * begun[0], LONGEST))
+        growing = max(found[0] - begun[0], 0.0)
+        factor = 0.6 * wanted / max(growing, wanted / GROWTH)  # then it is doubled
+        factor = max(2.0, min(factor, LONGEST / max(found[0], LONGEST / GROWTH)))
+        more = min(most, whole(amount * factor))
+        longer, ended = repeated(work, more, clock)
+        if longer[0] > UNEVEN * more / amount * found[0] and again:  # one of the two is wrong
+            again -= 1
+            found, _ = repeated(work, amount, clock)
+            begun = np.minimum(begun, found) if amount == first else begun
+            ended = False
+            continue
+        enough = longer[0] >= wanted and longer[0] > LONGER * found[0] >= LONGER * wanted / 4
+        amount, found = more, longer
+        if enough:
+            break
+    return (first, most if ended else amount), (begun, found)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Probe:
+    """A batch of a study, a part of which is integrated to see what it costs.
+
+    Parameters
+    ----------
+    recipe : sweep.campaign.recorder.Recipe
+    system, integrator : sweep.campaign.recorder.Named
+    initial : ndarray, shape (runs, rows, 3)
+    step_size, tolerance : float
+        One of them is NaN.
+    steps : int
+        That each run takes; without meaning where there is a tolerance.
+    """
+
+    recipe: Recipe
+    system: Named
+    integrator: Named
+    initial: np.ndarray
+    step_size: float
+    tolerance: float
+    steps: int
+
+    def recorder(self):
+        """A `Recorder` of such batches."""
+        return Recorder(self.recipe, self.system, self.integrator)
+
+    def compile(self):
+        """Compile all kernels that such a batch needs."""
+        recorder = self.recorder()
+        self._part(recorder, self._first)()
+        recording_seconds(recorder, self, 1, lambda: 0.0)
+        structure_cost(recorder, self, lambda: 0.0)
+
+    def line(self, recorder, seconds, clock=time.thread_time):
+        """The `Line` of the batch by its amount of work, and the steps of a unit of it.
+
+        An amount is a number of steps, or of an adaptive integrator a time at the tolerance 1,
+        which needs fewer steps by the tolerance to the power 1/order. `recorder` is the batch's,
+        or one like it of which the kernels are loaded.
+        """
+        work = functools.partial(self._part, recorder)
+        work(self._first)()  # compiles, or loads what is compiled
+        amounts, times = grown(work, self._first, self._all, seconds, clock)
+        if self._fixed:
+            return Line.through(amounts, times), 1.0
+        small, large = np.array(amounts) * work_per_time(recorder, self.tolerance)
+        return Line.through((small, large), times), self._steps(recorder, amounts[1]) / large
+
+    @property
+    def _fixed(self):
+        return np.isnan(self.tolerance)
+
+    @property
+    def _all(self):
+        """Steps, or time, of the whole batch."""
+        return self.steps if self._fixed else float(self.recipe.times[-1])
+
+    @property
+    def _first(self):
+        """The least part of it that is measured."""
+        return 1 if self._fixed else self._all * FIRST_PART
+
+    def _part(self, recorder, amount):
+        """A function that integrates a part; it says whether all runs failed in it."""
+        if self._fixed:
+            counts = self._intervals(amount)
+            integrate = functools.partial(
+                recorder.integrate_fixed, self.initial, self.step_size, counts
+            )
+        else:
+            times = self._times(amount)
+            prepared = prepare(recorder.problem, self.initial, times, self.tolerance)
+            integrate = functools.partial(
+                recorder.integrate_adaptive, self.initial, times, self.tolerance, prepared
+            )
+
+        def failed():
+            report = integrate()[0].report
+            return bool(np.all(report[:, stepping.STATUS_ROW] > stepping.COMPLETE))
+
+        return failed
+
+    def _intervals(self, steps):
+        """Steps of each sample interval: as many intervals for the steps as the whole run has."""
+        samples = self.recipe.time_axis.samples
+        count = max(1, min(steps, round(samples * steps / self.steps)))
+        return np.diff(np.linspace(0, steps, count + 1).round().astype(np.int64))
+
+    def _times(self, span):
+        """Sample times up to some time, which is the last one."""
+        times = self.recipe.times
+        return np.append(times[times < span * (1 - 1e-12)], span)
+
+    def _steps(self, recorder, span):
+        found = recorder.integrate_adaptive(self.initial, self._times(span), self.tolerance)
+        return max(float(found[0].counters["steps"][0]), 1.0)
+
+
+def work_per_time(recorder, tolerance):
+    """Units of work in a unit of time of adaptive runs, by their tolerance."""
+    return tolerance ** (-1 / recorder.order)
+
+
+def recording_seconds(recorder, probe, repeats=REPEATS, clock=time.thread_time):
+    """Seconds to record a sample of a trajectory, beside those of the integration.
+
+    Parameters
+    ----------
+    recorder : sweep.campaign.recorder.Recorder
+    probe : Probe
+    repeats : int
+    clock : callable
+    """
+    samples = min(recorder.recipe.time_axis.samples, PILOT_SAMPLES)
+    if np.isnan(probe.tolerance):
+        axis = TimeAxis(probe.step_size * samples, samples)
+    else:  # of few steps
+        axis = TimeAxis(recorder.recipe.times[-1] * FIRST_PART, samples)
+    brief = Recorder(recorder.recipe.brief(axis), recorder.system, recorder.integrator)
+    tolerance = probe.tolerance if np.isnan(probe.tolerance) else max(probe.tolerance, 1e-3)
+    found = []
+    for _ in range(1 + repeats):  # the first one compiles
+        began = clock()
+        columns = brief.run(probe.initial, probe.step_size, 1, tolerance=tolerance)
+        found.append(clock() - began - columns["cpu_time"].sum())
+    return max(min(found[1:]), 0.0) / (len(probe.initial) * (samples + 1))
+
+
+def structure_cost(recorder, probe, clock=time.thread_time):
+    """What the measured structure of a run costs: ``again`` and ``run`` of a `Cost`.
+
+    Parameters
+    ----------
+    recorder : sweep.campaign.recorder.Recorder
+    probe : Probe
+    clock : callable
+
+    Returns
+    -------
+    dict of str to float
+    """
+    record = recorder.recipe.record
+    if not any(name in schema.STRUCTURE for name in record):
+        return {}
+    few = probe.initial[:2]  # in lanes, where there are any
+
+    def measured():
+        recorder.structure(few, few, probe.step_size, 1, probe.tolerance)
+
+    measured()  # compiles
+    seconds, _ = repeated(lambda _: measured, 1, clock)
+    back = schema.REVERSAL_ERROR in record and np.isnan(probe.tolerance)
+    return {"again": float(back), "run": float(seconds[1]) / len(few)}

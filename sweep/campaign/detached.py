@@ -1,0 +1,172 @@
+"""Hand a study's coordinator to a cluster, as a task of it, so that nobody need wait for it.
+
+It is an ordinary coordinator: it holds the store while it works, and what it has committed stays.
+Where its worker dies, Dask runs the task again on another one, which goes on from the store; that
+waits until the lock of the one before is free, so that two never work at once.
+"""
+
+import contextlib
+import dataclasses
+import itertools
+import platform
+import secrets
+import time
+
+from distributed import Reschedule, fire_and_forget, get_client, secede
+
+from integrators.errors import InputError
+from sweep.campaign import coordinator
+from sweep.clusters.workers import inspect
+from sweep.plugins import approvals
+from sweep.shutdown import Drain, Interrupted
+from sweep.store import diff
+from sweep.store.diff import StoreError
+from sweep.store.lease import requests, sessions
+from sweep.store.lease.holder import holder_of
+from sweep.store.lease.lease import hold
+from sweep.store.lease.requests import ENDED, RUNNING, Submission, submission_of
+
+PRIORITY = 100  # before the tasks of other studies
+ACCEPTED_SECONDS = 10.0
+AGAIN_SECONDS = 3.0  # between two looks whether the store is free
+
+
+def submit(study, path, client, **options):
+    """Hand the coordinator of a study to the cluster of a client.
+
+    Parameters
+    ----------
+    study : sweep.study.Study
+    path : Path
+        Of the store; all workers must see it.
+    client : distributed.Client
+    **options
+        Of `sweep.campaign.coordinator.run`: ``max_time``, ``checkpoint_every``.
+
+    Returns
+    -------
+    Submission
+
+    Raises
+    ------
+    StoreError
+        If the store is another study's, or cannot be written, or somebody writes to it.
+    InputError
+        If a worker has another version of the code, or does not see the store; if a coordinator
+        was submitted already that waits for a worker of this scheduler.
+    """
+    submission = Submission.here(study.name, client.scheduler.address)
+    with Drain() as drain, hold(path, drain.request, drain.check) as held:
+        diff.compare(path, study)
+        approvals.approve(study.library.plugins)
+        inspect(client, path, held.token, drain)
+        before = submission_of(path)
+        if before is not None and _is_known(client, before.name):
+            raise InputError(
+                f"{path}: a coordinator is there already, {before}. `sweep cancel {path}` ends it"
+            )
+        requests.withdraw(path)
+        requests.note(path, submission)
+    future = client.submit(
+        coordinate, study, path, submission.name, options,
+        key=submission.name, priority=PRIORITY, pure=False,
+    )  # fmt: skip
+    fire_and_forget(future)
+    deadline = time.monotonic() + ACCEPTED_SECONDS
+    while not _is_known(client, submission.name):  # this process may end as soon as it is
+        if future.done():
+            break
+        if time.monotonic() > deadline:
+            requests.forget(path)
+            raise InputError(
+                f"the scheduler {submission.scheduler} did not take the coordinator within "
+                f"{ACCEPTED_SECONDS:.0f} s: see whether it works, and repeat the command"
+            )
+        time.sleep(0.05)
+    return submission
+
+
+def _is_known(client, key):
+    """Whether the scheduler has a task that is not done."""
+    status = client.sync(client.scheduler.get_task_status, keys=[key])
+    return status.get(key) in ("queued", "no-worker", "waiting", "processing")
+
+
+def coordinate(study, path, name, options):
+    """Run a study on the cluster that this process is a worker of: the task that is submitted.
+
+    Parameters
+    ----------
+    study, path, options
+        As in `submit`.
+    name : str
+        Of the submission.
+    """
+    client = get_client()
+    secede()  # this takes no worker's time: it can compute meanwhile
+    attempt = secrets.token_hex(8)
+    try:
+        with sessions.working():
+            outcome = _run_when_free(study, path, name, attempt, client, options)
+    except Exception as error:
+        if sessions.is_leaving() and isinstance(error, Interrupted):
+            raise Reschedule from None
+        _end(path, name, attempt, f"{type(error).__name__}: {error}")
+        raise
+    if outcome is None:
+        return
+    if sessions.is_leaving() and not outcome.complete:
+        raise Reschedule  # on another worker
+    if outcome.complete and not outcome.failed:
+        requests.forget(path)
+    else:
+        why = outcome.stopped or f"complete, {outcome.failed:,} runs failed"
+        _end(path, name, attempt, why)
+
+
+def _run_when_free(study, path, name, attempt, client, options):
+    """The outcome of the run; None if it was cancelled, or replaced, before it began."""
+    for again in itertools.count():
+        if reason := requests.cancelled(path, name):
+            _end(path, name, attempt, reason)
+            requests.withdraw(path)
+            return None
+        found = submission_of(path)
+        if found is None or found.name != name:
+            return None
+        try:
+            watcher = _Noting(path, name, attempt)
+            return coordinator.run(study, path, client, watcher=watcher, name=name, **options)
+        except StoreError:
+            if holder_of(path) is None and again:  # the first time it may have ended just now
+                raise
+        time.sleep(AGAIN_SECONDS)
+
+
+class _Noting(coordinator.Watcher):
+    """Notes that the coordinator is at work, once it holds the store."""
+
+    def __init__(self, path, name, attempt):
+        self._noted = path, name, attempt
+
+    def compared(self, entries):
+        """The store is held."""
+        _begin(*self._noted)
+
+
+def _begin(path, name, attempt):
+    if (found := submission_of(path)) is not None and found.name == name:
+        _note(path, found, state=RUNNING, host=platform.node(), attempt=attempt)
+
+
+def _end(path, name, attempt, why):
+    found = submission_of(path)
+    if found is None or found.name != name:
+        return
+    if found.attempt in ("", attempt) or holder_of(path) is None:  # nobody took it over
+        _note(path, found, state=ENDED, host=platform.node(), why=why)
+
+
+def _note(path, found, **changes):
+    with contextlib.suppress(OSError):
+        requests.note(path, dataclasses.replace(found, **changes))

@@ -1,0 +1,243 @@
+"""The study of a store with more in it; and as text, with the durations that it has by now."""
+
+import contextlib
+import dataclasses
+import json
+
+from integrators.errors import InputError, check_known
+from sweep.store.diff import StoreError, open_existing
+from sweep.store.studies import stored_axis, stored_study
+from sweep.store.upkeep import editing
+from sweep.store.upkeep.editing import in_units, listed, put
+from sweep.study.initial_conditions.base import RandomStarts
+from sweep.study.reader import time_axis
+from sweep.study.time_axis import TimeAxis
+from sweep.study.toml import parse_toml
+
+EQUAL = 1e-9  # relative difference up to which a step size is one that there is
+
+
+@dataclasses.dataclass(frozen=True)
+class Additions:
+    """What is added to experiments.
+
+    Parameters
+    ----------
+    integrators, initial_conditions : tuple of str
+        Names.
+    step_sizes, tolerances : tuple of float
+        In the study's unit of time; of integrators that have none of their own.
+    members : int or None
+        To which random ensembles grow.
+    """
+
+    integrators: tuple = ()
+    step_sizes: tuple = ()
+    tolerances: tuple = ()
+    initial_conditions: tuple = ()
+    members: int | None = None
+
+    def __bool__(self):
+        return any(getattr(self, field.name) for field in dataclasses.fields(self))
+
+
+def amended_study(path, additions, names=(), directory=".", trust_plugins=False):
+    """The study that a store keeps, with additions in its text.
+
+    Parameters
+    ----------
+    path : Path
+        Of the store.
+    additions : Additions
+        What an experiment has already is not added to it.
+    names : sequence of str, optional
+        Of the experiments that are meant; all that can take them unless given.
+    directory, trust_plugins
+        As in `sweep.store.studies.stored_study`.
+
+    Returns
+    -------
+    sweep.study.Study
+
+    Raises
+    ------
+    InputError
+        If no experiment, or not one that is named, can take what is added.
+    StudyError
+        If the study is not valid with it.
+    """
+    study = stored_study(path, directory, trust_plugins=trust_plugins)
+    known = {experiment.name: experiment for experiment in study.experiments}
+    for name in names:
+        check_known("experiment", name, known)
+    written = editing.document(study.text)
+    tables, defaults = editing.experiment_tables(written), written.get("defaults", {})
+    for key, values in _by_key(additions).items():
+        able = [name for name in names or known if _can_take(known[name], key, additions)]
+        lacking = [name for name in names if name not in able]
+        if lacking or not able:
+            where = (
+                f"experiment {lacking[0]!r} of {path}" if lacking else f"no experiment of {path}"
+            )
+            has = "has no" if lacking else "has any"
+            raise InputError(f"{where} {has} {_TAKERS[key]}", key=key)
+        for name in able:
+            _add(key, values, known[name], tables[name], defaults)
+    return stored_study(path, directory, editing.text_of(written), trust_plugins)
+
+
+_TAKERS = {
+    "integrators": "integrator",
+    "initial_condition": "start",
+    "step_size": "integrator with a fixed step that takes the experiment's step sizes",
+    "tolerance": "adaptive integrator that takes the experiment's tolerances",
+    "random": "random ensemble: { random = N, seed = … }",
+}
+
+
+def _by_key(additions):
+    """What is to be added, by the key of the study that it belongs to."""
+    found = {
+        "integrators": additions.integrators,
+        "step_size": additions.step_sizes,
+        "tolerance": additions.tolerances,
+        "initial_condition": additions.initial_conditions,
+        "random": additions.members,
+    }
+    return {key: values for key, values in found.items() if values}
+
+
+def _can_take(experiment, key, additions):
+    if key in ("step_size", "tolerance"):
+        adaptive = key == "tolerance"
+        entries = [e for e in experiment.integrators if e.adaptive == adaptive]
+        added = any(_is_adaptive(name) == adaptive for name in additions.integrators)
+        return added or any((e.tolerances if adaptive else e.step_sizes) is None for e in entries)
+    if key == "random":
+        return any(isinstance(start, RandomStarts) for start in experiment.initial_conditions)
+    return True
+
+
+def _is_adaptive(name):
+    import integrators
+
+    return integrators.get(name).adaptive
+
+
+def _add(key, values, experiment, table, defaults):
+    """Add to a key of an experiment's table; taken over from the defaults if it is theirs."""
+    of = "initial_condition" if key == "random" else key
+    if of not in table and of in defaults:
+        put(table, of, _plain(defaults[of]))
+    if key == "random":
+        _grow(table, experiment, values)
+    elif key in ("step_size", "tolerance"):
+        adaptive = key == "tolerance"
+        there = experiment.tolerances if adaptive else experiment.step_sizes
+        unit = 1.0 if adaptive else experiment.time_unit
+        there = [value if unit == 1.0 else in_units(value, unit) for value in there]
+        new = [v for v in values if not any(abs(v - known) <= EQUAL * known for known in there)]
+        if new:
+            _append(table, key, there, list(dict.fromkeys(new)))
+    else:
+        there = listed(_plain(table[of]))
+        bare = [raw["name"] if isinstance(raw, dict) and set(raw) == {"name"} else raw
+                for raw in there]  # fmt: skip
+        new = [name for name in dict.fromkeys(values) if name not in bare]
+        if new:
+            _append(table, of, there, new)
+
+
+def _append(table, key, there, new):
+    """Append to an array, whose comments stay; one is made of what is no array."""
+    if key in table and isinstance(_plain(table[key]), list):
+        for value in new:
+            table[key].append(editing.as_item(value))
+    else:
+        put(table, key, [*there, *new])
+
+
+def _grow(table, experiment, members):
+    """Let random ensembles have so many members."""
+    raws = _plain(table["initial_condition"])
+    for index, start in enumerate(experiment.initial_conditions):
+        if not isinstance(start, RandomStarts):
+            continue
+        if start.size > members:
+            raise InputError(
+                f"the ensemble {start.label!r} of experiment {experiment.name!r} has {start.size} "
+                f"members, and {members} are fewer: a store is not cut",
+                key="random",
+            )
+        item = table["initial_condition"]
+        (item[index] if isinstance(raws, list) else item)["random"] = members
+
+
+def _plain(value):
+    return value.unwrap() if hasattr(value, "unwrap") else value
+
+
+# --- as text ---------------------------------------------------------------------------------
+
+
+def stored_text(path):
+    """The text of the study that a store keeps, with the durations that it was extended to.
+
+    An axis that no study can ask for, since its samples became coarser, is said in a comment. No
+    plugin is run for it.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Raises
+    ------
+    StoreError
+        If there is no store.
+    """
+    root = open_existing(path)
+    if root is None:
+        raise StoreError(f"{path}: there is no store")
+    text, notes = root.attrs["study"], []
+    for name, before in _axes_in(text).items():
+        stored = json.loads(root[name].attrs.get("time_axis", "{}")) if name in root else {}
+        if not stored or stored["duration"] == before.duration:
+            continue
+        axis = stored_axis(**stored)
+        longer, duration = _with_axis(text, name, before, axis)
+        if _axes_in(longer).get(name) == axis:
+            text = longer
+        else:
+            notes.append(
+                f"# {name} was extended to {duration:g} by samples that no study asks for: "
+                f"{json.dumps(axis.settings)}. `sweep run STORE` goes on.\n"
+            )
+    return "".join(notes) + text
+
+
+def _axes_in(text):
+    """The time axes of a study's text by experiment, where no plugin is needed to know them."""
+    found = {}
+    with contextlib.suppress(InputError):  # it is valid no longer, and is shown as it is
+        top = parse_toml(text, "the study").table(required=("experiment",))
+        for table in top["experiment"].elements():
+            table = dataclasses.replace(table, fallback=top.get("defaults", None))
+            with contextlib.suppress(InputError):
+                name = table.table(required=("name",))["name"].string()
+                found[name] = time_axis(table)
+    return found
+
+
+def _with_axis(text, name, before, axis):
+    """The text with another time axis of an experiment, and its duration as the text has it."""
+    written = editing.document(text)
+    table, defaults = editing.experiment_tables(written)[name], written.get("defaults", {})
+    unit = float(_plain(table.get("time_unit", defaults.get("time_unit", 1.0))))
+    duration = in_units(axis.duration, unit)
+    put(table, "duration", duration)
+    if isinstance(axis, TimeAxis):
+        put(table, "samples", axis.samples)
+    reference = _plain(table.get("reference", defaults.get("reference")))
+    if reference and reference.get("until", 0.0) * unit == before.duration:
+        put(table, "reference", reference | {"until": duration})
+    return editing.text_of(written), duration

@@ -1,0 +1,209 @@
+"""The pilot: some batches and references of a study for some milliseconds, to see what all cost.
+
+It also compiles the kernels, once, before any worker starts.
+"""
+
+import functools
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from sweep.campaign.batches import Batches
+from sweep.campaign.cost_model import Cost, Line, Probe, grown, recording_seconds, structure_cost
+from sweep.campaign.recorder import Named, Recipe, system_of
+from sweep.campaign.reference import reference_trajectory
+from sweep.store.diff import references_of
+
+PROBES = 3  # batches of each kind, and references of an experiment
+# Seconds that the least of the repeats takes: less where there are many kinds, whose errors then
+# cancel in part.
+LEAST_SECONDS, MOST_SECONDS, ALL_SECONDS = 3e-4, 1.5e-3, 0.5
+REFERENCE_SECONDS = 3e-3
+REFERENCE_PART = 1 / 64  # of its time, at first
+REHEARSED_TOLERANCE = 1e-3
+
+
+def recipe_of(table):
+    """The `Recipe` of an experiment's runs."""
+    experiment = table.experiment
+    references = references_of(table)
+    return Recipe(
+        time_axis=experiment.time_axis,
+        record=tuple(experiment.record),
+        statistics=experiment.statistics,
+        reference_samples=references.samples if references else 0,
+    )
+
+
+def named_systems(table):
+    """The systems of a run table as `Named`."""
+    library = table.experiment.library
+    return tuple(Named.of(made.name, made.parameters, library) for made in table.systems)
+
+
+def named_integrators(table):
+    """The integrators of a run table as `Named`."""
+    library = table.experiment.library
+    return tuple(Named.of(e.name, e.options, library) for e in table.experiment.integrators)
+
+
+def seconds_of_probes(entries):
+    """Seconds that a measurement takes at least, when the pilot has those of some `Entry`s."""
+    kinds = sum(len(np.unique(Batches.of(entry).kinds, axis=0)) for entry in entries)
+    return float(np.clip(ALL_SECONDS / (PROBES * max(kinds, 1)), LEAST_SECONDS, MOST_SECONDS))
+
+
+def pilot(entry, batches, seconds, between=lambda: None, clock=time.thread_time, known=None):
+    """Measure what the batches of an experiment cost.
+
+    Parameters
+    ----------
+    entry : sweep.store.diff.Entry
+    batches : sweep.campaign.batches.Batches
+    seconds : float
+        That the least of the repeats of each measurement takes.
+    between : callable
+        Called between two measurements.
+    clock : callable
+        CPU time.
+    known : dict, optional
+        What was measured before; the other kinds are added.
+
+    Returns
+    -------
+    dict of tuple to Cost
+        By the kind of the batches.
+    """
+    costs = dict(known or {})
+    for kind, probes in _probes(entry.table, batches, PROBES, costs).items():
+        between()
+        costs[kind] = _cost(probes, seconds, clock)
+    return costs
+
+
+def _cost(probes, seconds, clock):
+    """The `Cost` of some `Probe`s of one kind."""
+    first, lines, steps = probes[0].recorder(), [], []
+    for probe in probes:
+        recorder = first if probe.system == probes[0].system else probe.recorder()
+        line, rate = probe.line(recorder, seconds, clock)
+        lines.append(line)
+        steps.append(rate)
+    return Cost(
+        lines=tuple(lines),
+        sample=recording_seconds(first, probes[0], clock=clock),
+        steps=float(np.mean(steps)),
+        **structure_cost(first, probes[0], clock),
+    )
+
+
+def _probes(table, batches, count, known=()):
+    """A few `Probe`s of each kind of batch that is not known, in which most of the work is.
+
+    Batches are in order of their step sizes, or tolerances; each probe stands for an equal share
+    of the work.
+    """
+    recipe = recipe_of(table)  # shared: references are found by hashes
+    systems, methods, found = named_systems(table), named_integrators(table), {}
+    for kind, own in batches.by_kind():
+        if kind in known:
+            continue
+        own = own[np.argsort(-batches.amounts[own], kind="stable")]
+        until = np.cumsum(batches.amounts[own])
+        wanted = (np.arange(count) + 0.5) / count * until[-1]
+        chosen = np.unique(np.minimum(np.searchsorted(until, wanted), len(own) - 1))
+        found[kind] = [
+            _probe(table, batches, batch, recipe, systems, methods) for batch in own[chosen]
+        ]
+    return found
+
+
+def _probe(table, batches, batch, recipe, systems, methods):
+    runs = batches.runs[batches.of_run == batch]
+    run = runs[0]
+    return Probe(
+        recipe=recipe,
+        system=systems[table.system_index[run]],
+        integrator=methods[table.integrator_index[run]],
+        initial=np.stack([table.initial_state(run) for run in runs]),
+        step_size=float(table.step_size[run]),
+        tolerance=float(table.tolerance[run]),
+        steps=int(table.steps_per_sample[run]) * table.experiment.time_axis.intervals,
+    )
+
+
+def pilot_references(table, chosen, clock=time.thread_time):
+    """The `Cost` of reference trajectories by their amount of work, the time that they cover.
+
+    Parameters
+    ----------
+    table : sweep.study.run_table.RunTable
+    chosen : ndarray of int
+        A run of the table for each reference that is to be computed.
+    clock : callable
+        CPU time.
+    """
+    experiment = table.experiment
+    times = experiment.times[experiment.times <= experiment.reference.until * (1 + 1e-12)]
+    if len(times) < 2:  # they end before the first sample
+        return Cost(lines=(Line(np.zeros(2), np.zeros(2)),))
+    places = np.unique(((np.arange(PROBES) + 0.5) / PROBES * len(chosen)).astype(int))
+    lines = []
+    for run in chosen[places]:
+        system = table.systems[table.system_index[run]]
+        work = functools.partial(
+            _reference_part, system, table.initial_state(run), times, experiment.reference.tolerance
+        )
+        end = float(times[-1])
+        work(end * REFERENCE_PART)()  # compiles
+        lines.append(
+            Line.through(*grown(work, end * REFERENCE_PART, end, REFERENCE_SECONDS, clock))
+        )
+    return Cost(lines=tuple(lines))
+
+
+def _reference_part(system, state, times, tolerance, span):
+    """A function that computes a reference up to a time, and says that more takes longer."""
+    upto = np.append(times[times < span * (1 - 1e-12)], span)
+
+    def computed():
+        reference_trajectory(system, state, upto, tolerance)
+        return False
+
+    return computed
+
+
+@dataclass(frozen=True, eq=False)
+class Rehearsal:
+    """Compiles all kernels that a study's tasks need.
+
+    Parameters
+    ----------
+    probes : tuple of sweep.campaign.cost_model.Probe
+    references : tuple of (Named, ndarray, ndarray)
+        Systems of references, a state of each, and sample times.
+    """
+
+    probes: tuple
+    references: tuple
+
+    @classmethod
+    def of(cls, plans):
+        """That of the pending runs of some `ExperimentPlan`s."""
+        probes, references = [], []
+        for plan in (plan for plan in plans if plan.entry.pending.any()):
+            table, batches = plan.entry.table, Batches.of(plan.entry, plan.chunk_rows)
+            for few in _probes(table, batches, 1).values():
+                probes += few
+            if table.experiment.reference is not None:
+                times = table.experiment.times[:2]
+                references.append((named_systems(table)[0], table.initial_state(0), times))
+        return cls(tuple(probes), tuple(references))
+
+    def compile(self):
+        """Compile them, in this process."""
+        for probe in self.probes:
+            probe.compile()
+        for named, state, times in self.references:
+            reference_trajectory(system_of(named), state, times, REHEARSED_TOLERANCE)

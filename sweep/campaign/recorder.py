@@ -1,0 +1,411 @@
+"""Compute runs: from initial states to the arrays of the run table. Knows no storage.
+
+A `Recorder` belongs to one system and one integrator; up to eight runs that differ in their
+initial state go through it together, in lanes.
+"""
+
+import time
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+import systems
+from integrators import stepping
+from integrators.adaptive import prepare, run_adaptive
+from integrators.forms import velocities
+from integrators.integration import canonical, counters_of, lagrangian, run_batch
+from sweep.plugins.registry import BUILT_IN, Library
+from sweep.study import schema, structure
+from sweep.study.time_axis import LogarithmicTimeAxis, TimeAxis
+
+EVERY_STEP = "every_step"
+
+
+@dataclass(frozen=True)
+class Named:
+    """A system or an integrator of a library by name.
+
+    Parameters or options are sorted pairs. A worker has all of a plugin that it needs here.
+    """
+
+    name: str
+    settings: tuple
+    library: Library = BUILT_IN
+
+    @classmethod
+    def of(cls, name, settings, library=BUILT_IN):
+        """From a dict of settings."""
+        return cls(name, tuple(sorted(settings.items())), library)
+
+
+def system_of(named):
+    """The `systems.System` of a `Named`."""
+    return named.library.system(named.name, dict(named.settings))
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is recorded of every run of an experiment.
+
+    Parameters
+    ----------
+    time_axis : TimeAxis or LogarithmicTimeAxis
+    record : tuple of str
+    statistics : {"every_step", "none"}
+    reference_samples : int
+        Leading sample times for which there is a reference; 0 without one.
+    """
+
+    time_axis: TimeAxis | LogarithmicTimeAxis
+    record: tuple
+    statistics: str
+    reference_samples: int
+
+    @cached_property
+    def times(self):
+        """Times of the samples, shape (samples + 1,)."""
+        return self.time_axis.times
+
+    def brief(self, time_axis):
+        """What a pilot records over another time axis: no structure, no errors."""
+        record = tuple(name for name in self.record if name not in schema.STRUCTURE)
+        return Recipe(time_axis, record, self.statistics, reference_samples=0)
+
+
+@dataclass(eq=False)
+class Underway:
+    """Up to eight runs of one recorder that differ in their initial state, on their way.
+
+    Parameters
+    ----------
+    initial : ndarray, shape (runs, rows, 3)
+    step_size : float
+    steps_per_sample : int
+        Steps in an interval of the time axis; without meaning for an adaptive integrator.
+    tolerance : float
+        Of an adaptive integrator.
+    sample : int
+        The last one that is known; 0 at the start.
+    checkpoints : ndarray or None
+        Where the runs stand then; see `integrators.resuming`.
+    valid_samples, alive : ndarray, shape (runs,)
+        How many of the samples are valid, and whether that one is.
+    cpu, wall : ndarray, shape (runs,)
+        Seconds so far.
+    """
+
+    initial: np.ndarray
+    step_size: float
+    steps_per_sample: int
+    tolerance: float
+    sample: int
+    checkpoints: np.ndarray | None
+    valid_samples: np.ndarray
+    alive: np.ndarray
+    cpu: np.ndarray
+    wall: np.ndarray
+
+    @classmethod
+    def begin(cls, initial, step_size, steps_per_sample, tolerance):
+        """At the start."""
+        count = len(initial)
+        no, zeros = np.zeros(count, dtype=np.int64), np.zeros(count)
+        alive = np.ones(count, dtype=bool)
+        return cls(
+            initial, step_size, steps_per_sample, tolerance, 0, None, no, alive, zeros, zeros
+        )
+
+
+@dataclass(frozen=True)
+class Recorder:
+    """Integrates and records the runs of one system and one integrator.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    system, integrator : Named
+    """
+
+    recipe: Recipe
+    system: Named
+    integrator: Named
+
+    @cached_property
+    def _system(self):
+        return system_of(self.system)
+
+    @cached_property
+    def _integrator(self):
+        made = self.integrator
+        return made.library.integrator(made.name, dict(made.settings))
+
+    @property
+    def order(self):
+        """The order of the integrator that chooses the steps: itself, or the one it counts."""
+        return (self._integrator.counted or self._integrator).order
+
+    @cached_property
+    def problem(self):
+        """The integrator bound to the system."""
+        return self._integrator.bind(self._system)
+
+    @property
+    def resumable(self):
+        """Whether runs may stop after any sample, and go on from a checkpoint."""
+        return self.problem.checkpoint_size > 0
+
+    def run(self, initial, step_size, steps_per_sample, reference=None, tolerance=np.nan):
+        """Integrate up to eight initial states, at once; see `Underway`.
+
+        Returns
+        -------
+        dict of str to ndarray
+            By the names of `sweep.study.schema`; the first axis is the runs.
+        """
+        runs = Underway.begin(initial, step_size, steps_per_sample, tolerance)
+        sampled = self.advance(runs, self.recipe.time_axis.samples, reference)
+        return sampled | self.finish(runs)
+
+    def advance(self, runs, last, reference=None):
+        """Integrate runs up to the sample `last`; one that is not `resumable`, to the last one.
+
+        Parameters
+        ----------
+        runs : Underway
+            Stands at `last` afterwards.
+        last : int
+        reference : tuple of ndarray, optional
+            Reference states (runs, samples, rows, 3) and their error (runs, samples).
+
+        Returns
+        -------
+        dict of str to ndarray, shape (runs, samples, …)
+            Of the samples from where the runs stood, without that one, or from 0 on.
+        """
+        lanes = len(runs.initial) > 1
+        self.problem.kernels(lanes)  # compiled before the clock starts
+        stepping.trajectory(lanes)
+        first, times = runs.sample, self.recipe.times[runs.sample : last + 1]
+        adaptive = self._integrator.adaptive
+        fresh = adaptive and runs.checkpoints is None
+        prepared = prepare(self.problem, runs.initial, times, runs.tolerance) if fresh else None
+        wall, cpu = time.perf_counter(), time.thread_time()
+        if adaptive:
+            batch, runs.counters, steps = self.integrate_adaptive(
+                runs.initial, times, runs.tolerance, prepared, runs.checkpoints
+            )
+        else:
+            marks = self.recipe.time_axis.marks[first : last + 1]
+            batch, runs.counters, steps = self.integrate_fixed(
+                runs.initial,
+                runs.step_size,
+                runs.steps_per_sample * np.diff(marks),
+                runs.checkpoints,
+                int(marks[0]) * runs.steps_per_sample,
+            )
+        runs.cpu = runs.cpu + (time.thread_time() - cpu) / len(runs.initial)
+        runs.wall = runs.wall + (time.perf_counter() - wall) / len(runs.initial)
+        raw = batch.states
+        raw[:, 0] = velocities(runs.initial) if self._has_velocities else runs.initial
+        states = canonical(self.problem, raw)  # quantities change from the first one on
+        valid = np.isfinite(raw).all(axis=(2, 3)).cumprod(axis=1).astype(bool)
+        valid &= runs.alive[:, None]
+        where = np.concatenate([[0], np.arange(first + 1, last + 1)])
+        sampled = self._sampled(batch, raw, states, where)
+        sampled |= self._errors(states, reference, where)
+        for key, (name, values) in steps.items():
+            if key in self.recipe.record:
+                sampled[name] = values
+        for values in sampled.values():
+            values[~valid] = np.nan
+        if "state" in self.recipe.record:
+            sampled["state"] = np.where(valid[:, :, None, None], states, np.nan)
+        new = slice(first > 0, None)
+        runs.valid_samples = runs.valid_samples + valid[:, new].sum(axis=1)
+        runs.alive = valid[:, -1]
+        runs.sample, runs.final = last, states[:, -1]
+        runs.checkpoints, runs.status = batch.checkpoints, batch.report[:, stepping.STATUS_ROW]
+        return {name: values[:, new] for name, values in sampled.items()}
+
+    def finish(self, runs):
+        """The variables over runs, of runs at their last sample; by the names of `schema`."""
+        lost = ~runs.alive & (runs.status <= stepping.COMPLETE)
+        status = np.where(lost, stepping.NOT_FINITE, runs.status).astype(np.int8)
+        columns = runs.counters | {
+            "sample_count": runs.valid_samples,
+            "status": status,
+            "cpu_time": runs.cpu,
+            "wall_time": runs.wall,
+        }
+        steps = self.recipe.time_axis.intervals * runs.steps_per_sample
+        measured = self.structure(runs.initial, runs.final, runs.step_size, steps, runs.tolerance)
+        failed = status > stepping.COMPLETE
+        return columns | {name: np.where(failed, np.nan, of) for name, of in measured.items()}
+
+    def structure(self, initial, final, step_size, steps, tolerance=np.nan):
+        """What the record asks for of `schema.STRUCTURE`.
+
+        Parameters
+        ----------
+        initial, final : ndarray, shape (runs, rows, 3)
+            Where runs begin and end.
+        step_size : float
+            NaN of an adaptive integrator.
+        steps : int
+            That they take.
+        tolerance : float
+            Of an adaptive integrator.
+
+        Returns
+        -------
+        dict of str to ndarray, shape (runs,)
+        """
+        columns, form, record = {}, self._system.form, self.recipe.record
+        if schema.SYMPLECTIC_DEFECT in record:
+            columns |= structure.symplectic_defects(
+                form, self.problem, initial, step_size, tolerance, self.recipe.times[1]
+            )
+        if schema.REVERSAL_ERROR in record:
+            columns |= structure.reversal_errors(
+                form, self.problem, initial, final, step_size, steps
+            )
+        return columns
+
+    @property
+    def _keeps_statistics(self):
+        return self.recipe.statistics == EVERY_STEP
+
+    @property
+    def _has_velocities(self):
+        return self.problem.formulation == "q_qdot"
+
+    def integrate_fixed(self, initial, step_size, counts, checkpoints=None, steps_before=0):
+        """Integrate with a fixed step: what the CPU time of runs is the time of.
+
+        Parameters
+        ----------
+        initial : ndarray, shape (runs, rows, 3)
+        step_size : float
+        counts : ndarray of int
+            Steps in each sample interval.
+        checkpoints : ndarray, optional
+            To go on from.
+        steps_before : int
+            Taken until there.
+
+        Returns
+        -------
+        integrators.integration.Batch
+        dict of str to ndarray
+            Counters of the runs.
+        dict of str to tuple
+            What can be recorded of the steps along them.
+        """
+        batch = run_batch(
+            self.problem, initial, step_size, counts, len(counts),
+            statistics=self._keeps_statistics, checkpoints=checkpoints,
+        )  # fmt: skip
+        steps = steps_before + int(np.sum(counts))
+        counters = counters_of(self._integrator, self.problem, batch.report, steps, step_size)
+        counters["rejected_steps"] = np.zeros(len(initial), dtype=np.int64)
+        shape = batch.states.shape[:2]
+        return batch, counters, _along(np.full(shape, step_size), np.zeros(shape))
+
+    def integrate_adaptive(self, initial, times, tolerance, prepared=None, checkpoints=None):
+        """As `integrate_fixed`, of an adaptive integrator, up to sample times."""
+        found = run_adaptive(
+            self.problem, initial, times, tolerance, self._keeps_statistics,
+            prepared=prepared, checkpoints=checkpoints,
+        )  # fmt: skip
+        return found, found.counters, _along(found.step_sizes, found.rejected_so_far)
+
+    def _sampled(self, batch, raw, states, where):
+        """The recorded quantities and their statistics at samples `where`, shape (runs, S) each."""
+        columns, times = {}, self.recipe.times[where]
+        for quantity in self.system.library.quantities(self._system):
+            if quantity.name not in self.recipe.record:
+                continue
+            if quantity.kind == "constraint":
+                columns[f"{quantity.name}_error"] = self._evaluate(quantity, raw, times)[0]
+                continue
+            components = self._evaluate(quantity, lagrangian(self.problem, raw), times)
+            names = [f"{quantity.name}_{axis}" for axis in quantity.components] or [quantity.name]
+            columns |= dict(zip(names, components, strict=True))
+            if quantity.kind == "observable":
+                continue
+            changes = [values - values[:, :1] for values in components]
+            size = np.sqrt(sum(c * c for c in changes)) if quantity.components else changes[0]
+            columns[f"{quantity.name}_error"] = size
+        return columns | self._statistics(batch)
+
+    def _evaluate(self, quantity, states, times):
+        """The components of a quantity of the states (runs, S, rows, 3)."""
+        runs, samples, rows, _ = states.shape
+        flat = np.ascontiguousarray(states.reshape(-1, rows, 3))
+        out = np.zeros((len(flat), 1, 3))
+        work = np.zeros(quantity.function.work(rows) + 1)
+        stepping.evaluate.scalar(
+            quantity.function.scalar,
+            np.tile(times, runs),
+            flat,
+            self._parameters_of(quantity),
+            out,
+            work,
+        )
+        return [out[:, 0, column].reshape(runs, samples) for column in quantity.columns]
+
+    def _parameters_of(self, quantity):
+        """What a quantity reads: as the form packs them; an observable, as the form has them."""
+        if isinstance(quantity, systems.Observable):
+            return np.array(self._system.form.parameters, dtype=float)
+        return self.problem.parameters
+
+    def _statistics(self, batch):
+        """Statistics over the steps of the interval that ends at a sample; NaN at time 0."""
+        if self.recipe.statistics != EVERY_STEP:
+            return {}
+        values = {}
+        for quantity in self._system.quantities:
+            if quantity.kind == "energy" and quantity.name in self.recipe.record:
+                names = (f"{quantity.name}_error_{of}" for of in schema.ENERGY_STATISTICS)
+                values = {name: (0, i) for i, name in enumerate(names)}
+        if "unit_length" in self.recipe.record:
+            values["unit_length_error_mean"] = (1, stepping.MEAN)
+        return {
+            name: np.pad(batch.statistics[:, :, m, s], ((0, 0), (1, 0)), constant_values=np.nan)
+            for name, (m, s) in values.items()
+        }
+
+    def _errors(self, states, reference, where):
+        """Errors against the reference where there is one, NaN elsewhere."""
+        if not self.recipe.reference_samples:
+            return {}
+        names = schema.reference_errors(self._system)
+        columns = {name: np.full(states.shape[:2], np.nan) for name in names}
+        if reference is not None:
+            known, own_error = reference
+            upto = slice(0, int(np.sum(where < self.recipe.reference_samples)))
+            known, own_error = known[:, where[upto]], own_error[:, where[upto]]
+            squares = squared_errors(self._system, states[:, upto] - known)
+            for name, values in squares.items():
+                columns[name][:, upto] = np.sqrt(values)
+            columns[schema.GLOBAL_ERROR][:, upto] = np.sqrt(sum(squares.values()))
+            columns[schema.REFERENCE_ERROR][:, upto] = own_error
+        return columns
+
+
+def _along(step_sizes, rejected):
+    """What can be recorded of the steps along runs: variables and their values, by key."""
+    return {
+        "step_size": (schema.CURRENT_STEP_SIZE, step_sizes),
+        "rejected_steps": (schema.REJECTED_SO_FAR, rejected),
+    }
+
+
+def squared_errors(system, errors):
+    """|error|² of the rows that each of a system's errors is about."""
+    return {
+        error.name: np.sum(errors[..., error.rows, :] ** 2, axis=(-2, -1))
+        for error in system.state_errors
+    }

@@ -1,0 +1,97 @@
+"""Runs that failed are computed again, from the study that the store keeps."""
+
+import numpy as np
+
+from integrators.errors import InputError, check_known
+from sweep.analysis.runs.query import holding, refusals
+from sweep.campaign import coordinator
+from sweep.store import diff
+from sweep.store.backends.places import place_of
+from sweep.store.failures import statuses
+from sweep.store.lease.lease import hold
+from sweep.store.open import open_study
+from sweep.store.studies import stored_study
+from sweep.store.upkeep.mark import mark_not_computed
+
+
+def failed_rows(path, where="", among=()):
+    """The rows of runs of the study that failed.
+
+    Parameters
+    ----------
+    path : Path
+        Of the store.
+    where : str
+        An expression as of `sweep.query`, ``step_size > 0.1``; empty: all.
+    among : sequence of str
+        Statuses; empty: all.
+
+    Returns
+    -------
+    dict of str to ndarray of int
+        By experiment, where there are any.
+
+    Raises
+    ------
+    InputError
+        If no experiment has what the expression names, or there is no such status.
+    """
+    known = statuses(path)
+    for name in among:
+        check_known("status of a run that failed", name, known, key="--status")
+    wanted = [known[name] for name in among or known]
+    tree, rows, refused = open_study(path), {}, []
+    for name, node in tree.children.items():
+        table = node.to_dataset()
+        failed = table["in_study"].values.astype(bool) & (table["sample_count"].values > 0)
+        failed &= np.isin(table["status"].values, wanted)
+        try:
+            failed &= holding(table, where) if where else True
+        except InputError as error:
+            refused.append((name, error))
+            continue
+        if failed.any():
+            rows[name] = np.flatnonzero(failed)
+    if len(refused) == len(tree.children):
+        raise InputError("--where: " + "\n".join(refusals(refused)), key="--where")
+    return rows
+
+
+def retry(path, where="", among=(), *, chosen=lambda rows: None, trust_plugins=False, **options):
+    """Mark failed runs as not computed, and run the store's study.
+
+    Parameters
+    ----------
+    path : str or Path
+        Of the store.
+    where, among
+        As in `failed_rows`.
+    chosen : callable
+        Called with what `failed_rows` found, before anything is written.
+    trust_plugins : bool
+        Whether to approve the plugins that the store brings; see `sweep.plugins.approvals`.
+    **options
+        Of `sweep.campaign.coordinator.run`.
+
+    Returns
+    -------
+    sweep.campaign.coordinator.Outcome or None
+        None if no run is to be tried again, and none is left of an earlier time.
+
+    Raises
+    ------
+    InputError
+        As `failed_rows` and `sweep.campaign.coordinator.run`; then nothing was changed.
+    """
+    path = place_of(path).absolute()
+    study = stored_study(path, trust_plugins=trust_plugins)
+    with hold(path):
+        coordinator.recover(path)
+        entries = diff.compare(path, study)
+        rows = failed_rows(path, where, among)
+        chosen(rows)
+        if not rows and not any(entry.pending.any() for entry in entries):
+            return None
+        for name, mine in rows.items():
+            mark_not_computed(path, name, mine)
+    return coordinator.run(study, path, **options)

@@ -1,0 +1,228 @@
+"""Dask: a sliding window of tasks on a cluster.
+
+Dask is disposable, the store is the truth: a lost worker's task is submitted again, and
+whatever dies, the next `sweep run` goes on from what is committed.
+"""
+
+import contextlib
+import math
+import queue
+import time
+from concurrent.futures import CancelledError
+from dataclasses import replace
+
+from distributed import KilledWorker
+
+from sweep.campaign.pacing import Pace
+from sweep.campaign.tasks import committed_samples, compute
+from sweep.clusters.workers import ask, stop_session
+from sweep.shutdown import TIME_IS_UP, Interrupted
+from sweep.store.backends.disk import cannot_store, why_not_stored
+
+WINDOW = 2  # tasks in flight for each worker: one running, one waiting
+GONE = "the scheduler is gone"
+LOOK_SECONDS = 1.0  # between two looks how many workers there are
+RECEIPT_SECONDS = 5.0  # for a receipt to come, before one asks whether its worker is there
+MOST_DEATHS = 150  # in a row, with nothing committed, before the coordinator gives up too
+LEAST_BETWEEN = 0.05  # seconds between checkpoints of a task whose workers die again and again
+
+
+class TaskFailed(RuntimeError):
+    """A task raised: says which and why."""
+
+
+@contextlib.contextmanager
+def noticing_its_loss(client):
+    """Within this, what is raised since the scheduler of a client is gone is an `Interrupted`."""
+    try:
+        yield
+    except (Interrupted, KeyboardInterrupt):
+        raise
+    except (Exception, CancelledError) as error:
+        if client.status == "running":
+            raise
+        raise Interrupted(GONE) from error
+
+
+def count_workers(client, check):
+    """Number of task slots of the cluster; `check` is called while this waits, and may raise."""
+    return max(1, sum(ask(client, client.nthreads, check).values()))
+
+
+def execute(client, tasks, session, drain, on_receipt, on_running=lambda running: None):
+    """Compute tasks on the cluster, in order, a few in flight at a time.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    tasks : list of RunTask or ReferenceTask
+    session : sweep.store.lease.sessions.Session
+    drain : sweep.shutdown.Drain
+        When it is requested, no further task is submitted and those in flight are waited for,
+        which end after the segment that they are at. A task that is not expected to come so
+        far before the deadline is not submitted.
+    on_receipt : callable
+        Called with each task that is done and its `Receipt`.
+    on_running : callable
+        Called with the tasks that are running, whenever others are.
+
+    Raises
+    ------
+    Interrupted
+        If it was drained with tasks left, or the disk is full.
+    TaskFailed
+        If a task raised, after those in flight have ended.
+    """
+    flight = _Flight(client, tasks, session, drain)
+    drain.when_requested(flight.stop)
+    flight.feed()
+    while flight.flying:
+        on_running(flight.running())
+        if (future := flight.next_landed()) is not None:
+            task, receipt = flight.land(future)
+            if receipt is not None:
+                on_receipt(task, receipt)
+            elif client.status != "running":
+                raise Interrupted(GONE)
+        flight.feed()
+    if flight.failure is not None:
+        task, error = flight.failure
+        if cannot_store(error):
+            raise Interrupted(why_not_stored(task.store, error))
+        raise TaskFailed(_explain(task, error)) from error
+    if flight.waiting or flight.cut:
+        raise Interrupted(drain.reason or _too_short(flight.waiting))
+
+
+class _Flight:
+    """The tasks of `execute`: those that wait, and those in flight."""
+
+    def __init__(self, client, tasks, session, drain):
+        self.waiting = list(reversed(tasks))  # the next one is the last
+        self.failure = None  # the first task that raised, with what it raised
+        self.cut = 0  # tasks that ended before their time, since it was drained
+        self.flying = {}  # by the key of its future
+        self._landed = queue.SimpleQueue()
+        self._client, self._drain = client, drain
+        self._session = session
+        self._deaths, self._stood = 0, {}
+        self._pace, self._looked = Pace(1, drain.deadline), -math.inf
+
+    def feed(self):
+        """Submit what may be submitted now."""
+        self._look()
+        while len(self.flying) < WINDOW * self._pace.slots and (task := self._next()) is not None:
+            future = self._client.submit(compute, task, self._session, pure=False)
+            self.flying[future.key] = task
+            self._pace.began(future.key, task.cost)
+            future.add_done_callback(self._landed.put)
+
+    def _look(self):
+        """See now and then how many workers there are."""
+        if (now := time.monotonic()) < self._looked + LOOK_SECONDS:
+            return
+        self._looked = now
+        with contextlib.suppress(OSError):  # the scheduler may be gone: its futures will say so
+            slots = sum(self._client.nthreads().values())
+            if not slots and self._drain.requested:
+                raise Interrupted(self._drain.reason)  # nobody is left who would end its task
+            self._pace.slots = max(1, slots)
+
+    def next_landed(self):
+        """A future that has ended; None if there is none for a while."""
+        try:
+            return self._landed.get(timeout=LOOK_SECONDS)
+        except queue.Empty:
+            return None
+
+    def _next(self):
+        """The next task that is expected to end in time, taken from those that wait."""
+        if self._drain.requested or self.failure is not None:
+            return None
+        too_long = math.inf
+        for index in range(len(self.waiting) - 1, -1, -1):
+            seconds = self.waiting[index].seconds_to_stop
+            if seconds < too_long and self._pace.fits(seconds):
+                return self.waiting.pop(index)
+            too_long = min(too_long, seconds)
+        return None
+
+    def running(self):
+        """The tasks that run now, as far as can be said without asking."""
+        return [self.flying[key] for key in self._pace.running if key in self.flying]
+
+    def land(self, future):
+        """The task of a future that has ended and its receipt, None if it has none.
+
+        Then it waits again, if that was not its own fault. If the receipt went with its worker,
+        it flies on: Dask has it computed once more, where there is another worker.
+        """
+        try:
+            receipt, error = _receipt_and_error(future)
+        except TimeoutError:
+            future.add_done_callback(self._landed.put)
+            return None, None
+        task = self.flying.pop(future.key)
+        future.release()
+        if receipt is not None:
+            self._take(task, future.key, receipt)
+            return task, receipt
+        self._pace.ended(future.key)
+        if isinstance(error, KilledWorker) and self._may_go_on(task, error):
+            self.waiting.append(_sooner(task))
+        elif error is None:
+            self.waiting.append(task)
+        else:
+            self.failure = self.failure or (task, error)
+        return task, None
+
+    def _take(self, task, key, receipt):
+        """Note what a task did; one that its worker ended before its time waits again."""
+        self._pace.ended(key, receipt.seconds if receipt.whole else None)
+        self._deaths = 0
+        if receipt.superseded:
+            self._drain.request("another process holds the store")
+        if not receipt.whole and self._drain.requested:
+            self.cut += 1
+        elif not receipt.whole:
+            self.waiting.append(task)
+
+    def _may_go_on(self, task, error):
+        """Whether not too many workers died, since something was committed, that had this task."""
+        before, now = self._stood.get(task.place, 0), committed_samples(task)
+        self._stood[task.place] = now
+        self._deaths = 0 if now > before else self._deaths + error.allowed_failures + 1
+        return self._deaths < MOST_DEATHS
+
+    def stop(self):
+        """Tell the workers to end after the segment that they are at."""
+        stop_session(self._client, self._session)
+
+
+def _receipt_and_error(future):
+    """What a future that has ended gives, and raised; None for what it has not, or not any more."""
+    with contextlib.suppress(CancelledError):  # when the scheduler is gone, at any time
+        if future.status == "finished":
+            return future.result(timeout=RECEIPT_SECONDS), None
+        if future.status == "error":
+            return None, future.exception()
+    return None, None
+
+
+def _sooner(task):
+    """The task with shorter times between its checkpoints."""
+    return replace(task, checkpoint_every=max(LEAST_BETWEEN, task.checkpoint_every / 2))
+
+
+def _too_short(waiting):
+    least = min(task.seconds_to_stop for task in waiting)
+    return f"{TIME_IS_UP}: what is left takes {least:.2g} s at least"
+
+
+def _explain(task, error):
+    if isinstance(error, KilledWorker):
+        return (
+            f"a task of experiment {task.experiment!r} ended its workers again and again: too "
+            "little memory, or a crash in a kernel"
+        )
+    return f"a task of experiment {task.experiment!r} failed: {type(error).__name__}: {error}"

@@ -1,0 +1,27 @@
+"""Loaded into each worker of a local cluster as it starts (a Dask preload).
+
+Ctrl-C reaches every process of the terminal's group, and SIGTERM often all of a batch job; a
+worker must go on until its task has committed, since the coordinator drains. The workers of a
+local cluster start with these signals blocked, so that none ends them before they know. What
+tasks need is imported here, while the coordinator still plans.
+"""
+
+import os
+import signal
+
+import sweep.campaign.tasks  # noqa: F401
+from sweep.shutdown import ENDING
+
+
+def dask_setup(worker):
+    """Called by Dask in the worker's main thread."""
+
+    def terminated(number, frame):
+        if worker.state.executing_count == 0:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # forgets one that came while it started
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+    signal.signal(signal.SIGTERM, terminated)

@@ -1,0 +1,1 @@
+"""Where runs are computed: clusters of all kinds, how they are reached, and their workers."""

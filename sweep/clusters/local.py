@@ -1,0 +1,147 @@
+"""A cluster of processes on this machine that nobody else can reach.
+
+Whoever may talk to a Dask scheduler or worker can run code there, and every user of a machine can
+connect to 127.0.0.1. So all listen there alone, and take only who has the cluster's certificate,
+which is made for it and never written anywhere. Dask's servers for HTTP, which ask for none, are
+not started, but for the dashboard where a profile asks for one.
+"""
+
+import contextlib
+import logging
+import signal
+from multiprocessing import resource_tracker
+
+import dask
+from distributed import Nanny, Scheduler, SpecCluster, Worker
+from distributed.core import Status
+from distributed.worker_memory import parse_memory_limit
+
+from integrators.cache_directory import cache_root
+from integrators.errors import InputError
+from sweep.clusters.jobqueue import SETTINGS
+from sweep.clusters.tls import PrivateSecurity
+from sweep.shutdown import ENDING
+
+LOOPBACK = "127.0.0.1"
+MOST_STARTS = 50  # of a worker that is killed before it has started
+
+
+class LocalScheduler(Scheduler):
+    """Dask's, without a server for HTTP unless there is to be a dashboard."""
+
+    def start_http_server(self, routes, dashboard_address, *arguments, **options):
+        """Called by Dask as it starts."""
+        if dashboard_address is not None:
+            super().start_http_server(routes, dashboard_address, *arguments, **options)
+
+
+class LocalWorker(Worker):
+    """Dask's, without a server for HTTP."""
+
+    def start_http_server(self, *arguments, **options):
+        """Called by Dask as it starts."""
+
+
+class LocalNanny(Nanny):
+    """Dask's, that also starts a worker again which is killed before it has started."""
+
+    async def instantiate(self):
+        """Called by Dask as it starts, and when its worker has ended."""
+        for _ in range(MOST_STARTS):
+            status = await super().instantiate()
+            if status != Status.stopped or self.status not in (Status.init, Status.starting):
+                break
+        return status
+
+
+def start_local(
+    workers, security=None, adapt=None, *, host=None, interface=None, dashboard_address=None,
+    memory_limit="auto", **options,
+):  # fmt: skip
+    """A local cluster: processes of one thread each.
+
+    Parameters
+    ----------
+    workers : int
+        Processes.
+    security : distributed.Security, optional
+        For encrypted connections, instead of a certificate of its own.
+    adapt : dict, optional
+        Arguments of the cluster's ``adapt``.
+    host, interface : str, optional
+        Where all listen, unless on 127.0.0.1.
+    dashboard_address : int or str, optional
+        Of the scheduler's dashboard, a port or ``host:port``; none unless given.
+    memory_limit : int, float, str or None, optional
+        Of a worker, as `distributed.LocalCluster` takes it.
+    **options
+        Further arguments of `distributed.Nanny`.
+
+    Returns
+    -------
+    distributed.SpecCluster
+
+    Raises
+    ------
+    InputError
+        If the dashboard's address is none.
+    """
+    dashboard = _dashboard(dashboard_address)
+    cache_root()  # so that the processes share it, also where it is a temporary one
+    security = _private() if security is None else security
+    shared = {
+        "host": host if host or interface else LOOPBACK,
+        "interface": interface,
+        "protocol": "tls://",
+        "security": security,
+    }
+    logger = logging.getLogger(__name__)
+    nanny = {
+        "nthreads": 1,
+        "memory_limit": parse_memory_limit(memory_limit, 1, workers, logger=logger),
+        "worker_class": LocalWorker,
+        "preload": ["sweep.campaign.worker_setup"],
+        "silence_logs": logging.CRITICAL,
+        **options,
+    }
+    worker = {"cls": LocalNanny, "options": shared | nanny}
+    with dask.config.set(SETTINGS), _blocked(ENDING):  # `sweep.campaign.worker_setup` unblocks them
+        cluster = SpecCluster(
+            scheduler={"cls": LocalScheduler, "options": shared | dashboard},
+            worker=worker,
+            workers=dict.fromkeys(range(workers), worker),
+            security=security,
+            silence_logs=logging.CRITICAL,
+        )
+    if adapt:
+        cluster.adapt(**adapt)
+    return cluster
+
+
+def _private():
+    from sweep.clusters.certificates import self_signed  # cryptography, which workers need not load
+
+    return PrivateSecurity(*self_signed())
+
+
+def _dashboard(address):
+    """Options of a scheduler for a dashboard at an address."""
+    if address is None:
+        return {"dashboard": False}
+    host, _, port = str(address).rpartition(":")
+    if isinstance(address, bool) or not port.isdecimal() or int(port) > 65535:
+        raise InputError(
+            f"dashboard-address is {address!r}; expected a port, such as 8787, or host:port"
+        )
+    return {"dashboard": True, "dashboard_address": f"{host or LOOPBACK}:{port}"}
+
+
+@contextlib.contextmanager
+def _blocked(signals):
+    """Block signals in this thread and in the threads and processes that it starts."""
+    resource_tracker.ensure_running()  # which would unblock them when it is started
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

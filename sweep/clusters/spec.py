@@ -1,0 +1,129 @@
+"""Which workers to compute on, and how they are reached; nothing here loads Dask."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from integrators.errors import InputError, check_whole
+
+LOCAL = "local"
+
+
+@dataclass(frozen=True)
+class TlsFiles:
+    """Files in PEM format for encrypted connections, of this process and of what it starts.
+
+    Parameters
+    ----------
+    ca_file : Path
+        Certificate of the authority that has signed all others.
+    cert : Path
+    key : Path, optional
+        Unless the certificate's file holds it too.
+    """
+
+    ca_file: Path
+    cert: Path
+    key: Path | None = None
+
+
+@dataclass(frozen=True)
+class ClusterSpec:
+    """Which workers to compute on: those of a running scheduler, or of a cluster to start.
+
+    Parameters
+    ----------
+    profile : str, optional
+        Name of a profile in Dask's configuration, see `profiles`; ``local`` unless given.
+    workers : int, optional
+        Of a cluster that is started; what its profile says unless given.
+    scheduler : str, optional
+        Address of a running scheduler.
+    scheduler_file : str or Path, optional
+        Written by a running scheduler, with its address.
+    tls_ca_file, tls_cert, tls_key : str or Path, optional
+        See `TlsFiles`; else what Dask's configuration says under ``distributed.comm.tls``.
+
+    Raises
+    ------
+    InputError
+        If they exclude one another.
+    """
+
+    profile: str | None = None
+    workers: int | None = None
+    scheduler: str | None = None
+    scheduler_file: str | Path | None = None
+    tls_ca_file: str | Path | None = None
+    tls_cert: str | Path | None = None
+    tls_key: str | Path | None = None
+
+    def __post_init__(self):
+        if self.profile == "":
+            raise InputError("--cluster is empty; expected the name of a profile, such as local")
+        running = [name for name in ("scheduler", "scheduler_file") if self._has(name)]
+        if len(running) == 2:
+            raise InputError(
+                "--scheduler and --scheduler-file both name a running scheduler: give one of them"
+            )
+        if running and self.profile is not None:
+            raise InputError(
+                f"--cluster {self.profile} starts a cluster, {_option(running[0])} uses a running "
+                "one: give one of them"
+            )
+        if running and self.workers is not None:
+            raise InputError(
+                f"--workers is for a cluster that is started: not together with "
+                f"{_option(running[0])}"
+            )
+        if self.workers is not None:
+            check_whole("workers", self.workers)
+        self._check_tls()
+
+    def _check_tls(self):
+        given = [name for name in ("tls_ca_file", "tls_cert", "tls_key") if self._has(name)]
+        for needed in ("tls_ca_file", "tls_cert"):
+            if given and needed not in given:
+                raise InputError(
+                    f"{_option(given[0])} without {_option(needed)}; expected the authority's "
+                    "certificate, the own one, and its key unless that is in the same file"
+                )
+
+    def _has(self, name):
+        return getattr(self, name) is not None
+
+    @property
+    def is_running(self):
+        """Whether it is a running scheduler's, which goes on afterwards."""
+        return self._has("scheduler") or self._has("scheduler_file")
+
+    @property
+    def tls(self):
+        """The `TlsFiles` that are given, with absolute paths; None if there are none."""
+        if not self._has("tls_cert"):
+            return None
+        return TlsFiles(*map(_absolute, (self.tls_ca_file, self.tls_cert, self.tls_key)))
+
+
+def specified(cluster=None, workers=None, scheduler=None):
+    """The `ClusterSpec` of arguments of `sweep.run`.
+
+    Parameters
+    ----------
+    cluster : ClusterSpec or str, optional
+        Or the name of a profile.
+    workers : int, optional
+    scheduler : str, optional
+    """
+    if not isinstance(cluster, ClusterSpec):
+        return ClusterSpec(profile=cluster, workers=workers, scheduler=scheduler)
+    if workers is not None or scheduler is not None:
+        raise InputError("workers and scheduler are parts of a ClusterSpec: give them there")
+    return cluster
+
+
+def _option(name):
+    return "--" + name.replace("_", "-")
+
+
+def _absolute(path):
+    return None if path is None else Path(path).expanduser().absolute()

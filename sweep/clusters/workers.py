@@ -1,0 +1,369 @@
+"""The workers of a cluster: whether they can do the work, what they are, and how they end."""
+
+import asyncio
+import contextlib
+import os
+import platform
+import queue
+import secrets
+import signal
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass
+
+from distributed import KilledWorker, WorkerPlugin
+from distributed.core import CommClosedError, Status
+
+from integrators.cache_directory import cache_root
+from integrators.errors import InputError
+from sweep.clusters.connect import has_workers
+from sweep.shutdown import process_age
+from sweep.store import provenance
+from sweep.store.lease import holder, sessions
+from sweep.store.lease.fencing import unseen
+
+LEAVING = "geosweep-leaving"  # why a worker ends, as Dask logs it
+IDENTITY = "identity"  # a file of a cache of kernels
+SEEN_SECONDS = 5.0  # within which a shared file system shows a new file
+ANSWER_SECONDS = 30.0  # within which all workers answer
+MOST_TRIES = 30  # of a call that fails although no worker comes or goes
+AGAIN_SECONDS = 0.2  # between two of them
+ASIDE_SECONDS = 5.0  # that the end of a run waits for workers to be told of it
+ENDING_SECONDS = 20.0  # that a worker which is to end waits at most for its task to commit
+LEAVE_BEFORE = 10.0  # seconds before its lifetime is over
+MOST_OF_LIFETIME = 0.25  # of a short one
+
+
+@dataclass(frozen=True)
+class Worker:
+    """What a worker says of itself.
+
+    Parameters
+    ----------
+    host, system : str
+    code : str
+        See `sweep.store.lease.sessions.code`.
+    environment : dict
+        See `sweep.store.provenance.describe`.
+    cache : str
+        Of compiled kernels; equal ones are one directory.
+    blind : str
+        Why it does not see the store; empty if it does.
+    """
+
+    host: str
+    system: str
+    code: str
+    environment: dict
+    cache: str
+    blind: str
+
+
+def look(store, token):
+    """This process as a `Worker`; whether it sees the lock that the coordinator holds."""
+    deadline = time.monotonic() + SEEN_SECONDS
+    while (blind := _why_unseen(store, token)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return Worker(
+        host=platform.node(),
+        system=platform.platform(),
+        code=sessions.code(),
+        environment=provenance.describe(),
+        cache=_cache_identity(),
+        blind=blind,
+    )
+
+
+def _cache_identity():
+    """What tells this process's cache of kernels from another one, also if their paths agree."""
+    file = cache_root() / IDENTITY
+    try:
+        if not file.exists():
+            prepared = file.with_name(f"{IDENTITY}.{secrets.token_hex(4)}")
+            prepared.write_text(secrets.token_hex(8))
+            try:
+                with contextlib.suppress(FileExistsError):
+                    os.link(prepared, file)  # the first one's stays
+            finally:
+                prepared.unlink()
+        return file.read_text()
+    except OSError:  # a file system without links: at worst each host compiles for itself
+        return f"{platform.node()} {file}"
+
+
+def _why_unseen(store, token):
+    lock = holder.lock_of(store)
+    try:
+        found = holder.read(lock)
+    except (OSError, InputError) as error:  # of a bucket: no credentials, no answer
+        return str(error)
+    if found is None:
+        return f"{lock} is not there"
+    return "" if found.token == token else f"{lock} is another one there"
+
+
+def inspect(client, store, token, drain):
+    """All workers, by address; each can do the work.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    store : Path
+    token : str
+        Of the holding of its lock.
+    drain : sweep.shutdown.Drain
+        Its `check` is called while this waits.
+
+    Returns
+    -------
+    dict of str to Worker
+
+    Raises
+    ------
+    InputError
+        Names one that has another version of the code than this process, does not see the store,
+        or does not answer.
+    """
+    found = {}
+    for address, seen in ask(client, lambda: _looks(client, store, token), drain.check).items():
+        if isinstance(seen, OSError):  # of a worker that is lost just now
+            continue
+        own = sessions.code()
+        if not isinstance(seen, Worker) or seen.code != own:
+            said = _cause(seen) if not isinstance(seen, Worker) else f"has version {seen.code} of"
+            raise InputError(
+                f"the worker {address} {said} the code; expected {own}, as this process has: "
+                "results could differ. Install the same versions of Geosweep, Python and Numba "
+                "there, and start it again"
+            )
+        if seen.blind:
+            raise InputError(unseen(f"{address} on {seen.host}", store, seen.blind))
+        found[address] = seen
+    return found
+
+
+def _looks(client, store, token):
+    """What `look` says in each worker, by address; `OSError` if all are lost just now."""
+    seen = client.run(look, store, token, on_error="return")
+    if not any(not isinstance(one, OSError) for one in seen.values()):
+        raise CommClosedError("all workers are lost")
+    return seen
+
+
+def ask(client, call, check):
+    """What a call to a cluster gives; repeated where a worker is lost during it.
+
+    Every call before tasks are computed goes through here: Dask lets one worker's end fail what
+    is asked of all.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    call : callable
+        Without arguments; whatever it did, it can be done again.
+    check : callable
+        Called again and again while this waits; may raise.
+
+    Raises
+    ------
+    InputError
+        If a worker does not answer.
+    OSError
+        Of the call, if the scheduler is gone, or no worker came or went in `MOST_TRIES` of them.
+    """
+    workers, tries = None, 0
+    while True:
+        try:
+            return _answered(client, call, check)
+        except OSError:  # a connection that is lost is one
+            if not has_workers(client, check, lambda: None):
+                raise
+            before, workers = workers, _addresses(client)
+            tries = tries + 1 if workers == before else 0
+            if tries == MOST_TRIES:
+                raise
+        time.sleep(AGAIN_SECONDS)
+
+
+def _addresses(client):
+    """Of the workers that are there; none if the scheduler is gone."""
+    with contextlib.suppress(OSError):
+        return set(client.nthreads())
+    return None
+
+
+def _answered(client, call, check):
+    """What a call gives that may wait for ever, as Dask does for a suspended worker."""
+    answers = queue.SimpleQueue()
+
+    def called():
+        try:
+            answers.put((call(), None))
+        except BaseException as error:  # also a CancelledError, of a client that is closed
+            answers.put((None, error))
+
+    threading.Thread(target=called, daemon=True).start()
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while time.monotonic() < deadline:
+        check()
+        with contextlib.suppress(queue.Empty):
+            found, error = answers.get(timeout=AGAIN_SECONDS)
+            if error is not None:
+                raise error
+            return found
+    workers = client.scheduler_info(n_workers=-1)["workers"]
+    silent = min(workers, key=lambda address: workers[address]["last_seen"], default="")
+    raise InputError(
+        f"not all of {len(workers)} workers answered within {ANSWER_SECONDS:.0f} s, least of all "
+        f"{silent}: it may be suspended or cut off. End it, or let it go on, and repeat the command"
+    )
+
+
+def aside(call, seconds):
+    """Call something that may wait for a suspended worker, and wait for it so long at most."""
+
+    def called():
+        with contextlib.suppress(Exception):  # of a worker, or a scheduler, that is lost
+            call()
+
+    thread = threading.Thread(target=called, daemon=True)
+    thread.start()
+    thread.join(seconds)
+
+
+def stop_session(client, session):
+    """Tell the workers to end the tasks of a session after the segments that they are at."""
+    aside(lambda: client.run(session.stop, on_error="ignore"), ASIDE_SECONDS)
+
+
+def _cause(error):
+    return f"cannot load Geosweep ({type(error).__name__}: {error}), or not this version of"
+
+
+def hosts_of(workers):
+    """The hosts of the workers: name, system, kind of CPU and number of workers of each.
+
+    Parameters
+    ----------
+    workers : iterable of Worker
+    """
+    kinds = Counter((w.host, w.system, provenance.kind_of(w.environment)) for w in workers)
+    return [
+        {"host": host, "system": system, "kind": kind, "workers": count}
+        for (host, system, kind), count in kinds.items()
+    ]
+
+
+def first_of_each_kind(workers):
+    """Addresses of workers that compile for others: one for each CPU and cache of kernels.
+
+    None for the CPU and the cache of this process.
+
+    Parameters
+    ----------
+    workers : dict of str to Worker
+        By address.
+    """
+    kinds = {(provenance.describe()["cpu"], _cache_identity()): None}
+    for address, worker in workers.items():
+        kinds.setdefault((worker.environment["cpu"], worker.cache), address)
+    return [address for address in kinds.values() if address is not None]
+
+
+def call_on(client, addresses, function, drain):
+    """Call a function on some workers at once, as a task of each, and wait for all.
+
+    One that is lost meanwhile is not waited for. What the function raises is raised.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    addresses : list of str
+    function : callable
+        Without arguments.
+    drain : sweep.shutdown.Drain
+        Its `check` is called while this waits.
+    """
+    futures = {
+        address: client.submit(function, workers=[address], pure=False) for address in addresses
+    }
+    while futures:
+        drain.check()
+        time.sleep(0.1)
+        alive = ask(client, client.nthreads, drain.check)
+        for address, future in list(futures.items()):
+            if future.done() or address not in alive:
+                del futures[address]
+            if future.status == "error" and not isinstance(future.exception(), KilledWorker):
+                future.result()
+
+
+class Ending(WorkerPlugin):
+    """Lets a worker that is to end commit what it computes first, and begin nothing more.
+
+    It is to end when its lifetime is nearly over, on SIGTERM, or when it is closed.
+
+    Parameters
+    ----------
+    session : sweep.store.lease.sessions.Session
+        For whose time it is there; other runs on the cluster have their own.
+    """
+
+    def __init__(self, session):
+        self.name = f"geosweep-{session.name}"
+
+    def setup(self, worker):
+        """Called by Dask in each worker, also in those that come later."""
+        if worker.lifetime:
+            margin = min(LEAVE_BEFORE, MOST_OF_LIFETIME * worker.lifetime)
+            left = worker.lifetime - process_age() - margin
+            worker.io_loop.call_later(max(left, 0.0), _leave, worker)
+        in_main = threading.current_thread() is threading.main_thread()
+        if worker.nanny is not None and in_main:  # a batch job sends it to all processes
+            worker.io_loop.asyncio_loop.add_signal_handler(signal.SIGTERM, _leave, worker)
+
+    async def teardown(self, worker):
+        """Called by Dask when the worker closes."""
+        if worker.status == Status.closing:
+            sessions.leave()
+            await _idle()
+
+
+@contextlib.contextmanager
+def ending_in_order(client, session, check):
+    """Within this, workers of a cluster, also those that come later, end as `Ending` says.
+
+    `check` is called while it waits for them, and may raise.
+    """
+    plugin = Ending(session)
+    ask(client, lambda: client.register_plugin(plugin), check)
+    try:
+        yield
+    finally:
+        if client.status == "running":
+            aside(lambda: client.unregister_worker_plugin(plugin.name), ASIDE_SECONDS)
+
+
+def _leave(worker):
+    """End the worker when its task has committed."""
+    if not sessions.is_leaving():
+        sessions.leave()
+        worker.status = Status.closing_gracefully  # it is given no further tasks
+        worker.io_loop.add_callback(_close, worker)
+
+
+async def _close(worker):
+    await _idle()
+    with contextlib.suppress(OSError):  # of a scheduler that is gone
+        await worker.scheduler.retire_workers(
+            workers=[worker.address], close_workers=False, remove=True, stimulus_id=LEAVING
+        )
+    await worker.close(nanny=not worker.lifetime_restart, reason=LEAVING)
+
+
+async def _idle():
+    """Wait until no task is computed, or has taken too long."""
+    deadline = time.monotonic() + ENDING_SECONDS
+    while sessions.is_working() and time.monotonic() < deadline:
+        await asyncio.sleep(0.05)

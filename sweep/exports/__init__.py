@@ -1,0 +1,1 @@
+"""Results in files of other programs."""

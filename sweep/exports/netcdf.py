@@ -1,0 +1,116 @@
+"""NetCDF-4, a group for each experiment, written in blocks of runs."""
+
+import json
+import math
+import numbers
+
+import numpy as np
+
+from sweep.analysis.runs.summaries import ROWS, run_blocks, time_blocks
+
+CHUNK = 2**17  # values of a chunk: 1 MB
+TIMES = 1024  # samples of a chunk
+CODEC = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
+
+
+def write(path, experiments, attributes):
+    """Write run tables.
+
+    Parameters
+    ----------
+    path : Path
+    experiments : dict of str to xarray.Dataset
+        A group each; without a name, in the file itself.
+    attributes : dict
+        Of the file.
+
+    Returns
+    -------
+    int
+        How many runs.
+    """
+    import h5netcdf
+
+    with h5netcdf.File(path, "w") as file:
+        _attach(file, attributes)
+        for name, dataset in experiments.items():
+            group = file if name is None else file.create_group(name)
+            _attach(group, dataset.attrs)
+            group.dimensions = {str(dim): size for dim, size in dataset.sizes.items()}
+            for key in (*dataset.coords, *dataset.data_vars):
+                _write_variable(group, str(key), dataset)
+    return sum(dataset.sizes["run"] for dataset in experiments.values())
+
+
+def _write_variable(group, name, dataset):
+    array = dataset[name].variable
+    text, boolean = array.dtype.kind in "OTU", array.dtype.kind == "b"
+    options = {"dtype": "i1" if boolean else array.dtype}
+    if text:
+        import h5py
+
+        options = {"dtype": h5py.string_dtype()}
+    elif array.ndim:
+        options |= {"chunks": _chunks(array), **CODEC}
+    if array.dtype.kind == "f":
+        options["fillvalue"] = np.nan
+    made = group.create_variable(name, array.dims, **options)
+    _attach(made, array.attrs, array.dtype)
+    if boolean:
+        made.attrs["dtype"] = "bool"  # as xarray reads it
+    if name in dataset.data_vars and (beside := _beside(dataset, array)):
+        made.attrs["coordinates"] = " ".join(beside)
+    for place in _blocks(array):
+        values = array[place].values
+        values = values.astype(object) if text else values
+        made[place] = values.astype("i1") if boolean else values
+
+
+def _beside(dataset, array):
+    """Names of the coordinates that belong to a variable and are no dimensions."""
+    return [
+        str(name)
+        for name, coordinate in dataset.coords.items()
+        if name not in dataset.sizes and set(coordinate.dims) <= set(array.dims)
+    ]
+
+
+def _chunks(array):
+    """Extents of a chunk: whole in all but runs and times."""
+    sizes = array.sizes
+    times = min(sizes.get("time", 1), TIMES)
+    inner = math.prod(size for dim, size in sizes.items() if dim not in ("run", "time"))
+    rows = 2 ** int(math.log2(max(1, CHUNK // max(1, times * inner))))
+    extents = {"time": times, "run": min(rows, ROWS, sizes.get("run", 1))}
+    return tuple(max(1, extents.get(dim, size)) for dim, size in sizes.items())
+
+
+def _blocks(array):
+    """Index tuples that cover an array, each of a size that fits into memory."""
+    if array.dims[:1] != ("run",):
+        return [(slice(None),) * array.ndim] if array.ndim else [()]
+    width = math.prod(array.shape[1:])
+    if array.dims[1:2] != ("time",):
+        return [(rows,) for rows in run_blocks(array.shape[0], width)]
+    inner = math.prod(array.shape[2:])
+    return [
+        (rows, span)
+        for rows in run_blocks(array.shape[0], width)
+        for span in time_blocks(array.shape[1], inner)
+    ]
+
+
+def _attach(owner, attributes, dtype=None):
+    """Attributes that NetCDF has: numbers, lists of them, text; anything else as JSON."""
+    for name, value in attributes.items():
+        if isinstance(value, bool) or not isinstance(value, (str, numbers.Number, list)):
+            value = json.dumps(value, ensure_ascii=False)
+        elif isinstance(value, list):
+            value = _listed(value, dtype)
+        owner.attrs[str(name)] = value
+
+
+def _listed(values, dtype):
+    if values and all(isinstance(value, numbers.Number) for value in values):
+        return np.array(values, dtype=dtype if dtype is not None and dtype.kind in "if" else None)
+    return json.dumps(values, ensure_ascii=False)

@@ -1,0 +1,237 @@
+"""CSV and Parquet: a row for each run, or for each run and sample time."""
+
+import csv
+import json
+from dataclasses import dataclass
+
+import numpy as np
+
+from sweep.analysis.runs.selection import RUN_COORDINATES
+from sweep.analysis.runs.summaries import attributes_of, column, default_columns, results, series_of
+
+BATCH = 2**16  # rows of a table in memory at once, one a run
+SAMPLES = 2**19  # one a sample
+EXPERIMENT = "experiment"
+FIRST = ("integrator", "step_size", "tolerance")
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column of the file: its type (``str``, ``bool``, ``int`` or ``float``) and what it is."""
+
+    kind: str
+    units: dict
+    long_names: dict
+
+
+@dataclass(frozen=True)
+class Source:
+    """The run tables that become one table, and its columns.
+
+    Parameters
+    ----------
+    experiments : dict of str to xarray.Dataset
+        By name; None for one without.
+    series : bool
+    columns : dict of (str or None) to list of str
+        What is asked of each experiment: of `per_run.results`, or series.
+    fields : dict of str to Field
+        By the name of the column, in order.
+    """
+
+    experiments: dict
+    series: bool
+    columns: dict
+    fields: dict
+
+    @classmethod
+    def of(cls, experiments, series, columns):
+        """The union of the columns of all experiments; `InputError` for one that none has."""
+        asked = {
+            name: _series_columns(dataset) if series else _run_columns(dataset, columns)
+            for name, dataset in experiments.items()
+        }
+        fields = {} if None in experiments else {EXPERIMENT: Field("str", {}, {})}
+        for name, dataset in experiments.items():
+            for key, kind, attributes in _described(dataset, series, asked[name]):
+                old = fields.get(key, Field(kind, {}, {}))
+                units = old.units | {name: "" if kind == "str" else attributes.get("units", "1")}
+                texts = old.long_names | {name: attributes.get("long_name", "")}
+                fields[key] = Field(_common(old.kind, kind), units, texts)
+        return cls(experiments, series, asked, fields)
+
+    def batches(self):
+        """The table in pieces, each a dict of columns (arrays or None), and the piece's rows."""
+        for name, dataset in self.experiments.items():
+            pieces = _sample_pieces if self.series else _run_pieces
+            for rows, values in pieces(dataset, self.columns[name]):
+                if name is not None:
+                    values[EXPERIMENT] = np.full(rows, name, dtype=object)
+                yield rows, values
+
+
+def _run_columns(dataset, columns):
+    chosen = default_columns(dataset) if columns is None else list(dict.fromkeys(columns))
+    for text in chosen:
+        column(dataset, text)
+    return chosen
+
+
+def _series_columns(dataset):
+    names = series_of(dataset)
+    return [*names, "state"] if "state" in dataset else names
+
+
+def _common(one, other):
+    kinds = {one, other}
+    if len(kinds) == 1:
+        return one
+    return "str" if "str" in kinds else "float"
+
+
+def _kind(array):
+    if array.name == "status" or array.dtype.kind in "OTU":
+        return "str"
+    return {"b": "bool", "i": "int", "u": "int"}.get(array.dtype.kind, "float")
+
+
+def _described(dataset, series, columns):
+    """Name, kind and attributes of each column of an experiment, in order."""
+    for name in _coordinates(dataset):
+        yield name, _kind(dataset[name]), dataset[name].attrs
+    if series:
+        yield "time", "float", dataset["time"].attrs
+        for name in columns:
+            for key in _state_names(dataset) if name == "state" else [name]:
+                yield key, "float", dataset[name].attrs
+        return
+    for text in columns:
+        if text not in dataset.coords:
+            one = column(dataset, text)
+            kind = "float" if one.of else _kind(dataset[text])
+            yield text, kind, attributes_of(dataset, one)
+
+
+def _coordinates(dataset):
+    """Names of the runs' coordinates, those that a study chooses first."""
+    names = [str(name) for name, array in dataset.coords.items() if array.dims == ("run",)]
+    scanned = [name for name in names if name not in RUN_COORDINATES]
+    order = dict.fromkeys([*FIRST, *scanned, "initial_condition", *names])
+    return [name for name in order if name in names and name != "run"]  # the place in the store
+
+
+def _state_names(dataset):
+    rows, components = dataset["row"].values.tolist(), dataset["component"].values.tolist()
+    return [f"state_{row}_{component}" for row in rows for component in components]
+
+
+def _run_pieces(dataset, columns):
+    for start in range(0, dataset.sizes["run"], BATCH):
+        piece = dataset.isel(run=slice(start, start + BATCH))
+        table = results(piece, columns)
+        names = [*_coordinates(dataset), *(name for name in columns if name in table.data_vars)]
+        yield piece.sizes["run"], {name: _values(table[name]) for name in names}
+
+
+def _sample_pieces(dataset, columns):
+    """A row for each sample that a run has: none of runs that are pending."""
+    times = dataset["time"].values
+    step = max(1, SAMPLES // len(times))
+    for start in range(0, dataset.sizes["run"], step):
+        piece = dataset.isel(run=slice(start, start + step))
+        runs = piece.sizes["run"]
+        counts = piece["sample_count"].values if "sample_count" in piece else len(times)
+        there = np.arange(len(times)) < np.reshape(counts, (-1, 1))
+        there = np.broadcast_to(there, (runs, len(times)))
+        run, sample = np.nonzero(there)
+        values = {name: _values(piece[name])[run] for name in _coordinates(piece)}
+        values["time"] = times[sample]
+        for name in columns:
+            array = piece[name].transpose("run", "time", ...).values[there]
+            if name == "state":
+                parts = array.reshape(len(array), -1).T
+                values |= dict(zip(_state_names(dataset), parts, strict=True))
+            else:
+                values[name] = array
+        yield len(run), values
+
+
+def _values(array):
+    """The values; of the status its name."""
+    if array.name != "status" or "flag_meanings" not in array.attrs:
+        return array.values
+    names = array.attrs["flag_meanings"].split()
+    of = dict(zip(array.attrs["flag_values"], names, strict=False))
+    distinct, place = np.unique(array.values, return_inverse=True)
+    return np.array([of.get(v, str(v)) for v in distinct.tolist()], dtype=object)[place]
+
+
+def write(paths, source, kind, attributes):
+    """Write a `Source`.
+
+    Parameters
+    ----------
+    paths : list of Path
+        The file, and of CSV that of its columns.
+    source : Source
+    kind : {"csv", "parquet"}
+    attributes : dict
+        Of the study, kept in Parquet's metadata.
+
+    Returns
+    -------
+    int
+        How many rows.
+    """
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    types = {"str": pa.string(), "bool": pa.bool_(), "int": pa.int64(), "float": pa.float64()}
+    schema = pa.schema(
+        [pa.field(name, types[f.kind], metadata=_metadata(f)) for name, f in source.fields.items()],
+        metadata={"geosweep": json.dumps(attributes, ensure_ascii=False, default=str)},
+    )
+    if kind == "csv":
+        _write_columns(paths[1], source.fields)
+        writer = pyarrow.csv.CSVWriter(paths[0], schema)
+    else:
+        writer = pyarrow.parquet.ParquetWriter(paths[0], schema, compression="zstd")
+    total = 0
+    with writer:
+        for rows, values in source.batches():
+            arrays = [_column(pa, values.get(f.name), f.type, rows) for f in schema]
+            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+            total += rows
+    return total
+
+
+def _column(pa, values, dtype, rows):
+    """An array of Arrow; what is NaN or missing is null."""
+    if values is None:
+        return pa.nulls(rows, dtype)
+    if dtype == pa.string() and values.dtype.kind != "O":
+        values = values.astype(str).astype(object)
+    return pa.array(values, type=dtype, from_pandas=True)
+
+
+def _metadata(field):
+    return {"units": said(field.units), "long_name": said(field.long_names)}
+
+
+def said(by_experiment):
+    """What all experiments say, or what each of them does."""
+    texts = {}
+    for name, text in by_experiment.items():
+        texts.setdefault(text, []).append(str(name))
+    if len(texts) <= 1:
+        return "".join(texts)
+    return "; ".join(f"{text} ({', '.join(names)})" for text, names in texts.items())
+
+
+def _write_columns(path, fields):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["column", "units", "long_name"])
+        for name, field in fields.items():
+            writer.writerow([name, said(field.units), said(field.long_names)])

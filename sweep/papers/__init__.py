@@ -1,0 +1,16 @@
+"""The figures that a paper prints, computed anew and set beside it.
+
+>>> from sweep.papers import PAPERS, reproduce
+>>> rows = reproduce("lee", "lee-stores")   # doctest: +SKIP
+"""
+
+from sweep.papers.agreement import Agreement
+from sweep.papers.celledoni.claims import CELLEDONI
+from sweep.papers.claims import Claim, Paper, Row
+from sweep.papers.lee.claims import LEE
+from sweep.papers.mclachlan.claims import MCLACHLAN
+from sweep.papers.running import reproduce
+
+__all__ = ["PAPERS", "Agreement", "Claim", "Paper", "Row", "reproduce"]
+
+PAPERS = {paper.name: paper for paper in (LEE, MCLACHLAN, CELLEDONI)}

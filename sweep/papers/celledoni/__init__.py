@@ -1,0 +1,1 @@
+"""Celledoni, Çokaj, Leone, Murari and Owren, *Lie group integrators for mechanical systems*."""

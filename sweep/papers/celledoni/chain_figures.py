@@ -1,0 +1,121 @@
+"""Counterparts of the figures of Celledoni et al. on chains of spherical pendula: 5 to 11.
+
+Each takes the results of the packaged studies ``celledoni-…``, a dictionary of study and
+experiment, and returns a Figure that belongs to no window.
+"""
+
+import numpy as np
+from matplotlib import rc_context
+
+from sweep.analysis.convergence.orders import order_table
+from sweep.plots.orders import error_curve, error_label, order_guides, with_order
+from sweep.plots.selection import one_run
+from sweep.plots.style import STYLE, error_axis, label_of, new_figure, plain_axis, plain_step_ticks
+
+ORDERS = {1: "black", 2: "#CC79A7", 3: "#009E73", 4: "#0072B2", 5: "#D55E00"}
+MARKERS = "osD^v"
+COLOUR = "#0072B2"
+STARTS = {"spatial": "spatial start", "planar": "planar start, as in the paper"}
+
+# --- figure 5 ------------------------------------------------------------------------------------
+
+
+def convergence(datasets):
+    """Figure 5: errors of the Lie group methods at the end against the step size."""
+    study = datasets["celledoni-orders"]
+    with rc_context(STYLE):
+        figure = new_figure(10.0, 4.6)
+        axes = figure.subplots(1, 2, sharey=True)
+        for ax, (name, title) in zip(axes, STARTS.items(), strict=True):
+            rows = sorted(order_table(study[name]), key=lambda row: row.declared)
+            looks = _looks_by_order(rows)
+            for row in rows:
+                error_curve(ax, row, looks[row.integrator], with_order(row))
+            ax.set(xscale="log", xlabel=label_of(study[name]["step_size"], "step size h"))
+            error_axis(ax)
+            plain_step_ticks(ax)
+            plain_axis(ax, title)
+        spatial = order_table(study["spatial"])
+        axes[0].set_ylabel(error_label(study["spatial"], spatial))
+        order_guides(axes[0], spatial)
+        handles, labels = axes[0].get_legend_handles_labels()
+        figure.legend(
+            handles, labels, loc="outside right center", frameon=False, alignment="left",
+            title="order measured\non the spatial start", handlelength=2.4,
+        )  # fmt: skip
+    return figure
+
+
+def _looks_by_order(rows):
+    """A colour for each declared order, a marker for each of its methods."""
+    looks, seen = {}, {}
+    for row in rows:
+        place = seen[row.declared] = seen.get(row.declared, -1) + 1
+        looks[row.integrator] = {
+            "color": ORDERS[row.declared],
+            "marker": MARKERS[place],
+            "ms": 7.4 - 1.0 * place,  # of curves that coincide the lower one still shows
+            "lw": 0.9,
+            "mec": "white",
+            "mew": 0.5,
+            "zorder": 2 + 0.1 * place,
+        }
+    return looks
+
+
+# --- figures 6 and 7 -----------------------------------------------------------------------------
+
+CLASSICAL = {
+    "rk4": {"label": "rk4", "color": "#D55E00"},
+    "rk45": {"label": "ode45, its default tolerances", "color": "#E69F00"},
+}
+
+
+def unit_length(datasets):
+    """Figure 6: 1 − q·q of both links, of Lie group methods and of classical ones."""
+    return _departures(datasets, "unit_length_error", "1 − q·q", lambda q, _: 1 - _dot(q, q), 1e-15)
+
+
+def tangency(datasets):
+    """Figure 7: q·ω of both links, of Lie group methods and of classical ones."""
+    return _departures(datasets, "tangency_error", "q·ω", _dot, 5e-15)
+
+
+def _dot(a, b):
+    return np.sum(a * b, axis=-1)
+
+
+def _departures(datasets, error, name, departure, apart):
+    """Classical methods above, on a logarithmic axis; below them a line for each other method."""
+    dataset = datasets["celledoni-manifold"]["double-pendulum"]
+    methods = [
+        x for x in dict.fromkeys(dataset["integrator"].values.tolist()) if x not in CLASSICAL
+    ]
+    with rc_context(STYLE):
+        figure = new_figure(9.0, 6.2)
+        axes = figure.subplots(2, 2, sharex=True, sharey="row", height_ratios=(2, 3))
+        for link, (upper, lower) in enumerate(axes.T):
+            for label, look in CLASSICAL.items():
+                values = abs(_along_time(dataset, label, departure, link))
+                upper.plot(dataset["time"][1:], values[1:], lw=1.1, **look)
+            for place, label in enumerate(methods):
+                values = _along_time(dataset, label, departure, link)
+                lower.axhline(-place, color="0.85", lw=0.6, zorder=0)
+                lower.plot(dataset["time"], values / apart - place, color=COLOUR, lw=0.6)
+            error_axis(upper)
+            plain_axis(upper, f"link {link + 1}")
+            lower.spines[["top", "right"]].set_visible(False)
+            lower.set_xlabel(label_of(dataset["time"], "time t"))
+        lower.set_yticks(range(0, -len(methods), -1), methods)
+        lower.set(xlim=(0.0, dataset["time"][-1]), ylim=(0.3 - len(methods), 0.7))
+        axes[0, 0].set_ylabel(label_of(dataset[error], f"|{name}|"))
+        axes[1, 0].set_ylabel(f"{label_of(dataset[error], name)}, lines {apart:g} apart")
+        axes[0, 0].legend(frameon=False)
+    return figure
+
+
+def _along_time(dataset, label, departure, link):
+    """A departure of one link, of the run from the spatial start."""
+    run = one_run(dataset, label, initial_condition="celledoni_spatial")
+    q, omega = np.split(run["state"].values[0], 2, axis=1)
+    return departure(q[:, link], omega[:, link])

@@ -1,0 +1,262 @@
+"""Celledoni, Çokaj, Leone, Murari and Owren, *Lie group integrators for mechanical systems*.
+
+The paper prints pictures and almost no figures; what can be read off them, and the properties that
+it states, are numbers here. Orders are measured on a spatial start, since of the printed one, which
+is planar, q·ω stays 0 whatever the method.
+"""
+
+import math
+from functools import partial
+
+from sweep.papers import diagnostics
+from sweep.papers.agreement import KeptToRoundOff
+from sweep.papers.claims import Claim, Paper
+from sweep.papers.measuring import Computed
+
+ORDERS = 0.1  # by how much a measured order may be off
+SPATIAL, PLANAR = "celledoni_spatial", "celledoni"
+LIE_GROUP = (
+    "lie_euler", "lie_euler_heun", "rkmk3", "rkmk4", "rkmk4_two_commutators", "cf4",
+    "crouch_grossman3",
+)  # fmt: skip
+
+_orders = partial(Computed, "celledoni-orders", "spatial", measure=diagnostics.order)
+_manifold = partial(Computed, "celledoni-manifold", "double-pendulum")
+
+
+def _at_most(part, text, measured, bound, note="", **printed):
+    return Claim(part, text, measured, low=0.0, high=bound, note=note, **printed)
+
+
+def _order(part, measured, expected, paper=None):
+    low, high = expected - ORDERS, expected + ORDERS
+    return Claim(part, "order", measured, paper=paper, digits=1, exact=True, low=low, high=high)
+
+
+# --- figures 2 and 3 -----------------------------------------------------------------------------
+
+SLGI = {0.0: "SLGI θ = 0", 0.5: "SLGI θ = 1/2", 1.0: "SLGI θ = 1"}
+PRINTED, FIXED_POINT = {"inertia": "printed"}, {"inertia": "fixed_point"}
+COTANGENT, QUADRATIC = {"formulation": "cotangent"}, {"formulation": "quadratic"}
+# at t = 1, the rows of Q and π, in quadruple precision
+SPUN = (
+    (-0.351207782547000429220932, -0.8637418804792011118687232, 0.3613904500463070094165283),
+    (0.5999186514057183462495442, -0.5039324292787996791701587, -0.6214094611580288393287416),
+    (0.7188537439381971067517634, -0.001438967484351577763897374, 0.6951598551402518419819909),
+    (-60.78138777065879205657978, -35.34504274805124843063056, -1.0817296875),
+)
+_top = partial(Computed, "celledoni-top")
+_least = diagnostics.lowest("energy_error_min")
+_most = diagnostics.highest("energy_error_max")
+
+
+def _top_order(theta, expected, scan, paper=None):
+    measured = _top("orders", SLGI[theta], scan=scan, measure=diagnostics.order)
+    return _order("Figure 2", measured, expected, paper=paper)
+
+
+def _energy(text, theta, inertia, measure, **bounds):
+    measured = _top("long", SLGI[theta], scan=inertia | COTANGENT, measure=measure)
+    return Claim("Figure 3", text, measured, note="6000 steps", **bounds)
+
+
+def _energies(inertia, ranges):
+    """Least and largest energy error, for each θ."""
+    for theta, (least, most) in ranges.items():
+        yield _energy("least H − H₀", theta, inertia, _least, **least)
+        yield _energy("largest H − H₀", theta, inertia, _most, **most)
+
+
+FIGURES_2_AND_3 = (
+    _top_order(0.0, 1, PRINTED | COTANGENT),
+    _top_order(0.5, 2, PRINTED | COTANGENT, paper=2.0),
+    _top_order(1.0, 1, PRINTED | COTANGENT),
+    _top_order(0.5, 2, PRINTED | QUADRATIC, paper=2.0),
+    _top_order(0.5, 2, FIXED_POINT | COTANGENT),
+    _at_most(
+        "Figure 2", "distance from the state in quadruple precision",
+        _top("state", "SLGI θ = 1/2, Kahan–Li 8", measure=diagnostics.distance_at_end(SPUN)), 1e-12,
+    ),
+    _at_most(
+        "Figure 2", "distance of SLGIKK from SLGI",
+        _top("paths", SLGI[0.5], scan=PRINTED, measure=diagnostics.formulations_apart), 1e-13,
+        note="θ = 1/2: the quadratic formulation gives the same map",
+    ),
+    Claim(
+        "Figure 3", "H₀",
+        _top("long", SLGI[0.5], scan=PRINTED | COTANGENT, measure=diagnostics.first("energy")),
+        expected=5275.933796782547,
+    ),
+    *_energies(
+        PRINTED,
+        {
+            0.0: ({"expected": -1.7586e-2}, {"expected": 21.9655}),
+            0.5: ({"low": -1e-9, "high": math.inf}, {"low": 0.0, "high": 9.22e-3}),
+            1.0: ({"expected": -1.8191e-2}, {"expected": 21.9652}),
+        },
+    ),
+    *_energies(FIXED_POINT, {0.5: ({"low": -1e-7, "high": math.inf}, {"expected": 2.44677})}),
+)  # fmt: skip
+
+# --- orthogonality and Casimirs ------------------------------------------------------------------
+
+_rotations = partial(_top, "rotations", measure=diagnostics.largest("orthogonality_error"))
+_casimirs = partial(_top, "casimirs")
+TOP = (
+    _at_most("3.4.1", "max |RᵀR − 1|", _rotations((*SLGI.values(), *LIE_GROUP)), 1e-14),
+    Claim("3.4.1", "max |RᵀR − 1|", _rotations("rk4"), expected=2.22663e-3),
+    *(
+        _at_most(
+            "3.4.2", f"largest relative change of {name}",
+            _casimirs(LIE_GROUP[1:], measure=diagnostics.largest_relative(quantity)), 1e-13,
+        )
+        for name, quantity in (("|Γ|²", "squared_gravity"), ("Π·Γ", "momentum_along_gravity"))
+    ),
+    Claim(
+        "3.4.2", "largest relative change of Π·Γ",
+        _casimirs("rk4", measure=diagnostics.largest_relative("momentum_along_gravity")),
+        expected=1.42796e-3,
+    ),
+)  # fmt: skip
+
+# --- figure 5 ------------------------------------------------------------------------------------
+
+
+_named = {  # orders that the paper states
+    "rkmk3": 3, "rkmk4": 4, "rkmk4_two_commutators": 4, "rkmk5": 5, "cf4": 4, "cf32a+fixed": 3,
+    "cf32b+fixed": 3,
+}  # fmt: skip
+_others = {
+    "lie_euler": 1, "lie_euler_heun": 2, "crouch_grossman3": 3, "rkmk4, 2 commutators": 4,
+    "rkmk4, 1 commutator": 3, "rkmk4, 0 commutators": 2,
+}  # fmt: skip
+FIGURE_5 = tuple(
+    _order("Figure 5", _orders(label, start=SPATIAL), order, paper=_named.get(label))
+    for label, order in (_named | _others).items()
+)
+
+# --- figures 6 and 7 -----------------------------------------------------------------------------
+
+_unit_length = diagnostics.largest("unit_length_error")
+_tangency = diagnostics.largest("tangency_error")
+
+
+def _classical(part, text, integrator, measure, expected):
+    return Claim(
+        part, text, _manifold(integrator, start=SPATIAL, measure=measure), expected=expected
+    )
+
+
+FIGURES_6_AND_7 = (
+    _at_most(
+        "Figure 6", "max |1 − q·q|", _manifold(LIE_GROUP, start=SPATIAL, measure=_unit_length),
+        5e-15,
+    ),
+    _classical("Figure 6", "max |1 − q·q|", "rk4", _unit_length, 1.22322e-5),
+    _classical("Figure 6", "max |1 − q·q|", "rk45", _unit_length, 3.60208e-3),
+    _at_most(
+        "Figure 7", "max |q·ω|", _manifold(LIE_GROUP, start=SPATIAL, measure=_tangency), 2e-14,
+        paper=1e-14, digits=1, behaviour=KeptToRoundOff(),
+    ),
+    _classical("Figure 7", "max |q·ω|", "rk4", _tangency, 6.77822e-5),
+    _classical("Figure 7", "max |q·ω|", "rk45", _tangency, 1.06192e-2),
+    _at_most(
+        "Figure 7", "max |q·ω|",
+        _manifold((*LIE_GROUP, "rk4", "rk45"), start=PLANAR, measure=_tangency), 0.0,
+        note="planar, as printed: 0 whatever the method",
+    ),
+)  # fmt: skip
+
+# --- figures 8 to 11 -----------------------------------------------------------------------------
+
+_steps = partial(Computed, "celledoni-steps")
+_pendulum = partial(_steps, "double-pendulum", "rkmk5, small steps")
+_at_end = diagnostics.last("global_error")
+
+
+def _compared(part, experiment, count, steps, variable, constant):
+    """The number of steps of RKMK5(4), its error, and that of RKMK5 with as many."""
+    measured = partial(_steps, experiment, scan={"count": count})
+    taken = measured("rkmk54", measure=diagnostics.per_run("steps"))
+    links = {"unit-links": "links of 1 m", "shared-length": "links of 5/N m"}[experiment]
+    yield Claim(part, "steps", taken, low=steps, high=steps, note=links)
+    for name, error, note in (
+        ("rkmk54", variable, links),
+        ("rkmk5 (steps of rkmk54)", constant, f"{links}; as many constant steps"),
+    ):
+        at_end = measured(name, measure=_at_end)
+        yield Claim(part, "error at the end", at_end, expected=error, note=note)
+
+
+def _peak(link, size, time):
+    """The largest |ω_y| of a link, and when."""
+    row = 1 + link
+    for text, measure, bounds in (
+        (f"peak of |ω_y| of link {link}", diagnostics.peak, {"expected": size}),
+        ("its time", diagnostics.peak_time, {"paper": 2.2, "digits": 2, "expected": time}),
+    ):
+        yield Claim("Figure 11", text, _pendulum(measure=measure(row, 1)), **bounds)
+
+
+FIGURES_8_TO_11 = (
+    *_compared("Figure 8", "unit-links", 2, 120, 1.1184e-5, 3.3914e-3),
+    *_compared("Figure 8", "unit-links", 20, 374, 1.2566e-5, 2.5160e-5),
+    *_compared("Figure 10", "shared-length", 20, 820, 5.6562e-5, 8.0613e-2),
+    *_peak(1, 9.67413, 2.2752),
+    *_peak(2, 12.2228, 2.2744),
+)
+
+# --- quadrotors ----------------------------------------------------------------------------------
+
+# at t = 2, rows y, v, R_1, Ω_1, R_2, Ω_2, q_1, ω_1, q_2, ω_2, in quadruple precision
+CARRIED = (
+    (1.008711454431516907292986, 0.5166389407709791564410273, -0.5441783406100781751884035),
+    (0.4835627201660254746638854, 0.4195654458080906408532796, -0.1855205920526740300764913),
+    (0.5209230698221311721695664, -0.8383460405989677696127678, 0.1606706928444666159555276),
+    (0.7413366997959550136179715, 0.3510153993825482366088936, -0.5720210546229502457403579),
+    (0.4231536988645250225283185, 0.417090044964326664987407, 0.8043487064258429174924315),
+    (0.3587835299743333525158822, 0.02557605618336353317418438, 0.5010825221824329903767025),
+    (0.9154114686339596923123851, -0.395034879491308578780346, -0.07726116151537161061929736),
+    (0.3256878924536086777228057, 0.6141149735498079852533185, 0.7188812113075742824487315),
+    (-0.2365359165170136653985304, -0.6832351302788857237187041, 0.6908259671945246112598546),
+    (-0.4120443002541395234898055, -0.007927572947570579548251106, 0.20068307530711982069064),
+    (0.4972883999914045335633054, 0.01352439327618144426979389, 0.867479877588235489580999),
+    (0.01027367813234368020998755, 0.005352435841556178472214693, -0.005972898670770127734812008),
+    (-0.5027060517701024952159891, 0.01347568755455414506070513, 0.8643523768456051769718452),
+    (0.01019053606580293322712654, 0.005533876993160829939319732, 0.005840524638988991658642954),
+)
+_quadrotors = partial(Computed, "celledoni-quadrotors")
+_tracking = partial(_quadrotors, "tracking", "rkmk4")
+_copter_orders = {"lie_euler": 1, "lie_euler_heun": 2, "rkmk3": 3, "rkmk4": 4}
+FIGURES_13_TO_18 = (
+    *(
+        _order("Figure 13", _quadrotors("orders", label, measure=diagnostics.order), order)
+        for label, order in _copter_orders.items()
+    ),
+    _at_most(
+        "6.2", "distance from the state in quadruple precision",
+        _quadrotors("state", "rkmk4", measure=diagnostics.distance_at_end(CARRIED)), 1e-9,
+    ),
+    Claim(
+        "Figure 16", "distance of the load from its path at the end",
+        _tracking(measure=diagnostics.last("tracking_distance")), expected=5.8705e-4,
+    ),
+    Claim(
+        "Figure 17", "|q − q_d| of the first link at the end",
+        _tracking(measure=diagnostics.last("link_deviation_1")), expected=7.0599e-6,
+    ),
+    _at_most("Figure 18", "max |1 − q·q|", _tracking(measure=_unit_length), 5e-15),
+    _at_most("Figure 18", "max |q·ω|", _tracking(measure=_tangency), 2e-14),
+    _at_most(
+        "Figure 18", "max |RᵀR − 1|",
+        _tracking(measure=diagnostics.largest("orthogonality_error")), 1e-14,
+    ),
+)  # fmt: skip
+
+CELLEDONI = Paper(
+    name="celledoni",
+    title="Lie group integrators for mechanical systems",
+    claims=(
+        *FIGURES_2_AND_3, *TOP, *FIGURE_5, *FIGURES_6_AND_7, *FIGURES_8_TO_11, *FIGURES_13_TO_18,
+    ),
+)  # fmt: skip

@@ -1,0 +1,135 @@
+"""Counterparts of Figures 2 and 3 of Celledoni et al.: the heavy top.
+
+Each takes the results of the packaged studies ``celledoni-…``, a dictionary of study and
+experiment, and returns a Figure that belongs to no window.
+"""
+
+from itertools import product
+
+import numpy as np
+from matplotlib import rc_context
+
+from sweep.analysis.convergence.orders import order_table
+from sweep.analysis.runs.selection import take
+from sweep.plots.orders import error_curve, error_label
+from sweep.plots.projection import OBLIQUE, View, draw_paths, draw_points, outline
+from sweep.plots.selection import one_run
+from sweep.plots.style import (
+    STYLE,
+    error_axis,
+    label_of,
+    new_figure,
+    plain_axis,
+    plain_step_ticks,
+    step_size_of,
+)
+
+INERTIAS = {"printed": "inertia as printed", "fixed_point": "inertia about the fixed point"}
+METHODS = {
+    ("SLGI θ = 0", "cotangent"): {"color": "#0072B2", "marker": "v", "ms": 6.0},
+    ("SLGI θ = 1", "cotangent"): {"color": "#009E73", "marker": "^", "ms": 5.5},
+    ("SLGI θ = 1/2", "cotangent"): {"color": "#D55E00", "marker": "o", "ms": 5.0},
+    ("SLGI θ = 1/2", "quadratic"): {"color": "black", "marker": "x", "ms": 4.0},
+}
+COMPONENTS = "xyz"
+COARSE, EVERY = 100, 4  # steps of 0.01 s that Figure 2 shows, and how many of them
+FINE = "SLGI θ = 1/2"
+VIEW = View.along(OBLIQUE)
+
+
+def _name(label, formulation):
+    return label if formulation == "cotangent" else label.replace("SLGI", "SLGIKK")
+
+
+def _vectors(run, name):
+    """A quantity with three components of one run, shape (times, 3)."""
+    return np.stack([run[f"{name}_{axis}"].values[0] for axis in COMPONENTS], axis=1)
+
+
+# --- figure 2 ------------------------------------------------------------------------------------
+
+
+def short_run(datasets):
+    """Figure 2: gravity in the body and the axis QX on [0, 1], and errors by the step size."""
+    study = datasets["celledoni-top"]
+    with rc_context(STYLE):
+        figure = new_figure(11.5, 6.6)
+        for part, (inertia, title) in zip(figure.subfigures(2, 1), INERTIAS.items(), strict=True):
+            part.suptitle(title, x=0.01, ha="left", fontsize=9, fontweight="bold")
+            disc, axis, order = part.subplots(1, 3, width_ratios=(0.75, 1.3, 1.1))
+            _gravity(disc, study["paths"], inertia)
+            _axis(axis, study, inertia)
+            _orders(order, study["orders"], inertia)
+    return figure
+
+
+def _gravity(ax, dataset, inertia):
+    """The direction of MℓQ⁻¹Γ₀, dotted behind the sphere."""
+    run = one_run(dataset, FINE, inertia=inertia, formulation="cotangent")
+    directions = _directions(run)[None]
+    outline(ax, VIEW)
+    draw_paths(ax, VIEW, directions, color="0.25", lw=0.8)
+    draw_paths(ax, VIEW.far_side, directions, color="0.6", lw=0.6, ls=(0, (1, 1.5)))
+    ax.set_title(f"direction of MℓQ⁻¹Γ₀, {step_size_of(run)}", loc="left")
+
+
+def _directions(run):
+    vectors = _vectors(run, "gravity_in_body")
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def _axis(ax, study, inertia):
+    """Components of QX by all methods with a large step, and by one with a small step."""
+    fine = one_run(study["paths"], FINE, inertia=inertia, formulation="cotangent")
+    for k, values in enumerate(_vectors(fine, "axis").T):
+        ax.plot(fine["time"], values, color="0.6", lw=0.8, zorder=1)
+        ax.annotate(
+            COMPONENTS[k], (1.0, values[-1]), (4, 0), textcoords="offset points", va="center"
+        )
+    for (label, formulation), look in METHODS.items():
+        run = one_run(study["long"], label, inertia=inertia, formulation=formulation)
+        run = run.isel(time=slice(0, COARSE + 1, EVERY))
+        name, look = _name(label, formulation), look | {"mfc": "none", "mew": 0.8, "ls": "none"}
+        for k, values in enumerate(_vectors(run, "axis").T):
+            ax.plot(run["time"], values, label=name if k == 0 else None, **look)
+    plain_axis(ax, f"components of QX, {step_size_of(run)}; lines, {step_size_of(fine)}")
+    ax.set(xlabel=label_of(fine["time"], "time t"), xlim=(-0.02, 1.04), ylim=(-1.1, 1.1))
+    ax.legend(frameon=False, loc="lower left")
+
+
+def _orders(ax, dataset, inertia):
+    own = take(dataset, np.flatnonzero(dataset["inertia"].values == inertia))
+    rows = {(row.integrator, row.parameters["formulation"]): row for row in order_table(own)}
+    for key, look in METHODS.items():
+        error_curve(ax, rows[key], look | {"lw": 0.9}, f"{rows[key].order:.2f}   {_name(*key)}")
+    ax.set(xscale="log", xlabel=label_of(dataset["step_size"], "step size h"))
+    ax.set_ylabel(error_label(dataset, list(rows.values())))
+    error_axis(ax)
+    plain_step_ticks(ax)
+    plain_axis(ax, "orders")
+    ax.legend(frameon=False)
+
+
+# --- figure 3 ------------------------------------------------------------------------------------
+
+
+def long_run(datasets):
+    """Figure 3: energy error over 6000 steps, and where gravity points in the body."""
+    dataset = datasets["celledoni-top"]["long"]
+    with rc_context(STYLE):
+        figure = new_figure(12.0, 5.4)
+        axes = figure.subplots(2, 4, height_ratios=(1.0, 1.15))
+        for column, (inertia, label) in enumerate(product(INERTIAS, (FINE, "SLGI θ = 0"))):
+            upper, lower = axes[:, column]
+            run = one_run(dataset, label, inertia=inertia, formulation="cotangent")
+            colour = METHODS[label, "cotangent"]["color"]
+            look = {"color": colour, "ls": "none", "marker": ".", "ms": 1.6, "mew": 0.0}
+            upper.plot(run["time"], run["energy_error"].values[0], **look)
+            plain_axis(upper, f"{label}\n{INERTIAS[inertia]}")
+            upper.set(xlabel=label_of(run["time"], "time t"), xlim=(0.0, run["time"].values[-1]))
+            outline(lower, VIEW)
+            draw_points(lower, VIEW.far_side, _directions(run), 0.5, color=colour, alpha=0.3)
+            draw_points(lower, VIEW, _directions(run), 0.7, color=colour)
+        axes[0, 0].set_ylabel(label_of(dataset["energy"], "H − H₀"))
+        axes[1, 0].set_title("direction of MℓQ⁻¹Γ₀", loc="left")
+    return figure

@@ -1,0 +1,1 @@
+"""Lee, Leok and McClamroch, *Lagrangian mechanics and variational integrators on two-spheres*."""

@@ -1,0 +1,259 @@
+"""Counterparts of the figures of Lee, Leok and McClamroch on two-spheres.
+
+Each takes the results of the packaged studies ``lee-example-…``, a dictionary of study and
+experiment, and returns a Figure that belongs to no window.
+"""
+
+import json
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.colors import Normalize
+from scipy.sparse import csr_array
+
+from sweep.analysis import drift_table
+from sweep.plots.selection import one_run
+from sweep.plots.style import GREY, STYLE, error_axis, label_of, new_figure, plain_step_ticks
+from systems.icosphere import icosphere
+
+VARIATIONAL = {"color": "#D55E00", "ls": "-", "lw": 1.2}
+RUNGE_KUTTA = {"color": "#0072B2", "ls": ":", "lw": 1.2}
+PROJECTED = {"color": "black", "ls": "--", "lw": 1.0}
+FACES = 4  # subdivisions of the icosahedron: 5120 faces
+INSIDE = -1e-12  # a point on the edge of a face is in it
+PERCENTILES = (5, 25, 50, 75, 95)
+
+
+def _energy_and_length(curves):
+    """Total energy and unit length error over time, of (name, run, look)."""
+    with rc_context(STYLE):
+        figure = new_figure(8.5, 3.6)
+        left, right = figure.subplots(1, 2)
+        for name, run, look in curves:
+            time, energy = run["time"].values, run["energy"].values[0]
+            left.plot(time, energy, label=_labelled(name, run), **look)
+            error = run["unit_length_error"].values[0]
+            shown = (time > 0) & (error > 0)  # the start is on the spheres
+            right.plot(time[shown], error[shown], **look)
+        run = curves[0][1]
+        for ax in (left, right):
+            ax.set_xlabel(label_of(run["time"], "time t"))
+            ax.set_xlim(0.0, run["time"].values[-1])
+            ax.spines[["top", "right"]].set_visible(False)
+        left.set_ylabel(label_of(run["energy"], "total energy"))
+        right.set_ylabel("max |q·q − 1| over bodies")
+        error_axis(right)
+        left.legend(frameon=False)
+    return figure
+
+
+def _labelled(name, run):
+    """The name of a method with its step size or tolerance."""
+    if np.isfinite(run["step_size"].values[0]):
+        return label_of(run["step_size"], f"{name}, h = {run['step_size'].values[0]:g}", "{} {}")
+    return f"{name}, RelTol = {run['tolerance'].values[0]:g}"
+
+
+def _with_rk45(number, experiment, **scan):
+    """Figure of an example that compares the variational integrator with RK45."""
+
+    def draw(datasets):
+        study = datasets[f"lee-example-{number}"]
+        return _energy_and_length(
+            [
+                ("RK45", one_run(study["runge-kutta"], "rk45"), RUNGE_KUTTA),
+                ("variational", one_run(study[experiment], "variational", **scan), VARIATIONAL),
+            ]
+        )
+
+    return draw
+
+
+def step_sizes(datasets):
+    """Figure 3.2: mean energy and unit length errors against the step size."""
+    dataset = datasets["lee-example-2"]["step-sizes"]
+    rows = drift_table(dataset, ("energy", "unit_length"))
+    looks = {
+        "variational": {**VARIATIONAL, "marker": "o", "label": "variational"},
+        "rk2": {**RUNGE_KUTTA, "marker": "s", "label": "RK2 on (q, q̇)"},
+    }
+    with rc_context(STYLE):
+        figure = new_figure(8.5, 3.6)
+        for ax, quantity, text in zip(
+            figure.subplots(1, 2),
+            ("energy", "unit_length"),
+            ("mean |E − E₀| over steps", "mean |q·q − 1| over steps"),
+            strict=True,
+        ):
+            for name, look in looks.items():
+                own = [r for r in rows if (r.integrator, r.quantity) == (name, quantity)]
+                own = [r for r in own if r.mean_abs.median > 0]
+                ax.plot([r.step_size for r in own], [r.mean_abs.median for r in own], **look)
+            ax.set(xscale="log", xlabel=label_of(dataset["step_size"], "step size h"), ylabel=text)
+            plain_step_ticks(ax)
+            error_axis(ax)
+            ax.spines[["top", "right"]].set_visible(False)
+            ax.legend(frameon=False)
+    return figure
+
+
+def springs(datasets):
+    """Figure 3.3: RK2, RK2 with reprojection and the variational integrator."""
+    dataset = datasets["lee-example-3"]["formulations"]
+    largest = dataset["step_size"].values.max()
+    curves = (
+        ("RK2", "rk2_midpoint (q, ω)", RUNGE_KUTTA),
+        ("RK2 with projection", "rk2_midpoint+projected (q, ω)", PROJECTED),
+        ("variational", "variational", VARIATIONAL),
+    )
+    return _energy_and_length(
+        [(text, one_run(dataset, name, largest), look) for text, name, look in curves]
+    )
+
+
+# --- Example 6 -----------------------------------------------------------------------------------
+
+
+def _molecules(datasets):
+    return datasets["lee-example-6"]["molecules"].isel(run=0)
+
+
+def _positions(dataset):
+    """q at every sample, shape (times, n, 3)."""
+    return dataset["state"].values[:, : dataset.sizes["row"] // 2]
+
+
+def _kinetic_energies(dataset):
+    """Of every molecule at every sample, shape (times, n): ½ m |ω|², since |q̇| = |ω|."""
+    omega = dataset["state"].values[:, dataset.sizes["row"] // 2 :]
+    mass = json.loads(dataset.attrs["system"])["parameters"]["mass"]
+    return 0.5 * mass * np.sum(omega**2, axis=2)
+
+
+def trajectories(datasets):
+    """Figure 3.6: paths of the molecules seen from e3, between the vortices, and total energy."""
+    dataset = _molecules(datasets)
+    paths, time = _positions(dataset), dataset["time"].values
+    with rc_context(STYLE):
+        figure = new_figure(8.5, 3.9)
+        left, right = figure.subplots(1, 2)
+        _outline(left)
+        pieces = np.stack([paths[:-1], paths[1:]], axis=2)  # (times − 1, n, 2, 3)
+        seen = (pieces[..., 2] > 0).all(axis=2)
+        when = np.broadcast_to(time[1:, None], seen.shape)
+        lines = LineCollection(pieces[seen][..., :2], array=when[seen], cmap="viridis", lw=0.7)
+        left.add_collection(lines)
+        figure.colorbar(lines, ax=left, label=label_of(dataset["time"], "time t"), shrink=0.8)
+        left.set_title("seen from e₃", loc="left", color="0.3")
+        size = f"variational, h = {dataset['step_size'].values:g}"
+        right.plot(time, dataset["energy"].values, label=size, **VARIATIONAL)
+        right.set(xlabel=label_of(dataset["time"], "time t"), xlim=(0.0, time[-1]))
+        right.set_ylabel(label_of(dataset["energy"], "total energy"))
+        right.spines[["top", "right"]].set_visible(False)
+        right.legend(frameon=False)
+    return figure
+
+
+def _outline(ax):
+    """An orthographic picture of the sphere: nothing but its outline yet."""
+    angle = np.linspace(0.0, 2 * np.pi, 361)
+    ax.plot(np.cos(angle), np.sin(angle), color=GREY, lw=0.6)
+    ax.set_aspect("equal")
+    ax.set_axis_off()
+
+
+def local_averages(mesh, positions, values):
+    """Average of `values` in each face of a mesh and the faces that touch it; NaN where none is.
+
+    Parameters
+    ----------
+    mesh : systems.icosphere.Icosphere
+        f faces.
+    positions : ndarray, shape (n, 3)
+        Unit vectors.
+    values : ndarray, shape (n,)
+
+    Returns
+    -------
+    ndarray, shape (f,)
+    """
+    corners = mesh.vertices[mesh.faces]
+    sides = np.cross(corners, np.roll(corners, -1, axis=1))  # (f, 3 sides, 3)
+    least = np.min([positions @ sides[:, k].T for k in range(3)], axis=0)
+    face = np.argmax(least > INSIDE, axis=1)
+    count = len(mesh.faces)
+    corner_of = csr_array(
+        (np.ones(3 * count), (np.repeat(np.arange(count), 3), mesh.faces.ravel()))
+    )
+    touching = (corner_of @ corner_of.T > 0).astype(float)  # each other or itself
+    molecules = touching @ np.bincount(face, minlength=count)
+    total = touching @ np.bincount(face, values, minlength=count)
+    return np.divide(total, molecules, out=np.full(count, np.nan), where=molecules > 0)
+
+
+def kinetic_energy(datasets):
+    """Figure 3.7: kinetic energy on the sphere's 5120 faces, and its distribution over time."""
+    dataset = _molecules(datasets)
+    mesh, time = icosphere(FACES), dataset["time"].values
+    positions, energies = _positions(dataset), _kinetic_energies(dataset)
+    shown = np.linspace(0, len(time) - 1, 6).astype(int)
+    maps = [local_averages(mesh, positions[k], energies[k]) for k in shown]
+    scale = ScalarMappable(Normalize(0.0, np.nanpercentile(maps, 99)), "turbo")
+    scale.cmap.set_bad("0.85")
+    with rc_context(STYLE):
+        figure = new_figure(10.5, 5.8)
+        upper, lower = figure.subfigures(2, 1, height_ratios=(3.3, 2.0))
+        axes = upper.subplots(2, len(shown))
+        for column, k in enumerate(shown):
+            for ax, sign in zip(axes[:, column], (1.0, -1.0), strict=True):
+                _map(ax, mesh, np.ma.masked_invalid(maps[column]), sign, scale)
+            axes[0, column].set_title(label_of(dataset["time"], f"t = {time[k]:g}", "{} {}"))
+        axes[0, 0].text(-1.25, 0.0, "from e₃", rotation=90, va="center", color="0.3")
+        axes[1, 0].text(-1.25, 0.0, "from −e₃", rotation=90, va="center", color="0.3")
+        upper.colorbar(
+            scale,
+            ax=axes,
+            shrink=0.8,
+            extend="max",
+            label="local kinetic energy (grey: no molecule)",
+        )
+        _distribution(lower.subplots(), time, energies, dataset)
+    return figure
+
+
+def _map(ax, mesh, values, sign, scale):
+    """The faces of one hemisphere, seen along ±e3, coloured by `values`."""
+    _outline(ax)
+    corners = mesh.vertices[mesh.faces]
+    seen = sign * corners.sum(axis=1)[:, 2] > 0
+    flat = corners[seen][..., :2] * (sign, 1.0)  # from behind, left and right change places
+    ax.add_collection(
+        PolyCollection(flat, facecolors=scale.to_rgba(values[seen]), edgecolors="face", lw=0.2)
+    )
+
+
+def _distribution(ax, time, energies, dataset):
+    """Percentiles and mean of the molecules' kinetic energies over time."""
+    low, lower, middle, upper, high = np.percentile(energies, PERCENTILES, axis=1)
+    color = VARIATIONAL["color"]
+    ax.fill_between(time, low, high, color=color, alpha=0.15, lw=0, label="5 – 95 %")
+    ax.fill_between(time, lower, upper, color=color, alpha=0.3, lw=0, label="25 – 75 %")
+    ax.plot(time, middle, color=color, lw=1.4, label="median")
+    ax.plot(time, energies.mean(axis=1), color="black", lw=1.0, ls="--", label="mean")
+    ax.set(xlabel=label_of(dataset["time"], "time t"), ylabel="kinetic energy of a molecule")
+    ax.set(xlim=(0.0, time[-1]), ylim=(0.0, None))
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False, ncols=4, loc="upper right")
+
+
+LEE = {
+    "figure-3.1": _with_rk45(1, "unit-data"),
+    "figure-3.2": step_sizes,
+    "figure-3.3": springs,
+    "figure-3.4": _with_rk45(4, "inertia", inertia="printed"),
+    "figure-3.5": _with_rk45(5, "as-run"),
+    "figure-3.6": trajectories,
+    "figure-3.7": kinetic_energy,
+}

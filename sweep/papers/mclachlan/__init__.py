@@ -1,0 +1,1 @@
+"""McLachlan, Modin and Verdier, *A minimal-variable symplectic integrator on spheres*."""

@@ -1,0 +1,187 @@
+"""Counterparts of the figures of McLachlan, Modin and Verdier on the spherical midpoint method.
+
+Each takes the results of the packaged studies ``mclachlan-…``, a dictionary of study and
+experiment, and returns a Figure that belongs to no window.
+"""
+
+import itertools
+
+import numpy as np
+from matplotlib import colormaps, rc_context
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LinearSegmentedColormap, Normalize
+
+from sweep.analysis.runs.selection import take
+from sweep.plots.projection import OBLIQUE, View, draw_paths, draw_points, outline
+from sweep.plots.spheres import sphere
+from sweep.plots.style import STYLE, error_axis, label_of, new_figure, step_size_of
+
+SPHERICAL = {"color": "#D55E00", "ls": "-", "lw": 1.2}
+CLASSICAL = {"color": "#0072B2", "ls": ":", "lw": 1.2}
+MOSER_VESELOV = {"color": "black", "ls": "--", "lw": 1.0}
+LEVELS = LinearSegmentedColormap.from_list(
+    "levels", colormaps["viridis"](np.linspace(0.0, 0.88, 256))  # without yellow, too pale
+)  # fmt: skip
+METHODS = (
+    ("moser_veselov", "discrete Moser–Veselov", {**MOSER_VESELOV, "marker": "D", "ms": 4}),
+    ("implicit_midpoint", "classical midpoint", {**CLASSICAL, "marker": "s", "ms": 4}),
+    ("spherical_midpoint", "spherical midpoint", {**SPHERICAL, "marker": "o", "ms": 4}),
+)
+VIEW = View.along(OBLIQUE)
+
+
+def _sides(axes):
+    """Empty discs on a pair of axes, and the views of their sides."""
+    for ax, view in zip(axes, (VIEW, VIEW.opposite), strict=True):
+        outline(ax, view)
+        yield ax, view
+
+
+def _first_spin(dataset):
+    """w of the first spin, shape (runs, times, 3)."""
+    return dataset["state"].values[:, :, 0]
+
+
+def _portrait(axes, dataset, draw):
+    """The first spin's trajectories on both sides of the sphere, and the scale of their colours."""
+    paths, energy = _first_spin(dataset), dataset["energy"].values[:, 0]
+    scale = ScalarMappable(Normalize(energy.min(), energy.max()), LEVELS)
+    for ax, view in _sides(axes):
+        for path, colour in zip(paths, scale.to_rgba(energy), strict=True):
+            draw(ax, view, path, color=colour)
+    return scale
+
+
+def _energy_bar(figure, axes, scale):
+    figure.colorbar(scale, ax=list(axes), label="energy H", shrink=0.7, aspect=30, pad=0.01)
+
+
+def _line(ax, view, path, color):
+    draw_paths(ax, view, path[None], lw=0.8, color=color)
+
+
+def _dots(ax, view, path, color):
+    draw_points(ax, view, path, 0.9, color=color)
+
+
+def free_rigid_body(datasets):
+    """Figure 2: phase portraits of the free rigid body, of both inertias."""
+    dataset = datasets["mclachlan-portraits"]["free-rigid-body"]
+    titles = {"printed": "I = (1, 2, 4), as printed", "figure": "I = (1, 4/3, 2), of section 3.3"}
+    with rc_context(STYLE):
+        figure = new_figure(7.4, 6.8)
+        for axes, (label, title) in zip(figure.subplots(2, 2), titles.items(), strict=True):
+            own = take(dataset, np.flatnonzero(dataset["inertia"].values == label))
+            _energy_bar(figure, axes, _portrait(axes, own, _line))
+            axes[0].set_title(title, loc="left")
+    return figure
+
+
+def errors(datasets):
+    """Figure 3: largest errors of three methods on [0, 10] against the step size."""
+    experiments = {
+        "I = (1, 2, 4), as printed": "printed-inertia",
+        "I = (1, 4/3, 2), of section 3.3": "figure-inertia",
+    }
+    with rc_context(STYLE):
+        figure = new_figure(8.5, 3.8)
+        axes = figure.subplots(1, 2, sharey=True)
+        for ax, (title, name) in zip(axes, experiments.items(), strict=True):
+            dataset = datasets["mclachlan-errors"][name]
+            largest = dataset["global_error"].max("time").values
+            for integrator, text, look in METHODS:
+                own = np.flatnonzero(dataset["integrator"].values == integrator)
+                own = own[np.argsort(dataset["step_size"].values[own])]
+                ax.plot(dataset["step_size"].values[own], largest[own], label=text, **look)
+            ax.set(xscale="log", xlabel=label_of(dataset["step_size"], "step size h"))
+            error_axis(ax)
+            ax.xaxis.set_major_formatter("{x:g}")
+            ax.set_title(title, loc="left")
+            ax.spines[["top", "right"]].set_visible(False)
+        axes[0].set_ylabel(f"max |wₖ − w(hk)| on [0, {dataset['time'].values[-1]:g}]")
+        axes[0].legend(frameon=False)
+    return figure
+
+
+def irreversible_body(datasets):
+    """Figure 4: phase portrait, a trajectory of each of two methods, and their energy errors."""
+    portrait = datasets["mclachlan-portraits"]["irreversible-body"]
+    pair = datasets["mclachlan-trajectories"]["irreversible-body"]
+    colours = {"implicit_midpoint": "0.55", "spherical_midpoint": SPHERICAL["color"]}
+    runs = {name: take(pair, np.flatnonzero(pair["integrator"].values == name)) for name in colours}
+    with rc_context(STYLE):
+        figure = new_figure(11.0, 5.3)
+        upper, lower = figure.subfigures(2, 1, height_ratios=(2.7, 2.3))
+        axes = upper.subplots(1, 4)
+        scale = _portrait(axes[:2], portrait, _dots)
+        upper.colorbar(scale, ax=list(axes), label="energy H in (a)", shrink=0.8, aspect=25)
+        for ax, view in _sides(axes[2:]):
+            for name, run in runs.items():
+                draw_points(ax, view, _first_spin(run), 0.8, color=colours[name])
+        axes[0].set_title(f"(a) spherical midpoint, {step_size_of(portrait)}", loc="left")
+        axes[2].set_title("(b) the same start by two methods", loc="left")
+        _energy_errors(lower.subplots(), runs, colours)
+    return figure
+
+
+def _energy_errors(ax, runs, colours):
+    for name, text, _ in METHODS[1:]:
+        time, error = runs[name]["time"], runs[name]["energy_error"].values[0]
+        ax.plot(time, error, label=text, color=colours[name], lw=0.6)
+    ax.set_title("(c)", loc="left")
+    ax.set(xlabel=label_of(time, "time t"), ylabel="energy error H(wₖ) − H(w₀)")
+    ax.set_xlim(0.0, time.values[-1])
+    ax.spines[["top", "right"]].set_visible(False)
+    for line in ax.legend(frameon=False, loc="upper left").get_lines():
+        line.set_linewidth(2.0)
+
+
+def sections(datasets):
+    """Figure 5: Poincaré sections of the forced rigid body, ε = 0.01 and 0.07."""
+    return sphere(datasets["mclachlan-sections"]["forced-body"])
+
+
+def vortices(datasets):
+    """Figure 7: trajectories of the first vortex on the invariant manifold.
+
+    Vortices meet at ±e_k; at the corners of the triangles they rest, unstably, and at their
+    centres, stably.
+    """
+    corners = [
+        sign * (np.eye(3)[i] + other * np.eye(3)[j]) / np.sqrt(2.0)
+        for i, j in ((0, 1), (0, 2), (1, 2))
+        for sign, other in itertools.product((1.0, -1.0), repeat=2)
+    ]
+    centres = np.array(list(itertools.product((1.0, -1.0), repeat=3))) / np.sqrt(3.0)
+    points = (
+        (np.concatenate([np.eye(3), -np.eye(3)]), "o", "#D55E00", "two vortices meet"),
+        (np.array(corners), "s", "black", "unstable equilibrium"),
+        (centres, "^", "#0072B2", "stable equilibrium"),
+    )
+    with rc_context(STYLE):
+        figure = new_figure(7.4, 3.9)
+        axes = figure.subplots(1, 2)
+        scale = _portrait(axes, datasets["mclachlan-portraits"]["vortices"], _line)
+        _energy_bar(figure, axes, scale)
+        for ax, view in zip(axes, (VIEW, VIEW.opposite), strict=True):
+            for place, marker, colour, text in points:
+                look = {"marker": marker, "color": colour, "label": text, "ms": 3.5, "ls": "none"}
+                ax.plot(*view.seen(place).T, zorder=3, **look)
+        handles = axes[0].get_legend_handles_labels()
+        figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False)
+    return figure
+
+
+def spin_chain(datasets):
+    """Figure 8: a closed curve of a hundred spins at six times."""
+    return sphere(datasets["mclachlan-trajectories"]["spin-chain"])
+
+
+MCLACHLAN = {
+    "figure-2": free_rigid_body,
+    "figure-3": errors,
+    "figure-4": irreversible_body,
+    "figure-5": sections,
+    "figure-7": vortices,
+    "figure-8": spin_chain,
+}

@@ -1,0 +1,197 @@
+"""Which runs a claim is about, and the number that they give."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from integrators.errors import InputError
+from sweep.analysis import drift_table
+from sweep.analysis.runs.selection import describe, descriptions, take
+
+SUMMARIES = {"median": np.median, "largest": np.max, "least": np.min}
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Some runs of one experiment; a subclass has `value`, and says more in `setting`.
+
+    Parameters
+    ----------
+    study, experiment : str
+        Where they are.
+    integrator : str or tuple of str
+        Label of the entry, or of several.
+    step_size : float, optional
+        As the packaged study has it; by default all.
+    scan : dict, optional
+        Values of scanned parameters and of axes of starts.
+    start : str, optional
+        Label of the initial condition; by default all.
+    until : float, optional
+        The last time that counts; by default the duration.
+    """
+
+    study: str
+    experiment: str
+    integrator: str | tuple
+    step_size: float | None = field(default=None, kw_only=True)
+    scan: dict = field(default_factory=dict, kw_only=True)
+    start: str | None = field(default=None, kw_only=True)
+    until: float | None = field(default=None, kw_only=True)
+
+    ensemble = False  # whether the range of its values is that of an ensemble of starts
+
+    @property
+    def labels(self):
+        """Labels of the integrators."""
+        return (self.integrator,) if isinstance(self.integrator, str) else self.integrator
+
+    def runs(self, datasets, factor):
+        """The runs, as a dataset; `factor` is what all step sizes were multiplied by.
+
+        Parameters
+        ----------
+        datasets : dict of str to dict of str to xarray.Dataset
+            By study and experiment.
+        factor : float
+
+        Raises
+        ------
+        InputError
+            If there are none.
+        """
+        dataset = datasets[self.study][self.experiment]
+        chosen = np.isin(dataset["integrator"].values, self.labels)
+        if self.step_size is not None:
+            chosen &= np.isclose(dataset["step_size"].values, factor * self.step_size)
+        wanted = self.scan | ({"initial_condition": self.start} if self.start else {})
+        for name, value in wanted.items():
+            chosen &= dataset[name].values == value
+        if not chosen.any():
+            raise InputError(f"{self.study} has no run of {self.integrator!r} like {self}")
+        runs = take(dataset, np.flatnonzero(chosen))
+        if self.until is not None:
+            runs = runs.isel(time=runs["time"].values <= self.until * (1.0 + 1e-12))
+        return runs
+
+    def setting(self, runs):
+        """In words: integrators, step sizes or tolerance, scanned values, start, time."""
+        words = [_listed(self.labels), _steps(runs)]
+        words += [describe(self.scan)] if self.scan else []
+        words += [self.start] if self.start else []
+        return ", ".join([*words, f"T = {runs['time'].values[-1]:g}"])
+
+
+def _listed(words):
+    """``a``, ``a and b`` or ``a, b and c``."""
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _steps(runs):
+    """``h = 0.01``, ``h = 0.01 … 0.5``, ``RelTol = 0.001``, or ``tol = 1e-06`` where absolute."""
+    adaptive = np.isnan(runs["step_size"].values).all()
+    values = runs["tolerance" if adaptive else "step_size"].values
+    low, high = np.nanmin(values), np.nanmax(values)
+    shown = f"{low:g}" if low == high else f"{low:g} … {high:g}"
+    return f"{_tolerance_of(runs) if adaptive else 'h'} = {shown}"
+
+
+def _tolerance_of(runs):
+    """The name of the tolerance: relative where there is an absolute one beside it."""
+    used = [descriptions(runs)[str(label)] for label in np.unique(runs["integrator"].values)]
+    relative = all("absolute_tolerance" in one["options"] for one in used)
+    return "RelTol" if relative else "tol"
+
+
+def spread(values, summary="median"):
+    """The median, largest or least of some values, and their range."""
+    centre = SUMMARIES[summary](values)
+    return float(centre), float(np.min(values)), float(np.max(values))
+
+
+@dataclass(frozen=True)
+class Measured(Selection):
+    """A mean error of some runs: the median over the starts, and their range.
+
+    Parameters
+    ----------
+    quantity : str
+        ``energy`` or ``unit_length``: the mean over every step of |E − E₀|, or of |q·q − 1|, over
+        bodies too. Where statistics of every step are missing, over the samples.
+    sampled : bool
+        Whether the mean of |E − E₀| is over the samples, whatever statistics there are.
+    """
+
+    quantity: str = "energy"
+    sampled: bool = field(default=False, kw_only=True)
+
+    ensemble = True
+
+    def value(self, runs):
+        """Median, least and largest of the mean error."""
+        if self.sampled:
+            return spread(abs(runs[f"{self.quantity}_error"]).mean("time").values)
+        if self.quantity == "unit_length" and "unit_length_error_mean" not in runs:
+            return spread(_unit_length_of_states(runs))
+        (row,) = drift_table(runs, (self.quantity,))
+        errors = row.mean_abs
+        return errors.median, errors.low, errors.high
+
+    def setting(self, runs):
+        """In words, with the number of starts."""
+        starts, words = runs.sizes["run"], super().setting(runs)
+        words += f", mean over every {_ordinal(_steps_a_sample(runs))}step" if self.sampled else ""
+        return words + (f", median of {starts} starts" if starts > 1 else "")
+
+
+def _steps_a_sample(runs):
+    """The number of steps from one sample to the next."""
+    time = runs["time"].values
+    return round(float((time[1] - time[0]) / runs["step_size"].values[0]))
+
+
+def _ordinal(number):
+    """``5th `` and the like before a noun; nothing of 1."""
+    if number == 1:
+        return ""
+    suffixes = {} if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}
+    return f"{number}{suffixes.get(number % 10, 'th')} "
+
+
+def _unit_length_of_states(runs):
+    """Mean of |q·q − 1| over samples and bodies, for each run."""
+    q = runs["state"].isel(row=slice(0, runs.sizes["row"] // 2))
+    error = abs((q * q).sum("component") - 1.0)
+    return error.mean(("time", "row")).values
+
+
+@dataclass(frozen=True)
+class Computed(Selection):
+    """What a function makes of some runs.
+
+    Parameters
+    ----------
+    measure : callable
+        ``measure(dataset)`` gives a number, or an array of one for each run, or for each of some
+        other things.
+    summary : {"median", "largest", "least"}
+        Which of several numbers stands for all.
+    each : str
+        What there is a number for each of, in the plural.
+    """
+
+    measure: Callable
+    summary: str = "largest"
+    each: str = "runs"
+
+    def value(self, runs):
+        """The number, or that of several which stands for all; their least and their largest."""
+        return spread(np.atleast_1d(self.measure(runs)), self.summary)
+
+    def setting(self, runs):
+        """In words, with the number of values."""
+        count = np.size(self.measure(runs))
+        words = f", {self.summary} of {count} {self.each}" if count > 1 else ""
+        return super().setting(runs) + words

@@ -1,0 +1,104 @@
+"""Runs a paper's studies on one cluster, and measures its claims in their stores."""
+
+import dataclasses
+import time
+from pathlib import Path
+
+from integrators.errors import InputError, check_number
+from sweep.campaign import coordinator
+from sweep.clusters.launch import local_client
+from sweep.shutdown import Drain, Interrupted
+from sweep.store.open import open_study
+from sweep.study import load
+
+
+def reproduce(
+    paper,
+    directory,
+    *,
+    step_factor=1.0,
+    workers=None,
+    pictures=False,
+    max_time=None,
+    told=lambda text: None,
+):
+    """Compute every figure of a paper.
+
+    Parameters
+    ----------
+    paper : Paper
+    directory : str or Path
+        For the stores, one of each study; what is there already is not computed again.
+    step_factor : float, optional
+        Multiplies every step size.
+    workers : int, optional
+        Processes of the local cluster; one a core unless given.
+    pictures : bool, optional
+        Also run the studies that only pictures are drawn from.
+    max_time : float, optional
+        Seconds after which it ends.
+    told : callable, optional
+        Called with the name of each study as it begins.
+
+    Returns
+    -------
+    rows : list of Row
+        In the order of the paper's claims.
+    datasets : dict of str to dict of str to xarray.Dataset
+        The results, by study and experiment.
+
+    Raises
+    ------
+    InputError
+        If the factor is not positive, or makes a step size that does not divide its sample
+        interval, or a store cannot be written.
+    sweep.shutdown.Interrupted
+        If it ended early; the stores have what was committed.
+    """
+    factor = check_number("step_factor", step_factor, above=0.0)
+    names = dict.fromkeys(paper.studies + (paper.pictures if pictures else ()))
+    studies = [_scaled(load(name), factor) for name in names]
+    if max_time is not None:
+        max_time = check_number("max_time", max_time, above=0.0)
+    datasets = dict(_computed(studies, Path(directory), workers, max_time, told))
+    return [claim.row(datasets, factor) for claim in paper.claims], datasets
+
+
+def _computed(studies, directory, workers, max_time, told):
+    """Each study's name and its datasets by experiment, one after the other."""
+    end = None if max_time is None else time.monotonic() + max_time
+    with Drain(max_time=max_time) as drain, local_client(workers) as client:
+        for study in studies:
+            drain.check()
+            told(study.name)
+            store = directory / f"{study.name}.zarr"
+            left = None if end is None else max(end - time.monotonic(), 1e-3)
+            outcome = coordinator.run(study, store, client, max_time=left)
+            if not outcome.complete:
+                raise Interrupted(outcome.stopped)
+            tree = open_study(store)
+            yield study.name, {name: node.to_dataset() for name, node in tree.items()}
+
+
+def _scaled(study, factor):
+    """The study with every step size multiplied by `factor`."""
+    if factor == 1.0:
+        return study
+    experiments = tuple(_scaled_experiment(study.name, e, factor) for e in study.experiments)
+    return dataclasses.replace(study, experiments=experiments)
+
+
+def _scaled_experiment(study, experiment, factor):
+    def scaled(sizes):
+        return None if sizes is None else tuple(factor * size for size in sizes)
+
+    entries = tuple(
+        dataclasses.replace(entry, step_sizes=scaled(entry.step_sizes))
+        for entry in experiment.integrators
+    )
+    try:
+        return dataclasses.replace(
+            experiment, integrators=entries, step_sizes=scaled(experiment.step_sizes)
+        )
+    except InputError as error:
+        raise InputError(f"step_factor = {factor:g}: {study}: {error}", key="step_factor") from None

@@ -1,0 +1,1 @@
+"""What users bring: their own systems, integrators and observables, as source text."""

@@ -1,0 +1,117 @@
+"""Plugins that this user has approved, by the hash of their source; those of stores need it.
+
+A store keeps the source of its plugins, and whoever made it can have put anything there: it runs
+only after consent. That is ``--trust-plugins``, which approves the hashes of what the store
+brings; or that they were approved before, so, or when this user ran a study whose file names them.
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from integrators.errors import InputError
+from integrators.ownership import make_private, why_shared
+from sweep.plugins import loader
+
+FILE = "approved-plugins"
+DIGITS = 64  # of a hash, which each line begins with; the plugin's name follows for the reader
+
+
+def brought(attributes, store, trust_plugins=False):
+    """The plugins that a store brings, which may run.
+
+    Parameters
+    ----------
+    attributes : mapping
+        Of the store's root.
+    store : Path
+    trust_plugins : bool
+        Whether to approve them.
+
+    Returns
+    -------
+    dict of str to sweep.plugins.loader.Plugin
+        By name.
+
+    Raises
+    ------
+    InputError
+        If they are not approved; with the hash, and how to look at their source.
+    """
+    found = loader.kept(attributes, store)
+    if trust_plugins:
+        approve(found)
+    elif found and (unknown := [p for p in found if p.hash not in approved()]):
+        show = shlex.join(["sweep", "show", "plugins", str(store)])
+        names = ", ".join(f"{plugin.name!r} (sha256 {plugin.hash})" for plugin in unknown)
+        raise InputError(
+            f"{store} brings source that you have not approved to run, of the plugin"
+            f"{'s' * (len(unknown) > 1)} {names}: `{show}` shows it, "
+            "--trust-plugins approves it (from Python, trust_plugins=True)"
+        )
+    return {plugin.name: dataclasses.replace(plugin, trusted=True) for plugin in found}
+
+
+def approved():
+    """The hashes that this user has approved, as a set.
+
+    Raises
+    ------
+    InputError
+        If others could have written them.
+    """
+    file = _file()
+    if file is None:
+        return set()
+    if why := why_shared(file.parent) or why_shared(file):
+        raise InputError(
+            f"{why}, and so what {file} approves could be another's: let nobody else write "
+            "there, or remove it, and approve again with --trust-plugins"
+        )
+    try:
+        lines = file.read_text(encoding="ascii", errors="replace").splitlines()
+    except FileNotFoundError:
+        return set()
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {error.strerror}") from None
+    return {line[:DIGITS] for line in lines}
+
+
+def approve(found):
+    """Remember the hashes of plugins; where that cannot be, it is said on stderr.
+
+    Parameters
+    ----------
+    found : iterable of sweep.plugins.loader.Plugin
+    """
+    try:
+        known = approved()
+        new = [plugin for plugin in found if plugin.hash not in known]
+        if new:
+            _append("".join(f"{plugin.hash}  {json.dumps(plugin.name)}\n" for plugin in new))
+    except (InputError, OSError) as error:
+        print(f"Warning: the approval of plugins is not remembered: {error}", file=sys.stderr)
+
+
+def _append(lines):
+    file = _file()
+    if file is None:
+        raise InputError("there is no home directory; set XDG_CONFIG_HOME")
+    make_private(file.parent)
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+    with open(os.open(file, flags, 0o600), "a", encoding="ascii") as opened:
+        opened.write(lines)
+
+
+def _file():
+    """Where approvals are kept; None where there is no home."""
+    base = Path(os.environ.get("XDG_CONFIG_HOME", ""))
+    if not base.is_absolute():  # which the specification ignores
+        with contextlib.suppress(RuntimeError):
+            return Path.home() / ".config" / "geosweep" / FILE
+        return None
+    return base / "geosweep" / FILE

@@ -1,0 +1,167 @@
+"""What plugins add is tried before any work: it compiles, keeps to its arrays, and is consistent.
+
+A gradient is compared with differences of its potential or Hamiltonian along random directions
+that are tangent to the manifold,
+
+    g·d ≈ (V(y + εd) − V(y − εd)) / 2ε,
+
+whose own error is some 1e-11 of V.
+"""
+
+import numpy as np
+
+from integrators.errors import InputError
+from integrators.forms import SpheresLagrangian, velocities
+from integrators.hamiltonians import SpinHamiltonian
+
+EPSILON = 6e-6  # the cube root of double precision
+AGREED = 1e-5  # of the gradient and of V; a mistake is rarely smaller
+DIRECTIONS = 4
+NEARBY = 2  # random states about a start, which may be an equilibrium
+SPREAD = 0.1  # of those, in radians
+GUARD = 8  # numbers behind an array that a kernel has no business with
+UNTOUCHED = -1.2345e67
+
+
+def check_gradient(system, states):
+    """Compare the gradient that a system gives with differences of what it is the gradient of.
+
+    Parameters
+    ----------
+    system : systems.System
+    states : ndarray, shape (S, rows, 3)
+        All but the first may be where the value is not finite, which are left out.
+
+    Returns
+    -------
+    float or None
+        Largest deviation, relative to gradient and value; None for a form without a potential or
+        Hamiltonian of its own.
+
+    Raises
+    ------
+    InputError
+        If it does not agree, is not finite or writes beyond its arrays.
+    """
+    form = system.form
+    if isinstance(form, SpheresLagrangian):
+        value, gradient, names = form.potential, form.potential_gradient, "potential_gradient"
+    elif isinstance(form, SpinHamiltonian):
+        value, gradient, names = form.hamiltonian, form.gradient, "gradient"
+    else:
+        return None
+    generator = np.random.default_rng(1)  # not what random states are from
+    own, n = np.array(form.parameters, dtype=float), form.bodies
+    unit, worst = getattr(form, "lengths", "unit") == "unit", 0.0
+    for index, state in enumerate(np.asarray(states)[:, :n]):
+        q = np.ascontiguousarray(state)
+        work = gradient.work(form.rows)
+        slope = evaluated(gradient, q, own, n, work, f"{names} of {system.name!r}")
+        for _ in range(DIRECTIONS):
+            along = _direction(q, unit, generator)
+            ends = [_moved(q, sign * EPSILON * along, unit) for sign in (1, -1)]
+            ahead, behind = (float(value.scalar(0.0, end, own)) for end in ends)
+            expected, found = (ahead - behind) / (2 * EPSILON), float(np.sum(slope * along))
+            if not np.isfinite([found, expected]).all() and index:
+                continue
+            off = abs(found - expected) / (np.linalg.norm(slope) + abs(ahead) + 1e-300)
+            if not off <= AGREED:
+                raise InputError(
+                    f"{names} of {system.name!r} is {found:.9g} along a direction in which the "
+                    f"differences of {value.function.__name__} give {expected:.9g}; expected the "
+                    f"same to {AGREED:g}, at {_shown(q)}"
+                )
+            worst = max(worst, off)
+    return worst
+
+
+def _direction(q, unit, generator):
+    """A random direction, tangent to the spheres at q where these are unit vectors."""
+    along = generator.standard_normal(q.shape)
+    if unit:
+        along -= np.sum(along * q, axis=1, keepdims=True) * q
+    return along / np.linalg.norm(along)
+
+
+def _moved(q, step, unit):
+    moved = q + step
+    return moved / np.linalg.norm(moved, axis=1, keepdims=True) if unit else moved
+
+
+def _shown(q):
+    first = ", ".join(f"{x:.3g}" for x in q[0])
+    return f"({first})" + (f" and {len(q) - 1} more" if len(q) > 1 else "")
+
+
+def evaluated(function, state, parameters, rows, work, what):
+    """The `rows` rows that a kernel of the whole state writes with scratch of `work` numbers.
+
+    Raises
+    ------
+    InputError
+        If it writes beyond its arrays.
+    """
+    out, scratch = np.full(3 * rows + GUARD, np.nan), np.full(work + GUARD, UNTOUCHED)
+    out[3 * rows :] = UNTOUCHED
+    mine = out[: 3 * rows].reshape(rows, 3)
+    function.scalar(0.0, state, parameters, mine, scratch[:work])
+    for name, array, size in (("out", out, 3 * rows), ("work", scratch, work)):
+        if np.any(array[size:] != UNTOUCHED):
+            raise InputError(f"{what} writes beyond the {size} numbers of its '{name}'")
+    return mine
+
+
+def try_system(library, name, system, start):
+    """Try a plugin's system at and about a start; `InputError` if it is wrong.
+
+    Parameters
+    ----------
+    library : sweep.plugins.registry.Library
+    name : str
+        Of the system, which may be built in: then there is nothing to do.
+    system : systems.System
+    start : ndarray, shape (rows, 3)
+    """
+    plugin = library.origin("system", name)
+    if plugin is None:
+        return
+    with plugin.blamed(f"fails with the system {name!r}"):
+        states = np.concatenate([start[None], system.ensemble(NEARBY, 0, start, SPREAD)])
+        check_gradient(system, states)
+        field = system.form.vector_field()
+        for quantity in system.quantities:
+            _try_quantity(quantity, start, field.parameters, name)
+        work = field.field.work(system.rows)
+        what = f"the field of {name!r}"
+        found = evaluated(field.field, start, field.parameters, system.rows, work, what)
+        if not np.isfinite(found).all():
+            raise InputError(f"{what} is not finite at a start, or leaves a row unwritten")
+
+
+def try_observables(library, record, system, start):
+    """Try the plugins' observables that are recorded of a system; `InputError` if one fails."""
+    own = np.array(system.form.parameters, dtype=float)
+    state = velocities(start) if isinstance(system.form, SpheresLagrangian) else start
+    for quantity in library.quantities(system):
+        plugin = library.origin("observable", quantity.name)
+        if plugin is not None and quantity.name in record:
+            with plugin.blamed(f"fails with the observable {quantity.name!r}"):
+                _try_quantity(quantity, state, own, system.name)
+
+
+def _try_quantity(quantity, start, parameters, name):
+    what = f"{quantity.name!r} of {name!r}"
+    work = quantity.function.work(len(start))
+    values = evaluated(quantity.function, start, parameters, 1, work, what)[0]
+    if np.isnan(values[list(quantity.columns)]).any():
+        raise InputError(f"{what} is NaN at a start, or leaves a component of its row unwritten")
+
+
+def try_integrators(library, entries, system):
+    """Compile integrators for a system where one of both is from a plugin; or `InputError`."""
+    of_system = library.origin("system", system.name)
+    for entry in entries:
+        plugin = library.origin("integrator", entry.name.partition("+")[0]) or of_system
+        if plugin is not None:
+            with plugin.blamed(f"fails with {entry.label!r} on {system.name!r}"):
+                entry.integrator().bind(system).kernels(lanes=False)

@@ -1,0 +1,220 @@
+"""`sweep.report`: a store as one HTML file."""
+
+import datetime
+from pathlib import Path
+
+import jinja2
+import numpy as np
+from markupsafe import Markup, escape
+
+import sweep
+from integrators.errors import InputError
+from sweep.reports.contents import experiment_part, table_part
+from sweep.reports.sections import VERDICTS
+from sweep.store import files
+from sweep.store.backends.places import beside, is_written, local_path, place_of
+from sweep.store.failures import failed_runs, shared_values
+from sweep.store.files import Damaged
+from sweep.store.open import open_study
+from sweep.store.progress import Counter
+from sweep.tables import Table
+from sweep.text import number, visible_lines
+
+ENDINGS = (".html", ".htm")
+NO_PACKAGE = ("cpu", "libm", "system", "commit")  # of what an environment says
+MOST_FAILURES = 20  # of an experiment that are listed
+MOST_OPEN = 60  # rows; of longer tables the page shows how many there are, and all when asked
+
+
+def report(store, output=None):
+    """Write what a store answers as one HTML file, which opens offline and prints well.
+
+    It holds the study, the answers in short, and of each experiment the tables and pictures of
+    orders, drifts and what else it has the results for; failures, unfinished runs and provenance.
+    What is missing for an answer is said, with what to add to the study. The file refers to
+    nothing outside of it, and has no script.
+
+    Parameters
+    ----------
+    store : str or Path
+    output : str or Path, optional
+        Where to; beside the store, ``NAME-report.html``, unless given.
+
+    Returns
+    -------
+    Path
+        Of the file.
+
+    Raises
+    ------
+    InputError
+        If there is no store, or one of a newer version or a damaged one, or if the file cannot be
+        written.
+
+    Examples
+    --------
+    >>> sweep.report("quickstart.zarr")   # doctest: +SKIP
+    PosixPath('quickstart-report.html')
+    """
+    store = place_of(store)
+    output = report_path(store) if output is None else local_path(output)
+    if output.is_dir():
+        raise InputError(f"{output} is a directory; give a file, as report.html", key="output")
+    if output.suffix.lower() not in ENDINGS:
+        raise InputError(f"{output} is to be HTML: give a name that ends in .html", key="output")
+    text = page(store)
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{output} cannot be written: {error.strerror}", key="output") from None
+    return output
+
+
+def report_path(store):
+    """Where the report of a store goes unless told: NAME-report.html, beside it or here."""
+    path = beside(store)
+    return path.with_name(f"{path.name.removesuffix('.zarr')}-report.html")
+
+
+def page(store):
+    """The report of a store as HTML."""
+    tree = open_study(store)
+    progress = {each.experiment: each for each in _progress(store)}
+    tables = {str(name): node.to_dataset() for name, node in tree.children.items()}
+    tables = {
+        name: table.isel(run=table["in_study"].values.astype(bool))
+        for name, table in tables.items()
+    }
+    tables = {name: table for name, table in tables.items() if table.sizes["run"]}
+    experiments = [
+        experiment_part(table, name, place, len(tables), progress.get(name))
+        for place, (name, table) in enumerate(tables.items(), 1)
+    ]
+    text = _template().render(
+        name=tree.attrs.get("study_name", store.stem),
+        description=tree.attrs.get("description", ""),
+        study=tree.attrs.get("study", ""),
+        summary=_summary(experiments, progress.values()),
+        experiments=experiments,
+        failures=_failures(store),
+        unfinished=[each for each in progress.values() if each.left],
+        provenance=_provenance(store, tree.attrs, progress.values()),
+        store=store.name,
+        style=_text("style.css"),
+        verdicts=VERDICTS,
+        most_open=MOST_OPEN,
+        made=_date(datetime.datetime.now(datetime.UTC)),
+    )
+    return visible_lines(text.replace("\r\n", "\n").expandtabs())  # HTML has no others
+
+
+def _of_study(table):
+    """The runs that the study asks for, without those that have left it."""
+    wanted = table["in_study"].values.astype(bool)
+    return table if wanted.all() else table.isel(run=np.flatnonzero(wanted))
+
+
+def _progress(store):
+    try:
+        return Counter(store).count()
+    except Damaged as damage:
+        raise InputError(
+            f"{store}: {damage}; `sweep verify {store}` says all that is wrong"
+        ) from None
+
+
+# --- what all experiments say together -------------------------------------------------------
+
+
+def _summary(experiments, progresses):
+    """The answers in short, of all experiments together."""
+    runs, done = (sum(getattr(p, of) for p in progresses) for of in ("runs", "done"))
+    failed = sum(p.failed for p in progresses)
+    lines = [
+        f"{done:,} of {runs:,} runs are computed; "
+        + (f"{failed:,} of them failed." if failed else "none failed.")
+    ]
+    totals = {}
+    for experiment in experiments:
+        for title, counts in experiment.counts.items():
+            total = totals.setdefault(title, {})
+            for verdict, count in counts.items():
+                total[verdict] = total.get(verdict, 0) + count
+    for title, total in totals.items():
+        if total:
+            said = ", ".join(f"{count} {verdict}" for verdict, count in total.items())
+            lines.append(f"{title}: {said}.")
+    return lines
+
+
+def _failures(store):
+    """What failed runs share, and the first of them, by experiment."""
+    rows, shared = failed_runs(store, most=MOST_FAILURES), shared_values(store)
+    found = []
+    for name in dict.fromkeys(one.experiment for one in shared):
+        mine = [row for row in rows if row["experiment"] == name]
+        wanted = [
+            key
+            for key in mine[0]
+            if key != "experiment" and any(number(row[key]) not in ("–", "") for row in mine)
+        ]
+        cells = [[number(row[key], 5) for key in wanted] for row in mine]
+        said = [one for one in shared if one.experiment == name]
+        more = sum(one.failed for one in said) - len(mine)
+        notes = [f"… and {more:,} more: sweep failures STORE --all lists them."] if more else []
+        table = Table([key.replace("_", " ") for key in wanted], cells, name, notes)
+        found.append(([str(one) for one in said], table_part(table)))
+    return found
+
+
+def _provenance(store, attributes, progresses):
+    """Which program made the store, where and when, as pairs."""
+    versions = dict(attributes.get("versions", {}))
+    facts = [("Commit", versions.pop("commit", ""))]
+    facts.append(("Versions", ", ".join(f"{name} {v}" for name, v in versions.items())))
+    for host in attributes.get("hosts", []):
+        workers = host.get("workers", 0)
+        words = [host.get("system", ""), host.get("kind", "")]
+        words.append(f"{workers} worker{'s' * (workers != 1)}")
+        facts.append((f"Host {host.get('host', '')}", ", ".join(filter(None, words))))
+    for environment, one in attributes.get("environments", {}).items():
+        packages = ", ".join(f"{name} {one[name]}" for name in one if name not in NO_PACKAGE)
+        text = f"CPU {one['cpu']}, libm {one['libm']}, {one['system']}, {packages}"
+        facts.append((f"Environment {environment}", text))
+    written = max(
+        (file.stat().st_mtime for file in (store, store / files.METADATA) if is_written(file)),
+        default=0.0,
+    )
+    seconds = sum(p.cpu_seconds for p in progresses)
+    facts += [
+        ("CPU time of the runs", f"{seconds:,.3g} s"),
+        ("Store", store.name),
+        ("Last written", _date(datetime.datetime.fromtimestamp(written, datetime.UTC))),
+        ("Report made by", f"geosweep {sweep.versions()['geosweep']}"),
+    ]
+    return [(name, text) for name, text in facts if text]
+
+
+def _date(moment):
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+# --- template --------------------------------------------------------------------------------
+
+
+def _text(name):
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")
+
+
+def _breakable(text):
+    """Text whose long names may be broken before a + and behind a _."""
+    return Markup(str(escape(text)).replace("+", "<wbr>+").replace("_", "_<wbr>"))
+
+
+def _template():
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["breakable"] = _breakable
+    return environment.from_string(_text("template.html"))

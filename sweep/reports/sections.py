@@ -1,0 +1,176 @@
+"""What a report says of an experiment: a section for each analysis, with tables and pictures."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from integrators.errors import InputError
+from sweep import tables
+from sweep.analysis import adaptive_runs, drift_table, order_table, tolerance_table, work_table
+from sweep.analysis.convergence.curves import has_error
+from sweep.tables.base import scientific
+from sweep.text import number
+
+VERDICTS = ("confirmed", "refuted", "undecided")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an analysis finds in one experiment.
+
+    Attributes
+    ----------
+    tables : list of sweep.tables.Table
+    sentences : list of str
+        For the summary.
+    counts : dict of str to int
+        How many rows have each verdict, where there are verdicts.
+    """
+
+    tables: list
+    sentences: list
+    counts: dict
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of what a report says of each experiment.
+
+    Attributes
+    ----------
+    title, text : str
+        Its heading, and how to read it.
+    answer : callable or None
+        Takes an experiment's run table and returns an `Answer`; `InputError` says what is missing.
+    pictures : dict of str to str
+        Kinds of `sweep.plots.KINDS`, and what each shows.
+    """
+
+    title: str
+    text: str
+    answer: object
+    pictures: dict
+
+
+def of_orders(dataset):
+    """The orders of the fixed-step integrators, and the errors of the adaptive ones."""
+    if not has_error(dataset):
+        raise InputError(
+            "no error against a reference is stored, nor states at four step sizes. Add one to the "
+            'experiment, as in reference = { integrator = "dop853" }, and run it into a store of '
+            "its own.",
+            key="reference",
+        )
+    referred = "global_error" in dataset
+    adaptive = adaptive_runs(dataset)
+    found, sentences, counts = [], [], {}
+    if not adaptive.all():
+        rows = order_table(dataset)
+        found.append(tables.orders(rows))
+        verdicts = Counter(row.verdict for row in rows)
+        counts = {verdict: verdicts[verdict] for verdict in VERDICTS}
+        sentences.append(_of_verdicts(rows, counts))
+    if referred and adaptive.any():
+        found.append(tables.tolerances(tolerance_table(dataset)))
+        labels = dict.fromkeys(dataset["integrator"].values[adaptive])
+        sentences.append(f"Errors by tolerance, of {', '.join(labels)}: a table below.")
+    return Answer(found, sentences, counts)
+
+
+def _of_verdicts(rows, counts):
+    """``Orders: 9 confirmed, 1 undecided (rk4)``; the names of those that are not confirmed."""
+    parts = []
+    for verdict in VERDICTS:
+        names = dict.fromkeys(row.integrator for row in rows if row.verdict == verdict)
+        named = f" ({_listed(names)})" if names and verdict != VERDICTS[0] else ""
+        parts.append(f"{counts[verdict]} {verdict}{named}")
+    return f"Orders: {', '.join(parts)}."
+
+
+def _listed(names, most=6):
+    names = list(names)
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def of_drifts(dataset):
+    """Errors of the recorded invariants and constraints, at the smallest step sizes."""
+    rows = drift_table(dataset, step_sizes="smallest")
+    if not rows:
+        raise InputError(
+            "no invariant is recorded: name some in the experiment, as in "
+            'record = ["energy", "momentum"], and run it into a store of its own.',
+            key="record",
+        )
+    by_quantity = {}
+    for row in rows:
+        by_quantity.setdefault(row.quantity, []).append(row)
+    counts = dict(Counter(row.verdict for row in rows if getattr(row, "verdict", "")))
+    sentences = [_of_drift(name, of) for name, of in by_quantity.items()]
+    return Answer(tables.drifts(rows), sentences, counts)
+
+
+def _of_drift(quantity, rows):
+    """The largest and the smallest bound of a quantity's drift, or why there is none."""
+    name = quantity.replace("_", " ").capitalize()
+    bounded = sorted((row for row in rows if np.isfinite(row.bound)), key=lambda row: row.bound)
+    if not bounded:
+        return f"{name}: {rows[0].sentence}."
+    least, most = bounded[0], bounded[-1]
+    text = f"{name}: {most.sentence}"
+    if least is not most:
+        text += f", the largest, {_of(most)}; the smallest {scientific(least.bound)}, {_of(least)}"
+    missing = len(rows) - len(bounded)
+    return text + (f"; not measured of {missing} of {len(rows)}." if missing else ".")
+
+
+def _of(row):
+    values = [f"{axis} = {number(value)}" for axis, value in row.parameters.items()]
+    return ", ".join([f"of {row.integrator}", *values])
+
+
+def of_work(dataset):
+    """What errors cost, and which integrator of each family is best."""
+    return Answer(tables.work(work_table(dataset)), [], {})
+
+
+SECTIONS = (
+    Section(
+        "Order of convergence",
+        "An order is the slope of log error over log step size, with a 95 % interval, over the "
+        "step sizes that count: those too coarse and those at round-off do not.",
+        of_orders,
+        {
+            "order": "Error against step size, with the orders that it shows. Filled marks count, "
+            "open ones do not; grey lines fall with the declared orders."
+        },
+    ),
+    Section(
+        "Drift of invariants and constraints",
+        "At the smallest step size of each integrator. |drift| ≤ is what the drift stays below "
+        "with 95 % confidence: it says how much could hide, not that there is none.",
+        of_drifts,
+        {
+            "drift": "Drift of each invariant, with its interval.",
+            "energy": "Size of the energy error over time.",
+            "unit-length": "Departure from unit length over time.",
+        },
+    ),
+    Section(
+        "Work and precision",
+        "What errors cost. Best of a family is an integrator that no other of its family beats in "
+        "both error and work.",
+        of_work,
+        {
+            "work": "Errors against evaluations, and CPU time where it can be compared. Filled "
+            "marks are best of their family, open ones are not."
+        },
+    ),
+    Section(
+        "States on the sphere",
+        "",
+        None,
+        {"sphere": "Stored states as directions on the unit sphere, seen from both sides."},
+    ),
+)

@@ -1,0 +1,1 @@
+"""Where a store is: a directory, or a prefix of a bucket; files and trees in either."""

@@ -1,0 +1,37 @@
+"""A disk that is full, an object store that fails: known as such, and said plainly."""
+
+import errno
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from sweep.store.backends.places import ObjectPlace, Unreachable, place_of
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def cannot_store(error):
+    """Whether a disk, or a user's part of it, is full, or a bucket fails."""
+    return isinstance(error, Unreachable) or (isinstance(error, OSError) and error.errno in FULL)
+
+
+def remedy(error):
+    """What to do about it before the same is done again."""
+    return "See to it" if isinstance(error, Unreachable) else "Free some"
+
+
+def why_not_stored(path, error=None):
+    """How the bucket fails, or which disk is full, the one that a path is on, and what is left."""
+    if isinstance(error, Unreachable):
+        return str(error)
+    if isinstance(place_of(path), ObjectPlace):  # where its parts are put together, for example
+        path = getattr(error, "filename", None) or tempfile.gettempdir()
+    place = Path(os.path.realpath(path))
+    while not place.exists():
+        place = place.parent
+    usage = shutil.disk_usage(place)
+    while not os.path.ismount(place):
+        place = place.parent
+    left = f"{usage.free / 1e6:.3g} MB of {usage.total / 1e6:.3g} MB are left"
+    return f"the disk at {place}, where {path} is, is full: {left}, or your quota is used up"

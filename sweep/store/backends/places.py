@@ -1,0 +1,340 @@
+"""Where a store is: a directory, or a prefix of a bucket, ``s3://BUCKET/PATH``.
+
+Directories are `pathlib.Path`, as ever. An `ObjectPlace` has that part of a path's interface which
+the service uses, so that most of the code does not know which of the two it has. What directories
+do by renames, objects do otherwise: a put is atomic, and `trees.take_place` can be done again.
+"""
+
+import contextlib
+import errno
+import fnmatch
+import io
+import os
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
+
+SCHEME = "s3://"
+METADATA = "zarr.json"
+AT_ONCE = 8  # requests
+EXPECTED = "expected a directory, or s3://BUCKET/PATH/NAME.zarr"
+
+
+class Unreachable(OSError):
+    """An object store that does not do what it is asked, however often: says why."""
+
+    def __str__(self):
+        return self.strerror
+
+    @classmethod
+    def because(cls, text):
+        """One of this reason."""
+        return cls(errno.EIO, text)
+
+
+def place_of(store):
+    """The place that a store's name stands for.
+
+    Parameters
+    ----------
+    store : str, Path or ObjectPlace
+
+    Returns
+    -------
+    Path or ObjectPlace
+
+    Raises
+    ------
+    InputError
+        If it is an address of another kind, or none of a place in a bucket.
+    """
+    if isinstance(store, ObjectPlace):
+        return store
+    text = os.fspath(store)
+    if text.startswith(SCHEME):
+        return _object_place(text)
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text):
+        raise _input_error(f"{text} is no address of a store that can be used; {EXPECTED}")
+    if re.match(r"s3:/[^/]", text):
+        raise _input_error(f"{text} was an address before it became a path: give it as a text")
+    return Path(store)
+
+
+def _object_place(text):
+    bucket, _, key = text.removeprefix(SCHEME).partition("/")
+    key = key.removesuffix("/")
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]", bucket):
+        raise _input_error(f"{text} names no bucket: {bucket!r}; {EXPECTED}")
+    if not key or {"", ".", ".."} & set(key.split("/")) or re.search(r"[?#%*\\\x00-\x1f]", key):
+        raise _input_error(f"{text} names no place in the bucket {bucket!r}: {key!r}; {EXPECTED}")
+    return ObjectPlace(bucket, key)
+
+
+def local_path(output):
+    """What is written beside stores, as pictures and tables: always a path.
+
+    Raises
+    ------
+    InputError
+        If it is an address.
+    """
+    if "://" in os.fspath(output):
+        raise _input_error(f"{output} is an address: give a path, only stores are in buckets")
+    return Path(output)
+
+
+def beside(store):
+    """A path of a store's name, for what is written beside it: of one in a bucket, here."""
+    place = place_of(store)
+    return Path(place.name) if isinstance(place, ObjectPlace) else place
+
+
+@contextlib.contextmanager
+def reading(place, key=None):
+    """Within this, a bucket that does not answer is bad input; it is asked whether it does.
+
+    Parameters
+    ----------
+    place : Path or ObjectPlace
+    key : str, optional
+        Of a study, where it is named.
+    """
+    try:
+        if isinstance(place, ObjectPlace):
+            place.check()
+        yield
+    except Unreachable as error:
+        raise _input_error(f"{place} cannot be read: {error}", key) from None
+
+
+def _input_error(text, key=None):
+    from integrators.errors import InputError  # with it come Numba and all integrators
+
+    return InputError(text, key=key)
+
+
+@dataclass(frozen=True, order=True)
+class ObjectPlace:
+    """A key of a bucket, and all keys below it: a file, or a directory.
+
+    Parameters
+    ----------
+    bucket, key : str
+    patient : bool
+        Whether a request that fails is tried again for long, as while a study is run.
+    """
+
+    bucket: str
+    key: str
+    patient: bool = field(default=True, compare=False)
+
+    def __str__(self):
+        return f"{SCHEME}{self.bucket}/{self.key}"
+
+    # --- names, as of a path -------------------------------------------------------------------
+
+    def __truediv__(self, name):
+        return self.joinpath(name)
+
+    def joinpath(self, *names):
+        """The place below."""
+        return replace(self, key="/".join(filter(None, (self.key, *map(str, names)))))
+
+    @property
+    def _path(self):
+        return PurePosixPath(self.key)
+
+    @property
+    def name(self):
+        """The last part of the key."""
+        return self._path.name
+
+    @property
+    def stem(self):
+        """The name without its ending."""
+        return self._path.stem
+
+    @property
+    def parent(self):
+        """The place above."""
+        return replace(self, key=self.key.rpartition("/")[0])
+
+    @property
+    def parents(self):
+        """All places above, the nearest first."""
+        return [self._at(path) for path in self._path.parents]
+
+    def with_name(self, name):
+        """The place of another name beside it."""
+        return self._at(self._path.with_name(name))
+
+    def relative_to(self, other):
+        """The part of the key below another place's."""
+        return self._path.relative_to(other._path)
+
+    def absolute(self):
+        """Itself."""
+        return self
+
+    def _at(self, path):
+        return replace(self, key="" if path == PurePosixPath(".") else str(path))
+
+    # --- what is there -------------------------------------------------------------------------
+
+    def exists(self):
+        """Whether there is an object of this key, or one below."""
+        return self.is_file() or self.is_dir()
+
+    def is_file(self):
+        """Whether there is an object of this key."""
+        try:
+            self._do("head")
+        except FileNotFoundError:
+            return False
+        return True
+
+    def is_dir(self):
+        """Whether there are objects below."""
+        return next(self.walk(), None) is not None
+
+    def iterdir(self):
+        """The places just below."""
+        found = self._do("just_below")
+        keys = [*found["common_prefixes"], *(each["path"] for each in found["objects"])]
+        return iter([replace(self, key=key) for key in keys])
+
+    def walk(self):
+        """The objects below, at whatever depth."""
+        return (replace(self, key=found["path"]) for found in self._do("below"))
+
+    def glob(self, pattern):
+        """The objects below that fit a pattern such as ``*.npz``, ``*/NAME`` or ``**/NAME``."""
+        first, _, rest = pattern.partition("/")
+        if first == "**":
+            return (place for place in self.walk() if place.name == rest)
+        inner = (p for p in self.iterdir() if fnmatch.fnmatchcase(p.name, first))
+        return (p / rest for p in inner if (p / rest).is_file()) if rest else inner
+
+    def stat(self):
+        """When it was last written, and in the place of a file's number what its content is."""
+        found = self._do("head")
+        seconds = found["last_modified"].timestamp()
+        return SimpleNamespace(
+            st_mtime=seconds, st_mtime_ns=int(1e9 * seconds), st_ino=found["e_tag"]
+        )
+
+    # --- reading and writing -------------------------------------------------------------------
+
+    def read_bytes(self):
+        """The object's content."""
+        return self._do("get")[0]
+
+    def read_tagged(self):
+        """The object's content, and the tag that `put_if` knows it by."""
+        return self._do("get")
+
+    def read_text(self):
+        """The object's content as text."""
+        return self.read_bytes().decode()
+
+    def open(self, mode="rb"):
+        """The content, in memory, to be read as a file is."""
+        return io.BytesIO(self.read_bytes())
+
+    def write_bytes(self, data):
+        """Write the object; it is there whole, or the one before is."""
+        self._do("put", bytes(data))
+
+    def write_text(self, text):
+        """Write the object as text."""
+        self.write_bytes(text.encode())
+
+    def put_if(self, data, tag=None):
+        """Write the object if there is none, or if the one that is there has a tag.
+
+        Returns
+        -------
+        str or None
+            The new one's tag; None if the condition does not hold.
+        """
+        return self._do("put_if", data, tag)
+
+    def unlink(self, missing_ok=True):
+        """Remove the object."""
+        self.delete([self.key])
+
+    def delete(self, keys):
+        """Remove objects of its bucket."""
+        if keys:
+            self._do("delete", keys)
+
+    def copy(self, target):
+        """Copy the object to another place."""
+        self._do("copy", target)
+
+    def mkdir(self, parents=True, exist_ok=True):
+        """Nothing: there are no directories."""
+
+    def zarr_store(self):
+        """Where zarr reads and writes what is below."""
+        from sweep.store.backends import s3
+
+        return s3.zarr_store(self)
+
+    def check(self, writes=False):
+        """Find out whether the bucket answers, and can be written if that is asked for.
+
+        Raises
+        ------
+        Unreachable
+            If not: says why.
+        """
+        from sweep.store.backends import s3
+
+        s3.check(self, writes)
+
+    def _do(self, what, *arguments):
+        from sweep.store.backends import s3
+
+        return getattr(s3, what)(self, *arguments)
+
+
+# --- of either kind -------------------------------------------------------------------------
+
+
+def is_dir(place):
+    """Whether a place is a directory; also of a name that no file can have."""
+    return place.is_dir() if isinstance(place, ObjectPlace) else os.path.isdir(place)
+
+
+def exists(place):
+    """Whether there is anything at a place; also of a name that no file can have."""
+    return place.exists() if isinstance(place, ObjectPlace) else os.path.exists(place)
+
+
+def is_file(place):
+    """Whether a place is a file; also of a name that no file can have."""
+    return place.is_file() if isinstance(place, ObjectPlace) else os.path.isfile(place)
+
+
+def is_written(place):
+    """Whether `stat` says when a place was written: of directories, not in a bucket."""
+    return place.is_file() if isinstance(place, ObjectPlace) else place.exists()
+
+
+def each(place, function, items):
+    """A list of ``function(item)``: of an object store several at once."""
+    if isinstance(place, ObjectPlace):
+        return at_once(function, items)
+    return [function(item) for item in items]
+
+
+def at_once(function, items):
+    """A list of ``function(item)``, some at the same time, in threads; the first error of any."""
+    items = list(items)
+    if len(items) < 2:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(min(AT_ONCE, len(items))) as pool:
+        return list(pool.map(function, items))

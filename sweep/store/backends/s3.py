@@ -1,0 +1,266 @@
+"""Requests to an S3 server, by obstore, and how its refusals are said.
+
+Whom to ask, and as whom, is in the environment (``AWS_ENDPOINT_URL``, ``AWS_ACCESS_KEY_ID``, …) of
+each process, or where boto3 finds it; neither studies nor tasks know it.
+"""
+
+import contextlib
+import errno
+import functools
+import importlib.util
+import os
+import secrets
+from dataclasses import replace
+from datetime import timedelta
+
+from sweep.store.backends.places import Unreachable
+
+AT_START, LATER = 5.0, 60.0  # seconds for which a request that fails is tried again
+PATIENCE = "GEOSWEEP_OBJECT_PATIENCE"  # in the environment, instead of the latter
+REQUEST_SECONDS = 60.0  # that a request may take
+MOST_AT_ONCE = 2**26  # bytes of a put; more are sent in parts
+ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+OWN_CREDENTIALS = (  # which obstore knows by itself
+    "AWS_ACCESS_KEY_ID",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_SKIP_SIGNATURE",
+)
+
+
+def head(place):
+    """What a server knows of an object, as a dict."""
+    with _asking(place) as (obstore, client):
+        return obstore.head(client, place.key)
+
+
+def get(place):
+    """An object's content and tag."""
+    with _asking(place) as (obstore, client):
+        found = obstore.get(client, place.key)
+        return found.bytes().to_bytes(), found.meta["e_tag"]
+
+
+def put(place, data):
+    """Write an object."""
+    with _asking(place) as (obstore, client):
+        obstore.put(client, place.key, data, use_multipart=len(data) > MOST_AT_ONCE)
+
+
+def put_if(place, data, tag):
+    """Write an object if there is none, or one of this tag; its new tag, or None."""
+    with _asking(place) as (obstore, client):
+        mode = "create" if tag is None else {"e_tag": tag}
+        refused = obstore.exceptions.AlreadyExistsError, obstore.exceptions.PreconditionError
+        try:
+            return obstore.put(client, place.key, data, mode=mode)["e_tag"]
+        except refused:
+            with contextlib.suppress(FileNotFoundError):  # the answer to the first try was lost?
+                found, now = get(place)
+                return now if found == data else None
+            return None
+
+
+def delete(place, keys):
+    """Remove objects of the bucket."""
+    with _asking(place) as (obstore, client):
+        obstore.delete(client, keys)
+
+
+def copy(place, target):
+    """Copy an object; the server does it."""
+    with _asking(place) as (obstore, client):
+        obstore.copy(client, place.key, target.key)
+
+
+def below(place):
+    """The objects below a place, as the server knows them."""
+    with _asking(place) as (obstore, client):
+        for batch in obstore.list(client, place.key or None, chunk_size=1000):
+            yield from batch
+
+
+def just_below(place):
+    """What is just below a place."""
+    with _asking(place) as (obstore, client):
+        return obstore.list_with_delimiter(client, place.key or None)
+
+
+def check(place, writes):
+    """Raise `Unreachable` unless the bucket answers, and can be written if that is asked for."""
+    with _asking(replace(place, patient=False)) as (obstore, client):
+        next(iter(obstore.list(client, place.key, chunk_size=1)), None)
+        if writes:
+            probe = f"{place.key}.{secrets.token_hex(4)}.probe"
+            obstore.put(client, probe, b"")
+            obstore.delete(client, probe)
+
+
+def zarr_store(place):
+    """A zarr store of what is below a place."""
+    with _asking(place):
+        return _zarr_class()(_client(place.bucket, _seconds(place), _settings(), place.key))
+
+
+@functools.cache
+def _zarr_class():
+    import obstore
+    from zarr.storage import ObjectStore
+
+    class Objects(ObjectStore):
+        """Zarr's own, whose refusals are said as all others are."""
+
+        async def get(self, key, prototype, byte_range=None):
+            with _said(self.store):
+                return await super().get(key, prototype, byte_range)
+
+        async def exists(self, key):
+            with _said(self.store):
+                return await super().exists(key)
+
+        async def set(self, key, value):
+            self._check_writable()
+            data = value.as_buffer_like()
+            with _said(self.store):
+                await obstore.put_async(
+                    self.store, key, data, use_multipart=len(data) > MOST_AT_ONCE
+                )
+
+        async def delete(self, key):
+            with _said(self.store):
+                await super().delete(key)
+
+        async def list_dir(self, prefix):
+            with _said(self.store):
+                listed = super().list_dir(prefix)
+                found = [name async for name in listed]
+            for name in found:
+                yield name
+
+    return Objects
+
+
+# --- clients ---------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _asking(place):
+    """The module obstore and a client; what they raise becomes ours."""
+    try:
+        import obstore
+    except ImportError:
+        raise Unreachable.because(
+            f"{place} is in an object store, for which a package is missing: "
+            "pip install 'geosweep[s3]'"
+        ) from None
+    with _said(place):
+        yield obstore, _client(place.bucket, _seconds(place), _settings())
+
+
+def _seconds(place):
+    return float(os.environ.get(PATIENCE, LATER)) if place.patient else AT_START
+
+
+def _settings():
+    """What a client depends on besides its bucket."""
+    return tuple((name, value) for name, value in os.environ.items() if name.startswith("AWS_"))
+
+
+@functools.lru_cache(maxsize=64)
+def _client(bucket, seconds, settings, prefix=None):
+    from obstore.store import S3Store
+
+    known = dict(settings)
+    options = {
+        "connect_timeout": timedelta(seconds=AT_START),
+        "timeout": timedelta(seconds=min(REQUEST_SECONDS, seconds)),
+    }
+    endpoint = _endpoint(known)
+    if endpoint and not endpoint.startswith(("http://", "https://")):
+        raise Unreachable.because(
+            f"AWS_ENDPOINT_URL is {endpoint!r}; expected such as https://HOST or http://HOST:9000"
+        )
+    if endpoint.startswith("http://"):
+        options["allow_http"] = True
+    retries = {
+        "max_retries": 1000,
+        "retry_timeout": timedelta(seconds=seconds),
+        "backoff": {"max_backoff": timedelta(seconds=min(5.0, seconds / 4))},
+    }
+    return S3Store(
+        bucket,
+        prefix=prefix,
+        client_options=options,
+        retry_config=retries,
+        credential_provider=_credentials(known),
+    )
+
+
+def _endpoint(known):
+    return next((known[name] for name in ENDPOINTS if known.get(name)), "")
+
+
+def _credentials(known):
+    """What boto3 finds, as in a profile, where the environment says nothing and boto3 is there."""
+    if any(known.get(name) for name in OWN_CREDENTIALS):
+        return None
+    if importlib.util.find_spec("boto3") is None:
+        return None
+    from obstore.auth.boto3 import Boto3CredentialProvider
+
+    try:
+        return Boto3CredentialProvider()
+    except ValueError:  # it finds none either
+        raise Unreachable.because(
+            "no credentials for the object store were found: set AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
+        ) from None
+
+
+# --- refusals --------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _said(asked):
+    """Make what obstore raises an OSError that says what is wrong; `asked` is a place or client."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        if "NoSuchBucket" in str(error):
+            raise _unreachable(asked, error) from None
+        raise FileNotFoundError(errno.ENOENT, "there is no such object", str(asked)) from None
+    except OSError:
+        raise
+    except Exception as error:
+        if not type(error).__module__.startswith("obstore"):
+            raise
+        raise _unreachable(asked, error) from None
+
+
+def _unreachable(asked, error):
+    """The `Unreachable` that an obstore exception becomes."""
+    text, kind = str(error), type(error).__name__
+    bucket = getattr(asked, "bucket", None) or asked.config["bucket"]
+    server = _endpoint(os.environ) or "AWS"
+    if "NoSuchBucket" in text:
+        return Unreachable.because(f"there is no bucket {bucket!r} at {server}")
+    if any(sign in text for sign in ("/latest/api/token", "/latest/meta-data", "redentials")):
+        return Unreachable.because(
+            "no credentials for the object store were found: set AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
+        )
+    if kind in ("PermissionDeniedError", "UnauthenticatedError") or "403 Forbidden" in text:
+        what = "written" if " PUT " in text or " DELETE " in text or " POST " in text else "read"
+        return Unreachable.because(
+            f"the bucket {bucket!r} at {server} may not be {what} with these credentials"
+        )
+    if "redirect" in text.lower():
+        return Unreachable.because(
+            f"the bucket {bucket!r} is in another region than AWS_REGION says"
+        )
+    reason = text.partition("\n")[0]
+    reason = reason.rpartition(" - ")[2] or reason
+    return Unreachable.because(
+        f"the object store at {server} does not answer, as to the bucket {bucket!r}: {reason[:300]}"
+    )

@@ -1,0 +1,93 @@
+"""Small files and whole trees of either kind of place: written, copied, removed, put in place."""
+
+import fnmatch
+import os
+import secrets
+import shutil
+from pathlib import Path
+
+from sweep.store.backends.places import METADATA, ObjectPlace, each
+
+
+def write_whole(file, text):
+    """Write a small file that is there whole, or not at all."""
+    if isinstance(file, ObjectPlace):
+        file.write_text(text)
+        return
+    partial = file.with_name(f"{file.name}.{secrets.token_hex(4)}.partial")
+    try:
+        partial.write_text(text)
+        partial.rename(file)
+    except OSError:  # of a full disk, which the next try would only fill more
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def remove_tree(place, ignore_errors=False, but=None):
+    """Remove a place and all that is below; `but` one object."""
+    if isinstance(place, ObjectPlace):
+        place.delete([found.key for found in place.walk() if found != but])
+        return
+    try:
+        shutil.rmtree(place, ignore_errors=ignore_errors)
+    except FileNotFoundError:  # a write that was cut short came to its end just then
+        if not place.exists():
+            raise
+        shutil.rmtree(place)
+
+
+def copy_tree(source, target, ignore=()):
+    """Copy all that is below a place, but for files of some names; ``zarr.json`` of the top last.
+
+    Parameters
+    ----------
+    source, target : Path or ObjectPlace
+    ignore : sequence of str
+        Patterns.
+    """
+    if isinstance(source, Path) and isinstance(target, Path):
+        shutil.copytree(os.path.realpath(source), target, ignore=shutil.ignore_patterns(*ignore))
+        return
+
+    def copied(file):
+        if isinstance(source, ObjectPlace) and isinstance(target, ObjectPlace):
+            file.copy(target / file.relative_to(source))
+            return
+        into = target / file.relative_to(source)
+        into.parent.mkdir(parents=True, exist_ok=True)
+        into.write_bytes(file.read_bytes())
+
+    every = [
+        file
+        for file in _files(source)
+        if file != source / METADATA and not any(fnmatch.fnmatch(file.name, one) for one in ignore)
+    ]
+    each(target if isinstance(target, ObjectPlace) else source, copied, every)
+    copied(source / METADATA)
+
+
+def _files(place):
+    if isinstance(place, ObjectPlace):
+        return place.walk()
+    return (file for file in place.rglob("*") if file.is_file())
+
+
+def take_place(staged, place):
+    """Put an array or a group in the place of another one.
+
+    Whatever it is killed at, done again it comes to its end. In a bucket the staged ``zarr.json``
+    goes when all other objects are copied, and without it nothing is left to do; meanwhile the
+    other place has none: it is no array and no group.
+    """
+    if not (staged / METADATA).is_file():
+        return
+    if isinstance(staged, Path):
+        remove_tree(place, ignore_errors=True)
+        staged.rename(place)
+        return
+    (place / METADATA).unlink()
+    new = {file.relative_to(staged) for file in staged.walk()}
+    place.delete([old.key for old in place.walk() if old.relative_to(place) not in new])
+    copy_tree(staged, place)
+    (staged / METADATA).unlink()
+    remove_tree(staged)

@@ -1,0 +1,391 @@
+"""Create a store, or grow it to what an edited study asks for. Only the coordinator does.
+
+Rows are never moved or removed: what a study no longer asks for stays, with ``in_study`` false.
+"""
+
+import contextlib
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+import sweep
+from sweep.campaign.reference import reference_checkpoints
+from sweep.store import checkpoints, storage
+from sweep.store.backends.places import ObjectPlace, place_of
+from sweep.store.backends.trees import copy_tree, remove_tree
+from sweep.store.chunk_layout import INITIAL_CHUNK, REFERENCE_CHUNK
+from sweep.store.diff import (
+    creating_path,
+    fixed_parts,
+    half_made_sign,
+    known_rows,
+    open_existing,
+    references_of,
+)
+from sweep.store.files import FORMAT_VERSION, REFERENCES
+from sweep.study import schema
+
+REFERENCE_VARIABLES = (
+    schema.Variable("states", ("run", "time", "row", "component"), "1", "reference states"),
+    schema.Variable("error", ("run", "time"), "1", schema.REFERENCE_ERRORS[schema.REFERENCE_ERROR]),
+    schema.Variable(schema.CPU_TIME, ("run",), "s", "CPU time of the reference and its own error"),
+)
+
+
+def bring_up(path, study, entries, chunk_rows):
+    """Create the store, or grow it to what the study asks for.
+
+    A new store appears at once, complete; a growing one takes its new rows in, then their ids.
+
+    Parameters
+    ----------
+    path : Path
+    study : sweep.study.Study
+    entries : list of Entry
+        From `compare`.
+    chunk_rows : dict of str to int
+        Rows of a chunk of each experiment that is new, or has others by now than in its entry.
+    """
+    path = place_of(path)
+    existing = open_existing(path)
+    if existing is None:
+        with creating(path) as place:
+            _bring_up_at(place, study, entries, chunk_rows)
+        return
+    if isinstance(path, ObjectPlace):
+        half_made_sign(path).unlink()  # it was made, but for this
+    if not _is_current(existing, study, entries):
+        _bring_up_at(path, study, entries, chunk_rows)
+
+
+@contextlib.contextmanager
+def creating(path):
+    """Within ``with``, a directory for a new store; if all goes well, it takes its place then.
+
+    In a bucket by copying: ``zarr.json`` comes last, and without it there is no store.
+    """
+    if isinstance(path, ObjectPlace):
+        with tempfile.TemporaryDirectory(prefix="geosweep-") as directory:
+            place = Path(directory) / path.name
+            yield place
+            sign = half_made_sign(path)
+            sign.write_text("The store is here when zarr.json is.\n")
+            remove_tree(path, but=sign)  # what is left of an earlier attempt
+            copy_tree(place, path)
+            sign.unlink()
+        return
+    place = creating_path(path)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    remove_tree(place, ignore_errors=True)
+    yield place
+    if path.exists():
+        path.rmdir()
+    place.rename(path)
+
+
+def _bring_up_at(place, study, entries, chunk_rows):
+    root = storage.open_root(place, mode="a")
+    root.require_group(storage.INTERNAL)
+    for entry in entries:
+        _bring_up_experiment(root, entry, chunk_rows.get(entry.name) or entry.chunk_rows)
+    for name in storage.experiments(root):
+        if name not in {entry.name for entry in entries}:
+            storage.open_group(root, name)["in_study"][:] = False
+    root.attrs.update(
+        {
+            "format_version": FORMAT_VERSION,
+            "study_name": study.name,
+            "description": study.description,
+            "experiments": [entry.name for entry in entries],
+            "versions": sweep.versions(),
+            "study": study.text,
+            **_plugins(root, study),
+        }
+    )
+    storage.consolidate(place)
+
+
+def _plugins(root, study):
+    """The attribute of plugins, also those that the study no longer names; none without any."""
+    known = root.attrs.get("plugins", {})
+    known |= {
+        plugin.name: {"sha256": plugin.hash, "source": plugin.text}
+        for plugin in study.library.plugins
+    }
+    return {"plugins": known} if known else {}
+
+
+def _is_current(root, study, entries):
+    """Whether the store was brought up to just this study, whose text is written last.
+
+    Runs that are still pending need the variables of this version, which an earlier one may not
+    have made.
+    """
+    if root.attrs["study"] != study.text or any(entry.new for entry in entries):
+        return False
+    if any(_is_longer(storage.open_group(root, entry.name), entry) for entry in entries):
+        return False
+    return not any(entry.pending.any() and _lacks_variables(root, entry) for entry in entries)
+
+
+def _is_longer(group, entry):
+    """Whether an experiment's time axis is to be extended, or was half extended."""
+    axis = storage.to_json(axis_of(entry.experiment))
+    return (
+        group.attrs.get("time_axis") != axis or group["time"].shape != entry.experiment.times.shape
+    )
+
+
+def axis_of(experiment):
+    """An experiment's duration and samples, as they are stored."""
+    return {"duration": experiment.duration, "samples": experiment.time_axis.settings}
+
+
+def _lacks_variables(root, entry):
+    if checkpoints.ends_name(entry.name) not in root:
+        return True
+    references = f"{storage.INTERNAL}/{REFERENCES}/{entry.name}"
+    if entry.experiment.reference is not None and f"{references}/{schema.CPU_TIME}" not in root:
+        return True
+    group, record = storage.open_group(root, entry.name), entry.experiment.record
+    variables = schema.run_variables(record, entry.table.systems[0])
+    return any(
+        variable.name not in group or not _is_described(group[variable.name], variable)
+        for variable in variables
+    )
+
+
+def _is_described(array, variable):
+    attributes = array.attrs.asdict()
+    return all(attributes.get(key) == value for key, value in variable.all_attributes.items())
+
+
+def _bring_up_experiment(root, entry, chunk_rows):
+    table, system = entry.table, entry.table.systems[0]
+    group = _required_group(root, entry.name)
+    group.attrs["chunk_rows"] = chunk_rows
+    present = group["row"].shape[0] if "row" in group else 0
+    rows = max(present, _most_rows(table))
+    sizes = {"run": entry.size, "time": len(entry.experiment.times), "row": rows, "component": 3}
+    sampled = schema.sampled_variables(entry.experiment, table.systems)
+    for variable in (*sampled, *schema.run_variables(entry.experiment.record, system)):
+        _grown(group, variable, sizes, chunk_rows)
+    initial = _grown(group, schema.INITIAL_STATE, sizes, INITIAL_CHUNK)
+    _bring_up_ends(root, entry, chunk_rows)
+    new = np.flatnonzero(entry.rows >= entry.known)
+    _append_states(initial, [table.initial_state(run) for run in new], entry.known)
+    if entry.experiment.reference is not None:
+        bring_up_references(root, table)
+    _write_axes(group, entry, system)
+    _write_attributes(group, entry, system)
+    _write_run_coordinates(group, entry)
+
+
+def _most_rows(table):
+    return max(made.rows for made in table.systems)
+
+
+def _bring_up_ends(root, entry, chunk_rows):
+    """Room for the checkpoint of each run at its end."""
+    group = _required_group(root, checkpoints.ends_name(entry.name))
+    distinct = {system.rows: system for system in entry.table.systems}.values()
+    methods = [method.integrator() for method in entry.experiment.integrators]
+    longest = max(m.bind(system).checkpoint_size for m in methods for system in distinct)
+    _grown_checkpoints(group, entry.size, longest, chunk_rows)
+
+
+def _grown_checkpoints(group, runs, longest, chunk_rows):
+    """An array of checkpoints, of as many numbers as the longest one has."""
+    known = checkpoints.CHECKPOINT.name in group
+    present = group[checkpoints.CHECKPOINT.name].shape[1] if known else 1
+    sizes = {"run": runs, "number": max(longest, present, 1)}
+    array = _grown(group, checkpoints.CHECKPOINT, sizes, chunk_rows)
+    if group.attrs.get("code") != checkpoints.code():
+        if known:
+            array[:] = np.nan  # of other kernels: such runs are computed again from the start
+        group.attrs["code"] = checkpoints.code()
+
+
+def _required_group(root, name):
+    root.require_group(name)
+    return storage.open_group(root, name)
+
+
+def _grown(group, variable, sizes, chunk_rows):
+    """The variable's array, made if it is not there and resized if it is too short.
+
+    Its attributes are those of this version: it may know of more statuses.
+    """
+    if variable.name not in group:
+        return storage.create_variable(group, variable, sizes, chunk_rows)
+    array = group[variable.name]
+    if not _is_described(array, variable):
+        array.attrs.update(variable.all_attributes)
+    shape = tuple(sizes[dim] for dim in variable.dims)
+    if array.shape != shape:
+        array.resize(shape)
+    return array
+
+
+def _append_states(array, states, first):
+    """Write initial states from row `first` on; shorter ones are filled up with NaN."""
+    if states:
+        filled = np.full((len(states), *array.shape[1:]), np.nan)
+        for row, state in zip(filled, states, strict=True):
+            row[: len(state)] = state
+        array[first : first + len(states)] = filled
+
+
+def bring_up_references(root, table):
+    """Make the arrays of a table's references, or grow them to those that it needs."""
+    references, name = references_of(table), table.experiment.name
+    rows = max(root[name]["row"].shape[0] if "row" in root[name] else 0, _most_rows(table))
+    group = _required_group(root, f"{storage.INTERNAL}/{REFERENCES}/{name}")
+    known = known_rows(group)
+    fresh = [i for i, run_id in enumerate(references.ids) if run_id not in known]
+    size = len(known) + len(fresh)
+    sizes = {"run": size, "time": references.samples, "row": rows, "component": 3}
+    timed = schema.CPU_TIME in group or not known
+    for variable in (*REFERENCE_VARIABLES, schema.MARKER):
+        array = _grown(group, variable, sizes, REFERENCE_CHUNK)
+        if variable.name == schema.CPU_TIME and not timed:
+            array[:] = np.nan  # of an earlier version, which did not measure it
+    longest = max(reference_checkpoints(made.rows) for made in table.systems)
+    _grown_checkpoints(group, size, longest, REFERENCE_CHUNK)
+    initial = _grown(group, schema.INITIAL_STATE, sizes, INITIAL_CHUNK)
+    states = [table.initial_state(run) for run in references.first_run[fresh]]
+    _append_states(initial, states, len(known))
+    storage.set_coordinate(group, "run_id", [*known, *references.ids[fresh]], "run")
+
+
+def _write_axes(group, entry, system):
+    before = group["row"][:].tolist() if "row" in group else []
+    labels = row_labels(entry.table.systems, before)
+    storage.set_coordinate(
+        group, "time", entry.experiment.times, "time", units=system.time_units, long_name="time"
+    )
+    storage.set_coordinate(group, "row", labels, "row")
+    storage.set_coordinate(group, "component", ["x", "y", "z"], "component")
+
+
+def row_labels(systems, before=()):
+    """What the rows of the systems' states are, where it is the same in all; else numbers.
+
+    `before` are the labels of a store that grows.
+    """
+    every = [made.row_labels for made in systems] + ([list(before)] if len(before) else [])
+    longest = max(every, key=len)
+    if all(longest[: len(own)] == own for own in every):
+        return longest
+    return [str(row) for row in range(len(longest))]
+
+
+def _write_attributes(group, entry, system):
+    experiment = entry.experiment
+    methods = json.loads(group.attrs.get("integrators", "{}"))
+    for method in experiment.integrators:
+        made = method.integrator()
+        methods[method.label] = {
+            "name": made.name,
+            "options": made.options,
+            "order": made.order,
+            "symmetric": made.symmetric,
+            "adaptive": made.adaptive,
+            "family": made.family,
+        }
+    group.attrs.update(
+        {
+            "title": f"{entry.name}: {system.description}",
+            "experiment": storage.to_json(experiment.expanded()),
+            "fixed": storage.to_json(fixed_parts(experiment)),
+            "time_axis": storage.to_json(axis_of(experiment)),
+            "integrators": storage.to_json(methods),
+            "system": storage.to_json({"name": system.name, "parameters": system.parameters}),
+            "duration": experiment.duration,
+            "samples": experiment.samples,
+        }
+    )
+
+
+def run_columns(group, table):
+    """What the coordinates along ``run`` say of each run of a table, by name.
+
+    Those of an experiment's `group`, which may have axes that only an earlier version of the
+    study had; without ``run``, ``run_id`` and ``in_study``, which depend on the rows.
+    """
+    columns = {
+        "integrator": table.integrator,
+        "step_size": table.step_size,
+        "tolerance": table.tolerance,
+        "adaptive": table.adaptive,
+        "initial_condition": table.initial_condition,
+        "ensemble": table.ensemble,
+        **_scanned(group, table),
+        **_start_axes(group, table),
+    }
+    if table.experiment.repeat > 1 or "repeat" in group:
+        columns["repeat"] = table.repeat
+    return columns
+
+
+def _write_run_coordinates(group, entry):
+    """Every row's labels; those of rows that the study no longer has stay as they were."""
+    table, system = entry.table, entry.table.systems[0]
+    scan, starts = _scanned(group, table), _start_axes(group, table)
+    columns = run_columns(group, table)
+    units = {"step_size": system.time_units, **system.parameter_units}
+    for name, values in columns.items():
+        merged = np.full(entry.size, _blank(values), dtype=_roomy(values))
+        if name in group:
+            merged[: entry.known] = group[name][: entry.known]
+        merged[entry.rows] = values
+        attributes = {"units": units.get(name, "1")}
+        if name in starts:
+            attributes[schema.AXIS_OF] = "initial_condition"
+        storage.set_coordinate(group, name, merged, "run", **attributes)
+    in_study = np.zeros(entry.size, dtype=bool)
+    in_study[entry.rows] = True
+    storage.set_coordinate(group, "in_study", in_study, "run")
+    storage.set_coordinate(group, "run", np.arange(entry.size), "run", long_name="row of the table")
+    group.attrs["coordinates"] = " ".join(["run_id", "in_study", *columns])
+    group.attrs.update({"scanned": list(scan), "start_axes": list(starts)})
+    ids = np.full(entry.size, "", dtype=object)
+    if entry.known:
+        ids[: entry.known] = group["run_id"][: entry.known]
+    ids[entry.rows] = table.run_id
+    storage.set_coordinate(group, "run_id", ids, "run", long_name="identity of the run")
+
+
+def _scanned(group, table):
+    """The scanned columns, also of axes that only an earlier version of the study scanned.
+
+    Numbers are floats: an axis of whole numbers may get others later.
+    """
+    scan = {
+        name: values if values.dtype.kind == "U" else values.astype(float)
+        for name, values in table.scan.items()
+    }
+    for name in group.attrs.get("scanned", []):
+        if name not in scan:
+            value = table.systems[0].parameters[name]
+            text = group[name].dtype.kind not in "biuf"
+            scan[name] = np.full(table.size, str(value) if text else value)
+    return scan
+
+
+def _start_axes(group, table):
+    """Axes of families of starts, also those that only an earlier version of the study had."""
+    earlier = {name: np.full(table.size, np.nan) for name in group.attrs.get("start_axes", [])}
+    return earlier | table.start_axes
+
+
+def _roomy(values):
+    """A type that old labels of any length fit in as well."""
+    return object if values.dtype.kind == "U" else values.dtype
+
+
+def _blank(values):
+    """What a column reads where a row has no value."""
+    return {"f": np.nan, "U": "", "b": False}.get(values.dtype.kind, 0)

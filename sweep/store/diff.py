@@ -1,0 +1,381 @@
+"""The coordinator's book: which runs a study asks for, and which rows of the store they are.
+
+`compare` reads a store and says what a study would add, or refuses it. Nothing here writes.
+"""
+
+import itertools
+import json
+import math
+import os
+from dataclasses import dataclass, field
+
+import numpy as np
+import zarr
+
+from integrators.errors import InputError
+from sweep.store import storage
+from sweep.store.backends.places import METADATA, ObjectPlace, Unreachable, place_of
+from sweep.store.files import REFERENCES, check_version
+from sweep.study import schema
+from sweep.study.run_id import method_digest, run_digests, start_digest
+from sweep.study.run_table import expand
+
+
+class StoreError(InputError):
+    """A store that cannot take this study."""
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """An experiment of the study and its rows in the store.
+
+    Parameters
+    ----------
+    table : sweep.study.run_table.RunTable
+    rows : ndarray of int, shape (runs,)
+        Row of each run of the table; new ones come after those that are there.
+    pending : ndarray of bool, shape (runs,)
+        Whether the run is still to be computed.
+    standing : ndarray of int, shape (runs,)
+        Samples of each run that are there, from which it goes on.
+    known : int
+        Rows that the store has already; 0 if the experiment is new.
+    gone : int
+        Rows of the store that the study no longer asks for.
+    chunk_rows : int or None
+        As in the store; None if the experiment is new.
+    time_chunk : int or None
+        Samples of a chunk, likewise; None also without variables over time.
+    coordinate_chunks : tuple of int
+        Runs and samples of a chunk of coordinates, likewise; empty if the experiment is new.
+    references : dict of str to int
+        By the id of each reference trajectory that the store knows, in the order of its rows, the
+        samples that are there.
+    """
+
+    table: object
+    rows: np.ndarray
+    pending: np.ndarray
+    standing: np.ndarray
+    known: int
+    gone: int
+    chunk_rows: int | None
+    time_chunk: int | None = None
+    coordinate_chunks: tuple = ()
+    references: dict = field(default_factory=dict)
+
+    @property
+    def experiment(self):
+        """The `sweep.study.Experiment`."""
+        return self.table.experiment
+
+    @property
+    def name(self):
+        """Of the experiment, and of its group."""
+        return self.experiment.name
+
+    @property
+    def new(self):
+        """Number of runs that the store does not know yet."""
+        return int(np.sum(self.rows >= self.known))
+
+    @property
+    def size(self):
+        """Rows of the store with this study."""
+        return self.known + self.new
+
+
+def compare(path, study):
+    """What `study` asks of the store at `path`, which need not exist.
+
+    Parameters
+    ----------
+    path : Path
+    study : sweep.study.Study
+
+    Returns
+    -------
+    list of Entry
+
+    Raises
+    ------
+    StoreError
+        If there is something else at `path`, or a store of another study, or the study changed
+        an experiment's system, time axis, record, statistics or reference, or a plugin changed.
+    """
+    root = open_existing(path)
+    if root is not None and root.attrs["study_name"] != study.name:
+        raise StoreError(
+            f"{path} is the store of the study {root.attrs['study_name']!r}, not of "
+            f"{study.name!r}; give another STORE, or rename the study"
+        )
+    if root is not None:
+        _check_plugins(path, root, study.library)
+    return [_entry(path, root, experiment) for experiment in study.experiments]
+
+
+def _check_plugins(path, root, library):
+    """Refuse a plugin whose source is another one than when the store was written."""
+    known = root.attrs.get("plugins", {})
+    for plugin in library.plugins:
+        before = known.get(plugin.name, {}).get("sha256", plugin.hash)
+        if before != plugin.hash:
+            raise StoreError(
+                f"{path}: plugin {plugin.name!r} has changed since: its source had the hash "
+                f"{before[:16]}… and has {plugin.hash[:16]}… now. Results of both would be mixed: "
+                "give another STORE, or restore the file: `sweep show plugins "
+                f"{_short(path)} --output DIRECTORY` writes it"
+            )
+
+
+def _short(path):
+    return path if isinstance(path, ObjectPlace) else os.path.relpath(path)
+
+
+def open_existing(path):
+    """The root group of the store at `path`, None if nothing is there; or `StoreError`."""
+    path = place_of(path)
+    try:
+        if not _is_taken(path):
+            return None
+    except Unreachable as error:
+        raise StoreError(f"{path} cannot be used: {error}") from None
+    except OSError as error:
+        raise StoreError(f"{path} cannot be made: {error.strerror}") from None
+    try:
+        root = storage.open_root(path)
+        version = root.attrs["format_version"]
+    except (OSError, KeyError, ValueError, zarr.errors.BaseZarrError):
+        if (path / storage.INTERNAL).is_dir():
+            raise StoreError(
+                f"{path}: the store is half deleted or damaged: its zarr.json, which says which "
+                "study it holds, cannot be read. Restore it from a copy, or give another STORE"
+            ) from None
+        raise StoreError(f"{path} exists and is not a Geosweep store; give another STORE") from None
+    try:
+        check_version(path, version)
+    except InputError as error:
+        raise StoreError(str(error)) from None
+    return root
+
+
+def _is_taken(path):
+    """Whether there is anything at a path; OSError if there is not and a store cannot be made.
+
+    Not what is left of a store in a bucket whose creation was cut short.
+    """
+    if isinstance(path, ObjectPlace):
+        path.check()
+        return (path / METADATA).is_file() or (path.is_dir() and not is_half_made(path))
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        return True
+    _check_writable(path)
+    return False
+
+
+def creating_path(path):
+    """Where a new store is put together before it takes its place."""
+    return path.with_name(path.name + ".creating")
+
+
+def half_made_sign(path):
+    """The object that is in a bucket while a store is put there, whose ``zarr.json`` comes last."""
+    return path / storage.INTERNAL / "creating"
+
+
+def is_half_made(path):
+    """Whether a store's creation in a bucket was cut short, or is under way."""
+    return half_made_sign(path).is_file() and not (path / METADATA).is_file()
+
+
+def _check_writable(path):
+    """Raise OSError unless the store can be made: makes a directory, and removes it again."""
+    parent = path.parent
+    while not os.path.lexists(parent):
+        parent = parent.parent
+    if not parent.is_dir():
+        raise StoreError(f"{path} cannot be made: {parent} is not a directory")
+    probe = creating_path(path) if parent == path.parent else parent / f"{path.name}.probe"
+    if not probe.exists():
+        probe.mkdir()
+        probe.rmdir()
+
+
+def _entry(path, root, experiment):
+    table = expand(experiment)
+    if root is None or experiment.name not in root:
+        everything, none = np.arange(table.size), np.zeros(table.size, dtype=int)
+        return Entry(table, everything, np.ones(table.size, dtype=bool), none, 0, 0, None)
+    if not isinstance(place_of(path), ObjectPlace) and not os.access(path, os.W_OK | os.X_OK):
+        raise StoreError(f"{path} cannot be written: no permission")
+    group = storage.open_group(root, experiment.name)
+    check_unchanged(path, group, experiment)
+    row_of = known_rows(group)
+    known = len(row_of)
+    rows = np.array([row_of.get(run_id, -1) for run_id in table.run_id])
+    if schema.MARKER.name not in group:
+        raise StoreError(f"{path} was left while it was compacted; `sweep run` mends it")
+    is_new = rows < 0
+    rows[is_new] = known + np.arange(is_new.sum())
+    pending = np.ones(table.size, dtype=bool)
+    pending[~is_new] = ~storage.committed(group, len(experiment.times))[rows[~is_new]]
+    standing = np.zeros(table.size, dtype=int)
+    standing[~is_new] = group[schema.MARKER.name][:][rows[~is_new]]
+    gone = known - int(np.sum(~is_new))
+    variables, coordinates = storage.chunks_of(group)
+    chunks = storage.chunk_rows_of(group), variables.get("time")
+    along = coordinates.get("run", 1), coordinates.get("time", 1)
+    references = _known_references(root, experiment)
+    return Entry(table, rows, pending, standing, known, gone, *chunks, along, references)
+
+
+def _known_references(root, experiment):
+    """Samples that are there of each reference in the store, by its id."""
+    if f"{storage.INTERNAL}/{REFERENCES}/{experiment.name}" not in root:
+        return {}
+    group = references_group(root, experiment.name)
+    rows = known_rows(group)
+    if schema.MARKER.name not in group:  # its creation was cut short
+        return dict.fromkeys(rows, 0)
+    counts = group[schema.MARKER.name][:].tolist()
+    return {run_id: counts[row] if row < len(counts) else 0 for run_id, row in rows.items()}
+
+
+def known_rows(group):
+    """Row of each id in a group, up to the first row without one.
+
+    An interrupted growth may have left such rows, and ids of later chunks after them: nothing of
+    those runs is computed before all ids are there.
+    """
+    if "run_id" not in group:
+        return {}
+    ids = itertools.takewhile(bool, group["run_id"][:].tolist())
+    return {run_id: row for row, run_id in enumerate(ids)}
+
+
+def fixed_parts(experiment):
+    """What may not change while a store grows: what its rows would no longer agree on."""
+    expanded = experiment.expanded()
+    names = ("system", "duration", "samples", "statistics", "reference")
+    fixed = {name: expanded[name] for name in names} | {"record": sorted(expanded["record"])}
+    parameters = experiment.make_systems()[0].parameters
+    fixed["plugins"] = experiment.plugin_hashes()
+    return fixed | {"parameters": {name: _brief(value) for name, value in parameters.items()}}
+
+
+def _brief(value):
+    """A vector of equal numbers as that number: how many there are may be scanned."""
+    return value[0] if isinstance(value, tuple) and len(set(value)) == 1 else value
+
+
+def check_unchanged(path, group, experiment):
+    """Raise `StoreError` unless an experiment may go into its group of the store at `path`."""
+    stored = {"plugins": {}} | json.loads(group.attrs["fixed"])
+    now = json.loads(storage.to_json(fixed_parts(experiment)))
+    _check_lengthened(path, group, experiment, stored, now)
+    for name in {*group.attrs["scanned"], *(axis.name for axis in experiment.scan)}:
+        now["parameters"].pop(name)  # a coordinate says which value each row has
+        stored["parameters"].pop(name)
+    for name, value in now.items():
+        if stored[name] != value:
+            raise StoreError(
+                f"{path}: experiment {experiment.name!r} was begun with {name} = "
+                f"{stored[name]!r}; the study now says {value!r}. A store keeps its system, "
+                "parameters, time axis, record, statistics and reference: scan the parameter, give "
+                "another STORE, or give the experiment another name"
+            )
+    for axis in experiment.scan:
+        if axis.name in group and (group[axis.name].dtype.kind in "biuf") != (
+            axis.column.dtype.kind in "biuf"
+        ):
+            raise StoreError(
+                f"{path}: experiment {experiment.name!r} was begun with the axis {axis.name!r} of "
+                "numbers, or of labels, and the study now says the other: give another STORE"
+            )
+
+
+def _check_lengthened(path, group, experiment, stored, now):
+    """Let a duration be longer, the sample times going on, and the reference as far as it went."""
+    if (now["duration"], now["samples"]) == (stored["duration"], stored["samples"]):
+        return
+    before, times = json.loads(group.attrs["fixed"])["duration"], experiment.times
+    known = group["time"][:]
+    known = known[known <= before * (1 + 1e-12)]  # more, where an extension was cut short
+    if len(times) < len(known) and now["duration"] < before:
+        raise StoreError(
+            f"{path}: experiment {experiment.name!r} was computed for {before:g}, and "
+            f"{now['duration']:g} is less: a store is not cut. Say duration = {before:g}, or more, "
+            "or give another STORE"
+        )
+    if len(times) <= len(known) or np.any(np.abs(times[: len(known)] - known) > 1e-12 * known):
+        return  # the axis is another one: refused as what it is
+    check_extendable(experiment)
+    ends = [part["reference"] and part["reference"]["until"] for part in (stored, now)]
+    if ends == [before, now["duration"]]:
+        stored["reference"]["until"] = now["reference"]["until"]
+    stored |= {name: now[name] for name in ("duration", "samples")}
+
+
+def check_extendable(experiment):
+    """Raise `StoreError` if runs depend on the duration."""
+    for entry in experiment.integrators:
+        if "steps_of" in entry.options:
+            raise StoreError(
+                f"experiment {experiment.name!r} cannot be extended: the steps of {entry.label!r} "
+                "are the duration over a number that was counted for it. Leave it out, or give "
+                "another STORE"
+            )
+
+
+# --- references ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class References:
+    """The distinct reference trajectories of an experiment.
+
+    Parameters
+    ----------
+    ids : ndarray of str, shape (references,)
+    of_run : ndarray of int, shape (runs,)
+        Which of them each run of the table is measured against.
+    first_run : ndarray of int, shape (references,)
+        A run of the table that has the reference's system and initial state.
+    samples : int
+        Leading sample times that they cover.
+    """
+
+    ids: np.ndarray
+    of_run: np.ndarray
+    first_run: np.ndarray
+    samples: int
+
+    def rows(self, group):
+        """Row in the store of each reference; all are there once the store is brought up."""
+        row_of = known_rows(group)
+        return np.array([row_of[run_id] for run_id in self.ids])
+
+
+def references_of(table):
+    """The `References` of a run table, or None if its experiment has none."""
+    experiment = table.experiment
+    if experiment.reference is None:
+        return None
+    width = table.start_count
+    key = table.system_index * width + table.start_index
+    distinct, first_run, of_run = np.unique(key, return_index=True, return_inverse=True)
+    tolerance = experiment.reference.tolerance
+    ids = []
+    for value, run in zip(distinct, first_run, strict=True):
+        system = table.systems[value // width]
+        made = experiment.reference.integrator, {}, math.nan, tolerance
+        method = method_digest(system, *made, experiment.library.hashes(experiment.system))
+        start = start_digest(table.initial_state(run))
+        ids.append(next(run_digests(method, [start])).hex())
+    samples = int(np.sum(experiment.times <= experiment.reference.until * (1 + 1e-12)))
+    return References(np.array(ids), of_run, first_run, samples)
+
+
+def references_group(root, name):
+    """Group of the references of an experiment."""
+    return storage.open_group(root, f"{storage.INTERNAL}/{REFERENCES}/{name}")

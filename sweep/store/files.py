@@ -1,0 +1,266 @@
+"""The store's files read directly: fast to import, and one damaged chunk hides no other.
+
+Zarr reads an array or raises; here each chunk of an array can be looked at by itself. Only what
+`sweep.store.storage` writes is understood: blosc with crc32c, numbers or strings.
+"""
+
+import functools
+import json
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from sweep.store.backends.places import METADATA, Unreachable, each, place_of, reading
+
+FORMAT_VERSION = 1
+INTERNAL = "_geosweep"
+REFERENCES, CHECKPOINTS = "references", "checkpoints"
+CODECS = ("blosc", "crc32c")
+
+
+class Damaged(Exception):
+    """A file of the store that is not what was written; says what is wrong."""
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayFiles:
+    """An array of the store, by its files.
+
+    Parameters
+    ----------
+    directory : Path or ObjectPlace
+    shape, chunks : tuple of int
+    dtype : numpy.dtype
+        Object for strings.
+    dims : tuple of str
+    fill : float, int, bool or str
+        What a chunk that is not there reads as.
+    attributes : dict
+    separator : {"/", "."}
+        In the names of chunks.
+    """
+
+    directory: object
+    shape: tuple
+    chunks: tuple
+    dtype: np.dtype
+    dims: tuple
+    fill: object
+    attributes: dict
+    separator: str = "/"
+
+    @classmethod
+    def read(cls, directory):
+        """The array in `directory`.
+
+        Raises
+        ------
+        Damaged
+            If its metadata cannot be read, or are none that Geosweep writes.
+        """
+        metadata = read_metadata(directory)
+        try:
+            names = tuple(codec["name"] for codec in metadata["codecs"])
+            if metadata["node_type"] != "array" or names[1:] != CODECS:
+                raise Damaged(f"{directory / METADATA} describes no array that Geosweep writes")
+            text = metadata["data_type"] == "string"
+            fill = metadata["fill_value"]
+            return cls(
+                directory=place_of(directory),
+                shape=tuple(metadata["shape"]),
+                chunks=tuple(metadata["chunk_grid"]["configuration"]["chunk_shape"]),
+                dtype=np.dtype(object if text else metadata["data_type"]),
+                dims=tuple(metadata["dimension_names"]),
+                fill=math.nan if fill == "NaN" else fill,
+                attributes=metadata["attributes"],
+                separator=metadata["chunk_key_encoding"]["configuration"]["separator"],
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise Damaged(f"{directory / METADATA} lacks or garbles {error}") from None
+
+    @property
+    def name(self):
+        """Of the array."""
+        return self.directory.name
+
+    @property
+    def ndim(self):
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def grid(self):
+        """Number of chunks along each dimension."""
+        return tuple(math.ceil(n / c) for n, c in zip(self.shape, self.chunks, strict=True))
+
+    def file(self, index):
+        """The file of a chunk."""
+        return self.directory / self.separator.join(("c", *map(str, index)))
+
+    def rows(self, index):
+        """The chunk's slice of the first dimension."""
+        start = index[0] * self.chunks[0]
+        return slice(start, min(start + self.chunks[0], self.shape[0]))
+
+    def chunk(self, index):
+        """A chunk's values, or None if there is no file.
+
+        Raises
+        ------
+        Damaged
+            If the file is not what was written.
+        """
+        try:
+            data = self.file(index).read_bytes()
+        except FileNotFoundError:
+            return None
+        except Unreachable:
+            raise
+        except OSError as error:
+            raise Damaged(f"cannot be read: {error.strerror}") from None
+        values = self._decoded(data)
+        return values[tuple(slice(n) for n in self._extent(index))]
+
+    def values(self):
+        """The whole array, which is one-dimensional."""
+        parts = each(self.directory, self._filled, range(self.grid[0]))
+        return np.concatenate(parts) if parts else np.zeros(0, self.dtype)
+
+    def _filled(self, i):
+        part, size = self.chunk((i,)), self._extent((i,))[0]
+        return np.full(size, self.fill, self.dtype) if part is None else part
+
+    def _extent(self, index):
+        """Shape of the part of a chunk that lies within the array."""
+        sizes = zip(index, self.chunks, self.shape, strict=True)
+        return tuple(min(chunk, shape - i * chunk) for i, chunk, shape in sizes)
+
+    def _decoded(self, data):
+        import google_crc32c
+
+        body, stored = data[:-4], data[-4:]
+        if google_crc32c.value(body) != int.from_bytes(stored, "little") or len(stored) < 4:
+            raise Damaged("fails its checksum")
+        try:
+            plain = _blosc().decode(body)
+            values = _strings(plain) if self.dtype == object else np.frombuffer(plain, self.dtype)
+            return values.reshape(self.chunks)
+        except (RuntimeError, ValueError) as error:
+            raise Damaged(f"cannot be decoded: {error}") from None
+
+
+@functools.cache
+def _blosc():
+    from numcodecs.blosc import Blosc
+
+    return Blosc()
+
+
+def _strings(data):
+    from numcodecs.vlen import VLenUTF8
+
+    return VLenUTF8().decode(data)
+
+
+def read_metadata(directory):
+    """The metadata of a group or an array.
+
+    Raises
+    ------
+    Damaged
+        If there are none, or they are no JSON.
+    """
+    file = place_of(directory) / METADATA
+    try:
+        found = json.loads(file.read_bytes())
+    except Unreachable:
+        raise
+    except OSError as error:
+        raise Damaged(f"{file} cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise Damaged(f"{file} is no JSON") from None
+    if not isinstance(found, dict):
+        raise Damaged(f"{file} describes no group and no array")
+    return found
+
+
+def open_store(path):
+    """Attributes of the store's root.
+
+    Raises
+    ------
+    InputError
+        If there is no store, or one of a newer version, or its object store does not answer.
+    """
+    path = place_of(path)
+    try:
+        with reading(path):
+            attributes = read_metadata(path).get("attributes", {})
+    except Damaged as damage:
+        _refuse(path, damage)
+    if "format_version" not in attributes:
+        raise _input_error(f"{path} is a Zarr store, but not one that `sweep run` wrote")
+    check_version(path, attributes["format_version"])
+    if "experiments" not in attributes:
+        raise _input_error(f"{path / METADATA} lacks its experiments: the store is damaged")
+    return attributes
+
+
+def check_version(path, version):
+    """Raise `InputError` if a store's format is a newer version's."""
+    if version > FORMAT_VERSION:
+        raise _input_error(
+            f"{path} has format {version}, written by a newer Geosweep; this one reads up to "
+            f"{FORMAT_VERSION}. Update Geosweep"
+        )
+
+
+def _refuse(path, damage):
+    if (path / INTERNAL).is_dir():
+        raise _input_error(
+            f"{damage}: the store is half deleted or damaged, and this file says which study it "
+            "holds. Restore it from a copy, or run the study into another STORE"
+        )
+    raise _input_error(f"{path} is not a store; expected a directory that `sweep run` wrote")
+
+
+def _input_error(text):
+    from integrators.errors import InputError  # with it come Numba and all integrators
+
+    return InputError(text)
+
+
+def whole(counts, status, samples):
+    """Whether runs are computed up to the last of so many samples, or to where they failed.
+
+    Parameters
+    ----------
+    counts, status : ndarray of int, shape (runs,)
+        The commit marker and the status, 0 if it is complete.
+    samples : int
+    """
+    return (counts >= samples) | ((counts > 0) & (status > 0))
+
+
+def experiments(path, attributes):
+    """Names of the experiments: those of the study in its order, then those that left it."""
+    found = (file.parent.name for file in place_of(path).glob(f"*/{METADATA}"))
+    return list(dict.fromkeys([*attributes["experiments"], *sorted(set(found) - {INTERNAL})]))
+
+
+def columns(directory, names):
+    """One-dimensional arrays of a group by name.
+
+    Raises
+    ------
+    Damaged
+        If one of them is.
+    """
+    result = {}
+    for name in names:
+        try:
+            result[name] = ArrayFiles.read(place_of(directory) / name).values()
+        except Damaged as damage:
+            raise Damaged(f"{place_of(directory) / name}: {damage}") from None
+    return result

@@ -1,0 +1,113 @@
+"""Which process computes a task: there may be two, where a cluster has given up one that lives.
+
+A host that is cut off, or a process that was suspended, goes on with a task that another one was
+given meanwhile. Who begins a task last claims it, by a small file in the store; the one before
+finds that at its next commit and writes nothing more.
+"""
+
+import contextlib
+import os
+import platform
+import secrets
+
+from sweep.store.backends.places import place_of
+from sweep.store.backends.trees import remove_tree
+from sweep.store.files import INTERNAL
+from sweep.store.lease.sessions import Superseded
+
+CLAIMS = "claims"
+
+
+class TakenOver(Superseded):
+    """Another process computes the task by now."""
+
+
+class StoreUnseen(RuntimeError):
+    """This process does not see the store that the coordinator writes to."""
+
+
+class Attempt:
+    """One computation of a task, by this process.
+
+    Parameters
+    ----------
+    task : sweep.campaign.tasks.RunTask or sweep.campaign.tasks.ReferenceTask
+    session : sweep.store.lease.sessions.Session
+    """
+
+    def __init__(self, task, session):
+        self.session = session
+        self._store, self._token = task.store, secrets.token_hex(8)
+        name = "-".join(map(str, task.place))
+        self._file = place_of(task.store) / INTERNAL / CLAIMS / name
+
+    def __enter__(self):
+        self.session.check(self._store)
+        try:
+            if self.session.token:
+                file_of(self._store, self.session).stat()
+            else:  # nobody has begun one
+                self._file.parent.mkdir(exist_ok=True)
+        except FileNotFoundError as error:
+            here = f"{platform.node()} (process {os.getpid()})"
+            missing = error.filename or file_of(self._store, self.session)
+            raise StoreUnseen(unseen(here, self._store, f"{missing} is not there")) from None
+        self._file.write_text(self._token)
+        return self
+
+    def __exit__(self, *exception):
+        with contextlib.suppress(OSError):
+            if self._is_ours():
+                self._file.unlink(missing_ok=True)
+
+    @property
+    def is_stopped(self):
+        """Whether nothing more is to begin."""
+        return self.session.is_stopped
+
+    def check(self):
+        """Look whether what is computed may be written.
+
+        Raises
+        ------
+        TakenOver
+            If another process computes the task by now.
+        sweep.store.lease.sessions.Superseded
+            If another coordinator holds the store.
+        """
+        self.session.check(self._store)
+        if not self._is_ours():
+            raise TakenOver
+
+    def _is_ours(self):
+        try:
+            return self._file.read_text() == self._token
+        except FileNotFoundError:
+            return False
+
+
+def unseen(worker, store, why):
+    """What is said of a worker that does not see a store."""
+    return (
+        f"the worker {worker} does not see the store {store} ({why}); expected a file system that "
+        "the workers share with this process, or a bucket, s3://BUCKET/NAME.zarr, that they may "
+        "write, with the AWS_ variables that this process has where they were started"
+    )
+
+
+def file_of(store, session):
+    """The file by which a store is known as the one that a session writes to."""
+    return place_of(store) / INTERNAL / CLAIMS / session.name
+
+
+def begin(store, session):
+    """Withdraw the claims of all before; from now on the tasks of a session may claim."""
+    forget_all(store)
+    file = file_of(store, session)
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(session.token)
+
+
+def forget_all(store):
+    """Withdraw all claims: whoever still computes something of the store writes nothing more."""
+    remove_tree(place_of(store) / INTERNAL / CLAIMS, ignore_errors=True)

@@ -1,0 +1,306 @@
+"""Who holds a store's lock, and the file that says so.
+
+Its first line is the `Holder` as JSON; its second, of fixed length, is the counter that the
+holder advances. Whoever may write beside the store may have written it: what is read of it is
+checked, and of the numbers none is taken that no holder of ours has.
+"""
+
+import contextlib
+import dataclasses
+import errno
+import getpass
+import hashlib
+import json
+import math
+import os
+import platform
+import re
+import secrets
+import shlex
+import sys
+import time
+from pathlib import Path
+
+from sweep.store.backends.places import ObjectPlace, place_of
+from sweep.text import visible
+
+BEAT_SECONDS = 3.0
+MOST_BEAT_SECONDS, LEAST_BEAT_SECONDS = 3.0, 0.01  # that are believed
+BEATS = 8  # that a newcomer waits for one of
+MOST_BYTES = 2**16  # of a file that are read; ours have fewer
+MOST_LETTERS = 200  # of a name or command
+TOKEN = re.compile("[0-9A-Za-z_-]{1,40}")  # which is part of a file's name
+DIGITS = 12  # of the counter
+NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+UNKNOWN = "unknown"
+ENDING = ".lock"
+RELEASED = b"released\n"  # what a lock in a bucket is left with, where none is removed
+MINE = {}  # by token: what this process holds or takes
+
+
+@dataclasses.dataclass(frozen=True)
+class Holder:
+    """Who holds a lock, as its file says.
+
+    Parameters
+    ----------
+    token : str
+        Of this one holding; no other has it.
+    user, host, command : str
+    pid : int
+    born : str
+        When the process started, by its host's own counting.
+    place : str
+        Boot of the host, and the numbering of its processes; empty where that is not known.
+    since : str
+        By the clock on the wall, for people.
+    beat_seconds : float
+        Between two beats.
+    beat : int
+        The counter.
+    """
+
+    token: str
+    user: str = UNKNOWN
+    host: str = UNKNOWN
+    command: str = UNKNOWN
+    pid: int = 0
+    born: str = ""
+    place: str = ""
+    since: str = UNKNOWN
+    beat_seconds: float = BEAT_SECONDS
+    beat: int = 0
+
+    @classmethod
+    def here(cls):
+        """This process."""
+        return cls(
+            token=secrets.token_hex(4),
+            user=_user(),
+            host=platform.node(),
+            command=_command(),
+            pid=os.getpid(),
+            born=_born(os.getpid()) or "",
+            place=_place(),
+            since=time.strftime("%Y-%m-%d %H:%M:%S"),
+            beat_seconds=BEAT_SECONDS,
+        )
+
+    @property
+    def patience(self):
+        """Seconds after which a heartbeat that does not change has stopped."""
+        return BEATS * self.beat_seconds
+
+    def is_dead(self):
+        """Whether its process is gone; None if that cannot be said from here."""
+        if not self.place or self.place != _place():
+            return None
+        if self.pid == os.getpid():
+            return self.token not in MINE
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return True
+        except OSError:
+            pass  # another user's
+        born = _born(self.pid)
+        return None if born is None else born != self.born
+
+    def __str__(self):
+        if self.host == UNKNOWN:
+            who = "somebody" if self.user == UNKNOWN else self.user
+            return f"{who}, of whom its lock says no more,"
+        return f"{self.user} on {self.host} (process {self.pid}, `{self.command}`)"
+
+
+def lock_of(store):
+    """The file that says who writes to a store."""
+    place = real_place(store)
+    return place.with_name(place.name + ENDING)
+
+
+def real_place(store):
+    """Where a store is, by its only name."""
+    place = place_of(store)
+    return place if isinstance(place, ObjectPlace) else Path(os.path.realpath(place))
+
+
+def is_anothers(store, token):
+    """Whether a store is held by another one than the holder of that token."""
+    found = read(lock_of(store))
+    return found is not None and found.token != token
+
+
+# --- files -----------------------------------------------------------------------------------
+
+
+def create(path, holder):
+    """Make the holder's file at `path`, complete from the first moment; False if one is there."""
+    content = first_line(holder) + counter_line(0)
+    prepared = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    try:
+        _write_new(prepared, content)
+        try:
+            os.link(prepared, path)
+        except FileExistsError:
+            return os.path.samefile(prepared, path)  # NFS may do it, and ask again
+        return True
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        try:
+            _write_new(path, content)
+        except FileExistsError:
+            return False
+        return True
+    finally:
+        with contextlib.suppress(OSError):
+            prepared.unlink()
+
+
+def _write_new(path, content):
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    try:
+        with contextlib.suppress(OSError):
+            os.fchmod(file, 0o644)  # others should be able to say who it is
+        os.write(file, content)
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def read(path):
+    """The `Holder` that a file names, also of one that is not whole; None if there is none."""
+    try:
+        content = first_bytes(path)
+    except FileNotFoundError:
+        return None
+    except PermissionError:
+        owner = path.stat()
+        return Holder(f"{owner.st_ino:x}-{owner.st_mtime_ns:x}", user=f"user {owner.st_uid}")
+    return None if content == RELEASED else parsed(content)
+
+
+def first_bytes(path):
+    """The content of a small file, up to `MOST_BYTES`; none of what is no file, as a pipe."""
+    if isinstance(path, ObjectPlace):
+        return path.read_bytes()[:MOST_BYTES]
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would be waited for
+    try:
+        return os.read(file, MOST_BYTES)
+    except (IsADirectoryError, BlockingIOError):
+        return b""
+    finally:
+        os.close(file)
+
+
+def parsed(content):
+    """The `Holder` that a file's content names; one without a name if it is not as ours are."""
+    content = content[:MOST_BYTES]
+    first, _, counter = content.partition(b"\n")
+    try:
+        said = loaded(first)
+        return Holder(
+            token=_checked(said.pop("token"), TOKEN.fullmatch),
+            pid=_checked(said.pop("pid"), lambda pid: type(pid) is int and 0 < pid < 2**31),
+            beat_seconds=_believed(said.pop("beat_seconds")),
+            beat=int(counter),
+            **texts(said),
+        )
+    except (ValueError, TypeError, KeyError):
+        return Holder(hashlib.sha256(content).hexdigest()[:8])
+
+
+def loaded(content):
+    """The object that JSON holds; ValueError if it holds none."""
+    try:
+        found = json.loads(content)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(found, dict):
+        raise ValueError("it is no object")
+    return found
+
+
+def texts(said, most=MOST_LETTERS):
+    """Texts of another process as they may be printed; ValueError if one is no text."""
+    return {name: visible(_checked(v, lambda v: isinstance(v, str)))[:most]
+            for name, v in said.items()}  # fmt: skip
+
+
+def _checked(value, holds):
+    if not holds(value):
+        raise ValueError
+    return value
+
+
+def _believed(seconds):
+    """The time between two beats, if it is one that a holder of ours has, or the nearest."""
+    if type(seconds) not in (int, float) or not 0 < seconds < math.inf:
+        return BEAT_SECONDS
+    return min(max(seconds, LEAST_BEAT_SECONDS), MOST_BEAT_SECONDS)
+
+
+def holder_of(store):
+    """The `Holder` of a store that lives, as far as can be said at once; None if there is none."""
+    chain = chain_of(lock_of(store))
+    return chain[-1][0] if chain and not chain[-1][0].is_dead() else None
+
+
+def chain_of(lock):
+    """The holder that the lock names and its successors, each with its file."""
+    chain, where = {}, lock
+    while where not in chain and (found := read(where)) is not None:  # none succeeds itself
+        chain[where] = found
+        where = successor_of(lock, found)
+    return [(found, where) for where, found in chain.items()]
+
+
+def successor_of(lock, holder):
+    """The file of the holder's successor, before it takes the lock's place."""
+    return lock.with_name(f"{lock.name}.{holder.token}")
+
+
+def first_line(holder):
+    """All of a holder but its counter, as bytes."""
+    said = {name: value for name, value in vars(holder).items() if name != "beat"}
+    return json.dumps(said).encode() + b"\n"
+
+
+def counter_line(beat):
+    """The counter, as bytes of fixed length."""
+    return b"%0*d\n" % (DIGITS, beat)
+
+
+# --- processes -------------------------------------------------------------------------------
+
+
+def _place():
+    """The boot of this host and its numbering of processes; empty where that is not known."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return ""
+
+
+def _born(pid):
+    """When a process started, in ticks since the boot; "" if it has ended, None if unknown."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = text.rpartition(")")[2].split()
+    return "" if fields[0] in "ZX" else fields[19]
+
+
+def _user():
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"
+
+
+def _command():
+    program, *arguments = sys.argv or ["python"]
+    return shlex.join([Path(program).name or "python", *arguments])[:200]

@@ -1,0 +1,88 @@
+"""Whether the store that a run writes to is still there, and is still the same one.
+
+Stores are moved and deleted by people who do not know that they are written to. What a run says of
+such a store has to be true, and nothing of it may come into another one at its path.
+"""
+
+import contextlib
+
+from sweep.shutdown import Interrupted
+from sweep.store.backends.places import METADATA, place_of
+from sweep.store.lease import fencing, holder
+
+
+class StoreLost(RuntimeError):
+    """The store of a run was moved, deleted or replaced while it ran: says what to do."""
+
+
+class Presence:
+    """The store of a run, watched from its beginning on.
+
+    Parameters
+    ----------
+    store : Path or ObjectPlace
+        It need not exist yet.
+    """
+
+    def __init__(self, store):
+        self._store, self._session = place_of(store), None
+        self._was_there = not _is_missing(self._store / METADATA)
+
+    def begun(self, session):
+        """From now on it is the store in which a session has been begun by `fencing.begin`."""
+        self._was_there, self._session = True, session
+
+    def ended(self):
+        """The session has ended; its store may be written to by others."""
+        self._session = None
+
+    def lost(self):
+        """What is to be said of the store if it is not there any more; empty if it is."""
+        if self._was_there and _is_missing(self._store / METADATA):
+            return (
+                f"the store {self._store} is gone: it was moved or deleted while this run wrote to "
+                "it. If it was moved, move it back, and the same command goes on from what it "
+                "holds; if it was deleted, the same command computes everything again"
+            )
+        if self._session is not None and self._is_another():
+            return (
+                f"the store {self._store} is another one than this run wrote to: that was moved or "
+                "deleted, and this one put in its place. If it was moved, move it back, and the "
+                "same command goes on from what it holds; or see what is there: "
+                f"`sweep status {self._store}`"
+            )
+        return ""
+
+    def _is_another(self):
+        """Whether the session is not this store's; not where a coordinator took the store over."""
+        if not _is_missing(fencing.file_of(self._store, self._session)):
+            return False
+        return not holder.is_anothers(self._store, self._session.token)
+
+    def check(self):
+        """Raise `StoreLost` if it is not there any more."""
+        if text := self.lost():
+            raise StoreLost(text)
+
+    @contextlib.contextmanager
+    def noticed(self):
+        """Within this, what is raised since the store is not there is a `StoreLost`."""
+        try:
+            yield
+        except (Interrupted, StoreLost):
+            raise
+        except Exception as error:
+            if text := self.lost():
+                raise StoreLost(text) from error
+            raise
+
+
+def _is_missing(file):
+    """Whether a file is known not to be there; an error of the file system says nothing."""
+    try:
+        file.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False

@@ -1,0 +1,168 @@
+"""Small files beside a store: that a run of it was submitted to a cluster, that one is to end.
+
+They stand beside the lock, where whoever sees the store sees them too. Nothing that is computed
+depends on them.
+"""
+
+import contextlib
+import dataclasses
+import json
+import secrets
+import threading
+import time
+
+from sweep.store.backends.trees import write_whole
+from sweep.store.lease import holder
+from sweep.store.lease.holder import Holder, first_bytes, loaded, texts
+
+SUBMITTED, CANCEL = ".submitted", ".cancel"
+MOST_LETTERS = 1000  # of a text in such a file: there may be an error's
+LOOK_SECONDS = 2.0  # between two looks whether a run is to end
+QUEUED, RUNNING, ENDED = "queued", "running", "ended"
+
+
+@dataclasses.dataclass(frozen=True)
+class Submission:
+    """A coordinator that was handed to a cluster.
+
+    Parameters
+    ----------
+    name : str
+        No other one has it; it is the key of its task.
+    study, scheduler : str
+    by, since : str
+        Who submitted it and when, for people.
+    state : {"queued", "running", "ended"}
+    host : str
+        Where it runs, or ran last.
+    attempt : str
+        Tells this process from one that had it before.
+    why : str
+        How it ended.
+    """
+
+    name: str
+    study: str
+    scheduler: str
+    by: str
+    since: str
+    state: str = QUEUED
+    host: str = ""
+    attempt: str = ""
+    why: str = ""
+
+    @classmethod
+    def here(cls, study, scheduler):
+        """One of this process."""
+        me = Holder.here()
+        name = f"geosweep-{study}-{secrets.token_hex(4)}"
+        return cls(name, study, scheduler, f"{me.user} on {me.host}", me.since)
+
+    def __str__(self):
+        since = f"submitted by {self.by} at {self.since} to {self.scheduler}"
+        if self.state == QUEUED:
+            return f"{since}; its coordinator waits for a worker"
+        if self.state == RUNNING:
+            return f"{since}; its coordinator runs on {self.host}"
+        return f"{since}; ended{f' on {self.host}' * bool(self.host)}: {self.why}"
+
+
+def submission_of(store):
+    """The `Submission` of a store, None if there is none."""
+    return _read(store, SUBMITTED, lambda found: Submission(**texts(found, MOST_LETTERS)))
+
+
+def note(store, submission):
+    """Note a submission, instead of any before."""
+    write_whole(_file(store, SUBMITTED), json.dumps(dataclasses.asdict(submission)))
+
+
+def forget(store):
+    """Remove what was noted of a submission."""
+    _file(store, SUBMITTED).unlink(missing_ok=True)
+
+
+# --- to be ended -----------------------------------------------------------------------------
+
+
+def cancel(store, names):
+    """Ask those who go by one of some names to end: tokens of holders, names of submissions."""
+    me = Holder.here()
+    said = {"names": names, "reason": f"cancelled by {me.user} on {me.host}"}
+    write_whole(_file(store, CANCEL), json.dumps(said))
+
+
+def cancelled(store, *names):
+    """The reason for which who goes by one of some names is to end; empty if it is not."""
+    found = _read(store, CANCEL, _request)
+    return found[0] if found and {*names} & found[1] else ""
+
+
+def withdraw(store):
+    """Remove the request that somebody ends."""
+    with contextlib.suppress(OSError):
+        _file(store, CANCEL).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def heeded(store, names, on_request):
+    """Within this, a request that one of `names` ends is looked for, and told with its reason.
+
+    Parameters
+    ----------
+    store : str or Path
+    names : tuple of str
+    on_request : callable
+        Called with the reason, from another thread.
+    """
+    end = threading.Event()
+
+    def look():
+        while not end.wait(LOOK_SECONDS):
+            with contextlib.suppress(OSError):
+                if reason := cancelled(store, *names):
+                    on_request(reason)
+                    return
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
+        thread.join()
+        with contextlib.suppress(OSError):
+            if cancelled(store, *names):
+                withdraw(store)
+
+
+def is_over(store, names, seconds):
+    """Wait until nobody who goes by one of some names holds a store; False if that takes longer."""
+    deadline = time.monotonic() + seconds
+    while (found := holder.holder_of(store)) is not None and found.token in names:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.3)
+    return True
+
+
+# --- files -----------------------------------------------------------------------------------
+
+
+def _file(store, ending):
+    lock = holder.lock_of(store)
+    return lock.with_name(lock.name.removesuffix(holder.ENDING) + ending)
+
+
+def _request(found):
+    """The reason of a request that somebody ends, and whom it names."""
+    reason = texts({"reason": found["reason"]}, MOST_LETTERS)["reason"]
+    return reason, {name for name in found["names"] if isinstance(name, str)}
+
+
+def _read(store, ending, make):
+    """What is in one of these files, None if there is none, or none as we write them."""
+    try:
+        return make(loaded(first_bytes(_file(store, ending))))
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return None

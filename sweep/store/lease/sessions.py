@@ -1,0 +1,112 @@
+"""The coordinator's run that a task belongs to, as its workers know it."""
+
+import contextlib
+import functools
+import threading
+from dataclasses import dataclass
+
+from integrators.kernels import sources_hash
+from sweep.shutdown import Interrupted
+from sweep.store.lease import holder
+
+_stopped = set()  # names of sessions that are to end, in this process
+_leaving = threading.Event()  # this process is to end
+_working = set()  # threads that compute a task
+_told = []  # what is called when this process is to end
+
+
+class Superseded(Exception):
+    """Another coordinator holds the store: what a task of the one before has is not written."""
+
+
+class AnotherCode(RuntimeError):
+    """A worker has another version of the code than the coordinator."""
+
+
+@functools.cache
+def code():
+    """What all processes of a run must have in common: a hash of the code that computes."""
+    return sources_hash(frozenset({"integrators", "systems", "sweep"}))
+
+
+def leave():
+    """Let all tasks of this process end after their segments, as it is to end itself."""
+    _leaving.set()
+    for call in list(_told):
+        call("its worker is to end")
+
+
+@contextlib.contextmanager
+def told_of_leaving(call):
+    """Within this, ``call(reason)`` is called when this process is to end."""
+    _told.append(call)
+    try:
+        yield
+    finally:
+        _told.remove(call)
+
+
+def is_leaving():
+    """Whether this process is to end."""
+    return _leaving.is_set()
+
+
+@contextlib.contextmanager
+def working():
+    """Within this, a task is computed by this thread."""
+    _working.add(threading.get_ident())
+    try:
+        yield
+    finally:
+        _working.discard(threading.get_ident())
+
+
+def is_working():
+    """Whether tasks are computed in this process."""
+    return bool(_working)
+
+
+@dataclass(frozen=True)
+class Session:
+    """A coordinator's run, which its tasks are sent with.
+
+    Parameters
+    ----------
+    name : str
+        Of this run; arrays are opened once for each.
+    token : str
+        Of its holding of the store's lock; empty of one that needs none.
+    code : str
+        Of the coordinator; see `code`.
+    """
+
+    name: str
+    token: str
+    code: str
+
+    @property
+    def is_stopped(self):
+        """Whether nothing more is to begin."""
+        return self.name in _stopped or is_leaving()
+
+    def stop(self):
+        """End its tasks in this process, each after its segment; called from another thread."""
+        _stopped.add(self.name)
+
+    def check_stopped(self):
+        """Raise `Interrupted` if nothing more is to begin."""
+        if self.is_stopped:
+            raise Interrupted("its worker was told to stop")
+
+    def check(self, store):
+        """Raise `Superseded` unless the store is still this coordinator's, or nobody's."""
+        if self.token and holder.is_anothers(store, self.token):
+            raise Superseded
+
+    def check_code(self):
+        """Raise `AnotherCode` if this process has another version of the code."""
+        if code() != self.code:
+            raise AnotherCode(
+                f"this worker has version {code()} of the code, the coordinator {self.code}: "
+                "results may differ. Install the same version on both"
+            )

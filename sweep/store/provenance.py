@@ -1,0 +1,91 @@
+"""What a run was computed with: kind of CPU, libm, versions. Its number stands beside the results.
+
+Arithmetic and square roots are the same everywhere; the sines, cosines and logarithms of two
+libraries may differ in the last bit, and one library's on two kinds of CPU.
+"""
+
+import functools
+import hashlib
+import json
+import math
+import platform
+import struct
+
+import llvmlite.binding
+
+import sweep
+from sweep.store.backends.places import place_of
+from sweep.store.backends.trees import write_whole
+from sweep.store.files import INTERNAL
+
+FOLDER = "environments"
+ATTRIBUTE = "environments"  # of the root: what each number stands for
+ARGUMENTS = 4096  # at which the functions of libm are tried
+DIGITS = 7  # of a hash in hexadecimal, as a number: it fits an int32
+
+
+@functools.cache
+def describe():
+    """What this process computes with, as a dict of texts."""
+    return {
+        "cpu": llvmlite.binding.get_host_cpu_name(),
+        "libm": f"{' '.join(filter(None, platform.libc_ver()))} {_libm()}".strip(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "llvmlite": llvmlite.__version__,
+        **sweep.versions(),
+    }
+
+
+def number_of(description):
+    """The number of a description, never 0: that is of runs of which it is not known."""
+    text = json.dumps(description, sort_keys=True)
+    return int(hashlib.sha256(text.encode()).hexdigest()[:DIGITS], 16) + 1
+
+
+def kind_of(description):
+    """What results depend on to the last bit, as a text: kind of CPU and libm."""
+    return f"CPU {description['cpu']}, libm {description['libm']}"
+
+
+@functools.lru_cache(maxsize=64)
+def noted(store, session):
+    """This process's number, once it is written in the store what that stands for.
+
+    Parameters
+    ----------
+    store : str
+    session : sweep.store.lease.sessions.Session
+        Another one may find another store at the same path.
+    """
+    number = number_of(describe())
+    file = place_of(store) / INTERNAL / FOLDER / f"{number}.json"
+    if not file.exists():
+        file.parent.mkdir(exist_ok=True)
+        write_whole(file, json.dumps(describe()))
+    return number
+
+
+def gather(store, root):
+    """Take what workers noted into the root's attributes.
+
+    Parameters
+    ----------
+    store : Path
+    root : zarr.Group
+        Of the store, writable.
+    """
+    files = (place_of(store) / INTERNAL / FOLDER).glob("*.json")
+    known = root.attrs.get(ATTRIBUTE, {})
+    new = {file.stem: json.loads(file.read_text()) for file in files if file.stem not in known}
+    if new:
+        root.attrs[ATTRIBUTE] = known | new
+
+
+def _libm():
+    """A hash of values of the functions that kernels take from libm: equal ones compute alike."""
+    digest = hashlib.sha256()
+    for k in range(1, ARGUMENTS + 1):
+        x = 40.0 * k / ARGUMENTS
+        values = math.sin(x), math.cos(x), math.log(x), math.atan2(x, 3.0), math.exp(-x)
+        digest.update(struct.pack("<5d", *values))
+    return digest.hexdigest()[:8]

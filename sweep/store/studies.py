@@ -1,0 +1,163 @@
+"""The study of a store, with a longer duration."""
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+
+from integrators.errors import InputError, check_known
+from sweep import study as studies
+from sweep.limits import MOST_TEXT, read_regular
+from sweep.store import diff
+from sweep.store.backends.places import ObjectPlace, is_file, place_of, reading
+from sweep.store.files import METADATA
+from sweep.study.longer_axes import ExtendedTimeAxis, extended
+from sweep.study.time_axis import LogarithmicTimeAxis, TimeAxis
+from sweep.study.toml import parse_toml
+
+
+def is_store(path):
+    """Whether there is a store at `path`, rather than a study's file."""
+    place = place_of(path)
+    with reading(place):
+        return is_file(place / METADATA)
+
+
+def stored_study(path, directory=".", text=None, trust_plugins=False):
+    """The study that a store was brought up to, with the durations that it was extended to.
+
+    Its plugins run.
+
+    Parameters
+    ----------
+    path : Path
+    directory : str or Path, optional
+        That files named in the study are relative to.
+    text : str, optional
+        To be read instead of the one that the store keeps.
+    trust_plugins : bool
+        Whether to approve the plugins that the store brings; see `sweep.plugins.approvals`.
+
+    Raises
+    ------
+    StoreError
+        If there is no store.
+    InputError
+        If it brings a plugin that this user has not approved.
+    """
+    root = diff.open_existing(path)
+    if root is None:
+        raise diff.StoreError(f"{path}: there is no store to extend")
+    study = studies.of_store(root.attrs, place_of(path), directory, text, trust_plugins)
+    made = [as_stored(root, experiment) for experiment in study.experiments]
+    return dataclasses.replace(study, experiments=tuple(made))
+
+
+def study_and_store(study, store=None, trust_plugins=False):
+    """The study of a file, or the one that a store keeps, which goes on; and the store's path.
+
+    Parameters
+    ----------
+    study : str, Path or Study
+        A file, the name of a packaged study, or a store.
+    store : str or Path, optional
+        ``NAME.zarr`` unless given, or the store that `study` is.
+    trust_plugins : bool
+        As in `stored_study`.
+    """
+    if isinstance(study, studies.Study):
+        made = study
+    elif store is None and is_store(study):
+        made, store = stored_study(study, trust_plugins=trust_plugins), study
+    else:
+        made = studies.load(study, _kept_store(study, store), trust_plugins)
+    return made, place_of(store if store is not None else f"{made.name}.zarr").absolute()
+
+
+def _kept_store(study, store):
+    """The path of a store that a study may have been run into; None if there is none."""
+    if store is None:
+        try:
+            text = read_regular(Path(study), MOST_TEXT, "a study").decode("utf-8-sig")
+            name = parse_toml(text, study)["name"].string()
+        except (OSError, ValueError, KeyError):
+            return None  # a packaged study, or one with a mistake, which is said later
+        store = f"{name}.zarr"
+    place = place_of(store)
+    if isinstance(place, ObjectPlace):
+        return place if is_store(place) else None
+    return place if os.path.isdir(place) else None  # also of a name that no file can have
+
+
+def extend(study, duration, samples=None, names=()):
+    """A study whose experiments go on to a longer duration.
+
+    Parameters
+    ----------
+    study : sweep.study.Study
+    duration : float
+        In the unit in which the study gives it.
+    samples : int, optional
+        Sample intervals from the present end on; as long as they are unless given.
+    names : sequence of str, optional
+        Of the experiments that are meant; all unless given.
+
+    Returns
+    -------
+    sweep.study.Study
+
+    Raises
+    ------
+    InputError
+        If the duration is not longer, the samples do not fit, or there are runs that depend on
+        their duration.
+    """
+    known = [experiment.name for experiment in study.experiments]
+    for name in names:
+        check_known("experiment", name, known)
+    made = [
+        _extended(experiment, duration, samples)
+        if not names or experiment.name in names
+        else experiment
+        for experiment in study.experiments
+    ]
+    return dataclasses.replace(study, experiments=tuple(made))
+
+
+def _extended(experiment, duration, samples):
+    if abs(experiment.in_time_units(experiment.duration) - duration) <= 1e-12 * abs(duration):
+        return experiment  # it was cut short: what is pending goes on
+    diff.check_extendable(experiment)
+    try:
+        axis = extended(experiment.time_axis, duration * experiment.time_unit, samples)
+    except InputError as error:
+        raise InputError(f"experiment {experiment.name!r}: {error}") from None
+    return _over(experiment, axis)
+
+
+def _over(experiment, axis):
+    """An experiment over another time axis; its reference goes as far if it went to the end."""
+    reference = experiment.reference
+    if reference is not None and reference.until == experiment.duration:
+        reference = dataclasses.replace(reference, until=axis.duration)
+    return dataclasses.replace(experiment, time_axis=axis, reference=reference)
+
+
+def as_stored(root, experiment):
+    """The experiment with the time axis that its group in a store has."""
+    if experiment.name not in root:
+        return experiment
+    stored = json.loads(root[experiment.name].attrs.get("time_axis", "{}"))
+    if stored.get("duration") in (None, experiment.duration):
+        return experiment
+    return _over(experiment, stored_axis(**stored))
+
+
+def stored_axis(duration, samples):
+    """The time axis of a duration and samples, as they are stored."""
+    if not isinstance(samples, dict):
+        return TimeAxis(duration, samples)
+    if "pieces" not in samples:
+        return LogarithmicTimeAxis(duration, **samples)
+    pieces = tuple((stride, count) for stride, count in samples["pieces"])
+    return ExtendedTimeAxis(stored_axis(**samples["first"]), pieces)

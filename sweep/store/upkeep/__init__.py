@@ -1,0 +1,1 @@
+"""Stores as a whole: verified, repaired, merged, and their arrays written anew."""

@@ -1,0 +1,170 @@
+"""Rows of one store's arrays compared with another's, or copied there, a block at a time.
+
+A block is whole chunks, as many as are some megabytes: memory does not grow with the stores.
+"""
+
+import numpy as np
+
+from sweep.store.files import whole
+from sweep.study import schema
+
+BLOCK_BYTES = 32_000_000
+OWN = ("cpu_time", "wall_time", schema.ENVIRONMENT)  # in which two computations may differ
+
+
+class Rows:
+    """The runs, or references, of a group.
+
+    Parameters
+    ----------
+    group : zarr.Group
+    samples : int
+        That a run has which is computed.
+
+    Attributes
+    ----------
+    ids : ndarray of bytes, shape (rows,)
+    progress : ndarray of int, shape (rows,)
+        Samples that are there; `samples` of a run that failed, too.
+    """
+
+    def __init__(self, group, samples):
+        self.group, self.samples = group, samples
+        ids = np.array(group["run_id"][:].tolist(), dtype="S16")
+        gap = ids == b""  # rows from there on were never brought up
+        size = int(np.argmax(gap)) if gap.any() else len(ids)
+        self.ids = ids[:size]
+        counts = group[schema.MARKER.name][:size]
+        status = group["status"][:size] if "status" in group else np.zeros(size, dtype=np.int8)
+        self.progress = np.where(whole(counts, status, samples), samples, counts)
+
+    @property
+    def whole(self):
+        """Whether each run is computed."""
+        return self.progress == self.samples
+
+    def find(self, ids):
+        """Row of each of `ids`, -1 where it is not there."""
+        order = np.argsort(self.ids, kind="stable")
+        if not len(order):
+            return np.full(len(ids), -1)
+        place = np.minimum(np.searchsorted(self.ids, ids, sorter=order), len(order) - 1)
+        found = order[place]
+        return np.where(self.ids[found] == ids, found, -1)
+
+
+def differing(one, own, other, theirs):
+    """Which runs two groups have different results of, other than the time they took and where.
+
+    Parameters
+    ----------
+    one, other : zarr.Group
+    own, theirs : ndarray of int, shape (runs,)
+        Rows of the same runs.
+
+    Returns
+    -------
+    ndarray of bool, shape (runs,)
+    """
+    found = np.zeros(len(own), dtype=bool)
+    for name, array in results(one).items():
+        if name not in other or name in OWN:
+            continue
+        twin = other[name]
+        for part in _parts(array, own):
+            for span in _spans(array):
+                a, b = _read(array, own[part], span), _read(twin, theirs[part], span)
+                extent = tuple(slice(min(sizes)) for sizes in zip(a.shape, b.shape, strict=True))
+                same = _bits(a[extent]) == _bits(b[extent])
+                found[part] |= ~same.reshape(len(part), -1).all(axis=1)
+    return found
+
+
+def copy(source, theirs, target, own, names):
+    """Copy rows of arrays; what is longer in the target stays there as it is.
+
+    Parameters
+    ----------
+    source, target : zarr.Group
+    theirs, own : ndarray of int, shape (runs,)
+        Rows in the one, and in the other.
+    names : sequence of str
+        Arrays, the commit marker last.
+    """
+    order = np.argsort(own)
+    theirs, own = theirs[order], own[order]
+    for name in names:
+        if name in source and len(own):
+            _copy_array(source[name], theirs, target[name], own)
+
+
+def _copy_array(source, theirs, target, own):
+    rows = target.chunks[0]
+    for part in _parts(target, own):
+        start = own[part[0]] // rows * rows
+        stop = min((own[part[-1]] // rows + 1) * rows, target.shape[0])
+        for span in _spans(target):
+            values = _read(source, theirs[part], span)
+            buffer = target[(slice(start, stop), *span)]
+            within = tuple(
+                slice(min(pair)) for pair in zip(values.shape, buffer.shape, strict=True)
+            )[1:]
+            chosen = buffer[own[part] - start]
+            chosen[(slice(None), *within)] = values[(slice(None), *within)]
+            buffer[own[part] - start] = chosen
+            target[(slice(start, stop), *span)] = buffer
+
+
+def results(group):
+    """The arrays of a group that workers write, by name, the commit marker last."""
+    scalars = {variable.name for variable in schema.ALL_RUN_VARIABLES}
+    found = {
+        name: array
+        for name, array in group.arrays()
+        if array.metadata.dimension_names[0] == "run"
+        and (array.ndim > 1 or name in scalars)
+        and name != schema.INITIAL_STATE.name
+    }
+    marker = found.pop(schema.MARKER.name, None)
+    return found if marker is None else found | {schema.MARKER.name: marker}
+
+
+def _parts(array, rows):
+    """Indices into sorted or unsorted `rows`, in parts that lie in one block of the array each."""
+    per_row = array.dtype.itemsize * int(
+        np.prod([min(c, n) for c, n in zip(array.chunks[1:], array.shape[1:], strict=True)])
+    )
+    block = array.chunks[0] * max(1, BLOCK_BYTES // max(1, per_row * array.chunks[0]))
+    order = np.argsort(rows, kind="stable")
+    changes = np.flatnonzero(np.diff(rows[order] // block)) + 1
+    return np.split(order, changes) if len(rows) else []
+
+
+def _spans(array):
+    """Slices of the dimensions after the first: a chunk of the second, and all of the others."""
+    if array.ndim == 1:
+        return [()]
+    return [
+        (
+            slice(first, min(first + array.chunks[1], array.shape[1])),
+            *[slice(None)] * (array.ndim - 2),
+        )
+        for first in range(0, array.shape[1], array.chunks[1])
+    ]
+
+
+def _read(array, rows, span):
+    """Some rows of an array: at once where they lie close together."""
+    low, high = int(rows.min()), int(rows.max()) + 1
+    if high - low <= 2 * len(rows) + array.chunks[0]:
+        return array[(slice(low, high), *span)][rows - low]
+    order = np.argsort(rows)
+    found = array.oindex[(rows[order], *span)]
+    back = np.empty_like(order)
+    back[order] = np.arange(len(order))
+    return found[back]
+
+
+def _bits(values):
+    """What makes two values the same: of floating-point numbers their bits, so that NaN is NaN."""
+    return np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}")

@@ -1,0 +1,52 @@
+"""Runs of a store are marked as not computed: the next `sweep run` computes just them.
+
+Nothing else of them is touched, but a checkpoint from which they could go on is removed. Whole
+chunks are written anew, the commit marker first: whatever is killed, a run counts as computed
+only with all that belongs to it. The caller holds the store.
+"""
+
+import numpy as np
+
+from sweep.store import checkpoints, storage
+from sweep.store.backends.places import place_of
+from sweep.store.files import ArrayFiles, Damaged
+from sweep.study import schema
+
+
+def mark_not_computed(path, place, rows):
+    """Take runs' commit marker away.
+
+    Parameters
+    ----------
+    path : Path
+        Of the store.
+    place : str
+        Group of the runs, or of references.
+    rows : ndarray of bool or int
+        Which of its rows.
+    """
+    group = storage.open_group(storage.open_root(path, mode="r+"), place)
+    if not place.startswith(storage.INTERNAL):
+        every = np.arange(group[schema.MARKER.name].shape[0])
+        checkpoints.forget_runs(path, place, every[rows], storage.chunk_rows_of(group))
+    for name, value in ((schema.MARKER.name, 0), ("status", schema.PENDING)):
+        if name in group:
+            _set(group[name], place_of(path) / place / name, rows, value)
+
+
+def _set(array, directory, rows, value):
+    """Set `rows` to `value`, chunk by chunk; what cannot be read of a chunk is set as well."""
+    chosen = np.zeros(array.shape[0], dtype=bool)
+    chosen[rows] = True
+    stored = ArrayFiles.read(directory)
+    for i in range(stored.grid[0]):
+        where = stored.rows((i,))
+        if not chosen[where].any():
+            continue
+        try:
+            values = stored.chunk((i,))
+        except Damaged:
+            values = None
+        if values is None:
+            values = np.full(where.stop - where.start, value, stored.dtype)
+        array[where] = np.where(chosen[where], value, values).astype(stored.dtype)

@@ -1,0 +1,366 @@
+"""Stores of one study that were made apart become one; the sources are only read.
+
+The new store is put together beside its place, as a copy of the first source that is grown to the
+united study, and takes its place by a rename when it is whole.
+"""
+
+import contextlib
+import dataclasses
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import sweep
+from sweep import study as studies
+from sweep.campaign import planning
+from sweep.store import checkpoints, create, diff, provenance, storage
+from sweep.store.backends.places import place_of
+from sweep.store.backends.trees import copy_tree, remove_tree
+from sweep.store.diff import StoreError
+from sweep.store.files import INTERNAL, REFERENCES
+from sweep.store.lease.lease import hold
+from sweep.store.studies import as_stored
+from sweep.store.upkeep import compact
+from sweep.store.upkeep.copy_rows import Rows, copy, differing, results
+from sweep.store.upkeep.merge_sources import check_alike, check_places, hold_source, open_source
+from sweep.store.upkeep.unite import CannotUnite, united
+from sweep.study.run_table import expand
+
+
+@dataclass(frozen=True)
+class Share:
+    """What became of an experiment.
+
+    Parameters
+    ----------
+    experiment : str
+    runs : int
+        Of the united study.
+    taken : tuple of int
+        Computed runs that came from each source.
+    both : int
+        Computed runs that a later source had as well.
+    differing : int
+        Of these, those whose results are others there; the first source's were taken.
+    pending : int
+        Runs that are not computed yet.
+    new : int
+        Of these, those that no source knew.
+    left_out : int
+        Computed runs of later sources that their study no longer asks for.
+    """
+
+    experiment: str
+    runs: int
+    taken: tuple
+    both: int
+    differing: int
+    pending: int
+    new: int
+    left_out: int
+
+
+@dataclass(frozen=True)
+class Merged:
+    """A merged store.
+
+    Parameters
+    ----------
+    store : Path or ObjectPlace
+    shares : tuple of Share
+    kinds : tuple of str
+        Kinds of CPU that its runs are from.
+    """
+
+    store: object
+    shares: tuple
+    kinds: tuple
+
+    @property
+    def pending(self):
+        """Runs that are not computed yet."""
+        return sum(share.pending for share in self.shares)
+
+
+def merge(
+    paths, out, *, study=None, prefer_first=False, trust_plugins=False,
+    progress=lambda what, done, of: None,
+):  # fmt: skip
+    """Unite stores of one study in a new one.
+
+    Parameters
+    ----------
+    paths : sequence of str or Path
+        Two stores or more. A run that is computed in several is taken from the first of them.
+    out : str or Path
+        Of the new store.
+    study : str or Path, optional
+        A study that has all runs of all of them; made from theirs unless given.
+    prefer_first : bool
+        Whether to take a run from the first source, too, whose results differ in another.
+    trust_plugins : bool
+        Whether to approve the plugins that the stores bring: with them it is known which runs
+        are the same. See `sweep.plugins.approvals`.
+    progress : callable
+        Called with what is read, how much of it is done, and of how much.
+
+    Returns
+    -------
+    Merged
+
+    Raises
+    ------
+    StoreError
+        If a source is none, damaged, held by another process, or does not fit the others; if runs
+        differ; if there is something at `out`. Then nothing is written.
+    InputError
+        If a store brings a plugin that this user has not approved; nor then.
+    """
+    paths, out = [place_of(path).absolute() for path in paths], place_of(out).absolute()
+    check_places(paths, out)
+    with contextlib.ExitStack() as stack:
+        for path in paths:
+            hold_source(stack, path)
+        stack.enter_context(hold(out))
+        sources = [open_source(path, trust_plugins, progress) for path in paths]
+        for other in sources[1:]:
+            check_alike(sources[0], other)
+        whole = _united_study(sources, study, trust_plugins)
+        _check_complete(sources, whole)
+        conflicts = _conflicts(sources, whole, prefer_first)
+        try:
+            with create.creating(out) as place:
+                shares = _put_together(sources, whole, place, conflicts, progress)
+                kinds = _describe(sources, place)
+                storage.consolidate(place)
+            if not any(share.pending for share in shares):
+                compact.compact(out)
+        except OSError as error:
+            raise StoreError(f"{out} cannot be written: {error.strerror or error}") from None
+        finally:
+            if isinstance(out, Path):
+                remove_tree(diff.creating_path(out), ignore_errors=True)
+    return Merged(out, tuple(shares), tuple(kinds))
+
+
+# --- the united study ------------------------------------------------------------------------
+
+
+def _united_study(sources, given, trust_plugins):
+    """The study of all sources, over the time axes that they were extended to."""
+    if given is not None:
+        whole = studies.load(given, trust_plugins=trust_plugins)
+        if whole.name != sources[0].study.name:
+            raise StoreError(
+                f"{given} is the study {whole.name!r}; expected {sources[0].study.name!r}"
+            )
+    else:
+        whole = sources[0].study
+        for source in sources[1:]:
+            try:
+                whole = united(whole, source.study)
+            except CannotUnite as error:
+                raise StoreError(
+                    f"no study is found that has the runs of {source.path} and of those before: "
+                    f"{error}. Write one yourself, and say --study FILE"
+                ) from None
+    made = []
+    for experiment in whole.experiments:
+        root = next((s.root for s in sources if experiment.name in s.root), sources[0].root)
+        made.append(as_stored(root, experiment))
+    return dataclasses.replace(whole, experiments=tuple(made))
+
+
+def _check_complete(sources, whole):
+    """Refuse a study that does not fit a source or lacks runs of it."""
+    tables = {experiment.name: expand(experiment) for experiment in whole.experiments}
+    for source in sources:
+        for name in storage.experiments(source.root):
+            current = source.group(name)["in_study"][:]
+            if name not in tables:
+                if current.any():
+                    _refuse_lack(source, name, int(current.sum()))
+                continue
+            diff.check_unchanged(source.path, source.group(name), tables[name].experiment)
+            runs = source.runs(name, len(tables[name].experiment.times))
+            asked = runs.ids[current[: len(runs.ids)]]
+            lacking = ~np.isin(asked, tables[name].run_id.astype("S16"))
+            if lacking.any():
+                _refuse_lack(source, name, int(lacking.sum()))
+
+
+def _refuse_lack(source, name, count):
+    raise StoreError(
+        f"the united study lacks {count:,} runs of experiment {name!r} of {source.path}; files of "
+        "initial states, for example, are looked for in the current directory. Write a study that "
+        "has the runs of all, and say --study FILE"
+    )
+
+
+# --- runs that several have ------------------------------------------------------------------
+
+
+def _conflicts(sources, whole, prefer_first):
+    """How many runs two sources have, and of these how many differ; by experiment."""
+    found, first = {}, ""
+    for experiment in whole.experiments:
+        name, samples = experiment.name, len(experiment.times)
+        every = [source.runs(name, samples) for source in sources]
+        both = differ = 0
+        for later in range(1, len(sources)):
+            left = every[later] is not None and every[later].whole.copy()
+            for earlier in range(later):
+                if every[later] is None or every[earlier] is None:
+                    continue
+                rows = every[earlier].find(every[later].ids)
+                shared = left & (rows >= 0)
+                shared[shared] = every[earlier].whole[rows[shared]]
+                left &= ~shared
+                theirs = np.flatnonzero(shared)
+                apart = differing(every[earlier].group, rows[theirs], every[later].group, theirs)
+                both, differ = both + len(theirs), differ + int(apart.sum())
+                if apart.any() and not first:
+                    row = theirs[np.argmax(apart)]
+                    first = (
+                        f"run {every[later].ids[row].decode()} of experiment {name!r}, row "
+                        f"{rows[row]} of {sources[earlier].path} and {row} of {sources[later].path}"
+                    )
+        found[name] = both, differ
+    count = sum(differ for _, differ in found.values())
+    if count and not prefer_first:
+        raise StoreError(
+            f"{count:,} of {sum(both for both, _ in found.values()):,} runs that are computed in "
+            f"several of the stores differ; the first is {first}. Other machines or versions may "
+            "be why (sines differ in the last bit): say --prefer-first to take such "
+            "runs from the store that is named first"
+        )
+    return found
+
+
+# --- putting it together ---------------------------------------------------------------------
+
+
+def _put_together(sources, whole, place, conflicts, progress):
+    """Make the store at `place`; a `Share` for each experiment."""
+    copy_tree(sources[0].path, place, ignore=("*.partial", "in-flight.json"))
+    _make_writable(place)
+    entries = diff.compare(place, whole)
+    create.bring_up(place, whole, entries, _chunk_rows(sources, entries))
+    root = storage.open_root(place, mode="r+")
+    shares = []
+    for number, entry in enumerate(entries):
+        progress("Merging", number, len(entries))
+        samples = len(entry.experiment.times)
+        target = storage.open_group(root, entry.name)
+        taken, left_out = [], 0
+        for index, source in enumerate(sources):
+            runs = source.runs(entry.name, samples)
+            if index == 0 or runs is None:
+                taken.append(0 if runs is None else int(runs.whole.sum()))
+                continue
+            taken.append(_take_runs(source, runs, root, target, entry))
+            asked = source.group(entry.name)["in_study"][:][: len(runs.ids)]
+            left_out += int(
+                np.sum(~asked & runs.whole & (Rows(target, samples).find(runs.ids) < 0))
+            )
+            _take_references(source, root, entry)
+        shares.append(_share(sources, entry, target, taken, conflicts[entry.name], left_out))
+    progress("Merging", len(entries), len(entries))
+    return shares
+
+
+def _make_writable(place):
+    """Let the owner write what was copied from a source that is only read."""
+    for directory, _, names in os.walk(place):
+        for path in (directory, *(os.path.join(directory, name) for name in names)):
+            mode = os.stat(path).st_mode
+            if not mode & 0o200:
+                os.chmod(path, mode | 0o200)
+
+
+def _chunk_rows(sources, entries):
+    """Rows of a chunk of experiments that the first source has not: as the one that has them."""
+    made = {}
+    for entry in entries:
+        if entry.chunk_rows is None:
+            groups = (source.group(entry.name) for source in sources)
+            made[entry.name] = next(
+                (storage.chunk_rows_of(group) for group in groups if group is not None), None
+            )
+            if made[entry.name] is None:
+                made[entry.name] = planning.plan_experiment(entry).chunk_rows
+    return made
+
+
+def _take_runs(source, runs, root, target, entry):
+    """Copy runs that have got further in a source; how many are whole there."""
+    there = Rows(target, runs.samples)
+    rows = runs.find(there.ids)
+    better = rows >= 0
+    better[better] = runs.progress[rows[better]] > there.progress[better]
+    own = np.flatnonzero(better)
+    theirs = rows[own]
+    ends, place = source.group(checkpoints.ends_name(entry.name)), checkpoints.ends_name(entry.name)
+    if ends is not None and ends.attrs.get("code") == checkpoints.code():
+        copy(ends, theirs, storage.open_group(root, place), own, [checkpoints.CHECKPOINT.name])
+    copy(source.group(entry.name), theirs, target, own, list(results(target)))
+    return int(runs.whole[theirs].sum())
+
+
+def _take_references(source, root, entry):
+    """Copy references that are computed in a source, and not yet in the store."""
+    place = f"{INTERNAL}/{REFERENCES}/{entry.name}"
+    group = source.group(place)
+    if group is None or place not in root:
+        return
+    target = storage.open_group(root, place)
+    samples = target["states"].shape[1]
+    if group["states"].shape[1] != samples:
+        return  # they are computed again
+    runs, there = Rows(group, samples), Rows(target, samples)
+    rows = runs.find(there.ids)
+    better = rows >= 0
+    better[better] = runs.whole[rows[better]] & ~there.whole[better]
+    own = np.flatnonzero(better)
+    copy(group, rows[own], target, own, list(results(target)))
+
+
+def _share(sources, entry, target, taken, conflicts, left_out):
+    samples = len(entry.experiment.times)
+    pending = ~storage.committed(target, samples)[entry.rows]
+    ids = entry.table.run_id.astype("S16")[pending]
+    known = np.zeros(len(ids), dtype=bool)
+    for source in sources:
+        runs = source.runs(entry.name, samples)
+        if runs is not None:
+            known |= runs.find(ids) >= 0
+    return Share(
+        experiment=entry.name,
+        runs=entry.table.size,
+        taken=tuple(taken),
+        both=conflicts[0],
+        differing=conflicts[1],
+        pending=int(pending.sum()),
+        new=int((~known).sum()),
+        left_out=left_out,
+    )
+
+
+def _describe(sources, place):
+    """Note hosts and versions of all sources; the kinds of CPU and libm."""
+    root = storage.open_root(place, mode="r+")
+    every, numbers = [], {}
+    for source in sources:
+        every += [host for host in source.root.attrs.get("hosts", []) if host not in every]
+        numbers |= source.root.attrs.get(provenance.ATTRIBUTE, {})
+    parts = []
+    for source in sources:
+        parts.append({"store": str(source.path), "versions": source.root.attrs.get("versions")})
+        parts[-1] |= (
+            {"merged": source.root.attrs["merged"]} if "merged" in source.root.attrs else {}
+        )
+    found = {"hosts": every, "merged": parts, "versions": sweep.versions()}
+    root.attrs.update(found | {provenance.ATTRIBUTE: numbers})
+    return sorted({provenance.kind_of(known) for known in numbers.values()})

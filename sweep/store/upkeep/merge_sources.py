@@ -1,0 +1,144 @@
+"""The stores that a merge reads: nobody writes to them meanwhile, and they fit together."""
+
+import functools
+import json
+import os
+from dataclasses import dataclass
+
+import numpy as np
+
+from sweep.plugins import approvals
+from sweep.store import diff, storage
+from sweep.store.backends.places import ObjectPlace, Unreachable, exists, reading
+from sweep.store.diff import StoreError
+from sweep.store.lease.holder import holder_of, real_place
+from sweep.store.lease.lease import hold
+from sweep.store.studies import stored_study
+from sweep.store.upkeep import verify
+from sweep.store.upkeep.copy_rows import Rows, results
+
+KEPT = "that share system, parameters, time axis, record, statistics and reference are merged"
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A store that is merged, and its study as far as it was extended."""
+
+    path: object
+    root: object
+    study: object
+
+    def group(self, name):
+        """A group below the root, or None."""
+        return storage.open_group(self.root, name) if name in self.root else None
+
+    @functools.cached_property
+    def _runs(self):
+        return {}
+
+    def runs(self, name, samples):
+        """The `Rows` of an experiment, or None."""
+        if name not in self._runs:
+            group = self.group(name)
+            self._runs[name] = None if group is None else Rows(group, samples)
+        return self._runs[name]
+
+
+def check_places(paths, out):
+    """Raise `StoreError` unless there are stores to read, and a free place to write to."""
+    if len({real_place(path) for path in paths}) < max(2, len(paths)):
+        raise StoreError("a merge needs two stores or more, each named once")
+    for path in paths:
+        with reading(path):
+            if not exists(path):
+                raise StoreError(f"{path}: there is no store to merge")
+    with reading(out):
+        is_free = _is_free(out)
+    if not is_free:
+        raise StoreError(f"{out} exists: a merge makes a new store, expected a path that is free")
+    for path in paths:
+        if real_place(path) in real_place(out).parents:
+            raise StoreError(f"{out} lies in {path}: give a path beside it")
+
+
+def _is_free(out):
+    if isinstance(out, ObjectPlace):
+        return not exists(out) or diff.is_half_made(out)
+    return not os.path.lexists(out) or (out.is_dir() and not any(out.iterdir()))
+
+
+def _may_be_held(path):
+    if isinstance(path, ObjectPlace):
+        try:
+            path.check(writes=True)
+        except Unreachable:
+            return False
+        return True
+    return os.access(path, os.W_OK) and os.access(real_place(path).parent, os.W_OK)
+
+
+def hold_source(stack, path):
+    """Hold a source, so that nobody writes to it; where that cannot be, nobody may do so now."""
+    if _may_be_held(path):
+        stack.enter_context(hold(path))
+    elif (writer := holder_of(path)) is not None:
+        raise StoreError(
+            f"{path} is held by {writer} since {writer.since}: wait for it, or end it there"
+        )
+
+
+def open_source(path, trust_plugins, progress):
+    """The `Source` at `path`, whose plugins run; `StoreError` if there is none, or a damaged one.
+
+    `InputError` if they are not approved, before it is read.
+    """
+    root = diff.open_existing(path)
+    if root is None:
+        raise StoreError(f"{path}: there is no store to merge")
+    approvals.brought(root.attrs, path, trust_plugins)
+    found = verify.find(path, functools.partial(progress, f"Reading {path.name}"))
+    found = [finding for finding in found if finding.remedy != verify.REMOVE]
+    if found:
+        place = "/".join(part for part in (found[0].place, found[0].array) if part)
+        raise StoreError(
+            f"{path} is damaged: {place} {found[0].text}, and {len(found) - 1:,} findings more. "
+            f"`sweep verify {path} --repair` mends it, and `sweep run` an interrupted run"
+        )
+    return Source(path, root, stored_study(path, trust_plugins=trust_plugins))
+
+
+def check_alike(one, other):
+    """Refuse stores of two studies, and experiments whose rows would not agree."""
+    if one.study.name != other.study.name:
+        raise StoreError(
+            f"{one.path} is the store of the study {one.study.name!r}, {other.path} that of "
+            f"{other.study.name!r}: expected stores of one study"
+        )
+    for name in storage.experiments(one.root):
+        if name in other.root:
+            _check_group(one, other, name)
+
+
+def _check_group(one, other, name):
+    groups = one.group(name), other.group(name)
+    fixed = [json.loads(group.attrs["fixed"]) for group in groups]
+    for scanned in {name for group in groups for name in group.attrs["scanned"]}:
+        for parts in fixed:  # a coordinate says which value each row has
+            parts["parameters"].pop(scanned, None)
+    for key, value in fixed[0].items():
+        if fixed[1][key] != value:
+            longer = "; `sweep extend` makes the shorter one longer" * (key == "duration")
+            raise StoreError(
+                f"{other.path} cannot be merged with {one.path}: experiment {name!r} has {key} = "
+                f"{fixed[1][key]!r} there, and {value!r} here. Experiments {KEPT}{longer}"
+            )
+    times = [group["time"][:] for group in groups]
+    if not np.array_equal(*times):
+        raise StoreError(
+            f"{other.path} cannot be merged with {one.path}: the samples of experiment {name!r} "
+            "are at other times there"
+        )
+    for group, source in zip(groups, (one, other), strict=True):
+        for array in results(group).values():
+            if array.ndim > 1 and array.shape[1] != len(times[0]):
+                raise StoreError(f"{source.path} was left while it grew; `sweep run` mends it")

@@ -1,0 +1,156 @@
+"""Growth past the budget of files: an experiment is written anew in larger chunks.
+
+The new group is put together beside the store, compared with the old one value by value, and
+takes its place by renames, in a bucket by copies, in an order that `recover` can finish: a crash
+at any point loses nothing. Checkpoints of runs on their way are kept where a new chunk begins.
+"""
+
+import numpy as np
+
+from sweep.store import checkpoints, storage
+from sweep.store.backends.places import ObjectPlace, is_dir, place_of
+from sweep.store.backends.trees import copy_tree, remove_tree, take_place, write_whole
+from sweep.store.diff import StoreError
+from sweep.study import schema
+
+STAGING = ".rechunking"  # after the store's own name
+READY, NEW, OLD = "ready", "new", "old"
+_RESULTS = {variable.name for variable in schema.ALL_RUN_VARIABLES}
+_RESULTS.add(checkpoints.CHECKPOINT.name)
+
+
+def rechunk(path, name, layout):
+    """Rewrite an experiment of a store in other chunks. The caller holds the store.
+
+    Parameters
+    ----------
+    path : Path
+    name : str
+        Of the experiment.
+    layout : sweep.store.chunk_layout.Layout
+        Of the experiment when it has grown.
+
+    Raises
+    ------
+    StoreError
+        If a chunk cannot be read, or what was written is not what was read; nothing is changed.
+    """
+    staging = _staging(path)
+    remove_tree(staging, ignore_errors=True)
+    try:
+        for place in _places(path, name):
+            _copy(place_of(path) / place, staging / NEW / place, layout)
+    except (ValueError, RuntimeError) as error:  # of a checksum, of a codec
+        remove_tree(staging, ignore_errors=True)
+        raise StoreError(
+            f"{path}: experiment {name!r} cannot be rewritten in larger chunks: {error}. "
+            f"`sweep verify {path}` says what is damaged, and --repair mends it"
+        ) from error
+    except OSError:  # such as a full disk, of which this has a part
+        remove_tree(staging, ignore_errors=True)
+        raise
+    write_whole(staging / READY, f"{name}\n{layout.chunk_rows}")
+    _swap(path, name, layout.chunk_rows)
+
+
+def recover(path):
+    """Finish one that had come to its renames, forget any other."""
+    staging = _staging(path)
+    if not is_dir(staging):  # a name too long for a file has none either
+        return
+    if (staging / READY).exists() and is_dir(place_of(path)):
+        name, rows = (staging / READY).read_text().split("\n")
+        _swap(path, name, int(rows))
+    else:
+        remove_tree(staging)
+
+
+def _staging(path):
+    path = place_of(path)
+    return path.with_name(path.name + STAGING)
+
+
+def _places(path, name):
+    """Groups whose chunk rows tasks own: the experiment, and the ends of its runs."""
+    ends = checkpoints.ends_name(name)
+    return [name, ends] if (place_of(path) / ends).is_dir() else [name]
+
+
+def _copy(old, new, layout):
+    """Copy a group into the chunks of a layout, but for the initial states, which stay."""
+    source, target = (storage.open_root(place, mode="a") for place in (old, new))
+    target.attrs.update(source.attrs.asdict())
+    if "chunk_rows" in source.attrs:
+        target.attrs["chunk_rows"] = layout.chunk_rows
+    for name, array in source.arrays():
+        if name == schema.INITIAL_STATE.name:
+            copy_tree(old / name, new / name)
+        elif _is_result(name, array):
+            _compare(_copied(target, name, array, layout), array)
+        else:
+            _copy_coordinate(target, name, array, layout)
+            _compare(target[name], array)
+
+
+def _is_result(name, array):
+    """Whether tasks write it: no coordinate."""
+    return array.ndim > 1 or name in _RESULTS
+
+
+def _copied(group, name, array, layout):
+    dims = array.metadata.dimension_names
+    extents = {"run": layout.chunk_rows, "time": layout.time_chunk}
+    made = group.create_array(
+        name,
+        shape=array.shape,
+        chunks=tuple(extents.get(dim, own) for dim, own in zip(dims, array.chunks, strict=True)),
+        dtype=array.dtype,
+        fill_value=array.fill_value,
+        dimension_names=dims,
+        attributes=array.attrs.asdict(),
+        **storage.CODECS,
+    )
+    for region in _regions(made):
+        made[region] = array[region]
+    return made
+
+
+def _copy_coordinate(group, name, array, layout):
+    (dim,) = array.metadata.dimension_names
+    room = {"run": layout.runs, "time": layout.times}.get(dim, 0)
+    storage.set_coordinate(group, name, array[:], dim, room, **array.attrs.asdict())
+
+
+def _compare(made, array):
+    """Raise ValueError unless an array reads as the one that it is a copy of."""
+    for region in _regions(made):
+        one, two = made[region], array[region]
+        same = (one == two).all() if one.dtype.kind in "OTU" else one.tobytes() == two.tobytes()
+        if not same:
+            raise ValueError(f"the copy of {array.name} does not read as it was written")
+
+
+def _regions(array):
+    """The chunks of an array, as slices."""
+    for index in np.ndindex(array.cdata_shape):
+        yield tuple(
+            slice(i * chunk, min((i + 1) * chunk, size))
+            for i, chunk, size in zip(index, array.chunks, array.shape, strict=True)
+        )
+
+
+def _swap(path, name, rows):
+    """Put the new groups in the place of the old ones; harmless when done again."""
+    staging = _staging(path)
+    for place in (name, checkpoints.ends_name(name)):
+        new, mine, old = staging / NEW / place, place_of(path) / place, staging / OLD / place
+        if isinstance(new, ObjectPlace):
+            take_place(new, mine)
+        elif new.exists():
+            old.parent.mkdir(parents=True, exist_ok=True)
+            if mine.exists():
+                mine.rename(old)
+            new.rename(mine)
+    checkpoints.forget_between(path, name, rows)
+    storage.consolidate(path)
+    remove_tree(staging)

@@ -1,0 +1,277 @@
+"""Mend what `sweep.store.upkeep.verify` found. The caller holds the store.
+
+Results are never guessed: runs whose results are damaged are marked as not computed, before what
+is left of the damaged chunks is removed, and `sweep run` computes just them again. Coordinates
+and initial states are written again from the study, for rows whose id proves that they are the
+same: an id is a hash of all that determines a run.
+"""
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+
+from sweep.store import checkpoints, create, diff, files, storage
+from sweep.store.backends.places import place_of
+from sweep.store.backends.trees import remove_tree, write_whole
+from sweep.store.files import INTERNAL, REFERENCES, ArrayFiles, Damaged
+from sweep.store.upkeep import compact
+from sweep.store.upkeep.mark import mark_not_computed
+from sweep.store.upkeep.verify import COPY, REMOVE, RUN, STUDY, copies, experiment_of, find
+from sweep.study import schema
+from sweep.study.run_table import expand
+
+ROUNDS = 5  # metadata that come back show what is wrong with their arrays, and so on
+LOST = "lost"  # an id that says that a row's own cannot be found again
+
+
+@dataclass(frozen=True)
+class Mended:
+    """What was done to a store.
+
+    Parameters
+    ----------
+    findings : tuple of Finding
+        All that was found on the way.
+    marked : dict of str to int
+        Runs, by group, that were marked as not computed.
+    left : tuple of Finding
+        What is still wrong.
+    """
+
+    findings: tuple
+    marked: dict
+    left: tuple
+
+
+def mend(path, study, progress=lambda done, of: None):
+    """Mend a store as far as that is possible.
+
+    Parameters
+    ----------
+    path : Path
+    study : callable
+        Gives the study that the store keeps; asked only if something is to be written from it.
+    progress : callable
+        As in `find`.
+
+    Returns
+    -------
+    Mended
+    """
+    path = place_of(path)
+    compact.recover(path)  # the way to finish one that had come to its renames
+    every, marked, before = {}, {}, None
+    for _ in range(ROUNDS):
+        findings = find(path, progress)
+        if not findings or (before is not None and len(findings) == before):
+            break
+        every |= {(f.place, f.array, f.chunk, f.text): f for f in findings}
+        before = len(findings)
+        _mend_metadata(path, findings)
+        for place, rows in _mark(path, findings).items():
+            marked.setdefault(place, set()).update(rows.tolist())
+        _remove(findings)
+        _mend_from_study(path, findings, study)
+    counts = {place: len(rows) for place, rows in marked.items()}
+    if every:
+        storage.consolidate(path)
+    return Mended(tuple(every.values()), counts, tuple(findings))
+
+
+def _mend_metadata(path, findings):
+    """Put back the copies of metadata that are gone or garbled."""
+    known = copies(path)
+    for finding in findings:
+        if finding.remedy == COPY:
+            name = f"{finding.place}/{finding.array}".strip("/")
+            written = json.dumps(known[name], indent=2)
+            finding.path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(finding.path, written)
+
+
+def _mark(path, findings):
+    """Mark the runs concerned; rows by group."""
+    rows = {}
+    for finding in findings:
+        if finding.remedy == RUN:
+            rows.setdefault(finding.place, []).append(finding.rows)
+    marked = {place: np.unique(np.concatenate(parts)) for place, parts in rows.items()}
+    for place, mine in marked.items():
+        checkpoints.clear(path, place)  # first samples of runs on their way may be damaged, too
+        if len(mine):
+            mark_not_computed(path, place, mine)
+    return marked
+
+
+def _remove(findings):
+    """Remove strays and chunks that cannot be read; what marking wrote anew can be."""
+    for finding in findings:
+        if finding.remedy == REMOVE:
+            if finding.path.is_dir():
+                remove_tree(finding.path)
+            else:
+                finding.path.unlink(missing_ok=True)
+        elif finding.remedy == RUN and finding.chunk:
+            try:
+                ArrayFiles.read(finding.path.parents[len(finding.chunk)]).chunk(finding.chunk)
+            except Damaged:
+                finding.path.unlink(missing_ok=True)
+
+
+# --- from the study --------------------------------------------------------------------------
+
+
+def _mend_from_study(path, findings, study):
+    """Write coordinates and initial states again."""
+    damaged = {}
+    for finding in findings:
+        if finding.remedy == STUDY:
+            damaged.setdefault(finding.place, {}).setdefault(finding.array, []).append(finding)
+    if not damaged:
+        return
+    experiments = {experiment.name: experiment for experiment in study().experiments}
+    root = storage.open_root(path, mode="r+")
+    for place, arrays in damaged.items():
+        experiment = experiments.get(experiment_of(place))
+        if experiment is None:  # it left the study: nothing knows it
+            continue
+        table = expand(experiment)
+        if place.startswith(f"{INTERNAL}/{REFERENCES}/"):
+            _mend_references(path, root, place, arrays, table)
+        else:
+            _mend_experiment(path, root, place, arrays, table)
+
+
+def _mend_references(path, root, place, arrays, table):
+    """Initial states of references; one without an id is computed again when it is needed."""
+    group = storage.open_group(root, place)
+    if set(arrays) - {schema.INITIAL_STATE.name}:
+        remove_tree(path / place)
+        create.bring_up_references(root, table)
+        return
+    references = diff.references_of(table)
+    states = {
+        str(run_id): table.initial_state(run)
+        for run_id, run in zip(references.ids, references.first_run, strict=True)
+    }
+    _write_states(group, arrays[schema.INITIAL_STATE.name], group["run_id"][:], states)
+
+
+def _mend_experiment(path, root, place, arrays, table):
+    group = storage.open_group(root, place)
+    _write_axes(group, arrays, table)
+    columns = create.run_columns(group, table)
+    if "run_id" in arrays:
+        _find_ids(path, root, place, arrays, columns, table)
+    ids = group["run_id"][:]
+    row_of = {run_id: row for row, run_id in enumerate(ids.tolist())}
+    rows = np.array([row_of.get(run_id, -1) for run_id in table.run_id.tolist()])
+    in_study = np.ones(table.size, dtype=bool)
+    columns |= {"in_study": in_study, "run": rows}
+    for name, findings in arrays.items():
+        if name in columns:
+            _write_column(path / place / name, group[name], findings, rows, columns[name])
+    if schema.INITIAL_STATE.name in arrays:
+        states = {run_id: table.initial_state(run) for run, run_id in enumerate(table.run_id)}
+        _write_states(group, arrays[schema.INITIAL_STATE.name], ids, states)
+
+
+def _write_axes(group, arrays, table):
+    """Write those of the coordinates ``time``, ``row`` and ``component`` that are damaged."""
+    size = group["row"].shape[0]
+    labels = create.row_labels(table.systems)
+    values = {
+        "time": table.experiment.times,
+        "row": labels if len(labels) == size else [str(row) for row in range(size)],
+        "component": ["x", "y", "z"],
+    }
+    for name in set(values) & set(arrays):
+        if group[name].shape == (len(values[name]),):
+            storage.set_coordinate(group, name, values[name], name)
+
+
+def _write_column(directory, array, findings, rows, values):
+    """Write the damaged chunks of a coordinate along ``run`` anew."""
+    stored = ArrayFiles.read(directory)
+    column = np.full(array.shape[0], stored.fill, stored.dtype)
+    if array.name.endswith("/run"):
+        column = np.arange(array.shape[0])
+    there = rows >= 0
+    column[rows[there]] = np.asarray(values)[there]
+    for finding in findings:
+        where = stored.rows(finding.chunk)
+        array[where] = column[where]
+
+
+def _write_states(group, findings, ids, states):
+    """Write the damaged chunks of initial states anew, NaN where the study has none."""
+    array = group[schema.INITIAL_STATE.name]
+    for chunk in {finding.chunk[0] for finding in findings}:
+        rows = range(chunk * array.chunks[0], min((chunk + 1) * array.chunks[0], array.shape[0]))
+        filled = np.full((len(rows), *array.shape[1:]), np.nan)
+        for place, row in zip(filled, rows, strict=True):
+            state = states.get(str(ids[row]))
+            if state is not None:
+                place[: len(state)] = state
+        array[rows.start : rows.stop] = filled
+
+
+def _find_ids(path, root, place, arrays, columns, table):
+    """Find the ids of rows again by their other coordinates, which no two rows share.
+
+    A row whose id is not found keeps its place, and is a run that no study asks for.
+    """
+    directory = path / place
+    array = ArrayFiles.read(directory / "run_id")
+    ids = np.full(array.shape[0], "", dtype=object)
+    for i in range(array.grid[0]):
+        try:
+            chunk = array.chunk((i,))
+        except Damaged:
+            chunk = None
+        if chunk is not None:
+            ids[array.rows((i,))] = chunk
+    usable = [name for name in columns if name not in arrays]
+    stored = files.columns(directory, usable)
+    of_study = _current(directory, arrays, len(ids))
+    mine = {row: key for row, key in enumerate(_keys(stored)) if not ids[row] and of_study[row]}
+    taken, known = set(ids.tolist()), {}
+    for run_id, key in zip(table.run_id.tolist(), _keys(columns, usable), strict=True):
+        if run_id not in taken:
+            known.setdefault(key, []).append(run_id)
+    rows_of = {}
+    for row, key in mine.items():
+        rows_of.setdefault(key, []).append(row)
+    for key, rows in rows_of.items():
+        if len(rows) == len(known.get(key, ())) == 1:
+            ids[rows[0]] = known[key][0]
+    lost = np.flatnonzero(ids == "")
+    if len(lost):
+        mark_not_computed(path, place, lost)
+    last = len(ids) - int(np.argmax(np.append(ids[::-1] != "", True)))
+    before = lost[lost < last]  # rows at the end the next `sweep run` takes for its new ones
+    ids[before] = [f"{LOST} {row}" for row in before]
+    group = storage.open_group(root, place)
+    group["run_id"][:] = ids
+    if len(before) and "in_study" not in arrays:
+        group["in_study"][:] = _current(directory, arrays, len(ids)) & ~np.isin(
+            np.arange(len(ids)), before
+        )
+
+
+def _current(directory, arrays, size):
+    """Whether each row belongs to the study, as far as that can be read."""
+    if "in_study" in arrays:
+        return np.ones(size, dtype=bool)
+    return files.columns(directory, ["in_study"])["in_study"].astype(bool)
+
+
+def _keys(columns, names=None):
+    """What tells rows apart, a tuple for each; NaN equals NaN."""
+    chosen = [np.asarray(columns[name]) for name in names or columns]
+    lists = [
+        [value.hex() if isinstance(value, float) else value for value in column.tolist()]
+        for column in chosen
+    ]
+    return list(zip(*lists, strict=True))

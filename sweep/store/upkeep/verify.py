@@ -1,0 +1,401 @@
+"""Is a store sound? Every chunk is read, and what is committed compared with what is there.
+
+Nothing here writes; `sweep.store.upkeep.repair` mends what `find` finds.
+"""
+
+import itertools
+import json
+import os
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from sweep.store import diff, files, storage
+from sweep.store.backends.places import place_of
+from sweep.store.files import INTERNAL, REFERENCES, ArrayFiles, Damaged
+from sweep.store.upkeep import compact, rechunk
+from sweep.study import schema
+
+BATCH = 32  # chunks that a thread reads at once
+THREADS = 8
+RUN, STUDY, COPY, REMOVE, NOTHING = "run", "study", "copy", "remove", "nothing"
+"""How what was found is mended: the runs are computed again; it is written again from the study
+or from the consolidated metadata; it is removed; not at all."""
+RESULTS = {variable.name for variable in schema.ALL_RUN_VARIABLES}
+OF_STEPS = (schema.CURRENT_STEP_SIZE, "rejected_so_far")  # may be NaN before the first step
+ENDS = {f"_error_{of}" for of in schema.ENERGY_STATISTICS} | {"unit_length_error_mean"}
+
+
+@dataclass(frozen=True, eq=False)
+class Finding:
+    """Something in a store that is not as it should be.
+
+    Parameters
+    ----------
+    place : str
+        Group, such as ``pendulum`` or ``_geosweep/references/pendulum``; or a path.
+    array : str
+        Its name; empty if it is none.
+    chunk : tuple of int
+        Index of the chunk; empty if it is not one.
+    text : str
+        What is wrong.
+    remedy : str
+        One of `RUN`, `STUDY`, `COPY`, `REMOVE` and `NOTHING`.
+    rows : ndarray of int
+        Rows of the group that are concerned.
+    runs : int
+        Those of them that are committed.
+    path : Path or ObjectPlace
+        The file or directory.
+    """
+
+    place: str
+    array: str
+    chunk: tuple
+    text: str
+    remedy: str
+    rows: np.ndarray
+    runs: int
+    path: object
+
+
+NO_ROWS = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """A group of runs or references, as far as it can be read.
+
+    Parameters
+    ----------
+    place : str
+    arrays : dict of str to ArrayFiles
+    counts, status, adaptive : ndarray, shape (runs,)
+        Commit marker, status and coordinate; 0 and complete where they cannot be read.
+    samples : int
+        Sample times that the references cover; 0 without.
+    """
+
+    place: str
+    arrays: dict
+    counts: np.ndarray
+    status: np.ndarray
+    adaptive: np.ndarray
+    samples: int
+
+    @property
+    def is_reference(self):
+        """Whether its rows are references."""
+        return self.place.startswith(INTERNAL)
+
+
+def find(path, progress=lambda done, of: None, writer=None):
+    """All that is wrong with a store.
+
+    Parameters
+    ----------
+    path : str or Path
+    writer : sweep.store.lease.lease.Holder, optional
+        Another process that writes to the store meanwhile.
+    progress : callable
+        Called with the number of chunks that were read, and their total.
+
+    Returns
+    -------
+    list of Finding
+
+    Raises
+    ------
+    InputError
+        If there is no store, or one of a newer version.
+    """
+    path = place_of(path)
+    attributes = files.open_store(path)
+    names = files.experiments(path, attributes)
+    # files that are not finished belong to whoever writes just now
+    found = [] if writer is not None else [*_strays(path)]
+    found += _metadata(path, names)
+    groups = list(_groups(path, names))
+    for group in groups:
+        found += _markers(group)
+        found += _without_id(group)
+    total = sum(int(np.prod(a.grid)) for group in groups for a in group.arrays.values())
+    jobs = ((group, array, index) for group in groups for array, index in _chunks(group))
+    done = 0
+    for size, results in _in_parallel(jobs):
+        done += size
+        progress(done, total)
+        found += results
+    return found
+
+
+def _chunks(group):
+    for array in group.arrays.values():
+        for index in np.ndindex(array.grid):
+            yield array, index
+
+
+def _in_parallel(jobs):
+    """Check chunks in threads; a window of batches bounds the memory."""
+    waiting = deque()
+    with ThreadPoolExecutor(min(THREADS, os.cpu_count() or 1)) as pool:
+        batches = iter(lambda: list(itertools.islice(jobs, BATCH)), [])
+        for batch in itertools.chain(batches, [None] * 2 * THREADS):
+            if batch is not None:
+                waiting.append((len(batch), pool.submit(_check_batch, batch)))
+            if waiting and (batch is None or len(waiting) >= 2 * THREADS):
+                size, future = waiting.popleft()
+                yield size, future.result()
+
+
+def _check_batch(batch):
+    return [finding for job in batch for finding in _check(*job)]
+
+
+# --- what is there ---------------------------------------------------------------------------
+
+
+def _strays(path):
+    """Files that no store has when nobody writes to it."""
+    for name, text in (
+        (path.name + compact.STAGING, "a compaction that was cut short"),
+        (path.name + rechunk.STAGING, "a rewriting in larger chunks that was cut short"),
+        (diff.creating_path(path).name, "a store whose creation was cut short"),
+    ):
+        if (place := path.with_name(name)).exists():
+            yield _stray(place, name, text)
+    if (sign := diff.half_made_sign(path)).is_file():
+        yield _stray(sign, str(sign.relative_to(path)), "is there only while a store is made")
+    for file in storage.partial_files(path):
+        yield _stray(file, str(file.relative_to(path)), "a file that was not finished")
+
+
+def _stray(file, place, text):
+    return Finding(place, "", (), text, REMOVE, NO_ROWS, 0, file)
+
+
+def _metadata(path, names):
+    """Metadata that are gone or garbled; those of the root can be read."""
+    copies = files.read_metadata(path).get("consolidated_metadata") or {"metadata": {}}
+    expected = dict.fromkeys([*copies["metadata"], *names])
+    for name in expected:
+        try:
+            metadata = files.read_metadata(path / name)
+            if metadata["node_type"] == "array":
+                ArrayFiles.read(path / name)
+        except (Damaged, KeyError):
+            if not (path / name).parent.is_dir():
+                continue  # of a group that is gone
+            has = name in copies["metadata"]
+            place, _, array = name.rpartition("/")
+            text = "metadata are gone or garbled"
+            if name in names and not (path / name).is_dir():
+                place, array, text = name, "", "is gone; `sweep run` computes all its runs again"
+            text += "" if has else ", and there is no copy of them"
+            where = path / name / files.METADATA
+            yield Finding(place, array, (), text, COPY if has else NOTHING, NO_ROWS, 0, where)
+
+
+def _groups(path, names):
+    """The groups that have arrays: experiments, then what is internal."""
+    places = [*names, *sorted(str(p.parent.relative_to(path)) for p in _internal(path))]
+    for place in places:
+        arrays = {}
+        for file in sorted((path / place).glob(f"*/{files.METADATA}")):
+            try:
+                arrays[file.parent.name] = ArrayFiles.read(file.parent)
+            except Damaged:
+                continue  # a group, or said already
+        if arrays:
+            yield _group(path, place, arrays)
+
+
+def _internal(path):
+    return (path / INTERNAL).glob(f"**/{files.METADATA}")
+
+
+def _group(path, place, arrays):
+    size = arrays[schema.MARKER.name].shape[0] if schema.MARKER.name in arrays else 0
+    counts = _readable(arrays.get(schema.MARKER.name), size, 0)
+    status, adaptive = (_readable(arrays.get(name), size, 0) for name in ("status", "adaptive"))
+    try:
+        states = ArrayFiles.read(path / INTERNAL / REFERENCES / place / "states")
+        samples = states.shape[1]
+    except Damaged:
+        samples = 0
+    return Group(place, arrays, counts, status, adaptive.astype(bool), samples)
+
+
+def _readable(array, size, otherwise):
+    """Values of an array over runs, `otherwise` where they cannot be read."""
+    values = np.full(size, otherwise)
+    for i in range(array.grid[0] if array else 0):
+        try:
+            chunk = array.chunk((i,))
+        except Damaged:
+            continue
+        where = array.rows((i,))
+        fits = values[where]
+        if chunk is not None:
+            fits[:] = chunk[: len(fits)]
+        elif array.name != schema.MARKER.name:
+            fits[:] = array.fill
+    return values
+
+
+# --- chunks ----------------------------------------------------------------------------------
+
+
+def _check(group, array, index):
+    """Findings in a chunk."""
+    over_runs = array.dims[:1] == ("run",)
+    where = array.rows(index)
+    rows = np.arange(where.start, where.stop) if over_runs else NO_ROWS
+    if len(rows) and rows[-1] >= len(group.counts):
+        rows = rows[rows < len(group.counts)]  # a store that just grows
+    committed = rows[group.counts[rows] > 0]
+    result = over_runs and _is_result(array)
+    try:
+        values = array.chunk(index)
+    except Damaged as damage:
+        if not result:
+            yield _finding(group, array, index, str(damage), _remedy(group, array), rows, committed)
+        else:
+            mine = rows if array.name == schema.MARKER.name else committed
+            yield _finding(group, array, index, str(damage), RUN, mine, mine)
+        return
+    if values is None:
+        yield from _missing(group, array, index, rows, committed, result)
+    elif result and values.dtype.kind == "f" and len(committed):
+        first = index[1] * array.chunks[1] if array.ndim > 1 else 0
+        lost = _lost(group, array, values[committed - where.start], committed, first)
+        if len(lost):
+            text = f"is NaN in {len(lost):,} committed {'run' if len(lost) == 1 else 'runs'}"
+            yield _finding(group, array, index, text, RUN, lost, lost)
+
+
+def _missing(group, array, index, rows, committed, result):
+    """A chunk without a file: a finding where it should hold something."""
+    if result:
+        first = index[1] * array.chunks[1] if array.ndim > 1 else 0
+        needed = committed[group.counts[committed] > first]
+        if len(needed):
+            yield _finding(group, array, index, "is not there", RUN, needed, needed)
+    elif group.arrays is not None and not _may_be_empty(array):
+        yield _finding(group, array, index, "is not there", _remedy(group, array), rows, committed)
+
+
+def _may_be_empty(array):
+    """Whether no file is needed for what the fill value says."""
+    return not all(array.shape)
+
+
+def _finding(group, array, index, text, remedy, rows, runs):
+    return Finding(group.place, array.name, index, text, remedy, rows, len(runs), array.file(index))
+
+
+def _is_result(array):
+    """Whether workers write it; coordinates and initial states the coordinator does."""
+    return (array.ndim > 1 or array.name in RESULTS) and array.name != schema.INITIAL_STATE.name
+
+
+def _remedy(group, array):
+    """How a chunk of what the coordinator writes is mended."""
+    known = not group.is_reference or group.place.startswith(f"{INTERNAL}/{REFERENCES}/")
+    return STUDY if known else NOTHING
+
+
+def _lost(group, array, values, rows, first):
+    """Of committed rows those without the values that they must have.
+
+    A run that failed may be NaN before its last samples, as where an energy overflows; at its
+    first sample it is not. No step of an adaptive one need end in an interval.
+    """
+    if values.ndim == 1:
+        needed = array.name in ("cpu_time", "wall_time") and not group.is_reference
+        return rows[np.isnan(values)] if needed else NO_ROWS
+    if array.dims[1] != "time":
+        return NO_ROWS
+    flat = values if values.ndim == 2 else values[:, :, 0, 0]
+    least, most = _samples_needed(group, array, group.counts[rows])
+    at = first + np.arange(flat.shape[1])
+    must = (at >= least) & (at < most[:, None])
+    loose = group.status[rows] > 0
+    loose |= group.is_reference
+    must &= ~(loose[:, None] & (at > least))
+    if array.name.endswith(tuple(ENDS)):
+        must &= ~group.adaptive[rows][:, None]
+    return rows[(np.isnan(flat) & must).any(axis=1)]
+
+
+def _samples_needed(group, array, counts):
+    """The first sample that a variable must have, and the one after the last, of each run."""
+    name = array.name
+    own = {REFERENCE_STATES, "error"} if group.is_reference else set()
+    if array.attributes.get("kind") == "state_error":
+        shared = name in schema.REFERENCE_ERRORS  # others are those of some systems only
+        return 0, np.minimum(counts, group.samples if shared else 0)
+    if name in own or array.ndim == 4:
+        return 0, counts
+    statistic = name in OF_STEPS or any(name.endswith(end) for end in ENDS)
+    return int(statistic), counts
+
+
+REFERENCE_STATES = "states"
+
+
+# --- rows ------------------------------------------------------------------------------------
+
+
+def _markers(group):
+    """Markers and statuses that no run has."""
+    if schema.MARKER.name not in group.arrays:
+        return
+    array = group.arrays[schema.MARKER.name]
+    most = next((a.shape[1] for a in group.arrays.values() if a.dims[1:2] == ("time",)), None)
+    wrong = group.counts < 0
+    if most is not None:
+        wrong |= group.counts > most
+    if "status" in group.arrays:
+        wrong |= (group.counts > 0) & ~np.isin(group.status, schema.STATUS_FLAGS["flag_values"])
+        wrong |= (group.counts == most) & (group.status == schema.PENDING)
+    for i in np.unique(np.flatnonzero(wrong) // array.chunks[0]):
+        where = array.rows((i,))
+        rows = where.start + np.flatnonzero(wrong[where])
+        text = f"commits {len(rows):,} runs with a count or a status that no run has"
+        yield _finding(group, array, (int(i),), text, RUN, rows, rows)
+
+
+def _without_id(group):
+    """Committed runs without an id: nothing says what they are."""
+    array = group.arrays.get("run_id")
+    if array is None:
+        return
+    for i in range(array.grid[0]):
+        try:
+            values = array.chunk((i,))
+        except Damaged:
+            continue
+        if values is None:
+            continue
+        rows = array.rows((i,)).start + np.flatnonzero(values == "")
+        rows = rows[rows < len(group.counts)]
+        rows = rows[group.counts[rows] > 0]
+        if len(rows):
+            text = f"lacks the ids of {len(rows):,} committed runs"
+            yield _finding(group, array, (i,), text, STUDY, rows, rows)
+
+
+def experiment_of(place):
+    """Name of the experiment that a group belongs to; empty if to none."""
+    parts = place.split("/")
+    return parts[2] if parts[:2] == [INTERNAL, REFERENCES] and len(parts) > 2 else parts[0]
+
+
+def copies(path):
+    """The consolidated metadata of a store, by path."""
+    root = json.loads((place_of(path) / files.METADATA).read_bytes())
+    return (root.get("consolidated_metadata") or {"metadata": {}})["metadata"]

@@ -1,0 +1,360 @@
+"""What an experiment varies: systems, step sizes, times and integrators, as read."""
+
+import dataclasses
+
+from integrators.adaptive import check_tolerance
+from integrators.errors import InputError, check_known
+from sweep import limits
+from sweep.study.experiment import (
+    Axis,
+    IntegratorEntry,
+    check_equal_lengths,
+    combinations,
+    count_places,
+)
+from sweep.study.system_defaults import DECLARED
+from sweep.study.time_axis import PerDecade, TimeAxis, check_count, spaced
+from sweep.study.toml import Gathered, Node, StudyError, distinct, gathered
+
+TOLERANCE_KEYS = ("tolerance", "relative_tolerance")  # of an entry; they mean the same
+ENTRY_KEYS = ("name", "label", "step_size", *TOLERANCE_KEYS)  # all others are options
+
+
+def system_class(node, library):
+    """The class of the system of a `Library` that `node` names."""
+    with node.context():
+        return library.system_class(node.string())
+
+
+def fixed_parameters(node, system):
+    """A table of parameters of a class of systems, as a dict."""
+    node.table(system.parameter_names(), kind="parameter")
+    values = gathered(_setting, [node[key] for key in node.value])
+    return dict(zip(node.value, values, strict=True))
+
+
+def _setting(node):
+    """A number, a string, or an array of them as a tuple."""
+    if type(node.value) is list:
+        return gathered(_setting, node.elements())
+    return node.value if type(node.value) is str else node.number()
+
+
+def scan_axes(node, system, fixed, together):
+    """A table of scanned parameters, as a tuple of `Axis`; those in `fixed` are refused.
+
+    Values may stand twice on the axes named in `together`, which advance with others.
+    """
+    node.table(system.parameter_names(), kind="parameter")
+    for key in node.value:
+        if key in fixed:
+            raise node[key].error(f"{key!r} is scanned here and fixed by 'parameters'")
+    return gathered(_axis, [node[key] for key in node.value], together)
+
+
+def _axis(node, together):
+    name = node.path[-1]
+    if type(node.value) is dict:
+        return Axis(name, value_range(node), where=node.where)
+    nodes = node.elements()
+    node.take(limits.NUMBERS, len(nodes))
+    if type(nodes[0].value) is dict:
+        for point in nodes:
+            point.table(("label", "value"), ("label", "value"))
+        labels = tuple(point["label"].label() for point in nodes)
+        values = gathered(_setting, [point["value"] for point in nodes])
+        distinct(nodes, labels, "label")
+    else:
+        labels = None
+        read = Node.label if type(nodes[0].value) is str else _scalar
+        values = gathered(read, nodes)
+    if name not in together:
+        distinct(nodes, values, "value")
+    return Axis(name, values, labels, where=node.where)
+
+
+def _scalar(node):
+    if type(node.value) is list:
+        raise node.error('a vector needs a label: write { label = "…", value = […] }')
+    return node.number()
+
+
+def value_range(node):
+    """A table of ``start``, ``stop``, ``count`` and ``spacing`` as a tuple of numbers."""
+    ends = _ends(node)
+    spacing = node.optional("spacing", _spacing, "linear")
+    with node.context():
+        count = check_count(node["count"].integer())
+        node["count"].take(limits.NUMBERS, count)
+        return spaced(*ends, count, spacing)
+
+
+def _ends(node):
+    node.table(("start", "stop", "count", "spacing"), ("start", "stop", "count"))
+    return node["start"].number(), node["stop"].number()
+
+
+def _spacing(node):
+    return node.choice("spacing", ("linear", "log"))
+
+
+def zipped_names(node):
+    """The names in groups of axes, as far as they are any: `zipped` says what is wrong."""
+    groups = node.value if type(node.value) is list else []
+    return {name for group in groups if type(group) is list for name in group if type(name) is str}
+
+
+def zipped(node, scan):
+    """Groups of names of axes that advance together: scanned ones, and ``step_size``."""
+    lengths = {axis.name: len(axis.values) for axis in scan}
+    groups = node.elements()
+    for group in groups:
+        if type(group.value) is not list or len(group.value) < 2:
+            raise group.expected('an array of the names of at least two axes: zip = [["a", "b"]]')
+    nodes = [name for group in groups for name in group.elements()]
+    names = gathered(_zipped_axis, nodes, lengths)
+    distinct(nodes, names, "axis", "; an axis is in one group, and once")
+    for group in groups:
+        with group.context():
+            check_equal_lengths({name: lengths[name] for name in group.value if name in lengths})
+    return tuple(tuple(group.value) for group in groups)
+
+
+def _zipped_axis(node, lengths):
+    with node.context():
+        check_known("axis", node.string(), (*lengths, "step_size"))
+    return node.value
+
+
+def family_of(table, library, system, fixed, scan, zipped):
+    """The systems of an experiment's table: a tuple, one for each combination of `scan`."""
+    family = []
+    table.get("scan", table).take(limits.SYSTEMS, count_places(scan, zipped))
+    for chosen in combinations(scan, zipped):
+        try:
+            one = library.system(system.name, fixed | chosen)
+            family.append(one)
+            table["system"].take(limits.ROWS, one.rows)
+            table["system"].take(limits.MEMORY, _size_of(one))
+        except StudyError:
+            raise
+        except InputError as error:
+            place = _place_of_parameter(table, scan, error.key, chosen)
+            case = ", ".join(f"{name} = {value}" for name, value in chosen.items())
+            raise place.error(f"{error}" + (f" (where {case})" if case else "")) from None
+    return tuple(family)
+
+
+def _size_of(system):
+    """Bytes of a system's arrays, and of its parameters as Python's numbers."""
+    arrays = sum(getattr(value, "nbytes", 0) for value in vars(system.form).values())
+    return arrays + 100 * system.rows
+
+
+def _place_of_parameter(table, scan, name, chosen):
+    for axis in scan:
+        if axis.name == name:
+            node = table["scan"][name]
+            is_range = type(node.value) is dict
+            return node if is_range else node[axis.values.index(chosen[name])]
+    given = "parameters" in table and name in table["parameters"]
+    return table["parameters"][name] if given else table["system"]
+
+
+# --- time, step sizes, integrators ------------------------------------------------------------
+
+
+def samples(node):
+    """The number of sample intervals, or so many `PerDecade`."""
+    if type(node.value) is not dict:
+        return node.integer()
+    node.table(("per_decade", "first"), ("per_decade",))
+    return PerDecade(node["per_decade"].integer(), node.optional("first", Node.real, None))
+
+
+def time_axis_of(table, duration, samples):
+    """The time axis of an experiment's table."""
+    with table.context():
+        equal = TimeAxis(duration, 1 if isinstance(samples, PerDecade) else samples)
+    if not isinstance(samples, PerDecade):
+        return equal
+    place, largest, generated = _largest_step(table, samples)
+    with table["samples"].context(otherwise=place):
+        return samples.axis(duration, largest, generated)
+
+
+def _largest_step(table, samples):
+    """The largest step size of an experiment: where it stands, its value, whether of a range."""
+    entries = table["integrators"].one_or_more() if "integrators" in table else []
+    tables = [table, *(node for node in entries if type(node.value) is dict)]
+    found = []
+    for node in (table["step_size"] for table in tables if "step_size" in table):
+        generated = type(node.value) is dict
+        places = [node] if generated else node.one_or_more()
+        values = [float(max(_ends(node)))] if generated else gathered(Node.real, places)
+        found += [(place, value, generated) for place, value in zip(places, values, strict=True)]
+    if found:
+        return max(found, key=lambda one: one[1])
+    if samples.first is None:
+        raise table["samples"].error(
+            "the samples are multiples of the largest step size, and there is none: give "
+            "'step_size', or the time of the 'first' sample"
+        )
+    return table["samples"], samples.first, False
+
+
+def step_sizes(node, time_axis, together):
+    """A number, an array or a range as step sizes; those of a range are snapped.
+
+    Each once, unless ``step_size`` is in `together`, the names of axes that advance with others.
+    """
+    if node.value == DECLARED:
+        return ()  # each integrator has its own
+    if type(node.value) is dict:
+        with node.context():
+            snapped = [time_axis.snapped(float(value)) for value in value_range(node)]
+        if "step_size" in together:
+            return tuple(snapped)
+        return tuple({time_axis.steps(value): value for value in snapped}.values())
+    nodes = node.one_or_more()
+    node.take(limits.NUMBERS, len(nodes))
+    values = gathered(_step_size, nodes, time_axis)
+    if "step_size" in together:
+        return values
+    exact = [time_axis.interval / time_axis.steps(value) for value in values]
+    distinct(nodes, exact, "step size")
+    return values
+
+
+def _step_size(node, time_axis):
+    value = node.real()
+    with node.context():
+        time_axis.steps(value)
+    return value
+
+
+def tolerances(node):
+    """A number, an array or a range as tolerances of adaptive integrators."""
+    if type(node.value) is dict:
+        with node.context():
+            return tuple(check_tolerance(value) for value in value_range(node))
+    nodes = node.one_or_more()
+    node.take(limits.NUMBERS, len(nodes))
+    values = gathered(_tolerance, nodes)
+    distinct(nodes, values, "tolerance")
+    return values
+
+
+def _tolerance(node):
+    with node.context():
+        return check_tolerance(node.real())
+
+
+def check_axes(table, entries):
+    """Refuse step sizes or tolerances that an experiment gives and none of `entries` takes."""
+    kinds = {entry.adaptive for entry in entries}
+    if "tolerance" in table.value and True not in kinds:
+        raise table["tolerance"].error(
+            "a tolerance is for adaptive integrators, and those of this experiment have a fixed "
+            "step: leave it out, or add an adaptive one such as 'rk45'"
+        )
+    if "step_size" in table.value and False not in kinds:
+        raise table["step_size"].error(
+            "a step size is for integrators with a fixed step, and those of this experiment are "
+            "adaptive: leave it out, or add one such as 'rk4'"
+        )
+
+
+def integrator_entries(node, family, library):
+    """Integrators of a `Library` that fit all systems in `family`: a tuple of `IntegratorEntry`.
+
+    Their own step sizes are not read yet, so that a mistake in the time axis hides no other.
+    """
+    nodes = node.one_or_more()
+    node.take(limits.INTEGRATORS, len(nodes))
+    node.take(limits.PAIRS, len(nodes) * len(family))
+    entries = gathered(_integrator, nodes, family, library)
+    distinct(nodes, [entry.label for entry in entries], "label", "; give each a label of its own")
+    return entries
+
+
+def _integrator(node, family, library):
+    named, options = node, {}
+    if type(node.value) is dict:
+        named = node.table(required=("name",))["name"]
+        options = {key: _option(node[key]) for key in node.value if key not in ENTRY_KEYS}
+    with node.context(otherwise=named):
+        integrator = library.integrator(named.string(), options)
+    with named.context():
+        for system in family:
+            integrator.check(system)
+    given = [key for key in TOLERANCE_KEYS if key in node]
+    if given and not integrator.adaptive:
+        raise node[given[0]].error(f"{integrator.name!r} has a fixed step and no tolerance")
+    if len(given) > 1:
+        raise node[given[1]].error(f"means the same as {given[0]!r}: give one of them")
+    if "step_size" in node and integrator.adaptive:
+        counted = integrator.counted
+        raise node["step_size"].error(
+            f"{integrator.name!r} chooses its steps by a tolerance and has no step size"
+            if counted is None
+            else f"{integrator.name!r} takes as many steps as {counted.name!r} takes at a "
+            "tolerance, and has no step size: leave out one of 'step_size' and 'steps_of'"
+        )
+    label = node.optional("label", Node.label, integrator.label)
+    own = integrator.name, integrator.options
+    return IntegratorEntry(label, *own, where=node.where, library=library)
+
+
+def _option(node):
+    """A number or a string; an array or a table of them, which may be empty, as tuple or dict."""
+    if type(node.value) is dict:
+        values = gathered(_option, [node[key] for key in node.value])
+        return dict(zip(node.value, values, strict=True))
+    if type(node.value) is list:
+        return gathered(_option, node.elements(least=0))
+    return _setting(node)
+
+
+def with_step_sizes(node, entries, time_axis, shared, shared_tolerances, together):
+    """`entries`, the integrators of `node`, with step sizes or tolerances of their own.
+
+    Without them they take the `shared` ones of the experiment, of which there must be some.
+    """
+    made = []
+
+    def read(own, entry):
+        if entry.adaptive:
+            mine = _own_tolerances(own, entry, shared_tolerances)
+            made.append(dataclasses.replace(entry, tolerances=mine))
+        else:
+            mine = _own_step_sizes(own, time_axis, shared, together)
+            made.append(dataclasses.replace(entry, step_sizes=mine))
+
+    gather = Gathered()
+    for own, entry in zip(node.one_or_more(), entries, strict=True):
+        gather(read, own, entry)
+    gather.finish()
+    return tuple(made)
+
+
+def _own_tolerances(node, entry, shared):
+    for key in TOLERANCE_KEYS:
+        if key in node:
+            return tolerances(node[key])
+    if not shared:
+        how = "takes its steps at a tolerance" if "steps_of" in entry.options else "is adaptive"
+        raise node.error(
+            f"{entry.name!r} {how}, and there is no 'tolerance', neither here nor in the "
+            f'experiment; write tolerance = 1e-6, or {{ name = "{entry.name}", '
+            "relative_tolerance = 1e-6 }"
+        )
+    return None
+
+
+def _own_step_sizes(node, time_axis, shared, together):
+    if "step_size" in node:
+        return step_sizes(node["step_size"], time_axis, together)
+    if not shared:
+        raise node.error("there is no 'step_size', neither here nor in the experiment")
+    return None

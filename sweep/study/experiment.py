@@ -1,0 +1,332 @@
+"""An experiment of a study: what is run, written down as frozen values."""
+
+import dataclasses
+import itertools
+import math
+import re
+
+import numpy as np
+
+from integrators.adaptive import SMALLEST_TOLERANCE
+from integrators.errors import InputError, check_known
+from sweep.limits import MOST_RUNS, RUNS
+from sweep.plugins.registry import BUILT_IN, Library
+from sweep.study.time_axis import LogarithmicTimeAxis, TimeAxis
+
+STATISTICS = ("every_step", "none")
+
+
+@dataclasses.dataclass(frozen=True)
+class Axis:
+    """A scanned parameter of the system.
+
+    Parameters
+    ----------
+    name : str
+        Of the parameter.
+    values : tuple of int, float, str or tuple
+    labels : tuple of str or None
+        What the values, vectors for example, are called in the store; None: what they are.
+    where : str
+        Where the study says so, for messages.
+    """
+
+    name: str
+    values: tuple
+    labels: tuple | None = None
+    where: str = dataclasses.field(default="", compare=False)
+
+    @property
+    def column(self):
+        """The coordinate of the axis: an array of numbers or labels."""
+        return np.array(self.values if self.labels is None else self.labels)
+
+
+@dataclasses.dataclass(frozen=True)
+class IntegratorEntry:
+    """An integrator of an experiment.
+
+    Parameters
+    ----------
+    label : str
+        By which the store knows it.
+    name : str
+        With its modifiers, ``variational+suzuki4``.
+    options : dict
+        All of them, defaults filled in.
+    step_sizes, tolerances : tuple of float or None
+        Its own; None: those of the experiment. An adaptive integrator has tolerances, another
+        step sizes.
+    where : str
+        Where the study says so, for messages.
+    library : Library
+        That knows it.
+    """
+
+    label: str
+    name: str
+    options: dict
+    step_sizes: tuple | None = None
+    tolerances: tuple | None = None
+    where: str = dataclasses.field(default="", compare=False)
+    library: Library = dataclasses.field(default=BUILT_IN, compare=False)
+
+    @property
+    def adaptive(self):
+        """Whether it chooses its steps by a tolerance."""
+        return self.integrator().adaptive
+
+    def integrator(self):
+        """The `integrators.Integrator`."""
+        return self.library.integrator(self.name, self.options)
+
+
+@dataclasses.dataclass(frozen=True)
+class Reference:
+    """The trajectory that errors are measured against.
+
+    Parameters
+    ----------
+    integrator : str
+        An adaptive one.
+    tolerance : float
+        Relative and absolute.
+    until : float
+        Time up to which it is computed.
+
+    Raises
+    ------
+    InputError
+        If the tolerance is below what double precision supports, or a value out of bounds.
+    """
+
+    integrator: str
+    tolerance: float
+    until: float
+
+    def __post_init__(self):
+        if not SMALLEST_TOLERANCE <= self.tolerance < 1:
+            raise InputError(
+                f"expected a tolerance from 2.3e-14 to 1, got {self.tolerance}", key="tolerance"
+            )
+        if not self.until > 0:
+            raise InputError(f"expected a positive time, got {self.until}", key="until")
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+    """One experiment: a group of the store. All times are in the system's own unit of time.
+
+    Parameters
+    ----------
+    name : str
+        Letters, digits, ``_`` and ``-``; does not start with ``_``.
+    system : str
+    parameters : dict
+        Those of the system's parameters that the study gives.
+    scan : tuple of Axis
+    integrators : tuple of IntegratorEntry
+    step_sizes : tuple of float
+        Exact; for the integrators that have none of their own.
+    tolerances : tuple of float
+        For the adaptive ones that have none of their own.
+    initial_conditions : tuple
+        Of the classes in `sweep.study.initial_conditions.base`.
+    time_axis : TimeAxis or LogarithmicTimeAxis
+    record : tuple of str
+        Quantities of the system, ``state``, ``step_size``, ``rejected_steps`` and the keys of
+        `schema.STRUCTURE`.
+    statistics : {"every_step", "none"}
+    reference : Reference or None
+    exclude : tuple of Rule
+        Runs for which one of them holds are left out.
+    zipped : tuple of tuple of str
+        Groups of axes that advance together: names in `scan`, and ``step_size``.
+    repeat : int
+        How often each run is computed.
+    time_unit : float
+        That the study gives times and step sizes in multiples of.
+    where : str
+        Where the study says so, for messages.
+    library : Library
+        What the study can name.
+
+    Raises
+    ------
+    InputError
+        If a value is out of bounds or a step size does not divide the sample interval.
+    """
+
+    name: str
+    system: str
+    parameters: dict
+    scan: tuple
+    integrators: tuple
+    step_sizes: tuple
+    tolerances: tuple
+    initial_conditions: tuple
+    time_axis: TimeAxis | LogarithmicTimeAxis
+    record: tuple
+    statistics: str
+    reference: Reference | None
+    exclude: tuple
+    zipped: tuple = ()
+    repeat: int = 1
+    time_unit: float = 1.0
+    where: str = dataclasses.field(default="", compare=False)
+    library: Library = dataclasses.field(default=BUILT_IN, compare=False)
+
+    def __post_init__(self):
+        if not re.fullmatch("[A-Za-z0-9-][A-Za-z0-9_-]*", self.name):
+            raise InputError(
+                f"expected letters, digits, '_' and '-', the first not '_', got {self.name!r}",
+                key="name",
+            )
+        if self.size > MOST_RUNS:  # before anything is looked at for each of them
+            raise RUNS.error(self.size)
+        check_known("statistics", self.statistics, STATISTICS, key="statistics")
+        for entry in self.integrators:
+            for step_size, _ in self.steps_of(entry):
+                if not entry.adaptive:
+                    self.time_axis.steps(step_size)
+        if self.repeat < 1:
+            raise InputError(f"expected at least 1 repeat, got {self.repeat}", key="repeat")
+        self._check_zipped()
+        if self.reference is not None and self.reference.until > self.duration:
+            raise InputError(
+                f"the reference goes until {self.in_time_units(self.reference.until)}, beyond the "
+                f"duration {self.in_time_units(self.duration)}",
+                key="reference",
+            )
+
+    def _check_zipped(self):
+        lengths = {axis.name: len(axis.values) for axis in self.scan}
+        for group in self.zipped:
+            for name in group:
+                check_known("axis", name, (*lengths, "step_size"), key="zip")
+            found = {name: lengths[name] for name in group if name != "step_size"}
+            if "step_size" in group:
+                for entry in self.integrators:
+                    if entry.adaptive:
+                        continue
+                    of = f" of {entry.label!r}" if entry.step_sizes else ""
+                    found[f"step_size{of}"] = len(self.steps_of(entry))
+            check_equal_lengths(found)
+
+    @property
+    def duration(self):
+        """Of a run, in the system's unit of time."""
+        return self.time_axis.duration
+
+    def in_time_units(self, time):
+        """A time or step size as the study gives it, for messages: without the last digits."""
+        return time if self.time_unit == 1.0 else float(f"{time / self.time_unit:.12g}")
+
+    @property
+    def samples(self):
+        """Number of samples after the one at time 0."""
+        return self.time_axis.samples
+
+    @property
+    def times(self):
+        """Times of the samples, shape ``(samples + 1,)``."""
+        return self.time_axis.times
+
+    @property
+    def size(self):
+        """Number of runs before any is excluded."""
+        sizes = {False: 0, True: 0}
+        for entry in self.integrators:
+            sizes[entry.adaptive] += len(self.steps_of(entry))
+        axis = self.axis_of_steps
+        if axis is not None:
+            sizes[False] //= len(self.scan[axis].values)  # one step size for each value
+        starts = sum(start.size for start in self.initial_conditions)
+        places = count_places(self.scan, self.zipped)
+        return self.repeat * sum(sizes.values()) * starts * places
+
+    @property
+    def axis_of_steps(self):
+        """Index into `scan` of an axis that the step size advances with, or None."""
+        names = [axis.name for axis in self.scan]
+        groups = [group for group in self.zipped if "step_size" in group]
+        return next((names.index(n) for g in groups for n in g if n in names), None)
+
+    def steps_of(self, entry):
+        """Step size and tolerance of each run of an `IntegratorEntry`; one of them is NaN."""
+        if entry.adaptive:
+            own = self.tolerances if entry.tolerances is None else entry.tolerances
+            return tuple((math.nan, tolerance) for tolerance in own)
+        own = self.step_sizes if entry.step_sizes is None else entry.step_sizes
+        return tuple((step_size, math.nan) for step_size in own)
+
+    def make_systems(self):
+        """The systems, one for each combination of scanned values; the last axis is fastest."""
+        return tuple(
+            self.library.system(self.system, self.parameters | chosen)
+            for chosen in combinations(self.scan, self.zipped)
+        )
+
+    def plugin_hashes(self, entry=None):
+        """Hashes of the plugins that the results depend on, by what they add.
+
+        Of all runs: those of the system and of the observables that are recorded. With an
+        `IntegratorEntry`, of its runs: those of the system and of the integrator.
+        """
+        if entry is None:
+            return self.library.hashes(self.system, observables=self.record)
+        return self.library.hashes(self.system, entry.name, entry.options)
+
+    def expanded(self):
+        """The experiment with all that was generated, as lists, dicts, strings and numbers."""
+        plain = _plain(self)
+        del plain["time_axis"]
+        return plain | {"duration": self.duration, "samples": self.time_axis.settings}
+
+
+def check_equal_lengths(lengths):
+    """Raise InputError unless the axes of a group, by name, have one length."""
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{name} has {count}" for name, count in lengths.items())
+        raise InputError(
+            f"axes that advance together need as many values each: {found}; give each as many, or "
+            "take one out of the group",
+            key="zip",
+        )
+
+
+def combinations(scan, zipped=()):
+    """The combinations of the values of `scan`, as dicts; the last axis is fastest."""
+    for place in places(scan, zipped):
+        yield {axis.name: axis.values[i] for axis, i in zip(scan, place, strict=True)}
+
+
+def places(scan, zipped=()):
+    """The combinations as tuples of the index of each axis; those `zipped` advance together."""
+    blocks, block_of = _blocks(scan, zipped)
+    for chosen in itertools.product(*(range(size) for size in blocks.values())):
+        index = dict(zip(blocks, chosen, strict=True))
+        yield tuple(index[block_of[axis.name]] for axis in scan)
+
+
+def count_places(scan, zipped=()):
+    """The number of `places`."""
+    return math.prod(_blocks(scan, zipped)[0].values())
+
+
+def _blocks(scan, zipped):
+    """The length of each group of axes, an axis of its own being one; and the group of each."""
+    together = {name: tuple(group) for group in zipped for name in group}
+    block_of = {axis.name: together.get(axis.name, (axis.name,)) for axis in scan}
+    return {block_of[axis.name]: len(axis.values) for axis in scan}, block_of
+
+
+def _plain(value):
+    if dataclasses.is_dataclass(value):
+        fields = (field.name for field in dataclasses.fields(value) if field.compare)
+        return {name: _plain(getattr(value, name)) for name in fields}
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,1 @@
+"""Initial conditions: what a study names, and the states that it stands for."""

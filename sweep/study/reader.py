@@ -1,0 +1,310 @@
+"""From the text of a study to its experiments: every value is read and checked here."""
+
+import dataclasses
+import math
+import re
+
+import integrators
+from integrators.errors import InputError
+from sweep import limits
+from sweep.plugins import checks
+from sweep.plugins.registry import BUILT_IN, read_library, with_observables
+from sweep.study import axes, schema, structure, system_defaults
+from sweep.study.exclude import Condition, Rule
+from sweep.study.experiment import STATISTICS, Experiment, Reference
+from sweep.study.initial_conditions import reader as conditions
+from sweep.study.schema import STRUCTURE
+from sweep.study.toml import Gathered, Node, distinct, gathered
+
+FORMAT = 1
+STUDY_KEYS = ("format", "name", "description", "plugins", "defaults", "experiment")
+DEFAULT_KEYS = ("integrators", "step_size", "tolerance", "initial_condition", "duration", "samples")
+DEFAULT_KEYS += ("record", "statistics", "reference", "repeat", "time_unit")
+EXPERIMENT_KEYS = ("name", "system", "parameters", "scan", "zip", "exclude", *DEFAULT_KEYS)
+REQUIRED_KEYS = ("name", "system", "integrators", "initial_condition", "duration", "samples")
+STEPS = ("step_size", "rejected_steps")  # of the step control, along the run
+RECORDED = ("energy", "momentum_map", "casimir", "constraint")  # kinds, where a study says nothing
+
+
+def read_study(top):
+    """Read the top table of a study.
+
+    Parameters
+    ----------
+    top : Node
+
+    Returns
+    -------
+    dict
+        ``format``, ``name``, ``description``, ``library`` and ``experiments``, a tuple of
+        `Experiment`.
+
+    Raises
+    ------
+    StudyError
+        With every problem that was found.
+    """
+    gather = Gathered()
+    read = _reader(top, gather)
+    gather(top.table, STUDY_KEYS, ("format", "name", "experiment"))
+    library = read("plugins", read_library, default=BUILT_IN)
+    defaults = read("defaults", _defaults, default=None)
+    found = {
+        "format": read("format", _format),
+        "name": read("name", _study_name),
+        "description": read("description", _description, default=""),
+        "experiments": read("experiment", _experiments, defaults, library),
+        "library": library,
+    }
+    gather.finish()
+    return found
+
+
+def _reader(table, gather):
+    """A function that reads a key of `table`, and keeps its problems in `gather`."""
+
+    def read(key, reader, *needs, default=Gathered.FAILED):
+        return gather(reader, table[key], *needs) if key in table else default
+
+    return read
+
+
+def _format(node):
+    if node.integer() != FORMAT:
+        raise node.error(f"this version reads format {FORMAT}, got {node.value}")
+    return node.value
+
+
+def _study_name(node):
+    if not re.fullmatch("[A-Za-z0-9][A-Za-z0-9_.-]*", node.label()):
+        raise node.error(
+            f"expected letters, digits, '_', '-' and '.', as for a file, got {node.value!r}"
+        )
+    return node.value
+
+
+def _description(node):
+    return node.string() if node.value != "" else ""
+
+
+def _defaults(node):
+    return node.table(DEFAULT_KEYS)
+
+
+def _experiments(node, defaults, library):
+    if type(node.value) is dict:
+        raise node.error("expected an array of tables, got a table; write [[experiment]]")
+    tables = node.elements()
+    node.take(limits.EXPERIMENTS, len(tables))
+    nodes = [dataclasses.replace(table.table(), fallback=defaults) for table in tables]
+    found = gathered(_experiment, nodes, library)
+    distinct([table["name"] for table in nodes], [e.name for e in found], "name")
+    return found
+
+
+def _experiment(table, library):
+    gather = Gathered()
+    read = _reader(table, gather)
+    gather(table.table, EXPERIMENT_KEYS, REQUIRED_KEYS)
+    system = read("system", axes.system_class, library)
+    fixed = read("parameters", axes.fixed_parameters, system, default={})
+    together = read("zip", axes.zipped_names, default=set())
+    scan = read("scan", axes.scan_axes, system, fixed, together, default=())
+    zipped = read("zip", axes.zipped, scan, default=())
+    family = gather(axes.family_of, table, library, system, fixed, scan, zipped)
+    names = schema.variable_names, schema.taken_names
+    family = gather(with_observables, table, family, library, *names)
+    table = gather(system_defaults.with_declared, table, family, library)
+    if table is Gathered.FAILED:
+        gather.finish()
+    read = _reader(table, gather)
+    duration = read("duration", Node.real)
+    samples = read("samples", axes.samples)
+    time_axis = gather(axes.time_axis_of, table, duration, samples)
+    steps = read("step_size", axes.step_sizes, time_axis, together, default=())
+    entries = read("integrators", axes.integrator_entries, family, library)
+    tolerances = read("tolerance", axes.tolerances, default=())
+    gather(axes.check_axes, table, entries)
+    sizes = steps, tolerances, together
+    entries = read("integrators", axes.with_step_sizes, entries, time_axis, *sizes)
+    starts = read("initial_condition", conditions.initial_conditions, family)
+    record = gather(_record, table, family, library)
+    gather(_check_measurable, table, record, family, entries)
+    gather(_try_plugins, table, library, family, starts, record, entries)
+    values = {
+        "name": read("name", Node.label),
+        "system": table.value.get("system"),
+        "parameters": fixed,
+        "scan": scan,
+        "integrators": entries,
+        "step_sizes": steps,
+        "tolerances": tolerances,
+        "initial_conditions": starts,
+        "time_axis": time_axis,
+        "record": record,
+        "statistics": read("statistics", _statistics, default=STATISTICS[0]),
+        "reference": read("reference", _reference, family, duration, default=None),
+        "exclude": read("exclude", _exclude, entries, starts, scan, default=()),
+        "zipped": zipped,
+        "repeat": read("repeat", Node.integer, default=1),
+        "time_unit": read("time_unit", _time_unit, default=1.0),
+    }
+    gather.finish()
+    with table.context():
+        values |= _own_times(values)
+        experiment = Experiment(**values, where=table.where, library=library)
+    table.take(limits.RUNS, experiment.size)
+    return experiment
+
+
+def time_axis(table):
+    """The time axis that an experiment's table asks for, in the system's own unit of time.
+
+    Parameters
+    ----------
+    table : Node
+
+    Raises
+    ------
+    InputError
+        If it is none, or the system of a plugin declares it: none is run for it.
+    """
+    table.table(required=("system", "duration", "samples"))
+    if system_defaults.DECLARED in (table["duration"].value, table.get("step_size", table).value):
+        system = axes.system_class(table["system"], BUILT_IN)
+        fixed = table.optional("parameters", lambda node: axes.fixed_parameters(node, system), {})
+        together = table.optional("zip", axes.zipped_names, set())
+        scan = table.optional("scan", lambda n: axes.scan_axes(n, system, fixed, together), ())
+        zipped = table.optional("zip", lambda node: axes.zipped(node, scan), ())
+        family = axes.family_of(table, BUILT_IN, system, fixed, scan, zipped)
+        table = system_defaults.with_declared(table, family, BUILT_IN)
+    axis = axes.time_axis_of(table, table["duration"].real(), axes.samples(table["samples"]))
+    return axis.times_unit(table.optional("time_unit", _time_unit, 1.0))
+
+
+def _time_unit(node):
+    if not node.real() > 0:
+        raise node.error(f"expected a positive number, got {node.value}")
+    return node.real()
+
+
+def _own_times(values):
+    """What an experiment says of times in the system's own unit, from multiples of another.
+
+    A step size is the product of what the study gives and of the unit: the run is the same one
+    whatever the duration, and with a unit of 1 it is the one without.
+    """
+    unit, reference = values["time_unit"], values["reference"]
+    duration = values["time_axis"].duration
+    if not 0 < duration * unit < math.inf:
+        raise InputError(f"{duration} times the time_unit {unit} is out of bounds", key="duration")
+
+    def own(sizes):
+        return None if sizes is None else tuple(size * unit for size in sizes)
+
+    entries = (
+        dataclasses.replace(entry, step_sizes=own(entry.step_sizes))
+        for entry in values["integrators"]
+    )
+    if reference is not None:
+        reference = dataclasses.replace(reference, until=reference.until * unit)
+    return {
+        "time_axis": values["time_axis"].times_unit(unit),
+        "step_sizes": own(values["step_sizes"]),
+        "integrators": tuple(entries),
+        "reference": reference,
+        "exclude": tuple(rule.scaled("step_size", unit) for rule in values["exclude"]),
+    }
+
+
+def _statistics(node):
+    return node.choice("statistics", STATISTICS)
+
+
+def _of_all(family):
+    """What is recorded of every system of an experiment, for messages."""
+    return f"quantity of {family[0].name}" + " with every scanned value" * (len(family) > 1)
+
+
+def _record(table, family, library):
+    every = [library.quantities(system) for system in family]
+    shared = set.intersection(*({quantity.name for quantity in own} for own in every))
+    offered = [quantity for quantity in every[0] if quantity.name in shared]
+    if "record" not in table:
+        return tuple(quantity.name for quantity in offered if quantity.kind in RECORDED)
+    nodes = table["record"].elements(least=0)
+    valid = [quantity.name for quantity in offered] + ["state", *STEPS, *STRUCTURE]
+    names = gathered(Node.choice, nodes, _of_all(family), valid)
+    distinct(nodes, names, "quantity")
+    return names
+
+
+def _check_measurable(table, record, family, entries):
+    """Refuse measured structure that no run of the experiment has."""
+    for index, name in enumerate(record):
+        reason = structure.obstacle(name, family, entries) if name in STRUCTURE else ""
+        if reason:
+            raise table["record"][index].error(f"{name!r} {reason}; leave it out")
+
+
+def _try_plugins(table, library, family, starts, record, entries):
+    """Refuse what plugins add to the experiment where it does not work at its first start."""
+    if not library.plugins:
+        return
+    system, start = family[0], starts[0].states(family[0])[0]
+    with table["system"].context():
+        checks.try_system(library, system.name, system, start)
+    with table["integrators"].context():
+        checks.try_integrators(library, entries, system)
+    with table.get("record", table).context():
+        checks.try_observables(library, record, system, start)
+
+
+def _reference(node, family, duration):
+    if node.value is False:  # none, where the defaults have one
+        return None
+    node.table(("integrator", "tolerance", "until"), ("integrator",))
+    name = node["integrator"].string()
+    with node["integrator"].context():
+        integrator = integrators.get(name)
+        if integrator.method is not integrators.DOP853:
+            raise InputError(f"a reference is computed by 'dop853', not by {name!r}")
+        for system in family:
+            integrator.check(system)
+    with node.context():
+        return Reference(
+            integrator=name,
+            tolerance=node.optional("tolerance", Node.real, 2.3e-14),
+            until=node.optional("until", Node.real, duration),
+        )
+
+
+def _exclude(node, entries, starts, scan):
+    rules = node.elements(least=0)
+    named = any("initial_condition" in rule for rule in rules)  # there can be very many
+    columns = {
+        "integrator": [entry.label for entry in entries],
+        "step_size": None,
+        "tolerance": None,
+        "initial_condition": [of for start in starts for of in start.labels] if named else [],
+        "ensemble": [start.ensemble for start in starts if start.ensemble],
+    }
+    columns |= {name: None for start in starts for name in start.coordinates}
+    for axis in scan:
+        words = axis.labels is not None or isinstance(axis.values[0], str)
+        columns[axis.name] = axis.column.tolist() if words else None
+    return gathered(_rule, rules, columns)
+
+
+def _rule(node, columns):
+    node.table(columns)
+    if not node.value:
+        raise node.expected("a table of conditions")
+    return Rule(gathered(_condition, [node[key] for key in node.value], columns))
+
+
+def _condition(node, columns):
+    written = node.value if type(node.value) is str else node.number()
+    column = node.path[-1]
+    with node.context():
+        return Condition.parse(column, written, columns[column])

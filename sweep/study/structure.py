@@ -1,0 +1,99 @@
+"""What a study's record may ask for of each run besides quantities: measured structure.
+
+``symplectic_defect`` and ``reversal_error``, see `integrators.structure`. They are measured when
+a run is over, and count in no run's CPU time.
+"""
+
+import numpy as np
+
+from integrators.errors import InputError
+from integrators.phase_spaces import phase_space
+from integrators.structure import adaptive_map, defect_of_map, errors_of_return, fixed_map
+from sweep.study.schema import REVERSAL_ERROR, STRUCTURE, SYMPLECTIC_DEFECT
+
+MOST_BODIES = 128  # for a symplectic defect: its time and memory grow as their square and worse
+
+
+def obstacle(name, systems, entries):
+    """What keeps every run of an experiment from being measured; empty where nothing does.
+
+    Parameters
+    ----------
+    name : str
+        A key of `STRUCTURE`.
+    systems : list of systems.System
+    entries : list of sweep.study.IntegratorEntry
+    """
+    if name == REVERSAL_ERROR:
+        if all(entry.adaptive for entry in entries):
+            return "needs an integrator with a fixed step: an adaptive one has no steps to go back"
+        return ""
+    try:
+        for system in systems:
+            phase_space(system.form)
+    except InputError as error:
+        return f"cannot be measured on {systems[0].name}: {error}"
+    fewest = min(system.bodies for system in systems)
+    if fewest > MOST_BODIES:
+        return f"is measured of up to {MOST_BODIES} bodies; {systems[0].name} has {fewest}"
+    return ""
+
+
+def symplectic_defects(form, problem, initial, step_size, tolerance, interval):
+    """The variables of `SYMPLECTIC_DEFECT` of runs of one problem.
+
+    Parameters
+    ----------
+    form : SpheresLagrangian, SpinHamiltonian or NambuHamiltonian
+    problem : Problem or AdaptiveProblem
+    initial : ndarray, shape (runs, rows, 3)
+    step_size, tolerance : float
+        One of them is NaN.
+    interval : float
+        Between the first two samples, the duration of an adaptive problem's map.
+
+    Returns
+    -------
+    dict of str to ndarray
+        NaN where there are too many bodies, or the state is no regular point.
+    """
+    found = np.full((len(initial), 2), np.nan)
+    if form.bodies <= MOST_BODIES:
+        space = phase_space(form)
+        for row, state in zip(found, initial, strict=True):
+            if np.isnan(step_size):
+                ends, duration = adaptive_map(problem, state, interval, tolerance), interval
+            else:
+                ends, duration = fixed_map(problem, step_size, 1), step_size
+            row[:] = _defect(space, ends, state, duration)
+    names = (variable.name for variable in STRUCTURE[SYMPLECTIC_DEFECT])
+    return dict(zip(names, found.T, strict=True))
+
+
+def _defect(space, ends, state, duration):
+    try:
+        measured = defect_of_map(space, ends, state, duration)
+    except InputError:  # an equilibrium where the phase space has no tangent plane
+        return np.nan, np.nan
+    return measured.defect, measured.resolution
+
+
+def reversal_errors(form, problem, initial, final, step_size, steps):
+    """The variable of `REVERSAL_ERROR` of runs of one problem; NaN of adaptive ones.
+
+    Parameters
+    ----------
+    form, problem
+        As above.
+    initial, final : ndarray, shape (runs, rows, 3)
+    step_size : float
+    steps : int
+        Between the two.
+
+    Returns
+    -------
+    dict of str to ndarray
+    """
+    if np.isnan(step_size):
+        return {REVERSAL_ERROR: np.full(len(initial), np.nan)}
+    return {REVERSAL_ERROR: errors_of_return(form, problem, initial, final, step_size, steps)}

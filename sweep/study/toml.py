@@ -1,0 +1,330 @@
+"""The text of a study, its values with the places where they stand, and its errors."""
+
+import contextlib
+import dataclasses
+import json
+import math
+import re
+import reprlib
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+from integrators.errors import InputError, check_known
+from sweep.limits import MOST_DEPTH, MOST_LABEL, MOST_PROBLEMS, MOST_STRING, MOST_TEXT, Budget
+from sweep.study import positions
+
+_TYPES = {bool: "a boolean", int: "an integer", float: "a number", str: "a string"}
+_TYPES |= {list: "an array", dict: "a table"}
+
+
+class StudyError(InputError):
+    """A study that cannot be used; one line for each problem.
+
+    Parameters
+    ----------
+    *problems : str
+        Each as ``file:line: key.path: what is wrong, what was expected``; of very many, the first
+        are told.
+    """
+
+    def __init__(self, *problems):
+        more = ["and further problems"] if len(problems) > MOST_PROBLEMS else []
+        super().__init__("\n".join([*problems[:MOST_PROBLEMS], *more]))
+        self.problems = problems
+
+
+class Gathered:
+    """Calls readers one after the other, so that all their problems are reported together."""
+
+    FAILED = object()
+
+    def __init__(self):
+        self.problems = []
+
+    def __call__(self, read, *needs):
+        """``read(*needs)``, or `FAILED` where that or one of its needs is a problem."""
+        if any(need is self.FAILED for need in needs):
+            return self.FAILED
+        try:
+            return read(*needs)
+        except StudyError as error:
+            self.problems.extend(error.problems)
+            if len(self.problems) > MOST_PROBLEMS:
+                self.finish()
+            return self.FAILED
+
+    def finish(self):
+        """Raise all problems, if there are any."""
+        if self.problems:
+            # a default's problem is found once by each experiment that uses it
+            raise StudyError(*dict.fromkeys(self.problems))
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A text, the name it goes by in messages, and the line of each key path in it.
+
+    And the directory that paths in it are relative to; all plugins that it can name, or None if
+    they are files there; the store, if any, that was made with it: it knows initial states whose
+    origin is gone; whether plugins of the stores that it names may run; and what was read of it
+    asks for so far, all together.
+    """
+
+    name: str
+    text: str
+    lines: dict
+    directory: Path
+    plugins: Mapping[str, object] | None = None
+    kept: Path | None = None
+    trust_plugins: bool = False
+    budget: Budget = dataclasses.field(default_factory=Budget, compare=False)
+
+    def where(self, path):
+        """``file:line: key.path`` of a path, or of the deepest part of it that is written."""
+        while path not in self.lines:
+            path = path[:-1]
+        return f"{self.name}:{self.lines[path]}" + (f": {key_path(path)}" if path else "")
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """A value of a study and where it stands.
+
+    Parameters
+    ----------
+    value : object
+        As `tomllib` gives it.
+    path : tuple of str and int
+        Keys and indices from the top of the text.
+    source : Source
+    fallback : Node, optional
+        Table that supplies the keys that this one lacks.
+    """
+
+    value: object
+    path: tuple
+    source: Source
+    fallback: "Node | None" = None
+
+    @property
+    def where(self):
+        """``file:line: key.path``."""
+        return self.source.where(self.path)
+
+    def error(self, message):
+        """The `StudyError` that says where this value stands and what is wrong with it."""
+        return StudyError(f"{self.where}: {message}")
+
+    @contextlib.contextmanager
+    def context(self, otherwise=None):
+        """Turn an `InputError` into a `StudyError` at the key, or key path, that it names.
+
+        If it names none that is here, then at the node `otherwise`, by default this one.
+        """
+        try:
+            yield
+        except StudyError:
+            raise
+        except InputError as error:
+            raise self._deepest(error.key, otherwise or self).error(str(error)) from None
+
+    def take(self, limit, amount):
+        """Count what this value asks for, and refuse it beyond a `Limit` on the whole study."""
+        with self.context():
+            self.source.budget.take(limit, amount)
+
+    def __contains__(self, key):
+        own = isinstance(self.value, dict) and key in self.value
+        return own or (self.fallback is not None and key in self.fallback)
+
+    def __getitem__(self, key):
+        if self.fallback is not None and key not in self.value:
+            return self.fallback[key]
+        return Node(self.value[key], self.path + (key,), self.source)
+
+    def optional(self, key, read, default):
+        """``read`` of the node of a key, or `default` if there is none."""
+        return read(self[key]) if key in self else default
+
+    def get(self, key, otherwise):
+        """The node of a key, or `otherwise` if there is none."""
+        return self.optional(key, lambda node: node, otherwise)
+
+    def _deepest(self, path, otherwise):
+        """The deepest node that is here of a key, or key path such as ``tableau.a[1]``."""
+        if path in self:
+            return self[path]
+        node = self
+        for part in re.findall(r"\w+", path or ""):
+            part = int(part) if part.isdigit() else part
+            listed = type(node.value) is list and part in range(len(node.value))
+            if not listed and part not in node:
+                break
+            node, otherwise = node[part], node[part]
+        return otherwise
+
+    def expected(self, what):
+        """The error of a value of the wrong type or size."""
+        kind = _TYPES.get(type(self.value))
+        shown = f"{kind}: {reprlib.repr(self.value)}" if kind else f"a date or time: {self.value}"
+        return self.error(f"expected {what}, got {shown}")
+
+    def number(self):
+        """A finite number; an integer stays one."""
+        if type(self.value) is float and math.isfinite(self.value):
+            return self.value
+        if type(self.value) is float:
+            raise self.expected("a finite number")
+        return self.integer("a number")
+
+    def real(self):
+        """A finite number, as a float."""
+        return float(self.number())
+
+    def integer(self, what="an integer"):
+        """An integer of at most 64 bits, which is what TOML promises."""
+        if type(self.value) is not int:
+            raise self.expected(what)
+        if abs(self.value) >= 2**63:
+            raise self.expected(f"{what} of at most 64 bits")
+        return self.value
+
+    def boolean(self):
+        """``true`` or ``false``."""
+        if type(self.value) is not bool:
+            raise self.expected("true or false")
+        return self.value
+
+    def string(self, most=MOST_STRING):
+        """A string that is not empty, of at most so many characters."""
+        if type(self.value) is not str or not self.value:
+            raise self.expected("a string that is not empty")
+        if len(self.value) > most:
+            raise self.expected(f"at most {most:,} characters, not {len(self.value):,}")
+        if "\0" in self.value:
+            raise self.expected("a string without null characters")
+        return self.value
+
+    def label(self):
+        """A string that runs, files or directories can be called by."""
+        return self.string(MOST_LABEL)
+
+    def choice(self, kind, valid):
+        """One of the strings `valid`."""
+        with self.context():
+            check_known(kind, self.string(), valid)
+        return self.value
+
+    def elements(self, least=1):
+        """The nodes of an array with at least `least` elements."""
+        if type(self.value) is not list or len(self.value) < least:
+            raise self.expected("an array that is not empty" if least else "an array")
+        return [self[index] for index in range(len(self.value))]
+
+    def one_or_more(self):
+        """The nodes of an array, or this one if it is none."""
+        return self.elements() if type(self.value) is list else [self]
+
+    def table(self, keys=None, required=(), kind="key"):
+        """Check that this is a table with keys from `keys` (None: any) and with all `required`."""
+        if type(self.value) is not dict:
+            raise self.expected("a table")
+        gather = Gathered()
+        for key in self.value:
+            if keys is not None:
+                gather(self[key]._known, kind, keys)
+        for key in required:
+            if key not in self:
+                gather.problems += self.error(f"the key {key!r} is missing").problems
+        gather.finish()
+        return self
+
+    def _known(self, kind, keys):
+        with self.context():
+            check_known(kind, self.path[-1], keys)
+
+
+def gathered(read, nodes, *needs):
+    """``read(node, *needs)`` of every node; the problems of all are reported together."""
+    gather = Gathered()
+    values = tuple(gather(read, node, *needs) for node in nodes)
+    gather.finish()
+    return values
+
+
+def distinct(nodes, values, what, remedy=""):
+    """Refuse a value that stands twice."""
+    first = {}
+    for node, value in zip(nodes, values, strict=True):
+        if value in first:
+            raise node.error(f"the {what} {value!r} is also that of {first[value].where}{remedy}")
+        first[value] = node
+
+
+def key_path(path):
+    """A key path as one writes it: ``experiment[0].integrators[2].name``."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            bare = re.fullmatch(r"[A-Za-z0-9_-]+", part)
+            text += ("." if text else "") + (part if bare else json.dumps(part))
+    return text
+
+
+def parse_toml(text, name, directory=".", plugins=None, kept=None, trust_plugins=False):
+    """Parse a TOML text into the node of its top table.
+
+    Parameters
+    ----------
+    text : str
+    name : str
+        Of the text, for messages.
+    directory : str or Path, optional
+        That paths in the text are relative to.
+    plugins, kept, trust_plugins
+        As in `sweep.study.parse`.
+
+    Returns
+    -------
+    Node
+
+    Raises
+    ------
+    StudyError
+        If the text is not valid TOML, too long or nested too deeply.
+    """
+    if len(text) > MOST_TEXT:
+        raise StudyError(
+            f"{name}: has {len(text):,} characters; at most {MOST_TEXT:,} are possible: put states "
+            "into a NumPy file, or write several studies"
+        )
+    scan = positions.scan(text, MOST_DEPTH)  # the parser takes years for some that are deep
+    if scan.too_deep is not None:
+        raise StudyError(
+            f"{name}:{scan.too_deep}: arrays or tables are nested too deeply; at most {MOST_DEPTH} "
+            "levels are possible"
+        )
+    try:
+        data = tomllib.loads(text)
+    except ValueError as error:  # a TOMLDecodeError, or an integer of thousands of digits
+        raise _syntax_error(scan, name, str(error)) from None
+    source = Source(name, text, scan.lines, Path(directory), plugins, kept, trust_plugins)
+    return Node(data, (), source)
+
+
+def _syntax_error(scan, name, message):
+    found = re.search(r" \(at line (\d+), column (\d+)\)$", message)
+    if found is None:
+        return StudyError(f"{name}: not valid TOML: {message}")
+    line, broken = int(found[1]), scan.broken
+    if broken is None or broken.broken != line:
+        what = message[: found.start()]
+        return StudyError(f"{name}:{line}: not valid TOML: {what}, at column {found[2]}")
+    return StudyError(
+        f"{name}:{broken.opened}: {key_path(broken.path)}: the inline table that opens here goes "
+        f"on after the end of line {broken.broken}, which TOML 1.0 forbids. Write {{ … }} on one "
+        "line; only an array inside it may span several"
+    )
