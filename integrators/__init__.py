@@ -10,24 +10,24 @@
 (11, 4, 3)
 """
 
-from integrators.adaptive import StepHistory
-from integrators.commutator_free import COMMUTATOR_FREE_METHODS
-from integrators.commutator_free_pairs import COMMUTATOR_FREE_PAIRS
-from integrators.dormand_prince import METHOD as DOP853
+from integrators.diagnostics.stability import StabilityWarning
+from integrators.diagnostics.structure import SymplecticDefect, reversal_error, symplectic_defect
 from integrators.errors import InputError, check_known
 from integrators.integration import Trajectories, integrate
-from integrators.methods import Integrator, Method
-from integrators.midpoints import ALL_MIDPOINTS
-from integrators.munthe_kaas import RKMK_METHODS
-from integrators.munthe_kaas_pairs import RKMK54
-from integrators.munthe_kaas_tableau import RKMK
-from integrators.ode45 import RK45
-from integrators.runge_kutta import RK2_HEUN, RK2_MIDPOINT, RK4
-from integrators.splitting import SPLITTING
-from integrators.stability import StabilityWarning
-from integrators.structure import SymplecticDefect, reversal_error, symplectic_defect
-from integrators.symplectic_lie_group import SYMPLECTIC_LIE_GROUP
-from integrators.variational import VARIATIONAL
+from integrators.method import Integrator, Method
+from integrators.methods.commutator_free import COMMUTATOR_FREE_METHODS
+from integrators.methods.commutator_free_pairs import COMMUTATOR_FREE_PAIRS
+from integrators.methods.dormand_prince import METHOD as DOP853
+from integrators.methods.midpoints import ALL_MIDPOINTS
+from integrators.methods.munthe_kaas import RKMK_METHODS
+from integrators.methods.munthe_kaas_pairs import RKMK54
+from integrators.methods.munthe_kaas_tableau import RKMK
+from integrators.methods.ode45 import RK45
+from integrators.methods.runge_kutta import RK2_HEUN, RK2_MIDPOINT, RK4
+from integrators.methods.splitting import SPLITTING
+from integrators.methods.symplectic_lie_group import SYMPLECTIC_LIE_GROUP
+from integrators.methods.variational import VARIATIONAL
+from integrators.stepping.adaptive import StepHistory
 
 ALL_INTEGRATORS = (
     VARIATIONAL,

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
-from integrators import stepping
-from integrators.adaptive import StepHistory, run_adaptive
+from integrators.compiler.lanes import WIDTH
+from integrators.compiler.memory import aligned
+from integrators.diagnostics.stability import warn_if_unstable
 from integrators.errors import InputError, check_array, check_number, check_whole
-from integrators.forms import angular_velocities, velocities
-from integrators.lanes import WIDTH
-from integrators.memory import aligned
-from integrators.methods import Integrator, form_of
-from integrators.resuming import Standing, members_first
-from integrators.stability import warn_if_unstable
+from integrators.forms.forms import angular_velocities, velocities
+from integrators.method import Integrator, form_of
+from integrators.stepping import loop as stepping
+from integrators.stepping.adaptive import StepHistory, run_adaptive
+from integrators.stepping.checkpoint import Standing, members_first
 
 BLOCK_BYTES = 32 * 2**20  # of sampled states that one call of a kernel fills
 

@@ -7,23 +7,23 @@
 
 from integrators.errors import InputError, check_known
 from systems.base import Quantity, System
-from systems.elastic_rod import ElasticRod
-from systems.forced_chain import ForcedPendulumChain
-from systems.forced_rigid_body import ForcedRigidBody
-from systems.free_rigid_body import FreeRigidBody
-from systems.heavy_top import HeavyTop
-from systems.heisenberg_chain import HeisenbergChain
-from systems.irreversible_rigid_body import IrreversibleRigidBody
-from systems.lennard_jones import LennardJonesSphere
-from systems.magnetic_dipoles import MagneticDipoles
-from systems.nambu_lagrange import NambuLagrange
-from systems.nbody import NBodySphere
+from systems.mechanical.elastic_rod import ElasticRod
+from systems.mechanical.forced_chain import ForcedPendulumChain
+from systems.mechanical.lennard_jones import LennardJonesSphere
+from systems.mechanical.magnetic_dipoles import MagneticDipoles
+from systems.mechanical.nbody import NBodySphere
+from systems.mechanical.pendulum_chain import SphericalPendulumChain
+from systems.mechanical.spring_pendula import SpringPendula
 from systems.observables import Observable
-from systems.pendulum_chain import SphericalPendulumChain
-from systems.point_vortices import PointVortices
-from systems.precession import Precession
-from systems.quadrotor_payload import QuadrotorPayload
-from systems.spring_pendula import SpringPendula
+from systems.rigid.heavy_top import HeavyTop
+from systems.rigid.quadrotor_payload import QuadrotorPayload
+from systems.spins.forced_rigid_body import ForcedRigidBody
+from systems.spins.free_rigid_body import FreeRigidBody
+from systems.spins.heisenberg_chain import HeisenbergChain
+from systems.spins.irreversible_rigid_body import IrreversibleRigidBody
+from systems.spins.nambu_lagrange import NambuLagrange
+from systems.spins.point_vortices import PointVortices
+from systems.spins.precession import Precession
 
 ALL_SYSTEMS = (
     SphericalPendulumChain,

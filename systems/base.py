@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from integrators import InputError
+from integrators.compiler.kernels import Kernel
 from integrators.errors import check_array, check_known, check_number, check_whole
-from integrators.kernels import Kernel
 from systems import ensembles
 from systems.checking import check_members
 
@@ -30,9 +30,9 @@ class Quantity:
         ``"1"`` where there is none.
     long_name : str
     function : Kernel
-        Signature `integrators.kernels.whole_state`, writes row 0 of ``out``. An invariant or
-        observable of a Lagrangian system reads the state (q, q̇), a constraint the state in
-        the integrator's own formulation.
+        Signature `kernels.whole_state`, writes row 0 of ``out``. An invariant or observable of a
+        Lagrangian system reads the state (q, q̇), a constraint the state in the integrator's own
+        formulation.
     components : tuple of str
         Names of the components of a vector; empty for a number.
     columns : tuple of int

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from integrators.forms import parts
+from integrators.forms.forms import parts
 
 
 def uniform(bodies, seed, member):

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from integrators.compiler.kernels import Kernel, whole_state
 from integrators.errors import InputError, check_known
-from integrators.kernels import Kernel, whole_state
 from systems.base import Quantity
 
 KINDS = ("observable", "momentum_map", "casimir")

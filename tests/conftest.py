@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT / "tests" / "systems"))
 
 import cases  # noqa: E402 (found on the path above)
 
-from integrators import stepping  # noqa: E402
+from integrators.stepping import loop  # noqa: E402
 
 GENERATED = {
     "case": cases.cases,
@@ -70,7 +70,7 @@ def pytest_collection_finish(session):
 
 def _compilings():
     """A function that compiles, by label and whether for lanes, of all that `cases` come to."""
-    found = {("trajectory", lanes): partial(stepping.trajectory, lanes) for lanes in (False, True)}
+    found = {("trajectory", lanes): partial(loop.trajectory, lanes) for lanes in (False, True)}
     for pairing in cases.kernel_pairings():
         for label, kernel in pairing.kernels.items():
             found |= {(label, lanes): partial(kernel.compiled, lanes) for lanes in (False, True)}

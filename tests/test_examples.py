@@ -5,12 +5,12 @@ import doctest
 import pytest
 
 import integrators
-import integrators.flows
+import integrators.forms.flows
 import systems
 
 
 @pytest.mark.parametrize(
-    "module", [integrators, integrators.flows, systems], ids=lambda m: m.__name__
+    "module", [integrators, integrators.forms.flows, systems], ids=lambda m: m.__name__
 )
 def test_examples_in_docstrings(module):
     found = doctest.testmod(module)

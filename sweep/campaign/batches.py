@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from integrators.lanes import WIDTH
+from integrators.compiler.lanes import WIDTH
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-from integrators.lanes import WIDTH
+from integrators.compiler.lanes import WIDTH
 from sweep.campaign.recorder import Recorder, Underway
 from sweep.store import checkpoints, provenance, storage
 from sweep.store.diff import references_group

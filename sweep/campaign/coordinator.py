@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from integrators.compiler.kernels import checking
 from integrators.errors import check_number
-from integrators.kernels import checking
 from sweep import study as studies
 from sweep.campaign import planning
 from sweep.campaign.pilot import Rehearsal

@@ -11,8 +11,8 @@ import time
 
 import numpy as np
 
-from integrators import stepping
-from integrators.adaptive import prepare
+from integrators.stepping import loop
+from integrators.stepping.adaptive import prepare
 from sweep.campaign.recorder import Named, Recipe, Recorder
 from sweep.study import schema
 from sweep.study.time_axis import TimeAxis
@@ -290,7 +290,7 @@ class Probe:
 
         def failed():
             report = integrate()[0].report
-            return bool(np.all(report[:, stepping.STATUS_ROW] > stepping.COMPLETE))
+            return bool(np.all(report[:, loop.STATUS_ROW] > loop.COMPLETE))
 
         return failed
 

@@ -11,10 +11,10 @@ from functools import cached_property
 import numpy as np
 
 import systems
-from integrators import stepping
-from integrators.adaptive import prepare, run_adaptive
-from integrators.forms import velocities
+from integrators.forms.forms import velocities
 from integrators.integration import canonical, counters_of, lagrangian, run_batch
+from integrators.stepping import loop
+from integrators.stepping.adaptive import prepare, run_adaptive
 from sweep.plugins.registry import BUILT_IN, Library
 from sweep.study import schema, structure
 from sweep.study.time_axis import LogarithmicTimeAxis, TimeAxis
@@ -88,7 +88,7 @@ class Underway:
     sample : int
         The last one that is known; 0 at the start.
     checkpoints : ndarray or None
-        Where the runs stand then; see `integrators.resuming`.
+        Where the runs stand then; see `integrators.stepping.checkpoint`.
     valid_samples, alive : ndarray, shape (runs,)
         How many of the samples are valid, and whether that one is.
     cpu, wall : ndarray, shape (runs,)
@@ -185,7 +185,7 @@ class Recorder:
         """
         lanes = len(runs.initial) > 1
         self.problem.kernels(lanes)  # compiled before the clock starts
-        stepping.trajectory(lanes)
+        loop.trajectory(lanes)
         first, times = runs.sample, self.recipe.times[runs.sample : last + 1]
         adaptive = self._integrator.adaptive
         fresh = adaptive and runs.checkpoints is None
@@ -225,13 +225,13 @@ class Recorder:
         runs.valid_samples = runs.valid_samples + valid[:, new].sum(axis=1)
         runs.alive = valid[:, -1]
         runs.sample, runs.final = last, states[:, -1]
-        runs.checkpoints, runs.status = batch.checkpoints, batch.report[:, stepping.STATUS_ROW]
+        runs.checkpoints, runs.status = batch.checkpoints, batch.report[:, loop.STATUS_ROW]
         return {name: values[:, new] for name, values in sampled.items()}
 
     def finish(self, runs):
         """The variables over runs, of runs at their last sample; by the names of `schema`."""
-        lost = ~runs.alive & (runs.status <= stepping.COMPLETE)
-        status = np.where(lost, stepping.NOT_FINITE, runs.status).astype(np.int8)
+        lost = ~runs.alive & (runs.status <= loop.COMPLETE)
+        status = np.where(lost, loop.NOT_FINITE, runs.status).astype(np.int8)
         columns = runs.counters | {
             "sample_count": runs.valid_samples,
             "status": status,
@@ -240,7 +240,7 @@ class Recorder:
         }
         steps = self.recipe.time_axis.intervals * runs.steps_per_sample
         measured = self.structure(runs.initial, runs.final, runs.step_size, steps, runs.tolerance)
-        failed = status > stepping.COMPLETE
+        failed = status > loop.COMPLETE
         return columns | {name: np.where(failed, np.nan, of) for name, of in measured.items()}
 
     def structure(self, initial, final, step_size, steps, tolerance=np.nan):
@@ -345,7 +345,7 @@ class Recorder:
         flat = np.ascontiguousarray(states.reshape(-1, rows, 3))
         out = np.zeros((len(flat), 1, 3))
         work = np.zeros(quantity.function.work(rows) + 1)
-        stepping.evaluate.scalar(
+        loop.evaluate.scalar(
             quantity.function.scalar,
             np.tile(times, runs),
             flat,
@@ -371,7 +371,7 @@ class Recorder:
                 names = (f"{quantity.name}_error_{of}" for of in schema.ENERGY_STATISTICS)
                 values = {name: (0, i) for i, name in enumerate(names)}
         if "unit_length" in self.recipe.record:
-            values["unit_length_error_mean"] = (1, stepping.MEAN)
+            values["unit_length_error_mean"] = (1, loop.MEAN)
         return {
             name: np.pad(batch.statistics[:, :, m, s], ((0, 0), (1, 0)), constant_values=np.nan)
             for name, (m, s) in values.items()

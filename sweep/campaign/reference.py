@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 
-from integrators import dormand_prince
+from integrators.methods import dormand_prince
 from sweep.campaign.chunks import PROBE, SEGMENT
 from sweep.campaign.recorder import squared_errors, system_of
 from sweep.store import checkpoints, storage

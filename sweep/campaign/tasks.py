@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from integrators import kernels
+from integrators.compiler import kernels
 from sweep.campaign.chunks import SEGMENT, ChunkWork, read_references, reference_arrays
 from sweep.campaign.recorder import Recipe
 from sweep.campaign.reference import ReferenceWork

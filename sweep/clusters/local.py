@@ -16,7 +16,7 @@ from distributed import Nanny, Scheduler, SpecCluster, Worker
 from distributed.core import Status
 from distributed.worker_memory import parse_memory_limit
 
-from integrators.cache_directory import cache_root
+from integrators.compiler.cache_directory import cache_root
 from integrators.errors import InputError
 from sweep.clusters.jobqueue import SETTINGS
 from sweep.clusters.tls import PrivateSecurity

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from distributed import KilledWorker, WorkerPlugin
 from distributed.core import CommClosedError, Status
 
-from integrators.cache_directory import cache_root
+from integrators.compiler.cache_directory import cache_root
 from integrators.errors import InputError
 from sweep.clusters.connect import has_workers
 from sweep.shutdown import process_age

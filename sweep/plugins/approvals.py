@@ -13,8 +13,8 @@ import shlex
 import sys
 from pathlib import Path
 
+from integrators.compiler.ownership import make_private, why_shared
 from integrators.errors import InputError
-from integrators.ownership import make_private, why_shared
 from sweep.plugins import loader
 
 FILE = "approved-plugins"

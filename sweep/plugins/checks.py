@@ -11,8 +11,8 @@ whose own error is some 1e-11 of V.
 import numpy as np
 
 from integrators.errors import InputError
-from integrators.forms import SpheresLagrangian, velocities
-from integrators.hamiltonians import SpinHamiltonian
+from integrators.forms.forms import SpheresLagrangian, velocities
+from integrators.forms.hamiltonians import SpinHamiltonian
 
 EPSILON = 6e-6  # the cube root of double precision
 AGREED = 1e-5  # of the gradient and of V; a mistake is rarely smaller

@@ -96,7 +96,7 @@ class Library:
             By ``system NAME`` and so on; without what is built in.
         """
         named = [("system", system)]
-        for name in (integrator, (options or {}).get(integrators.methods.STEPS_OF)):
+        for name in (integrator, (options or {}).get(integrators.method.STEPS_OF)):
             named.append(("integrator", name and name.partition("+")[0]))
         named += [("observable", name) for name in observables]
         found = {f"{kind} {name}": self.origin(kind, name) for kind, name in named if name}

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from integrators.kernels import sources_hash
+from integrators.compiler.kernels import sources_hash
 from sweep.store import storage
 from sweep.store.backends.places import ObjectPlace, place_of
 from sweep.store.backends.trees import remove_tree

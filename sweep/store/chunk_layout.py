@@ -7,7 +7,7 @@ systems are slow with millions of them. A study has a budget, which its experime
 import dataclasses
 import math
 
-from integrators.lanes import WIDTH
+from integrators.compiler.lanes import WIDTH
 from sweep.store.storage import TIME_CHUNK, coordinate_chunk
 
 MOST_FILES = 100_000  # of a store

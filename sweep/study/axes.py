@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from integrators.adaptive import check_tolerance
 from integrators.errors import InputError, check_known
+from integrators.stepping.adaptive import check_tolerance
 from sweep import limits
 from sweep.study.experiment import (
     Axis,

@@ -7,8 +7,8 @@ import re
 
 import numpy as np
 
-from integrators.adaptive import SMALLEST_TOLERANCE
 from integrators.errors import InputError, check_known
+from integrators.stepping.adaptive import SMALLEST_TOLERANCE
 from sweep.limits import MOST_RUNS, RUNS
 from sweep.plugins.registry import BUILT_IN, Library
 from sweep.study.time_axis import LogarithmicTimeAxis, TimeAxis

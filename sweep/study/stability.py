@@ -1,14 +1,15 @@
 """Step sizes beyond the linear stability limit of their integrator, found before any work.
 
-Only methods that have a limit, on systems of spins, see `integrators.stability`; the gradient at
-every initial state says how fast the spins turn there. Such runs are computed all the same.
+Only methods that have a limit, on systems of spins, see `integrators.diagnostics.stability`; the
+gradient at every initial state says how fast the spins turn there. Such runs are computed all the
+same.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from integrators.stability import explanation, frequencies, largest_step, limited
+from integrators.diagnostics.stability import explanation, frequencies, largest_step, limited
 
 
 @dataclass(frozen=True)

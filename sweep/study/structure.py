@@ -1,14 +1,19 @@
 """What a study's record may ask for of each run besides quantities: measured structure.
 
-``symplectic_defect`` and ``reversal_error``, see `integrators.structure`. They are measured when
-a run is over, and count in no run's CPU time.
+``symplectic_defect`` and ``reversal_error``, see `integrators.diagnostics.structure`. They
+are measured when a run is over, and count in no run's CPU time.
 """
 
 import numpy as np
 
+from integrators.diagnostics.structure import (
+    adaptive_map,
+    defect_of_map,
+    errors_of_return,
+    fixed_map,
+)
 from integrators.errors import InputError
-from integrators.phase_spaces import phase_space
-from integrators.structure import adaptive_map, defect_of_map, errors_of_return, fixed_map
+from integrators.forms.phase_spaces import phase_space
 from sweep.study.schema import REVERSAL_ERROR, STRUCTURE, SYMPLECTIC_DEFECT
 
 MOST_BODIES = 128  # for a symplectic defect: its time and memory grow as their square and worse

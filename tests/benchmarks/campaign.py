@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from timing import Case, Comparison, columns, compile_cpp
 
-from integrators.memory import aligned
+from integrators.compiler.memory import aligned
 from sweep import study
 from sweep.analysis.drift.drifts import fit_drift
 from sweep.campaign.pilot import named_integrators, named_systems, recipe_of

@@ -17,10 +17,10 @@ from timing import Case, cell, columns
 
 import integrators
 import systems
-from integrators.forms import SpheresLagrangian
+from integrators.compiler.lanes import WIDTH
+from integrators.forms.forms import SpheresLagrangian
 from integrators.integration import run_batch
-from integrators.lanes import WIDTH
-from integrators.stepping import COMPLETE, ITERATIONS, STATUS_ROW
+from integrators.stepping.loop import COMPLETE, ITERATIONS, STATUS_ROW
 
 LINKS = (10, 20, 50, 100, 200, 500, 1000)
 LARGEST_FULL = 100

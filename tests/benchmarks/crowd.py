@@ -213,7 +213,7 @@ def written(folder, name, starts, duration):
 
 def _sized(folder, chunk_seconds, chunks):
     """Number of runs, and their duration, for chunks of so many seconds by the cost model."""
-    from integrators.lanes import WIDTH
+    from integrators.compiler.lanes import WIDTH
     from sweep.campaign import planning
     from sweep.store import diff
     from sweep.study import load

@@ -1,4 +1,4 @@
-// What M is applied and constraints are solved by, in the order of integrators/constraints.py:
+// What M is applied and constraints are solved by, in the order of integrators/solvers/constraints.py:
 // a full matrix, and that of a chain of links in O(n).
 
 #pragma once

@@ -20,9 +20,9 @@ from timing import FLAGS, Case, Comparison, compile_cpp, measure, table
 
 import integrators
 import systems
-from integrators.forms import SpheresLagrangian
-from integrators.lanes import WIDTH
-from integrators.rotations import SMALL_SINE, SMALL_VERSINE
+from integrators.compiler.lanes import WIDTH
+from integrators.forms.forms import SpheresLagrangian
+from integrators.lie_groups.rotations import SMALL_SINE, SMALL_VERSINE
 
 DOES_NOT_HOLD = 3  # exit status
 LIBRARIES = ("explicit", "implicit", "spins", "splitting", "lie")  # of C++

@@ -22,9 +22,9 @@ import numpy as np
 
 import integrators
 import systems
-from integrators.dormand_prince import solve
+from integrators.compiler.lanes import WIDTH
 from integrators.integration import run_batch
-from integrators.lanes import WIDTH
+from integrators.methods.dormand_prince import solve
 
 MEMBERS, SAMPLES, INTERVAL = 64, 100, 10.0
 SCIPY_MEMBERS = 2

@@ -1,7 +1,7 @@
 // The spherical midpoint method of McLachlan, Modin and Verdier, A minimal-variable symplectic
 // integrator on spheres, (4), by fixed-point iteration from a start extrapolated through the last
 // eight steps, for the free rigid body, the Heisenberg chain and point vortices. The arithmetic is
-// that of integrators/midpoints.py and fixed_point.py, without the acceleration of slow cases.
+// that of integrators/methods/midpoints.py and fixed_point.py, without the acceleration of slow cases.
 
 #include "vectors.hpp"
 

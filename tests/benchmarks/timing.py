@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from integrators import stepping
-from integrators.lanes import WIDTH
-from integrators.memory import aligned
-from integrators.methods import Problem
+from integrators.compiler.lanes import WIDTH
+from integrators.compiler.memory import aligned
+from integrators.method import Problem
+from integrators.stepping import loop as stepping
 
 HERE = Path(__file__).parent
 FLAGS = ["-std=c++17", "-O3", "-march=native", "-ffp-contract=off", "-shared", "-fPIC"]

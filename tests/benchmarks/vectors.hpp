@@ -1,5 +1,5 @@
 // 3-vectors of double, or of v8: eight trajectories side by side in GCC's vector extension.
-// Every expression rounds in the order of integrators/vectors.py, so that states can be
+// Every expression rounds in the order of integrators/compiler/vectors.py, so that states can be
 // compared bit by bit.
 
 #pragma once

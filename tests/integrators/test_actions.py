@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from integrators import InputError
-from integrators.actions import product, spheres, tangent_spheres
-from integrators.exponentials import BERNOULLI
-from integrators.factors import (
+from integrators.lie_groups.actions import product, spheres, tangent_spheres
+from integrators.lie_groups.exponentials import BERNOULLI
+from integrators.lie_groups.factors import (
     COADJOINT_SE3,
     RIGHT_ROTATION,
     ROTATION,

@@ -5,15 +5,17 @@ import pytest
 
 import integrators
 import systems
-from integrators import InputError, stepping, tableaux
-from integrators.actions import product
-from integrators.commutator_free import CF4_SCHEME
-from integrators.commutator_free_pairs import commutator_free_pair
-from integrators.factors import TRANSLATION
-from integrators.flows import HomogeneousFlow
-from integrators.kernels import kernel
-from integrators.methods import Integrator
-from integrators.munthe_kaas_pairs import rkmk_pair
+from integrators import InputError
+from integrators.compiler.kernels import kernel
+from integrators.forms.flows import HomogeneousFlow
+from integrators.lie_groups.actions import product
+from integrators.lie_groups.factors import TRANSLATION
+from integrators.method import Integrator
+from integrators.methods.commutator_free import CF4_SCHEME
+from integrators.methods.commutator_free_pairs import commutator_free_pair
+from integrators.methods.munthe_kaas_pairs import rkmk_pair
+from integrators.stepping import loop
+from integrators.tableaux import butcher
 
 CHAIN = systems.get("spherical_pendulum_chain", gravity=-9.81)
 PLANAR, SPATIAL = CHAIN.start("celledoni"), CHAIN.start("celledoni_spatial")
@@ -97,7 +99,9 @@ def test_a_history_has_every_attempt(name):
 def test_what_is_rejected_is_counted_along_the_run():
     problem = integrators.get("rkmk54").bind(CHAIN)
     times = np.linspace(0.0, 3.0, 61)
-    found = integrators.adaptive.run_adaptive(problem, PLANAR[None], times, 1e-6, history=True)
+    found = integrators.stepping.adaptive.run_adaptive(
+        problem, PLANAR[None], times, 1e-6, history=True
+    )
     so_far = found.rejected_so_far[0]
     history = integrators.StepHistory.of(found.histories[0])
     assert so_far[0] == 0 and so_far[-1] == found.counters["rejected_steps"][0] > 5
@@ -159,7 +163,7 @@ def test_a_solution_that_ends_ends_its_run(name):
     found = integrators.integrate(
         BLOW_UP, integrators.get(name), [[1.0, 0.5, 0.0]], duration=2.0, samples=8, tolerance=1e-6
     )
-    assert stepping.STATUS[found.status] == "step_too_small"
+    assert loop.STATUS[found.status] == "step_too_small"
     assert found.counters["stop_time"] == pytest.approx(1.0, abs=1e-3)
     assert found.counters["stop_step"] == found.counters["steps"] > 0
     assert not found.counters["stop_residual"] < 1e-6
@@ -209,14 +213,14 @@ def test_rkmk54_with_a_constant_step_is_rkmk5():
     np.testing.assert_array_equal(first, second)
 
 
-BOGACKI_SHAMPINE = tableaux.Tableau(  # the last stage is the next step's first
+BOGACKI_SHAMPINE = butcher.Tableau(  # the last stage is the next step's first
     a=((), (1 / 2,), (0.0, 3 / 4), (2 / 9, 1 / 3, 4 / 9)),
     b=(2 / 9, 1 / 3, 4 / 9, 0.0),
     embedded=(7 / 24, 1 / 4, 1 / 3, 1 / 8),
     order=3,
     embedded_order=2,
 )
-HEUN_EULER = tableaux.Tableau(
+HEUN_EULER = butcher.Tableau(
     a=((), (1.0,)), b=(0.5, 0.5), embedded=(1.0, 0.0), order=2, embedded_order=1
 )
 
@@ -280,7 +284,7 @@ def test_options_that_are_refused(name, options, message):
 
 def test_pairs_need_an_estimate():
     with pytest.raises(InputError, match="has no embedded weights to estimate errors by"):
-        rkmk_pair("own", tableaux.KUTTA4)
+        rkmk_pair("own", butcher.KUTTA4)
     with pytest.raises(InputError, match="has no estimate of its errors"):
         commutator_free_pair("own", CF4_SCHEME)
 

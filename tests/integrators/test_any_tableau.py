@@ -9,8 +9,8 @@ from scipy.integrate import DOP853
 import integrators
 import systems
 from integrators import InputError
-from integrators.order_conditions import classical_order, trees
-from integrators.tableaux import DORMAND_PRINCE54, KUTTA3, KUTTA4, Tableau
+from integrators.tableaux.butcher import DORMAND_PRINCE54, KUTTA3, KUTTA4, Tableau
+from integrators.tableaux.order_conditions import classical_order, trees
 
 CHAIN = systems.get("spherical_pendulum_chain")
 START = CHAIN.start("lee")

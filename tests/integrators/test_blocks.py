@@ -4,11 +4,11 @@ import numba
 import numpy as np
 import pytest
 
-from integrators import blocks, lanes, views
-from integrators.blocks import cache_lines, eights, gathered, scatter
-from integrators.kernels import OPTIONS
-from integrators.lanes import WIDTH, eight, hsum, lane_of, ramp, select, with_lane
-from integrators.views import as_floats, as_lanes, flattened, rows_of
+from integrators.compiler import blocks, lanes, views
+from integrators.compiler.blocks import cache_lines, eights, gathered, scatter
+from integrators.compiler.kernels import OPTIONS
+from integrators.compiler.lanes import WIDTH, eight, hsum, lane_of, ramp, select, with_lane
+from integrators.compiler.views import as_floats, as_lanes, flattened, rows_of
 
 jit = numba.njit(**OPTIONS)
 

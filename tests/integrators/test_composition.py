@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import integrators
-from integrators.composition import ADJOINT_COMPOSITIONS, COMPOSITIONS
+from integrators.tableaux.compositions import ADJOINT_COMPOSITIONS, COMPOSITIONS
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "reference.json").read_text())
 ALL_COMPOSITIONS = COMPOSITIONS | ADJOINT_COMPOSITIONS

@@ -11,8 +11,11 @@ import scipy.linalg
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integrators import exponentials
-from integrators.exponentials import (
+from integrators.compiler.kernels import OPTIONS, inlined
+from integrators.compiler.vectors import put
+from integrators.compiler.views import as_lanes
+from integrators.lie_groups import exponentials
+from integrators.lie_groups.exponentials import (
     bracket_se3,
     dexpinv_coefficient,
     dexpinv_coefficients,
@@ -22,9 +25,6 @@ from integrators.exponentials import (
     moved_se3,
     turned_rows,
 )
-from integrators.kernels import OPTIONS, inlined
-from integrators.vectors import put
-from integrators.views import as_lanes
 
 EPSILON = np.finfo(float).eps
 WIDEST = math.sqrt(exponentials.WIDEST)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import integrators
-from integrators.forms import angular_velocities, parts, velocities
+from integrators.forms.forms import angular_velocities, parts, velocities
 
 
 def states_of(case):

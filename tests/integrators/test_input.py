@@ -8,7 +8,7 @@ import pytest
 import integrators
 import systems
 from integrators import InputError
-from integrators.forms import SpheresLagrangian
+from integrators.forms.forms import SpheresLagrangian
 
 
 @pytest.fixture(autouse=True)

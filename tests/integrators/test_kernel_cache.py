@@ -13,7 +13,7 @@ from cases import Pairing, cases, kernel_pairings
 from waiting import HANG
 
 import integrators
-from integrators import cache_directory, kernels
+from integrators.compiler import cache_directory, kernels
 
 ROOT = Path(integrators.__file__).parents[1]
 PATHS = [ROOT, Path(sys.modules["cases"].__file__).parent]
@@ -224,9 +224,9 @@ def test_labels_tell_kernels_apart():
 
 OWN_FACTOR = """
 import dataclasses
-from integrators.factors import TRANSLATION
-from integrators.kernels import inlined
-from integrators.vectors import get, put, scale
+from integrators.lie_groups.factors import TRANSLATION
+from integrators.compiler.kernels import inlined
+from integrators.compiler.vectors import get, put, scale
 from constants import SHARE
 
 @inlined
@@ -244,7 +244,7 @@ ONCE, SHARED = (
 
 USE_FACTORS = """
 import numpy as np, factors_of_mine
-from integrators.actions import product
+from integrators.lie_groups.actions import product
 for factor in (factors_of_mine.ONCE, factors_of_mine.SHARED):
     out, y, nothing = np.zeros((1, 3)), np.ones((1, 3)), np.zeros(1)
     product(factor).act.scalar(0.0, y, nothing, out, np.ones(3))

@@ -8,10 +8,10 @@ import numba
 import numpy as np
 import pytest
 
-from integrators import lanes
-from integrators.kernels import OPTIONS
-from integrators.lanes import all_lanes, any_lane, bits, hsum, ramp, select, sqrt
-from integrators.views import as_lanes, rows, rows_of, tail
+from integrators.compiler import lanes
+from integrators.compiler.kernels import OPTIONS
+from integrators.compiler.lanes import all_lanes, any_lane, bits, hsum, ramp, select, sqrt
+from integrators.compiler.views import as_lanes, rows, rows_of, tail
 
 SPECIAL = [1.5, -2.25, 0.0, -0.0, math.inf, -math.inf, math.nan, 5e-324]
 # Every special value beside every one, at every place of the vector.

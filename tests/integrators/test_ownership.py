@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from integrators import ownership
-from integrators.ownership import make_private, why_shared
+from integrators.compiler import ownership
+from integrators.compiler.ownership import make_private, why_shared
 
 ANOTHER = 65534
 

@@ -5,10 +5,10 @@ import pytest
 
 import integrators
 import systems
-from integrators import stepping
-from integrators.forms import parts, velocities
+from integrators.forms.forms import parts, velocities
 from integrators.integration import lagrangian
-from systems.rigid import RigidSystem
+from integrators.stepping import loop
+from systems.rigid.base import RigidSystem
 
 STEPS, SAMPLES = 20_000, 200
 LEFT_BY_SOLVES = 2.0**-61  # in a step: a fixed-point iteration stops near round-off, always short
@@ -60,7 +60,7 @@ def test_long_runs_keep_what_is_promised(promise):
     batch = pairing.batch(
         [case.state], steps=STEPS // SAMPLES, samples=SAMPLES, step=step, statistics=False
     )
-    assert batch.report[0, stepping.STATUS_ROW] == stepping.COMPLETE
+    assert batch.report[0, loop.STATUS_ROW] == loop.COMPLETE
     for quantity in promise.quantities:
         assert_kept(quantity, pairing, batch.states[0])
 
@@ -121,11 +121,11 @@ def test_negative_steps_lead_back(symmetric_pairing):
 
 def advanced(problem, state, t0, h, steps):
     """The state after so many steps of h, which may be negative, from time t0."""
-    y, report = state.copy(), np.zeros(stepping.REPORT_SIZE)
+    y, report = state.copy(), np.zeros(loop.REPORT_SIZE)
     advance, *functions, _ = problem.kernels(lanes=False)
     advance(
         *functions, t0, h, 0, steps, problem.constants, problem.options,
         y, np.zeros(problem.memory), problem.parameters, np.zeros(problem.work), report,
     )  # fmt: skip
-    assert report[stepping.STATUS_ROW] == stepping.COMPLETE
+    assert report[loop.STATUS_ROW] == loop.COMPLETE
     return y

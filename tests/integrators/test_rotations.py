@@ -8,10 +8,10 @@ import numba
 import numpy as np
 import pytest
 
-from integrators import rotations
-from integrators.kernels import OPTIONS
-from integrators.rotations import economized, rotation_coefficients, turning
-from integrators.views import as_lanes
+from integrators.compiler.kernels import OPTIONS
+from integrators.compiler.views import as_lanes
+from integrators.lie_groups import rotations
+from integrators.lie_groups.rotations import economized, rotation_coefficients, turning
 
 EPSILON = np.finfo(float).eps
 # Largest errors in units in the last place, up to a squared angle; measured 0.6, 0.8, 0.8, 2.5.

@@ -4,9 +4,9 @@ import numba
 import numpy as np
 import pytest
 
-from integrators.hamiltonians import NambuHamiltonian
-from integrators.kernels import OPTIONS
-from integrators.views import as_lanes
+from integrators.compiler.kernels import OPTIONS
+from integrators.compiler.views import as_lanes
+from integrators.forms.hamiltonians import NambuHamiltonian
 
 T = 0.3
 

@@ -8,7 +8,7 @@ import pytest
 import integrators
 import systems
 from integrators import StabilityWarning
-from integrators.stability import frequencies, largest_step, limited
+from integrators.diagnostics.stability import frequencies, largest_step, limited
 
 AXIS = (0.0, 3.0, 4.0)  # a turn of 5 radians a unit of time
 

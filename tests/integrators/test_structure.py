@@ -8,13 +8,13 @@ from driven_chain import DrivenChain
 import integrators
 import systems
 from integrators import InputError, reversal_error, symplectic_defect
-from integrators.cotangent import CotangentHamiltonian
-from integrators.flows import HomogeneousFlow
-from integrators.hamiltonians import NambuHamiltonian, SpinHamiltonian
+from integrators.diagnostics.structure import defect_of_map
+from integrators.forms.cotangent import CotangentHamiltonian
+from integrators.forms.flows import HomogeneousFlow
+from integrators.forms.hamiltonians import NambuHamiltonian, SpinHamiltonian
+from integrators.forms.phase_spaces import phase_space
 from integrators.integration import canonical, run_batch, run_ends
-from integrators.phase_spaces import phase_space
-from integrators.structure import defect_of_map
-from systems.spins import SpinSystem
+from systems.spins.base import SpinSystem
 
 STEP = 0.1  # in time scales
 

@@ -5,12 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from integrators import InputError, commutator_free, tableaux
-from integrators.commutator_free import Exponential, Scheme
-from integrators.order_conditions import classical_order
-from integrators.tableaux import DORMAND_PRINCE54, HEUN, KUTTA3, KUTTA4, Tableau
+from integrators import InputError
+from integrators.methods import commutator_free
+from integrators.methods.commutator_free import Exponential, Scheme
+from integrators.tableaux import butcher
+from integrators.tableaux.butcher import DORMAND_PRINCE54, HEUN, KUTTA3, KUTTA4, Tableau
+from integrators.tableaux.order_conditions import classical_order
 
-TABLEAUS = {name: t for name, t in vars(tableaux).items() if isinstance(t, Tableau)}
+TABLEAUS = {name: t for name, t in vars(butcher).items() if isinstance(t, Tableau)}
 SCHEMES = {name: s for name, s in vars(commutator_free).items() if isinstance(s, Scheme)}
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from integrators import vectors
+from integrators.compiler import vectors
 
 EPSILON = np.finfo(float).eps
 

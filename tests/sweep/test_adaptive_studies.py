@@ -10,7 +10,7 @@ import integrators
 import sweep
 import systems
 from integrators import InputError
-from integrators.adaptive import run_adaptive
+from integrators.stepping.adaptive import run_adaptive
 from sweep import study
 from sweep.analysis import drift_table, grid, order_table, tolerance_table
 from sweep.campaign import coordinator, planning

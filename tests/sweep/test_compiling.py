@@ -10,9 +10,9 @@ import pytest
 from dask_processes import SMALL
 from numba.core.codegen import CPUCodeLibrary
 
-from integrators import kernels
-from integrators.kernels import Kernel, checking
-from integrators.vectors import dot
+from integrators.compiler import kernels
+from integrators.compiler.kernels import Kernel, checking
+from integrators.compiler.vectors import dot
 from sweep.campaign import pilot, tasks
 from sweep.plugins.loader import Plugin
 from sweep.shutdown import Interrupted

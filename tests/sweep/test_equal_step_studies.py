@@ -104,7 +104,7 @@ def test_commands_take_them(place, command):
 
 def test_counting_is_no_part_of_a_runs_time(monkeypatch):
     """The clock begins when the steps are counted."""
-    from integrators import equal_steps
+    from integrators.stepping import equal_steps
     from sweep.campaign import recorder as computing
 
     clock = [0.0]

@@ -8,7 +8,7 @@ import pytest
 import integrators
 import sweep
 import systems
-from integrators import stepping
+from integrators.stepping import loop
 from sweep import study
 from sweep.study.run_table import expand
 
@@ -37,7 +37,7 @@ step_size = [0.1, 0.01]
 initial_condition = ["lee", { around = "lee", random = 10, spread = 1e-2, seed = 1 }]
 duration = 20.0
 """
-STATUS = dict(zip(stepping.STATUS, range(len(stepping.STATUS)), strict=True))
+STATUS = dict(zip(loop.STATUS, range(len(loop.STATUS)), strict=True))
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,8 @@ from study_text import one_experiment
 import integrators
 import sweep
 import systems
-from integrators import forms, integration
+from integrators import integration
+from integrators.forms import forms
 from sweep import study
 from sweep.store import storage
 from sweep.study import schema

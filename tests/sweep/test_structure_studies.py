@@ -10,7 +10,7 @@ from study_text import one_experiment, problems
 import integrators
 import sweep
 import systems
-from integrators.stability import largest_step
+from integrators.diagnostics.stability import largest_step
 from sweep import study
 from sweep.analysis import grid
 from sweep.campaign import recorder as computing

@@ -16,7 +16,7 @@ from sweep.analysis.runs.selection import RUN_COORDINATES, scanned_axes
 from sweep.study import schema
 from sweep.study.run_table import expand
 from systems.base import Family
-from systems.point_vortices import PointVortices
+from systems.spins.point_vortices import PointVortices
 
 VORTICES = systems.get("point_vortices")
 KEYS = {

@@ -12,7 +12,7 @@ from distributed import Client
 from study_text import one_experiment
 
 import sweep
-from integrators import cache_directory
+from integrators.compiler import cache_directory
 from sweep import shutdown, study
 from sweep.campaign import coordinator
 from sweep.campaign import task_window as cluster_module

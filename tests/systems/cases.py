@@ -13,15 +13,16 @@ from variants import CROWDED, MILD, VARIANTS
 
 import integrators
 import systems
-from integrators import InputError, stepping
-from integrators.adaptive import run_adaptive
-from integrators.flows import HomogeneousFlow
-from integrators.forms import parts, velocities
-from integrators.hamiltonians import NambuHamiltonian
+from integrators import InputError
+from integrators.forms.flows import HomogeneousFlow
+from integrators.forms.forms import parts, velocities
+from integrators.forms.hamiltonians import NambuHamiltonian
 from integrators.integration import run_batch
-from systems.mechanical import MechanicalSystem
-from systems.rigid import RigidSystem
-from systems.spins import SpinSystem
+from integrators.stepping import loop
+from integrators.stepping.adaptive import run_adaptive
+from systems.mechanical.base import MechanicalSystem
+from systems.rigid.base import RigidSystem
+from systems.spins.base import SpinSystem
 
 SEED = 5  # of the variants' states; one where no term of an error happens to vanish
 
@@ -126,7 +127,7 @@ class Case:
         times = np.zeros(len(states)) if times is None else np.asarray(times, dtype=float)
         out, work = np.zeros((len(states), 1, 3)), np.zeros(1 + kernel.work(self.system.rows))
         states, p = np.ascontiguousarray(states), self.system.form.packed
-        stepping.evaluate.scalar(kernel.scalar, times, states, p, out, work)
+        loop.evaluate.scalar(kernel.scalar, times, states, p, out, work)
         return out[:, 0]
 
     @functools.cache  # noqa: B019 (the cases live as long as the tests)

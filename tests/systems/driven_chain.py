@@ -9,14 +9,14 @@ from functools import cached_property
 
 import numpy as np
 
+from integrators.compiler.kernels import generalized_force, inlined, kernel, state_value
+from integrators.compiler.lanes import sin
+from integrators.compiler.vectors import cross, get, put, scale
 from integrators.errors import check_number, check_whole
-from integrators.forms import SpheresLagrangian
-from integrators.kernels import generalized_force, inlined, kernel, state_value
-from integrators.lanes import sin
-from integrators.vectors import cross, get, put, scale
+from integrators.forms.forms import SpheresLagrangian
 from systems.base import Start
 from systems.checking import set_checked
-from systems.mechanical import MechanicalSystem, quantities_of_spheres
+from systems.mechanical.base import MechanicalSystem, quantities_of_spheres
 
 
 @inlined

@@ -7,7 +7,7 @@ from scipy.integrate import solve_ivp
 import integrators
 import systems
 from integrators import InputError
-from integrators.forms import parts
+from integrators.forms.forms import parts
 
 
 def test_one_link_in_a_plane_is_the_damped_driven_pendulum():

@@ -6,7 +6,7 @@ import pytest
 import integrators
 import systems
 from integrators.integration import run_batch
-from integrators.stepping import ABS_MEAN, COMPLETE, MEAN, STATUS_ROW
+from integrators.stepping.loop import ABS_MEAN, COMPLETE, MEAN, STATUS_ROW
 
 
 def batch_of(system, integrator, step_size, steps):

@@ -9,7 +9,7 @@ import pytest
 import integrators
 import systems
 from integrators.integration import run_batch
-from integrators.stepping import ABS_MEAN
+from integrators.stepping.loop import ABS_MEAN
 
 CASES = json.loads((Path(__file__).parents[1] / "reference_lee.json").read_text())["cases"]
 ROD = "elastic_rod/lee_example4_printed_inertia"

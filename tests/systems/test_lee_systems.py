@@ -8,8 +8,8 @@ from numpy.linalg import norm
 
 import systems
 from integrators import InputError
-from systems.elastic_rod import consistent_inertia, printed_inertia
-from systems.icosphere import icosphere
+from systems.mechanical.elastic_rod import consistent_inertia, printed_inertia
+from systems.mechanical.icosphere import icosphere
 
 TRIANGLE = {
     "count": 3,

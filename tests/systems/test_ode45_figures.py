@@ -5,9 +5,9 @@ import pytest
 
 import integrators
 import systems
-from integrators import stepping
-from integrators.adaptive import run_adaptive
-from integrators.forms import velocities
+from integrators.forms.forms import velocities
+from integrators.stepping import loop
+from integrators.stepping.adaptive import run_adaptive
 
 SAMPLE = 0.01
 
@@ -18,11 +18,11 @@ def figures(system, tolerance, duration, starts):
     times = duration * np.arange(count + 1) / count
     problem = integrators.get("rk45").bind(system)
     run = run_adaptive(problem, starts, times, tolerance)
-    assert np.all(run.report[:, stepping.STATUS_ROW] == stepping.COMPLETE)
+    assert np.all(run.report[:, loop.STATUS_ROW] == loop.COMPLETE)
     found = []
     for states in run.states:
         out, work = np.zeros((len(states), 1, 3)), np.zeros(problem.function.work(system.rows) + 1)
-        stepping.evaluate.scalar(
+        loop.evaluate.scalar(
             system.form.energy.scalar, times, velocities(states), problem.parameters, out, work
         )
         energy = np.abs(out[:, 0, 0] - out[0, 0, 0]).mean()

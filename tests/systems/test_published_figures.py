@@ -5,9 +5,9 @@ import pytest
 
 import integrators
 import systems
-from integrators.forms import velocities
+from integrators.forms.forms import velocities
 from integrators.integration import run_batch
-from integrators.stepping import ABS_MEAN
+from integrators.stepping.loop import ABS_MEAN
 
 SI = {"length": 9.81, "gravity": 9.81}
 

@@ -11,9 +11,9 @@ from cases import Case
 import integrators
 import systems
 from integrators import InputError
-from integrators.kernels import kernel
-from integrators.vectors import put
-from systems import formation_control as control
+from integrators.compiler.kernels import kernel
+from integrators.compiler.vectors import put
+from systems.rigid import formation_control as control
 
 FILE = Path(__file__).parents[1] / "reference_celledoni.json"
 REFERENCE = json.loads(FILE.read_text())["cases"]["quadrotor_payload/t2"]

@@ -9,13 +9,13 @@ from cases import Case
 
 import integrators
 from integrators import InputError
-from integrators.actions import product
-from integrators.factors import RIGHT_ROTATION, TANGENT_SPHERE, TRANSLATION
-from integrators.flows import HomogeneousFlow
-from integrators.kernels import kernel
-from integrators.vectors import cross, dot, get, put, scale
+from integrators.compiler.kernels import kernel
+from integrators.compiler.vectors import cross, dot, get, put, scale
+from integrators.forms.flows import HomogeneousFlow
+from integrators.lie_groups.actions import product
+from integrators.lie_groups.factors import RIGHT_ROTATION, TANGENT_SPHERE, TRANSLATION
 from systems.base import Quantity
-from systems.rigid import Part, RigidSystem, checked_parts
+from systems.rigid.base import Part, RigidSystem, checked_parts
 
 
 @kernel()

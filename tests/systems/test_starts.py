@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import systems
 from integrators import InputError
-from integrators.forms import parts
+from integrators.forms.forms import parts
 from systems import ensembles
 
 CHAIN = systems.get("spherical_pendulum_chain")

@@ -8,10 +8,10 @@ from cases import Case, cases
 
 import systems
 from integrators import InputError
-from integrators.forms import velocities
-from integrators.hamiltonians import NambuHamiltonian
-from systems.mechanical import MechanicalSystem
-from systems.rigid import RigidSystem
+from integrators.forms.forms import velocities
+from integrators.forms.hamiltonians import NambuHamiltonian
+from systems.mechanical.base import MechanicalSystem
+from systems.rigid.base import RigidSystem
 
 KINDS = {"energy", "momentum_map", "casimir", "constraint", "observable"}
 

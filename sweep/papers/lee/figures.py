@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from sweep.analysis import drift_table
 from sweep.plots.selection import one_run
 from sweep.plots.style import GREY, STYLE, error_axis, label_of, new_figure, plain_step_ticks
-from systems.icosphere import icosphere
+from systems.mechanical.icosphere import icosphere
 
 VARIATIONAL = {"color": "#D55E00", "ls": "-", "lw": 1.2}
 RUNGE_KUTTA = {"color": "#0072B2", "ls": ":", "lw": 1.2}
@@ -169,7 +169,7 @@ def local_averages(mesh, positions, values):
 
     Parameters
     ----------
-    mesh : systems.icosphere.Icosphere
+    mesh : systems.mechanical.icosphere.Icosphere
         f faces.
     positions : ndarray, shape (n, 3)
         Unit vectors.

@@ -5,7 +5,7 @@ import functools
 import threading
 from dataclasses import dataclass
 
-from integrators.kernels import sources_hash
+from integrators.compiler.kernels import sources_hash
 from sweep.shutdown import Interrupted
 from sweep.store.lease import holder
 

@@ -1,0 +1,1 @@
+"""What compiles kernels: the decorator, lanes, views of memory, and where machine code is kept."""

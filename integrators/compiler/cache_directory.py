@@ -1,0 +1,113 @@
+"""Where compiled kernels are kept: a directory that only this user can write.
+
+They are pickles: whoever can write one runs code as who reads it. A directory that others could
+write, or put another one in the place of, is not used, also if the user named it.
+"""
+
+import atexit
+import functools
+import os
+import shutil
+import stat
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+from integrators.compiler.ownership import make_private, why_shared
+
+NAMED = "GEOSWEEP_CACHE_DIR"
+HANDED = "GEOSWEEP_PRIVATE_CACHE"  # a temporary one, for the processes that this one starts
+KERNELS = "kernels"
+_making = threading.Lock()
+
+
+def cache_root(inner=""):
+    """The directory of compiled kernels, which is there and this user's alone.
+
+    In ``GEOSWEEP_CACHE_DIR``, else in the user's cache directory. If that cannot be written, or
+    others can write it, in a temporary one of this process and those that it starts.
+
+    Parameters
+    ----------
+    inner : str, optional
+        Of a directory in it, which need not be there.
+
+    Returns
+    -------
+    Path
+    """
+    root = _chosen()
+    why = "" if root is None else _why_refused(root, inner)
+    if root is None or why or not _is_usable(root) or (why := _why_refused(root, inner)):
+        root = _temporary(why)
+    return root / inner
+
+
+def _chosen():
+    """What the user, or the system, names; None where there is no home."""
+    if named := os.environ.get(NAMED):
+        return Path(named).absolute() / KERNELS
+    try:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:  # a user without an entry
+        return None
+    return base.absolute() / "geosweep" / KERNELS
+
+
+def _why_refused(root, inner):
+    return why_shared(root.parent) or why_shared(root) or (inner and why_shared(root / inner))
+
+
+@functools.cache
+def _is_usable(root):
+    """Whether the directory, made where it lacks, can be written."""
+    try:
+        make_private(root)
+        if root.stat().st_mode & 0o077:
+            root.chmod(0o700)  # files in it may be writable by a group
+        tempfile.TemporaryFile(dir=root).close()
+    except OSError:
+        return False
+    return True
+
+
+def _temporary(why):
+    """A directory of this process and those that it starts, which is made when it is needed."""
+    with _making:
+        handed = os.environ.get(HANDED)
+        if not handed or not _is_own(handed):
+            handed = os.environ[HANDED] = tempfile.mkdtemp(prefix="geosweep-")
+            atexit.register(_remove, handed, os.getpid())
+            if why:
+                _warn(why, handed)
+    root = Path(handed) / KERNELS
+    make_private(root)
+    return root
+
+
+def _is_own(directory):
+    """Whether a temporary directory is there, and this user's alone."""
+    try:
+        status = os.lstat(directory)
+    except OSError:
+        return False
+    return (
+        stat.S_ISDIR(status.st_mode)
+        and status.st_uid == os.geteuid()
+        and not status.st_mode & 0o077
+    )
+
+
+def _warn(why, instead):
+    print(
+        f"Warning: {why}: compiled kernels are not kept there, where whoever can write one runs "
+        f"code as you, but in {instead} until this process ends. Mend that, or name a directory "
+        f"of your own in {NAMED}",
+        file=sys.stderr,
+    )
+
+
+def _remove(directory, process):
+    if os.getpid() == process:  # and not one that was forked from it
+        shutil.rmtree(directory, ignore_errors=True)

@@ -1,0 +1,323 @@
+"""The kernel decorator: one Python function, compiled for scalars and for lanes.
+
+``@kernel(signature)`` takes a function from an element type to a Numba signature and gives a
+`Kernel`: ``.scalar`` and ``.lanes`` are compiled on first use and served from a disk cache
+afterwards; ``.inline`` is for calls from other kernels, which compile it into themselves.
+With ``NUMBA_DISABLE_JIT=1`` all three are the plain Python function.
+"""
+
+import contextlib
+import contextvars
+import functools
+import hashlib
+import importlib.util
+import itertools
+import os
+import secrets
+import signal
+import sys
+import threading
+from pathlib import Path
+
+os.environ.setdefault("NUMBA_DISABLE_INTEL_SVML", "1")  # its vector sines differ from libm's
+
+import numba
+from numba import types
+from numba.core.bytecode import FunctionIdentity
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
+
+from integrators.compiler.cache_directory import cache_root
+from integrators.compiler.dependencies import reached
+from integrators.compiler.lanes import flat, lane, vectors
+from integrators.compiler.ownership import make_private
+
+# Neither fastmath nor contraction: lanes must equal scalars to the last bit. The GIL is
+# released, since a Dask worker that holds it too long is killed. No runtime (`_nrt`): kernels
+# allocate nothing, and counting references to their arrays costs more than a step.
+OPTIONS = {
+    "nogil": True,
+    "error_model": "numpy",
+    "boundscheck": False,
+    "fastmath": False,
+    "_nrt": False,
+}
+
+
+def _number_functions_apart():
+    """Start Numba's numbering of functions at random.
+
+    Machine code is linked by a function's qualified name and that number. Closures of one name
+    that different processes compiled, each its own, would bear the same number in the cache and
+    replace each other, without an error, in a process that loads both.
+    """
+    FunctionIdentity._unique_ids = itertools.count(secrets.randbits(60))
+
+
+_number_functions_apart()
+os.register_at_fork(after_in_child=_number_functions_apart)
+
+
+def whole_state(element):
+    """Signature ``(t, y, p, out, work)`` of a function of the whole state.
+
+    `t` is a float64, `y` the state of shape ``(rows, 3)``, `p` the float64 parameters, `out`
+    a stack of 3-vectors that the function fills, `work` flat scratch of a declared size. All
+    functions that a system offers have this signature, so that a method is compiled once for
+    all systems and reaches them through a pointer.
+    """
+    return types.void(
+        types.float64, vectors(element), flat(types.float64), vectors(element), flat(element)
+    )
+
+
+def state_value(element):
+    """Signature ``(t, q, p) -> value`` of a number that belongs to a state."""
+    return element(types.float64, vectors(element), flat(types.float64))
+
+
+def generalized_force(element):
+    """Signature ``(t, q, omega, p, out, work)`` of a force on bodies at `q` turning at `omega`."""
+    stack = vectors(element)
+    return types.void(types.float64, stack, stack, flat(types.float64), stack, flat(element))
+
+
+def split_flow(element):
+    """Signature ``(piece, t, h, w, low, p)`` of the exact flow of a piece of a Hamiltonian."""
+    number, stack = types.float64, vectors(element)
+    return types.void(types.int64, number, number, stack, stack, flat(number))
+
+
+def inlined(function):
+    """Compile a helper into the kernels that call it."""
+    return numba.njit(forceinline=True, **OPTIONS)(function)
+
+
+def spliced(function):
+    """Copy a helper into the kernels that call it, line by line, for them to compile.
+
+    Does what `inlined` does. But that compiles the helper by itself first, with all helpers within
+    it: nested large ones are compiled at every level again. Only for calls from other helpers.
+    """
+    return numba.njit(inline="always", **OPTIONS)(function)
+
+
+class Kernel:
+    """A function of numbers and arrays of one element type, compiled for scalars and lanes.
+
+    Parameters
+    ----------
+    function : callable
+        Plain Python in the vocabulary of `integrators.compiler.lanes`.
+    signature : callable
+        From an element type (``float64`` or ``lane``) to a Numba signature.
+    made_from : tuple
+        What `function` closes over, kernels and plain values; they name it in the disk cache.
+    work : callable
+        From the number of rows of the state to the elements of scratch that it needs.
+    """
+
+    def __init__(self, function, signature, made_from=(), work=None):
+        self.function = function
+        self.signature = signature
+        self.work = work or (lambda rows: 0)
+        self.made_from = made_from
+        origin = f"{function.__module__}.{function.__qualname__}"
+        inner = ",".join(str(getattr(k, "label", k)) for k in made_from)
+        self.label = f"{origin}({inner})" if inner else origin
+
+    def __repr__(self):
+        return f"<kernel {self.label}>"
+
+    @functools.cached_property
+    def inline(self):
+        """For calls from other kernels."""
+        return inlined(self.function)
+
+    @functools.cached_property
+    def scalar(self):
+        """Compiled for float64."""
+        return self._compile(types.float64)
+
+    @functools.cached_property
+    def lanes(self):
+        """Compiled for lanes of eight float64."""
+        return self._compile(lane)
+
+    def compiled(self, lanes):
+        """``.lanes`` or ``.scalar``."""
+        return self.lanes if lanes else self.scalar
+
+    @functools.cached_property
+    def _depends_on(self):
+        """Packages whose sources the machine code depends on, and the helpers it is made from."""
+        found = reached(self.function)
+        for inner in self.made_from:
+            if isinstance(inner, Kernel):
+                found |= reached(inner.function)
+        return frozenset(package for package, _ in found), sorted(found)
+
+    def _compile(self, element):
+        dispatcher = numba.njit(**OPTIONS)(self.function)
+        if numba.config.DISABLE_JIT:
+            return dispatcher
+        packages, helpers = self._depends_on
+        if all(_package_hash(package) for package in packages):
+            cache = _SourceKeyedCache(self.function)
+            cache.locate(packages, f"{self.label}.{element}{helpers}")
+            dispatcher._cache = cache
+        _check.get()()
+        with _handlers_raising_afterwards():
+            dispatcher.compile(self.signature(element).args)
+        dispatcher.disable_compile()
+        return dispatcher
+
+
+def kernel(signature=whole_state, work=None):
+    """Decorate a function as a `Kernel` of `signature`; see there."""
+    return lambda function: Kernel(function, signature, work=work)
+
+
+# --- interruptions ---------------------------------------------------------------------------
+
+_check = contextvars.ContextVar("check", default=lambda: None)
+
+
+@contextlib.contextmanager
+def checking(check):
+    """Within this, in this thread, call a function before each kernel that is compiled.
+
+    Parameters
+    ----------
+    check : callable
+        Without arguments. What it raises leaves that kernel to be compiled another time.
+    """
+    token = _check.set(check)
+    try:
+        yield
+    finally:
+        _check.reset(token)
+
+
+@contextlib.contextmanager
+def _handlers_raising_afterwards():
+    """Put off what handlers of Ctrl-C and SIGTERM raise within this until its end.
+
+    LLVM calls Python when it has made machine code. An exception there is lost, with that code.
+    """
+    before, raised = {}, []
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if callable(handler := signal.getsignal(number)):
+                before[number] = handler
+                signal.signal(number, _keeping(handler, raised))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if raised:
+            raise raised[0]
+
+
+def _keeping(handler, raised):
+    """A handler of signals that does as another one, and keeps what that raises in a list."""
+
+    def handle(number, frame):
+        try:
+            handler(number, frame)
+        except BaseException as error:
+            raised.append(error)
+
+    return handle
+
+
+# --- the disk cache --------------------------------------------------------------------------
+
+
+class _Locator:
+    """Where a kernel is cached: a directory that changes with any of the sources."""
+
+    def __init__(self, packages, label):
+        self._directory = cache_root(sources_hash(frozenset(packages)))
+        self._label = hashlib.sha256(label.encode()).hexdigest()[:16]
+        self._py_file = label  # named in Numba's warnings
+
+    def get_cache_path(self):
+        return str(self._directory)
+
+    def ensure_cache_path(self):
+        make_private(self._directory)
+
+    def get_source_stamp(self):
+        return ""  # the directory is the stamp
+
+    def get_disambiguator(self):
+        return self._label
+
+
+class _Implementation(CompileResultCacheImpl):
+    def __init__(self, function, locator):
+        self._lineno = function.__code__.co_firstlineno
+        self._locator = locator
+        self._filename_base = self.get_filename_base(function.__name__, "")
+
+
+class _SourceKeyedCache(FunctionCache):
+    """Numba's function cache, keyed to all kernel sources instead of one file's date.
+
+    Numba does not see edits in what a kernel calls, and never finds a closure over compiled
+    functions again; a directory named by the hash of all sources and a label do both.
+    """
+
+    def __init__(self, function):
+        self._name = repr(function)
+        self._py_func = function
+
+    def locate(self, packages, label):
+        from numba.core.caching import IndexDataCacheFile
+
+        locator = _Locator(packages, label)
+        self._impl = _Implementation(self._py_func, locator)
+        self._cache_path = locator.get_cache_path()
+        self._cache_file = IndexDataCacheFile(self._cache_path, self._impl.filename_base, "")
+        self.enable()
+
+    def _index_key(self, sig, codegen):
+        return sig, codegen.magic_tuple()  # the CPU and its features
+
+
+@functools.cache
+def sources_hash(packages):
+    """Hash of Numba's version and of the sources of `packages` and of this package."""
+    digest = hashlib.sha256(f"{numba.__version__} {sys.version_info[:2]}".encode())
+    for package in sorted({*packages, __name__.partition(".")[0]}):
+        digest.update(f"{package} {_package_hash(package)}".encode())
+    return digest.hexdigest()[:16]
+
+
+@functools.cache
+def _package_hash(package):
+    """Hash of every source of a package or module; "" of what was typed or piped in."""
+    module = sys.modules.get(package)
+    spec = importlib.util.find_spec(package) if module is None else None
+    file = getattr(module, "__file__", None) or getattr(spec, "origin", None)
+    if file is not None and Path(file).is_file():
+        path = Path(file)
+        paths = sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
+        sources = [(path.name, path.read_bytes()) for path in paths]
+    else:
+        text = _text_of(module)
+        sources = [(package, text.encode())] if text else []
+    digest = hashlib.sha256()
+    for name, source in sources:
+        digest.update(f"{package}/{name}".encode())
+        digest.update(source)
+    return digest.hexdigest()[:16] if sources else ""
+
+
+def _text_of(module):
+    """The source of a module that came as text, as a plugin does; "" of others."""
+    try:
+        return module.__loader__.get_source(module.__name__) or ""
+    except (AttributeError, ImportError):
+        return ""

@@ -1,0 +1,398 @@
+"""Lanes: a vector of eight float64 as one Numba number.
+
+A kernel is written once, in the vocabulary of this module, and compiles for two element
+types: ``float64`` (one trajectory) and `lane` (eight trajectories side by side, the LLVM type
+``<8 x double>``). Comparisons of lanes give a `mask` (``<8 x i1>``); a branch may only test
+`any_lane` or `all_lanes` of a mask, everything else goes through `select`.
+
+Every operation is the correctly rounded IEEE one (or the scalar library function lane by
+lane), so that lanes are bitwise equal to scalar code whatever the width of the CPU's vectors.
+In plain Python (``NUMBA_DISABLE_JIT=1``) the functions below work on floats; lanes within one
+trajectory (`integrators.compiler.blocks`) are arrays of eight floats there.
+"""
+
+import math
+import operator
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.imputils import lower_builtin, lower_cast
+from numba.core.typeconv import Conversion
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.extending import intrinsic, models, overload, register_model
+
+WIDTH = 8
+ALIGNMENT = 64  # bytes: a cache line, and one vector of eight float64
+
+_VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
+_MASK = ir.VectorType(ir.IntType(1), WIDTH)
+_INDEX = ir.IntType(32)
+
+
+class LaneType(types.Type):
+    """Eight float64; scalars convert to it by being repeated."""
+
+    def __init__(self):
+        super().__init__(name="lane")
+
+    def can_convert_from(self, typingctx, other):
+        """Let a real scalar stand where a lane is expected."""
+        return Conversion.safe if isinstance(other, _SCALARS) else None
+
+    def unify(self, typingctx, other):
+        """A variable that is a scalar on one path and a lane on another is a lane."""
+        return self if isinstance(other, _SCALARS) else None
+
+
+class MaskType(types.Type):
+    """Eight truth values."""
+
+    def __init__(self):
+        super().__init__(name="lane_mask")
+
+
+_SCALARS = (types.Float, types.Integer)
+lane = LaneType()
+mask = MaskType()
+
+
+@register_model(LaneType)
+class _LaneModel(models.PrimitiveModel):
+    def __init__(self, dmm, fe_type):
+        super().__init__(dmm, fe_type, _VECTOR)
+
+
+@register_model(MaskType)
+class _MaskModel(models.PrimitiveModel):
+    def __init__(self, dmm, fe_type):
+        super().__init__(dmm, fe_type, _MASK)
+
+
+def vectors(element):
+    """Numba type of a stack of 3-vectors, shape ``(rows, 3)``, of `element`."""
+    return types.Array(element, 2, "C", aligned=element is not lane)
+
+
+def flat(element):
+    """Numba type of a flat array of `element`."""
+    return types.Array(element, 1, "C", aligned=element is not lane)
+
+
+def array(element, ndim):
+    """Numba type of a C-contiguous array of `element`."""
+    return types.Array(element, ndim, "C", aligned=element is not lane)
+
+
+# --- conversion and arithmetic ---------------------------------------------------------------
+
+
+def _splat(builder, scalar):
+    vector = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), scalar, _INDEX(0))
+    zeros = ir.Constant(ir.VectorType(_INDEX, WIDTH), None)
+    return builder.shuffle_vector(vector, ir.Constant(_VECTOR, ir.Undefined), zeros)
+
+
+@lower_cast(types.Float, LaneType)
+@lower_cast(types.Integer, LaneType)
+def _cast_scalar_to_lane(context, builder, fromty, toty, value):
+    return _splat(builder, context.cast(builder, value, fromty, types.float64))
+
+
+class _BinaryTemplate(AbstractTemplate):
+    result = lane
+
+    def generic(self, args, kws):
+        if kws or len(args) != 2 or lane not in args:
+            return None
+        if all(arg is lane or isinstance(arg, _SCALARS) for arg in args):
+            return signature(self.result, lane, lane)
+        return None
+
+
+class _ComparisonTemplate(_BinaryTemplate):
+    result = mask
+
+
+class _MaskTemplate(AbstractTemplate):
+    def generic(self, args, kws):
+        return signature(mask, *args) if not kws and set(args) == {mask} else None
+
+
+class _UnaryTemplate(AbstractTemplate):
+    def generic(self, args, kws):
+        return signature(lane, lane) if not kws and args == (lane,) else None
+
+
+def _register(template, function, argument_types, emit):
+    infer_global(function)(type(f"_{function.__name__}_template", (template,), {}))
+
+    @lower_builtin(function, *argument_types)
+    def lower(context, builder, sig, args):
+        return emit(builder, *args)
+
+
+def _register_operators():
+    arithmetic = {"add": "fadd", "sub": "fsub", "mul": "fmul", "truediv": "fdiv"}
+    for name, instruction in arithmetic.items():
+        for prefix in ("", "i"):
+            _register(
+                _BinaryTemplate,
+                getattr(operator, prefix + name),
+                (LaneType, LaneType),
+                lambda builder, a, b, op=instruction: getattr(builder, op)(a, b),
+            )
+    for name, symbol in {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}.items():
+        _register(
+            _ComparisonTemplate,
+            getattr(operator, name),
+            (LaneType, LaneType),
+            lambda builder, a, b, op=symbol: builder.fcmp_ordered(op, a, b),
+        )
+    for function, instruction in ((operator.and_, "and_"), (operator.or_, "or_")):
+        _register(
+            _MaskTemplate,
+            function,
+            (MaskType, MaskType),
+            lambda builder, a, b, op=instruction: getattr(builder, op)(a, b),
+        )
+    _register(_MaskTemplate, operator.invert, (MaskType,), lambda builder, a: builder.not_(a))
+    _register(_UnaryTemplate, operator.neg, (LaneType,), lambda builder, a: builder.fneg(a))
+    _register(
+        _UnaryTemplate, abs, (LaneType,), lambda builder, a: _vector_intrinsic(builder, "fabs", a)
+    )
+
+
+def _vector_intrinsic(builder, name, value):
+    function = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(_VECTOR, [_VECTOR]), f"llvm.{name}.v{WIDTH}f64"
+    )
+    return builder.call(function, [value])
+
+
+_register_operators()
+
+
+# --- functions with one meaning for both element types ---------------------------------------
+
+
+def select(condition, if_true, if_false):
+    """Where `condition` holds `if_true`, elsewhere `if_false`; both are evaluated."""
+    if np.ndim(condition):
+        return np.where(condition, if_true, if_false)
+    return _select_scalar(condition, if_true, if_false)
+
+
+def _select_scalar(condition, if_true, if_false):
+    return if_true if condition else if_false
+
+
+@intrinsic
+def _select_lanes(typingctx, condition, if_true, if_false):
+    def emit(context, builder, sig, args):
+        return builder.select(*args)
+
+    return lane(mask, lane, lane), emit
+
+
+@overload(select)
+def _select(condition, if_true, if_false):
+    if condition is mask:
+        return lambda condition, if_true, if_false: _select_lanes(condition, if_true, if_false)
+    return _select_scalar
+
+
+def any_lane(condition):
+    """Whether `condition` holds in any lane."""
+    return condition
+
+
+def all_lanes(condition):
+    """Whether `condition` holds in every lane."""
+    return condition
+
+
+def bits(condition):
+    """The mask as an integer, lane 0 lowest; 0 or 1 for a scalar."""
+    return 1 if condition else 0
+
+
+@intrinsic
+def _mask_bits(typingctx, condition):
+    def emit(context, builder, sig, args):
+        packed = builder.bitcast(args[0], ir.IntType(WIDTH))
+        return builder.zext(packed, ir.IntType(64))
+
+    return types.int64(mask), emit
+
+
+@overload(any_lane)
+def _any_lane(condition):
+    if condition is mask:
+        return lambda condition: _mask_bits(condition) != 0
+    return any_lane
+
+
+@overload(all_lanes)
+def _all_lanes(condition):
+    if condition is mask:
+        return lambda condition: _mask_bits(condition) == 255
+    return all_lanes
+
+
+@overload(bits)
+def _bits(condition):
+    if condition is mask:
+        return lambda condition: _mask_bits(condition)
+    return bits
+
+
+def sqrt(x):
+    """Square root; NaN for a negative argument, in plain Python too."""
+    return math.sqrt(x) if x >= 0.0 else math.nan
+
+
+@intrinsic
+def _sqrt_any(typingctx, x):
+    def emit(context, builder, sig, args):
+        if sig.args[0] is lane:
+            return _vector_intrinsic(builder, "sqrt", args[0])
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(ir.DoubleType(), [ir.DoubleType()]), "llvm.sqrt.f64"
+        )
+        return builder.call(function, args)
+
+    return x(x), emit
+
+
+@overload(sqrt)
+def _sqrt(x):
+    return lambda x: _sqrt_any(x)
+
+
+@intrinsic
+def _extract(typingctx, vector, index):
+    def emit(context, builder, sig, args):
+        return builder.extract_element(args[0], builder.trunc(args[1], _INDEX))
+
+    return types.float64(lane, types.int64), emit
+
+
+@intrinsic
+def _insert(typingctx, vector, value, index):
+    def emit(context, builder, sig, args):
+        return builder.insert_element(args[0], args[1], builder.trunc(args[2], _INDEX))
+
+    return lane(lane, types.float64, types.int64), emit
+
+
+def _each_lane(function):
+    """`function` of a float, lane by lane: Numba's own scalar implementation each time."""
+
+    def wrapped(x):
+        try:
+            return function(x)
+        except ValueError:  # outside the domain, where compiled code gives NaN, or −inf for log 0
+            return -math.inf if x == 0.0 else math.nan
+
+    wrapped.__name__ = function.__name__
+    wrapped.__doc__ = f"``math.{function.__name__}``, lane by lane."
+
+    @overload(wrapped)
+    def choose(x):
+        if x is not lane:
+            return lambda x: function(x)
+
+        def by_lane(x):
+            result = x
+            for i in range(WIDTH):
+                result = _insert(result, function(_extract(x, i)), i)
+            return result
+
+        return by_lane
+
+    return wrapped
+
+
+sin = _each_lane(math.sin)
+cos = _each_lane(math.cos)
+log = _each_lane(math.log)
+
+
+def hsum(x):
+    """Sum of the lanes in a fixed tree: halves are added three times."""
+    while np.ndim(x):
+        half = len(x) // 2
+        x = x[:half] + x[half:] if half else x[0]
+    return x
+
+
+@overload(hsum)
+def _hsum(x):
+    if x is not lane:
+        return lambda x: x
+
+    def tree(x):
+        a = (_extract(x, 0) + _extract(x, 4)) + (_extract(x, 2) + _extract(x, 6))
+        b = (_extract(x, 1) + _extract(x, 5)) + (_extract(x, 3) + _extract(x, 7))
+        return a + b
+
+    return tree
+
+
+def eight(value):
+    """A lane of eight times `value`, whatever the kernel's element type."""
+    return np.full(WIDTH, value)
+
+
+@intrinsic
+def _eight(typingctx, value):
+    def emit(context, builder, sig, args):
+        return _splat(builder, args[0])
+
+    return lane(types.float64), emit
+
+
+@overload(eight)
+def _eight_overload(value):
+    return lambda value: _eight(value)
+
+
+def lane_of(x, i):
+    """The number in lane i of `x`; a scalar is the number itself."""
+    return x[i] if np.ndim(x) else x
+
+
+@overload(lane_of)
+def _lane_of(x, i):
+    return (lambda x, i: _extract(x, i)) if x is lane else (lambda x, i: x)
+
+
+def with_lane(x, i, value):
+    """`x` with `value` in lane i; a scalar becomes `value`."""
+    return np.where(np.arange(WIDTH) == i, value, x) if np.ndim(x) else value
+
+
+@overload(with_lane)
+def _with_lane(x, i, value):
+    if x is lane:
+        return lambda x, i, value: _insert(x, value, i)
+    return lambda x, i, value: value
+
+
+def ramp(like):
+    """0, 1, … 7 in the lanes; 0 for a scalar. `like` only gives the element type."""
+    return np.arange(float(WIDTH)) if np.ndim(like) else 0.0
+
+
+@intrinsic
+def _ramp_lanes(typingctx):
+    def emit(context, builder, sig, args):
+        return ir.Constant(_VECTOR, [float(i) for i in range(WIDTH)])
+
+    return lane(), emit
+
+
+@overload(ramp)
+def _ramp(like):
+    return (lambda like: _ramp_lanes()) if like is lane else (lambda like: 0.0)

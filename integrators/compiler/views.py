@@ -1,0 +1,121 @@
+"""Views inside kernels: parts of arrays of scalars or lanes that cost no reference counting.
+
+Slicing an array in a compiled loop counts references atomically; these views own nothing and
+cost an addition. They are lowered where they stand rather than compiled as functions of their
+own, since kernels count no references (`kernels.OPTIONS`) and so may return no arrays.
+"""
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.imputils import lower_builtin
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+
+from integrators.compiler.lanes import WIDTH, array, lane
+
+
+def _borrowed(context, builder, array_type, data, shape):
+    """An array struct over `data` that owns nothing: no reference counting in a step's loop."""
+    result = context.make_array(array_type)(context, builder)
+    itemsize = context.get_abi_sizeof(context.get_data_type(array_type.dtype))
+    strides, step = [], ir.IntType(64)(itemsize)
+    for extent in reversed(shape):
+        strides.insert(0, step)
+        step = builder.mul(step, extent)
+    context.populate_array(
+        result,
+        data=builder.bitcast(data, context.get_data_type(array_type.dtype).as_pointer()),
+        shape=cgutils.pack_array(builder, shape),
+        strides=cgutils.pack_array(builder, strides),
+        itemsize=ir.IntType(64)(itemsize),
+        meminfo=None,
+        parent=None,
+    )
+    return result._getvalue()
+
+
+def view(function, result):
+    """Register the lowering of the view `function`; `result` gives its type from its arguments'.
+
+    The decorated ``data, shape = lower(builder, source, *integers)`` says what the view covers.
+    """
+
+    def generic(self, args, kws):
+        counts = [types.int64] * (len(args) - 1)
+        return signature(result(args[0]), args[0], *counts)
+
+    infer_global(function)(type(f"_{function.__name__}", (AbstractTemplate,), {"generic": generic}))
+
+    def register(lower):
+        @lower_builtin(function, types.Array, types.VarArg(types.Integer))
+        def emit(context, builder, sig, args):
+            source = context.make_array(sig.args[0])(context, builder, value=args[0])
+            data, shape = lower(builder, source, *args[1:])
+            return _borrowed(context, builder, sig.return_type, data, shape)
+
+        return lower
+
+    return register
+
+
+def as_lanes(floats):
+    """View a C-contiguous float64 array of shape ``(…, 8)`` as an array ``(…)`` of lanes."""
+    return floats
+
+
+@view(as_lanes, lambda floats: array(lane, floats.ndim - 1))
+def _as_lanes(builder, source):
+    return source.data, cgutils.unpack_tuple(builder, source.shape)[:-1]
+
+
+def as_floats(elements):
+    """View an array ``(…)`` of elements as float64 ``(…, width)``: 8 for lanes, 1 for scalars."""
+    return elements[..., None]
+
+
+@view(as_floats, lambda elements: array(types.float64, elements.ndim + 1))
+def _as_floats(builder, source):
+    width = WIDTH if isinstance(source.data.type.pointee, ir.VectorType) else 1
+    return source.data, [*cgutils.unpack_tuple(builder, source.shape), ir.IntType(64)(width)]
+
+
+def flattened(y):
+    """The first two axes of `y` as one: a stack row by row, as a view."""
+    return y.reshape(-1, *y.shape[2:])
+
+
+@view(flattened, lambda y: array(y.dtype, y.ndim - 1))
+def _flattened(builder, source):
+    count, width, *others = cgutils.unpack_tuple(builder, source.shape)
+    return source.data, [builder.mul(count, width), *others]
+
+
+def rows(y, start, count):
+    """`count` 3-vectors of the stack `y` from row `start`, as a view."""
+    return y[start : start + count]
+
+
+@view(rows, lambda y: y)
+def _rows(builder, source, start, count):
+    three = ir.IntType(64)(3)
+    return builder.gep(source.data, [builder.mul(start, three)]), [count, three]
+
+
+def rows_of(work, start, count):
+    """`count` 3-vectors laid over the flat array `work` from element `start`, as a view."""
+    return work[start : start + 3 * count].reshape(count, 3, *work.shape[1:])
+
+
+@view(rows_of, lambda work: array(work.dtype, 2))
+def _rows_of(builder, source, start, count):
+    return builder.gep(source.data, [start]), [count, ir.IntType(64)(3)]
+
+
+def tail(work, start):
+    """The flat array `work` from element `start` on, as a view."""
+    return work[start:]
+
+
+@view(tail, lambda work: work)
+def _tail(builder, source, start):
+    (extent,) = cgutils.unpack_tuple(builder, source.shape)
+    return builder.gep(source.data, [start]), [builder.sub(extent, start)]

@@ -1,0 +1,1 @@
+"""What a method keeps, measured; and where it is stable."""

@@ -1,0 +1,112 @@
+"""The linear stability limit of a method on spins, and a warning beyond it.
+
+The spherical midpoint method turns w' = λ w × a by an angle whose cosine is 1 − ½ (λh)², so it
+needs λh < 2: McLachlan, Modin and Verdier, *A minimal-variable symplectic integrator on spheres*,
+theorem 2.4 (vi). A Hamiltonian on spins turns spin i at ∂H/∂w_i / κ_i, so λ is the largest
+|∂H/∂w_i| / |κ_i|. It changes along a run: the limit is checked where a run begins.
+"""
+
+import warnings
+
+import numpy as np
+
+from integrators.forms.hamiltonians import SpinHamiltonian
+from integrators.method import form_of, system_name
+from integrators.stepping import loop
+
+
+class StabilityWarning(UserWarning):
+    """A step size is beyond the linear stability limit of the method."""
+
+
+def limited(integrator, system):
+    """Whether the integrator has a stability limit on a system of this form."""
+    limit = integrator.method.stability_limit
+    return np.isfinite(limit) and isinstance(form_of(system), SpinHamiltonian)
+
+
+def frequencies(system, states, time=0.0):
+    """How fast the fastest spin turns, max_i |∂H/∂w_i| / |κ_i|.
+
+    Parameters
+    ----------
+    system : System or form
+        Whose form is a `SpinHamiltonian`.
+    states : array_like, shape (members, n, 3)
+    time : float
+
+    Returns
+    -------
+    ndarray, shape (members,)
+        NaN where a state is not finite.
+    """
+    form = form_of(system)
+    states = np.ascontiguousarray(states, dtype=float)
+    gradients = np.zeros_like(states)
+    loop.evaluate.scalar(
+        form.gradient.scalar,
+        np.full(len(states), float(time)),
+        states,
+        np.array(form.parameters, dtype=float),
+        gradients,
+        np.zeros(form.gradient.work(form.rows) + 1),
+    )
+    return np.max(np.linalg.norm(gradients, axis=2) / np.abs(form.strengths), axis=1)
+
+
+def largest_step(integrator, frequency):
+    """The step size below which the integrator is linearly stable at a frequency, or several.
+
+    A composition takes steps of γ h: the largest |γ| counts.
+    """
+    with np.errstate(divide="ignore"):
+        return integrator.method.stability_limit / (
+            np.max(np.abs(integrator.stages)) * np.asarray(frequency)
+        )
+
+
+def warn_if_unstable(system, integrator, members, step_size, start_time=0.0):
+    """Issue a `StabilityWarning` where a run begins beyond the stability limit.
+
+    Parameters
+    ----------
+    system : System or form
+    integrator : Integrator
+    members : ndarray, shape (members, rows, 3)
+    step_size, start_time : float
+    """
+    if not limited(integrator, system):
+        return
+    found = frequencies(system, members, start_time)
+    beyond = step_size >= largest_step(integrator, found)
+    if beyond.any():
+        fastest = float(found[beyond].max())
+        of = f" at {beyond.sum()} of {len(members)} states" if len(members) > 1 else ""
+        warnings.warn(
+            f"step_size = {step_size!r} is beyond the linear stability limit of "
+            f"{integrator.name!r} on {system_name(system)}{of}: "
+            + explanation(integrator, step_size, fastest),
+            StabilityWarning,
+            stacklevel=3,
+        )
+
+
+def explanation(integrator, step_size, frequency):
+    """What of a step size at a frequency is beyond the limit, and what would be within it."""
+    gamma = float(np.max(np.abs(integrator.stages)))
+    stage = "" if gamma == 1.0 else f" × largest |γ| {gamma:.4g}"
+    product = step_size * frequency * gamma
+    within = float(largest_step(integrator, frequency))
+    return (
+        f"step size {step_size:.6g} × frequency {frequency:.4g}{stage} = {product:.4g}, the limit "
+        f"is {integrator.method.stability_limit:g}; within it are step sizes below "
+        f"{_rounded_down(within)}"
+    )
+
+
+def _rounded_down(value):
+    """Four significant digits, not above the value."""
+    if not value > 0.0:  # at a frequency beyond all numbers
+        return "0"
+    scale = 10.0 ** (np.floor(np.log10(value)) - 3)
+    return f"{np.floor(value / scale) * scale:.4g}"

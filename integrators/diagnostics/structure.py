@@ -1,0 +1,282 @@
+"""What a method keeps, measured: the symplectic form, and whether it leads back.
+
+A map of a phase space with the symplectic form Ω is symplectic where its Jacobian J satisfies
+JᵀΩ'J = Ω, with Ω' the form at the image. `symplectic_defect` takes J by central differences
+along the manifold, extrapolated by Richardson's method; how far such a quotient can be trusted it
+estimates from the neighbouring extrapolations, as Ridders does (*Accurate computation of F'(x)*,
+1982). `reversal_error` runs a method forward and back.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from integrators.errors import InputError, check_number, check_whole
+from integrators.forms.forms import SpheresLagrangian
+from integrators.forms.phase_spaces import phase_space
+from integrators.integration import canonical, checked_members, run_ends
+from integrators.method import form_of
+from integrators.stepping.adaptive import prepare, run_adaptive
+
+FIRST_ANGLE = 2.0**-4  # radians along the great circles; halved from level to level
+LAST_ANGLE = 2.0**-15
+WORSE = 2.0  # a level whose estimates are so much worse than the best ones is the last
+ROUNDING = 4 * np.finfo(float).eps  # of a state that a step gives: where solvers stop
+
+
+@dataclass(frozen=True)
+class SymplecticDefect:
+    """By how much a map fails to preserve the symplectic form.
+
+    Attributes
+    ----------
+    defect : float
+        max |JᵀΩ'J − Ω| / max |Ω|, of a basis of the tangent space; NaN where the map has no
+        finite image.
+    resolution : float
+        The error that the difference quotients make in it: a defect of this size is none that
+        could be told.
+    """
+
+    defect: float
+    resolution: float
+
+
+NONE = SymplecticDefect(np.nan, np.nan)
+
+
+def symplectic_defect(
+    system, integrator, state, *, step_size=None, steps=1, tolerance=None, duration=None,
+    start_time=0.0,
+):  # fmt: skip
+    """By how much an integrator's map from `state` fails to preserve the symplectic form.
+
+    Parameters
+    ----------
+    system : System or form
+        Without a non-conservative force.
+    integrator : Integrator
+    state : array_like, shape (rows, 3)
+    step_size : float, optional
+        Of a fixed-step integrator: the map is that of `steps` such steps.
+    steps : int
+    tolerance, duration : float, optional
+        Of an adaptive integrator: the map is that of a run of this duration.
+    start_time : float
+        With a fixed step.
+
+    Returns
+    -------
+    SymplecticDefect
+
+    Raises
+    ------
+    InputError
+        If no symplectic form is known, the integrator does not fit, or the state is off the
+        manifold.
+
+    Notes
+    -----
+    The basis has a vector for each turn of a body by a radian; in the phase space of a Lagrangian
+    system also one for each change of ω by a frequency of the motion. A run for each is computed
+    on either side, ten times or so: time grows as the dimension times a step's, memory as the
+    dimension times the rows.
+    """
+    integrator.check(system)
+    space = phase_space(form_of(system))
+    members = checked_members(system, state)
+    if len(members) > 1:
+        raise InputError(f"state has {len(members)} members; expected one state", key="state")
+    problem = integrator.bind(system)
+    if integrator.adaptive:
+        if step_size is not None or tolerance is None or duration is None:
+            raise InputError("an adaptive integrator takes a tolerance, a duration, no step_size")
+        span = check_number("duration", duration, above=0.0)
+        ends = adaptive_map(problem, members[0], span, tolerance)
+    else:
+        if tolerance is not None or duration is not None or step_size is None:
+            raise InputError(f"{integrator.name!r} has a fixed step: give step_size and steps")
+        step_size = check_number("step_size", step_size, above=0.0)
+        steps = check_whole("steps", steps)
+        span = step_size * steps
+        ends = fixed_map(problem, step_size, steps, check_number("start_time", start_time))
+    return defect_of_map(space, ends, members[0], span)
+
+
+def fixed_map(problem, step_size, steps, start_time=0.0):
+    """The map of some steps: from states (members, rows, 3) to states, NaN where it fails."""
+    return lambda members: run_ends(problem, members, step_size, steps, start_time)
+
+
+def adaptive_map(problem, state, duration, tolerance):
+    """The map of an adaptive run from near `state`; as `fixed_map`."""
+    times = [0.0, duration]
+    known = prepare(problem, state[np.newaxis], times, tolerance)  # the same for all near it
+
+    def ends(members):
+        shared = known * len(members)
+        runs = run_adaptive(problem, members, times, tolerance, prepared=shared)
+        return canonical(problem, runs.states[:, -1])
+
+    return ends
+
+
+# --- the symplectic form -------------------------------------------------------------------------
+
+
+def defect_of_map(space, ends, state, duration):
+    """The `SymplecticDefect` of a map at a state.
+
+    Parameters
+    ----------
+    space : SpinSpace, NambuSpace or CotangentSpace
+    ends : callable
+        From states, shape (members, rows, 3), to those that the map leads to; NaN where it fails.
+    state : ndarray, shape (rows, 3)
+    duration : float
+        That the map takes.
+    """
+    image = ends(state[None])[0]
+    if not np.all(np.isfinite(image)):
+        return NONE
+    scales = space.scales(state, image, duration)
+    tangents = space.tangents(state, scales)
+    found = _derivatives(space, ends, state, tangents, scales)
+    before = space.products(state, tangents)
+    after, again = (
+        space.products(image, space.projected(image, vectors))
+        for vectors in (found.best, found.other)
+    )
+    size = np.max(np.abs(before))
+    return SymplecticDefect(
+        defect=float(np.max(np.abs(after - before)) / size),
+        resolution=float(np.max(np.abs(after - again)) / size + found.noise),
+    )
+
+
+def _derivatives(space, ends, state, tangents, scales):
+    """The `_Extrapolation` of the map's derivatives along the tangents."""
+    found = _Extrapolation(scales)
+    angle, promising = FIRST_ANGLE, True
+    while promising and angle >= LAST_ANGLE:
+        sides = [space.moved(state, tangents, side * angle) for side in (1.0, -1.0)]
+        ahead, behind = np.split(ends(np.concatenate(sides)), 2)
+        promising = found.take((ahead - behind) / (2.0 * angle), angle)
+        angle = 0.5 * angle
+    return found
+
+
+class _Extrapolation:
+    """Derivatives by central differences of angles that halve, each extrapolated as far as it pays.
+
+    Attributes
+    ----------
+    best, other : ndarray, shape (k, rows, 3)
+        Of each derivative the estimate with the least error, and the neighbour in the tableau
+        that differs most from it; NaN where there is none.
+    """
+
+    def __init__(self, scales):
+        self._scales = scales
+        self._above = []
+        self._smallest = self._angle = self.best = self.other = None
+
+    @property
+    def noise(self):
+        """What the rounding of the states makes of the derivatives, relative to the scales."""
+        return ROUNDING / np.min(self._angle)
+
+    def take(self, quotients, angle):
+        """Take the quotients of an angle in; whether those of the half of it may be better."""
+        if self.best is None:
+            self._smallest, self._angle = np.full((2, len(quotients)), np.inf)
+            self.best, self.other = np.full((2, *quotients.shape), np.nan)
+        row, least = [quotients], self._smallest.copy()
+        now = np.full(len(quotients), np.inf)
+        for j, above in enumerate(self._above, start=1):
+            left = row[-1]
+            row.append(left + (left - above) / (4.0**j - 1.0))
+            now = np.fmin(now, self._choose(row[-1], left, above, angle))
+        self._above = row
+        return not np.all((now > WORSE * least) & np.isfinite(least))
+
+    def _choose(self, estimate, left, above, angle):
+        """Keep the estimate where it is the best so far; its errors, infinite where it is NaN."""
+        aside, up = (self._sizes(estimate - beside) for beside in (left, above))
+        errors = np.maximum(aside, up) + ROUNDING / angle
+        errors[np.isnan(errors)] = np.inf
+        better = errors < self._smallest
+        farther = np.where((aside >= up)[:, None, None], left, above)
+        self.best[better], self.other[better] = estimate[better], farther[better]
+        self._smallest[better], self._angle[better] = errors[better], angle
+        return errors
+
+    def _sizes(self, vectors):
+        """Of each of the vectors the largest component, relative to the scales, shape (k,)."""
+        return np.max(np.abs(vectors) / self._scales, axis=(1, 2))
+
+
+# --- back to the start ---------------------------------------------------------------------------
+
+
+def reversal_error(system, integrator, state, *, step_size, steps, start_time=0.0):
+    """How far from its start a run ends that goes forward and as many steps back.
+
+    Parameters
+    ----------
+    system : System or form
+    integrator : Integrator
+        With a fixed step.
+    state : array_like, shape (rows, 3) or (members, rows, 3)
+    step_size : float
+    steps : int
+    start_time : float
+
+    Returns
+    -------
+    float, or ndarray of shape (members,)
+        Euclidean distance of the stacked states, but for the work of a force; NaN where the run
+        fails. A symmetric method leads back to round-off, which a chaotic motion enlarges.
+
+    Raises
+    ------
+    InputError
+        If the integrator is adaptive or does not fit, or the state is off the manifold.
+    """
+    integrator.check(system)
+    if integrator.adaptive:
+        raise InputError(
+            f"{integrator.name!r} is adaptive: it has no steps to go back by. Time reversal is "
+            "measured of integrators with a fixed step"
+        )
+    members, problem = checked_members(system, state), integrator.bind(system)
+    step_size = check_number("step_size", step_size, above=0.0)
+    steps = check_whole("steps", steps)
+    start_time = check_number("start_time", start_time)
+    ends = run_ends(problem, members, step_size, steps, start_time, lanes=len(members) > 1)
+    errors = errors_of_return(form_of(system), problem, members, ends, step_size, steps, start_time)
+    return float(errors[0]) if np.ndim(state) == 2 else errors
+
+
+def errors_of_return(form, problem, members, ends, step_size, steps, start_time=0.0):
+    """`reversal_error` of runs from `members` that ended in `ends`.
+
+    Parameters
+    ----------
+    form : SpheresLagrangian, SpinHamiltonian or NambuHamiltonian
+    problem : Problem
+    members, ends : ndarray, shape (members, rows, 3)
+    step_size : float
+    steps : int
+    start_time : float
+        Of the runs; their way back begins where they ended.
+
+    Returns
+    -------
+    ndarray, shape (members,)
+    """
+    later, lanes = start_time + steps * step_size, len(members) > 1
+    back = run_ends(problem, ends, -step_size, steps, later, lanes=lanes)
+    rows = 2 * form.bodies if isinstance(form, SpheresLagrangian) else form.rows
+    with np.errstate(all="ignore"):  # a run that blew up has inf and NaN
+        return np.sqrt(np.sum((back - members)[:, :rows] ** 2, axis=(1, 2)))

@@ -1,0 +1,1 @@
+"""Forms: what a system offers and a method requires."""

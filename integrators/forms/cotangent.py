@@ -1,0 +1,154 @@
+"""Hamiltonian systems on the cotangent bundle of SO(3) or SO(3) × R³, trivialised from the right.
+
+A state is (g, μ): Q by its rows and π, or Q, q, π and p. With f = (∂H/∂μ, −R_g^* ∂H/∂g) the
+equations are
+
+    ġ = R_g* f₁,   μ̇ = f₂ − ad*_{f₁} μ,                                          (12), (14)
+
+that is Q̇ = ω̂ Q and π̇ = f₂ + ω × π with ω = ∂H/∂π; on the R³ q̇ = ∂H/∂p and ṗ = −∂H/∂q, since it
+is abelian. Where H = ½ π·Q I⁻¹ Qᵀπ + V(Q), of a body with a fixed point, f₂ = τ − ω × π with the
+torque τ of V, and π̇ = τ.
+
+E. Celledoni, E. Çokaj, A. Leone, D. Murari, B. Owren, *Lie group integrators for mechanical
+systems*, section 3.
+"""
+
+import functools
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from integrators.compiler.kernels import Kernel, state_value, whole_state
+from integrators.compiler.vectors import add, cross, get, put
+from integrators.errors import InputError, check_known
+from integrators.forms.flows import HomogeneousFlow, VectorField
+from integrators.lie_groups.actions import product
+from integrators.lie_groups.factors import ROTATION, TRANSLATION
+
+GROUPS = ("SO(3)", "SO(3) x R3")
+
+
+@dataclass(frozen=True)
+class CotangentHamiltonian:
+    """A Hamiltonian on T*G, G = SO(3) or SO(3) × R³; see the module.
+
+    Parameters
+    ----------
+    group : {"SO(3)", "SO(3) x R3"}
+        The state has the rows Q (3), π, or Q (3), q, π, p.
+    hamiltonian : Kernel
+        ``hamiltonian(t, y, p)`` returns H. Signature `kernels.state_value`.
+    derivatives : Kernel
+        ``derivatives(t, y, p, out, work)`` writes f: ∂H/∂π and f₂ = −R_g^* ∂H/∂g, a row each, or
+        ∂H/∂π, ∂H/∂p, and then f₂ of π and of p. R_g^* ∂H/∂g is the vector whose product with η is
+        the derivative of H along Q̇ = η̂ Q.
+    parameters : ndarray, shape (k,)
+        The system's own, `p` above.
+
+    Raises
+    ------
+    InputError
+        For an unknown group, a function that is no `Kernel` of its signature, or parameters that
+        are no finite numbers.
+    """
+
+    group: str
+    hamiltonian: Kernel
+    derivatives: Kernel
+    parameters: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+    forced = False
+    bodies = 1
+    yields = (VectorField, HomogeneousFlow)
+
+    def __post_init__(self):
+        check_known("group", self.group, GROUPS, key="group")
+        for name, signature in (("hamiltonian", state_value), ("derivatives", whole_state)):
+            given = getattr(self, name)
+            if not isinstance(given, Kernel) or given.signature is not signature:
+                decorated = "@kernel(state_value)" if signature is state_value else "@kernel()"
+                raise InputError(
+                    f"{name} is {given!r}; expected a function decorated by {decorated}", key=name
+                )
+        parameters = np.array(self.parameters, dtype=float)
+        if parameters.ndim != 1 or not np.all(np.isfinite(parameters)):
+            raise InputError(
+                f"parameters = {self.parameters!r}; expected a list of finite numbers",
+                key="parameters",
+            )
+        object.__setattr__(self, "parameters", parameters)
+
+    @property
+    def translations(self):
+        """Whether the group has an R³."""
+        return self.group != GROUPS[0]
+
+    @property
+    def algebra_rows(self):
+        """Rows of g and of its dual together, those of f."""
+        return 4 if self.translations else 2
+
+    @property
+    def rows(self):
+        """Rows of the state."""
+        return 2 + self.algebra_rows
+
+    @property
+    def momentum_row(self):
+        """The row of π."""
+        return 4 if self.translations else 3
+
+    @property
+    def packed(self):
+        """The parameters as kernels read them."""
+        return self.parameters
+
+    def completed(self, state):
+        """The state as an array; it has nothing but its rows."""
+        return np.asarray(state, dtype=float)
+
+    @functools.cached_property
+    def energy(self):
+        """Kernel: H of a state."""
+        return _energy(self.hamiltonian)
+
+    def monitor(self):
+        """H of a state, and 0: there are no unit vectors."""
+        return self.homogeneous_flow().monitor
+
+    def homogeneous_flow(self):
+        """The same motion along the action of G × g*: Q turns, the other rows are translated."""
+        moved = (TRANSLATION,) * (self.algebra_rows - 1)
+        return HomogeneousFlow(
+            generator=_generator(self.derivatives, self.translations),
+            action=product(ROTATION, *moved),
+            energy=self.energy,
+            parameters=self.packed,
+        )
+
+    def vector_field(self, formulation="q_omega"):
+        """(12) in the embedding space; there is one formulation."""
+        return self.homogeneous_flow().vector_field()
+
+
+@functools.cache
+def _energy(hamiltonian):
+    value = hamiltonian.inline
+
+    def energy(t, y, p, out, work):
+        out[0, 0] = value(t, y, p)
+
+    return Kernel(energy, whole_state, (hamiltonian,))
+
+
+@functools.cache
+def _generator(derivatives, translations):
+    """(∂H/∂μ, μ̇), which moves g and μ."""
+    derivatives_of = derivatives.inline
+    dual, momentum = (2, 4) if translations else (1, 3)
+
+    def generator(t, y, p, out, work):
+        derivatives_of(t, y, p, out, work)
+        put(out, dual, add(get(out, dual), cross(get(out, 0), get(y, momentum))))  # −ad*_ω π
+
+    return Kernel(generator, whole_state, (derivatives, translations), derivatives.work)

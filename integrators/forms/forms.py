@@ -1,0 +1,271 @@
+"""Forms: what a system offers and a method requires.
+
+A form holds a system's compiled functions and numbers. A `SpheresLagrangian` derives the rest
+from potential, gradient and inertia: its `VectorField` in two formulations, its
+`HomogeneousFlow`, energy, momentum.
+"""
+
+import functools
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from integrators.compiler.kernels import Kernel
+from integrators.errors import InputError
+from integrators.forms import sphere_fields, spheres
+from integrators.forms.flows import HomogeneousFlow, VectorField, with_work
+from integrators.lie_groups.actions import tangent_spheres
+from integrators.solvers.inertia import CHAIN, CHAIN_FROM, DIAGONAL, FULL, ChainInertia
+
+FORMULATIONS = ("q_omega", "q_qdot")
+
+
+@dataclass(frozen=True)
+class SpheresLagrangian:
+    """L = ½ Σ M_ij q̇_i·q̇_j − V(t, q) on a product of two-spheres; state (q, ω), 2n rows.
+
+    With a `force` the state has one more row, (W, 0, 0): the work that it has done so far,
+    Ẇ = Σ F_i·q̇_i. Then E − W is constant, unless V depends on the time itself.
+
+    Parameters
+    ----------
+    inertia : ndarray, shape (n, n) or (n,)
+        Symmetric, positive definite; or, where only the potential couples the bodies, the
+        diagonal of one.
+    potential : Kernel
+        ``potential(t, q, p)`` returns V; `q` has n rows. Signature `kernels.state_value`.
+    potential_gradient : Kernel
+        ``potential_gradient(t, q, p, out, work)`` writes ∂V/∂q_i to row i of `out`.
+    parameters : ndarray, shape (k,)
+        The system's own parameters, `p` above.
+    force : Kernel, optional
+        ``force(t, q, omega, p, out, work)`` writes the non-conservative force on each body to
+        its row of `out`; signature `kernels.generalized_force`.
+
+    Raises
+    ------
+    InputError
+        As `checked_inertia`.
+
+    Notes
+    -----
+    The equations are those of Lee, Leok and McClamroch, *Lagrangian mechanics and variational
+    integrators on two-spheres*, (2.2) and (2.7)–(2.11).
+    """
+
+    inertia: np.ndarray
+    potential: Kernel
+    potential_gradient: Kernel
+    parameters: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    force: Kernel | None = None
+
+    def __post_init__(self):
+        if not isinstance(self.inertia, ChainInertia):
+            object.__setattr__(self, "inertia", checked_inertia(self.inertia))
+
+    yields = (VectorField, HomogeneousFlow)
+
+    @property
+    def bodies(self):
+        """n, the number of spheres."""
+        return len(self.inertia)
+
+    @property
+    def inertia_matrix(self):
+        """The inertia as a full matrix, shape (n, n)."""
+        if isinstance(self.inertia, ChainInertia):
+            return self.inertia.matrix
+        return np.diag(self.inertia) if self.inertia.ndim == 1 else self.inertia
+
+    @property
+    def rows(self):
+        """Rows of the state: q, then ω, then the work where there is a force."""
+        return 2 * self.bodies + int(self.forced)
+
+    @property
+    def forced(self):
+        """Whether there is a non-conservative force."""
+        return self.force is not None
+
+    def completed(self, state):
+        """A state with its row for the work, which is 0 where only q and ω are given.
+
+        Parameters
+        ----------
+        state : array_like, shape (…, 2n, 3) or (…, rows, 3)
+
+        Returns
+        -------
+        ndarray
+            As given, where there is no force.
+        """
+        return with_work(state, self.rows) if self.forced else np.asarray(state, dtype=float)
+
+    @functools.cached_property
+    def layout(self):
+        """How M lies in `packed`: `DIAGONAL`, `FULL` or `CHAIN`, from which its cost follows."""
+        if isinstance(self.inertia, ChainInertia) and self.bodies >= CHAIN_FROM:
+            return CHAIN
+        if not isinstance(self.inertia, ChainInertia) and self.inertia.ndim == 1:
+            return DIAGONAL
+        matrix = self.inertia_matrix
+        return FULL if np.any(matrix - np.diag(np.diag(matrix))) else DIAGONAL
+
+    @property
+    def diagonal(self):
+        """Whether the bodies are coupled through the potential only."""
+        return self.layout == DIAGONAL
+
+    @functools.cached_property
+    def packed(self):
+        """M and M⁻¹ as `layout` says, then the system's own parameters.
+
+        ``[M_ii, 1/M_ii]`` (2n), ``[M, M⁻¹]`` (2n²), or as in `chains` (8n).
+        """
+        if self.layout == CHAIN:
+            matrices = [self.inertia.packed]
+        elif self.layout == DIAGONAL:
+            one_axis = not isinstance(self.inertia, ChainInertia) and self.inertia.ndim == 1
+            mass = self.inertia if one_axis else np.diag(self.inertia_matrix)
+            matrices = [mass, 1.0 / mass]
+        else:
+            matrix = self.inertia_matrix
+            inverse = np.linalg.inv(matrix)
+            matrices = [matrix.ravel(), (0.5 * (inverse + inverse.T)).ravel()]
+        return np.concatenate([*matrices, np.asarray(self.parameters, dtype=float)])
+
+    @functools.cached_property
+    def net_gradient(self):
+        """∂V/∂q − F of a state (q, ω), with the packed parameters."""
+        return _net_gradient(self.potential_gradient, self.force, self.layout)
+
+    def vector_field(self, formulation="q_omega"):
+        """The equations of motion, (2.9)–(2.10) in ``q_omega`` and (2.7) in ``q_qdot``."""
+        return VectorField(
+            field=_field(self.potential_gradient, self.force, self.layout, formulation),
+            monitor=self.monitor(formulation),
+            projections={
+                "projected": spheres.project_position,
+                "projected_tangent": spheres.project_tangent,
+            },
+            parameters=self.packed,
+            rows=self.rows,
+            formulation=formulation,
+        )
+
+    def homogeneous_flow(self):
+        """The same motion along the action of SE(3)ⁿ on (TS²)ⁿ.
+
+        Celledoni, Çokaj, Leone, Murari and Owren, *Lie group integrators for mechanical systems*,
+        section 5.2.
+        """
+        return HomogeneousFlow(
+            generator=_generator(self.potential_gradient, self.force, self.layout),
+            action=tangent_spheres(self.bodies, self.forced),
+            energy=self.monitor(),
+            parameters=self.packed,
+            forced=self.forced,
+            monitor=self.monitor(),
+            formulation="q_omega",
+        )
+
+    def monitor(self, formulation="q_omega"):
+        """Energy (balance, with a force) and mean unit length error of a state."""
+        return _monitor(self.potential, self.layout, formulation, self.forced)
+
+    @functools.cached_property
+    def energy(self):
+        """Kernel: the energy of a state (q, q̇)."""
+        return _energy(self.potential, self.layout)
+
+    @functools.cached_property
+    def energy_balance(self):
+        """Kernel: the energy less the work of the force, of a forced system's state (q, q̇)."""
+        return _energy_balance(self.potential, self.layout)
+
+    @functools.cached_property
+    def angular_momentum(self):
+        """Kernel: the total angular momentum of a state (q, q̇)."""
+        return _angular_momentum(self.layout)
+
+
+# One kernel for all instances of a system: its compiled code does not depend on parameters.
+_net_gradient = functools.lru_cache(maxsize=None)(sphere_fields.net_gradient_kernel)
+_field = functools.lru_cache(maxsize=None)(sphere_fields.field_kernel)
+_generator = functools.lru_cache(maxsize=None)(sphere_fields.generator_kernel)
+_monitor = functools.lru_cache(maxsize=None)(spheres.monitor_kernel)
+_energy = functools.lru_cache(maxsize=None)(spheres.energy_kernel)
+_energy_balance = functools.lru_cache(maxsize=None)(spheres.energy_balance_kernel)
+_angular_momentum = functools.lru_cache(maxsize=None)(spheres.angular_momentum_kernel)
+
+
+def checked_inertia(inertia):
+    """An inertia matrix, or the diagonal of one, as a new float array.
+
+    Parameters
+    ----------
+    inertia : array_like, shape (n, n) or (n,)
+
+    Returns
+    -------
+    ndarray
+
+    Raises
+    ------
+    InputError
+        If it is not finite, square, symmetric and positive definite.
+    """
+    inertia = np.array(inertia, dtype=float)
+    if inertia.ndim not in (1, 2) or inertia.size == 0 or len(set(inertia.shape)) > 1:
+        raise InputError(
+            f"inertia has shape {inertia.shape}; expected a square matrix, or its diagonal"
+        )
+    if not _is_positive_definite(inertia):
+        raise InputError("the inertia matrix must be finite, symmetric and positive definite")
+    return inertia
+
+
+def _is_positive_definite(inertia):
+    if not np.all(np.isfinite(inertia)):
+        return False
+    if inertia.ndim == 1:
+        return bool(np.all(inertia > 0))
+    if not np.array_equal(inertia, inertia.T):
+        return False
+    try:
+        np.linalg.cholesky(inertia)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def parts(state):
+    """The rows of q, of ω (or q̇) and, where the system has one, of the work.
+
+    Parameters
+    ----------
+    state : array_like, shape (…, 2n, 3) or (…, 2n + 1, 3)
+
+    Returns
+    -------
+    q, omega : ndarray, shape (…, n, 3)
+    work : ndarray, shape (…, 0, 3) or (…, 1, 3)
+    """
+    state = np.asarray(state, dtype=float)
+    n = state.shape[-2] // 2
+    return state[..., :n, :], state[..., n : 2 * n, :], state[..., 2 * n :, :]
+
+
+def velocities(state):
+    """(q, ω) to (q, q̇): q̇_i = ω_i × q_i. Shape ``(…, rows, 3)`` to the same."""
+    q, omega, work = parts(state)
+    with np.errstate(all="ignore"):  # a run that blew up has inf and NaN
+        return np.concatenate([q, np.cross(omega, q), work], axis=-2)
+
+
+def angular_velocities(state):
+    """(q, q̇) to (q, ω): ω_i = q_i × q̇_i / (q_i·q_i), the inverse of `velocities`."""
+    q, velocity, work = parts(state)
+    with np.errstate(all="ignore"):
+        squared = np.sum(q * q, axis=-1, keepdims=True)
+        return np.concatenate([q, np.cross(q, velocity) / squared, work], axis=-2)

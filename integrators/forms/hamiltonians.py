@@ -1,0 +1,223 @@
+"""Forms of Hamiltonian systems on spins and of Nambu systems, with what derives from them."""
+
+import functools
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from integrators.compiler.kernels import Kernel
+from integrators.errors import InputError, check_known
+from integrators.forms import spins
+from integrators.forms.flows import HomogeneousFlow, VectorField
+from integrators.lie_groups import actions
+
+LENGTHS = ("unit", "any")
+
+
+@dataclass(frozen=True)
+class SplitFlow:
+    """Exact flows of the pieces that a Hamiltonian is the sum of.
+
+    Parameters
+    ----------
+    flow : Kernel
+        ``flow(piece, t, h, w, low, p)`` moves the state `w`, shape (n, 3), by the exact flow of
+        a piece for a time h from t on; `low`, of the same shape, is what compensated sums lost.
+        Signature `kernels.split_flow`; `p` are the system's own parameters.
+    pieces : int
+        Their number. Where H depends on time, only the last piece does.
+    """
+
+    flow: Kernel
+    pieces: int
+
+
+@dataclass(frozen=True)
+class SpinHamiltonian:
+    """ẇ_i = w_i × (1/κ_i) ∂H/∂w_i on a product of two-spheres, or of R³; state w, n rows.
+
+    Parameters
+    ----------
+    strengths : ndarray, shape (n,)
+        κ, of either sign, none zero.
+    hamiltonian : Kernel
+        ``hamiltonian(t, w, p)`` returns H. Signature `kernels.state_value`.
+    gradient : Kernel
+        ``gradient(t, w, p, out, work)`` writes ∂H/∂w_i to row i of `out`.
+    parameters : ndarray, shape (k,)
+        The system's own parameters, `p` above.
+    split : SplitFlow, optional
+        The same Hamiltonian as a sum.
+    lengths : {"unit", "any"}
+        Whether the spins are unit vectors, or any vectors of R³, whose lengths stay as they are.
+    time_dependent : bool
+        Whether H depends on the time itself.
+    rigid_body : bool
+        Whether it is a free rigid body: one spin and H = ½ w·I⁻¹w.
+
+    Raises
+    ------
+    InputError
+        If a strength is zero or not finite, or `lengths` unknown.
+
+    Notes
+    -----
+    McLachlan, Modin and Verdier, *A minimal-variable symplectic integrator on spheres*, (1)–(2).
+    """
+
+    strengths: np.ndarray
+    hamiltonian: Kernel
+    gradient: Kernel
+    parameters: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    split: SplitFlow | None = None
+    lengths: str = "unit"
+    time_dependent: bool = False
+    rigid_body: bool = False
+
+    forced = False
+
+    def __post_init__(self):
+        strengths = np.array(self.strengths, dtype=float)
+        if strengths.ndim != 1 or not strengths.size or not np.all(np.isfinite(strengths)):
+            raise InputError(
+                f"strengths = {self.strengths!r}; expected one number for each spin",
+                key="strengths",
+            )
+        if not np.all(strengths):
+            raise InputError(
+                f"strength {np.flatnonzero(strengths == 0)[0]} is 0; the equations divide by "
+                "strengths: leave that spin out, or give it one",
+                key="strengths",
+            )
+        check_known("lengths", self.lengths, LENGTHS, key="lengths")
+        object.__setattr__(self, "strengths", strengths)
+
+    @property
+    def yields(self):
+        """The other forms that derive from this one."""
+        split = (SplitFlow,) if self.split is not None else ()
+        return (VectorField, HomogeneousFlow, *split)
+
+    @property
+    def bodies(self):
+        """n, the number of spins."""
+        return len(self.strengths)
+
+    @property
+    def rows(self):
+        """Rows of the state."""
+        return self.bodies
+
+    def completed(self, state):
+        """The state as an array; a spin's state has nothing but its rows."""
+        return np.asarray(state, dtype=float)
+
+    @functools.cached_property
+    def packed(self):
+        """``[κ, 1/κ]``, then the system's own parameters."""
+        own = np.asarray(self.parameters, dtype=float)
+        return np.concatenate([self.strengths, 1.0 / self.strengths, own])
+
+    def vector_field(self, formulation="q_omega"):
+        """The equations of motion, (2); there is one formulation."""
+        unit = self.lengths == "unit"
+        return _vector_field(self, self.packed, {"projected": spins.project_spins} if unit else {})
+
+    def homogeneous_flow(self):
+        """The same motion along the action of SO(3)ⁿ: w_i turns about −(1/κ_i) ∂H/∂w_i."""
+        return HomogeneousFlow(
+            generator=_generator(self.gradient),
+            action=actions.spheres(self.bodies, self.lengths),
+            energy=self.energy,
+            parameters=self.packed,
+            monitor=self.monitor(),
+        )
+
+    def monitor(self):
+        """Energy and mean unit length error of a state."""
+        return _monitor(self.hamiltonian, False)
+
+    @functools.cached_property
+    def energy(self):
+        """Kernel: H of a state."""
+        return _energy(self.hamiltonian, False)
+
+
+@dataclass(frozen=True)
+class NambuHamiltonian:
+    """ẇ = ∇C(w) × ∇H(w) in R³ with C = ½ w·Cw; the state is one row.
+
+    Parameters
+    ----------
+    matrix : ndarray, shape (3, 3)
+        The symmetric matrix C.
+    hamiltonian, gradient : Kernel
+        As in `SpinHamiltonian`.
+    parameters : ndarray, shape (k,)
+        The system's own.
+
+    Raises
+    ------
+    InputError
+        If the matrix is not 3×3, symmetric, finite and different from 0.
+
+    Notes
+    -----
+    McLachlan, Modin and Verdier, *A minimal-variable symplectic integrator on spheres*,
+    appendix A.
+    """
+
+    matrix: np.ndarray
+    hamiltonian: Kernel
+    gradient: Kernel
+    parameters: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+    forced = False
+    bodies = rows = 1
+    yields = (VectorField,)
+
+    def __post_init__(self):
+        matrix = np.array(self.matrix, dtype=float)
+        fits = matrix.shape == (3, 3) and np.all(np.isfinite(matrix))
+        if not fits or not np.array_equal(matrix, matrix.T) or not np.any(matrix):
+            raise InputError("the matrix of C must be 3×3, symmetric, finite and not 0")
+        object.__setattr__(self, "matrix", matrix)
+
+    def completed(self, state):
+        """The state as an array."""
+        return np.asarray(state, dtype=float)
+
+    @functools.cached_property
+    def packed(self):
+        """C row by row, then the system's own parameters."""
+        return np.concatenate([self.matrix.ravel(), np.asarray(self.parameters, dtype=float)])
+
+    def vector_field(self, formulation="q_omega"):
+        """The equations of motion; there is one formulation."""
+        return _vector_field(self, self.packed, {}, nambu=True)
+
+    def monitor(self):
+        """Energy of a state."""
+        return _monitor(self.hamiltonian, True)
+
+    @functools.cached_property
+    def energy(self):
+        """Kernel: H of a state."""
+        return _energy(self.hamiltonian, True)
+
+
+def _vector_field(form, packed, projections, nambu=False):
+    return VectorField(
+        field=_field(form.gradient, nambu),
+        monitor=form.monitor(),
+        projections=projections,
+        parameters=packed,
+        rows=form.rows,
+    )
+
+
+# One kernel for all instances of a system: its compiled code does not depend on parameters.
+_field = functools.lru_cache(maxsize=None)(spins.field_kernel)
+_generator = functools.lru_cache(maxsize=None)(spins.generator_kernel)
+_monitor = functools.lru_cache(maxsize=None)(spins.monitor_kernel)
+_energy = functools.lru_cache(maxsize=None)(spins.energy_kernel)

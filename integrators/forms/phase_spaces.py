@@ -1,0 +1,334 @@
+"""Symplectic forms, and how to move on the manifolds that they live on.
+
+A phase space is the symplectic manifold of a form's states, seen from R^{3·rows}: tangent vectors
+at a state are stacks of shape ``(rows, 3)``, and arrays of k of them have shape
+``(k, rows, 3)``. `phase_space` gives the one of a form. What it is for is in `structure`.
+
+| form | states | symplectic form |
+|---|---|---|
+| `SpinHamiltonian`, unit lengths | Π S² | Σ κ_i w_i·(u_i × v_i) |
+| `SpinHamiltonian`, any lengths | Π {|w_i| = ℓ_i} | Σ κ_i w_i·(u_i × v_i) / |w_i|² |
+| `NambuHamiltonian` | {C(w) = c} | ∇C·(u × v) / |∇C|² |
+| `SpheresLagrangian` | Π TS² | Σ dq_i ∧ dp_i with p = M q̇, pulled back to (q, ω) |
+| `CotangentHamiltonian` | T*G | δ'μ·η − δμ·η' − μ·[η, η'], with Q̇ = η̂ Q |
+
+The first is (1) of McLachlan, Modin and Verdier, *A minimal-variable symplectic integrator on
+spheres*, and the last (13) of Celledoni, Çokaj, Leone, Murari and Owren, *Lie group integrators for
+mechanical systems*; the others make w' = w × ∇H/κ on any spheres, w' = ∇C × ∇H (appendix A) and
+the Euler–Lagrange equations Hamiltonian.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from integrators.errors import InputError
+from integrators.forms.cotangent import CotangentHamiltonian
+from integrators.forms.forms import SpheresLagrangian, parts
+from integrators.forms.hamiltonians import NambuHamiltonian, SpinHamiltonian
+
+
+def phase_space(form):
+    """The phase space of a form.
+
+    Parameters
+    ----------
+    form : SpinHamiltonian, NambuHamiltonian, SpheresLagrangian or CotangentHamiltonian
+
+    Returns
+    -------
+    SpinSpace, NambuSpace, CotangentSpace or GroupSpace
+
+    Raises
+    ------
+    InputError
+        If there is no symplectic form: a non-conservative force acts, or the form is another.
+    """
+    if getattr(form, "forced", False):
+        raise InputError(
+            "a system with a non-conservative force preserves no symplectic form: there is no "
+            "defect to measure"
+        )
+    for of, made in (
+        (SpinHamiltonian, SpinSpace),
+        (NambuHamiltonian, NambuSpace),
+        (SpheresLagrangian, CotangentSpace),
+        (CotangentHamiltonian, GroupSpace),
+    ):
+        if isinstance(form, of):
+            return made(form)
+    raise InputError(
+        f"no symplectic form is known for {type(form).__name__}; expected a SpinHamiltonian, "
+        "NambuHamiltonian, SpheresLagrangian or CotangentHamiltonian"
+    )
+
+
+@dataclass(frozen=True)
+class SpinSpace:
+    """Spins on their spheres, of unit or of any radius; one of length 0 does not move.
+
+    Parameters
+    ----------
+    form : SpinHamiltonian
+    """
+
+    form: SpinHamiltonian
+
+    def scales(self, state, image, duration):
+        """Size of each row's vectors, shape (rows, 1)."""
+        return np.maximum(_lengths(state), np.finfo(float).tiny)
+
+    def tangents(self, state, scales):
+        """A basis of the tangent space, two vectors as long as its spin for each."""
+        pairs = _perpendicular(state) * scales[:, None]
+        moving = np.flatnonzero(np.any(state, axis=1))
+        if not moving.size:
+            raise InputError("every spin is 0; expected one that moves", key="state")
+        basis = np.zeros((2 * moving.size, *state.shape))
+        for a in range(2):
+            basis[np.arange(moving.size) * 2 + a, moving] = pairs[moving, a]
+        return basis
+
+    def moved(self, state, tangents, angle):
+        """The states that lie `angle` along each tangent, on great circles."""
+        return _along_circles(state, tangents, angle)
+
+    def projected(self, state, vectors):
+        """Vectors of R^{3n} without what is normal to the spheres."""
+        return _without(vectors, state)
+
+    def products(self, state, vectors):
+        """The symplectic form of every pair of vectors, shape (k, k); (1)."""
+        weights = np.array(self.form.strengths)
+        if self.form.lengths == "any":
+            squared = np.sum(state * state, axis=1)
+            weights = np.divide(weights, squared, out=np.zeros_like(squared), where=squared > 0)
+        turned = weights[:, None] * np.cross(state, vectors)  # w·(u × v) = (w × u)·v
+        return _pairings(turned, vectors)
+
+
+@dataclass(frozen=True)
+class NambuSpace:
+    """A level set of the Casimir C of a Nambu system.
+
+    Parameters
+    ----------
+    form : NambuHamiltonian
+    """
+
+    form: NambuHamiltonian
+
+    def scales(self, state, image, duration):
+        """Size of the vectors, shape (1, 1)."""
+        return _lengths(state)
+
+    def tangents(self, state, scales):
+        """A basis of the tangent space, two vectors as long as w."""
+        if not np.any(self._normal(state)):
+            raise InputError(
+                "∇C = 0 at the state, which is an equilibrium and no point of a surface; expected "
+                "another",
+                key="state",
+            )
+        return scales * _perpendicular(self._normal(state))[0][:, None]
+
+    def moved(self, state, tangents, angle):
+        """The states that lie `angle` along each tangent, brought back to the surface along ∇C.
+
+        With n the direction of ∇C, x = w + angle·u + s n and C(x) = C(w): a s² + b s + d = 0. NaN
+        where ∇C does not lead back.
+        """
+        matrix, gradient = self.form.matrix, self._normal(state)
+        n = gradient[0] / np.linalg.norm(gradient)
+        u = tangents[:, 0]
+        x = state[0] + angle * u
+        a, b = 0.5 * n @ matrix @ n, x @ matrix @ n
+        d = angle * (u @ gradient[0]) + 0.5 * angle**2 * np.einsum("ki,ij,kj->k", u, matrix, u)
+        with np.errstate(invalid="ignore"):
+            s = -2.0 * d / (b + np.copysign(np.sqrt(b * b - 4.0 * a * d), b))
+        return (x + s[:, None] * n)[:, None]
+
+    def projected(self, state, vectors):
+        """Vectors of R³ without what is normal to the surface."""
+        return _without(vectors, self._normal(state))
+
+    def products(self, state, vectors):
+        """The symplectic form of every pair of vectors, shape (k, k)."""
+        gradient = self._normal(state)
+        return _pairings(np.cross(gradient / np.sum(gradient**2), vectors), vectors)
+
+    def _normal(self, state):
+        """∇C = C w, shape (1, 3)."""
+        return state @ self.form.matrix
+
+
+@dataclass(frozen=True)
+class CotangentSpace:
+    """Directions and angular velocities, (q, ω) with q_i·ω_i = 0.
+
+    Parameters
+    ----------
+    form : SpheresLagrangian
+    """
+
+    form: SpheresLagrangian
+
+    def scales(self, state, image, duration):
+        """Size of each row's vectors, shape (rows, 1): 1 for q, a frequency of the motion for ω.
+
+        That is the largest of |ω|, there and at the image that `duration` leads to, and √|ω̇|
+        between the two.
+        """
+        (_, omega, _), (_, later, _) = parts(state), parts(image)
+        change = np.max(_lengths(later - omega)) / abs(duration)
+        found = max(np.max(_lengths(omega)), np.max(_lengths(later)), np.sqrt(change))
+        frequency = found if found > 0 else 1.0 / abs(duration)
+        return np.repeat([1.0, frequency], len(omega))[:, None]
+
+    def tangents(self, state, scales):
+        """A basis of the tangent space: for each body two turns of (q, ω), two changes of ω."""
+        q, omega, _ = parts(state)
+        n = len(q)
+        pairs = _perpendicular(q)
+        basis = np.zeros((4 * n, *state.shape))
+        body = np.arange(n)
+        for a in range(2):
+            e = pairs[:, a]
+            basis[2 * body + a, body] = e
+            carried = -np.sum(omega * e, axis=1, keepdims=True) * q  # ω along the great circle
+            basis[2 * body + a, n + body] = carried
+            basis[2 * (n + body) + a, n + body] = scales[n:] * e
+        return basis
+
+    def moved(self, state, tangents, angle):
+        """The states that lie `angle` along each tangent: ω is carried along q's great circle."""
+        q, omega, _ = parts(state)
+        dq, domega, _ = parts(tangents)
+        theta = angle * np.linalg.norm(dq, axis=2, keepdims=True)
+        along = np.sum(omega * dq, axis=2, keepdims=True)
+        # R ω − ω with R the rotation in the plane of q and δq: ω has no part along q
+        carried = -0.5 * angle**2 * _sinc(0.5 * theta) ** 2 * dq - angle * _sinc(theta) * q
+        own = domega - np.sum(domega * q, axis=2, keepdims=True) * q  # of ω itself; 0 beside δq
+        turned = omega + along * carried + angle * own
+        return np.concatenate([_along_circles(q, dq, angle), turned], axis=1)
+
+    def projected(self, state, vectors):
+        """Vectors of R^{6n} without what is normal to Π TS²: q·δq = 0, q·δω + ω·δq = 0."""
+        (q, omega, _), (dq, domega, _) = parts(state), parts(vectors)
+        dq = _without(dq, q)
+        off = np.sum(q * domega + omega * dq, axis=2, keepdims=True)
+        return np.concatenate([dq, domega - off / _squares(q) * q], axis=1)
+
+    def products(self, state, vectors):
+        """The symplectic form of every pair of vectors, shape (k, k): δq·δ'p − δ'q·δp."""
+        (q, omega, _), (dq, domega, _) = parts(state), parts(vectors)
+        velocity = np.cross(domega, q) + np.cross(omega, dq)
+        momentum = self.form.inertia_matrix @ velocity
+        one_way = _pairings(dq, momentum)
+        return one_way - one_way.T
+
+
+@dataclass(frozen=True)
+class GroupSpace:
+    """Attitudes and momenta, (Q, π) or (Q, q, π, p).
+
+    Parameters
+    ----------
+    form : CotangentHamiltonian
+    """
+
+    form: CotangentHamiltonian
+
+    def scales(self, state, image, duration):
+        """Size of each row's vectors, shape (rows, 1): 1 for Q, |π| or |p|, and |π|/|p| for q.
+
+        The larger of the two ends counts, and 1 where both are 0.
+        """
+        ends = np.maximum(_lengths(state), _lengths(image))[self.form.momentum_row :]
+        sizes = np.where(ends > 0.0, ends, 1.0)
+        moved = sizes[0] / sizes[1:]
+        return np.concatenate([np.ones((3, 1)), moved, sizes])
+
+    def tangents(self, state, scales):
+        """A basis of the tangent space: three turns of Q, and changes of the other rows."""
+        others = 3 * (len(state) - 3)
+        basis = np.zeros((3 + others, *state.shape))
+        basis[:3, :3] = np.cross(np.eye(3)[:, None], state[:3].T).swapaxes(1, 2)
+        changes = (scales[3:] * np.ones(3)).ravel()
+        basis[3:, 3:] = np.diag(changes).reshape(others, -1, 3)
+        return basis
+
+    def moved(self, state, tangents, angle):
+        """The states that lie `angle` along each tangent: Q turned, the others shifted."""
+        turns = angle * self._turns(state, tangents)
+        size = np.linalg.norm(turns, axis=1)[:, None, None]
+        once = np.cross(turns[:, None], state[:3].T[None])  # of the columns of Q
+        twice = np.cross(turns[:, None], once)
+        change = _sinc(size) * once + 0.5 * _sinc(0.5 * size) ** 2 * twice
+        return np.concatenate(
+            [state[:3] + change.swapaxes(1, 2), state[3:] + angle * tangents[:, 3:]], axis=1
+        )
+
+    def projected(self, state, vectors):
+        """Vectors whose part in Q is η̂ Q."""
+        turns = self._turns(state, vectors)
+        along = np.cross(turns[:, None], state[:3].T[None]).swapaxes(1, 2)
+        return np.concatenate([along, vectors[:, 3:]], axis=1)
+
+    def products(self, state, vectors):
+        """The symplectic form of every pair of vectors, shape (k, k); (13)."""
+        row = self.form.momentum_row
+        turns = self._turns(state, vectors)
+        places = np.concatenate([turns[:, None], vectors[:, 3:row]], axis=1)
+        one_way = _pairings(places, vectors[:, row:])
+        carried = _pairings(np.cross(state[row], turns)[:, None], turns[:, None])
+        return one_way - one_way.T - carried
+
+    def _turns(self, state, vectors):
+        """The η of δQ = η̂ Q, shape (k, 3), from the antisymmetric part of δQ Qᵀ."""
+        matrix = vectors[:, :3] @ state[:3].T
+        rows, columns = [2, 0, 1], [1, 2, 0]
+        return 0.5 * (matrix[:, rows, columns] - matrix[:, columns, rows])
+
+
+def _perpendicular(vectors):
+    """For each row two unit vectors, orthogonal to it and to each other, shape (n, 2, 3)."""
+    axis = np.eye(3)[np.argmin(np.abs(vectors), axis=1)]
+    first = np.cross(vectors, axis)
+    second = np.cross(vectors, first)
+    pair = np.stack([first, second], axis=1)
+    length = np.linalg.norm(pair, axis=2, keepdims=True)
+    return np.divide(pair, length, out=np.zeros_like(pair), where=length > 0)
+
+
+def _along_circles(rows, tangents, angle):
+    """Rows moved along great circles, by `angle` times |tangent| / |row|; shape (k, n, 3)."""
+    radius = _lengths(rows)
+    size = np.linalg.norm(tangents, axis=2, keepdims=True)
+    theta = angle * size / np.where(radius > 0, radius, 1.0)
+    return np.cos(theta) * rows + angle * _sinc(theta) * tangents
+
+
+def _without(vectors, normals):
+    """Vectors (k, n, 3) without their part along `normals` (n, 3); a normal of 0 takes none."""
+    squared = _squares(normals)
+    along = np.sum(vectors * normals, axis=2, keepdims=True)
+    return vectors - along / np.where(squared > 0, squared, 1.0) * normals
+
+
+def _pairings(covectors, vectors):
+    """Sums over rows and components of every pair, shape (k, k)."""
+    return covectors.reshape(len(covectors), -1) @ vectors.reshape(len(vectors), -1).T
+
+
+def _squares(rows):
+    return np.sum(rows * rows, axis=-1, keepdims=True)
+
+
+def _lengths(rows):
+    return np.sqrt(_squares(rows))
+
+
+def _sinc(angle):
+    """sin(x)/x"""
+    return np.sinc(angle / np.pi)

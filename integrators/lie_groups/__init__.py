@@ -1,0 +1,1 @@
+"""Rotations and rigid motions, their exponentials, and actions of Lie groups on states."""

@@ -1,0 +1,224 @@
+"""Exponentials of SO(3) and SE(3), their dexp⁻¹ and brackets, by arithmetic alone.
+
+Elements of so(3) are vectors u ∈ R³, of se(3) pairs (A, a) of a rotation and a translation. With
+θ = |A|, exp(A, a) = (R, r) has
+
+    R = 1 + (sin θ/θ) Â + ((1 − cos θ)/θ²) Â²,
+    r = a + ((1 − cos θ)/θ²) A × a + ((θ − sin θ)/θ³) A × (A × a),
+
+and dexp⁻¹ is (8) of Celledoni, Çokaj, Leone, Murari and Owren, *Lie group integrators for
+mechanical systems*, summed in section 2.3 by g₂(θ) = (1 − (θ/2) cot(θ/2))/θ². Of x = θ²
+
+    g₂ = Σ_k 2/(4π²k² − x) = 2/(4π² − x) + a smooth rest,
+
+so one form serves from 0 to the pole at θ = 2π; the rest is a polynomial, and so is all of g₂
+where x is small. The coefficient g̃₂ = g₂'(θ)/θ of se(3) is 2 dg₂/dx.
+"""
+
+import math
+from fractions import Fraction
+
+from integrators.compiler.kernels import inlined
+from integrators.compiler.lanes import all_lanes, any_lane, select
+from integrators.compiler.vectors import add, axpy, cross, dot, scale, sub
+from integrators.lie_groups.rotations import (
+    LARGE,
+    LARGE_DEGREE,
+    LARGE_SINE,
+    LARGE_VERSINE,
+    MOST_HALVINGS,
+    SMALL,
+    SMALL_DEGREE,
+    SMALL_SINE,
+    SMALL_VERSINE,
+    TERMS,
+    economized,
+    quintic,
+)
+
+MARGIN = 1e-3  # below 2π, within which dexp⁻¹ is refused: it has a pole there
+WIDEST = (2.0 * math.pi - MARGIN) ** 2  # squared angle up to which dexp⁻¹ is taken
+
+# --- coefficients -------------------------------------------------------------------------------
+
+CUBIC = [Fraction((-1) ** k, math.factorial(2 * k + 3)) for k in range(TERMS)]  # (θ − sin θ)/θ³
+SMALL_CUBIC = economized(CUBIC, SMALL, SMALL_DEGREE)
+LARGE_CUBIC = economized(CUBIC, LARGE, LARGE_DEGREE)
+
+TWO_PI = Fraction("6.283185307179586476925286766559005768394338798750")
+POLE = TWO_PI * TWO_PI
+POLE_HIGH = float(POLE)
+POLE_LOW = float(POLE - Fraction(POLE_HIGH))
+
+
+def _bernoulli(count):
+    """The first Bernoulli numbers, B_0 = 1, B_1 = −1/2."""
+    found = []
+    for m in range(count):
+        total = sum((math.comb(m + 1, k) * found[k] for k in range(m)), Fraction(0))
+        found.append(Fraction(0 if m else 1) - total / (m + 1))
+    return found
+
+
+REST_TERMS = 32  # that follow one another by a factor of up to 1/4
+BERNOULLI = _bernoulli(2 * REST_TERMS + 3)
+_G2 = [abs(BERNOULLI[2 * j + 2]) / math.factorial(2 * j + 2) for j in range(REST_TERMS)]  # in x
+
+
+def _shortened(c):
+    """A fraction to 160 bits: sums of exact ones would take most of the time of an import."""
+    shift = 160 + c.denominator.bit_length() - c.numerator.bit_length()
+    return Fraction(round(c * 2**shift), 2**shift)
+
+
+_REST = [_shortened(c - 2 / POLE ** (j + 1)) for j, c in enumerate(_G2)]  # without the pole
+
+
+def _slope(series):
+    """2 d/dx of a power series."""
+    return [2 * (j + 1) * c for j, c in enumerate(series[1:])]
+
+
+NEAR, NEAR_DEGREE = 1.0, 7  # squared angle up to which g₂ itself is a polynomial
+NEAR_G2 = economized(_G2[:TERMS], NEAR, NEAR_DEGREE)
+NEAR_SLOPE = economized(_slope(_G2[:TERMS]), NEAR, NEAR_DEGREE)
+REST_END, REST_DEGREE = 40.0, 14  # beyond the pole
+REST = economized(_REST, REST_END, REST_DEGREE)
+REST_SLOPE = economized(_slope(_REST), REST_END, REST_DEGREE)
+
+
+@inlined
+def motion_coefficients(x):
+    """sin θ/θ, (1 − cos θ)/θ² and (θ − sin θ)/θ³ of x = θ², by polynomials."""
+    square = x * x
+    a, b = quintic(SMALL_SINE, x, square), quintic(SMALL_VERSINE, x, square)
+    c = quintic(SMALL_CUBIC, x, square)
+    small = x <= SMALL
+    if not all_lanes(small):
+        other_a, other_b, other_c = _any_angle(x)
+        a, b = select(small, a, other_a), select(small, b, other_b)
+        c = select(small, c, other_c)
+    return a, b, c
+
+
+@inlined
+def _any_angle(x):
+    """By longer polynomials, of an angle that is halved until it is below their bound.
+
+    Of 2θ they are a (1 − θ²b), a²/2 and (c + a b)/4.
+    """
+    part = x
+    halvings = 0
+    while any_lane(part > LARGE) and halvings < MOST_HALVINGS:
+        part = select(part > LARGE, 0.25 * part, part)
+        halvings += 1
+    a, b, c = LARGE_SINE[LARGE_DEGREE], LARGE_VERSINE[LARGE_DEGREE], LARGE_CUBIC[LARGE_DEGREE]
+    a, b, c = a + 0.0 * part, b + 0.0 * part, c + 0.0 * part
+    for k in range(LARGE_DEGREE - 1, -1, -1):
+        a = a * part + LARGE_SINE[k]
+        b = b * part + LARGE_VERSINE[k]
+        c = c * part + LARGE_CUBIC[k]
+    for _ in range(halvings):
+        more = part < x  # exact: only factors of 4 are between them
+        c = select(more, 0.25 * (c + a * b), c)
+        a, b = select(more, a * (1.0 - part * b), a), select(more, 0.5 * (a * a), b)
+        part = select(more, 4.0 * part, part)
+    return a, b, c
+
+
+@inlined
+def _polynomial(c, degree, x):
+    total = c[degree] + 0.0 * x
+    for k in range(degree - 1, -1, -1):
+        total = total * x + c[k]
+    return total
+
+
+@inlined
+def dexpinv_coefficient(x):
+    """g₂ of x = θ² < 4π²."""
+    value = _polynomial(NEAR_G2, NEAR_DEGREE, x)
+    near = x <= NEAR
+    if not all_lanes(near):
+        far = 2.0 / ((POLE_HIGH - x) + POLE_LOW) + _polynomial(REST, REST_DEGREE, x)
+        value = select(near, value, far)
+    return value
+
+
+@inlined
+def dexpinv_coefficients(x):
+    """g₂ and g̃₂ = 2 dg₂/dx of x = θ² < 4π²."""
+    value, slope = (
+        _polynomial(NEAR_G2, NEAR_DEGREE, x),
+        _polynomial(NEAR_SLOPE, NEAR_DEGREE, x),
+    )
+    near = x <= NEAR
+    if not all_lanes(near):
+        inverse = 1.0 / ((POLE_HIGH - x) + POLE_LOW)
+        far = 2.0 * inverse + _polynomial(REST, REST_DEGREE, x)
+        steep = 4.0 * (inverse * inverse) + _polynomial(REST_SLOPE, REST_DEGREE, x)
+        value, slope = select(near, value, far), select(near, slope, steep)
+    return value, slope
+
+
+# --- so(3) --------------------------------------------------------------------------------------
+
+
+@inlined
+def dexpinv_so3(u, v, side):
+    """dexp⁻¹_u(v) and |u|²; `side` −1 for an action from the right, dexp⁻¹ of −u."""
+    x = dot(u, u)
+    uv = cross(u, v)
+    bent = axpy(dexpinv_coefficient(x), cross(u, uv), v)
+    return axpy(-0.5 * side, uv, bent), x
+
+
+# --- se(3) --------------------------------------------------------------------------------------
+
+
+@inlined
+def moved_se3(rotation, translation, q, w):
+    """What exp(A, a) adds to (q, w) ↦ (R q, R w + r × R q): the adjoint action of SE(3)."""
+    s, b, c = motion_coefficients(dot(rotation, rotation))
+    d = cross(rotation, q)
+    dq = axpy(b, cross(rotation, d), scale(s, d))
+    shift = cross(rotation, translation)
+    r = axpy(c, cross(rotation, shift), axpy(b, shift, translation))
+    d = cross(rotation, w)
+    dw = axpy(b, cross(rotation, d), scale(s, d))
+    return dq, add(dw, cross(r, add(q, dq)))
+
+
+@inlined
+def dexpinv_se3(rotation, translation, v, w):
+    """dexp⁻¹_(A,a)(B, b), section 2.3, and |A|²."""
+    x = dot(rotation, rotation)
+    g, slope = dexpinv_coefficients(x)
+    first = cross(rotation, v)
+    second = cross(rotation, first)
+    mixed = add(cross(translation, v), cross(rotation, w))
+    turned = axpy(g, second, axpy(-0.5, first, v))
+    bent = add(cross(translation, first), cross(rotation, mixed))
+    along = slope * dot(rotation, translation)
+    return turned, axpy(along, second, axpy(g, bent, axpy(-0.5, mixed, w))), x
+
+
+@inlined
+def bracket_se3(rotation, translation, v, w):
+    """[(A, a), (B, b)] = (A × B, A × b + a × B)."""
+    return cross(rotation, v), add(cross(rotation, w), cross(translation, v))
+
+
+# --- rotation matrices, by their rows -------------------------------------------------------------
+
+
+@inlined
+def turned_rows(u, r0, r1, r2, side):
+    """û R, the rows of a rotation matrix turned by u; for `side` −1 it is R û."""
+    if side > 0.0:
+        return (
+            sub(scale(u[1], r2), scale(u[2], r1)),
+            sub(scale(u[2], r0), scale(u[0], r2)),
+            sub(scale(u[0], r1), scale(u[1], r0)),
+        )
+    return cross(r0, u), cross(r1, u), cross(r2, u)

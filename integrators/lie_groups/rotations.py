@@ -1,0 +1,110 @@
+"""Rotations in R³, by arithmetic alone: the same bits on every machine, scalar and in lanes."""
+
+import math
+from fractions import Fraction
+
+from integrators.compiler.kernels import inlined
+from integrators.compiler.lanes import all_lanes, any_lane, select
+from integrators.compiler.vectors import axpy, cross, dot, scale
+
+TERMS = 20  # of the power series in θ² that the polynomials come from
+MOST_HALVINGS = 64  # so that an infinite angle ends; what comes out of it is not finite
+
+
+def chebyshev(count, largest):
+    """The first Chebyshev polynomials on [0, `largest`], coefficients lowest power first."""
+    slope = Fraction(2) / Fraction(largest)
+    found = [[Fraction(1)], [Fraction(-1), slope]]
+    while len(found) < count:
+        raised, last, before = [0, *found[-1]], [*found[-1], 0], [*found[-2], 0, 0]
+        terms = zip(raised, last, before, strict=True)
+        found.append([2 * (slope * r - c) - b for r, c, b in terms])
+    return found[:count]
+
+
+def economized(series, largest, degree):
+    """The coefficients of a polynomial of low degree, almost the nearest to a power series.
+
+    Nearest by the largest difference on [0, `largest`]. Of the series' highest power so much of
+    a Chebyshev polynomial is taken away that it vanishes, again and again; without rounding but
+    for the last.
+
+    Parameters
+    ----------
+    series : list of Fraction
+        Coefficients, lowest power first.
+    largest : float
+    degree : int
+
+    Returns
+    -------
+    tuple of float
+    """
+    left = list(series)
+    for polynomial in reversed(chebyshev(len(series), largest)[degree + 1 :]):
+        factor = left.pop() / polynomial[-1]
+        left = [c - factor * t for c, t in zip(left, polynomial, strict=False)]
+    return tuple(map(float, left))
+
+
+SINE = [Fraction((-1) ** k, math.factorial(2 * k + 1)) for k in range(TERMS)]  # sin θ/θ
+VERSINE = [Fraction((-1) ** k, math.factorial(2 * k + 2)) for k in range(TERMS)]  # (1−cos θ)/θ²
+
+# Up to these θ² the polynomials miss by 1e-20 at most. Their own error is a smooth function of the
+# angle, and of one sign for long: had it a hundredth of round-off's size, turned vectors would
+# grow by θ² times that in every turn, and energies drift.
+SMALL, SMALL_DEGREE = 0.05, 5
+LARGE, LARGE_DEGREE = 4.0, 9
+SMALL_SINE = economized(SINE, SMALL, SMALL_DEGREE)
+SMALL_VERSINE = economized(VERSINE, SMALL, SMALL_DEGREE)
+LARGE_SINE = economized(SINE, LARGE, LARGE_DEGREE)
+LARGE_VERSINE = economized(VERSINE, LARGE, LARGE_DEGREE)
+
+
+@inlined
+def quintic(c, x, square):
+    """The polynomial of degree 5, so that few operations wait for another; c_0 is added last."""
+    return c[0] + (c[1] * x + square * ((c[2] + c[3] * x) + square * (c[4] + c[5] * x)))
+
+
+@inlined
+def _any_angle(x):
+    """By the longer polynomials, of an angle that is halved until it is below their bound.
+
+    With a = sin θ/θ and b = (1 − cos θ)/θ², those of 2θ are a (1 − θ² b) and a²/2.
+    """
+    part = x
+    halvings = 0
+    while any_lane(part > LARGE) and halvings < MOST_HALVINGS:
+        part = select(part > LARGE, 0.25 * part, part)
+        halvings += 1
+    a = part * LARGE_SINE[LARGE_DEGREE] + LARGE_SINE[LARGE_DEGREE - 1]
+    b = part * LARGE_VERSINE[LARGE_DEGREE] + LARGE_VERSINE[LARGE_DEGREE - 1]
+    for k in range(LARGE_DEGREE - 2, -1, -1):
+        a = a * part + LARGE_SINE[k]
+        b = b * part + LARGE_VERSINE[k]
+    for _ in range(halvings):
+        more = part < x  # exact: only factors of 4 are between them
+        a, b = select(more, a * (1.0 - part * b), a), select(more, 0.5 * (a * a), b)
+        part = select(more, 4.0 * part, part)
+    return a, b
+
+
+@inlined
+def rotation_coefficients(x):
+    """sin θ/θ and (1 − cos θ)/θ² of x = θ², by polynomials; short ones for small angles."""
+    square = x * x
+    a, b = quintic(SMALL_SINE, x, square), quintic(SMALL_VERSINE, x, square)
+    small = x <= SMALL
+    if not all_lanes(small):
+        other_a, other_b = _any_angle(x)
+        a, b = select(small, a, other_a), select(small, b, other_b)
+    return a, b
+
+
+@inlined
+def turning(axis, w):
+    """The increment that turns `w` about `axis` by |axis|: w' = axis × w, for a unit of time."""
+    a, b = rotation_coefficients(dot(axis, axis))
+    d = cross(axis, w)
+    return axpy(b, cross(axis, d), scale(a, d))

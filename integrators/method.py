@@ -1,0 +1,400 @@
+"""What a method declares, and the integrator that a user asks for by name.
+
+A method is one file with its kernels and a `Method`; `integrators.ALL_INTEGRATORS` lists them.
+An `Integrator` is a method with its modifiers (``+suzuki4``, ``+projected``) and options; bound
+to a system's form it becomes a `Problem`, which the stepping loop runs.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+
+from integrators.compiler.kernels import Kernel
+from integrators.errors import InputError, check_known
+from integrators.forms.forms import FORMULATIONS, SpheresLagrangian
+from integrators.options import Option
+from integrators.stepping.checkpoint import Resumable
+from integrators.tableaux.compositions import ADJOINT_COMPOSITIONS, COMPOSITIONS
+
+ALL_DEGREES = ("linear", "quadratic", "other")
+TOLERANCES = ("tolerance", "relative_tolerance")  # given with the step sizes, not as options
+BASE = np.ones(1)  # the γ of a method that is not composed
+BASE_SHARES = np.array([0.5, 0.5])  # of a map and its adjoint in such a step
+FIXED = "fixed"  # modifier of an adaptive method: its main one, with a constant step
+STEPS_OF = "steps_of"  # option of every method with a fixed step
+
+FORMULATION = Option(
+    "q_omega", "variables of the vector field: (q, ω) or (q, q̇)", choices=FORMULATIONS
+)
+
+
+@dataclass(frozen=True)
+class Problem(Resumable):
+    """A method bound to a form: everything that the stepping loop needs but h and the state.
+
+    `memory` and `work` are sizes, in elements; `solves` the implicit solves in a step;
+    `formulation` says what the state's second half is: ω (``q_omega``) or q̇ (``q_qdot``);
+    ``state`` where it has no halves. `function`, `move` and `pull` are what
+    `stepping.method_signature` says; None where the method has no use for them.
+    """
+
+    advance: Kernel
+    function: Kernel
+    monitor: Kernel
+    constants: np.ndarray
+    options: np.ndarray
+    parameters: np.ndarray
+    rows: int
+    memory: int
+    work: int
+    solves: int = 0
+    formulation: str = "q_omega"
+    move: Kernel | None = None
+    pull: Kernel | None = None
+
+    def kernels(self, lanes):
+        """The compiled functions that the stepping loop takes first."""
+        made = (self.advance, self.function, self.move, self.pull, self.monitor)
+        return [(kernel or self.function).compiled(lanes) for kernel in made]
+
+
+@dataclass(frozen=True)
+class Method:
+    """What a method is and declares.
+
+    Parameters
+    ----------
+    name, description : str
+        The name by which it is asked for, and one line on it.
+    order : int or None
+        Order of convergence; None if its options say.
+    symmetric : bool
+        Whether a step of −h undoes a step of h, with the default options; such a method can be
+        composed.
+    forms : tuple of type
+        The forms of which a system must offer one.
+    preserves : mapping of str to tuple of str
+        What it keeps to round-off, and for invariants of which degree: by kind (``energy``,
+        ``momentum_map``, ``casimir``) or constraint (``unit_length``, ``tangency``). The key
+        ``symplectic_form`` has no degree.
+    bind : callable
+        ``bind(form, integrator)`` gives the `Problem`; None for a method that a library steps.
+    evaluations : int
+        Evaluations of the system's function in a step.
+    options : mapping of str to Option
+    projections : mapping of str to tuple of str
+        The modifiers that project, and the constraints that each enforces.
+    adaptive : bool
+        Whether it chooses its steps by a tolerance.
+    suits : callable
+        ``suits(form)`` says whether a form of the right kind has what it needs besides.
+    condition : str
+        What that is, in words.
+    stability_limit : float
+        Largest product of step size and frequency for which a rotation has a solution.
+    adjoint : bool
+        Whether a step is a map of order 1 and then its adjoint, of any shares of h each:
+        `Integrator.shares`.
+    order_of : callable
+        ``order_of(order, options)`` gives the order with some options, where those lower it.
+    symmetric_with : callable
+        ``symmetric_with(options)`` says whether a symmetric method is so with some options.
+    fixed : Method, optional
+        Of an adaptive method: the one that it is with a constant step, its modifier ``+fixed``.
+    made_of : callable, optional
+        Of a method that its options make: ``made_of(given)`` gives it, or raises `InputError`.
+    example : mapping of str to object
+        Options that make one of them.
+    family : str
+        The methods of one construction, within which it is compared; its own name unless given.
+    """
+
+    name: str
+    description: str
+    order: int | None
+    symmetric: bool
+    forms: tuple
+    preserves: Mapping[str, tuple]
+    bind: Callable | None
+    evaluations: int
+    options: Mapping[str, Option] = field(default_factory=lambda: MappingProxyType({}))
+    projections: Mapping[str, tuple] = field(default_factory=lambda: MappingProxyType({}))
+    adaptive: bool = False
+    suits: Callable = lambda form: True
+    condition: str = ""
+    stability_limit: float = np.inf
+    adjoint: bool = False
+    order_of: Callable = lambda order, options: order
+    symmetric_with: Callable = lambda options: True
+    fixed: "Method | None" = None
+    made_of: Callable | None = None
+    example: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    family: str = ""
+
+    def fits(self, form):
+        """Whether `form` is, or yields, one that the method takes, and suits it."""
+        return any(_offers(form, wanted) for wanted in self.forms) and self.suits(form)
+
+    @property
+    def compositions(self):
+        """The compositions that it takes, by name."""
+        symmetric = COMPOSITIONS if self.symmetric else {}
+        return symmetric | (ADJOINT_COMPOSITIONS if self.adjoint else {})
+
+    @property
+    def modifiers(self):
+        """The names that may follow ``+``."""
+        return [*self.compositions, *self.projections, *([FIXED] if self.fixed else [])]
+
+
+@dataclass(frozen=True)
+class Integrator:
+    """A method with its modifier and options; made by `integrators.get`.
+
+    Besides the options of the method there is, with a fixed step, ``steps_of``: the name of an
+    adaptive integrator. It takes as many equal steps over the duration as that one, with its
+    default options, takes at the tolerance; so it has a tolerance, and no step size. `also` are
+    the methods that it may name besides those of `integrators.ALL_INTEGRATORS`.
+
+    Raises
+    ------
+    InputError
+        For a modifier that the method does not take, or an unknown or wrong option.
+    """
+
+    method: Method
+    modifier: str = ""
+    given: Mapping[str, object] = field(default_factory=dict)
+    also: tuple = ()
+
+    def __post_init__(self):
+        self._check_modifier()
+        if self.method.made_of is not None:
+            object.__setattr__(self, "method", self.method.made_of(self.given))
+            self._check_modifier()
+        if self.modifier == FIXED:  # a method of its own
+            object.__setattr__(self, "method", self.method.fixed)
+            object.__setattr__(self, "modifier", "")
+        if STEPS_OF in self.given:
+            self._check_steps_of()
+        for key, value in self._own.items():
+            if self.adaptive and key in TOLERANCES:
+                raise InputError(
+                    f"{key!r} is no option of {self.name!r}: give integrate(…, tolerance=…)",
+                    key=key,
+                )
+            known = [*self.method.options, *([] if self.method.adaptive else [STEPS_OF])]
+            check_known(f"option of {self.method.name}", key, known, key=key)
+            self.method.options[key].check(key, value)
+        if self.modifier in COMPOSITIONS and not self.symmetric:
+            self._refuse_modifier()
+
+    def _check_modifier(self):
+        if not self.modifier or self.modifier in self.method.modifiers:
+            return
+        if self.modifier == FIXED and not self.method.adaptive:
+            raise InputError(f"{self.method.name!r} has a fixed step already: leave '+{FIXED}' out")
+        self._refuse_modifier()
+
+    def _check_steps_of(self):
+        name = self.given[STEPS_OF]
+        if self.method.adaptive:
+            raise InputError(
+                f"{self.name!r} is adaptive and chooses its own steps: {STEPS_OF} is for "
+                "integrators with a fixed step",
+                key=STEPS_OF,
+            )
+        if not isinstance(name, str):
+            raise InputError(
+                f"{STEPS_OF} = {name!r}; expected the name of an adaptive integrator", key=STEPS_OF
+            )
+        try:
+            adaptive = self.counted.adaptive
+        except InputError:
+            check_known("adaptive integrator", name, self._adaptive_names(), key=STEPS_OF)
+            raise
+        if not adaptive:
+            known = ", ".join(self._adaptive_names())
+            raise InputError(
+                f"{STEPS_OF} = {name!r}, which has a fixed step; expected an adaptive integrator: "
+                f"{known}",
+                key=STEPS_OF,
+            )
+
+    def _refuse_modifier(self):
+        name, modifier = self.method.name, self.modifier
+        if modifier in self.method.compositions:
+            given = ", ".join(f"{key} = {value!r}" for key, value in self.given.items())
+            raise InputError(
+                f"{name!r} with {given} cannot be composed by {modifier!r}: it is not symmetric, "
+                "and only symmetric integrators compose. Leave the option or the composition out."
+            )
+        if modifier in COMPOSITIONS:
+            raise InputError(
+                f"{name!r} cannot be composed by {modifier!r}: it is not symmetric, and only "
+                "symmetric integrators compose. Compose one, such as 'variational' or "
+                "'spherical_midpoint', or leave it out."
+            )
+        if modifier in ADJOINT_COMPOSITIONS:
+            raise InputError(
+                f"{name!r} cannot be composed by {modifier!r}, which takes a map and its adjoint. "
+                "Compose 'splitting', or leave it out."
+            )
+        known = self.method.modifiers
+        if not known:
+            raise InputError(f"{name!r} takes no modifier; got {modifier!r}")
+        check_known(f"composition or projection of {name!r}:", modifier, known)
+
+    @property
+    def _known(self):
+        from integrators import ALL_INTEGRATORS
+
+        return (*ALL_INTEGRATORS, *self.also)
+
+    def _adaptive_names(self):
+        return [method.name for method in self._known if method.adaptive]
+
+    @property
+    def name(self):
+        """As it is asked for: ``variational+suzuki4``."""
+        return f"{self.method.name}+{self.modifier}" if self.modifier else self.method.name
+
+    @property
+    def label(self):
+        """The name, and whose steps are counted for it: ``rkmk5 (steps of rkmk54)``."""
+        counted = self.given.get(STEPS_OF)
+        return self.name if counted is None else f"{self.name} (steps of {counted})"
+
+    @property
+    def counted(self):
+        """The adaptive `Integrator` whose steps are counted for this one, or None."""
+        from integrators import made
+
+        return made(self.given[STEPS_OF], {}, self.also) if STEPS_OF in self.given else None
+
+    @property
+    def _own(self):
+        """What is given of the method's own options."""
+        return {key: value for key, value in self.given.items() if key != STEPS_OF}
+
+    @property
+    def family(self):
+        """`Method.family`, the method's own name where it declares none."""
+        return self.method.family or self.method.name
+
+    @property
+    def composition(self):
+        """The `Composition` or `AdjointComposition`, or None."""
+        return self.method.compositions.get(self.modifier)
+
+    @property
+    def stages(self):
+        """The γ of the symmetric composition, shape ``(stages,)``; [1] without one."""
+        return self.composition.coefficients if self.composition else BASE
+
+    @property
+    def shares(self):
+        """What parts of h a map and its adjoint take in turn, shape ``(2 stages,)``."""
+        return self.composition.shares if self.composition else BASE_SHARES
+
+    @property
+    def order(self):
+        """Order of convergence."""
+        if self.composition:
+            return self.composition.order
+        return self.method.order_of(self.method.order, self.options)
+
+    @property
+    def symmetric(self):
+        """Whether a step of −h undoes a step of h."""
+        return self.method.symmetric and self.method.symmetric_with(self.options)
+
+    @property
+    def adaptive(self):
+        """Whether it has a tolerance, by which it chooses its steps or their number."""
+        return self.method.adaptive or STEPS_OF in self.given
+
+    @property
+    def options(self):
+        """All options, defaults filled in; ``steps_of`` only if it is given."""
+        defaults = {key: option.default for key, option in self.method.options.items()}
+        own = {key: self.method.options[key].check(key, v) for key, v in self._own.items()}
+        return defaults | own | {k: v for k, v in self.given.items() if k == STEPS_OF}
+
+    @property
+    def preserves(self):
+        """As `Method.preserves`; a projection keeps what it enforces, and nothing else."""
+        if self.modifier in self.method.projections:
+            return dict.fromkeys(self.method.projections[self.modifier], ALL_DEGREES)
+        return self.method.preserves
+
+    @property
+    def evaluations(self):
+        """Evaluations of the system's function in a step."""
+        stages = self.composition.stages if self.composition else 1
+        return self.method.evaluations * stages
+
+    def check(self, system):
+        """Raise `InputError` unless `system` offers a form that the method takes."""
+        form, name = form_of(system), system_name(system)
+        if self.method.fits(form):
+            self._check_formulation(form, name)
+            if self.counted is not None:
+                self.counted.check(system)
+            return
+        if any(_offers(form, wanted) for wanted in self.method.forms):
+            reason = f"needs {self.method.condition}, unlike {name}"
+        else:
+            wanted = " or ".join(wanted.__name__ for wanted in self.method.forms)
+            reason = f"needs the form {wanted}, which {name} does not offer"
+        fitting = ", ".join(m.name for m in self._known if m.fits(form)) or "none"
+        raise InputError(f"{self.name!r} {reason}. Integrators that would do: {fitting}.")
+
+    def _check_formulation(self, form, name):
+        if self.modifier in self.method.projections:
+            known = form.vector_field().projections
+            if self.modifier not in known:
+                offered = " or ".join(repr(f"{self.method.name}+{key}") for key in known)
+                raise InputError(
+                    f"{self.name!r} projects what {name} does not have; "
+                    f"use {offered or repr(self.method.name)}"
+                )
+        formulation = self.given.get("formulation", FORMULATION.default)
+        if formulation != FORMULATION.default and not isinstance(form, SpheresLagrangian):
+            raise InputError(
+                f"formulation = {formulation!r} is for mechanical systems; {name} has one "
+                "formulation only: leave it out",
+                key="formulation",
+            )
+
+    def bind(self, system):
+        """The `Problem` of this integrator on `system`, or `AdaptiveProblem`.
+
+        Raises
+        ------
+        InputError
+            If they do not fit.
+        """
+        self.check(system)
+        problem = self.method.bind(form_of(system), self)
+        if self.counted is None:
+            return problem
+        from integrators.stepping.equal_steps import equal_steps  # which runs problems
+
+        return equal_steps(self, problem, self.counted.bind(system))
+
+
+def form_of(system):
+    """A system's form; a form stands for itself."""
+    return getattr(system, "form", system)
+
+
+def system_name(system):
+    """The name of a system in messages."""
+    return getattr(system, "in_words", repr(type(system).__name__))
+
+
+def _offers(form, wanted):
+    return isinstance(form, wanted) or wanted in getattr(form, "yields", ())

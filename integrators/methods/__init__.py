@@ -1,0 +1,1 @@
+"""Methods, a construction in each file."""

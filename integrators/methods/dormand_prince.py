@@ -1,0 +1,244 @@
+"""DOP853, Hairer's Dormand–Prince method of order 8 from SciPy: the reference.
+
+Every sample time is a step's end, since the dense output is only of order 7. Adaptive steps
+and round-off near 1e-14 make it an independent check of everything with a fixed step.
+"""
+
+import warnings
+
+import numpy as np
+
+from integrators.forms.flows import VectorField
+from integrators.method import Method, form_of
+from integrators.stepping import loop
+from integrators.stepping.adaptive import ATTEMPT, Solution, bound, check_tolerance
+from integrators.stepping.loop import COMPLETE, NOT_FINITE, STEP_TOO_SMALL
+
+STAGES = 12  # evaluations of an attempted step
+# What a checkpoint holds besides the state: the step to go on with, and what is counted.
+STATUS, STOPPED, STEP, FIRST_STEP, STEPS, REJECTED, EVALUATIONS, BASELINE = range(8)
+CARRIED = BASELINE + loop.MONITORED
+
+
+def solve(system, state, times, tolerance, checkpoint=None):
+    """Integrate in (q, ω) by DOP853, landing on every sample time.
+
+    Parameters
+    ----------
+    system : System or form
+    state : ndarray, shape (rows, 3)
+    times : ndarray, shape (S + 1,)
+        Increasing; the first belongs to `state`.
+    tolerance : float
+        Relative and absolute, at least 2.3e-14.
+    checkpoint : ndarray, shape (checkpoint_size(rows),), optional
+        From an earlier call, of the same tolerance, that ended at ``times[0]`` in `state`: the
+        integration goes on as if it had not stopped there.
+
+    Returns
+    -------
+    states : ndarray, shape (S + 1, rows, 3)
+        NaN from where the integration failed.
+    status : int
+        `stepping.COMPLETE`, `stepping.NOT_FINITE` or `stepping.STEP_TOO_SMALL`.
+    checkpoint : ndarray, shape (checkpoint_size(rows),)
+        Where it stands at the end.
+
+    Raises
+    ------
+    InputError
+        If the tolerance is smaller than double precision supports.
+    """
+    problem = bound(form_of(system), _solve, (loop.evaluate,), {}, CARRIED)
+    tolerance = check_tolerance(tolerance)
+    solution = _solve(problem, state, times, tolerance, statistics=False, checkpoint=checkpoint)
+    return solution.states, int(solution.report[loop.STATUS_ROW]), solution.checkpoint
+
+
+def checkpoint_size(rows):
+    """Numbers in a checkpoint of `solve`, of a state of so many rows."""
+    return CARRIED + 3 * rows
+
+
+def _bind(form, integrator):
+    return bound(form, _solve, (loop.evaluate,), integrator.options, CARRIED)
+
+
+METHOD = Method(
+    name="dop853",
+    description="SciPy's Dormand–Prince 8(5,3), adaptive; the reference",
+    order=8,
+    symmetric=False,
+    forms=(VectorField,),
+    preserves={"momentum_map": ("linear",), "casimir": ("linear",)},
+    bind=_bind,
+    evaluations=STAGES,
+    family="runge_kutta",
+    adaptive=True,
+)
+
+
+def _slope(problem):
+    """The vector field as ``f(t, y)`` on flat arrays."""
+    compiled, p, shape = problem.function.scalar, problem.parameters, (problem.rows, 3)
+    work = np.zeros(problem.function.work(problem.rows) + 1)
+
+    def slope(t, y):
+        out = np.empty(shape)
+        compiled(t, y.reshape(shape), p, out, work)
+        return out.ravel()
+
+    return slope
+
+
+def _solve(
+    problem, state, times, tolerance, statistics, history=False, prepared=None, checkpoint=None
+):
+    """Integrate one trajectory; see `adaptive.AdaptiveProblem`."""
+    from scipy.integrate import DOP853  # here: it takes as long to import as all the rest
+
+    slope = _slope(problem)
+    path = _Path(problem, state, times, statistics, checkpoint)
+    y, step = np.ravel(state).astype(float), path.step
+    if path.failed > COMPLETE:
+        return path.solution(path.failed, path.stopped)
+    if step is None and not np.all(np.isfinite(slope(times[0], y))):
+        return path.solution(NOT_FINITE)  # SciPy would search for ever
+    for i in range(1, len(times)):
+        first = None if step is None else min(step, times[i] - times[i - 1])
+        solver = DOP853(
+            slope, times[i - 1], y, times[i], rtol=tolerance, atol=tolerance, first_step=first
+        )
+        if history:
+            path.follow(solver, tolerance)
+        y, step = _reach_end(solver, step, path)
+        if solver.status != "finished" or not np.all(np.isfinite(y)):
+            vanished = solver.status == "failed" or solver.h_abs == 0
+            return path.solution(STEP_TOO_SMALL if vanished else NOT_FINITE, solver.t)
+        path.step = step
+        path.sample(i, y, solver)
+    return path.solution(COMPLETE)
+
+
+def _reach_end(solver, step, path):
+    """Step to the end of the interval; the state there and the step to go on with."""
+    beside = solver.nfev  # what the choice of a first step took
+    taken = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # overflow on the way to a failure
+        while solver.status == "running" and solver.h_abs > 0:
+            solver.step()
+            if solver.status == "failed":
+                break
+            taken += 1
+            path.accept(solver)
+            if solver.status == "running" or step is None:
+                step = solver.step_size  # the last step is cut short: no measure for the next
+    path.steps += taken
+    path.evaluations += solver.nfev
+    path.rejected_steps += (solver.nfev - beside) // STAGES - taken
+    return solver.y, max(step or 0.0, solver.h_abs)
+
+
+class _Path:
+    """What is kept of a trajectory on the way."""
+
+    def __init__(self, problem, state, times, statistics, checkpoint=None):
+        self.problem = problem
+        carried = _begun() if checkpoint is None else checkpoint[:CARRIED]
+        samples, self.start = len(times) - 1, float(times[0])
+        self.states = np.full((samples + 1, *np.shape(state)), np.nan)
+        self.states[0] = state
+        self.step_sizes = np.full(samples + 1, np.nan)
+        self.rejected_so_far = np.full(samples + 1, np.nan)
+        self.step_sizes[0] = carried[FIRST_STEP]
+        self.rejected_so_far[0] = carried[REJECTED]
+        size = samples if statistics else 0
+        self.statistics = np.full((size, loop.MONITORED, loop.STATISTICS), np.nan)
+        self.baseline = carried[BASELINE:].copy()
+        if checkpoint is None:
+            self.baseline[0] = self._monitored([0.0], [np.ravel(state)])[0, 0]
+        self.times, self.accepted = [], []  # of the steps in this interval
+        self.step = None if np.isnan(carried[STEP]) else float(carried[STEP])
+        self.failed, self.stopped = int(carried[STATUS]), float(carried[STOPPED])
+        self.steps, self.rejected_steps = int(carried[STEPS]), int(carried[REJECTED])
+        self.evaluations = int(carried[EVALUATIONS])
+        self.attempts = []
+        self._y = np.ravel(state).astype(float)
+
+    def follow(self, solver, tolerance):
+        """Keep every attempt of `solver`, whose errors are multiples of the tolerance."""
+        estimate = solver._estimate_error_norm  # all that knows of an attempt that is rejected
+
+        def noted(slopes, h, scale):
+            error = estimate(slopes, h, scale)
+            self.attempts.append((solver.t, h, error * tolerance, error < 1))
+            return error
+
+        solver._estimate_error_norm = noted
+
+    def accept(self, solver):
+        """A step was accepted."""
+        if np.isnan(self.step_sizes[0]):
+            self.step_sizes[0] = solver.step_size
+        if len(self.statistics):
+            self.times.append(solver.t)
+            self.accepted.append(solver.y)
+
+    def sample(self, i, y, solver):
+        """The sample time `i` was reached."""
+        self._y = y
+        self.states[i] = y.reshape(self.states[i].shape)
+        self.step_sizes[i] = solver.step_size
+        self.rejected_so_far[i] = self.rejected_steps
+        if len(self.statistics):
+            errors = self._monitored(self.times, self.accepted) - self.baseline
+            sizes, out = np.abs(errors), self.statistics[i - 1]
+            out[:, loop.MEAN], out[:, loop.ABS_MEAN] = errors.mean(0), sizes.mean(0)
+            out[:, loop.MINIMUM], out[:, loop.MAXIMUM] = errors.min(0), errors.max(0)
+            out[:, loop.ABS_MAX] = sizes.max(0)
+            self.times, self.accepted = [], []
+
+    def _monitored(self, times, flat):
+        """The monitored quantities of flat states at `times`, shape (states, MONITORED)."""
+        problem = self.problem
+        states = np.reshape(flat, (-1, problem.rows, 3))
+        out = np.zeros((len(states), 1, 3))
+        work = np.zeros(problem.monitor.work(problem.rows) + 1)
+        loop.evaluate.scalar(
+            problem.monitor.scalar, np.array(times), states, problem.parameters, out, work
+        )
+        return out[:, 0, : loop.MONITORED]
+
+    def solution(self, status, stop_time=None):
+        """What there is, with a status; it stops at its start unless a time is given."""
+        report = np.zeros(loop.REPORT_SIZE)
+        report[[loop.STATUS_ROW, loop.STOP_STEP]] = status, self.steps
+        report[loop.STOP_RESIDUAL] = np.nan
+        stop_time = self.start if stop_time is None else stop_time
+        stop_time = float(stop_time) if status > COMPLETE else np.nan
+        carried = np.concatenate([_begun(), self._y])
+        carried[[STATUS, STOPPED, FIRST_STEP]] = status, stop_time, self.step_sizes[0]
+        carried[STEP] = np.nan if self.step is None else self.step
+        carried[STEPS:BASELINE] = self.steps, self.rejected_steps, self.evaluations
+        carried[BASELINE:CARRIED] = self.baseline
+        return Solution(
+            states=self.states,
+            statistics=self.statistics,
+            step_sizes=self.step_sizes,
+            rejected_so_far=self.rejected_so_far,
+            report=report,
+            stop_time=stop_time,
+            steps=self.steps,
+            rejected_steps=self.rejected_steps,
+            evaluations=self.evaluations,
+            history=np.array(self.attempts, dtype=float).reshape(-1, ATTEMPT),
+            checkpoint=carried,
+        )
+
+
+def _begun():
+    """What is carried at the start."""
+    carried = np.zeros(CARRIED)
+    carried[[STEP, FIRST_STEP]], carried[EVALUATIONS] = np.nan, 1.0
+    return carried

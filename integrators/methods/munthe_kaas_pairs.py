@@ -1,0 +1,257 @@
+"""Runge–Kutta–Munthe-Kaas methods with step control: embedded pairs for σ.
+
+The two weights b and b̃ of a pair give two results of (6) in the Lie algebra, σ_1 and σ̃_1, and the
+error of a step is ‖σ_1 − σ̃_1‖, or the distance of exp(σ_1)·y_n and exp(σ̃_1)·y_n
+(`embedded_pairs`). Where the last stage is at σ_1, as Dormand and Prince have it, its generator is
+the first of the next step.
+
+Within a step of Dormand and Prince's pair σ(τ) is their interpolant of order 4, and the state is
+exp(σ(τ))·y_n, on the manifold like any other. Another pair takes a step of that part of h instead.
+
+E. Celledoni, E. Çokaj, A. Leone, D. Murari, B. Owren, *Lie group integrators for mechanical
+systems*, section 4.1.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from integrators.compiler.kernels import inlined, spliced
+from integrators.compiler.vectors import add, get, put
+from integrators.compiler.views import rows_of, tail
+from integrators.errors import InputError
+from integrators.forms.flows import HomogeneousFlow
+from integrators.lie_groups.exponentials import WIDEST
+from integrators.method import FIXED, Method, Option
+from integrators.methods.munthe_kaas import (
+    DEXPINV,
+    ON_ORBITS,
+    exact,
+    linear_combination,
+    moved,
+    order_of,
+    rkmk,
+    truncated,
+)
+from integrators.methods.ode45 import DENSE, interpolant
+from integrators.stepping.adaptive_loop import EVALUATIONS, KNOWN, OLD_TIME, TIME, copy, loop
+from integrators.stepping.embedded_pairs import (
+    ALGEBRA_ROWS,
+    HELD,
+    OF_METHOD,
+    PAIR_OPTIONS,
+    REUSABLE,
+    REUSED,
+    STAGES,
+    UNKNOWN,
+    before_at,
+    begin,
+    controlled,
+    distance,
+    increment_at,
+    norm,
+    pair_problem,
+    sigma_at,
+)
+from integrators.tableaux.butcher import DORMAND_PRINCE54
+
+COMMUTATORS, METRIC, INTERPOLATES = range(OF_METHOD, OF_METHOD + 3)  # in the settings
+
+
+def work_size(rows, m):
+    """Elements of scratch besides the generator's: an increment, a state, a series."""
+    return 6 * rows + 6 * m
+
+
+@inlined
+def _first_slope(generator, settings, control, t, y, memory, p, scratch):
+    """The generator at y: the last one of the step before, where there is one."""
+    m, size = int(settings[ALGEBRA_ROWS]), y.shape[0]
+    flat, stages = tail(memory, sigma_at(size)), int(settings[STAGES])
+    first = rows_of(flat, 3 * m, m)
+    if control[KNOWN] == UNKNOWN:
+        generator(t, y, p, first, scratch)
+        control[EVALUATIONS] += 1.0
+    elif control[KNOWN] == REUSABLE:
+        copy(rows_of(flat, 3 * m * (stages + 1), m), first)
+    control[KNOWN] = HELD
+
+
+def _pair(pulled_back):
+    """The loop that takes dexp⁻¹ by `exact` or `truncated`."""
+
+    @spliced
+    def stages_of(
+        generator, act, pull, settings, constants, control, t, h, y, memory, p, work, keeps
+    ):
+        """The slopes of a step of `h` from the second on; the largest squared angle of any σ.
+
+        `work` begins with what the whole step adds to y. The generator at its end is kept before
+        dexp⁻¹, if there is a stage and `keeps` says so.
+        """
+        size, stages, m = y.shape[0], int(settings[STAGES]), int(settings[ALGEBRA_ROWS])
+        flat = tail(memory, sigma_at(size))
+        sigma, slopes = rows_of(flat, 0, m), rows_of(flat, 3 * m, stages * m)
+        d, argument = rows_of(work, 0, size), rows_of(work, 3 * size, size)
+        scratch, widest = tail(work, 6 * size), 0.0
+        for s in range(1, stages if settings[REUSED] > 0.0 else stages + 1):
+            ends = s == stages
+            row, time = 0 if ends else (2 + s) * stages, t + h
+            time = time if ends else t + constants[stages + s] * h
+            linear_combination(tail(constants, row), s, h, slopes, m, sigma)
+            moved(act, time, flat, y, p, d, argument)
+            if not ends:
+                slope = rows_of(flat, 3 * m * (s + 1), m)
+                generator(time, argument, p, slope, scratch)
+                if keeps and s == stages - 1:
+                    copy(slope, rows_of(flat, 3 * m * (stages + 1), m))
+                cut = int(settings[COMMUTATORS])
+                angle = pulled_back(pull, time, sigma, p, slope, cut, scratch)  # (6)
+                widest = angle if angle > widest else widest
+        control[EVALUATIONS] += stages - 1.0
+        return widest
+
+    @spliced
+    def attempt(generator, act, pull, settings, constants, control, t, h, y, memory, p, work):
+        size, stages, m = y.shape[0], int(settings[STAGES]), int(settings[ALGEBRA_ROWS])
+        flat, metric = tail(memory, sigma_at(size)), settings[METRIC] > 0.0
+        sigma, slopes = rows_of(flat, 0, m), rows_of(flat, 3 * m, stages * m)
+        d, other = rows_of(memory, increment_at(size), size), rows_of(work, 0, size)
+        _first_slope(generator, settings, control, t, y, memory, p, tail(work, 6 * size))
+        widest = stages_of(
+            generator, act, pull, settings, constants, control, t, h, y, memory, p, work, True
+        )
+        copy(other, d)
+        row = (2 + stages) * stages  # σ_1 − σ̃_1, then σ̃_1
+        row = row + stages if metric else row
+        linear_combination(tail(constants, row), stages, h, slopes, m, sigma)
+        if metric:  # d(exp(σ_1)·y, exp(σ̃_1)·y)
+            act(t, y, p, other, flat)
+            error = distance(d, other)
+        else:
+            error = norm(sigma)
+        for i in range(size):  # NaN where the new state is not finite
+            error += 0.0 * (d[i, 0] + d[i, 1] + d[i, 2])
+        return math.inf if widest > WIDEST else error
+
+    @spliced
+    def interpolate(generator, act, pull, settings, constants, control, t, y, memory, p, work, out):
+        size, stages, m = y.shape[0], int(settings[STAGES]), int(settings[ALGEBRA_ROWS])
+        flat, old = tail(memory, sigma_at(size)), rows_of(memory, before_at(size), size)
+        start, d = control[OLD_TIME], rows_of(work, 0, size)
+        if settings[INTERPOLATES] > 0.0:
+            h = control[TIME] - start
+            weights = tail(flat, 3 * m * (stages + 2))
+            interpolant((t - start) / h, tail(constants, (4 + stages) * stages), weights)
+            slopes = rows_of(flat, 3 * m, stages * m)
+            linear_combination(weights, stages, h, slopes, m, rows_of(flat, 0, m))
+            act(start, old, p, d, flat)
+        else:
+            stages_of(
+                generator, act, pull, settings, constants, control, start, t - start, old, memory,
+                p, work, False,
+            )  # fmt: skip
+        for i in range(size):
+            put(out, i, add(get(old, i), get(d, i)))
+
+    return loop(begin, controlled(attempt), interpolate, f"rkmk_{pulled_back.__name__}")
+
+
+BY_EXACT, BY_SERIES = _pair(exact), _pair(truncated)
+
+
+def _bind(tableau):
+    reused = _is_reused(tableau)
+    dense = np.ravel(DENSE) if tableau == DORMAND_PRINCE54 else []
+    constants = np.concatenate([tableau.constants, tableau.embedded, dense])
+
+    def bind(form, integrator):
+        flow, options = form.homogeneous_flow(), integrator.options
+        m, stages = flow.action.algebra_rows, tableau.stages
+        exactly = options["dexpinv"] == "exact"
+        return pair_problem(
+            flow,
+            integrator,
+            integrate=BY_EXACT if exactly else BY_SERIES,
+            pull=flow.action.dexpinv if exactly else flow.action.bracket,
+            constants=constants,
+            orders=[order_of(p, options) for p in (tableau.order, tableau.embedded_order)],
+            stages=stages,
+            reused=reused,
+            own=[options["commutators"], options["error"] == "metric", len(dense) > 0],
+            memory=3 * m + stages,  # the last generator, the interpolant's weights
+            work=work_size(flow.rows, m) + flow.generator.work(flow.rows),
+        )
+
+    return bind
+
+
+def rkmk_pair(name, tableau, description=""):
+    """The Runge–Kutta–Munthe-Kaas method of an embedded pair, with step control.
+
+    Parameters
+    ----------
+    name : str
+    tableau : Tableau
+        With an embedded method.
+    description : str, optional
+
+    Returns
+    -------
+    Method
+        For ``Integrator(method)``. Its ``+fixed`` is the main method with a constant step.
+
+    Raises
+    ------
+    InputError
+        If the tableau has no embedded method.
+    """
+    if not tableau.embedded:
+        raise InputError(
+            f"the tableau of {name!r} has no embedded weights to estimate errors by: give them, or "
+            "make a method with a fixed step by munthe_kaas.rkmk"
+        )
+    return Method(
+        name=name,
+        description=description
+        or f"Runge–Kutta–Munthe-Kaas {tableau.order}({tableau.embedded_order}), adaptive",
+        order=tableau.order,
+        symmetric=False,
+        forms=(HomogeneousFlow,),
+        preserves=ON_ORBITS,
+        bind=_bind(tableau),
+        evaluations=tableau.stages - int(_is_reused(tableau)),
+        family="rkmk",
+        options={
+            "error": Option(
+                "algebra",
+                "of the two results in the Lie algebra, or in the embedding space (metric)",
+                choices=("algebra", "metric"),
+            ),
+            **PAIR_OPTIONS,
+            **DEXPINV,
+        },
+        adaptive=True,
+        order_of=order_of,
+        fixed=rkmk(f"{name}+{FIXED}", _main(tableau)),
+    )
+
+
+def _is_reused(tableau):
+    """Whether the last stage of a step is the first of the next."""
+    return tuple(tableau.matrix[-1]) == tableau.b
+
+
+def _main(tableau):
+    """The tableau of the main method alone, without a stage that it does not use."""
+    unused = tableau.b[-1] == 0.0 and not np.any(tableau.matrix[:, -1])
+    kept = tableau.stages - int(unused)
+    return replace(tableau, a=tableau.a[:kept], b=tableau.b[:kept], embedded=())
+
+
+RKMK54 = rkmk_pair(
+    "rkmk54",
+    DORMAND_PRINCE54,
+    "Runge–Kutta–Munthe-Kaas 5(4) after Dormand and Prince, adaptive",
+)

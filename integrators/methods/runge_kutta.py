@@ -1,0 +1,128 @@
+"""Explicit Runge–Kutta methods in the embedding space: one kernel over any Butcher tableau.
+
+They know nothing of the manifold. ``+projected`` brings q back to unit length after each step
+(the reprojection of Lee, Leok and McClamroch, Example 3); ``+projected_tangent`` makes ω (or q̇)
+orthogonal to q as well.
+"""
+
+import math
+
+import numpy as np
+
+from integrators.compiler.kernels import Kernel
+from integrators.compiler.vectors import axpy, get, increment, put, scale
+from integrators.compiler.views import rows_of, tail
+from integrators.errors import InputError
+from integrators.forms.flows import VectorField
+from integrators.method import FORMULATION, Method, Problem
+from integrators.stepping.loop import NOT_FINITE, fail, is_finite, method_signature, poison
+from integrators.tableaux.butcher import HEUN, KUTTA4, MIDPOINT
+
+
+def memory_size(rows):
+    """Elements carried from step to step: what the compensated sum of the state lost."""
+    return 3 * rows
+
+
+def work_size(rows, stages):
+    """Elements of scratch besides the field's: the slopes and the argument of the field."""
+    return 3 * rows * (stages + 1)
+
+
+def _advance(
+    field, projection, unused, t0, h, first, count, constants, options, y, memory, p, work, report
+):
+    size = y.shape[0]
+    stages = int(options[0])
+    low, argument = rows_of(memory, 0, size), rows_of(work, 0, size)
+    scratch = tail(work, 3 * size * (stages + 1))
+    for k in range(first, first + count):
+        for s in range(stages):
+            weights = tail(constants, 2 * stages + s * stages)
+            for i in range(size):
+                total = get(y, i)
+                for r in range(s):
+                    if weights[r] != 0.0:
+                        slope = rows_of(work, 3 * size * (r + 1), size)
+                        total = axpy(h * weights[r], get(slope, i), total)
+                put(argument, i, total)
+            slope = rows_of(work, 3 * size * (s + 1), size)
+            field(t0 + k * h + constants[stages + s] * h, argument, p, slope, scratch)
+        for i in range(size):
+            total = scale(h * constants[0], get(rows_of(work, 3 * size, size), i))
+            for r in range(1, stages):
+                slope = rows_of(work, 3 * size * (r + 1), size)
+                total = axpy(h * constants[r], get(slope, i), total)
+            increment(y, low, i, total)
+        if options[1] > 0.0:
+            projection(t0 + (k + 1) * h, y, p, low, scratch)
+        ok = is_finite(y)
+        fail(report, ok, NOT_FINITE, k, math.nan)
+        poison(y, ok)
+
+
+advance = Kernel(_advance, method_signature)
+
+
+def _bind(tableau):
+    def bind(form, integrator):
+        form = form.vector_field(integrator.options["formulation"])
+        projection = form.projections.get(integrator.modifier)
+        stages = len(tableau.b)
+        return Problem(
+            advance=advance,
+            function=form.field,
+            move=projection,
+            monitor=form.monitor,
+            constants=tableau.constants,
+            options=np.array([stages, float(projection is not None)]),
+            parameters=form.parameters,
+            rows=form.rows,
+            memory=memory_size(form.rows),
+            work=work_size(form.rows, stages) + form.field.work(form.rows),
+            formulation=form.formulation,
+        )
+
+    return bind
+
+
+def explicit_method(name, description, order, tableau):
+    """The method of an explicit `tableaux.Tableau`, with a name and one line on it.
+
+    `InputError` if the tableau has another order, whose conditions it was checked for.
+
+    Parameters
+    ----------
+    name, description : str
+    order : int
+    tableau : Tableau
+
+    Returns
+    -------
+    Method
+    """
+    if order != tableau.order:
+        raise InputError(
+            f"{name} has order {order}, and its tableau order {tableau.order}: expected the same"
+        )
+    return Method(
+        name=name,
+        description=description,
+        order=order,
+        symmetric=False,
+        forms=(VectorField,),
+        preserves={"momentum_map": ("linear",), "casimir": ("linear",)},
+        bind=_bind(tableau),
+        evaluations=len(tableau.b),
+        family="runge_kutta",
+        options={"formulation": FORMULATION},
+        projections={
+            "projected": ("unit_length",),
+            "projected_tangent": ("unit_length", "tangency"),
+        },
+    )
+
+
+RK2_MIDPOINT = explicit_method("rk2_midpoint", "explicit midpoint rule", 2, MIDPOINT)
+RK2_HEUN = explicit_method("rk2_heun", "Heun's method, the explicit trapezoidal rule", 2, HEUN)
+RK4 = explicit_method("rk4", "the classical Runge–Kutta method", 4, KUTTA4)

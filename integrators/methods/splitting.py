@@ -1,0 +1,160 @@
+"""Splitting: explicit symplectic steps from the exact flows of the pieces of a Hamiltonian.
+
+H = H_1 + … + H_P, and φ_k(h) is the exact flow of piece k for a time h. A step is a row of maps
+that let the pieces act one after the other, forth and back in turn:
+
+    χ(h) = φ_P(h) ∘ … ∘ φ_1(h),  then its adjoint  χ*(h) = φ_1(h) ∘ … ∘ φ_P(h).
+
+Each is of order 1. Strang's step is χ*(h/2) ∘ χ(h/2), symmetric and of order 2; compositions have
+other shares of h. Where two maps meet, the two flows of one piece are merged, between steps too:
+``memory`` carries the state before the last share of piece 1, and y is completed from it whenever
+the method returns. This changes rounding only. A stage, χ and χ*, so costs the flows of the
+first and the last piece once, of those between twice.
+
+Explicit time is the last piece's, and passes by its shares. Exact flows keep every |w_i|, but
+round-off would drift as √t: in each stage an eighth of the spins, in turn, is led back to its
+length.
+"""
+
+import functools
+import math
+
+import numpy as np
+
+from integrators.compiler.kernels import Kernel, inlined
+from integrators.compiler.lanes import select
+from integrators.compiler.vectors import axpy, dot, get, put
+from integrators.compiler.views import rows_of, tail
+from integrators.forms.hamiltonians import SplitFlow
+from integrators.method import ALL_DEGREES, Method, Problem
+from integrators.stepping.loop import NOT_FINITE, fail, method_signature, poison
+
+TURNS = 8  # stages in which every spin is led back to its length once
+LEAST = 1e-280  # squared length of a vector that is led back
+
+
+def memory_size(n):
+    """Elements carried from step to step: w, what its sums lost; ℓ² and its half reciprocal."""
+    return 8 * n
+
+
+@inlined
+def _note_lengths(unit, w, lengths):
+    """ℓ² = w_i·w_i of all spins, or 1, and then ½/ℓ², or 0 for what is too short."""
+    n = w.shape[0]
+    for i in range(n):
+        squared = dot(get(w, i), get(w, i))
+        if unit > 0.0:
+            squared = 1.0 + 0.0 * squared  # of the state's element type
+        lengths[i] = squared
+        lengths[n + i] = select(squared > LEAST, 0.5 / squared, 0.0 * squared)
+
+
+@inlined
+def _restore(w, low, lengths, first):
+    """Lead every eighth spin from `first` on back to its length: ½ (ℓ² − w·w)/ℓ² w to its sum."""
+    n = w.shape[0]
+    for i in range(first, n, TURNS):
+        a = get(w, i)
+        missing = lengths[n + i] * (lengths[i] - dot(a, a))
+        put(low, i, axpy(missing, a, get(low, i)))
+
+
+@inlined
+def _is_finite(w):
+    """Whether every number of the state is finite: whether their sum is."""
+    x, y, z = get(w, 0)
+    for i in range(1, w.shape[0]):
+        x, y, z = x + w[i, 0], y + w[i, 1], z + w[i, 2]
+    total = x + y + z
+    return total - total <= 0.0
+
+
+@functools.cache
+def advance(flow):
+    """The method's kernel for one system, whatever the number of pieces.
+
+    Parameters
+    ----------
+    flow : Kernel
+        Of a `SplitFlow`.
+
+    Returns
+    -------
+    Kernel
+        Signature `stepping.method_signature`; the constants are the shares of h of χ, χ*, χ, …,
+        the options the number of pieces, and 1 for unit vectors, 0 for any.
+    """
+    flow_of = flow.inline
+
+    def advance_split(
+        function, unused, none, t0, h, first, count, shares, options, y, memory, p, work, report
+    ):
+        n, last = y.shape[0], int(options[0]) - 1
+        w, low, lengths = rows_of(memory, 0, n), rows_of(memory, 3 * n, n), tail(memory, 6 * n)
+        lost, own = rows_of(work, 0, n), tail(p, 2 * n)
+        stages = shares.shape[0] // 2
+        open_share = shares[2 * stages - 1]  # of piece 1, from the step before
+        if first == 0:
+            open_share = 0.0
+            for i in range(n):
+                put(w, i, get(y, i))
+            _note_lengths(options[1], w, lengths)
+        for k in range(first, first + count):
+            passed = 0.0
+            for s in range(stages):
+                forth, back = shares[2 * s], shares[2 * s + 1]
+                for m in range(max(1, 2 * last)):  # pieces 1 … P … 2
+                    piece, share = (m, forth) if m < last else (2 * last - m, back)
+                    if m == 0:
+                        share = open_share + forth
+                    if m == last:
+                        share = forth + back
+                    flow_of(piece, t0 + k * h + passed * h, share * h, w, low, own)
+                open_share = back
+                passed += forth + back
+                _restore(w, low, lengths, (k * stages + s) % TURNS)
+            ok = _is_finite(w)
+            fail(report, ok, NOT_FINITE, k, math.nan)
+            poison(w, ok)
+        for i in range(n):
+            put(y, i, get(w, i))
+            put(lost, i, get(low, i))
+        if last > 0:
+            flow_of(0, t0, open_share * h, y, lost, own)
+
+    return Kernel(advance_split, method_signature, (flow,))
+
+
+def _bind(form, integrator):
+    monitor = form.monitor()
+    return Problem(
+        advance=advance(form.split.flow),
+        function=monitor,  # not called
+        monitor=monitor,
+        constants=integrator.shares,
+        options=np.array([form.split.pieces, float(form.lengths == "unit")]),
+        parameters=form.packed,
+        rows=form.rows,
+        memory=memory_size(form.rows),
+        work=3 * form.rows,
+        formulation="state",
+    )
+
+
+SPLITTING = Method(
+    name="splitting",
+    description="symmetric splitting into exact flows of the pieces of H (Strang); explicit",
+    order=2,
+    symmetric=True,
+    forms=(SplitFlow,),
+    preserves={
+        "symplectic_form": (),
+        "momentum_map": ALL_DEGREES,  # of which every piece is invariant
+        "casimir": ALL_DEGREES,
+        "unit_length": ALL_DEGREES,
+    },
+    bind=_bind,
+    evaluations=1,  # of the flow of all pieces
+    adjoint=True,
+)

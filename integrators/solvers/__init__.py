@@ -1,0 +1,1 @@
+"""What implicit steps and coupled inertias are solved with."""

@@ -1,0 +1,242 @@
+"""Fixed points of stacks of vectors, lane by lane, accelerated where plain iteration is slow.
+
+An implicit rule on spins asks for the vectors u at which it takes the gradient. From a start
+extrapolated through the last steps, plain iteration needs a few evaluations while h times the
+frequency is small. Where it is not done after `PLAIN` of them, Anderson's acceleration with two
+differences goes on: it needs no derivative (Walker and Ni, *Anderson acceleration for fixed-point
+iterations*, 2011).
+
+Energies of long runs should feel round-off as a random walk (Hairer, McLachlan and Razakarivony,
+*Achieving Brouwer's law with implicit Runge–Kutta methods*, 2008). What a solve leaves of its error
+is alike in all steps and so grows like t, however small: an iteration goes on to `SMOOTH`, which
+is estimated since round-off hides it, and starts from either side in turn. After acceleration an
+error of round-off's size is left: so where it takes more than `PLAIN` evaluations, at coarse steps.
+"""
+
+import math
+
+from integrators.compiler.kernels import inlined
+from integrators.compiler.lanes import any_lane, select, sqrt
+from integrators.compiler.vectors import add, axpy, dot, get, put, scale, sub
+from integrators.compiler.views import rows_of, tail
+from integrators.stepping.loop import (
+    COMPLETE,
+    EVALUATIONS,
+    ITERATIONS,
+    ITERATIONS_MAX,
+    NOT_CONVERGED,
+    STATUS_ROW,
+    fail,
+)
+
+DEPTH = 8  # of the last steps' solutions, through which a polynomial starts the next
+PLAIN = 10  # evaluations before acceleration
+MOST = 120  # evaluations in all
+ROUND_OFF = 2.0**-53  # of a residual, root mean square over the vectors
+ACCEPTABLE = 1e-12  # residual that a solution may have; round-off is far below
+SMOOTH = 2.0**-62  # root mean square of what is left of a solution's error but for round-off
+NEAR = 64.0  # times round-off: where an accelerated residual may rise
+PARALLEL = 1e-12  # sine² of the angle between two differences below which the newer one counts
+WORK = 27  # elements of scratch for each vector
+
+
+@inlined
+def predict(recent, k, w, u):
+    """The start of step k: a polynomial through the last solutions, beyond it in odd steps.
+
+    P_m u = Σ_j (−1)^{j−1} C(m, j) u_{k−j} over j = 1 … m misses u_k by about ∇^m u, which changes
+    little from step to step. Where an iteration ends, on the grid of floating point, depends on
+    the side it comes from: odd steps start at P_m u + 2 ∇^m u, on the other side, or energies
+    would drift.
+    """
+    n = w.shape[0]
+    known = min(k, DEPTH)
+    m = known - 1 if known > 1 else known
+    side = 2.0 * (k % 2) if known > 1 else 0.0
+    weight, difference = -1.0, 1.0  # (−1)^j C(m, j), (−1)^{j−1} C(m, j−1)
+    if known == 0:
+        for i in range(n):
+            put(u, i, get(w, i))
+    for j in range(1, known + 1):
+        before = rows_of(recent, (k - j) % DEPTH * 3 * n, n)
+        weight = -difference * (m - j + 1) / j
+        share = side * difference - weight
+        for i in range(n):
+            part = scale(share, get(before, i))
+            put(u, i, part if j == 1 else add(get(u, i), part))
+        difference = weight
+
+
+@inlined
+def remember(recent, k, u):
+    """Keep the solution of step k for the starts of the next."""
+    n = u.shape[0]
+    oldest = rows_of(recent, k % DEPTH * 3 * n, n)
+    for i in range(n):
+        put(oldest, i, get(u, i))
+
+
+@inlined
+def put_where(active, y, i, a):
+    """Write `a` to row `i` of `y` in the active lanes."""
+    for c in range(3):
+        y[i, c] = select(active, a[c], y[i, c])
+
+
+def accelerating(image, settle):
+    """An accelerated iteration of u = G(u); arguments as in `solving`.
+
+    Returns
+    -------
+    callable
+        Inlined; ``accelerate(h, w, g, u, inverse, keep, p, change, arrays, active, j)`` takes
+        the j-th one in the active lanes, and returns Σ|G(u) − u|².
+    """
+
+    @inlined
+    def accelerate(h, w, g, u, inverse, keep, p, change, arrays, active, j):
+        """Anderson's next u from G(u), f = G(u) − u and their last two differences; |f|²."""
+        n = w.shape[0]
+        f, values = rows_of(arrays, 0, n), rows_of(arrays, 3 * n, n)
+        newer, older = tail(arrays, (6 + 6 * (j % 2)) * n), tail(arrays, (12 - 6 * (j % 2)) * n)
+        squares = 0.0 * w[0, 0]
+        for i in range(n):
+            x = get(u, i)
+            d, new, root = image(h, w, g, x, inverse, keep, p, n, i)
+            moved = sub(new, x)
+            squares = squares + dot(moved, moved)
+            put_where(active, change, i, d)
+            inverse[i] = select(active, root, inverse[i])
+            put(rows_of(newer, 0, n), i, sub(moved, get(f, i)))
+            put(rows_of(newer, 3 * n, n), i, sub(new, get(values, i)))
+            put(f, i, moved)
+            put(values, i, new)
+        alpha, beta = mixing(f, newer, older, j)
+        for i in range(n):
+            new = axpy(-alpha, get(rows_of(newer, 3 * n, n), i), get(values, i))
+            new = axpy(-beta, get(rows_of(older, 3 * n, n), i), new)
+            put_where(active, u, i, settle(new, keep, p, n, i))
+        return squares
+
+    return accelerate
+
+
+def solving(image, settle):
+    """A solver of u = G(u) by rows.
+
+    Parameters
+    ----------
+    image : callable
+        Inlined; ``image(h, w, g, u, inverse, keep, p, n, i)`` gives row i of the step's change
+        and of G(u), and what replaces ``inverse[i]``; `g` is the gradient at u, `w` the state.
+    settle : callable
+        Inlined; ``settle(u, keep, p, n, i)`` gives a vector brought to where row i of G(u) lies.
+
+    Returns
+    -------
+    callable
+        Inlined; ``solve(function, time, h, w, p, own, u, inverse, keep, change, work, tolerance,
+        report, k)`` leaves the solution in `u` and the change that belongs to it; returns where it
+        converged. A lane stops when what is left of its error would be `SMOOTH`, far below
+        round-off; after acceleration, when its residual is at round-off, or small and no longer
+        halves.
+    """
+
+    accelerate = accelerating(image, settle)
+
+    @inlined
+    def solve(function, time, h, w, p, own, u, inverse, keep, change, work, tolerance, report, k):
+        n = w.shape[0]
+        g, arrays, scratch = rows_of(work, 0, n), tail(work, 3 * n), tail(work, WORK * n)
+        zero = 0.0 * report[ITERATIONS]  # finite, unlike a state after a failure
+        residual, last, count = zero + math.inf, zero + math.inf, zero
+        active = last > 0.0
+        smooth = zero + math.inf
+        enough = total_of(max(tolerance, SMOOTH), n)
+        rounding = total_of(max(tolerance, ROUND_OFF), n)
+        acceptable = total_of(max(tolerance, ACCEPTABLE), n)
+        for iteration in range(MOST):
+            function(time, u, own, g, scratch)
+            squares, differences = zero, zero
+            if iteration < PLAIN:
+                for i in range(n):
+                    x = get(u, i)
+                    d, new, root = image(h, w, g, x, inverse, keep, p, n, i)
+                    moved = sub(new, x)
+                    squares = squares + dot(moved, moved)
+                    corrected = sub(d, get(change, i))
+                    differences = differences + dot(corrected, corrected)
+                    put_where(active, change, i, d)
+                    put_where(active, u, i, new)
+                    inverse[i] = select(active, root, inverse[i])
+            else:
+                squares = accelerate(
+                    h, w, g, u, inverse, keep, p, change, arrays, active, iteration - PLAIN
+                )
+            count = select(active, count + 1.0, count)
+            # Round-off hides how far a solution still is from where the iteration leads. That is
+            # alike in all steps, so that energies would drift; it falls in every iteration by
+            # half the ratio by which the change moves with u, and with a margin.
+            left = squares
+            if 0 < iteration < PLAIN:
+                guess = 0.5 * smooth * differences / last
+                left = select(guess < squares, guess, squares)
+            smooth = left
+            residual = select(active, left, residual)
+            if iteration < PLAIN:
+                active = active & (left > enough)
+            else:
+                # Accelerated residuals fall unevenly: only near round-off is one that rises the
+                # last.
+                near = min(acceptable, NEAR * NEAR * rounding)
+                halves = (squares <= 0.25 * last) | (squares > near)
+                active = active & (left > rounding) & halves
+            last = squares
+            if not any_lane(active):
+                break
+        note_count(report, count)
+        ok = residual <= acceptable
+        fail(report, ok, NOT_CONVERGED, k, sqrt(residual / n))
+        return ok
+
+    return solve
+
+
+@inlined
+def note_count(report, count):
+    """Add a solve's evaluations to the report; none after a failure."""
+    count = select(report[STATUS_ROW] <= COMPLETE, count, 0.0 * count)
+    report[EVALUATIONS] = report[EVALUATIONS] + count
+    report[ITERATIONS] = report[ITERATIONS] + count
+    most = report[ITERATIONS_MAX]
+    report[ITERATIONS_MAX] = select(count > most, count, most)
+
+
+@inlined
+def total_of(root_mean_square, n):
+    """The sum of squares over n vectors that have this root mean square."""
+    return root_mean_square * root_mean_square * n
+
+
+@inlined
+def mixing(f, newer, older, j):
+    """The α and β for which |f − α Δf − β Δf'| is least, of as many differences as there are."""
+    zero = 0.0 * f[0, 0]
+    if j == 0:
+        return zero, zero
+    n = f.shape[0]
+    a, b = rows_of(newer, 0, n), rows_of(older, 0, n)
+    aa, bb, ab, fa, fb = zero, zero, zero, zero, zero
+    for i in range(n):
+        aa = aa + dot(get(a, i), get(a, i))
+        bb = bb + dot(get(b, i), get(b, i))
+        ab = ab + dot(get(a, i), get(b, i))
+        fa = fa + dot(get(f, i), get(a, i))
+        fb = fb + dot(get(f, i), get(b, i))
+    alone = select(aa > 0.0, fa / aa, zero)
+    if j == 1:
+        return alone, zero
+    determinant = aa * bb - ab * ab
+    both = determinant > PARALLEL * aa * bb
+    alpha = select(both, (fa * bb - fb * ab) / determinant, alone)
+    return alpha, select(both, (fb * aa - fa * ab) / determinant, zero)

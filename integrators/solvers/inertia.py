@@ -1,0 +1,103 @@
+"""Inertia matrices: full, diagonal, and those of chains of links, with which work is O(n)."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from integrators.errors import InputError
+from integrators.solvers.chains import HALF, _invert
+
+# How M lies in the packed parameters.
+DIAGONAL, FULL, CHAIN = range(3)
+
+CHAIN_FROM = 6  # links; fewer go faster as a full matrix
+
+
+@dataclass(frozen=True, eq=False)
+class ChainInertia:
+    """M = P N Pᵀ of links end to end, where (Pᵀ v)_k = Σ_{i≤k} l_i v_i are the joints' velocities.
+
+    Every M with M_ij = u_i w_j for i < j is of this kind: l_i = u_i.
+
+    Parameters
+    ----------
+    lengths : array_like, shape (n,)
+        l_i, not zero.
+    masses : array_like, shape (n,)
+        N_kk; point masses at the ends of massless links are these.
+    couplings : array_like, shape (n − 1,), optional
+        N_k,k+1, where links themselves have mass; 0 without.
+
+    Raises
+    ------
+    InputError
+        If shapes do not match, a number is not finite, a length is 0, or M is not positive
+        definite.
+    """
+
+    lengths: np.ndarray
+    masses: np.ndarray
+    couplings: np.ndarray | None = None
+
+    def __post_init__(self):
+        lengths, masses = (np.array(x, dtype=float) for x in (self.lengths, self.masses))
+        if lengths.ndim != 1 or masses.shape != lengths.shape or not lengths.size:
+            raise InputError(
+                f"lengths and masses of the links have shapes {lengths.shape} and {masses.shape}; "
+                "expected two lists of the same length"
+            )
+        none = np.zeros(len(lengths) - 1)
+        couplings = np.array(none if self.couplings is None else self.couplings, dtype=float)
+        if couplings.shape != none.shape:
+            raise InputError(
+                f"couplings of the links have shape {couplings.shape}; expected {none.shape}, one "
+                "less than links"
+            )
+        for name, value in (("lengths", lengths), ("masses", masses), ("couplings", couplings)):
+            if not np.all(np.isfinite(value)):
+                raise InputError(f"the {name} of the links must be finite")
+            object.__setattr__(self, name, value)
+        if not np.all(lengths):
+            raise InputError(
+                f"link {np.argmin(np.abs(lengths))} has length 0; expected it not zero"
+            )
+        if not self._is_positive_definite():
+            raise InputError("the inertia matrix must be finite, symmetric and positive definite")
+
+    def __len__(self):
+        return len(self.lengths)
+
+    def _is_positive_definite(self):
+        pivot = np.inf
+        for mass, coupling in zip(self.masses, [0.0, *self.couplings], strict=True):
+            pivot = mass - coupling * coupling / pivot
+            if not pivot > 0.0:
+                return False
+        return True
+
+    @cached_property
+    def diagonal(self):
+        """M_ii, shape (n,)."""
+        own = self.masses + 2.0 * np.append(self.couplings, 0.0)
+        return np.cumsum(own[::-1])[::-1] * self.lengths**2
+
+    @property
+    def matrix(self):
+        """M, shape (n, n)."""
+        beside = np.append(self.couplings, 0.0)
+        columns = self.masses + beside + np.roll(beside, 1)
+        beyond = np.cumsum(columns[::-1])[::-1]
+        upper = np.triu(beyond * np.outer(self.lengths, self.lengths), 1)
+        return upper + upper.T + np.diag(self.diagonal)
+
+    @property
+    def packed(self):
+        """As the functions of `chains` read it, shape (8n,)."""
+        n = len(self)
+        forward = np.column_stack(
+            [self.lengths, self.masses, np.append(self.couplings, 0.0), self.diagonal]
+        ).ravel()
+        inverse = np.empty(HALF * n)
+        _invert(forward, n, np.zeros(n), inverse)
+        return np.concatenate([forward, inverse])

@@ -1,0 +1,279 @@
+"""What adaptive methods have in common: a problem that solves itself one trajectory at a time."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from integrators.compiler.kernels import Kernel
+from integrators.errors import InputError, check_number
+from integrators.forms.forms import FORMULATIONS, velocities
+from integrators.stepping import loop
+from integrators.stepping.checkpoint import Layout
+
+BEGUN, TRIED, ERROR, ACCEPTED, ATTEMPT = range(5)  # of an attempt: time, size, error, whether
+SMALLEST_TOLERANCE = 100 * np.finfo(float).eps  # below it double precision decides, not the method
+
+
+def check_tolerance(tolerance):
+    """A relative tolerance as a float, or `InputError`."""
+    value = check_number("tolerance", tolerance)
+    if not SMALLEST_TOLERANCE <= value < 1:
+        raise InputError(
+            f"tolerance = {tolerance!r}; expected 2.3e-14 to 1, e.g. 1e-6", key="tolerance"
+        )
+    return value
+
+
+@dataclass(frozen=True)
+class AdaptiveProblem:
+    """An adaptive method bound to a form.
+
+    Parameters
+    ----------
+    solve : callable
+        ``solve(problem, state, times, tolerance, statistics, history=False, prepared=None,
+        checkpoint=None)`` gives a `Solution`: from `state`, shape (rows, 3), in the problem's
+        formulation at ``times[0] = 0``, or from where a `checkpoint` of ``times[0]`` stands;
+        `statistics` says whether to keep those of every step, `history` whether to keep every
+        attempt; `prepared` is what `prepare` gives.
+    function, monitor : Kernel
+        The field or generator, and what statistics are kept of.
+    compiled : tuple of Kernel
+        Those that `solve` calls.
+    parameters : ndarray, shape (k,)
+    rows : int
+    options : mapping
+        Of the integrator.
+    formulation : str
+        As `VectorField`'s.
+    move, pull : Kernel, optional
+        As a `Problem` has them.
+    prepare : callable, optional
+        ``prepare(state, duration, tolerance)`` computes what `solve` has to know of a state
+        (rows, 3), (q, ω) at the start, that is no part of its work.
+    carried : int
+        Numbers that `solve` carries from step to step besides the state; −1 where it cannot go on
+        from a checkpoint.
+    """
+
+    solve: Callable
+    function: Kernel
+    monitor: Kernel
+    compiled: tuple
+    parameters: np.ndarray
+    rows: int
+    options: Mapping
+    formulation: str
+    move: Kernel | None = None
+    pull: Kernel | None = None
+    prepare: Callable | None = None
+    carried: int = -1
+
+    @property
+    def layout(self):
+        """The `resuming.Layout` of a checkpoint of one trajectory."""
+        if self.carried < 0:
+            return Layout(())
+        return Layout((("carried", (self.carried,)), ("y", (self.rows, 3))))
+
+    @property
+    def checkpoint_size(self):
+        """Numbers in a checkpoint; 0 where runs depend on their duration and cannot go on."""
+        return self.layout.size
+
+    def kernels(self, lanes):
+        """The compiled functions; adaptive methods have no lanes."""
+        return [kernel.scalar for kernel in self.compiled]
+
+    def functions(self):
+        """The compiled functions of the form: `function`, `move`, `pull` and `monitor`."""
+        made = (self.function, self.move, self.pull, self.monitor)
+        return [(kernel or self.function).scalar for kernel in made]
+
+
+def bound(form, solve, own_kernels, options, carried):
+    """The `AdaptiveProblem` of a method on a vector field, by `solve` and kernels of its own."""
+    form = form.vector_field(options.get("formulation", FORMULATIONS[0]))
+    return AdaptiveProblem(
+        solve=solve,
+        function=form.field,
+        monitor=form.monitor,
+        compiled=(form.field, form.monitor, *own_kernels),
+        parameters=form.parameters,
+        rows=form.rows,
+        options=options,
+        formulation=form.formulation,
+        carried=carried,
+    )
+
+
+@dataclass(frozen=True)
+class Solution:
+    """One trajectory of an adaptive method.
+
+    Attributes
+    ----------
+    states : ndarray, shape (S + 1, rows, 3)
+        In the problem's formulation; NaN after a failure.
+    step_sizes, rejected_so_far : ndarray, shape (S + 1,)
+        Size of the step that covers each sample time, and the number of steps rejected until its
+        end.
+    statistics : ndarray, shape (S, 2, 5)
+        As in `integration.Batch`, over the accepted steps that end in each interval, NaN where
+        none does; S = 0 where none were asked for.
+    report : ndarray, shape (6,)
+        Rows of `stepping`.
+    stop_time : float
+        At which it failed; NaN if it did not.
+    steps, rejected_steps, evaluations : int
+    history : ndarray, shape (attempts, 4)
+        Of every attempted step the time at which it begins, its size, its error, which is less
+        than the tolerance (no more than it, of rk45) where it was accepted, and whether it was;
+        empty unless asked for.
+    checkpoint : ndarray, shape (problem.checkpoint_size,)
+    iterations_mean : float
+    iterations_max : int
+        Of a solver.
+    """
+
+    states: np.ndarray
+    step_sizes: np.ndarray
+    rejected_so_far: np.ndarray
+    statistics: np.ndarray
+    report: np.ndarray
+    stop_time: float
+    steps: int
+    rejected_steps: int
+    evaluations: int
+    history: np.ndarray
+    checkpoint: np.ndarray
+    iterations_mean: float = 0.0
+    iterations_max: int = 0
+
+
+@dataclass(frozen=True)
+class StepHistory:
+    """Every step that an adaptive integrator tried on one trajectory.
+
+    Attributes
+    ----------
+    times : ndarray, shape (attempts,)
+        At which they begin.
+    sizes : ndarray, shape (attempts,)
+    errors : ndarray, shape (attempts,)
+        As the step control measures them, to compare with the tolerance; NaN where an attempt was
+        not finite, infinite where it left the domain of the method.
+    accepted : ndarray of bool, shape (attempts,)
+    """
+
+    times: np.ndarray
+    sizes: np.ndarray
+    errors: np.ndarray
+    accepted: np.ndarray
+
+    @classmethod
+    def of(cls, rows):
+        """From the `Solution.history` of a trajectory."""
+        columns = {"times": BEGUN, "sizes": TRIED, "errors": ERROR}
+        values = {name: rows[:, column].copy() for name, column in columns.items()}
+        return cls(**values, accepted=rows[:, ACCEPTED] > 0.0)
+
+
+@dataclass(frozen=True)
+class Solutions:
+    """Trajectories of one adaptive problem: the arrays of `Solution` with the members first.
+
+    `counters` are those of `integration.Trajectories`, each of shape (members,); `histories` is a
+    tuple of the members' own.
+    """
+
+    states: np.ndarray
+    step_sizes: np.ndarray
+    rejected_so_far: np.ndarray
+    statistics: np.ndarray
+    report: np.ndarray
+    counters: dict
+    histories: tuple
+    checkpoints: np.ndarray
+
+
+def run_adaptive(
+    problem, members, times, tolerance, statistics=False, history=False, prepared=None,
+    checkpoints=None,
+):  # fmt: skip
+    """Integrate initial states one by one.
+
+    Parameters
+    ----------
+    problem : AdaptiveProblem
+    members : ndarray, shape (members, rows, 3)
+        (q, ω) at time 0.
+    times : ndarray, shape (S + 1,)
+        Of the samples, from 0 on.
+    tolerance : float
+        Relative, or absolute where the method says so.
+    statistics : bool
+        Whether to keep the statistics of every step.
+    history : bool
+        Whether to keep every attempted step.
+    prepared : list, optional
+        From `prepare`, which is called if it is not given.
+    checkpoints : ndarray, shape (members, problem.checkpoint_size), optional
+        From `Solutions`: the runs go on from there, at ``times[0]``, and the first state is where
+        they stand; `members` counts no more. To be of samples at the same time as in one run.
+
+    Returns
+    -------
+    Solutions
+
+    Raises
+    ------
+    InputError
+        If the tolerance is out of bounds.
+    ValueError
+        If there are checkpoints of a problem that cannot go on from them.
+    """
+    tolerance, times = check_tolerance(tolerance), np.array(times, dtype=float)
+    if checkpoints is not None:
+        if not problem.checkpoint_size:
+            raise ValueError("steps that depend on the duration do not go on from a checkpoint")
+        initial, known = problem.layout.parts(checkpoints)["y"], [None] * len(checkpoints)
+    else:
+        initial = velocities(members) if problem.formulation == "q_qdot" else np.asarray(members)
+        known = prepare(problem, members, times, tolerance) if prepared is None else prepared
+        checkpoints = [None] * len(initial)
+    runs = [
+        problem.solve(problem, state, times, tolerance, statistics, history, own, stood)
+        for state, own, stood in zip(initial, known, checkpoints, strict=True)
+    ]
+    report = np.stack([run.report for run in runs])
+    arrays = ("states", "step_sizes", "rejected_so_far", "statistics")
+    return Solutions(
+        **{name: np.stack([getattr(run, name) for run in runs]) for name in arrays},
+        checkpoints=np.stack([run.checkpoint for run in runs]),
+        report=report,
+        counters=_counters(runs, report),
+        histories=tuple(run.history for run in runs),
+    )
+
+
+def prepare(problem, members, times, tolerance):
+    """What `run_adaptive` computes of each member before it begins, as a list; see there.
+
+    What it takes counts in no run's time.
+    """
+    if problem.prepare is None:
+        return [None] * len(members)
+    return [problem.prepare(state, float(times[-1]), tolerance) for state in members]
+
+
+def _counters(runs, report):
+    counted = ("steps", "rejected_steps", "evaluations", "iterations_mean", "iterations_max")
+    failed = report[:, loop.STATUS_ROW] > loop.COMPLETE
+    return {name: np.array([getattr(run, name) for run in runs]) for name in counted} | {
+        "stop_step": np.where(failed, report[:, loop.STOP_STEP], -1).astype(np.int64),
+        "stop_residual": np.where(failed, report[:, loop.STOP_RESIDUAL], math.nan),
+        "stop_time": np.array([run.stop_time for run in runs]),
+    }

@@ -1,0 +1,275 @@
+"""The loop of compiled adaptive methods over samples and steps, and what runs it.
+
+A method is three inlined functions, which `loop` compiles into one kernel:
+
+- ``begin(function, settings, control, y, memory, p, scratch)``: what the first step needs, among
+  it ``control[SIZE]``; counts its evaluations, at least one;
+- ``step(function, move, pull, settings, constants, control, goal, y, memory, p, work, history)``:
+  one accepted step, not beyond the time `goal`, infinite where samples are interpolated, or a
+  failure noted in `control`; each attempt is noted by `note`;
+- ``interpolate(function, move, pull, settings, constants, control, t, y, memory, p, work, out)``:
+  the state at a time within the last step.
+
+`function`, `move` and `pull` are `whole_state` kernels, as in `stepping.method_signature`. All
+that a method carries from step to step is in `control`, ``y`` and ``memory``: a run continues from
+them bit for bit. No step knows of the end of the run: with interpolated samples the last one leads
+beyond it.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numba import types
+
+from integrators.compiler.kernels import Kernel, inlined, whole_state
+from integrators.compiler.lanes import array, flat, vectors
+from integrators.compiler.memory import aligned
+from integrators.compiler.vectors import get, put
+from integrators.compiler.views import rows_of, tail
+from integrators.method import Option
+from integrators.stepping.adaptive import ACCEPTED, ATTEMPT, BEGUN, ERROR, TRIED, Solution
+from integrators.stepping.loop import (
+    ABS_MEAN,
+    COMPLETE,
+    MEAN,
+    MONITORED,
+    REPORT_SIZE,
+    STATISTICS,
+    STATUS_ROW,
+    first_error,
+    next_error,
+    poison,
+)
+
+SMALLEST = 16 * 2.0**-52  # a step that is smaller beside t can hardly be told from none
+
+TOLERANCE, LAND, OWN = range(3)  # in the settings; those of a method begin at OWN
+# The rows of `control`: a report, then what the loop carries from step to step.
+TIME, OLD_TIME, SIZE, FIRST_SIZE, STEPS, REJECTED, EVALUATIONS, KNOWN, COUNTED, BASELINE = range(
+    REPORT_SIZE, REPORT_SIZE + 10
+)
+CONTROL = BASELINE + MONITORED
+COVERING, REJECTED_SO_FAR, TAKEN = range(3)  # of each sample: the step that covers it
+
+OUTPUT = Option(
+    "dense",
+    "sample times within steps (dense), or as steps' ends (land)",
+    choices=("dense", "land"),
+)
+
+
+@inlined
+def copy(source, target):
+    """Copy a stack of 3-vectors."""
+    for i in range(source.shape[0]):
+        put(target, i, get(source, i))
+
+
+@inlined
+def note(history, control, t, h, error, accepted):
+    """Take an attempted step from `t` into the history, where one is kept.
+
+    To be called before the attempt is counted among the steps or the rejected ones.
+    """
+    row = int(control[STEPS] + control[REJECTED])
+    if row < history.shape[0]:
+        history[row, BEGUN] = t
+        history[row, TRIED] = h
+        history[row, ERROR] = error
+        history[row, ACCEPTED] = 1.0 if accepted else 0.0
+
+
+@inlined
+def accepted(control, t, h, goal, reaches):
+    """Count an accepted step of `h` from `t`; its end is `goal` to the last bit if it `reaches`."""
+    control[STEPS] += 1.0
+    control[COUNTED] = 0.0
+    control[OLD_TIME] = t
+    control[TIME] = goal if reaches else t + h
+    if t == 0.0:
+        control[FIRST_SIZE] = h
+
+
+@inlined
+def _count(monitor, control, steps, y, p, work, statistics):
+    """Take the state at the last step's end into the statistics of its sample interval."""
+    observed = rows_of(work, 0, 1)
+    monitor(control[TIME], y, p, observed, tail(work, 3))
+    for m in range(MONITORED):
+        error = observed[0, m] - control[BASELINE + m]
+        if steps == 0:
+            first_error(statistics, m, error)
+        else:
+            next_error(statistics, m, error)
+
+
+@inlined
+def _close(statistics, steps):
+    """Sums to means; NaN where no step ended in the interval, or one failed."""
+    for m in range(MONITORED):
+        if steps > 0:
+            statistics[m, MEAN] = statistics[m, MEAN] / steps
+            statistics[m, ABS_MEAN] = statistics[m, ABS_MEAN] / steps
+        else:
+            for s in range(STATISTICS):
+                statistics[m, s] = math.nan
+
+
+@inlined
+def _baseline(monitor, control, y, p, work):
+    """The monitored values of the initial state; the unit length error counts from none."""
+    monitor(0.0, y, p, rows_of(work, 0, 1), tail(work, 3))
+    for m in range(MONITORED):
+        control[BASELINE + m] = 0.0
+    control[BASELINE] = work[0]
+
+
+def loop(begin, step, interpolate, *made_from):
+    """The compiled loop of a method of the functions `begin`, `step` and `interpolate`.
+
+    Parameters
+    ----------
+    begin, step, interpolate : callable
+        Inlined; see the module.
+    *made_from : str
+        Names that tell it from the loops of other methods.
+
+    Returns
+    -------
+    Kernel
+        ``integrate(function, move, pull, monitor, settings, constants, times, control, y, memory,
+        p, work, samples, taken, statistics, history)`` fills `samples` (S, rows, 3) and `taken`
+        (S, TAKEN) at `times` (S,), from where it stands; `statistics` has S entries, or none if
+        none are wanted; `history` a row for each attempt, or none. The first call, with a
+        `control` of zeros, begins at time 0; later ones go on.
+    """
+
+    def integrate(
+        function, move, pull, monitor, settings, constants, times, control, y, memory, p, work,
+        samples, taken, statistics, history,
+    ):  # fmt: skip
+        if control[EVALUATIONS] == 0.0:
+            begin(function, settings, control, y, memory, p, tail(work, 3))
+            _baseline(monitor, control, y, p, work)
+        for s in range(times.shape[0]):
+            t, steps = times[s], 0
+            goal = t if settings[LAND] > 0.0 else math.inf
+            while True:
+                if statistics.shape[0] > 0 and control[COUNTED] == 0.0 and control[TIME] <= t:
+                    if control[STEPS] > 0.0:
+                        _count(monitor, control, steps, y, p, work, statistics[s])
+                        steps += 1
+                    control[COUNTED] = 1.0
+                if control[STATUS_ROW] > COMPLETE or control[TIME] >= t:
+                    break
+                step(
+                    function, move, pull, settings, constants, control, goal, y, memory, p,
+                    tail(work, 3), history,
+                )  # fmt: skip
+            if control[STATUS_ROW] > COMPLETE:
+                poison(y, control[STATUS_ROW] <= COMPLETE)
+                steps = 0
+            if control[STATUS_ROW] > COMPLETE or control[TIME] == t:
+                copy(y, samples[s])
+            else:
+                interpolate(
+                    function, move, pull, settings, constants, control, t, y, memory, p,
+                    tail(work, 3), samples[s],
+                )  # fmt: skip
+            taken[s, COVERING] = control[TIME] - control[OLD_TIME]
+            taken[s, REJECTED_SO_FAR] = control[REJECTED]
+            if statistics.shape[0] > 0:
+                _close(statistics[s], steps)
+
+    return Kernel(integrate, _signature, made_from)
+
+
+def _signature(element):
+    whole = types.FunctionType(whole_state(element))
+    numbers, stack = flat(element), vectors(element)
+    stacks = array(element, 3)
+    return types.void(
+        whole, whole, whole, whole, numbers, numbers, numbers, numbers, stack, numbers, numbers,
+        numbers, stacks, stack, stacks, stack,
+    )  # fmt: skip
+
+
+# --- one trajectory ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Looped:
+    """The ``solve`` of an `AdaptiveProblem` by a compiled loop.
+
+    Parameters
+    ----------
+    loop : Kernel
+        From `loop`.
+    constants : ndarray
+        Of the method.
+    settings : callable
+        ``settings(options, tolerance)`` gives those of the method, which follow `OWN`.
+    memory, work : int
+        Elements that the method carries from step to step, and scratch with its functions' own.
+    """
+
+    loop: Kernel
+    constants: np.ndarray
+    settings: Callable
+    memory: int
+    work: int
+
+    @property
+    def carried(self):
+        """Numbers that are carried from step to step besides the state."""
+        return CONTROL + self.memory
+
+    def __call__(
+        self, problem, state, times, tolerance, statistics, history=False, prepared=None,
+        checkpoint=None,
+    ):  # fmt: skip
+        """Integrate one trajectory; see `adaptive.AdaptiveProblem`."""
+        carried = np.zeros(self.carried)
+        if checkpoint is not None:
+            carried[:] = checkpoint[: self.carried]
+        before = int(carried[STEPS] + carried[REJECTED])
+        attempts = np.zeros((0, ATTEMPT))
+        found = self._run(problem, state, times, tolerance, statistics, attempts, carried)
+        if history:  # its length is known now, and the run is the same again
+            attempts = np.zeros((found.steps + found.rejected_steps, ATTEMPT))
+            found = self._run(problem, state, times, tolerance, statistics, attempts, carried)
+            return replace(found, history=attempts[before:])
+        return found
+
+    def _run(self, problem, state, times, tolerance, statistics, history, carried):
+        rows, samples = problem.rows, len(times) - 1
+        land = float(problem.options["output"] == "land")
+        own = self.settings(problem.options, tolerance)
+        settings = np.array([tolerance, land, *own], dtype=float)
+        control, memory, y = aligned(CONTROL), aligned(self.memory), aligned((rows, 3))
+        work = aligned(3 + max(self.work, problem.monitor.work(rows)))
+        states, taken = aligned((samples + 1, rows, 3)), aligned((samples + 1, TAKEN))
+        kept = aligned((samples if statistics else 0, MONITORED, STATISTICS))
+        y[:] = states[0] = state
+        control[:], memory[:] = carried[:CONTROL], carried[CONTROL:]
+        self.loop.scalar(
+            *problem.functions(), settings, self.constants, times[1:], control, y, memory,
+            problem.parameters, work, states[1:], taken[1:], kept, history,
+        )  # fmt: skip
+        taken[0, COVERING] = control[FIRST_SIZE]
+        taken[0, REJECTED_SO_FAR] = carried[REJECTED]
+        return Solution(
+            states=states,
+            statistics=kept,
+            step_sizes=taken[:, COVERING],
+            rejected_so_far=taken[:, REJECTED_SO_FAR],
+            report=control[:REPORT_SIZE],
+            stop_time=control[TIME] if control[STATUS_ROW] > COMPLETE else math.nan,
+            steps=int(control[STEPS]),
+            rejected_steps=int(control[REJECTED]),
+            evaluations=int(control[EVALUATIONS]),
+            history=history,
+            checkpoint=np.concatenate([control, memory, y.ravel()]),
+        )

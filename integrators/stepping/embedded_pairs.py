@@ -1,0 +1,204 @@
+"""What adaptive Lie group methods share: the step under control, the error, the problem.
+
+Of two results of a step the main one is kept, and the other estimates its error (`step_control`
+makes the next step of it): the Euclidean distance of the two in the embedding space, or of their
+elements of the algebra where a method has one for the whole step, over all rows.
+
+A step is cut short at a sample time that is to be a step's end; what is left of the way and smaller
+than a millionth of a step is taken along. Otherwise the last step leads beyond the last sample. An
+attempt that is not finite, or leaves the domain of a method, is rejected. A step that is rejected
+although it is within 16 units of round-off of the time ends the run, as ``step_too_small``.
+"""
+
+import math
+
+import numpy as np
+
+from integrators.compiler.kernels import inlined, spliced
+from integrators.compiler.lanes import sqrt
+from integrators.compiler.vectors import dot, get, increment, sub
+from integrators.compiler.views import rows_of
+from integrators.stepping.adaptive import AdaptiveProblem
+from integrators.stepping.adaptive_loop import (
+    EVALUATIONS,
+    KNOWN,
+    OUTPUT,
+    REJECTED,
+    SIZE,
+    SMALLEST,
+    STEPS,
+    TIME,
+    TOLERANCE,
+    Looped,
+    accepted,
+    copy,
+    note,
+)
+from integrators.stepping.loop import NOT_FINITE, STEP_TOO_SMALL, fail, is_finite
+from integrators.stepping.step_control import (
+    CONTROL_OPTIONS,
+    FIRST_STEP,
+    MOST,
+    OF_PAIR,
+    control_settings,
+    factor_of,
+)
+
+STAGES, ALGEBRA_ROWS, REUSED, OF_METHOD = range(OF_PAIR, OF_PAIR + 4)  # in the settings
+UNKNOWN, REUSABLE, HELD = 0.0, 1.0, 2.0  # generator at y: not known, the last one, the first one
+SLACK = 2.0**-20  # part of a step that is no step of its own
+
+PAIR_OPTIONS = {"output": OUTPUT, **CONTROL_OPTIONS}
+
+
+# --- memory: what sums lost, the state before, the increment, σ, generators of all stages --------
+
+
+def memory_size(rows, m, stages):
+    """Elements that pairs carry from step to step."""
+    return 9 * rows + 3 * m * (stages + 1)
+
+
+@inlined
+def sigma_at(size):
+    """Where σ begins, flat; the generators follow it."""
+    return 9 * size
+
+
+@inlined
+def increment_at(size):
+    """Where that begins which the last attempt adds to the state."""
+    return 6 * size
+
+
+@inlined
+def before_at(size):
+    """Where the state at the beginning of the last step begins."""
+    return 3 * size
+
+
+@inlined
+def norm(a):
+    """The Euclidean norm of a stack."""
+    total = 0.0
+    for i in range(a.shape[0]):
+        total += dot(get(a, i), get(a, i))
+    return sqrt(total)
+
+
+@inlined
+def distance(a, b):
+    """The Euclidean distance of two stacks."""
+    total = 0.0
+    for i in range(a.shape[0]):
+        d = sub(get(a, i), get(b, i))
+        total += dot(d, d)
+    return sqrt(total)
+
+
+@spliced
+def begin(generator, settings, control, y, memory, p, scratch):
+    """The generator at the start, and the first step."""
+    m = int(settings[ALGEBRA_ROWS])
+    first = rows_of(memory, sigma_at(y.shape[0]) + 3 * m, m)
+    generator(0.0, y, p, first, scratch)
+    control[EVALUATIONS] = 1.0
+    control[KNOWN] = HELD
+    fail(control, is_finite(y) and is_finite(first), NOT_FINITE, 0, math.nan)
+    control[SIZE] = settings[FIRST_STEP]
+
+
+def controlled(attempt):
+    """The ``step`` of an `adaptive_loop.loop` that takes what `attempt` tries.
+
+    Parameters
+    ----------
+    attempt : callable
+        Inlined; ``attempt(function, move, pull, settings, constants, control, t, h, y, memory, p,
+        work)`` writes the increment of a step and returns its error, NaN or infinite without one.
+    """
+
+    @spliced
+    def step(function, move, pull, settings, constants, control, goal, y, memory, p, work, history):
+        t, wanted = control[TIME], control[SIZE]
+        smallest = SMALLEST * t
+        h = max(wanted, smallest)
+        reaches = (1.0 + SLACK) * h >= goal - t
+        h = goal - t if reaches else h
+        while True:
+            error = attempt(
+                function, move, pull, settings, constants, control, t, h, y, memory, p, work
+            )
+            done = error < settings[TOLERANCE]
+            note(history, control, t, h, error, done)
+            factor = factor_of(settings, error)
+            if done:
+                break
+            control[REJECTED] += 1.0
+            if h <= smallest:
+                fail(control, done, STEP_TOO_SMALL, control[STEPS], error)
+                return
+            h = max(factor * h, smallest)
+            reaches = False
+        accepted(control, t, h, goal, reaches)
+        control[SIZE] = factor * h
+        if reaches and factor >= settings[MOST]:  # cut so short that it says nothing of the next
+            control[SIZE] = max(control[SIZE], wanted)
+        size = y.shape[0]
+        low, d = rows_of(memory, 0, size), rows_of(memory, increment_at(size), size)
+        copy(y, rows_of(memory, before_at(size), size))
+        for i in range(size):
+            increment(y, low, i, get(d, i))
+        control[KNOWN] = settings[REUSED]
+
+    return step
+
+
+# --- the problem ------------------------------------------------------------------------------
+
+
+def pair_problem(
+    flow, integrator, *, integrate, pull, constants, orders, stages, reused, own, memory, work
+):  # fmt: skip
+    """The `AdaptiveProblem` of a pair on a `HomogeneousFlow`.
+
+    Parameters
+    ----------
+    flow : HomogeneousFlow
+    integrator : Integrator
+    integrate : Kernel
+        From `adaptive_loop.loop`.
+    pull : Kernel or None
+    constants : ndarray
+    orders : tuple of int
+        Of the main method and of the one that estimates its error.
+    stages : int
+        Of both together.
+    reused : bool
+        Whether the last stage of a step is the first of the next.
+    own : list of float
+        Settings of the method, from `OF_METHOD` on.
+    memory, work : int
+        Elements besides those of `memory_size`, and scratch with the generator's.
+    """
+    m, degree = flow.action.algebra_rows, 1 + min(orders)
+
+    def settings(options, tolerance):
+        return [*control_settings(options, degree), stages, m, REUSABLE * reused, *own]
+
+    memory += memory_size(flow.rows, m, stages)
+    kernels = (flow.generator, flow.action.act, flow.monitor, integrate)
+    solve = Looped(integrate, np.asarray(constants), settings, memory, work)
+    return AdaptiveProblem(
+        solve=solve,
+        function=flow.generator,
+        move=flow.action.act,
+        pull=pull,
+        monitor=flow.monitor,
+        compiled=kernels if pull is None else (*kernels, pull),
+        parameters=flow.packed,
+        rows=flow.rows,
+        options=integrator.options,
+        formulation=flow.formulation,
+        carried=solve.carried,
+    )

@@ -1,0 +1,154 @@
+"""As many equal steps as an adaptive integrator takes: what comparisons with it are made of.
+
+The adaptive integrator runs first, over the whole duration, only to be counted. The fixed step is
+then the duration over that number, so that sample times lie within steps: the state there is that
+after a short step from the end of the step before, taken afresh. Hence a run depends on its
+duration as a whole: it has no checkpoints, and cannot be extended.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from integrators.compiler.memory import aligned
+from integrators.integration import counters_of, run_states
+from integrators.method import Integrator, Problem
+from integrators.stepping import loop
+from integrators.stepping.adaptive import ATTEMPT, AdaptiveProblem, Solution, run_adaptive
+from integrators.stepping.loop import COMPLETE, STATUS_ROW
+
+ROUNDING = 16 * np.finfo(float).eps  # within which a time, in steps, is a step's end
+
+
+@dataclass(frozen=True)
+class Count:
+    """Steps that an adaptive integrator takes, and the status that it ends with."""
+
+    steps: int
+    status: int
+
+
+@dataclass(frozen=True)
+class EqualSteps:
+    """The ``solve`` and ``prepare`` of an `AdaptiveProblem` with equal steps.
+
+    Parameters
+    ----------
+    integrator : Integrator
+        With a fixed step.
+    problem : Problem
+        It, bound.
+    counted : AdaptiveProblem
+    """
+
+    integrator: Integrator
+    problem: Problem
+    counted: AdaptiveProblem
+
+    def prepare(self, state, duration, tolerance):
+        """The `Count` for a state (q, ω), shape (rows, 3)."""
+        run = run_adaptive(self.counted, state[np.newaxis], [0.0, duration], tolerance)
+        return Count(int(run.counters["steps"][0]), int(run.report[0, STATUS_ROW]))
+
+    def __call__(
+        self, bound, state, times, tolerance, statistics, history=False, prepared=None,
+        checkpoint=None,
+    ):  # fmt: skip
+        """Integrate one trajectory; see `adaptive.AdaptiveProblem`. It has no checkpoints."""
+        if prepared.status > COMPLETE:
+            return self._stopped(state, times, statistics, prepared.status)
+        h = times[-1] / prepared.steps
+        ends, rests = _places(times[1:], h, prepared.steps)
+        batch = run_states(
+            self.problem, state[np.newaxis], h, np.diff(ends, prepend=0), len(ends), statistics
+        )
+        states, report = batch.states[0].copy(), batch.report.copy()
+        beside = self._between(states[1:], ends, h, rests, report[0])
+        kept = batch.statistics[0].copy()
+        if statistics:
+            kept[np.diff(ends, prepend=0) == 0] = np.nan
+        counters = counters_of(self.integrator, self.problem, report, prepared.steps, h)
+        own = {name: values[0] for name, values in counters.items()}
+        return Solution(
+            states=states,
+            step_sizes=np.full(len(times), h),
+            rejected_so_far=np.zeros(len(times)),
+            statistics=kept,
+            report=report[0],
+            stop_time=float(own["stop_time"]),
+            steps=int(own["steps"]),
+            rejected_steps=0,
+            evaluations=int(own["evaluations"]) + beside,
+            history=np.zeros((0, ATTEMPT)),
+            checkpoint=np.zeros(0),
+            iterations_mean=float(own["iterations_mean"]),
+            iterations_max=int(own["iterations_max"]),
+        )
+
+    def _between(self, states, ends, h, rests, report):
+        """Take short steps from `ends` to sample times, in place; their evaluations."""
+        problem = self.problem
+        reports = aligned((len(states), loop.REPORT_SIZE))
+        loop.single_steps.scalar(
+            *problem.kernels(lanes=False)[:4], ends * h, rests, problem.constants, problem.options,
+            states, aligned(problem.memory), problem.parameters, aligned(max(1, problem.work)),
+            reports,
+        )  # fmt: skip
+        failed = reports[:, STATUS_ROW] > COMPLETE
+        if report[STATUS_ROW] > COMPLETE:  # nothing after the last whole step counts
+            failed |= (ends == report[loop.STOP_STEP]) & (rests > 0)
+        elif failed.any():
+            first = failed.argmax()
+            report[: loop.ITERATIONS] = reports[first, : loop.ITERATIONS]
+            report[loop.STOP_STEP] = ends[first]
+        states[np.logical_or.accumulate(failed)] = np.nan
+        own = self.integrator.evaluations * np.sum(rests > 0)
+        return int(own + reports[:, loop.EVALUATIONS].sum())
+
+    def _stopped(self, state, times, statistics, status):
+        """What there is where the steps cannot be counted: the initial state."""
+        states = np.full((len(times), *state.shape), np.nan)
+        states[0] = state
+        report = np.zeros(loop.REPORT_SIZE)
+        report[[STATUS_ROW, loop.STOP_RESIDUAL]] = status, np.nan
+        shape = (len(times) - 1) * bool(statistics), loop.MONITORED, loop.STATISTICS
+        return Solution(
+            states=states,
+            step_sizes=np.full(len(times), np.nan),
+            rejected_so_far=np.zeros(len(times)),
+            statistics=np.full(shape, np.nan),
+            report=report,
+            stop_time=0.0,
+            steps=0,
+            rejected_steps=0,
+            evaluations=0,
+            history=np.zeros((0, ATTEMPT)),
+            checkpoint=np.zeros(0),
+        )
+
+
+def _places(times, h, steps):
+    """The step that ends at or before each time, and what is left to it; 0 where it ends there."""
+    ratio = times / h
+    nearest = np.rint(ratio)
+    on = np.abs(ratio - nearest) <= ROUNDING * ratio
+    ends = np.minimum(np.where(on, nearest, np.floor(ratio)), steps).astype(np.int64)
+    return ends, np.where(on, 0.0, times - ends * h)
+
+
+def equal_steps(integrator, problem, counted):
+    """The `AdaptiveProblem` of a fixed-step `problem` with the steps of a `counted` one."""
+    solve = EqualSteps(integrator, problem, counted)
+    kernels = (problem.advance, problem.function, problem.move, problem.pull, problem.monitor)
+    own = tuple(kernel for kernel in kernels if kernel is not None)
+    return AdaptiveProblem(
+        solve=solve,
+        function=problem.function,
+        monitor=problem.monitor,
+        compiled=(*own, loop.ALONE, loop.single_steps, *counted.compiled),
+        parameters=problem.parameters,
+        rows=problem.rows,
+        options=integrator.options,
+        formulation=problem.formulation,
+        prepare=solve.prepare,
+    )

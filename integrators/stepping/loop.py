@@ -1,0 +1,311 @@
+"""The loop over samples and steps, compiled once for all methods and systems.
+
+A method is a kernel ``advance`` (signature `method_signature`) that takes a number of steps; a
+system is the kernel it needs (gradient, field) and a ``monitor``. `trajectory` lets the method
+step from sample to sample and keeps the statistics of every step. All that a method carries
+from step to step is in ``y`` and ``memory``: a run continues from them bit for bit.
+"""
+
+import math
+
+from numba import types
+
+from integrators.compiler.kernels import Kernel, inlined, whole_state
+from integrators.compiler.lanes import all_lanes, array, flat, lane, select, vectors
+from integrators.compiler.views import as_lanes, rows_of, tail
+
+COMPLETE, LEFT_DOMAIN, NOT_CONVERGED, NOT_FINITE, STEP_TOO_SMALL = range(5)
+STATUS = ("complete", "left_domain", "not_converged", "not_finite", "step_too_small")
+
+# The rows of a report, of the element type: one trajectory in each lane.
+# EVALUATIONS are those beyond the number that the method declares.
+STATUS_ROW, STOP_STEP, STOP_RESIDUAL, ITERATIONS, ITERATIONS_MAX, EVALUATIONS = range(6)
+REPORT_SIZE = 6
+
+MONITORED = 2  # energy (balance) and mean unit length error
+MEAN, MINIMUM, MAXIMUM, ABS_MEAN, ABS_MAX, STATISTICS = range(6)
+
+
+def method_signature(element):
+    """Signature of a method's ``advance``.
+
+    ``advance(function, move, pull, t0, h, first, count, constants, options, y, memory, p,
+    work, report)`` takes the steps ``first … first + count − 1``; step k starts at t0 + k h.
+    `function`, `move` and `pull` are `whole_state` kernels: a gradient, field or generator; a
+    projection or a group's action; dexp⁻¹ or the bracket. `constants` (the γ of a composition,
+    or a tableau) and `options` are float64.
+    """
+    whole = types.FunctionType(whole_state(element))
+    number, flat_of = types.float64, flat(element)
+    return types.void(
+        whole, whole, whole, number, number, types.int64, types.int64, flat(number), flat(number),
+        vectors(element), flat_of, flat(number), flat_of, flat_of,
+    )  # fmt: skip
+
+
+@inlined
+def fail(report, ok, code, step, residual):
+    """Note `code` at `step` in the lanes where `ok` does not hold and no failure stands."""
+    if not all_lanes(ok):
+        ongoing = report[STATUS_ROW] <= COMPLETE
+        _note(report, STATUS_ROW, ok, ongoing, code)
+        _note(report, STOP_STEP, ok, ongoing, step)
+        _note(report, STOP_RESIDUAL, ok, ongoing, residual)
+
+
+@inlined
+def _note(report, row, ok, ongoing, value):
+    kept = report[row]
+    report[row] = select(ok, kept, select(ongoing, value + 0.0 * kept, kept))
+
+
+@inlined
+def poison(y, ok):
+    """Make the state NaN in the lanes where `ok` does not hold: nothing after a failure counts."""
+    if not all_lanes(ok):
+        for i in range(y.shape[0]):
+            for c in range(3):
+                y[i, c] = select(ok, y[i, c], y[i, c] * math.nan)
+
+
+@inlined
+def is_finite(y):
+    """Whether every number of the state is finite, lane by lane."""
+    total = y[0, 0] - y[0, 0]
+    for i in range(y.shape[0]):
+        for c in range(3):
+            total = total + (y[i, c] - y[i, c])  # 0, or NaN from then on
+    return total <= 0.0
+
+
+@inlined
+def first_error(statistics, m, value):
+    """Begin the statistics of quantity m in a sample interval with its first signed error."""
+    for s in range(STATISTICS):
+        statistics[m, s] = value
+    statistics[m, ABS_MEAN] = abs(value)
+    statistics[m, ABS_MAX] = abs(value)
+
+
+@inlined
+def next_error(statistics, m, value):
+    """Take another step's signed error of quantity m into the statistics of its interval."""
+    size = abs(value)
+    least, most, largest = statistics[m, MINIMUM], statistics[m, MAXIMUM], statistics[m, ABS_MAX]
+    statistics[m, MEAN] = statistics[m, MEAN] + value
+    statistics[m, ABS_MEAN] = statistics[m, ABS_MEAN] + size
+    statistics[m, MINIMUM] = select(value < least, value, least)
+    statistics[m, MAXIMUM] = select(value > most, value, most)
+    statistics[m, ABS_MAX] = select(size > largest, size, largest)
+
+
+@inlined
+def _sample_interval(
+    advance, function, move, pull, monitor, t0, h, first, count, constants, options,
+    y, memory, p, work, baseline, statistics, report,
+):  # fmt: skip
+    """Take `count` steps and fill the statistics, shape ``(MONITORED, STATISTICS)``."""
+    observed, scratch = rows_of(work, 0, 1), tail(work, 3)
+    for k in range(first, first + count):
+        advance(
+            function, move, pull, t0, h, k, 1, constants, options, y, memory, p, scratch, report
+        )
+        monitor(t0 + (k + 1) * h, y, p, observed, scratch)
+        for m in range(MONITORED):
+            error = observed[0, m] - baseline[m]
+            if k == first:
+                first_error(statistics, m, error)
+            else:
+                next_error(statistics, m, error)
+    for m in range(MONITORED):
+        statistics[m, MEAN] = statistics[m, MEAN] / count
+        statistics[m, ABS_MEAN] = statistics[m, ABS_MEAN] / count
+
+
+@inlined
+def _run(
+    advance, function, move, pull, monitor, t0, h, first, ends, constants, options,
+    y, memory, p, work, baseline, samples, statistics, report,
+):  # fmt: skip
+    """Fill `samples` (S, rows, 3) with the state after each of the step numbers `ends` (S,).
+
+    The first step is `first`; `ends` ascend from there.
+    `statistics` has S entries, or none if none are wanted. `baseline`, the monitored values of
+    the initial state, is set by the run that starts at step 0 and read by those that continue.
+    """
+    if first == 0:
+        monitor(t0, y, p, rows_of(work, 0, 1), tail(work, 3))
+        baseline[0] = work[0]
+        baseline[1] = 0.0
+    k = first
+    for s in range(samples.shape[0]):
+        steps = ends[s] - k
+        if statistics.shape[0] > 0:
+            _sample_interval(
+                advance, function, move, pull, monitor, t0, h, k, steps, constants, options,
+                y, memory, p, work, baseline, statistics[s], report,
+            )  # fmt: skip
+        else:
+            advance(
+                function, move, pull, t0, h, k, steps, constants, options,
+                y, memory, p, tail(work, 3), report,
+            )  # fmt: skip
+        for i in range(y.shape[0]):
+            for c in range(3):
+                samples[s, i, c] = y[i, c]
+        k = ends[s]
+
+
+def _trajectory(
+    advance, function, move, pull, monitor, t0, h, first, ends, constants, options,
+    y, memory, p, work, baseline, samples, statistics, report,
+):  # fmt: skip
+    _run(
+        advance, function, move, pull, monitor, t0, h, first, ends, constants, options,
+        y, memory, p, work, baseline, samples, statistics, report,
+    )  # fmt: skip
+
+
+def _trajectories(
+    advance, function, move, pull, monitor, t0, h, first, ends, constants, options,
+    y, memory, p, work, baseline, samples, statistics, report,
+):  # fmt: skip
+    _run(
+        advance, function, move, pull, monitor, t0, h, first, ends, constants, options,
+        as_lanes(y), as_lanes(memory), p, as_lanes(work), as_lanes(baseline),
+        as_lanes(samples), as_lanes(statistics), as_lanes(report),
+    )  # fmt: skip
+
+
+def _loop_types(element):
+    """Of a loop's arguments: arrays of elements by their axes, a `whole_state`, an ``advance``.
+
+    With lanes, the arrays of elements are float64 with a last axis of eight.
+    """
+    extra = 1 if element is lane else 0
+
+    def floats(ndim):
+        return array(types.float64, ndim + extra)
+
+    whole = types.FunctionType(whole_state(element))
+    return floats, whole, types.FunctionType(method_signature(element))
+
+
+def _trajectory_signature(element):
+    """As `_run`."""
+    floats, whole, method = _loop_types(element)
+    number, numbers, count = types.float64, flat(types.float64), types.int64
+    return types.void(
+        method, whole, whole, whole, whole, number, number, count, flat(count), numbers, numbers,
+        floats(2), floats(1), numbers, floats(1), floats(1), floats(3), floats(3), floats(1),
+    )  # fmt: skip
+
+
+def trajectory(lanes):
+    """The compiled loop: for one trajectory, or for eight in lanes."""
+    return _LANES.lanes if lanes else ALONE.scalar
+
+
+ALONE = Kernel(_trajectory, _trajectory_signature)
+_LANES = Kernel(_trajectories, _trajectory_signature)
+
+
+def _image(
+    advance, function, move, pull, t0, h, count, constants, options,
+    states, memory, p, work, reports,
+):  # fmt: skip
+    for b in range(states.shape[0]):
+        for i in range(memory.shape[0]):
+            memory[i] = 0.0
+        advance(
+            function, move, pull, t0, h, 0, count, constants, options,
+            states[b], memory, p, work, reports[b],
+        )  # fmt: skip
+
+
+def _images(
+    advance, function, move, pull, t0, h, count, constants, options,
+    states, memory, p, work, reports,
+):  # fmt: skip
+    for b in range(states.shape[0]):
+        for i in range(memory.shape[0]):
+            for lane_index in range(memory.shape[1]):
+                memory[i, lane_index] = 0.0
+        advance(
+            function, move, pull, t0, h, 0, count, constants, options,
+            as_lanes(states)[b], as_lanes(memory), p, as_lanes(work), as_lanes(reports)[b],
+        )  # fmt: skip
+
+
+def _image_signature(element):
+    """As `_image`."""
+    floats, whole, method = _loop_types(element)
+    number, numbers, count = types.float64, flat(types.float64), types.int64
+    return types.void(
+        method, whole, whole, whole, number, number, count, numbers, numbers,
+        floats(3), floats(1), numbers, floats(1), floats(2),
+    )  # fmt: skip
+
+
+def images(lanes):
+    """The compiled loop over many starts, each a trajectory, or eight in lanes.
+
+    ``images(advance, function, move, pull, t0, h, count, constants, options, states, memory, p,
+    work, reports)`` takes `count` steps from each of `states`, shape (S, rows, 3), in place;
+    `reports` has the shape (S, REPORT_SIZE).
+    """
+    return _IMAGES.lanes if lanes else _IMAGE.scalar
+
+
+_IMAGE = Kernel(_image, _image_signature)
+_IMAGES = Kernel(_images, _image_signature)
+
+
+def _single_steps(
+    advance, function, move, pull, times, sizes, constants, options, states, memory, p, work,
+    reports,
+):  # fmt: skip
+    for b in range(states.shape[0]):
+        for i in range(memory.shape[0]):
+            memory[i] = 0.0
+        if sizes[b] > 0.0:
+            advance(
+                function, move, pull, times[b], sizes[b], 0, 1, constants, options, states[b],
+                memory, p, work, reports[b],
+            )  # fmt: skip
+
+
+def _single_steps_signature(element):
+    """As `_single_steps`."""
+    floats, whole, method = _loop_types(element)
+    numbers = flat(types.float64)
+    return types.void(
+        method, whole, whole, whole, numbers, numbers, numbers, numbers, floats(3), floats(1),
+        numbers, floats(1), floats(2),
+    )  # fmt: skip
+
+
+single_steps = Kernel(_single_steps, _single_steps_signature)
+"""``single_steps(advance, function, move, pull, times, sizes, constants, options, states, memory,
+
+p, work, reports)``: a step of its own size, at a time of its own, from each of `states`, shape
+(S, rows, 3), in place; none where the size is 0.
+"""
+
+
+def _evaluate(function, times, states, p, out, work):
+    for s in range(states.shape[0]):
+        function(times[s], states[s], p, out[s], work)
+
+
+def _evaluate_signature(element):
+    whole = types.FunctionType(whole_state(element))
+    stacks, numbers = array(element, 3), flat(types.float64)
+    return types.void(whole, numbers, stacks, numbers, stacks, flat(element))
+
+
+evaluate = Kernel(_evaluate, _evaluate_signature)
+"""``evaluate(function, times, states, p, out, work)``: a `whole_state` kernel of many states,
+
+shapes ``(S,)``, ``(S, rows, 3)`` and, for `out`, ``(S, any, 3)``.
+"""

@@ -1,0 +1,1 @@
+"""Coefficients of methods: Butcher tableaux and symmetric compositions."""

@@ -1,0 +1,1 @@
+"""Mechanical systems on products of two-spheres."""

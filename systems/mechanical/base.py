@@ -1,0 +1,170 @@
+"""Mechanical systems on products of two-spheres: states (q, ω), starts, energy, momentum."""
+
+import numpy as np
+
+from integrators import InputError
+from integrators.forms.forms import parts
+from integrators.forms.spheres import tangency_error, unit_length_error, work_done
+from systems import ensembles
+from systems.base import ERROR_OF, Quantity, StateError, System
+from systems.checking import ON_MANIFOLD, check_directions, check_small, check_unit
+
+
+class MechanicalSystem(System):
+    """A system whose form is a `SpheresLagrangian`.
+
+    Its states have shape ``(rows, 3)``: q, then ω; where a non-conservative force acts, one more
+    row holds the work that it has done, as (W, 0, 0).
+    """
+
+    state_keys = ("q", "omega")
+    state_text = "q, then omega, of each body; then the work done, where a force acts"
+
+    @property
+    def row_labels(self):
+        """What each row of a state is."""
+        labels = [f"{of}{i}" for of in self.state_keys for i in range(self.bodies)]
+        return labels + ["work"] * self.form.forced
+
+    @property
+    def state_errors(self):
+        """Errors against a reference; the work is in none."""
+        n = self.bodies
+        per_time = "1" if self.time_units == "1" else f"{self.time_units}-1"
+        return (
+            StateError("position_error", slice(0, n), "1", ERROR_OF.format("directions")),
+            StateError(
+                "velocity_error", slice(n, 2 * n), per_time, ERROR_OF.format("angular velocities")
+            ),
+        )
+
+    @property
+    def rows_in_words(self):
+        """What the rows of a state are, for messages."""
+        n = self.bodies
+        words = f"{n} rows of q, then {n} of omega"
+        return words + (", then (work, 0, 0)" if self.form.forced else "")
+
+    def normalized(self, state):
+        """`state` brought to the manifold: |q| = 1, then ω orthogonal to q; the work as it is."""
+        state = self.form.completed(state)
+        check_directions(state[: self.bodies], "q of body {}", key="q")
+        moved = ensembles.on_manifold(state)
+        return np.concatenate([moved, state[len(moved) :]])
+
+    def _drawn(self, seed, member):
+        return ensembles.uniform(self.bodies, seed, member)
+
+    def _drawn_near(self, centre, spread, seed, member):
+        return ensembles.near(centre, spread, seed, member)
+
+    def _turned(self, state, body, direction):
+        return ensembles.turned(state, body, direction)
+
+    def _check_manifold(self, state):
+        q, omega, work = parts(state)
+        if np.any(work[:, 1:]):
+            raise InputError(f"the last row is {work[0]}; expected (work, 0, 0)")
+        check_directions(q, "q of body {}", key="q")
+        check_unit(q, "q")
+        check_small(np.abs(np.sum(q * omega, axis=1)), "|q·omega|")
+
+
+def quantities_of_spheres(form, units, momentum):
+    """Energy, unit length and tangency of a `SpheresLagrangian`, and its conserved momenta.
+
+    With a force the energy balance E − W is the invariant, and energy and work are observables.
+
+    Parameters
+    ----------
+    form : SpheresLagrangian
+    units : dict
+        Of ``energy``, ``momentum`` and ``time``.
+    momentum : str
+        The axes about which angular momentum is conserved: ``"xyz"``, one of them or ``""``.
+    """
+    per_time = "1" if units["time"] == "1" else f"rad {units['time']}-1"
+    of_energy = units["energy"]
+    if form.forced:
+        balance = "energy less the work of the forces"
+        energies = [
+            Quantity("energy", "observable", of_energy, "total energy", form.energy),
+            Quantity("work", "observable", of_energy, "work of the forces since time 0", work_done),
+            Quantity("energy_balance", "energy", of_energy, balance, form.energy_balance),
+        ]
+    else:
+        energies = [Quantity("energy", "energy", of_energy, "total energy", form.energy)]
+    result = [
+        *energies,
+        Quantity("unit_length", "constraint", "1", "max |q·q − 1| over bodies", unit_length_error),
+        Quantity("tangency", "constraint", per_time, "max |q·ω| over bodies", tangency_error),
+    ]
+    if momentum:
+        names = {"xyz": "total angular momentum", "z": "vertical angular momentum"}
+        other = f"angular momentum about e{'xyz'.find(momentum) + 1}"
+        result.append(
+            Quantity(
+                name="momentum",
+                kind="momentum_map",
+                units=units["momentum"],
+                long_name=names.get(momentum, other),
+                function=form.angular_momentum,
+                components=() if len(momentum) == 1 else tuple(momentum),
+                columns=tuple("xyz".index(axis) for axis in momentum),
+                degree="quadratic",
+            )
+        )
+    return tuple(result)
+
+
+def axes_along(vectors):
+    """The axes to which all of `vectors`, shape (k, 3), are parallel: ``"xyz"`` for none at all."""
+    vectors = np.reshape(np.asarray(vectors, dtype=float), (-1, 3))
+    return "".join(
+        name for c, name in enumerate("xyz") if not np.any(np.delete(vectors, c, axis=1))
+    )
+
+
+ASIDE = np.array([0.53, 0.31, 0.78])  # |ASIDE| < 1; along no axis of symmetry
+
+
+def _some_meet(points):
+    """Whether any two of many points coincide: those are neighbours along every direction."""
+    along = points @ ASIDE
+    order = np.argsort(along)
+    sorted_points, along = points[order], along[order]
+    for k in range(1, len(points)):
+        near = np.flatnonzero(along[k:] - along[:-k] <= ON_MANIFOLD)
+        if not near.size:
+            return False
+        apart = np.linalg.norm(sorted_points[near + k] - sorted_points[near], axis=1)
+        if np.any(apart <= ON_MANIFOLD):
+            return True
+    return False
+
+
+def check_distinct(q, antipodal=False, bodies="bodies", singular="the potential", key="q"):
+    """Refuse bodies that coincide or, if asked, are antipodal.
+
+    Parameters
+    ----------
+    q : ndarray, shape (n, 3)
+    antipodal : bool
+    bodies, singular, key : str
+        What they are, what is singular where they meet, and the message's key.
+
+    Raises
+    ------
+    InputError
+        Naming the first pair.
+    """
+    for what, sign in (("coincide", 1.0), ("are antipodal", -1.0))[: 1 + antipodal]:
+        if not _some_meet(q if sign > 0 else np.concatenate([q, -q])):
+            continue
+        for i in range(1, len(q)):
+            apart = np.linalg.norm(q[:i] - sign * q[i], axis=1)
+            if apart.min() <= ON_MANIFOLD:
+                raise InputError(
+                    f"{bodies} {apart.argmin()} and {i} {what}, where {singular} is singular",
+                    key=key,
+                )

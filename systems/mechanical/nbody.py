@@ -1,0 +1,117 @@
+"""n bodies on the unit sphere under an analogue of gravitation.
+
+L = ½ Σ m_i |q̇_i|² − V with V = −γ Σ_{i<j} c/√(1−c²), c = q_i·q_j: attractive for γ > 0, singular
+where two bodies meet, and with the opposite sign where they are antipodal.
+
+Dimensionless. Source: Lee, Leok, McClamroch, *Lagrangian mechanics and variational integrators
+on two-spheres*, Example 2, after Kozlov and Harin (1992).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from integrators import InputError
+from integrators.compiler.kernels import kernel, state_value
+from integrators.compiler.lanes import sqrt
+from integrators.compiler.vectors import accumulate, dot, get, scale
+from integrators.errors import check_number
+from integrators.forms.forms import SpheresLagrangian
+from systems.base import Convergence, Start
+from systems.checking import MOST_INTERACTING, check_count, positive_vector, set_checked
+from systems.mechanical.base import MechanicalSystem, check_distinct, quantities_of_spheres
+
+
+@kernel(state_value)
+def potential(t, q, p):
+    """V = −γ Σ_{i<j} c/√(1−c²); p = (γ,)."""
+    total = 0.0 * q[0, 0]
+    for i in range(1, q.shape[0]):
+        for j in range(i):
+            c = dot(get(q, i), get(q, j))
+            total = total - p[0] * c / sqrt(1.0 - c * c)
+    return total
+
+
+@kernel()
+def potential_gradient(t, q, p, out, work):
+    """∂V/∂q_i = −γ Σ_{j≠i} q_j (1−c²)^(−3/2), as in (3.21)."""
+    for i in range(q.shape[0]):
+        for c in range(3):
+            out[i, c] = 0.0
+    for i in range(1, q.shape[0]):
+        for j in range(i):
+            c = dot(get(q, i), get(q, j))
+            s = 1.0 - c * c
+            pull = -p[0] / (s * sqrt(s))
+            accumulate(out, i, scale(pull, get(q, j)))
+            accumulate(out, j, scale(pull, get(q, i)))
+
+
+def _lee(system):
+    """Example 2: three bodies."""
+    if system.count != 3:
+        raise InputError(f"start 'lee' has three bodies; this system has count = {system.count}")
+    q = [[0.0, -1.0, 0.0], [0.0, 0.0, 1.0], [-1.0, 0.0, 0.0]]
+    omega = [[0.0, 0.0, -1.1], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+    return np.array([*q, *omega])
+
+
+@dataclass(frozen=True)
+class NBodySphere(MechanicalSystem):
+    """n bodies on a sphere.
+
+    Parameters
+    ----------
+    count : int
+        Number of bodies, at least 2.
+    mass : float or tuple of float
+        Of each body.
+    coupling : float
+        γ; attraction if positive.
+
+    Raises
+    ------
+    InputError
+        If a value has the wrong type or sign, or a list the wrong length.
+    """
+
+    count: int = 3
+    mass: float | tuple = 1.0
+    coupling: float = 1.0
+
+    name = "nbody_sphere"
+    description = "n bodies on a sphere under an analogue of gravitation"
+    units = {"energy": "1", "momentum": "1", "time": "1"}
+    convergence = Convergence(duration=0.8, longest_step=0.1, shortest_step=0.0004)
+    parameter_units = {"count": "1", "mass": "1", "coupling": "1"}
+    named_starts = (Start("lee", "Example 2 of Lee et al.: three bodies", _lee),)
+
+    def __post_init__(self):
+        count = check_count(self.count, least=2, most=MOST_INTERACTING)
+        set_checked(
+            self,
+            count=count,
+            mass=positive_vector("mass", self.mass, count),
+            coupling=check_number("coupling", self.coupling),
+        )
+
+    def check_positions(self, q):
+        """Refuse bodies that meet or are antipodal."""
+        check_distinct(q, antipodal=True)
+
+    @cached_property
+    def form(self):
+        """The `SpheresLagrangian` of the bodies."""
+        return SpheresLagrangian(
+            inertia=np.array(self.mass),
+            potential=potential,
+            potential_gradient=potential_gradient,
+            parameters=np.array([self.coupling]),
+        )
+
+    @cached_property
+    def quantities(self):
+        """Energy, total angular momentum, unit length, tangency."""
+        return quantities_of_spheres(self.form, self.units, momentum="xyz")

@@ -1,0 +1,129 @@
+"""A chain of n spherical pendula: point masses on massless rigid links, the first on a pivot.
+
+L = ½ Σ M_ij q̇_i·q̇_j + Σ_i (Σ_{k≥i} m_k) g l_i e3·q_i with M_ij = (Σ_{k≥max(i,j)} m_k) l_i l_j;
+q_i is the direction of link i. Gravity acts along +e3 if g > 0, so q = e3 hangs.
+
+Units: kg, m, s, rad. Sources: Lee, Leok, McClamroch, *Lagrangian mechanics and variational
+integrators on two-spheres*, Example 1 (its figures are those of g = l = m = 1); Celledoni, Çokaj,
+Leone, Murari, Owren, *Lie group integrators for mechanical systems*, section 5, where e3 points up:
+gravity is −9.81.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from integrators import InputError
+from integrators.compiler.kernels import kernel, state_value
+from integrators.errors import check_number
+from integrators.forms.forms import SpheresLagrangian
+from integrators.solvers.inertia import ChainInertia
+from systems.base import Convergence, Start
+from systems.checking import check_count, positive_vector, set_checked
+from systems.mechanical.base import MechanicalSystem, quantities_of_spheres
+
+
+@kernel(state_value)
+def potential(t, q, p):
+    """V = −Σ_i p_i e3·q_i, where p_i = (Σ_{k≥i} m_k) g l_i."""
+    total = -p[0] * q[0, 2]
+    for i in range(1, q.shape[0]):
+        total = total - p[i] * q[i, 2]
+    return total
+
+
+@kernel()
+def potential_gradient(t, q, p, out, work):
+    """∂V/∂q_i = −p_i e3."""
+    for i in range(q.shape[0]):
+        out[i, 0] = 0.0
+        out[i, 1] = 0.0
+        out[i, 2] = -p[i]
+
+
+def _lee(system):
+    """Example 1: both links start in motion, the second vertical."""
+    if system.count != 2:
+        raise InputError(f"start 'lee' is a double pendulum; this chain has count = {system.count}")
+    root = np.sqrt(3.0)
+    q = [[root / 2, 0.0, 0.5], [0.0, 0.0, 1.0]]
+    omega = [[-root / 4, 0.0, 0.75], [0.0, 1.0, 0.0]]
+    return np.array([*q, *omega])
+
+
+def _celledoni(system):
+    """All links parallel, in a plane that they do not leave: q·ω stays 0 for every method."""
+    root = np.sqrt(0.5)
+    return np.array([[root, 0.0, root]] * system.count + [[0.0, 1.0, 0.0]] * system.count)
+
+
+def _celledoni_spatial(system):
+    """Two directions in turn, and angular velocities that are orthogonal to them."""
+    q = np.array([[2.0, -3.0, 6.0], [-1.0, 2.0, 2.0]]) / [[7.0], [3.0]]
+    omega = np.cross(q, [[0.4, 1.0, -0.7], [1.0, -0.5, 0.3]])
+    turn = np.arange(system.count) % 2
+    return np.concatenate([q[turn], omega[turn]])
+
+
+@dataclass(frozen=True)
+class SphericalPendulumChain(MechanicalSystem):
+    """A chain of spherical pendula.
+
+    Parameters
+    ----------
+    count : int
+        Number of links.
+    mass, length : float or tuple of float
+        Of each link, kg and m.
+    gravity : float
+        Along +e3, m s⁻²; negative where e3 points up.
+
+    Raises
+    ------
+    InputError
+        If a value has the wrong type or sign, or a list the wrong length.
+    """
+
+    count: int = 2
+    mass: float | tuple = 1.0
+    length: float | tuple = 1.0
+    gravity: float = 1.0
+
+    name = "spherical_pendulum_chain"
+    description = "chain of spherical pendula under gravity"
+    units = {"energy": "J", "momentum": "kg m2 s-1", "time": "s"}
+    convergence = Convergence(duration=3.0, longest_step=0.15, shortest_step=0.001)
+    parameter_units = {"count": "1", "mass": "kg", "length": "m", "gravity": "m s-2"}
+    named_starts = (
+        Start("lee", "Example 1 of Lee et al.: the double pendulum", _lee),
+        Start("celledoni", "section 5 of Celledoni et al.: parallel links", _celledoni),
+        Start("celledoni_spatial", "links that leave every plane", _celledoni_spatial),
+    )
+
+    def __post_init__(self):
+        count = check_count(self.count)
+        set_checked(
+            self,
+            count=count,
+            mass=positive_vector("mass", self.mass, count),
+            length=positive_vector("length", self.length, count),
+            gravity=check_number("gravity", self.gravity),
+        )
+
+    @cached_property
+    def form(self):
+        """The `SpheresLagrangian` of the chain."""
+        length = np.array(self.length)
+        carried = np.cumsum(self.mass[::-1])[::-1]  # Σ_{k≥i} m_k
+        return SpheresLagrangian(
+            inertia=ChainInertia(length, self.mass),
+            potential=potential,
+            potential_gradient=potential_gradient,
+            parameters=carried * self.gravity * length,
+        )
+
+    @cached_property
+    def quantities(self):
+        """Energy, vertical angular momentum, unit length, tangency."""
+        return quantities_of_spheres(self.form, self.units, momentum="z")

@@ -1,0 +1,1 @@
+"""Rigid bodies whose states have rotations."""

@@ -1,0 +1,1 @@
+"""Systems of spins, and rigid bodies in the space of their angular momentum."""

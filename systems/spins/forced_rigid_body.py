@@ -1,0 +1,112 @@
+"""A rigid body under a load along its third axis, periodic in time: chaos develops with ε.
+
+H = ½ w·I⁻¹w + ε sin(t) w_3 with I = diag(I_1, I_2, I_3), and ẇ = w × (I⁻¹w + ε sin(t) e3); t in
+radians, so that the load has the period 2π. On the unit sphere, or in R³ with ``lengths = "any"``.
+
+Dimensionless. Source: McLachlan, Modin, Verdier, *A minimal-variable symplectic integrator on
+spheres*, section 3.3; Figure 5 has ε = 0.01 and 0.07, sampled once in a period.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from integrators.compiler.kernels import kernel, split_flow, state_value
+from integrators.compiler.lanes import sin
+from integrators.errors import check_known, check_number
+from integrators.forms.hamiltonians import LENGTHS, SpinHamiltonian, SplitFlow
+from systems.base import Convergence, Start
+from systems.checking import positive_vector, set_checked
+from systems.spins.base import SpinSystem, quantities_of_spins
+from systems.spins.principal_axes import own_rate, symmetry_axes, turn
+
+
+@kernel(state_value)
+def hamiltonian(t, w, p):
+    """H = ½ Σ w_k²/I_k + ε sin(t) w_3; p = (1/I_1, 1/I_2, 1/I_3, ε)."""
+    x, y, z = w[0, 0], w[0, 1], w[0, 2]
+    return 0.5 * (p[0] * x * x + p[1] * y * y + p[2] * z * z) + p[3] * sin(t) * z
+
+
+@kernel()
+def gradient(t, w, p, out, work):
+    """∂H/∂w = I⁻¹w + ε sin(t) e3."""
+    for k in range(3):
+        out[0, k] = p[k] * w[0, k]
+    out[0, 2] = out[0, 2] + p[3] * sin(t)
+
+
+@kernel(split_flow)
+def flow(piece, t, h, w, low, p):
+    """The flows of ½ w_k²/I_k, k = 1, 2, and of ½ w_3²/I_3 + ε sin(t) w_3: turns about e_k.
+
+    About e3 by −(h w_3/I_3 + ε ∫ sin) over [t, t + h], ∫ sin = 2 sin(t + h/2) sin(h/2). Of a
+    symmetric body, 1/I_k less that of the two equal moments; see `own_rate`.
+    """
+    angle = h * own_rate(p, piece) * w[0, piece]
+    if piece == 2:
+        angle = angle + 2.0 * p[3] * sin(t + 0.5 * h) * sin(0.5 * h)
+    turn(w, low, piece, -angle)
+
+
+def _mclachlan(system):
+    return np.array([[0.6, 0.48, 0.64]])
+
+
+@dataclass(frozen=True)
+class ForcedRigidBody(SpinSystem):
+    """A rigid body under a periodic load.
+
+    Parameters
+    ----------
+    inertia : tuple of float
+        The principal moments of inertia.
+    epsilon : float
+        ε, the load.
+    lengths : {"unit", "any"}
+        Whether w is a unit vector, or any vector of R³.
+
+    Raises
+    ------
+    InputError
+        If a moment is not positive, their number is not three, ε is no number or `lengths` is
+        unknown.
+    """
+
+    inertia: tuple = (1.0, 4 / 3, 2.0)
+    epsilon: float = 0.07
+    lengths: str = "unit"
+
+    name = "forced_rigid_body"
+    description = "rigid body under a periodic load"
+    convergence = Convergence(duration=24.0, longest_step=1.0, shortest_step=0.006)
+    parameter_units = {"inertia": "1", "epsilon": "1", "lengths": "1"}
+    named_starts = (Start("mclachlan", "(0.6, 0.48, 0.64)", _mclachlan),)
+
+    def __post_init__(self):
+        check_known("lengths", self.lengths, LENGTHS, key="lengths")
+        set_checked(
+            self,
+            inertia=positive_vector("inertia", self.inertia, 3),
+            epsilon=check_number("epsilon", self.epsilon),
+        )
+
+    @cached_property
+    def form(self):
+        """The `SpinHamiltonian` of the body."""
+        return SpinHamiltonian(
+            strengths=np.ones(1),
+            hamiltonian=hamiltonian,
+            gradient=gradient,
+            parameters=np.append(1.0 / np.array(self.inertia), self.epsilon),
+            split=SplitFlow(flow, pieces=3),
+            lengths=self.lengths,
+            time_dependent=True,
+        )
+
+    @cached_property
+    def quantities(self):
+        """Energy, an observable; unit length, Casimir; w_3 where the body is symmetric about it."""
+        total = "z" if "z" in symmetry_axes(self.inertia) else ""
+        return quantities_of_spins(self.form, self.units, total)

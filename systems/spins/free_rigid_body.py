@@ -1,0 +1,100 @@
+"""A free rigid body: w is its angular momentum in the frame of the body, of length 1.
+
+H = ½ w·I⁻¹w with the inertia I = diag(I_1, I_2, I_3) about the principal axes, and ẇ = w × I⁻¹w:
+Euler's equations. On the unit sphere, or in R³ with ``lengths = "any"``.
+
+Dimensionless. Source: McLachlan, Modin, Verdier, *A minimal-variable symplectic integrator on
+spheres*, section 3.1, (13). It prints the inertia (1, 2, 4); the ratios of errors that it states
+are those of (1, 4/3, 2), the inertia of its section 3.3.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from integrators.compiler.kernels import kernel, split_flow, state_value
+from integrators.errors import check_known
+from integrators.forms.hamiltonians import LENGTHS, SpinHamiltonian, SplitFlow
+from systems.base import Convergence, Start
+from systems.checking import positive_vector, set_checked
+from systems.spins.base import SpinSystem, quantities_of_spins
+from systems.spins.principal_axes import own_rate, symmetry_axes, turn
+
+
+@kernel(state_value)
+def hamiltonian(t, w, p):
+    """H = ½ Σ w_k²/I_k, (13); p = (1/I_1, 1/I_2, 1/I_3)."""
+    x, y, z = w[0, 0], w[0, 1], w[0, 2]
+    return 0.5 * (p[0] * x * x + p[1] * y * y + p[2] * z * z)
+
+
+@kernel()
+def gradient(t, w, p, out, work):
+    """∂H/∂w = I⁻¹w."""
+    for k in range(3):
+        out[0, k] = p[k] * w[0, k]
+
+
+@kernel(split_flow)
+def flow(piece, t, h, w, low, p):
+    """The flow of ½ w_k²/I_k: a turn about e_k at the rate −w_k/I_k.
+
+    Of a symmetric body, 1/I_k less that of the two equal moments; see `own_rate`.
+    """
+    turn(w, low, piece, -h * own_rate(p, piece) * w[0, piece])
+
+
+def _figure3(system):
+    return np.array([[np.cos(1.1), 0.0, np.sin(1.1)]])
+
+
+@dataclass(frozen=True)
+class FreeRigidBody(SpinSystem):
+    """A free rigid body.
+
+    Parameters
+    ----------
+    inertia : tuple of float
+        The principal moments of inertia.
+    lengths : {"unit", "any"}
+        Whether w is a unit vector, or any vector of R³.
+
+    Raises
+    ------
+    InputError
+        If a moment is not positive, their number is not three, or `lengths` is unknown.
+    """
+
+    inertia: tuple = (1.0, 2.0, 4.0)
+    lengths: str = "unit"
+
+    name = "free_rigid_body"
+    description = "free rigid body, as a spin"
+    convergence = Convergence(duration=16.0, longest_step=0.8, shortest_step=0.004)
+    parameter_units = {"inertia": "1", "lengths": "1"}
+    named_starts = (Start("figure3", "Figure 3 of McLachlan et al.", _figure3),)
+
+    def __post_init__(self):
+        check_known("lengths", self.lengths, LENGTHS, key="lengths")
+        set_checked(self, inertia=positive_vector("inertia", self.inertia, 3))
+
+    @cached_property
+    def form(self):
+        """The `SpinHamiltonian` of the body."""
+        return SpinHamiltonian(
+            strengths=np.ones(1),
+            hamiltonian=hamiltonian,
+            gradient=gradient,
+            parameters=1.0 / np.array(self.inertia),
+            split=SplitFlow(flow, pieces=3),
+            lengths=self.lengths,
+            rigid_body=True,
+        )
+
+    @cached_property
+    def quantities(self):
+        """Energy, unit length, Casimir; the spin along an axis of symmetry."""
+        return quantities_of_spins(
+            self.form, self.units, symmetry_axes(self.inertia), energy_degree="quadratic"
+        )

@@ -1,0 +1,189 @@
+"""Point vortices on the unit sphere: the motion of an ideal fluid around isolated vortices.
+
+H = −(1/4π) Σ_{i<j} κ_i κ_j ln(2 − 2 w_i·w_j) with the strengths κ_i of either sign, and
+ẇ_i = Σ_{j≠i} κ_j w_i × w_j/(4π(1 − w_i·w_j)); singular where two vortices meet. Σ κ_i w_i does
+not change.
+
+2 − 2 w_i·w_j is evaluated as |w_i − w_j|², which is the same on the sphere and keeps its digits
+where two vortices are close. Off the sphere, where some methods evaluate the equations between
+steps, H is therefore −(1/4π) Σ κ_i κ_j ln |w_i − w_j|², and the gradient is the derivative of that.
+
+Dimensionless. Source: McLachlan, Modin, Verdier, *A minimal-variable symplectic integrator on
+spheres*, section 3.4, after Bogomolov (1977).
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from integrators import InputError
+from integrators.compiler.kernels import inlined, kernel, split_flow, state_value
+from integrators.compiler.lanes import log
+from integrators.compiler.vectors import accumulate, axpy, cross, dot, get, increment, scale, sub
+from integrators.errors import shown
+from integrators.forms.hamiltonians import SpinHamiltonian, SplitFlow
+from integrators.lie_groups.rotations import rotation_coefficients
+from systems.base import Convergence, Family, Start
+from systems.checking import MOST_INTERACTING, is_list, number_vector, set_checked
+from systems.mechanical.base import check_distinct
+from systems.spins.base import SpinSystem, quantities_of_spins
+
+FOUR_PI = 4.0 * math.pi
+TWO_PI = 2.0 * math.pi
+
+
+@kernel(state_value)
+def hamiltonian(t, w, p):
+    """H = −(1/4π) Σ_{i<j} κ_i κ_j ln |w_i − w_j|²; p = κ."""
+    total = 0.0 * w[0, 0]
+    for i in range(1, w.shape[0]):
+        for j in range(i):
+            apart = sub(get(w, i), get(w, j))
+            total = total - p[i] * p[j] / FOUR_PI * log(dot(apart, apart))
+    return total
+
+
+@kernel()
+def gradient(t, w, p, out, work):
+    """∂H/∂w_i = −(1/2π) Σ_{j≠i} κ_i κ_j (w_i − w_j)/|w_i − w_j|².
+
+    Its part along w_i, which no spin feels, is κ_i κ_j/4π on the sphere; the rest is that of
+    κ_i κ_j w_j/(4π(1 − w_i·w_j)).
+    """
+    for i in range(w.shape[0]):
+        for c in range(3):
+            out[i, c] = 0.0
+    for i in range(1, w.shape[0]):
+        for j in range(i):
+            apart = sub(get(w, i), get(w, j))
+            push = -(p[i] * p[j] / TWO_PI) / dot(apart, apart)
+            accumulate(out, i, scale(push, apart))
+            accumulate(out, j, scale(-push, apart))
+
+
+@inlined
+def turn_pair(w, low, i, j, h, p):
+    """The flow of one pair: both turn about J = κ_i w_i + κ_j w_j, which stays as it is.
+
+    ẇ_i = r w_i × J and ẇ_j = r w_j × J with r = 1/(4π(1 − w_i·w_j)) = 1/(2π|w_i − w_j|²), which
+    the turn does not change. κ_j Δw_j is −κ_i Δw_i, so that Σ κ w keeps to round-off.
+    """
+    apart = sub(get(w, j), get(w, i))
+    turn = -h / (TWO_PI * dot(apart, apart))
+    axis = scale(turn, axpy(p[i], get(w, i), scale(p[j], get(w, j))))
+    slope = scale(turn * p[j], cross(apart, get(w, i)))  # axis × w_i, as w_i × w_i = 0
+    a, b = rotation_coefficients(dot(axis, axis))
+    d = axpy(b, cross(axis, slope), scale(a, slope))
+    increment(w, low, i, d)
+    increment(w, low, j, (-(p[i] * d[0]) / p[j], -(p[i] * d[1]) / p[j], -(p[i] * d[2]) / p[j]))
+
+
+@kernel(split_flow)
+def flow(piece, t, h, w, low, p):
+    """The flow of a round: of pairs without a common vortex, whose flows commute.
+
+    In round k those meet whose numbers add to 2k, modulo the number of rounds; of an even number
+    of vortices the last meets the one that is left.
+    """
+    n = w.shape[0]
+    m = n - 1 + n % 2  # rounds
+    if n > m:
+        turn_pair(w, low, piece, n - 1, h, p)
+    for k in range(1, (m + 1) // 2):
+        turn_pair(w, low, (piece + k) % m, (piece + m - k) % m, h, p)
+
+
+def rounds(n):
+    """The rounds in which n vortices meet each other once: n, or n − 1 of an even number."""
+    return n - 1 + n % 2
+
+
+def _invariant_manifold(system, theta, phi):
+    """C(θ, φ): c(θ, φ) and its images under half turns about e3, e1 and e2."""
+    if system.bodies != 4:
+        raise InputError(
+            f"the invariant manifold has four vortices; this system has {system.bodies}"
+        )
+    x, y, z = np.sin(theta) * np.cos(phi), np.sin(theta) * np.sin(phi), np.cos(theta)
+    return np.array([[x, y, z], [-x, -y, z], [x, -y, -z], [-x, y, -z]])
+
+
+def _mclachlan(system):
+    return _invariant_manifold(system, theta=0.7, phi=0.4)
+
+
+@dataclass(frozen=True)
+class PointVortices(SpinSystem):
+    """Point vortices on the sphere.
+
+    Parameters
+    ----------
+    strengths : tuple of float
+        κ of each vortex, at least two of them, of either sign and not zero.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two strengths, or one is zero or no number.
+    """
+
+    strengths: tuple = (1.0, 1.0, 1.0, 1.0)
+
+    name = "point_vortices"
+    description = "point vortices on the sphere"
+    convergence = Convergence(duration=50.0, longest_step=2.5, shortest_step=0.02)
+    parameter_units = {"strengths": "1"}
+    named_starts = (
+        Start("mclachlan", "four vortices, theta = 0.7 and phi = 0.4 of the family", _mclachlan),
+    )
+    families = (
+        Family(
+            "invariant_manifold",
+            "four vortices, C(θ, φ) of section 3.4 of McLachlan et al.",
+            {"theta": 0.7, "phi": 0.4},
+            _invariant_manifold,
+        ),
+    )
+
+    def __post_init__(self):
+        if not is_list(self.strengths) or len(self.strengths) < 2:
+            raise InputError(
+                f"strengths = {shown(self.strengths)}; expected a list of two numbers or more, one "
+                "for each vortex",
+                key="strengths",
+            )
+        if len(self.strengths) > MOST_INTERACTING:
+            raise InputError(
+                f"{len(self.strengths):,} vortices; at most {MOST_INTERACTING:,} are possible",
+                key="strengths",
+            )
+        strengths = number_vector("strengths", self.strengths, len(self.strengths))
+        if 0.0 in strengths:
+            raise InputError(
+                f"the strength of vortex {strengths.index(0.0)} is 0; expected a number of either "
+                "sign: leave that vortex out",
+                key="strengths",
+            )
+        set_checked(self, strengths=strengths)
+
+    def check_positions(self, w):
+        """Refuse vortices that meet."""
+        check_distinct(w, bodies="vortices", singular="the Hamiltonian", key="w")
+
+    @cached_property
+    def form(self):
+        """The `SpinHamiltonian` of the vortices."""
+        return SpinHamiltonian(
+            strengths=np.array(self.strengths),
+            hamiltonian=hamiltonian,
+            gradient=gradient,
+            parameters=np.array(self.strengths),
+            split=SplitFlow(flow, pieces=rounds(len(self.strengths))),
+        )
+
+    @cached_property
+    def quantities(self):
+        """Energy, unit length, Casimir, Σ κ w."""
+        return quantities_of_spins(self.form, self.units, "xyz")
