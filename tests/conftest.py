@@ -2,22 +2,20 @@
 
 import compileall
 import gc
-import sys
 from functools import partial
 from pathlib import Path
 
+import cases
 import hypothesis
 import pytest
+
+from integrators.stepping import loop
 
 hypothesis.settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("repeatable")  # compiling takes time, and a test must not flicker
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "systems"))
-
-import cases  # noqa: E402 (found on the path above)
-
-from integrators.stepping import loop  # noqa: E402
+pytest_plugins = ("service_fixtures",)
 
 GENERATED = {
     "case": cases.cases,

@@ -2,7 +2,7 @@
 
     python tests/benchmarks/fuzz_studies.py [20000] [--seed 0] [--keep DIRECTORY]
 
-Values, types, nesting, sizes, keys and characters change, see ``tests/sweep/studies_at_odds.py``.
+Values, types, nesting, sizes, keys and characters change, see ``tests/helpers/studies_at_odds.py``.
 Exit code 3: some study ended otherwise; each kind of failure is printed once with its text.
 """
 
@@ -14,11 +14,12 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "sweep"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 
 from studies_at_odds import bounded, changed_studies, checked
 
 from sweep import study
+from sweep.study import model
 
 
 def main():
@@ -29,7 +30,7 @@ def main():
     parser.add_argument("--keep", type=Path, help="directory for the texts that failed")
     given_ = parser.parse_args()
     counts, failures = collections.Counter(), {}
-    packaged = [file.read_text() for file in study._packaged_files().values()]
+    packaged = [file.read_text() for file in model._packaged_files().values()]
 
     @seed(given_.seed)
     @settings(

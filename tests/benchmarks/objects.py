@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "sweep" / "buckets"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 
 from s3_server import Server
 

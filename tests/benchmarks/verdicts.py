@@ -24,7 +24,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "sweep"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "helpers"))
 from short_series import KINDS, coverage
 from wandering import TRUTHS, Oscillation, ensemble, line
 

@@ -9,7 +9,7 @@ import pytest
 import integrators
 import systems
 
-FILE = Path(__file__).parents[1] / "reference_mclachlan.json"
+FILE = Path(__file__).parents[2] / "reference_mclachlan.json"
 CASES = json.loads(FILE.read_text())["cases"]
 
 FREE, IRREVERSIBLE, FORCED, VORTICES, CHAIN, NAMBU = CASES

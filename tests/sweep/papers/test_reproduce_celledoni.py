@@ -14,7 +14,7 @@ from sweep.store.open import open_study
 from sweep.study import load, parse
 
 PAPER = PAPERS["celledoni"]
-README = (Path(__file__).parents[2] / "README.md").read_text()
+README = (Path(__file__).parents[3] / "README.md").read_text()
 NUMBERS = (2, 3, *range(5, 12), *range(13, 19))
 QUICK = ("celledoni-manifold", "celledoni-steps", "celledoni-quadrotors")
 

@@ -15,7 +15,7 @@ from integrators.integration import run_batch
 from integrators.method import form_of
 from integrators.stepping import loop
 
-REFERENCE = json.loads((Path(__file__).parents[1] / "reference_celledoni.json").read_text())
+REFERENCE = json.loads((Path(__file__).parents[2] / "reference_celledoni.json").read_text())
 PAPER = REFERENCE["cases"]["heavy_top/paper"]
 SLGI = "symplectic_lie_group"
 SPINNING = systems.get("heavy_top")

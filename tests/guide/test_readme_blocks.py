@@ -22,11 +22,11 @@ def folder(tmp_path_factory):
 def test_readme_shows_what_the_command_prints(name, folder):
     found = differences(SHOWN[name], BLOCKS[name].make(folder), BLOCKS[name].tolerances)
     if found:
-        pytest.fail("\n".join([*found, "python tests/readme_blocks.py --write mends README"]))
+        pytest.fail("\n".join([*found, "python tests/guide/readme_blocks.py --write mends README"]))
 
 
 def test_the_others_are_compared_by_the_checks_of_everything():
-    (arguments,) = re.findall(r"^python tests/readme_blocks.py (.*)$", CI, re.M)
+    (arguments,) = re.findall(r"^python tests/guide/readme_blocks.py (.*)$", CI, re.M)
     assert {*arguments.split(), *QUICK} == set(BLOCKS)
     assert not re.search(r"readme_blocks.py.*(\|\||&)", CI)  # its exit code counts
 
@@ -146,6 +146,6 @@ def test_columns_may_become_wider_and_times_differ():
 
 
 def test_the_command_says_which_blocks_there_are():
-    script = README.parent / "tests" / "readme_blocks.py"
+    script = README.parent / "tests" / "guide" / "readme_blocks.py"
     done = subprocess.run([sys.executable, script, "le"], capture_output=True, text=True)
     assert done.returncode == 2 and "no block le; there are quickstart, work" in done.stderr

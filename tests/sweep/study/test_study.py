@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from study_text import FULL, one_experiment, problems
 
 from sweep import study
+from sweep.study import model
 from sweep.study.run_table import expand
 
 
@@ -297,7 +298,7 @@ def test_load_a_file_or_a_packaged_study(tmp_path, monkeypatch):
     file.write_bytes(b"\xef\xbb\xbf" + one_experiment().replace("\n", "\r\n").encode())
     assert study.load(file).name == study.load("mine.toml").name == "test"
     file.rename("here")
-    monkeypatch.setattr(study, "_packaged_files", lambda: {"here": None, "quickstart": None})
+    monkeypatch.setattr(model, "_packaged_files", lambda: {"here": None, "quickstart": None})
     assert study.load("here").name == "test"
     with pytest.raises(study.StudyError, match="no packaged study of that name.*'quickstart'"):
         study.load("quikstart")

@@ -17,7 +17,7 @@ from waiting import HANG
 
 from sweep import limits, study
 from sweep.store import studies
-from sweep.study import StudyError
+from sweep.study import StudyError, model
 from sweep.study.run_table import expand, outline
 
 PROGRAM = Path(sys.executable).with_name("sweep")
@@ -27,7 +27,7 @@ LISTED = (
     "piped plugin", "file", "piped file", "claims", "nested", "nested integrators", "uneven mass",
     "text", "store",
 )  # fmt: skip
-PACKAGED = [file.read_text() for file in study._packaged_files().values()]
+PACKAGED = [file.read_text() for file in model._packaged_files().values()]
 
 
 def header(file, shape):

@@ -11,7 +11,7 @@ import pytest
 import integrators
 from integrators.tableaux.compositions import ADJOINT_COMPOSITIONS, COMPOSITIONS
 
-REFERENCE = json.loads((Path(__file__).parents[1] / "reference.json").read_text())
+REFERENCE = json.loads((Path(__file__).parents[2] / "reference.json").read_text())
 ALL_COMPOSITIONS = COMPOSITIONS | ADJOINT_COMPOSITIONS
 ONE = 1 << 200  # numbers with two hundred binary digits after the point, as integers
 

@@ -15,7 +15,7 @@ from integrators.compiler.kernels import kernel
 from integrators.compiler.vectors import put
 from systems.rigid import formation_control as control
 
-FILE = Path(__file__).parents[1] / "reference_celledoni.json"
+FILE = Path(__file__).parents[2] / "reference_celledoni.json"
 REFERENCE = json.loads(FILE.read_text())["cases"]["quadrotor_payload/t2"]
 UNLIKE = {  # everything that the paper's quadrotors have alike, unlike
     "payload_mass": 1.3,

@@ -1,8 +1,8 @@
 """The output blocks of README: made from what the commands print, and compared with that.
 
-    python tests/readme_blocks.py                  compare all; exit code 1 and a diff if one is off
-    python tests/readme_blocks.py lee celledoni    compare these
-    python tests/readme_blocks.py --write          write them anew
+    python tests/guide/readme_blocks.py                  compare all; exit code 1 if one is off
+    python tests/guide/readme_blocks.py lee celledoni    compare these
+    python tests/guide/readme_blocks.py --write          write them anew
 
 Every fenced block of README that begins with ```` ```text ```` is one of `BLOCKS`, in its order. A
 command that ends with another exit code than it should is a failure too.
@@ -39,7 +39,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-README = Path(__file__).parents[1] / "README.md"
+README = Path(__file__).parents[2] / "README.md"
 FENCED = re.compile(r"(?<=```text\n).*?(?=```)", re.S)
 SWEEP = Path(sys.executable).parent / "sweep"
 DAMAGED = 3  # the exit code where something is found
@@ -377,7 +377,7 @@ def main():
         README.write_text(replaced(README.read_text(), made))
     elif off:
         names = " ".join(off)
-        sys.exit(f"To write what is printed: python tests/readme_blocks.py --write {names}")
+        sys.exit(f"To write what is printed: python tests/guide/readme_blocks.py --write {names}")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import systems
 from integrators.integration import run_batch
 from integrators.stepping.loop import ABS_MEAN
 
-CASES = json.loads((Path(__file__).parents[1] / "reference_lee.json").read_text())["cases"]
+CASES = json.loads((Path(__file__).parents[2] / "reference_lee.json").read_text())["cases"]
 ROD = "elastic_rod/lee_example4_printed_inertia"
 DIPOLES = "magnetic_dipoles/lee_example5_as_run"
 PARAMETERS = {ROD: {"inertia": "printed"}, DIPOLES: {"inertia_factor": 1.0}}
