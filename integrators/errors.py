@@ -1,4 +1,4 @@
-"""The one exception for input that cannot be used."""
+"""The errors of all packages begin here; and checks of names and numbers."""
 
 import difflib
 import math
@@ -10,7 +10,11 @@ import numpy as np
 MOST_COMPARED = 100  # characters of a name that is looked for among those that are known
 
 
-class InputError(ValueError):
+class GeosweepError(Exception):
+    """What Geosweep raises on purpose."""
+
+
+class InputError(GeosweepError, ValueError):
     """Input that cannot be used: says which value, what was expected and how to mend it.
 
     Parameters

@@ -1,6 +1,6 @@
 """What a method declares, and the integrator that a user asks for by name.
 
-A method is one file with its kernels and a `Method`; `integrators.ALL_INTEGRATORS` lists them.
+A method is one file with its kernels and a `Method`; `integrators.registry` lists them.
 An `Integrator` is a method with its modifiers (``+suzuki4``, ``+projected``) and options; bound
 to a system's form it becomes a `Problem`, which the stepping loop runs.
 """
@@ -13,9 +13,10 @@ import numpy as np
 
 from integrators.compiler.kernels import Kernel
 from integrators.errors import InputError, check_known
-from integrators.forms.forms import FORMULATIONS, SpheresLagrangian
+from integrators.forms.forms import FORMULATIONS, SpheresLagrangian, form_of, system_name
 from integrators.options import Option
 from integrators.stepping.checkpoint import Resumable
+from integrators.stepping.equal_steps import equal_steps
 from integrators.tableaux.compositions import ADJOINT_COMPOSITIONS, COMPOSITIONS
 
 ALL_DEGREES = ("linear", "quadratic", "other")
@@ -155,8 +156,8 @@ class Integrator:
 
     Besides the options of the method there is, with a fixed step, ``steps_of``: the name of an
     adaptive integrator. It takes as many equal steps over the duration as that one, with its
-    default options, takes at the tolerance; so it has a tolerance, and no step size. `also` are
-    the methods that it may name besides those of `integrators.ALL_INTEGRATORS`.
+    default options, takes at the tolerance; so it has a tolerance, and no step size. `known` are
+    the methods that it may name, and that messages offer.
 
     Raises
     ------
@@ -167,7 +168,12 @@ class Integrator:
     method: Method
     modifier: str = ""
     given: Mapping[str, object] = field(default_factory=dict)
-    also: tuple = ()
+    known: tuple = field(default=(), compare=False, repr=False)
+
+    @classmethod
+    def of(cls, name, options, known):
+        """The integrator of a name such as ``variational+suzuki4``, of the methods `known`."""
+        return cls(*method_and_modifier(name, known), options, known)
 
     def __post_init__(self):
         self._check_modifier()
@@ -247,14 +253,8 @@ class Integrator:
             raise InputError(f"{name!r} takes no modifier; got {modifier!r}")
         check_known(f"composition or projection of {name!r}:", modifier, known)
 
-    @property
-    def _known(self):
-        from integrators import ALL_INTEGRATORS
-
-        return (*ALL_INTEGRATORS, *self.also)
-
     def _adaptive_names(self):
-        return [method.name for method in self._known if method.adaptive]
+        return [method.name for method in self.known if method.adaptive]
 
     @property
     def name(self):
@@ -270,9 +270,8 @@ class Integrator:
     @property
     def counted(self):
         """The adaptive `Integrator` whose steps are counted for this one, or None."""
-        from integrators import made
-
-        return made(self.given[STEPS_OF], {}, self.also) if STEPS_OF in self.given else None
+        name = self.given.get(STEPS_OF)
+        return None if name is None else Integrator.of(name, {}, self.known)
 
     @property
     def _own(self):
@@ -349,7 +348,7 @@ class Integrator:
         else:
             wanted = " or ".join(wanted.__name__ for wanted in self.method.forms)
             reason = f"needs the form {wanted}, which {name} does not offer"
-        fitting = ", ".join(m.name for m in self._known if m.fits(form)) or "none"
+        fitting = ", ".join(m.name for m in self.known if m.fits(form)) or "none"
         raise InputError(f"{self.name!r} {reason}. Integrators that would do: {fitting}.")
 
     def _check_formulation(self, form, name):
@@ -381,20 +380,18 @@ class Integrator:
         problem = self.method.bind(form_of(system), self)
         if self.counted is None:
             return problem
-        from integrators.stepping.equal_steps import equal_steps  # which runs problems
-
         return equal_steps(self, problem, self.counted.bind(system))
-
-
-def form_of(system):
-    """A system's form; a form stands for itself."""
-    return getattr(system, "form", system)
-
-
-def system_name(system):
-    """The name of a system in messages."""
-    return getattr(system, "in_words", repr(type(system).__name__))
 
 
 def _offers(form, wanted):
     return isinstance(form, wanted) or wanted in getattr(form, "yields", ())
+
+
+def method_and_modifier(name, known):
+    """The `Method` of those that are `known` and the modifier or "" of a name; or `InputError`."""
+    base, _, modifier = str(name).partition("+")
+    methods = {method.name: method for method in known}
+    check_known("integrator", base, methods)
+    if "+" in str(name) and not modifier:
+        raise InputError(f"{name!r} ends with '+'; expected a composition or projection after it")
+    return methods[base], modifier

@@ -16,7 +16,6 @@ from integrators.errors import InputError
 
 MOST_TEXT = 1_000_000  # bytes of a study; what is longer is data and belongs into a file
 MOST_DEPTH = 32  # of nested arrays and tables; the deepest that mean something have 7
-MOST_PROBLEMS = 100  # of a study that are told; nobody reads more
 MOST_STRING = 10_000  # characters
 MOST_LABEL = 200  # characters; each run has its own, and names of experiments are those of files
 MOST_VALUES = 100_000  # of a range

@@ -7,14 +7,12 @@ import threading
 import time
 from pathlib import Path
 
+from sweep.errors import Interrupted
+
 ENDING = (signal.SIGINT, signal.SIGTERM)
 CTRL_C, TERMINATED, TIME_IS_UP = "interrupted", "SIGTERM", "the time is up"
 ENDING_SECONDS = 6.0  # of a time limit, for segments to end and the store to be closed
 MOST_ENDING = 0.1  # of a short one
-
-
-class Interrupted(RuntimeError):
-    """The run ended early, for the reason given; what was running is committed or repeated."""
 
 
 class Drain:

@@ -6,9 +6,8 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from integrators import InputError
 from integrators.compiler.kernels import Kernel
-from integrators.errors import check_array, check_known, check_number, check_whole
+from integrators.errors import InputError, check_array, check_known, check_number, check_whole
 from systems import ensembles
 from systems.checking import check_members
 

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from integrators import InputError
-from integrators.errors import check_number, check_whole, shown
+from integrators.errors import InputError, check_number, check_whole, shown
 
 ON_MANIFOLD = 1e-9  # how far a given state may be off the manifold
 MOST_BODIES = 200_000  # whose work and memory grow with their number

@@ -31,6 +31,8 @@ from integrators.compiler.dependencies import reached
 from integrators.compiler.lanes import flat, lane, vectors
 from integrators.compiler.ownership import make_private
 
+IS_COMPILED = not numba.config.DISABLE_JIT  # otherwise kernels are plain Python
+
 # Neither fastmath nor contraction: lanes must equal scalars to the last bit. The GIL is
 # released, since a Dask worker that holds it too long is killed. No runtime (`_nrt`): kernels
 # allocate nothing, and counting references to their arrays costs more than a step.
@@ -158,7 +160,7 @@ class Kernel:
 
     def _compile(self, element):
         dispatcher = numba.njit(**OPTIONS)(self.function)
-        if numba.config.DISABLE_JIT:
+        if not IS_COMPILED:
             return dispatcher
         packages, helpers = self._depends_on
         if all(_package_hash(package) for package in packages):

@@ -10,8 +10,8 @@ import warnings
 
 import numpy as np
 
+from integrators.forms.forms import form_of, system_name
 from integrators.forms.hamiltonians import SpinHamiltonian
-from integrators.method import form_of, system_name
 from integrators.stepping import loop
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from integrators.compiler.kernels import Kernel
-from integrators.errors import InputError
+from integrators.errors import InputError, check_array
 from integrators.forms import sphere_fields, spheres
 from integrators.forms.flows import HomogeneousFlow, VectorField, with_work
 from integrators.lie_groups.actions import tangent_spheres
@@ -269,3 +269,31 @@ def angular_velocities(state):
     with np.errstate(all="ignore"):
         squared = np.sum(q * q, axis=-1, keepdims=True)
         return np.concatenate([q, np.cross(q, velocity) / squared, work], axis=-2)
+
+
+def form_of(system):
+    """A system's form; a form stands for itself."""
+    return getattr(system, "form", system)
+
+
+def system_name(system):
+    """The name of a system in messages."""
+    return getattr(system, "in_words", repr(type(system).__name__))
+
+
+def checked_members(system, state):
+    """A state or states as an array of shape (members, rows, 3), or `InputError`."""
+    form = form_of(system)
+    rows = form.rows
+    shape = f"({rows}, 3) or (members, {rows}, 3)"
+    members = check_array("state", state, shape)
+    if hasattr(form, "completed"):
+        members = form.completed(members)
+    members = members[np.newaxis] if members.ndim == 2 else members
+    if members.ndim != 3 or members.shape[1:] != (rows, 3) or not len(members):
+        moved = f", which {form.action.name} moves" if hasattr(form, "action") else ""
+        raise InputError(f"state of shape {np.shape(state)}; expected {shape}{moved}", key="state")
+    if hasattr(system, "check_state"):
+        for member in members[np.isfinite(members).all(axis=(1, 2))]:  # NaN gives its status
+            system.check_state(member)
+    return members

@@ -8,16 +8,18 @@ import warnings
 
 import numpy as np
 
+from integrators import status as status_of
 from integrators.forms.flows import VectorField
-from integrators.method import Method, form_of
+from integrators.forms.forms import form_of
+from integrators.method import Method
+from integrators.status import COMPLETE, NOT_FINITE, STEP_TOO_SMALL
 from integrators.stepping import loop
 from integrators.stepping.adaptive import ATTEMPT, Solution, bound, check_tolerance
-from integrators.stepping.loop import COMPLETE, NOT_FINITE, STEP_TOO_SMALL
 
 STAGES = 12  # evaluations of an attempted step
 # What a checkpoint holds besides the state: the step to go on with, and what is counted.
 STATUS, STOPPED, STEP, FIRST_STEP, STEPS, REJECTED, EVALUATIONS, BASELINE = range(8)
-CARRIED = BASELINE + loop.MONITORED
+CARRIED = BASELINE + status_of.MONITORED
 
 
 def solve(system, state, times, tolerance, checkpoint=None):
@@ -52,7 +54,7 @@ def solve(system, state, times, tolerance, checkpoint=None):
     problem = bound(form_of(system), _solve, (loop.evaluate,), {}, CARRIED)
     tolerance = check_tolerance(tolerance)
     solution = _solve(problem, state, times, tolerance, statistics=False, checkpoint=checkpoint)
-    return solution.states, int(solution.report[loop.STATUS_ROW]), solution.checkpoint
+    return solution.states, int(solution.report[status_of.STATUS_ROW]), solution.checkpoint
 
 
 def checkpoint_size(rows):
@@ -154,7 +156,7 @@ class _Path:
         self.step_sizes[0] = carried[FIRST_STEP]
         self.rejected_so_far[0] = carried[REJECTED]
         size = samples if statistics else 0
-        self.statistics = np.full((size, loop.MONITORED, loop.STATISTICS), np.nan)
+        self.statistics = np.full((size, status_of.MONITORED, status_of.STATISTICS), np.nan)
         self.baseline = carried[BASELINE:].copy()
         if checkpoint is None:
             self.baseline[0] = self._monitored([0.0], [np.ravel(state)])[0, 0]
@@ -194,9 +196,9 @@ class _Path:
         if len(self.statistics):
             errors = self._monitored(self.times, self.accepted) - self.baseline
             sizes, out = np.abs(errors), self.statistics[i - 1]
-            out[:, loop.MEAN], out[:, loop.ABS_MEAN] = errors.mean(0), sizes.mean(0)
-            out[:, loop.MINIMUM], out[:, loop.MAXIMUM] = errors.min(0), errors.max(0)
-            out[:, loop.ABS_MAX] = sizes.max(0)
+            out[:, status_of.MEAN], out[:, status_of.ABS_MEAN] = errors.mean(0), sizes.mean(0)
+            out[:, status_of.MINIMUM], out[:, status_of.MAXIMUM] = errors.min(0), errors.max(0)
+            out[:, status_of.ABS_MAX] = sizes.max(0)
             self.times, self.accepted = [], []
 
     def _monitored(self, times, flat):
@@ -208,13 +210,13 @@ class _Path:
         loop.evaluate.scalar(
             problem.monitor.scalar, np.array(times), states, problem.parameters, out, work
         )
-        return out[:, 0, : loop.MONITORED]
+        return out[:, 0, : status_of.MONITORED]
 
     def solution(self, status, stop_time=None):
         """What there is, with a status; it stops at its start unless a time is given."""
-        report = np.zeros(loop.REPORT_SIZE)
-        report[[loop.STATUS_ROW, loop.STOP_STEP]] = status, self.steps
-        report[loop.STOP_RESIDUAL] = np.nan
+        report = np.zeros(status_of.REPORT_SIZE)
+        report[[status_of.STATUS_ROW, status_of.STOP_STEP]] = status, self.steps
+        report[status_of.STOP_RESIDUAL] = np.nan
         stop_time = self.start if stop_time is None else stop_time
         stop_time = float(stop_time) if status > COMPLETE else np.nan
         carried = np.concatenate([_begun(), self._y])

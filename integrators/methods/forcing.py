@@ -11,11 +11,12 @@ compositions raise its order too.
 
 import math
 
+from integrators.compiler.failures import fail, poison
 from integrators.compiler.kernels import inlined
 from integrators.compiler.lanes import any_lane, select
 from integrators.compiler.vectors import get, increment, put, scale
 from integrators.compiler.views import rows
-from integrators.stepping.loop import EVALUATIONS, NOT_CONVERGED, STATUS_ROW, fail, poison
+from integrators.status import EVALUATIONS, NOT_CONVERGED, STATUS_ROW
 
 MAX_ITERATIONS = 60
 EPSILON = 2.0**-52

@@ -18,6 +18,7 @@ keeps linear invariants to round-off.
 
 import numpy as np
 
+from integrators.compiler.failures import poison
 from integrators.compiler.kernels import Kernel, inlined
 from integrators.compiler.lanes import any_lane, select, sqrt
 from integrators.compiler.vectors import add, axpy, cross, dot, get, increment, scale
@@ -27,7 +28,7 @@ from integrators.forms.spins import QUADRATIC_SIZE, quadratic_gradient
 from integrators.lie_groups.rotations import rotation_coefficients
 from integrators.method import ALL_DEGREES, Method, Option, Problem
 from integrators.solvers.fixed_point import DEPTH, WORK, predict, remember, solving
-from integrators.stepping.loop import method_signature, poison
+from integrators.stepping.loop import method_signature
 
 # --- what the rules are made of --------------------------------------------------------------
 # memory: what the state's sums lost (3n); `keep` (n), the reciprocal of |w_i|², or of 2 C(w) of a

@@ -21,6 +21,7 @@ import math
 
 import numpy as np
 
+from integrators.compiler.failures import fail, is_finite, poison
 from integrators.compiler.kernels import Kernel, inlined
 from integrators.compiler.lanes import select, sqrt
 from integrators.compiler.vectors import add, axpy, get, increment, put, scale
@@ -28,14 +29,8 @@ from integrators.compiler.views import rows_of, tail
 from integrators.forms.flows import HomogeneousFlow
 from integrators.lie_groups.exponentials import BERNOULLI, WIDEST
 from integrators.method import ALL_DEGREES, Method, Option, Problem
-from integrators.stepping.loop import (
-    LEFT_DOMAIN,
-    NOT_FINITE,
-    fail,
-    is_finite,
-    method_signature,
-    poison,
-)
+from integrators.status import LEFT_DOMAIN, NOT_FINITE
+from integrators.stepping.loop import method_signature
 from integrators.tableaux.butcher import DORMAND_PRINCE5, EULER, HEUN, KUTTA3, KUTTA4
 
 SERIES = tuple(float(BERNOULLI[k] / math.factorial(k)) for k in range(16))  # of z/(eᶻ − 1)

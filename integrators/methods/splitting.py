@@ -21,13 +21,15 @@ import math
 
 import numpy as np
 
+from integrators.compiler.failures import fail, poison
 from integrators.compiler.kernels import Kernel, inlined
 from integrators.compiler.lanes import select
 from integrators.compiler.vectors import axpy, dot, get, put
 from integrators.compiler.views import rows_of, tail
 from integrators.forms.hamiltonians import SplitFlow
 from integrators.method import ALL_DEGREES, Method, Problem
-from integrators.stepping.loop import NOT_FINITE, fail, method_signature, poison
+from integrators.status import NOT_FINITE
+from integrators.stepping.loop import method_signature
 
 TURNS = 8  # stages in which every spin is led back to its length once
 LEAST = 1e-280  # squared length of a vector that is led back

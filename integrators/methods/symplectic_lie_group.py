@@ -23,6 +23,7 @@ body hardly changes from step to step; see `quasi_newton`.
 
 import numpy as np
 
+from integrators.compiler.failures import fail, is_finite, poison
 from integrators.compiler.kernels import Kernel, inlined
 from integrators.compiler.lanes import any_lane, select, sqrt
 from integrators.compiler.vectors import add, axpy, cross, dot, get, increment, put, scale
@@ -46,7 +47,8 @@ from integrators.solvers.quasi_newton import (
     solving,
     work_size,
 )
-from integrators.stepping.loop import NOT_CONVERGED, fail, is_finite, method_signature, poison
+from integrators.status import NOT_CONVERGED
+from integrators.stepping.loop import method_signature
 
 FLOOR = 1e-3  # of a radian or a momentum: least size of an unknown
 PIECES = 8  # of a step along which its solution is followed where it is not found at once

@@ -16,6 +16,7 @@ returns. This changes rounding only. Where a force acts, ω is computed in every
 
 import numpy as np
 
+from integrators.compiler.failures import fail, poison
 from integrators.compiler.kernels import Kernel, inlined
 from integrators.compiler.lanes import sqrt
 from integrators.compiler.vectors import axpy, cross, dot, get, increment, put, scale
@@ -33,7 +34,8 @@ from integrators.solvers.constraints import (
 )
 from integrators.solvers.inertia import CHAIN, DIAGONAL, FULL
 from integrators.solvers.multipliers import HISTORY, extrapolate, solve_multipliers
-from integrators.stepping.loop import LEFT_DOMAIN, fail, method_signature, poison
+from integrators.status import LEFT_DOMAIN
+from integrators.stepping.loop import method_signature
 
 # --- explicit ----------------------------------------------------------------------------------
 # memory: n rows each of ω between the steps, what its sum lost, what q's sum lost, ∂V − F; with

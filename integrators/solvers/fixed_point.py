@@ -15,18 +15,18 @@ error of round-off's size is left: so where it takes more than `PLAIN` evaluatio
 
 import math
 
+from integrators.compiler.failures import fail
 from integrators.compiler.kernels import inlined
 from integrators.compiler.lanes import any_lane, select, sqrt
 from integrators.compiler.vectors import add, axpy, dot, get, put, scale, sub
 from integrators.compiler.views import rows_of, tail
-from integrators.stepping.loop import (
+from integrators.status import (
     COMPLETE,
     EVALUATIONS,
     ITERATIONS,
     ITERATIONS_MAX,
     NOT_CONVERGED,
     STATUS_ROW,
-    fail,
 )
 
 DEPTH = 8  # of the last steps' solutions, through which a polynomial starts the next

@@ -9,12 +9,13 @@ is computed from ω, feel a loose tolerance.
 
 import math
 
+from integrators.compiler.failures import fail
 from integrators.compiler.kernels import inlined
 from integrators.compiler.lanes import any_lane, select
 from integrators.compiler.vectors import axpy, dot, get, put, scale
 from integrators.compiler.views import tail
 from integrators.solvers.constraints import apply_inverse, factor_constraints, solve_constraints
-from integrators.stepping.loop import ITERATIONS, ITERATIONS_MAX, NOT_CONVERGED, fail
+from integrators.status import ITERATIONS, ITERATIONS_MAX, NOT_CONVERGED
 
 MAX_ITERATIONS = 60
 ROUND_OFF = 4.0 * 2.0**-52  # of a residual, relative to the bodies' moves

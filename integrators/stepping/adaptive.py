@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from integrators import status
 from integrators.compiler.kernels import Kernel
 from integrators.errors import InputError, check_number
 from integrators.forms.forms import FORMULATIONS, velocities
-from integrators.stepping import loop
 from integrators.stepping.checkpoint import Layout
 
 BEGUN, TRIED, ERROR, ACCEPTED, ATTEMPT = range(5)  # of an attempt: time, size, error, whether
@@ -271,9 +271,9 @@ def prepare(problem, members, times, tolerance):
 
 def _counters(runs, report):
     counted = ("steps", "rejected_steps", "evaluations", "iterations_mean", "iterations_max")
-    failed = report[:, loop.STATUS_ROW] > loop.COMPLETE
+    failed = report[:, status.STATUS_ROW] > status.COMPLETE
     return {name: np.array([getattr(run, name) for run in runs]) for name in counted} | {
-        "stop_step": np.where(failed, report[:, loop.STOP_STEP], -1).astype(np.int64),
-        "stop_residual": np.where(failed, report[:, loop.STOP_RESIDUAL], math.nan),
+        "stop_step": np.where(failed, report[:, status.STOP_STEP], -1).astype(np.int64),
+        "stop_residual": np.where(failed, report[:, status.STOP_RESIDUAL], math.nan),
         "stop_time": np.array([run.stop_time for run in runs]),
     }

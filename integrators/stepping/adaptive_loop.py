@@ -21,16 +21,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numba import types
 
-from integrators.compiler.kernels import Kernel, inlined, whole_state
+from integrators.compiler.failures import poison
+from integrators.compiler.kernels import Kernel, inlined, types, whole_state
 from integrators.compiler.lanes import array, flat, vectors
 from integrators.compiler.memory import aligned
 from integrators.compiler.vectors import get, put
 from integrators.compiler.views import rows_of, tail
-from integrators.method import Option
-from integrators.stepping.adaptive import ACCEPTED, ATTEMPT, BEGUN, ERROR, TRIED, Solution
-from integrators.stepping.loop import (
+from integrators.options import Option
+from integrators.status import (
     ABS_MEAN,
     COMPLETE,
     MEAN,
@@ -38,10 +37,9 @@ from integrators.stepping.loop import (
     REPORT_SIZE,
     STATISTICS,
     STATUS_ROW,
-    first_error,
-    next_error,
-    poison,
 )
+from integrators.stepping.adaptive import ACCEPTED, ATTEMPT, BEGUN, ERROR, TRIED, Solution
+from integrators.stepping.loop import first_error, next_error
 
 SMALLEST = 16 * 2.0**-52  # a step that is smaller beside t can hardly be told from none
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from integrators.compiler.lanes import WIDTH
 from integrators.compiler.memory import aligned
-from integrators.stepping.loop import MONITORED, REPORT_SIZE
+from integrators.status import MONITORED, REPORT_SIZE
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from integrators import status as status_of
 from integrators.compiler.memory import aligned
-from integrators.integration import counters_of, run_states
-from integrators.method import Integrator, Problem
+from integrators.status import COMPLETE, STATUS_ROW
 from integrators.stepping import loop
 from integrators.stepping.adaptive import ATTEMPT, AdaptiveProblem, Solution, run_adaptive
-from integrators.stepping.loop import COMPLETE, STATUS_ROW
+from integrators.stepping.batch import counters_of, run_states
 
 ROUNDING = 16 * np.finfo(float).eps  # within which a time, in steps, is a step's end
 
@@ -34,15 +34,15 @@ class EqualSteps:
 
     Parameters
     ----------
-    integrator : Integrator
+    integrator : integrators.method.Integrator
         With a fixed step.
-    problem : Problem
+    problem : integrators.method.Problem
         It, bound.
     counted : AdaptiveProblem
     """
 
-    integrator: Integrator
-    problem: Problem
+    integrator: object
+    problem: object
     counted: AdaptiveProblem
 
     def prepare(self, state, duration, tolerance):
@@ -88,7 +88,7 @@ class EqualSteps:
     def _between(self, states, ends, h, rests, report):
         """Take short steps from `ends` to sample times, in place; their evaluations."""
         problem = self.problem
-        reports = aligned((len(states), loop.REPORT_SIZE))
+        reports = aligned((len(states), status_of.REPORT_SIZE))
         loop.single_steps.scalar(
             *problem.kernels(lanes=False)[:4], ends * h, rests, problem.constants, problem.options,
             states, aligned(problem.memory), problem.parameters, aligned(max(1, problem.work)),
@@ -96,22 +96,22 @@ class EqualSteps:
         )  # fmt: skip
         failed = reports[:, STATUS_ROW] > COMPLETE
         if report[STATUS_ROW] > COMPLETE:  # nothing after the last whole step counts
-            failed |= (ends == report[loop.STOP_STEP]) & (rests > 0)
+            failed |= (ends == report[status_of.STOP_STEP]) & (rests > 0)
         elif failed.any():
             first = failed.argmax()
-            report[: loop.ITERATIONS] = reports[first, : loop.ITERATIONS]
-            report[loop.STOP_STEP] = ends[first]
+            report[: status_of.ITERATIONS] = reports[first, : status_of.ITERATIONS]
+            report[status_of.STOP_STEP] = ends[first]
         states[np.logical_or.accumulate(failed)] = np.nan
         own = self.integrator.evaluations * np.sum(rests > 0)
-        return int(own + reports[:, loop.EVALUATIONS].sum())
+        return int(own + reports[:, status_of.EVALUATIONS].sum())
 
     def _stopped(self, state, times, statistics, status):
         """What there is where the steps cannot be counted: the initial state."""
         states = np.full((len(times), *state.shape), np.nan)
         states[0] = state
-        report = np.zeros(loop.REPORT_SIZE)
-        report[[STATUS_ROW, loop.STOP_RESIDUAL]] = status, np.nan
-        shape = (len(times) - 1) * bool(statistics), loop.MONITORED, loop.STATISTICS
+        report = np.zeros(status_of.REPORT_SIZE)
+        report[[STATUS_ROW, status_of.STOP_RESIDUAL]] = status, np.nan
+        shape = (len(times) - 1) * bool(statistics), status_of.MONITORED, status_of.STATISTICS
         return Solution(
             states=states,
             step_sizes=np.full(len(times), np.nan),

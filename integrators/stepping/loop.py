@@ -6,24 +6,10 @@ step from sample to sample and keeps the statistics of every step. All that a me
 from step to step is in ``y`` and ``memory``: a run continues from them bit for bit.
 """
 
-import math
-
-from numba import types
-
-from integrators.compiler.kernels import Kernel, inlined, whole_state
-from integrators.compiler.lanes import all_lanes, array, flat, lane, select, vectors
+from integrators.compiler.kernels import Kernel, inlined, types, whole_state
+from integrators.compiler.lanes import array, flat, lane, select, vectors
 from integrators.compiler.views import as_lanes, rows_of, tail
-
-COMPLETE, LEFT_DOMAIN, NOT_CONVERGED, NOT_FINITE, STEP_TOO_SMALL = range(5)
-STATUS = ("complete", "left_domain", "not_converged", "not_finite", "step_too_small")
-
-# The rows of a report, of the element type: one trajectory in each lane.
-# EVALUATIONS are those beyond the number that the method declares.
-STATUS_ROW, STOP_STEP, STOP_RESIDUAL, ITERATIONS, ITERATIONS_MAX, EVALUATIONS = range(6)
-REPORT_SIZE = 6
-
-MONITORED = 2  # energy (balance) and mean unit length error
-MEAN, MINIMUM, MAXIMUM, ABS_MEAN, ABS_MAX, STATISTICS = range(6)
+from integrators.status import ABS_MAX, ABS_MEAN, MAXIMUM, MEAN, MINIMUM, MONITORED, STATISTICS
 
 
 def method_signature(element):
@@ -41,41 +27,6 @@ def method_signature(element):
         whole, whole, whole, number, number, types.int64, types.int64, flat(number), flat(number),
         vectors(element), flat_of, flat(number), flat_of, flat_of,
     )  # fmt: skip
-
-
-@inlined
-def fail(report, ok, code, step, residual):
-    """Note `code` at `step` in the lanes where `ok` does not hold and no failure stands."""
-    if not all_lanes(ok):
-        ongoing = report[STATUS_ROW] <= COMPLETE
-        _note(report, STATUS_ROW, ok, ongoing, code)
-        _note(report, STOP_STEP, ok, ongoing, step)
-        _note(report, STOP_RESIDUAL, ok, ongoing, residual)
-
-
-@inlined
-def _note(report, row, ok, ongoing, value):
-    kept = report[row]
-    report[row] = select(ok, kept, select(ongoing, value + 0.0 * kept, kept))
-
-
-@inlined
-def poison(y, ok):
-    """Make the state NaN in the lanes where `ok` does not hold: nothing after a failure counts."""
-    if not all_lanes(ok):
-        for i in range(y.shape[0]):
-            for c in range(3):
-                y[i, c] = select(ok, y[i, c], y[i, c] * math.nan)
-
-
-@inlined
-def is_finite(y):
-    """Whether every number of the state is finite, lane by lane."""
-    total = y[0, 0] - y[0, 0]
-    for i in range(y.shape[0]):
-        for c in range(3):
-            total = total + (y[i, c] - y[i, c])  # 0, or NaN from then on
-    return total <= 0.0
 
 
 @inlined

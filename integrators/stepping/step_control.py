@@ -12,7 +12,7 @@ systems*, section 4.
 """
 
 from integrators.compiler.kernels import inlined
-from integrators.method import Option
+from integrators.options import Option
 from integrators.stepping.adaptive_loop import OWN, TOLERANCE
 
 SAFETY, FIRST_STEP, LEAST, MOST, DEGREE = range(OWN, OWN + 5)  # in the settings

@@ -71,7 +71,7 @@ class ChunkWork:
 
         Raises
         ------
-        sweep.store.lease.sessions.Superseded
+        sweep.errors.LeaseLost
             If another coordinator holds the store by now, or another process computes the task:
             what they have is not touched.
         """

@@ -9,7 +9,6 @@ import numpy as np
 
 from integrators.compiler.kernels import checking
 from integrators.errors import check_number
-from sweep import study as studies
 from sweep.campaign import planning
 from sweep.campaign.pilot import Rehearsal
 from sweep.campaign.task_window import count_workers, execute, noticing_its_loss
@@ -24,21 +23,22 @@ from sweep.clusters.workers import (
     inspect,
     stop_session,
 )
+from sweep.errors import Interrupted
 from sweep.plugins import approvals
-from sweep.shutdown import Drain, Interrupted
+from sweep.shutdown import Drain
 from sweep.store import checkpoints, create, diff, predictions, provenance, storage
 from sweep.store.backends.disk import cannot_store, why_not_stored
-from sweep.store.flight import InFlight
 from sweep.store.lease import requests, sessions
 from sweep.store.lease.fencing import begin, forget_all
 from sweep.store.lease.lease import Holding, hold
 from sweep.store.lease.presence import Presence
 from sweep.store.lease.sessions import Session, code
 from sweep.store.predictions import Prediction
-from sweep.store.progress import Counter
+from sweep.store.progress import Counter, InFlight
 from sweep.store.studies import study_and_store
 from sweep.store.upkeep.compact import compact, recover, spread
 from sweep.store.upkeep.rechunk import rechunk
+from sweep.study import Study
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ class _Coordinator:
     """One run of a study, by who holds its store; parameters as in `run`."""
 
     path: object
-    study: studies.Study
+    study: Study
     held: Holding
     drain: Drain
     watcher: Watcher

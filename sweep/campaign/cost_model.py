@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 
-from integrators.stepping import loop
+from integrators import status
 from integrators.stepping.adaptive import prepare
 from sweep.campaign.recorder import Named, Recipe, Recorder
 from sweep.study import schema
@@ -290,7 +290,7 @@ class Probe:
 
         def failed():
             report = integrate()[0].report
-            return bool(np.all(report[:, loop.STATUS_ROW] > loop.COMPLETE))
+            return bool(np.all(report[:, status.STATUS_ROW] > status.COMPLETE))
 
         return failed
 

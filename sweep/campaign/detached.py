@@ -17,10 +17,10 @@ from distributed import Reschedule, fire_and_forget, get_client, secede
 from integrators.errors import InputError
 from sweep.campaign import coordinator
 from sweep.clusters.workers import inspect
+from sweep.errors import Interrupted, StoreError
 from sweep.plugins import approvals
-from sweep.shutdown import Drain, Interrupted
+from sweep.shutdown import Drain
 from sweep.store import diff
-from sweep.store.diff import StoreError
 from sweep.store.lease import requests, sessions
 from sweep.store.lease.holder import holder_of
 from sweep.store.lease.lease import hold

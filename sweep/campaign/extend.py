@@ -5,10 +5,11 @@ import dataclasses
 import json
 
 from integrators.errors import InputError, check_known
-from sweep.store.diff import StoreError, open_existing
+from sweep.campaign.merge import editing
+from sweep.campaign.merge.editing import in_units, listed, put
+from sweep.errors import StoreError
+from sweep.store.diff import open_existing
 from sweep.store.studies import stored_axis, stored_study
-from sweep.store.upkeep import editing
-from sweep.store.upkeep.editing import in_units, listed, put
 from sweep.study.initial_conditions.base import RandomStarts
 from sweep.study.reader import time_axis
 from sweep.study.time_axis import TimeAxis

@@ -11,10 +11,11 @@ from functools import cached_property
 import numpy as np
 
 import systems
+from integrators import status as status_of
 from integrators.forms.forms import velocities
-from integrators.integration import canonical, counters_of, lagrangian, run_batch
 from integrators.stepping import loop
 from integrators.stepping.adaptive import prepare, run_adaptive
+from integrators.stepping.batch import canonical, counters_of, lagrangian, run_batch
 from sweep.plugins.registry import BUILT_IN, Library
 from sweep.study import schema, structure
 from sweep.study.time_axis import LogarithmicTimeAxis, TimeAxis
@@ -225,13 +226,13 @@ class Recorder:
         runs.valid_samples = runs.valid_samples + valid[:, new].sum(axis=1)
         runs.alive = valid[:, -1]
         runs.sample, runs.final = last, states[:, -1]
-        runs.checkpoints, runs.status = batch.checkpoints, batch.report[:, loop.STATUS_ROW]
+        runs.checkpoints, runs.status = batch.checkpoints, batch.report[:, status_of.STATUS_ROW]
         return {name: values[:, new] for name, values in sampled.items()}
 
     def finish(self, runs):
         """The variables over runs, of runs at their last sample; by the names of `schema`."""
-        lost = ~runs.alive & (runs.status <= loop.COMPLETE)
-        status = np.where(lost, loop.NOT_FINITE, runs.status).astype(np.int8)
+        lost = ~runs.alive & (runs.status <= status_of.COMPLETE)
+        status = np.where(lost, status_of.NOT_FINITE, runs.status).astype(np.int8)
         columns = runs.counters | {
             "sample_count": runs.valid_samples,
             "status": status,
@@ -240,7 +241,7 @@ class Recorder:
         }
         steps = self.recipe.time_axis.intervals * runs.steps_per_sample
         measured = self.structure(runs.initial, runs.final, runs.step_size, steps, runs.tolerance)
-        failed = status > loop.COMPLETE
+        failed = status > status_of.COMPLETE
         return columns | {name: np.where(failed, np.nan, of) for name, of in measured.items()}
 
     def structure(self, initial, final, step_size, steps, tolerance=np.nan):
@@ -371,7 +372,7 @@ class Recorder:
                 names = (f"{quantity.name}_error_{of}" for of in schema.ENERGY_STATISTICS)
                 values = {name: (0, i) for i, name in enumerate(names)}
         if "unit_length" in self.recipe.record:
-            values["unit_length_error_mean"] = (1, loop.MEAN)
+            values["unit_length_error_mean"] = (1, status_of.MEAN)
         return {
             name: np.pad(batch.statistics[:, :, m, s], ((0, 0), (1, 0)), constant_values=np.nan)
             for name, (m, s) in values.items()

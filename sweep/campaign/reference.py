@@ -42,7 +42,7 @@ class ReferenceWork:
 
         Raises
         ------
-        sweep.store.lease.sessions.Superseded
+        sweep.errors.LeaseLost
             If another coordinator holds the store by now, or another process computes the task:
             what they have is not touched.
         """
@@ -85,7 +85,7 @@ class ReferenceWork:
     def _advance(self, row, system, count, upto):
         """Take the samples from `count` on; those before are there."""
         first = max(count - 1, 0)
-        size = reference_checkpoints(system.rows)
+        size = checkpoints.reference_checkpoints(system.rows)
         began = time.thread_time()
         states, error, stands = reference_trajectory(
             system,
@@ -126,7 +126,7 @@ def reference_trajectory(system, initial, times, tolerance, checkpoints=None):
     error : ndarray, shape (S,)
         Distance of the states at ten times the tolerance; the reference is better than this.
     checkpoints : ndarray, shape (2 * size,)
-        Where both stand; see `reference_checkpoints`.
+        Where both stand; see `checkpoints.reference_checkpoints`.
     """
     solved, stood = [], [None, None]
     starts = [initial, initial]
@@ -139,8 +139,3 @@ def reference_trajectory(system, initial, times, tolerance, checkpoints=None):
     (states, _, fine), (coarse, _, rough) = solved
     error = np.sqrt(sum(squared_errors(system, states - coarse).values()))
     return states, error, np.concatenate([fine, rough])
-
-
-def reference_checkpoints(rows):
-    """Numbers in the checkpoints of a `reference_trajectory` of so many rows."""
-    return 2 * dormand_prince.checkpoint_size(rows)

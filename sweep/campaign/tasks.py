@@ -16,12 +16,11 @@ from integrators.compiler import kernels
 from sweep.campaign.chunks import SEGMENT, ChunkWork, read_references, reference_arrays
 from sweep.campaign.recorder import Recipe
 from sweep.campaign.reference import ReferenceWork
-from sweep.shutdown import Interrupted
+from sweep.errors import FencedOff, Interrupted, LeaseLost
 from sweep.store import checkpoints, storage
 from sweep.store.diff import references_group
 from sweep.store.lease import sessions
-from sweep.store.lease.fencing import Attempt, TakenOver
-from sweep.store.lease.sessions import Superseded
+from sweep.store.lease.fencing import Attempt
 from sweep.study import schema
 
 CHECKPOINT_EVERY = 30.0  # seconds: a killed task loses about as much
@@ -159,7 +158,7 @@ def compute(task, session):
 
     Raises
     ------
-    sweep.store.lease.sessions.AnotherCode
+    sweep.errors.VersionMismatch
         If the coordinator has another version of the code.
     """
     session.check_code()
@@ -175,11 +174,11 @@ def compute(task, session):
                 Attempt(task, session) as attempt,
             ):
                 whole = _compute(task, attempt, statuses)
-        except TakenOver:  # by the one that the cluster knows of
+        except FencedOff:  # by the one that the cluster knows of
             pass
         except Interrupted:  # while it compiled
             pass
-        except Superseded:
+        except LeaseLost:
             superseded = True
             session.stop()
         except Exception as error:

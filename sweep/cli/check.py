@@ -18,7 +18,7 @@ def command(study, trust_plugins):
     Example:
       sweep check my-study.toml
     """
-    from sweep.study import load
+    from sweep.store.studies import load
     from sweep.study.run_table import outline
     from sweep.text import format_table
 

@@ -248,7 +248,7 @@ def progress_bar(length, label, **options):
 
 def save_plots(dataset, directory, name, ending=".png", kinds=None, skipped=None):
     """Write an experiment's plots, as `sweep.plots.save_all`. `InputError` if that cannot be."""
-    from integrators import InputError
+    from integrators.errors import InputError
     from sweep.plots import save_all
 
     try:

@@ -35,7 +35,7 @@ def command(store, experiment, quantity, all_steps, growth, as_json):
       sweep drift quickstart.zarr -q energy
       sweep drift round-off.zarr -q energy --growth
     """
-    from integrators import InputError
+    from integrators.errors import InputError
     from sweep import tables
     from sweep.analysis import drift_table, growth_table
     from sweep.analysis.runs.query import refusals

@@ -17,7 +17,7 @@ def command(path):
     Example:
       sweep init my-study.toml && sweep check my-study.toml
     """
-    from integrators import InputError
+    from integrators.errors import InputError
     from sweep.store.backends.places import local_path
 
     text = importlib.resources.files("sweep").joinpath("cli", "template.toml").read_text("utf-8")

@@ -57,7 +57,8 @@ def _integrators(library):
 
 
 def _studies(library):
-    from sweep.study import load, packaged
+    from sweep.store.studies import load
+    from sweep.study import packaged
 
     return [{"name": name, "description": load(name).description} for name in packaged()]
 

@@ -110,7 +110,7 @@ def _say(text):
 
 def _known_or_raise(error):
     """One message for bad input or a task that failed; anything else is ours, with traceback."""
-    from integrators import InputError
+    from integrators.errors import InputError
 
     if str(error).startswith("A dask config file"):  # Dask reads them when it is imported
         _say(f"Error: {' '.join(str(error).split())}. Mend that file or move it")
@@ -121,9 +121,7 @@ def _known_or_raise(error):
         text = why_not_stored(error.filename or ".", error)
         _say(f"Stopped: {text}. {remedy(error)}, and repeat it")
         sys.exit(INCOMPLETE)
-    from sweep.campaign.task_window import TaskFailed
-    from sweep.shutdown import Interrupted
-    from sweep.store.lease.presence import StoreLost
+    from sweep.errors import Interrupted, StoreLost, TaskFailed
 
     if isinstance(error, StoreLost):
         _say(f"Error: {error}.")

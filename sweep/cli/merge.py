@@ -31,7 +31,7 @@ def command(stores, out, prefer_first, study, trust_plugins):
     Example:
       sweep merge laptop.zarr cluster.zarr -o both.zarr
     """
-    from sweep.store.upkeep.merge import merge
+    from sweep.campaign.merge.merge import merge
 
     with _Bar() as bar:
         merged = merge(

@@ -45,7 +45,7 @@ def command(what, experiment, where, output, suffix, body, view):
       sweep plot energy quickstart.zarr -e pendulum --where "step_size < 0.02" -o energy.svg
       sweep plot sphere mclachlan-portraits.zarr -e vortices --body 0 --view 1 1 1
     """
-    from integrators import InputError
+    from integrators.errors import InputError
     from sweep.cli.summary import plot_directory
     from sweep.store.backends.places import local_path
 
@@ -67,8 +67,7 @@ def command(what, experiment, where, output, suffix, body, view):
 
 def _kind_and_store(what):
     """The kind, or none, and the store, of one or two arguments."""
-    from integrators import InputError
-    from integrators.errors import check_known
+    from integrators.errors import InputError, check_known
     from sweep.plots import KINDS
 
     if len(what) == 1 and what[0] in KINDS and not Path(what[0]).exists():
@@ -83,7 +82,7 @@ def _kind_and_store(what):
 
 def _chosen(kind, bodies, view):
     """The kinds to draw with their options: that one, or all, or the sphere that options are of."""
-    from integrators import InputError
+    from integrators.errors import InputError
     from sweep.plots import KINDS
 
     options = {"bodies": bodies} if bodies else {}
@@ -97,7 +96,7 @@ def _chosen(kind, bodies, view):
 
 def _is_file(path, kind, suffix):
     """Whether the output is one picture; `InputError` if it can be neither that nor a directory."""
-    from integrators import InputError
+    from integrators.errors import InputError
 
     ending = path.suffix.lower()
     if path.is_dir() or not ending[1:].isalpha():
@@ -123,7 +122,7 @@ def _is_file(path, kind, suffix):
 
 def _write_one(datasets, where, kind, options, path):
     """The only picture of a kind that a store has the results for."""
-    from integrators import InputError
+    from integrators.errors import InputError
     from sweep.plots import picture, save
 
     figures, reasons = {}, []
@@ -149,7 +148,7 @@ def _write_one(datasets, where, kind, options, path):
 
 def _write_all(datasets, where, kinds, directory, ending):
     """The files of all pictures of some kinds, and why others are not drawn."""
-    from integrators import InputError
+    from integrators.errors import InputError
 
     written, reasons = [], []
     for name, dataset in datasets.items():
@@ -167,7 +166,7 @@ def _write_all(datasets, where, kinds, directory, ending):
 
 
 def _say_left_out(written, reasons):
-    from integrators import InputError
+    from integrators.errors import InputError
 
     if not written:
         raise InputError("nothing to draw. " + "\n".join(reasons))

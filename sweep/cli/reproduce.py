@@ -68,7 +68,7 @@ def command(paper, plots, output, keep, step_factor, workers, max_time, as_json)
 
 def _check_directory(path):
     """Refuse a directory that cannot be made, before anything is computed."""
-    from integrators import InputError
+    from integrators.errors import InputError
 
     place = path.absolute()
     while not place.parent.exists():

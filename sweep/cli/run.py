@@ -72,7 +72,7 @@ def _print_what_is_underway(store):
     """How much of the runs that are not done is in checkpoints, if there is a store."""
     from integrators.errors import InputError
     from sweep.cli.status import on_their_way
-    from sweep.store.files import Damaged
+    from sweep.errors import Damaged
     from sweep.store.progress import Counter
 
     with contextlib.suppress(InputError, Damaged):

@@ -55,8 +55,7 @@ def command(kind, name, library, output, as_json):
 def _show_study(name, as_json):
     from sweep.campaign.extend import stored_text
     from sweep.store.storage import open_group, open_root
-    from sweep.store.studies import is_store
-    from sweep.study import load
+    from sweep.store.studies import is_store, load
 
     if is_store(name):
         text = stored_text(name)
@@ -71,7 +70,7 @@ def _show_study(name, as_json):
 
 
 def _show_plugins(name, as_json):
-    from integrators import InputError
+    from integrators.errors import InputError
     from sweep.plugins.approvals import approved
 
     known = set()
@@ -99,19 +98,19 @@ def _show_plugins(name, as_json):
 
 def _plugins_of(name):
     """The plugins of a store, or of a study's file; none is run."""
-    from sweep import study
     from sweep.plugins import loader
     from sweep.store.files import open_store
     from sweep.store.studies import is_store
+    from sweep.study.model import plugins_of
 
-    return loader.kept(open_store(name), name) if is_store(name) else study.plugins_of(name)
+    return loader.kept(open_store(name), name) if is_store(name) else plugins_of(name)
 
 
 def _write_plugins(name, output):
     """Write the source of plugins as it was, byte by byte; never over a file."""
     from pathlib import Path
 
-    from integrators import InputError
+    from integrators.errors import InputError
     from sweep.store.backends.places import local_path
 
     for plugin in _plugins_of(name):

@@ -132,7 +132,7 @@ def on_their_way(progresses):
 
 
 def _counted(counter):
-    from sweep.store.files import Damaged
+    from sweep.errors import Damaged
 
     try:
         return counter.count()
@@ -183,7 +183,7 @@ def _cell(value):
 
 def _watch(counter, every):
     """Look again and again; a terminal shows one table, anything else gets a line now and then."""
-    from sweep.store.files import Damaged
+    from sweep.errors import Damaged
     from sweep.store.progress import Rate
 
     terminal = sys.stdout.isatty()

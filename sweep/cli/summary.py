@@ -29,7 +29,7 @@ def print_summary(path):
 
 def _plot(path, datasets):
     """Write the plots; where that cannot be, the run is complete all the same."""
-    from integrators import InputError
+    from integrators.errors import InputError
 
     directory, left_out = plot_directory(path), []
     try:

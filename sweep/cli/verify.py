@@ -5,13 +5,7 @@ import sys
 
 import click
 
-from sweep.cli.common import (
-    echo_json,
-    json_option,
-    progress_bar,
-    store_argument,
-    trust_option,
-)
+from sweep.cli.common import echo_json, json_option, progress_bar, store_argument, trust_option
 from sweep.cli.main import DOES_NOT_HOLD
 
 SHOWN = 20

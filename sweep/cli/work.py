@@ -37,7 +37,7 @@ def command(store, experiment, error, against, at, as_json):
       sweep work quickstart.zarr -e pendulum
       sweep work quickstart.zarr --error energy_error --against cpu-time
     """
-    from integrators import InputError
+    from integrators.errors import InputError
     from sweep import tables
     from sweep.analysis import least_work, work_table
     from sweep.analysis.runs.query import refusals

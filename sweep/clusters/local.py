@@ -100,12 +100,12 @@ def start_local(
         "nthreads": 1,
         "memory_limit": parse_memory_limit(memory_limit, 1, workers, logger=logger),
         "worker_class": LocalWorker,
-        "preload": ["sweep.campaign.worker_setup"],
+        "preload": ["sweep.campaign.tasks", "sweep.clusters.preload"],
         "silence_logs": logging.CRITICAL,
         **options,
     }
     worker = {"cls": LocalNanny, "options": shared | nanny}
-    with dask.config.set(SETTINGS), _blocked(ENDING):  # `sweep.campaign.worker_setup` unblocks them
+    with dask.config.set(SETTINGS), _blocked(ENDING):  # `sweep.clusters.preload` unblocks them
         cluster = SpecCluster(
             scheduler={"cls": LocalScheduler, "options": shared | dashboard},
             worker=worker,

@@ -7,9 +7,10 @@ from pathlib import Path
 from integrators.errors import InputError, check_number
 from sweep.campaign import coordinator
 from sweep.clusters.launch import local_client
-from sweep.shutdown import Drain, Interrupted
+from sweep.errors import Interrupted
+from sweep.shutdown import Drain
 from sweep.store.open import open_study
-from sweep.study import load
+from sweep.store.studies import load
 
 
 def reproduce(
@@ -52,7 +53,7 @@ def reproduce(
     InputError
         If the factor is not positive, or makes a step size that does not divide its sample
         interval, or a store cannot be written.
-    sweep.shutdown.Interrupted
+    sweep.errors.Interrupted
         If it ended early; the stores have what was committed.
     """
     factor = check_number("step_factor", step_factor, above=0.0)

@@ -23,10 +23,10 @@ import threading
 import traceback
 from pathlib import Path
 
-from integrators import Method
 from integrators.errors import InputError
+from integrators.method import Method
+from sweep.errors import Interrupted
 from sweep.limits import read_regular
-from sweep.shutdown import Interrupted
 from systems import Observable, Quantity, System
 from systems.base import Start
 

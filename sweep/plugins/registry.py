@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import integrators
 import systems
 from integrators.errors import InputError, check_known
+from integrators.method import STEPS_OF
+from sweep.errors import Gathered, StudyError, distinct, gathered
 from sweep.plugins import loader as plugins
-from sweep.study.toml import Gathered, StudyError, distinct, gathered
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class Library:
             By ``system NAME`` and so on; without what is built in.
         """
         named = [("system", system)]
-        for name in (integrator, (options or {}).get(integrators.method.STEPS_OF)):
+        for name in (integrator, (options or {}).get(STEPS_OF)):
             named.append(("integrator", name and name.partition("+")[0]))
         named += [("observable", name) for name in observables]
         found = {f"{kind} {name}": self.origin(kind, name) for kind, name in named if name}

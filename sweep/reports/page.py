@@ -7,14 +7,13 @@ import jinja2
 import numpy as np
 from markupsafe import Markup, escape
 
-import sweep
 from integrators.errors import InputError
+from sweep.errors import Damaged
 from sweep.reports.contents import experiment_part, table_part
 from sweep.reports.sections import VERDICTS
 from sweep.store import files
 from sweep.store.backends.places import beside, is_written, local_path, place_of
 from sweep.store.failures import failed_runs, shared_values
-from sweep.store.files import Damaged
 from sweep.store.open import open_study
 from sweep.store.progress import Counter
 from sweep.tables import Table
@@ -191,7 +190,7 @@ def _provenance(store, attributes, progresses):
         ("CPU time of the runs", f"{seconds:,.3g} s"),
         ("Store", store.name),
         ("Last written", _date(datetime.datetime.fromtimestamp(written, datetime.UTC))),
-        ("Report made by", f"geosweep {sweep.versions()['geosweep']}"),
+        ("Report made by", f"geosweep {versions()['geosweep']}"),
     ]
     return [(name, text) for name, text in facts if text]
 

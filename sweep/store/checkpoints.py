@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from integrators.compiler.kernels import sources_hash
+from integrators.methods import dormand_prince
 from sweep.store import storage
 from sweep.store.backends.places import ObjectPlace, place_of
 from sweep.store.backends.trees import remove_tree
@@ -144,3 +145,8 @@ def clear(store, experiment=""):
 def ends_name(experiment):
     """Name of the group with the ends of an experiment's runs."""
     return f"{storage.INTERNAL}/{ENDS}/{experiment}"
+
+
+def reference_checkpoints(rows):
+    """Numbers in the checkpoints of a `reference_trajectory` of so many rows."""
+    return 2 * dormand_prince.checkpoint_size(rows)

@@ -10,9 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-import sweep
-from sweep.campaign.reference import reference_checkpoints
-from sweep.store import checkpoints, storage
+from sweep.store import checkpoints, provenance, storage
 from sweep.store.backends.places import ObjectPlace, place_of
 from sweep.store.backends.trees import copy_tree, remove_tree
 from sweep.store.chunk_layout import INITIAL_CHUNK, REFERENCE_CHUNK
@@ -99,7 +97,7 @@ def _bring_up_at(place, study, entries, chunk_rows):
             "study_name": study.name,
             "description": study.description,
             "experiments": [entry.name for entry in entries],
-            "versions": sweep.versions(),
+            "versions": provenance.versions(),
             "study": study.text,
             **_plugins(root, study),
         }
@@ -252,7 +250,7 @@ def bring_up_references(root, table):
         array = _grown(group, variable, sizes, REFERENCE_CHUNK)
         if variable.name == schema.CPU_TIME and not timed:
             array[:] = np.nan  # of an earlier version, which did not measure it
-    longest = max(reference_checkpoints(made.rows) for made in table.systems)
+    longest = max(checkpoints.reference_checkpoints(made.rows) for made in table.systems)
     _grown_checkpoints(group, size, longest, REFERENCE_CHUNK)
     initial = _grown(group, schema.INITIAL_STATE, sizes, INITIAL_CHUNK)
     states = [table.initial_state(run) for run in references.first_run[fresh]]

@@ -13,16 +13,13 @@ import numpy as np
 import zarr
 
 from integrators.errors import InputError
+from sweep.errors import StoreError, Unreachable
 from sweep.store import storage
-from sweep.store.backends.places import METADATA, ObjectPlace, Unreachable, place_of
+from sweep.store.backends.places import METADATA, ObjectPlace, place_of
 from sweep.store.files import REFERENCES, check_version
 from sweep.study import schema
 from sweep.study.run_id import method_digest, run_digests, start_digest
 from sweep.study.run_table import expand
-
-
-class StoreError(InputError):
-    """A store that cannot take this study."""
 
 
 @dataclass(frozen=True, eq=False)

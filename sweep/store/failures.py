@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sweep.errors import Damaged
 from sweep.store import files
 from sweep.store.backends.places import place_of
-from sweep.store.files import Damaged
 from sweep.store.progress import IN_STUDY, MARKER, STATUS
 from sweep.text import number
 

@@ -11,16 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sweep.store.backends.places import METADATA, Unreachable, each, place_of, reading
+from sweep.errors import Damaged, Unreachable
+from sweep.store.backends.places import METADATA, each, place_of, reading
 
 FORMAT_VERSION = 1
 INTERNAL = "_geosweep"
 REFERENCES, CHECKPOINTS = "references", "checkpoints"
 CODECS = ("blosc", "crc32c")
-
-
-class Damaged(Exception):
-    """A file of the store that is not what was written; says what is wrong."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,9 +6,10 @@ import xarray as xr
 import zarr
 
 from integrators.errors import InputError
+from sweep.errors import Damaged
 from sweep.limits import MOST_RUNS
 from sweep.store.backends.places import place_of, reading
-from sweep.store.files import Damaged, check_version, read_metadata
+from sweep.store.files import check_version, read_metadata
 from sweep.store.storage import INTERNAL, configure, zarr_store
 from sweep.study import schema
 

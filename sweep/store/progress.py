@@ -4,14 +4,21 @@ A store of a million runs is counted in a fraction of a second, and again in les
 not change are not read again.
 """
 
+import collections
+import contextlib
+import json
+import time
 import zipfile
 from dataclasses import dataclass
 
 import numpy as np
 
-from sweep.store import files, flight
-from sweep.store.backends.places import each, place_of
-from sweep.store.files import ArrayFiles, Damaged
+from sweep.errors import Damaged
+from sweep.store import files
+from sweep.store.backends.places import ObjectPlace, each, place_of
+from sweep.store.backends.trees import write_whole
+from sweep.store.files import INTERNAL, ArrayFiles
+from sweep.store.lease.holder import first_bytes, holder_of, loaded
 
 MARKER, STATUS, IN_STUDY, CPU_TIME = "sample_count", "status", "in_study", "cpu_time"
 TIME = "time"
@@ -87,9 +94,9 @@ class Counter:
             If an array that is counted is.
         """
         names = files.experiments(self.path, files.open_store(self.path))
-        running = flight.running(self.path)
+        under_way = running(self.path)
         there = [name for name in names if (self.path / name).is_dir()]
-        return [self._count(name, running.get(name, 0)) for name in there]
+        return [self._count(name, under_way.get(name, 0)) for name in there]
 
     def _count(self, name, running):
         arrays = (MARKER, STATUS, IN_STUDY, CPU_TIME)
@@ -202,3 +209,47 @@ class Rate:
         if not pending:
             return 0.0
         return pending / self.per_second if self.per_second > 0 else float("nan")
+
+
+FILE = "in-flight.json"
+EVERY, EVERY_OBJECT = 0.2, 2.0  # seconds between two writings, at least
+
+
+class InFlight:
+    """Notes which tasks run, within ``with``.
+
+    Parameters
+    ----------
+    store : Path
+    """
+
+    def __init__(self, store):
+        self._path = place_of(store) / INTERNAL / FILE
+        self._every = EVERY_OBJECT if isinstance(self._path, ObjectPlace) else EVERY
+        self._written = 0.0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        with contextlib.suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+    def note(self, tasks):
+        """Write down how many runs of each experiment `tasks` have, now and then."""
+        if (now := time.monotonic()) < self._written + self._every:
+            return
+        self._written, runs = now, collections.Counter()
+        for task in tasks:
+            runs[task.experiment] += sum(len(chunk.rows) for chunk in getattr(task, "chunks", ()))
+        with contextlib.suppress(OSError):  # nothing depends on it
+            write_whole(self._path, json.dumps(runs))
+
+
+def running(store):
+    """Runs that are being computed, by experiment; none if nobody holds the store."""
+    with contextlib.suppress(OSError, ValueError):
+        found = loaded(first_bytes(place_of(store) / INTERNAL / FILE))
+        if holder_of(store) is not None:
+            return {name: n for name, n in found.items() if type(n) is int and n >= 0}
+    return {}

@@ -10,10 +10,12 @@ import json
 import math
 import platform
 import struct
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 import llvmlite.binding
 
-import sweep
 from sweep.store.backends.places import place_of
 from sweep.store.backends.trees import write_whole
 from sweep.store.files import INTERNAL
@@ -32,7 +34,7 @@ def describe():
         "libm": f"{' '.join(filter(None, platform.libc_ver()))} {_libm()}".strip(),
         "system": f"{platform.system()} {platform.machine()}",
         "llvmlite": llvmlite.__version__,
-        **sweep.versions(),
+        **versions(),
     }
 
 
@@ -89,3 +91,29 @@ def _libm():
         values = math.sin(x), math.cos(x), math.log(x), math.atan2(x, 3.0), math.exp(-x)
         digest.update(struct.pack("<5d", *values))
     return digest.hexdigest()[:8]
+
+
+def versions():
+    """Versions of Geosweep, Python and the packages that results depend on, as a dict.
+
+    In a git checkout with its ``commit``.
+    """
+    found = {"python": platform.python_version()}
+    for package in ("geosweep", "numba", "numpy", "scipy", "xarray", "zarr", "distributed"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "unknown"
+    return found | _commit()
+
+
+def _commit():
+    home = Path(__file__).resolve().parents[2]
+    if not (home / ".git").exists():
+        return {}
+    command = ["git", "-C", str(home), "describe", "--always", "--dirty", "--abbrev=40"]
+    try:
+        asked = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    return {"commit": asked.stdout.strip()}

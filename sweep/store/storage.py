@@ -16,7 +16,7 @@ import zarr
 from zarr.codecs import BloscCodec, Crc32cCodec
 from zarr.storage import LocalStore
 
-from integrators.stepping.loop import COMPLETE
+from integrators.status import COMPLETE
 from sweep.store.backends.places import ObjectPlace, at_once, place_of
 from sweep.store.files import INTERNAL, whole
 from sweep.study import schema

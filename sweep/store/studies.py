@@ -1,19 +1,31 @@
-"""The study of a store, with a longer duration."""
+"""Studies: read from files and from the stores that keep them, and with a longer duration."""
 
 import dataclasses
+import functools
 import json
 import os
 from pathlib import Path
 
 from integrators.errors import InputError, check_known
-from sweep import study as studies
+from sweep.errors import StoreError
 from sweep.limits import MOST_TEXT, read_regular
+from sweep.plugins import approvals
 from sweep.store import diff
 from sweep.store.backends.places import ObjectPlace, is_file, place_of, reading
 from sweep.store.files import METADATA
-from sweep.study.longer_axes import ExtendedTimeAxis, extended
-from sweep.study.time_axis import LogarithmicTimeAxis, TimeAxis
+from sweep.study import model
+from sweep.study.time_axis import ExtendedTimeAxis, LogarithmicTimeAxis, TimeAxis, extended
 from sweep.study.toml import parse_toml
+
+
+def _load_starts(*arguments, **settings):
+    from sweep.store import end_states  # with xarray and SciPy, which few studies need
+
+    return end_states.load(*arguments, read_study=stored_study, **settings)
+
+
+parse = functools.partial(model.parse, load_starts=_load_starts)
+load = functools.partial(model.load, load_starts=_load_starts)
 
 
 def is_store(path):
@@ -21,6 +33,35 @@ def is_store(path):
     place = place_of(path)
     with reading(place):
         return is_file(place / METADATA)
+
+
+def of_store(attributes, store, directory=".", text=None, trust_plugins=False):
+    """The study that a store keeps, with the plugins that it keeps, which run.
+
+    Parameters
+    ----------
+    attributes : mapping
+        Of the store's root.
+    store : Path
+    directory, trust_plugins
+        As in `parse`.
+    text : str, optional
+        Another text than the one that it keeps.
+
+    Returns
+    -------
+    Study
+
+    Raises
+    ------
+    StudyError
+        If it is valid no longer.
+    InputError
+        If it brings a plugin that this user has not approved.
+    """
+    plugins = approvals.brought(attributes, store, trust_plugins)
+    text = attributes["study"] if text is None else text
+    return parse(text, f"the study in {store}", directory, plugins, store, trust_plugins)
 
 
 def stored_study(path, directory=".", text=None, trust_plugins=False):
@@ -47,8 +88,8 @@ def stored_study(path, directory=".", text=None, trust_plugins=False):
     """
     root = diff.open_existing(path)
     if root is None:
-        raise diff.StoreError(f"{path}: there is no store to extend")
-    study = studies.of_store(root.attrs, place_of(path), directory, text, trust_plugins)
+        raise StoreError(f"{path}: there is no store to extend")
+    study = of_store(root.attrs, place_of(path), directory, text, trust_plugins)
     made = [as_stored(root, experiment) for experiment in study.experiments]
     return dataclasses.replace(study, experiments=tuple(made))
 
@@ -65,12 +106,12 @@ def study_and_store(study, store=None, trust_plugins=False):
     trust_plugins : bool
         As in `stored_study`.
     """
-    if isinstance(study, studies.Study):
+    if isinstance(study, model.Study):
         made = study
     elif store is None and is_store(study):
         made, store = stored_study(study, trust_plugins=trust_plugins), study
     else:
-        made = studies.load(study, _kept_store(study, store), trust_plugins)
+        made = load(study, _kept_store(study, store), trust_plugins)
     return made, place_of(store if store is not None else f"{made.name}.zarr").absolute()
 
 

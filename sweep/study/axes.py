@@ -5,6 +5,7 @@ import dataclasses
 from integrators.errors import InputError, check_known
 from integrators.stepping.adaptive import check_tolerance
 from sweep import limits
+from sweep.errors import Gathered, StudyError, distinct, gathered
 from sweep.study.experiment import (
     Axis,
     IntegratorEntry,
@@ -14,7 +15,7 @@ from sweep.study.experiment import (
 )
 from sweep.study.system_defaults import DECLARED
 from sweep.study.time_axis import PerDecade, TimeAxis, check_count, spaced
-from sweep.study.toml import Gathered, Node, StudyError, distinct, gathered
+from sweep.study.toml import Node
 
 TOLERANCE_KEYS = ("tolerance", "relative_tolerance")  # of an entry; they mean the same
 ENTRY_KEYS = ("name", "label", "step_size", *TOLERANCE_KEYS)  # all others are options

@@ -5,11 +5,11 @@ import importlib.resources
 from pathlib import Path
 
 from integrators.errors import nearest
+from sweep.errors import StudyError
 from sweep.limits import MOST_TEXT, read_regular
-from sweep.plugins import approvals
 from sweep.plugins.registry import BUILT_IN, Library, read_plugins
 from sweep.study.reader import read_study
-from sweep.study.toml import StudyError, parse_toml
+from sweep.study.toml import parse_toml
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +40,16 @@ class Study:
     library: Library = BUILT_IN
 
 
-def parse(text, source="study", directory=".", plugins=None, kept=None, trust_plugins=False):
+def parse(
+    text,
+    source="study",
+    directory=".",
+    plugins=None,
+    kept=None,
+    trust_plugins=False,
+    *,
+    load_starts,
+):
     """Read a study from its text.
 
     Parameters
@@ -60,6 +69,8 @@ def parse(text, source="study", directory=".", plugins=None, kept=None, trust_pl
     trust_plugins : bool
         Whether plugins that stores bring, from whose runs initial states are taken, may run; else
         only those that this user has approved. See `sweep.plugins.approvals`.
+    load_starts : callable
+        Reads initial states that are the end states of a store's runs: `sweep.store.end_states`.
 
     Returns
     -------
@@ -70,17 +81,19 @@ def parse(text, source="study", directory=".", plugins=None, kept=None, trust_pl
     StudyError
         With every problem that was found: where, what, and what was expected.
     """
-    read = read_study(parse_toml(text, source, directory, plugins, kept, trust_plugins))
+    read = read_study(
+        parse_toml(text, source, directory, plugins, kept, trust_plugins, load_starts)
+    )
     return Study(**read, text=text, source=source)
 
 
-def load(study, kept=None, trust_plugins=False):
+def load(study, kept=None, trust_plugins=False, *, load_starts):
     """Read a study from a file, or a packaged one by its name. A file wins.
 
     Parameters
     ----------
     study : str or Path
-    kept, trust_plugins
+    kept, trust_plugins, load_starts
         As in `parse`.
 
     Returns
@@ -92,7 +105,10 @@ def load(study, kept=None, trust_plugins=False):
     StudyError
         If there is neither, the file cannot be read, or the study has a problem.
     """
-    return parse(*_text_of(study), kept=kept, trust_plugins=trust_plugins)
+    text, source, directory = _text_of(study)
+    return parse(
+        text, source, directory, kept=kept, trust_plugins=trust_plugins, load_starts=load_starts
+    )
 
 
 def plugins_of(study):
@@ -133,35 +149,6 @@ def _text_of(study):
         f"{study}: there is no such file, and no packaged study of that name."
         f"{nearest(path.stem, shelf)}"
     )
-
-
-def of_store(attributes, store, directory=".", text=None, trust_plugins=False):
-    """The study that a store keeps, with the plugins that it keeps, which run.
-
-    Parameters
-    ----------
-    attributes : mapping
-        Of the store's root.
-    store : Path
-    directory, trust_plugins
-        As in `parse`.
-    text : str, optional
-        Another text than the one that it keeps.
-
-    Returns
-    -------
-    Study
-
-    Raises
-    ------
-    StudyError
-        If it is valid no longer.
-    InputError
-        If it brings a plugin that this user has not approved.
-    """
-    plugins = approvals.brought(attributes, store, trust_plugins)
-    text = attributes["study"] if text is None else text
-    return parse(text, f"the study in {store}", directory, plugins, store, trust_plugins)
 
 
 def packaged():

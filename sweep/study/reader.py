@@ -7,6 +7,7 @@ import re
 import integrators
 from integrators.errors import InputError
 from sweep import limits
+from sweep.errors import Gathered, distinct, gathered
 from sweep.plugins import checks
 from sweep.plugins.registry import BUILT_IN, read_library, with_observables
 from sweep.study import axes, schema, structure, system_defaults
@@ -14,7 +15,7 @@ from sweep.study.exclude import Condition, Rule
 from sweep.study.experiment import STATISTICS, Experiment, Reference
 from sweep.study.initial_conditions import reader as conditions
 from sweep.study.schema import STRUCTURE
-from sweep.study.toml import Gathered, Node, distinct, gathered
+from sweep.study.toml import Node
 
 FORMAT = 1
 STUDY_KEYS = ("format", "name", "description", "plugins", "defaults", "experiment")

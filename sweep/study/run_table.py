@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sweep.errors import StudyError
 from sweep.study.experiment import Experiment, places
 from sweep.study.initial_conditions.base import FileStarts, GivenStart, RandomStarts
 from sweep.study.run_id import SystemDigest, method_text, repeat_digest, run_digests, start_digest
-from sweep.study.toml import StudyError
 
 
 class InitialStates(Sequence):

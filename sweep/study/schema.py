@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from integrators.stepping.loop import STATUS
+from integrators.status import STATUS
 
 PENDING = -1
 STATUS_FLAGS = {"flag_values": [PENDING, *range(len(STATUS))]} | {

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from integrators import InputError
+from integrators.errors import InputError
 from integrators.forms.forms import parts
 from integrators.forms.spheres import tangency_error, unit_length_error, work_done
 from systems import ensembles

@@ -17,13 +17,12 @@ from functools import cached_property
 
 import numpy as np
 
-from integrators import InputError
 from integrators.compiler.blocks import cache_lines, gathered
 from integrators.compiler.kernels import inlined, kernel, state_value
 from integrators.compiler.lanes import WIDTH, eight, hsum, lane_of, ramp, select, with_lane
 from integrators.compiler.vectors import add, dot, get, put, scale, sub
 from integrators.compiler.views import as_floats, as_lanes, flattened, rows_of
-from integrators.errors import check_known, check_number, check_whole
+from integrators.errors import InputError, check_known, check_number, check_whole
 from integrators.forms.forms import SpheresLagrangian
 from systems.base import Convergence, Start
 from systems.checking import set_checked

@@ -16,12 +16,11 @@ from functools import cached_property
 
 import numpy as np
 
-from integrators import InputError
 from integrators.compiler.blocks import eights, gathered, scatter
 from integrators.compiler.kernels import inlined, kernel, state_value
 from integrators.compiler.lanes import WIDTH, hsum, with_lane
 from integrators.compiler.views import as_floats, as_lanes, flattened, rows_of
-from integrators.errors import check_number
+from integrators.errors import InputError, check_number
 from integrators.forms.forms import SpheresLagrangian
 from systems.base import Convergence, Start
 from systems.checking import MOST_COUPLED, positive_vector, set_checked, vector_list

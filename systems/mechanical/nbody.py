@@ -12,11 +12,10 @@ from functools import cached_property
 
 import numpy as np
 
-from integrators import InputError
 from integrators.compiler.kernels import kernel, state_value
 from integrators.compiler.lanes import sqrt
 from integrators.compiler.vectors import accumulate, dot, get, scale
-from integrators.errors import check_number
+from integrators.errors import InputError, check_number
 from integrators.forms.forms import SpheresLagrangian
 from systems.base import Convergence, Start
 from systems.checking import MOST_INTERACTING, check_count, positive_vector, set_checked

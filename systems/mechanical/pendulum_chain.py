@@ -14,9 +14,8 @@ from functools import cached_property
 
 import numpy as np
 
-from integrators import InputError
 from integrators.compiler.kernels import kernel, state_value
-from integrators.errors import check_number
+from integrators.errors import InputError, check_number
 from integrators.forms.forms import SpheresLagrangian
 from integrators.solvers.inertia import ChainInertia
 from systems.base import Convergence, Start

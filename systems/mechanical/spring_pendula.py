@@ -15,12 +15,11 @@ from functools import cached_property
 
 import numpy as np
 
-from integrators import InputError
 from integrators.compiler.kernels import inlined, kernel, state_value
 from integrators.compiler.lanes import sqrt
 from integrators.compiler.vectors import accumulate, axpy, dot, get, scale
 from integrators.compiler.views import tail
-from integrators.errors import check_number, check_whole, shown
+from integrators.errors import InputError, check_number, check_whole, shown
 from integrators.forms.forms import SpheresLagrangian
 from systems.base import Convergence, Start
 from systems.checking import (

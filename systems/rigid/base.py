@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from integrators import InputError
-from integrators.errors import check_known
+from integrators.errors import InputError, check_known
 from systems import ensembles
 from systems.base import Quantity, StateError, System
 from systems.checking import ON_MANIFOLD

@@ -15,10 +15,10 @@ division for all. F must be neither 0 nor along e1.
 
 import numpy as np
 
-from integrators import InputError
 from integrators.compiler.kernels import inlined, kernel
 from integrators.compiler.lanes import sqrt
 from integrators.compiler.vectors import axpy, dot, get, put, scale, sub
+from integrators.errors import InputError
 from systems.checking import ON_MANIFOLD
 
 Y, V, Q1, Q2 = 0, 1, 10, 12  # rows of a state

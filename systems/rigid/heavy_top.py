@@ -26,10 +26,9 @@ from functools import cached_property
 
 import numpy as np
 
-from integrators import InputError
 from integrators.compiler.kernels import Kernel, inlined, kernel, state_value, whole_state
 from integrators.compiler.vectors import axpy, cross, dot, get, put, scale, sub
-from integrators.errors import check_known, check_number, shown
+from integrators.errors import InputError, check_known, check_number, shown
 from integrators.forms.cotangent import CotangentHamiltonian
 from integrators.forms.flows import HomogeneousFlow
 from integrators.lie_groups.actions import product

@@ -40,10 +40,9 @@ from functools import cached_property
 
 import numpy as np
 
-from integrators import InputError
 from integrators.compiler.kernels import inlined, kernel
 from integrators.compiler.vectors import axpy, cross, dot, get, put, scale, sub
-from integrators.errors import check_number, shown
+from integrators.errors import InputError, check_number, shown
 from integrators.forms.flows import HomogeneousFlow
 from integrators.forms.spheres import work_done
 from integrators.lie_groups.actions import product

@@ -14,10 +14,9 @@ from functools import cached_property
 
 import numpy as np
 
-from integrators import InputError
 from integrators.compiler.kernels import inlined, kernel, split_flow, state_value
 from integrators.compiler.vectors import add, axpy, cross, dot, get, increment, scale, sub
-from integrators.errors import check_array, check_known
+from integrators.errors import InputError, check_array, check_known
 from integrators.forms.hamiltonians import LENGTHS, SpinHamiltonian, SplitFlow
 from integrators.lie_groups.rotations import rotation_coefficients
 from systems import ensembles

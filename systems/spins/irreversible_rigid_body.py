@@ -12,9 +12,8 @@ from functools import cached_property
 
 import numpy as np
 
-from integrators import InputError
 from integrators.compiler.kernels import inlined, kernel, split_flow, state_value
-from integrators.errors import check_known, check_number
+from integrators.errors import InputError, check_known, check_number
 from integrators.forms.hamiltonians import LENGTHS, SpinHamiltonian, SplitFlow
 from systems.base import Convergence, Start
 from systems.checking import positive_vector, set_checked

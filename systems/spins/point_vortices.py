@@ -18,11 +18,10 @@ from functools import cached_property
 
 import numpy as np
 
-from integrators import InputError
 from integrators.compiler.kernels import inlined, kernel, split_flow, state_value
 from integrators.compiler.lanes import log
 from integrators.compiler.vectors import accumulate, axpy, cross, dot, get, increment, scale, sub
-from integrators.errors import shown
+from integrators.errors import InputError, shown
 from integrators.forms.hamiltonians import SpinHamiltonian, SplitFlow
 from integrators.lie_groups.rotations import rotation_coefficients
 from systems.base import Convergence, Family, Start

@@ -16,10 +16,9 @@ from functools import cached_property
 
 import numpy as np
 
-from integrators import InputError
 from integrators.compiler.kernels import kernel, split_flow, state_value
 from integrators.compiler.vectors import dot, get, increment, put, scale
-from integrators.errors import check_known, shown
+from integrators.errors import InputError, check_known, shown
 from integrators.forms.hamiltonians import LENGTHS, SpinHamiltonian, SplitFlow
 from integrators.lie_groups.rotations import turning
 from systems.base import Convergence, Family, Start

@@ -23,10 +23,10 @@ import numpy as np
 from timing import Case, Comparison, columns, compile_cpp
 
 from integrators.compiler.memory import aligned
-from sweep import study
 from sweep.analysis.drift.drifts import fit_drift
 from sweep.campaign.pilot import named_integrators, named_systems, recipe_of
 from sweep.campaign.recorder import Recorder, Underway
+from sweep.store import studies
 from sweep.study.run_table import expand
 
 DOES_NOT_HOLD = 3  # exit status
@@ -51,7 +51,7 @@ class Figure:
 
 def campaign(steps):
     """The campaign's run, of so many steps: its recorder, step size and initial state."""
-    (experiment,) = (e for e in study.load(STUDY).experiments if e.name == RUN)
+    (experiment,) = (e for e in studies.load(STUDY).experiments if e.name == RUN)
     table = expand(experiment)
     axis, step_size = experiment.time_axis, float(table.step_size[0])
     axis = dataclasses.replace(axis, duration=steps * step_size)

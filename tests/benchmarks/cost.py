@@ -19,8 +19,8 @@ import integrators
 import systems
 from integrators.compiler.lanes import WIDTH
 from integrators.forms.forms import SpheresLagrangian
-from integrators.integration import run_batch
-from integrators.stepping.loop import COMPLETE, ITERATIONS, STATUS_ROW
+from integrators.status import COMPLETE, ITERATIONS, STATUS_ROW
+from integrators.stepping.batch import run_batch
 
 LINKS = (10, 20, 50, 100, 200, 500, 1000)
 LARGEST_FULL = 100

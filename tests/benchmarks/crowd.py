@@ -81,7 +81,7 @@ def coordinate(study, store, address, seconds, chunk_seconds, max_time=None):
     """Run a study whose tasks sleep; prints when its work began and ended, and what was planned."""
     from sweep.campaign import coordinator as runner
     from sweep.campaign import planning, task_window
-    from sweep.study import load
+    from sweep.store.studies import load
 
     planning.MOST_TASK = seconds
     planning.LEAST_TASK = min(planning.LEAST_TASK, seconds)
@@ -216,7 +216,7 @@ def _sized(folder, chunk_seconds, chunks):
     from integrators.compiler.lanes import WIDTH
     from sweep.campaign import planning
     from sweep.store import diff
-    from sweep.study import load
+    from sweep.store.studies import load
 
     costs = []
     for duration in (100.0, 100.0, 100.0):

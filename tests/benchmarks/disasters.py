@@ -19,7 +19,7 @@ import psutil
 import zarr
 from distributed import Client
 
-from sweep.store.files import Damaged
+from sweep.errors import Damaged
 from sweep.store.progress import Counter
 
 PROGRAMS = Path(sysconfig.get_path("scripts"))
@@ -116,7 +116,7 @@ class Cluster:
         self.scheduler = Group(dask, "scheduler", *own, log=log)
         self.nannies = Group(
             dask, "worker", self.address, "--nworkers", self.count, "--nthreads", 1,
-            "--no-dashboard", "--preload", "sweep.campaign.worker_setup",
+            "--no-dashboard", "--preload", "sweep.clusters.preload",
             "--preload", HERE / "counting.py", "--local-directory", self.folder, log=log,
             **{counting.LOG: str(self.steps), counting.PIDS: str(self._pids)},
         )  # fmt: skip

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 
 from studies_at_odds import bounded, changed_studies, checked
 
-from sweep import study
+from sweep import errors
 from sweep.study import model
 
 
@@ -47,7 +47,7 @@ def main():
             with bounded():
                 checked(text)
             counts["valid"] += 1
-        except study.StudyError:
+        except errors.StudyError:
             counts["refused"] += 1
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):

@@ -214,7 +214,7 @@ class Site:
             log = self.log(f"host{number}")
             host.keep(
                 PROGRAMS / "dask", "worker", self.address, "--nworkers", 2, "--nthreads", 1,
-                "--no-dashboard", "--preload", "sweep.campaign.worker_setup",
+                "--no-dashboard", "--preload", "sweep.clusters.preload",
                 "--preload", HERE / "counting.py", "--preload", HERE / "suspending.py",
                 "--local-directory", self.folder, *self._options("worker"), log=log,
                 **{counting.LOG: str(self.steps(number)), counting.PIDS: str(self.log("pids"))},

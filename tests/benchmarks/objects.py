@@ -46,10 +46,10 @@ statistics = "none"
 
 def study_of(seconds):
     """The study whose tasks take about so many seconds."""
-    from sweep import study
+    from sweep.store import studies
 
     steps = max(1, round(seconds / ROWS / STEP_SECONDS / 1000))  # in a sample interval
-    return study.parse(STUDY.format(step=0.1 / steps, runs=ROWS * CHUNKS))
+    return studies.parse(STUDY.format(step=0.1 / steps, runs=ROWS * CHUNKS))
 
 
 def timed_run(study, store, client):

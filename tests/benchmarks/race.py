@@ -23,8 +23,8 @@ import numpy as np
 import integrators
 import systems
 from integrators.compiler.lanes import WIDTH
-from integrators.integration import run_batch
 from integrators.methods.dormand_prince import solve
+from integrators.stepping.batch import run_batch
 
 MEMBERS, SAMPLES, INTERVAL = 64, 100, 10.0
 SCIPY_MEMBERS = 2

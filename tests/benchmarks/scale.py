@@ -260,6 +260,7 @@ def answers(folder, given):
 ORCHESTRATION = """
 import sys, time, sweep
 from pathlib import Path
+from sweep.store import studies
 from sweep import planning, runner, study
 
 planning.LEAST_TASK = planning.MOST_TASK = planning.chunking.CHUNK_SECONDS = 1.0
@@ -284,7 +285,7 @@ class Clock(runner.Watcher):
 
 if __name__ == "__main__":
     clock = Clock()
-    sweep.run(study.load(sys.argv[1]), sys.argv[2], watcher=clock)
+    sweep.run(studies.load(sys.argv[1]), sys.argv[2], watcher=clock)
     print(clock.tasks, clock.work, clock.wall * clock.workers, clock.own)
 """
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from integrators import status
 from integrators.compiler.lanes import WIDTH
 from integrators.compiler.memory import aligned
 from integrators.method import Problem
@@ -41,10 +42,10 @@ class Case:
         width = self.initial.shape[2:]
         scratch = 3 + max(problem.work, problem.monitor.work(problem.rows))
         memory, work, baseline, report = (
-            aligned((size, *width)) for size in (problem.memory, scratch, 2, stepping.REPORT_SIZE)
+            aligned((size, *width)) for size in (problem.memory, scratch, 2, status.REPORT_SIZE)
         )
         sampled = aligned((1, *self.initial.shape))
-        kept = aligned((int(statistics), stepping.MONITORED, stepping.STATISTICS, *width))
+        kept = aligned((int(statistics), status.MONITORED, status.STATISTICS, *width))
         loop = stepping.trajectory(lanes)
         functions = problem.kernels(lanes)
 

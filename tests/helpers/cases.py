@@ -17,9 +17,9 @@ from integrators import InputError
 from integrators.forms.flows import HomogeneousFlow
 from integrators.forms.forms import parts, velocities
 from integrators.forms.hamiltonians import NambuHamiltonian
-from integrators.integration import run_batch
 from integrators.stepping import loop
 from integrators.stepping.adaptive import run_adaptive
+from integrators.stepping.batch import run_batch
 from systems.mechanical.base import MechanicalSystem
 from systems.rigid.base import RigidSystem
 from systems.spins.base import SpinSystem

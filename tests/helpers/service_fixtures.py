@@ -22,10 +22,10 @@ from waiting import HANG
 from waiting import until as wait_until
 
 import sweep
-from sweep import study
 from sweep.cli.main import main
 from sweep.clusters import launch as starting
 from sweep.clusters.local import start_local
+from sweep.store import studies
 
 PROGRAMS = Path(sys.executable).parent
 TIMES = ("cpu_time", "wall_time")
@@ -50,7 +50,7 @@ def cluster():
 def undisturbed(cluster, tmp_path_factory):
     """The store of a study of some seconds, ``long.toml`` in the directory `long_study`."""
     path = tmp_path_factory.mktemp("undisturbed") / "long.zarr"
-    assert sweep.run(study.parse(LONG), path, cluster).complete
+    assert sweep.run(studies.parse(LONG), path, cluster).complete
     return path
 
 

@@ -8,7 +8,7 @@ import tomlkit
 from hypothesis import strategies as st
 from study_text import one_experiment
 
-from sweep import study
+from sweep.store import studies
 from sweep.study.run_table import outline
 from sweep.study.stability import beyond_limit
 
@@ -114,7 +114,7 @@ def bomb(name):
 
 def checked(text, directory="."):
     """What ``sweep check`` does of a text: its size, or `StudyError`."""
-    tables = [outline(e) for e in study.parse(text, "s.toml", directory).experiments]
+    tables = [outline(e) for e in studies.parse(text, "s.toml", directory).experiments]
     for table in tables:
         beyond_limit(table)
     return sum(table.size for table in tables)

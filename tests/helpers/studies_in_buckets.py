@@ -5,14 +5,14 @@ import os
 from study_text import one_experiment
 
 import sweep
-from sweep import study
+from sweep.store import studies
 
 FEW = {"record": '["energy", "state"]', "reference": '{ integrator = "dop853", tolerance = 1e-6 }'}
 BUCKET = "s3://studies"
 
 
 def run(written, store, cluster):
-    outcome = sweep.run(study.parse(one_experiment(**written)), store, cluster)
+    outcome = sweep.run(studies.parse(one_experiment(**written)), store, cluster)
     assert outcome.complete
     return outcome
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from sweep import study
+from sweep import errors
+from sweep.store import studies
 from sweep.study.run_table import expand
 
 FULL = """\
@@ -85,7 +86,7 @@ def one_experiment(**changes):
 
 def problems(text):
     """The problems of a study, expanded too."""
-    with pytest.raises(study.StudyError) as caught:
-        for experiment in study.parse(text, "s.toml").experiments:
+    with pytest.raises(errors.StudyError) as caught:
+        for experiment in studies.parse(text, "s.toml").experiments:
             expand(experiment)
     return str(caught.value).splitlines()

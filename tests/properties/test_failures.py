@@ -6,10 +6,10 @@ from cases import pairings
 
 import integrators
 import systems
+from integrators import status as status_of
 from integrators.forms.cotangent import CotangentHamiltonian
-from integrators.integration import run_batch
 from integrators.methods import dormand_prince
-from integrators.stepping import loop
+from integrators.stepping.batch import run_batch
 
 
 def run(name, system, start, step_size, samples=20, **options):
@@ -21,7 +21,7 @@ def run(name, system, start, step_size, samples=20, **options):
 
 def assert_stopped(result, status):
     """The status, and a trajectory that is whole before the stop and gone after it."""
-    assert loop.STATUS[result.status] == status
+    assert status_of.STATUS[result.status] == status
     stop = result.counters["stop_step"]
     assert 0 < stop == result.counters["steps"] < len(result.times) - 1
     assert np.all(np.isfinite(result.states[: stop + 1]))
@@ -54,8 +54,8 @@ def test_a_start_that_is_not_finite_stops_at_once(pairing):
     state = pairing.case.state.copy()
     state[0, 1] = np.inf
     batch = pairing.batch([state], steps=1, samples=3)
-    status, stop = batch.report[0, [loop.STATUS_ROW, loop.STOP_STEP]]
-    assert status != loop.COMPLETE and stop == 0
+    status, stop = batch.report[0, [status_of.STATUS_ROW, status_of.STOP_STEP]]
+    assert status != status_of.COMPLETE and stop == 0
     assert np.all(np.isnan(batch.states[0, 1:]))
 
 
@@ -66,14 +66,14 @@ def test_one_body_that_leaves_its_domain_takes_the_whole_state_along():
     start = system.start("lee")
     start[4] *= 30.0  # the second body alone is too fast for the step
     batch = run_batch(problem, start[None], 0.1, 1, 2)
-    assert batch.report[0, loop.STATUS_ROW] == loop.LEFT_DOMAIN
+    assert batch.report[0, status_of.STATUS_ROW] == status_of.LEFT_DOMAIN
     assert np.all(np.isnan(batch.states[0, 1:]))
 
 
 def test_a_complete_run_reports_no_stop():
     system = systems.get("spherical_pendulum_chain")
     result = run("variational", system, system.start("lee"), 0.01, samples=100)
-    assert loop.STATUS[result.status] == "complete"
+    assert status_of.STATUS[result.status] == "complete"
     assert result.counters["steps"] == 100 and result.counters["stop_step"] == -1
     assert np.isnan(result.counters["stop_residual"])
     assert 1.0 < result.counters["iterations_mean"] <= 2.0
@@ -96,7 +96,7 @@ def test_the_reference_reports_a_state_without_a_vector_field(monkeypatch):
     system = systems.get("nbody_sphere", count=2)
     together = np.array([[0, 0, 1], [0, 0, 1], [1, 0, 0], [1, 0, 0]], dtype=float)
     states, status, _ = dormand_prince.solve(system, together, np.linspace(0.0, 1.0, 3), 1e-9)
-    assert loop.STATUS[status] == "not_finite"
+    assert status_of.STATUS[status] == "not_finite"
     assert np.all(np.isnan(states[1:]))
 
 
@@ -115,5 +115,5 @@ def test_solver_iterations_are_few_and_counted(implicit):
     mean, most = NEWTON if implicit.case.mechanical else FIXED_POINT
     if isinstance(form, CotangentHamiltonian):
         mean, most = BROYDEN[0], BROYDEN[1] + 3 * form.algebra_rows
-    assert 1.0 <= batch.report[0, loop.ITERATIONS] / solves < mean
-    assert batch.report[0, loop.ITERATIONS_MAX] <= most
+    assert 1.0 <= batch.report[0, status_of.ITERATIONS] / solves < mean
+    assert batch.report[0, status_of.ITERATIONS_MAX] <= most

@@ -5,7 +5,7 @@ import pytest
 from cases import pairings
 
 import integrators
-from integrators.stepping import loop
+from integrators import status
 
 
 def assert_same_bits(found, expected):
@@ -64,7 +64,7 @@ def assert_others_are_as_alone(pairing, factor):
     members[6, 0] *= factor
     batch = pairing.batch(members)
     assert_same_batches(batch, [pairing.batch(members[m : m + 1]) for m in range(8)])
-    failed = set(np.flatnonzero(batch.report[:, loop.STATUS_ROW] != loop.COMPLETE))
+    failed = set(np.flatnonzero(batch.report[:, status.STATUS_ROW] != status.COMPLETE))
     if np.isnan(factor) or pairing.case.mechanical:
         assert failed == {3, 6}
     else:
@@ -84,7 +84,7 @@ def test_lanes_that_fail_at_different_steps_disturb_no_other(name, system, step)
     members = pairing.case.members(8, seed=5)
     coarse = {"step": step, "steps": 2, "samples": 50}
     batch = pairing.batch(members, **coarse)
-    failed = batch.report[:, loop.STATUS_ROW] != loop.COMPLETE
+    failed = batch.report[:, status.STATUS_ROW] != status.COMPLETE
     assert 1 <= np.count_nonzero(failed) <= 7
-    assert len(set(batch.report[failed, loop.STOP_STEP])) > 1
+    assert len(set(batch.report[failed, status.STOP_STEP])) > 1
     assert_same_batches(batch, [pairing.batch(members[m : m + 1], **coarse) for m in range(8)])

@@ -5,9 +5,10 @@ import pytest
 
 import integrators
 import systems
+from integrators import status
 from integrators.forms.forms import velocities
-from integrators.integration import run_batch
 from integrators.stepping import loop
+from integrators.stepping.batch import run_batch
 
 # Parameters that leave each system a momentum map, and a step size that resolves it.
 VERTICAL_PIVOTS = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.3), (0.0, 0.0, -0.4))
@@ -34,8 +35,8 @@ def test_a_million_steps(name, parameters, step_size):
     start = system.start("lee") if name in FROM_LEE else system.ensemble(1, 0)[0]
     problem = integrators.get("variational").bind(system)
     batch = run_batch(problem, start[None], step_size, STEPS // SAMPLES, SAMPLES, statistics=True)
-    assert batch.report[0, loop.STATUS_ROW] == loop.COMPLETE
-    assert 0.0 < batch.statistics[0, :, 1, loop.MEAN].mean() <= 2e-16
+    assert batch.report[0, status.STATUS_ROW] == status.COMPLETE
+    assert 0.0 < batch.statistics[0, :, 1, status.MEAN].mean() <= 2e-16
     momentum = momentum_of(system, batch.states[0])
     drift = np.abs(momentum - momentum[0]).max()
     assert np.abs(momentum[0]).max() > 0.0

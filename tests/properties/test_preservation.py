@@ -5,9 +5,9 @@ import pytest
 
 import integrators
 import systems
+from integrators import status
 from integrators.forms.forms import parts, velocities
-from integrators.integration import lagrangian
-from integrators.stepping import loop
+from integrators.stepping.batch import lagrangian
 from systems.rigid.base import RigidSystem
 
 STEPS, SAMPLES = 20_000, 200
@@ -60,7 +60,7 @@ def test_long_runs_keep_what_is_promised(promise):
     batch = pairing.batch(
         [case.state], steps=STEPS // SAMPLES, samples=SAMPLES, step=step, statistics=False
     )
-    assert batch.report[0, loop.STATUS_ROW] == loop.COMPLETE
+    assert batch.report[0, status.STATUS_ROW] == status.COMPLETE
     for quantity in promise.quantities:
         assert_kept(quantity, pairing, batch.states[0])
 
@@ -121,11 +121,11 @@ def test_negative_steps_lead_back(symmetric_pairing):
 
 def advanced(problem, state, t0, h, steps):
     """The state after so many steps of h, which may be negative, from time t0."""
-    y, report = state.copy(), np.zeros(loop.REPORT_SIZE)
+    y, report = state.copy(), np.zeros(status.REPORT_SIZE)
     advance, *functions, _ = problem.kernels(lanes=False)
     advance(
         *functions, t0, h, 0, steps, problem.constants, problem.options,
         y, np.zeros(problem.memory), problem.parameters, np.zeros(problem.work), report,
     )  # fmt: skip
-    assert report[loop.STATUS_ROW] == loop.COMPLETE
+    assert report[status.STATUS_ROW] == status.COMPLETE
     return y

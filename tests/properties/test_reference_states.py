@@ -8,8 +8,8 @@ import pytest
 
 import integrators
 import systems
-from integrators.integration import run_batch
-from integrators.stepping.loop import ABS_MEAN
+from integrators.status import ABS_MEAN
+from integrators.stepping.batch import run_batch
 
 CASES = json.loads((Path(__file__).parents[1] / "reference.json").read_text())["cases"]
 

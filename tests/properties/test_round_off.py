@@ -5,9 +5,9 @@ import pytest
 
 import integrators
 import systems
-from integrators.integration import canonical, run_batch
+from integrators import status
 from integrators.lie_groups import rotations
-from integrators.stepping import loop
+from integrators.stepping.batch import canonical, run_batch
 from sweep.analysis.drift.growth import fit_growth
 
 MEMBERS, DECADES = 64, 3
@@ -27,8 +27,8 @@ def mean_errors(system, method, step_size, steps):
     for first in range(0, MEMBERS, 8):
         members = states[first : first + 8]
         batch = run_batch(problem, members, step_size, counts, len(ends), statistics=True)
-        assert np.all(batch.report[:, loop.STATUS_ROW] == loop.COMPLETE)
-        found.append(batch.statistics[:, :, 0, loop.MEAN])
+        assert np.all(batch.report[:, status.STATUS_ROW] == status.COMPLETE)
+        found.append(batch.statistics[:, :, 0, status.MEAN])
     return ends - counts / 2, np.concatenate(found)
 
 
@@ -74,7 +74,7 @@ def test_steps_far_below_round_off_add_up(method, system):
     size = np.linalg.norm(slope)
     h, steps = 2.0**-60 * np.abs(start).max() / size, 4096
     batch = run_batch(problem, start[None], h, steps, 1)
-    assert batch.report[0, loop.STATUS_ROW] == loop.COMPLETE
+    assert batch.report[0, status.STATUS_ROW] == status.COMPLETE
     end = canonical(problem, batch.states)[0, -1]
     moved = np.sum((end - start) * slope) / size
     assert moved == pytest.approx(h * steps * size, rel=0.25)  # 16 ε, of which ends round some off

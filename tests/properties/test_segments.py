@@ -8,10 +8,9 @@ from cases import pairings
 
 import integrators
 import systems
-from integrators import integration
-from integrators.integration import lagrangian, run_batch
-from integrators.stepping import loop
+from integrators import integration, status
 from integrators.stepping.adaptive import run_adaptive
+from integrators.stepping.batch import lagrangian, run_batch
 
 MEMBERS = (1, 3)  # one alone, and some in lanes
 CUTS = ((24, 1, False), (6, 4, False), (1, 24, True), (8, 3, True))
@@ -49,8 +48,8 @@ def assert_same_at_uneven_ends(pairing, start, monkeypatch):
     ends = np.cumsum(uneven)
     np.testing.assert_array_equal(whole.states, fine.states[:, [0, *ends]])
     np.testing.assert_array_equal(whole.report, fine.report)
-    largest = np.maximum.reduceat(fine.statistics[..., loop.ABS_MAX], [0, *ends[:-1]], axis=1)
-    np.testing.assert_array_equal(whole.statistics[..., loop.ABS_MAX], largest)
+    largest = np.maximum.reduceat(fine.statistics[..., status.ABS_MAX], [0, *ends[:-1]], axis=1)
+    np.testing.assert_array_equal(whole.statistics[..., status.ABS_MAX], largest)
     with monkeypatch.context() as patch:
         patch.setattr(integration, "BLOCK_BYTES", 1)
         cut = pairing.batch(start, steps=uneven, samples=6)
@@ -68,11 +67,11 @@ def test_statistics_are_those_of_every_step(covering):
     for m, errors in enumerate((energy - energy[0], case.length_errors(every))):
         errors = errors[1:].reshape(samples, steps)
         expected = {
-            loop.MEAN: errors.mean(axis=1),
-            loop.MINIMUM: errors.min(axis=1),
-            loop.MAXIMUM: errors.max(axis=1),
-            loop.ABS_MEAN: np.abs(errors).mean(axis=1),
-            loop.ABS_MAX: np.abs(errors).max(axis=1),
+            status.MEAN: errors.mean(axis=1),
+            status.MINIMUM: errors.min(axis=1),
+            status.MAXIMUM: errors.max(axis=1),
+            status.ABS_MEAN: np.abs(errors).mean(axis=1),
+            status.ABS_MAX: np.abs(errors).max(axis=1),
         }
         for row, values in expected.items():
             assert statistics[:, m, row] == pytest.approx(values, rel=1e-12, abs=2e-15)
@@ -153,7 +152,7 @@ def test_a_run_that_failed_stays_as_it_is(name):
     start[0, 2, 0] = np.inf if name == "dop853" else 0.0  # which would step over the collision
     problem = integrators.get(name).bind(system)
     first = run_adaptive(problem, start, [0.0, 0.1, 0.2, 0.3], 1e-6)
-    assert first.report[0, loop.STATUS_ROW] > loop.COMPLETE
+    assert first.report[0, status.STATUS_ROW] > status.COMPLETE
     later = run_adaptive(problem, None, [0.3, 0.4], 1e-6, checkpoints=first.checkpoints)
     for key, value in first.counters.items():
         np.testing.assert_array_equal(later.counters[key], value)

@@ -8,7 +8,7 @@ import pytest
 from dask_processes import await_scheduler, start_worker
 from distributed import Client
 
-from sweep import shutdown
+from sweep import errors, shutdown
 from sweep.campaign import task_window
 from sweep.clusters import connect
 
@@ -92,7 +92,7 @@ def test_a_worker_dies_before_its_receipt_is_fetched(scheduler, worker, until, m
         until(lambda: not client.nthreads())
         drain.request("SIGTERM")
         time.sleep(task_window.LOOK_SECONDS)
-        with pytest.raises(shutdown.Interrupted, match="SIGTERM"):
+        with pytest.raises(errors.Interrupted, match="SIGTERM"):
             flight.feed()
 
 

@@ -10,9 +10,8 @@ from study_text import one_experiment
 from zarr.storage import LocalStore
 
 import sweep
-from sweep import study
 from sweep.campaign import coordinator, planning, recorder, tasks
-from sweep.store import create, diff, storage
+from sweep.store import create, diff, storage, studies
 from sweep.store.lease.sessions import Session, code
 from sweep.store.upkeep import compact
 
@@ -79,7 +78,7 @@ def points(monkeypatch, base, copy, action, *places, first=0, every=1):
 
 
 def run(written, path, cluster):
-    outcome = sweep.run(study.parse(one_experiment(**written)), path, cluster)
+    outcome = sweep.run(studies.parse(one_experiment(**written)), path, cluster)
     assert outcome.complete
     return outcome
 
@@ -179,7 +178,7 @@ def small(cluster, tmp_path_factory):
 
 
 def bring_up(written, path):
-    parsed = study.parse(one_experiment(**written))
+    parsed = studies.parse(one_experiment(**written))
     create.bring_up(path, parsed, diff.compare(path, parsed), {"only": 8})
 
 
@@ -195,7 +194,7 @@ def test_stopped_while_it_grows(
     grow = lambda: bring_up(GROWN, copy)  # noqa: E731 (it is passed on)
     for last in points(monkeypatch, small, copy, grow, *WRITES, every=6):
         # whatever was there is found and counted, in its rows
-        entry = diff.compare(copy, study.parse(one_experiment(**GROWN)))[0]
+        entry = diff.compare(copy, studies.parse(one_experiment(**GROWN)))[0]
         assert (entry.known >= 12, entry.size, entry.gone) == (True, 18, 0)
         assert entry.pending.sum() == 6
         if last % 24 == 0:
@@ -214,7 +213,7 @@ def test_ids_after_a_row_without_one_are_not_known(small, cluster, tmp_path, arr
     bring_up(GROWN, copy)
     ids = storage.open_group(storage.open_root(copy, mode="r+"), "only")["run_id"]
     ids[12:16] = ""
-    entry = diff.compare(copy, study.parse(one_experiment(**GROWN)))[0]
+    entry = diff.compare(copy, studies.parse(one_experiment(**GROWN)))[0]
     assert (entry.known, entry.size, entry.gone) == (12, 18, 0)
     run(GROWN, copy, cluster)
     found = arrays(copy, "only")["run_id"].tolist()
@@ -239,7 +238,7 @@ def test_stopped_between_two_commits_of_a_task(
 ):
     """Of a chunk of eight runs six are committed: they are kept, and two computed."""
     store, fresh, written = tmp_path / "few.zarr", tmp_path / "fresh.zarr", {"record": '["state"]'}
-    parsed = study.parse(one_experiment(**written))
+    parsed = studies.parse(one_experiment(**written))
     entries = diff.compare(store, parsed)
     plans = [planning.plan_experiment(entry) for entry in entries]
     create.bring_up(store, parsed, entries, {"only": 8})

@@ -8,8 +8,8 @@ import pytest
 import integrators
 import sweep
 import systems
-from integrators.stepping import loop
-from sweep import study
+from integrators import status as status_of
+from sweep.store import studies
 from sweep.study.run_table import expand
 
 STUDY = """\
@@ -37,7 +37,7 @@ step_size = [0.1, 0.01]
 initial_condition = ["lee", { around = "lee", random = 10, spread = 1e-2, seed = 1 }]
 duration = 20.0
 """
-STATUS = dict(zip(loop.STATUS, range(len(loop.STATUS)), strict=True))
+STATUS = dict(zip(status_of.STATUS, range(len(status_of.STATUS)), strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def test_status_says_which(ended, command):
 def test_nan_from_where_it_stopped_and_the_others_untouched(ended):
     """In lanes beside runs that fail, each run has the bits it has alone."""
     place, _ = ended
-    for experiment in study.parse(STUDY).experiments:
+    for experiment in studies.parse(STUDY).experiments:
         table, dataset = expand(experiment), datasets(place)[experiment.name]
         meanings = dict(
             zip(

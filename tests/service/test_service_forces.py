@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import sweep
-from sweep import plots, study
+from sweep import plots
 from sweep.analysis import drift_table
 from sweep.analysis.runs.selection import energy_of
+from sweep.store import studies
 
 STUDY = """\
 format = 1
@@ -45,7 +46,7 @@ STATISTICS = ("mean", "min", "max", "abs_mean", "abs_max")
 @pytest.fixture(scope="module")
 def tree(cluster, tmp_path_factory):
     path = tmp_path_factory.mktemp("forces") / "forces.zarr"
-    assert sweep.run(study.parse(STUDY), path, cluster).complete
+    assert sweep.run(studies.parse(STUDY), path, cluster).complete
     return sweep.open_study(path)
 
 

@@ -7,7 +7,7 @@ import zarr
 import integrators
 import sweep
 import systems
-from integrators.integration import run_batch
+from integrators.stepping.batch import run_batch
 from sweep.analysis import drift_table
 
 STUDY = """\

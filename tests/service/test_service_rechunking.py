@@ -11,11 +11,10 @@ from test_service_crashes import FEW, GROWN, RENAMES, points, run, stopped
 from zarr.storage import LocalStore
 
 import sweep
-from sweep import study
 from sweep.campaign import planning
-from sweep.store import chunk_layout, diff, storage
+from sweep.errors import StoreError
+from sweep.store import chunk_layout, diff, storage, studies
 from sweep.store.chunk_layout import Layout, shares
-from sweep.store.diff import StoreError
 from sweep.store.upkeep import rechunk
 
 WRITES = (LocalStore, "set"), (Path, "write_text"), (os, "rename")
@@ -46,7 +45,7 @@ def scarce(monkeypatch):
 
 
 def layout(path):
-    entry = diff.compare(path, study.parse(one_experiment(**GROWN)))[0]
+    entry = diff.compare(path, studies.parse(one_experiment(**GROWN)))[0]
     return dataclasses.replace(planning.plan_experiment(entry).layout, chunk_rows=32)
 
 

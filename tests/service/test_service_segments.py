@@ -8,9 +8,8 @@ import pytest
 from study_text import one_experiment
 
 import sweep
-from sweep import study
 from sweep.campaign import chunks, pilot, planning, reference, tasks
-from sweep.store import checkpoints, create, diff, storage
+from sweep.store import checkpoints, create, diff, storage, studies
 from sweep.store.lease import sessions
 from sweep.store.lease.fencing import Attempt
 
@@ -54,7 +53,7 @@ def test_a_task_goes_on_from_any_checkpoint(
 ):
     """Killed after every third one, it loses nothing and computes no sample twice."""
     store, whole = tmp_path / "cut.zarr", tmp_path / "whole.zarr"
-    parsed = study.parse(one_experiment(**KEYS))
+    parsed = studies.parse(one_experiment(**KEYS))
     made = begun(parsed, store, every=1e-9)
     save, samples = checkpoints.save, []
 
@@ -85,7 +84,7 @@ def test_a_task_goes_on_from_any_checkpoint(
 
 def test_checkpoints_of_another_study_or_code_are_ignored(tmp_path, monkeypatch):
     store = tmp_path / "cut.zarr"
-    (task,) = begun(study.parse(one_experiment(**KEYS | {"integrators": '"rk4"'})), store, 1e-9)
+    (task,) = begun(studies.parse(one_experiment(**KEYS | {"integrators": '"rk4"'})), store, 1e-9)
     save = checkpoints.save
 
     def dying(path, own, saved):
@@ -137,7 +136,7 @@ def test_a_killed_worker_costs_one_segment(tmp_path, start, until, arrays, clust
     process = start("sweep", "run", "far.toml", *every, cwd=tmp_path)
     store = tmp_path / "far.zarr"
     path = checkpoints.file_of(store, "only", 0)
-    own = checkpoints.identity(pilot.recipe_of(diff.compare(store, study.parse(LONG))[0].table))
+    own = checkpoints.identity(pilot.recipe_of(diff.compare(store, studies.parse(LONG))[0].table))
 
     def sample():
         saved = checkpoints.load(path, own)
@@ -152,7 +151,7 @@ def test_a_killed_worker_costs_one_segment(tmp_path, start, until, arrays, clust
     assert until(lambda: sample() - before or not path.exists()) > 0
     out, errors = process.finish()
     assert process.returncode == 0, out + errors
-    assert sweep.run(study.parse(LONG), tmp_path / "whole.zarr", cluster).complete
+    assert sweep.run(studies.parse(LONG), tmp_path / "whole.zarr", cluster).complete
     one, two = (arrays(tmp_path / name, "only") for name in ("far.zarr", "whole.zarr"))
     for name in ("energy", "energy_error_mean", "state", "steps", "sample_count", "status"):
         assert one[name].tobytes() == two[name].tobytes(), name
@@ -162,7 +161,7 @@ def test_references_go_on_in_segments_and_to_a_longer_duration(tmp_path, monkeyp
     """No sample twice; stopped between two, what is there is kept."""
     keys = KEYS | {"integrators": '"rk4"', "reference": '{ integrator = "dop853" }'}
     short, long = (
-        study.parse(one_experiment(**keys | {"duration": t, "samples": n}))
+        studies.parse(one_experiment(**keys | {"duration": t, "samples": n}))
         for t, n in (("1.0", "5"), ("2.0", "10"))
     )
     store, at_once, starts = tmp_path / "test.zarr", tmp_path / "whole.zarr", []
@@ -203,7 +202,7 @@ class Stopping:
 
 def test_a_task_that_is_told_to_stop_does_so_at_its_next_checkpoint(tmp_path, arrays):
     store = tmp_path / "cut.zarr"
-    (task,) = begun(study.parse(one_experiment(**KEYS | {"integrators": '"rk4"'})), store, 1e6)
+    (task,) = begun(studies.parse(one_experiment(**KEYS | {"integrators": '"rk4"'})), store, 1e6)
     (chunk,) = task.chunks
     opened = dict(storage.open_group(storage.open_root(store, mode="r+"), "only").arrays())
     ends = storage.open_group(storage.open_root(store, mode="r+"), checkpoints.ends_name("only"))

@@ -15,8 +15,7 @@ import sweep
 import systems
 from integrators import integration
 from integrators.forms import forms
-from sweep import study
-from sweep.store import storage
+from sweep.store import storage, studies
 from sweep.study import schema
 from sweep.study.run_table import expand
 
@@ -71,7 +70,7 @@ NAMES = ("pendulum", "ragged", "bodies")
 @pytest.fixture(scope="module")
 def store(cluster, tmp_path_factory):
     path = tmp_path_factory.mktemp("store") / "everything.zarr"
-    outcome = sweep.run(study.parse(STUDY), path, client=cluster)
+    outcome = sweep.run(studies.parse(STUDY), path, client=cluster)
     assert outcome.complete and outcome.failed == 0
     assert [tally.runs for tally in outcome.tallies] == [204, 12, 2]
     return path
@@ -79,7 +78,7 @@ def store(cluster, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tables():
-    return {experiment.name: expand(experiment) for experiment in study.parse(STUDY).experiments}
+    return {experiment.name: expand(experiment) for experiment in studies.parse(STUDY).experiments}
 
 
 def every_run(table, dataset):
@@ -204,7 +203,7 @@ def test_the_commit_marker_is_written_last(tmp_path):
 
 def test_attributes_say_what_was_run(store):
     pendulum = sweep.open_study(store)["pendulum"].attrs
-    experiment = study.parse(STUDY).experiments[0]
+    experiment = studies.parse(STUDY).experiments[0]
     assert json.loads(pendulum["experiment"]) == json.loads(json.dumps(experiment.expanded()))
     methods = json.loads(pendulum["integrators"])
     assert methods["rk4 on q, qdot"]["name"] == "rk4"
@@ -427,8 +426,8 @@ def test_lanes_give_the_bits_of_one_start_at_a_time(cluster, tmp_path, assert_sa
         for i, start in enumerate(starts)
     )
     alone = 'format = 1\nname = "test"\n' + alone.replace("experiment]]", "[[experiment]]")
-    sweep.run(study.parse(together), tmp_path / "lanes.zarr", client=cluster)
-    sweep.run(study.parse(alone), tmp_path / "scalar.zarr", client=cluster)
+    sweep.run(studies.parse(together), tmp_path / "lanes.zarr", client=cluster)
+    sweep.run(studies.parse(alone), tmp_path / "scalar.zarr", client=cluster)
     lanes = sweep.open_study(tmp_path / "lanes.zarr")["only"].to_dataset().load()
     scalar = sweep.open_study(tmp_path / "scalar.zarr")
     assert len(scalar.children) == 11

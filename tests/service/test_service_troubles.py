@@ -10,12 +10,12 @@ from distributed import KilledWorker
 from study_text import one_experiment
 
 import sweep
-from sweep import study
 from sweep.campaign import coordinator, tasks
 from sweep.campaign import task_window as cluster_module
 from sweep.campaign.tasks import RunTask
-from sweep.shutdown import Drain, Interrupted
-from sweep.store import create
+from sweep.errors import Interrupted
+from sweep.shutdown import Drain
+from sweep.store import create, studies
 from sweep.store.backends import disk
 from sweep.store.lease import sessions
 
@@ -87,7 +87,7 @@ def test_a_full_disk_is_named(tmp_path):
 
 def test_a_disk_that_fills_up_ends_a_run_in_order(tmp_path, cluster, monkeypatch):
     """What is committed stays, and the same call goes on."""
-    written, store = study.parse(one_experiment()), tmp_path / "test.zarr"
+    written, store = studies.parse(one_experiment()), tmp_path / "test.zarr"
 
     def fills(*arguments):
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -6,7 +6,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from sweep.store.backends.places import ObjectPlace, Unreachable, place_of
+from sweep.errors import Unreachable
+from sweep.store.backends.places import ObjectPlace, place_of
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 

@@ -6,7 +6,6 @@ do by renames, objects do otherwise: a put is atomic, and `trees.take_place` can
 """
 
 import contextlib
-import errno
 import fnmatch
 import io
 import os
@@ -16,22 +15,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
 
+from sweep.errors import Unreachable
+
 SCHEME = "s3://"
 METADATA = "zarr.json"
 AT_ONCE = 8  # requests
 EXPECTED = "expected a directory, or s3://BUCKET/PATH/NAME.zarr"
-
-
-class Unreachable(OSError):
-    """An object store that does not do what it is asked, however often: says why."""
-
-    def __str__(self):
-        return self.strerror
-
-    @classmethod
-    def because(cls, text):
-        """One of this reason."""
-        return cls(errno.EIO, text)
 
 
 def place_of(store):

@@ -13,7 +13,7 @@ import secrets
 from dataclasses import replace
 from datetime import timedelta
 
-from sweep.store.backends.places import Unreachable
+from sweep.errors import Unreachable
 
 AT_START, LATER = 5.0, 60.0  # seconds for which a request that fails is tried again
 PATIENCE = "GEOSWEEP_OBJECT_PATIENCE"  # in the environment, instead of the latter

@@ -10,20 +10,12 @@ import os
 import platform
 import secrets
 
+from sweep.errors import FencedOff, StoreUnseen
 from sweep.store.backends.places import place_of
 from sweep.store.backends.trees import remove_tree
 from sweep.store.files import INTERNAL
-from sweep.store.lease.sessions import Superseded
 
 CLAIMS = "claims"
-
-
-class TakenOver(Superseded):
-    """Another process computes the task by now."""
-
-
-class StoreUnseen(RuntimeError):
-    """This process does not see the store that the coordinator writes to."""
 
 
 class Attempt:
@@ -70,14 +62,14 @@ class Attempt:
 
         Raises
         ------
-        TakenOver
+        FencedOff
             If another process computes the task by now.
-        sweep.store.lease.sessions.Superseded
+        sweep.errors.LeaseLost
             If another coordinator holds the store.
         """
         self.session.check(self._store)
         if not self._is_ours():
-            raise TakenOver
+            raise FencedOff
 
     def _is_ours(self):
         try:

@@ -22,10 +22,9 @@ import os
 import threading
 import time
 
-from sweep.shutdown import Interrupted
+from sweep.errors import Interrupted, StoreError, Unreachable
 from sweep.store.backends.disk import cannot_store, why_not_stored
-from sweep.store.backends.places import ObjectPlace, Unreachable
-from sweep.store.diff import StoreError
+from sweep.store.backends.places import ObjectPlace
 from sweep.store.lease.backends import FileLock, ObjectLock
 from sweep.store.lease.holder import MINE, UNKNOWN, Holder, lock_of, read, real_place
 
@@ -65,7 +64,7 @@ class Holding:
         return not self.lost
 
     def check(self):
-        """Raise `sweep.shutdown.Interrupted` unless the lock is held."""
+        """Raise `sweep.errors.Interrupted` unless the lock is held."""
         if not self.holds():
             raise Interrupted(self.lost)
 

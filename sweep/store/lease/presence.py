@@ -6,13 +6,9 @@ such a store has to be true, and nothing of it may come into another one at its 
 
 import contextlib
 
-from sweep.shutdown import Interrupted
+from sweep.errors import Interrupted, StoreLost
 from sweep.store.backends.places import METADATA, place_of
 from sweep.store.lease import fencing, holder
-
-
-class StoreLost(RuntimeError):
-    """The store of a run was moved, deleted or replaced while it ran: says what to do."""
 
 
 class Presence:

@@ -6,21 +6,13 @@ import threading
 from dataclasses import dataclass
 
 from integrators.compiler.kernels import sources_hash
-from sweep.shutdown import Interrupted
+from sweep.errors import Interrupted, LeaseLost, VersionMismatch
 from sweep.store.lease import holder
 
 _stopped = set()  # names of sessions that are to end, in this process
 _leaving = threading.Event()  # this process is to end
 _working = set()  # threads that compute a task
 _told = []  # what is called when this process is to end
-
-
-class Superseded(Exception):
-    """Another coordinator holds the store: what a task of the one before has is not written."""
-
-
-class AnotherCode(RuntimeError):
-    """A worker has another version of the code than the coordinator."""
 
 
 @functools.cache
@@ -99,14 +91,14 @@ class Session:
             raise Interrupted("its worker was told to stop")
 
     def check(self, store):
-        """Raise `Superseded` unless the store is still this coordinator's, or nobody's."""
+        """Raise `LeaseLost` unless the store is still this coordinator's, or nobody's."""
         if self.token and holder.is_anothers(store, self.token):
-            raise Superseded
+            raise LeaseLost
 
     def check_code(self):
-        """Raise `AnotherCode` if this process has another version of the code."""
+        """Raise `VersionMismatch` if this process has another version of the code."""
         if code() != self.code:
-            raise AnotherCode(
+            raise VersionMismatch(
                 f"this worker has version {code()} of the code, the coordinator {self.code}: "
                 "results may differ. Install the same version on both"
             )

@@ -7,9 +7,10 @@ only with all that belongs to it. The caller holds the store.
 
 import numpy as np
 
+from sweep.errors import Damaged
 from sweep.store import checkpoints, storage
 from sweep.store.backends.places import place_of
-from sweep.store.files import ArrayFiles, Damaged
+from sweep.store.files import ArrayFiles
 from sweep.study import schema
 
 

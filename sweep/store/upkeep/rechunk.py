@@ -7,10 +7,10 @@ at any point loses nothing. Checkpoints of runs on their way are kept where a ne
 
 import numpy as np
 
+from sweep.errors import StoreError
 from sweep.store import checkpoints, storage
 from sweep.store.backends.places import ObjectPlace, is_dir, place_of
 from sweep.store.backends.trees import copy_tree, remove_tree, take_place, write_whole
-from sweep.store.diff import StoreError
 from sweep.study import schema
 
 STAGING = ".rechunking"  # after the store's own name

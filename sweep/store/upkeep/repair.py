@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sweep.errors import Damaged
 from sweep.store import checkpoints, create, diff, files, storage
 from sweep.store.backends.places import place_of
 from sweep.store.backends.trees import remove_tree, write_whole
-from sweep.store.files import INTERNAL, REFERENCES, ArrayFiles, Damaged
+from sweep.store.files import INTERNAL, REFERENCES, ArrayFiles
 from sweep.store.upkeep import compact
 from sweep.store.upkeep.mark import mark_not_computed
 from sweep.store.upkeep.verify import COPY, REMOVE, RUN, STUDY, copies, experiment_of, find

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sweep.errors import Damaged
 from sweep.store import diff, files, storage
 from sweep.store.backends.places import place_of
-from sweep.store.files import INTERNAL, REFERENCES, ArrayFiles, Damaged
+from sweep.store.files import INTERNAL, REFERENCES, ArrayFiles
 from sweep.store.upkeep import compact, rechunk
 from sweep.study import schema
 

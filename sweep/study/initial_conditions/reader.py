@@ -2,7 +2,7 @@
 
 from integrators.errors import check_known, nearest
 from sweep import limits
-from sweep.store.backends.places import place_of
+from sweep.errors import distinct, gathered
 from sweep.study import schema
 from sweep.study.axes import value_range
 from sweep.study.initial_conditions.base import (
@@ -13,7 +13,7 @@ from sweep.study.initial_conditions.base import (
     RandomStarts,
 )
 from sweep.study.initial_conditions.families import FamilyStarts
-from sweep.study.toml import Node, distinct, gathered
+from sweep.study.toml import Node
 
 BYTES_OF_A_ROW = 24
 
@@ -177,15 +177,11 @@ def _file_starts(node):
 
 
 def _store_starts(node):
-    from sweep.study.initial_conditions.from_store import (
-        StoreStarts,  # with it come zarr and xarray
-    )
-
     node.table(("store", "experiment", "where", "normalize", "label"), ("store",))
     name = node["store"].string()
     with node.context():
-        return StoreStarts.load(
-            place_of(name if "://" in name else node.source.directory / name),
+        return node.source.load_starts(
+            name if "://" in name else node.source.directory / name,
             kept=node.source.kept,
             trust_plugins=node.source.trust_plugins,
             file=node["store"].value,

@@ -13,7 +13,7 @@ from integrators.forms.cotangent import CotangentHamiltonian
 from integrators.forms.flows import HomogeneousFlow
 from integrators.forms.hamiltonians import NambuHamiltonian, SpinHamiltonian
 from integrators.forms.phase_spaces import phase_space
-from integrators.integration import canonical, run_batch, run_ends
+from integrators.stepping.batch import canonical, run_batch, run_ends
 from systems.spins.base import SpinSystem
 
 STEP = 0.1  # in time scales

@@ -5,7 +5,7 @@ import pytest
 
 import integrators
 import systems
-from integrators import InputError
+from integrators import InputError, status
 from integrators.compiler.kernels import kernel
 from integrators.forms.flows import HomogeneousFlow
 from integrators.lie_groups.actions import product
@@ -14,7 +14,7 @@ from integrators.method import Integrator
 from integrators.methods.commutator_free import CF4_SCHEME
 from integrators.methods.commutator_free_pairs import commutator_free_pair
 from integrators.methods.munthe_kaas_pairs import rkmk_pair
-from integrators.stepping import loop
+from integrators.stepping.adaptive import run_adaptive
 from integrators.tableaux import butcher
 
 CHAIN = systems.get("spherical_pendulum_chain", gravity=-9.81)
@@ -99,9 +99,7 @@ def test_a_history_has_every_attempt(name):
 def test_what_is_rejected_is_counted_along_the_run():
     problem = integrators.get("rkmk54").bind(CHAIN)
     times = np.linspace(0.0, 3.0, 61)
-    found = integrators.stepping.adaptive.run_adaptive(
-        problem, PLANAR[None], times, 1e-6, history=True
-    )
+    found = run_adaptive(problem, PLANAR[None], times, 1e-6, history=True)
     so_far = found.rejected_so_far[0]
     history = integrators.StepHistory.of(found.histories[0])
     assert so_far[0] == 0 and so_far[-1] == found.counters["rejected_steps"][0] > 5
@@ -163,7 +161,7 @@ def test_a_solution_that_ends_ends_its_run(name):
     found = integrators.integrate(
         BLOW_UP, integrators.get(name), [[1.0, 0.5, 0.0]], duration=2.0, samples=8, tolerance=1e-6
     )
-    assert loop.STATUS[found.status] == "step_too_small"
+    assert status.STATUS[found.status] == "step_too_small"
     assert found.counters["stop_time"] == pytest.approx(1.0, abs=1e-3)
     assert found.counters["stop_step"] == found.counters["steps"] > 0
     assert not found.counters["stop_residual"] < 1e-6

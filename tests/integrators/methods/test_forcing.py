@@ -6,10 +6,10 @@ from cases import pairings
 
 import integrators
 import systems
-from integrators import InputError
+from integrators import InputError, status
 from integrators.forms.forms import parts, velocities
-from integrators.integration import run_batch
-from integrators.stepping import loop
+from integrators.integration import steps_per_interval
+from integrators.stepping.batch import run_batch
 
 BALANCE = 0  # of the quantities whose statistics are kept
 
@@ -17,7 +17,7 @@ BALANCE = 0  # of the quantities whose statistics are kept
 def batch_of(system, name, members, step_size, duration, samples=1):
     """A batch with its statistics."""
     problem = integrators.get(name).bind(system)
-    steps = integrators.integration.steps_per_interval(step_size, duration / samples)
+    steps = steps_per_interval(step_size, duration / samples)
     members = system.form.completed(np.reshape(members, (-1, 2 * system.bodies, 3)))
     return run_batch(problem, members, step_size, steps, samples, statistics=True)
 
@@ -25,9 +25,9 @@ def batch_of(system, name, members, step_size, duration, samples=1):
 def balance_errors(system, name, state, step_size, duration, samples):
     """Mean and largest |E − W − E₀| of each interval, shape (samples,)."""
     batch = batch_of(system, name, state, step_size, duration, samples)
-    assert batch.report[0, loop.STATUS_ROW] == loop.COMPLETE
+    assert batch.report[0, status.STATUS_ROW] == status.COMPLETE
     statistics = batch.statistics[0, :, BALANCE]
-    return statistics[:, loop.MEAN], statistics[:, loop.ABS_MAX]
+    return statistics[:, status.MEAN], statistics[:, status.ABS_MAX]
 
 
 def chain(**parameters):
@@ -78,8 +78,8 @@ def test_damping_makes_energy_fall_and_the_balance_settle():
     energy = np.array([energy_of(system, state) for state in states])
     assert np.all(np.diff(energy) < 0) and np.all(np.diff(states[:, -1, 0]) < 0)
     assert energy[-1] == pytest.approx(-3.0, abs=1e-5)  # that of rest
-    means = batch.statistics[0, :, BALANCE, loop.MEAN]
-    largest = batch.statistics[0, :, BALANCE, loop.ABS_MAX].max()
+    means = batch.statistics[0, :, BALANCE, status.MEAN]
+    largest = batch.statistics[0, :, BALANCE, status.ABS_MAX].max()
     assert np.ptp(means[200:]) < 1e-3 * largest < 1e-6
 
 
@@ -140,18 +140,18 @@ def test_too_much_damping_for_the_step_is_not_converged():
     system = chain(damping=25.0)
     batch = batch_of(system, "variational", start_of(system), 0.05, 1.0, samples=20)
     report = batch.report[0]
-    assert report[loop.STATUS_ROW] == loop.NOT_CONVERGED
-    assert report[loop.STOP_STEP] == 0 and report[loop.STOP_RESIDUAL] > 1e-3
+    assert report[status.STATUS_ROW] == status.NOT_CONVERGED
+    assert report[status.STOP_STEP] == 0 and report[status.STOP_RESIDUAL] > 1e-3
     assert np.all(np.isnan(batch.states[0, 1:]))
     fine = batch_of(system, "variational", start_of(system), 0.001, 1.0)
-    assert fine.report[0, loop.STATUS_ROW] == loop.COMPLETE
+    assert fine.report[0, status.STATUS_ROW] == status.COMPLETE
 
 
 def test_lanes_of_which_some_do_not_converge_disturb_no_other():
     system = chain(damping=10.0)
     members = system.ensemble(8, seed=1)[:, :4]
     together = batch_of(system, "variational", members, 0.05, 2.0, samples=40)
-    failed = together.report[:, loop.STATUS_ROW] == loop.NOT_CONVERGED
+    failed = together.report[:, status.STATUS_ROW] == status.NOT_CONVERGED
     assert 1 <= failed.sum() <= 7
     for m, member in enumerate(members):
         alone = batch_of(system, "variational", member, 0.05, 2.0, samples=40)

@@ -9,12 +9,12 @@ import scipy.linalg
 import integrators
 import systems
 from integrators import InputError
+from integrators import status as status_of
 from integrators.compiler.kernels import kernel
 from integrators.compiler.vectors import add, cross, dot, get, put, scale
 from integrators.forms.flows import HomogeneousFlow
-from integrators.integration import run_batch
 from integrators.lie_groups import actions, factors
-from integrators.stepping import loop
+from integrators.stepping.batch import run_batch
 
 EXACT = [  # name, options, order
     ("lie_euler", {}, 1),
@@ -43,7 +43,7 @@ def ends(system, integrator, state, steps, duration=1.0):
     run = integrators.integrate(
         system, integrator, state, step_size=duration / steps, duration=duration, samples=1
     )
-    assert loop.STATUS[run.status] == "complete"
+    assert status_of.STATUS[run.status] == "complete"
     return run.states[-1]
 
 
@@ -213,10 +213,10 @@ def test_an_angle_beyond_the_pole_is_left_domain_and_others_go_on():
     batch = run_batch(integrators.get("rkmk4").bind(system), members, 1.0, 1, 3)
     status, stop, residual = batch.report[:, :3].T
     failed, others = [2, 5, 6], [0, 1, 3, 4]
-    assert np.all(status[failed] == loop.LEFT_DOMAIN) and np.all(stop[failed] == 0)
+    assert np.all(status[failed] == status_of.LEFT_DOMAIN) and np.all(stop[failed] == 0)
     assert residual[failed] == pytest.approx([6.3, outside, 10.0], rel=1e-15)
     assert np.all(np.isnan(batch.states[failed, 1:]))
-    assert np.all(status[others] == loop.COMPLETE)
+    assert np.all(status[others] == status_of.COMPLETE)
     expected = np.repeat(members[others, None], 3, axis=1)
     assert batch.states[others, 1:] == pytest.approx(expected, abs=1e-14)
 
@@ -227,7 +227,7 @@ def test_a_run_that_leaves_its_domain_says_when():
     run = integrators.integrate(
         system, integrators.get("rkmk4"), start, step_size=0.5, duration=50.0, samples=100
     )
-    assert loop.STATUS[run.status] == "left_domain"
+    assert status_of.STATUS[run.status] == "left_domain"
     stop = run.counters["stop_step"]
     assert stop == run.counters["steps"] > 0
     assert 2 * math.pi < run.counters["stop_residual"] < 100.0
@@ -240,7 +240,7 @@ def test_methods_without_dexpinv_have_no_such_limit(name):
     run = integrators.integrate(
         system, integrators.get(name), members[0], step_size=1.0, duration=3.0, samples=3
     )
-    assert loop.STATUS[run.status] == "complete"
+    assert status_of.STATUS[run.status] == "complete"
     assert run.states[-1] == pytest.approx(members[0], abs=1e-12)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import integrators
 import systems
 from integrators import InputError
-from integrators.stepping.loop import COMPLETE, NOT_CONVERGED
+from integrators.status import COMPLETE, NOT_CONVERGED
 
 BODY = systems.get("free_rigid_body", inertia=(1.0, 4 / 3, 2.0))
 INVERSE = 1.0 / np.array(BODY.inertia)

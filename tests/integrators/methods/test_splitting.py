@@ -5,9 +5,9 @@ import pytest
 
 import integrators
 import systems
+from integrators import status as status_of
 from integrators.compiler.memory import aligned
-from integrators.integration import run_batch
-from integrators.stepping import loop
+from integrators.stepping.batch import run_batch
 
 EPSILON = np.finfo(float).eps
 
@@ -67,7 +67,7 @@ def test_the_time_of_the_last_piece_is_that_of_its_shares():
     method = integrators.get("splitting+triple_jump4")
     problem, h = method.bind(system), 0.1
     for t0 in (0.0, 1.3):
-        y, report = state.copy(), np.zeros(loop.REPORT_SIZE)
+        y, report = state.copy(), np.zeros(status_of.REPORT_SIZE)
         advance, *functions, _ = problem.kernels(lanes=False)
         advance(
             *functions, t0, h, 0, 1, problem.constants, problem.options, y,
@@ -121,7 +121,7 @@ def test_spins_of_any_length_keep_the_one_they_begin_with():
         system, integrators.get("splitting+suzuki4"), state,
         step_size=0.01, duration=100.0, samples=10,
     )  # fmt: skip
-    assert run.status == loop.COMPLETE
+    assert run.status == status_of.COMPLETE
     lengths = np.linalg.norm(run.states, axis=2)
     assert lengths == pytest.approx(np.tile(lengths[0], (11, 1)), rel=4 * EPSILON, abs=0.0)
 

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 import integrators
 import systems
 from integrators import InputError
+from integrators import status as status_of
 from integrators.forms.forms import SpheresLagrangian, velocities
-from integrators.integration import integrate, run_batch
+from integrators.integration import integrate
 from integrators.solvers.inertia import CHAIN, CHAIN_FROM, DIAGONAL, FULL, ChainInertia
-from integrators.stepping import loop
+from integrators.stepping.batch import run_batch
 
 EPSILON = np.finfo(float).eps
 VARIATIONAL = integrators.get("variational")
@@ -98,7 +99,7 @@ def test_steps_are_those_of_the_matrix(problem):
         run_batch(VARIATIONAL.bind(form), state[None], 1e-3, 1, 4)
         for form in pair(inertia, weights)
     )
-    assert chain.report[0, loop.STATUS_ROW] == loop.COMPLETE
+    assert chain.report[0, status_of.STATUS_ROW] == status_of.COMPLETE
     np.testing.assert_allclose(
         chain.states, full.states, atol=40 * EPSILON * condition * np.abs(state).max()
     )
@@ -138,7 +139,7 @@ def test_long_runs_of_thirty_links_keep_momentum_and_length(name, parameters, st
         system, VARIATIONAL, state_of(system),
         step_size=step_size, duration=50_000 * step_size, samples=100,
     )  # fmt: skip
-    assert run.status == loop.COMPLETE
+    assert run.status == status_of.COMPLETE
     q, v = np.split(velocities(run.states), 2, axis=1)
     assert np.abs(q[-1] - q[0]).max() > 0.3
     assert np.abs(np.sum(q * q, axis=2) - 1.0).max() <= 4 * EPSILON
@@ -158,8 +159,8 @@ def test_a_thousand_links_are_practical(name):
     assert form.packed.size <= 10 * n
     state = state_of(system)
     batch = run_batch(VARIATIONAL.bind(form), state[None], 1e-6, 20, 5, statistics=True)
-    assert batch.report[0, loop.STATUS_ROW] == loop.COMPLETE
-    error = batch.statistics[0, :, 1, loop.ABS_MAX]
+    assert batch.report[0, status_of.STATUS_ROW] == status_of.COMPLETE
+    error = batch.statistics[0, :, 1, status_of.ABS_MAX]
     assert np.all(error <= EPSILON)
     velocity, acceleration = np.split(slope(form, "q_omega", state), 2)
     q, omega = np.split(state, 2)
@@ -179,7 +180,7 @@ def test_a_rod_too_stiff_for_the_step_is_reported(members, count, stiffness, ste
     states = system.ensemble(members, seed=1, around="lee", spread=0.05)
     batch = run_batch(VARIATIONAL.bind(system), states, step_size, 1, 50, statistics=True)
     status, stop, residual = batch.report[:, :3].T
-    assert np.all(status == loop.NOT_CONVERGED)
+    assert np.all(status == status_of.NOT_CONVERGED)
     assert np.all((stop >= 0) & (stop < 50)) and not np.any(residual <= 1e-12)
     for states_of_member, k in zip(batch.states, stop.astype(int), strict=True):
         assert np.all(np.isfinite(states_of_member[: k + 1]))
@@ -195,8 +196,8 @@ def test_no_step_leads_beyond_the_horizon(count):
     q = run.states[:, :, :count]
     turns = np.sum(q[:, 1:] * q[:, :-1], axis=-1)
     assert np.nanmin(turns) > 0.0
-    assert set(run.status) <= {loop.COMPLETE, loop.NOT_CONVERGED}
-    assert np.any(run.status == loop.NOT_CONVERGED)
+    assert set(run.status) <= {status_of.COMPLETE, status_of.NOT_CONVERGED}
+    assert np.any(run.status == status_of.NOT_CONVERGED)
 
 
 @pytest.mark.parametrize(

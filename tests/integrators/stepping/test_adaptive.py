@@ -6,12 +6,13 @@ from cases import AdaptivePairing, Case, adaptive_pairings
 
 import integrators
 import systems
+from integrators import status
 from integrators.compiler.memory import aligned
 from integrators.forms.forms import velocities
-from integrators.integration import canonical, lagrangian
 from integrators.methods import ode45
-from integrators.stepping import adaptive_loop, loop, step_control
+from integrators.stepping import adaptive_loop, step_control
 from integrators.stepping.adaptive import run_adaptive
+from integrators.stepping.batch import canonical, lagrangian
 
 CHAIN = systems.get("spherical_pendulum_chain")
 TOLERANCES = (1e-5, 1e-7, 1e-9)
@@ -25,7 +26,7 @@ def test_errors_fall_with_the_tolerance(adaptive_pairing):
     errors = []
     for tolerance in TOLERANCES:
         run = adaptive_pairing.run(tolerance, samples=3, scales=LONG)
-        assert run.report[0, loop.STATUS_ROW] == loop.COMPLETE
+        assert run.report[0, status.STATUS_ROW] == status.COMPLETE
         states = canonical(adaptive_pairing.problem(tolerance), run.states)
         errors.append(np.linalg.norm(states[0, -1] - exact))
     assert errors[0] > errors[1] > errors[2]
@@ -84,12 +85,12 @@ def test_steps_are_counted_and_cover_the_time(adaptive_pairing):
 def test_statistics_are_those_of_the_steps(adaptive_pairing):
     """Where every step ends at a sample, and one at each, they are the samples' errors."""
     run = adaptive_pairing.run(1e-3, samples=400)
-    mean = run.statistics[0, :, :, loop.MEAN]
+    mean = run.statistics[0, :, :, status.MEAN]
     if "dense" in dict(adaptive_pairing.options).values():
         assert np.isfinite(mean[:, 0]).sum() <= run.counters["steps"][0] < 400
         assert np.isnan(mean[:, 0]).any()
         return
-    alone = np.all(run.statistics[0, :, :, loop.MINIMUM] == mean, axis=1)
+    alone = np.all(run.statistics[0, :, :, status.MINIMUM] == mean, axis=1)
     assert alone.sum() > 390  # the first step is small
     case, problem = adaptive_pairing.case, adaptive_pairing.problem(1e-3)
     times = case.time_scale * np.arange(401) / 400
@@ -98,8 +99,8 @@ def test_statistics_are_those_of_the_steps(adaptive_pairing):
     expected = np.stack([energy[1:, 0] - energy[0, 0], length[1:]], axis=1)
     np.testing.assert_allclose(mean[alone], expected[alone], rtol=1e-9, atol=1e-13)
     for row, values in (
-        (loop.MINIMUM, mean), (loop.MAXIMUM, mean),
-        (loop.ABS_MEAN, np.abs(mean)), (loop.ABS_MAX, np.abs(mean)),
+        (status.MINIMUM, mean), (status.MAXIMUM, mean),
+        (status.ABS_MEAN, np.abs(mean)), (status.ABS_MAX, np.abs(mean)),
     ):  # fmt: skip
         np.testing.assert_array_equal(run.statistics[0, alone, :, row], values[alone])
 
@@ -178,7 +179,7 @@ def test_a_collision_ends_a_run_where_steps_vanish(output):
         system, integrators.get("rk45", output=output), [*q, *np.zeros((2, 3))],
         duration=1.0, samples=10, tolerance=1e-6,
     )  # fmt: skip
-    assert loop.STATUS[run.status] == "step_too_small"
+    assert status.STATUS[run.status] == "step_too_small"
     assert run.counters["stop_step"] == run.counters["steps"] > 100
     assert 0.1 < run.counters["stop_time"] < 0.2
     assert run.counters["stop_residual"] > 1e-6  # the error of the smallest step
@@ -194,7 +195,7 @@ def test_a_field_without_a_value_ends_a_run():
     run = integrators.integrate(
         CHAIN, integrators.get("rk45"), start, duration=1.0, samples=2, tolerance=1e-6
     )
-    assert loop.STATUS[run.status] == "not_finite"
+    assert status.STATUS[run.status] == "not_finite"
     assert run.counters["steps"] == run.counters["stop_step"] == 0
     assert run.counters["evaluations"] == 1
     assert np.all(np.isnan(run.states[1:]))

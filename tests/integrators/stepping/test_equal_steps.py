@@ -5,8 +5,7 @@ import pytest
 
 import integrators
 import systems
-from integrators import InputError
-from integrators.stepping import loop
+from integrators import InputError, status
 from integrators.stepping.adaptive import run_adaptive
 
 CHAIN = systems.get("spherical_pendulum_chain", gravity=-9.81)
@@ -63,7 +62,7 @@ def test_statistics_are_of_the_steps():
     times = np.linspace(0.0, 1.0, 3 * 40 + 1)
     found = run_adaptive(problem, START[None], times, 1e-6, statistics=True)
     assert found.counters["steps"][0] == 40
-    kept = found.statistics[0, :, 0, loop.MEAN]
+    kept = found.statistics[0, :, 0, status.MEAN]
     np.testing.assert_array_equal(np.isfinite(kept), np.arange(1, 121) % 3 == 0)
     assert np.all(found.step_sizes == 1.0 / 40)
 
@@ -84,7 +83,7 @@ def test_where_the_steps_cannot_be_counted_the_run_fails_alike():
         system, integrators.get("rk4", steps_of="rk45"), [*q, *np.zeros((2, 3))],
         duration=1.0, samples=4, tolerance=1e-6,
     )  # fmt: skip
-    assert loop.STATUS[found.status] == "step_too_small"
+    assert status.STATUS[found.status] == "step_too_small"
     assert found.counters["stop_step"] == found.counters["stop_time"] == 0
     assert np.isnan(found.states[1:]).all() and np.isfinite(found.states[0]).all()
 
@@ -98,7 +97,7 @@ def test_a_run_that_fails_on_its_way_says_where():
         [[0.0, 0.0, 1.0], [s, 0.0, c], [0.0, 0.0, 0.0], [0.1 * c, 0.0, -0.1 * s]],
         duration=1.0, samples=50, tolerance=0.1,
     )  # fmt: skip
-    assert loop.STATUS[found.status] == "left_domain"
+    assert status.STATUS[found.status] == "left_domain"
     assert found.counters["steps"] == found.counters["stop_step"] == 4
     assert found.counters["stop_time"] == pytest.approx(4 / 29)
     there = np.isfinite(found.states).all(axis=(1, 2))

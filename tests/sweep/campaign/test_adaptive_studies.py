@@ -11,10 +11,10 @@ import sweep
 import systems
 from integrators import InputError
 from integrators.stepping.adaptive import run_adaptive
-from sweep import study
+from sweep import errors
 from sweep.analysis import drift_table, grid, order_table, tolerance_table
 from sweep.campaign import coordinator, planning
-from sweep.store import diff
+from sweep.store import diff, studies
 from sweep.study.run_id import run_id
 from sweep.study.run_table import expand
 
@@ -37,7 +37,7 @@ RUNS = 3 * (3 + 3 + 3 + 1 + 2 + 1)
 
 
 def table_of(**changes):
-    return expand(study.parse(one_experiment(**KEYS | changes)).experiments[0])
+    return expand(studies.parse(one_experiment(**KEYS | changes)).experiments[0])
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_a_tolerance_is_the_same_run_whoever_gives_it():
 
 def test_equal_adaptive_runs_are_refused():
     twice = '["rk45", { name = "rk45", tolerance = 1e-5, label = "again" }]'
-    with pytest.raises(study.StudyError, match="gives a run of tolerance 1e-05 that.*gives too"):
+    with pytest.raises(errors.StudyError, match="gives a run of tolerance 1e-05 that.*gives too"):
         table_of(integrators=twice, step_size=None)
 
 
@@ -118,7 +118,7 @@ def test_defaults_may_have_what_an_experiment_does_not_need():
     head = 'format = 1\nname = "two"\n[defaults]\nstep_size = 0.1\ntolerance = 1e-3\n'
     other = table.replace('"only"', '"other"').replace('"rk4"', '"rk45"')
     text = f"{head}[[experiment]]{table}[[experiment]]{other}"
-    fixed, adaptive = study.parse(text).experiments
+    fixed, adaptive = studies.parse(text).experiments
     assert fixed.steps_of(fixed.integrators[0])[0][0] == 0.1
     assert adaptive.steps_of(adaptive.integrators[0])[0][1] == 1e-3
 
@@ -127,7 +127,7 @@ def test_defaults_may_have_what_an_experiment_does_not_need():
 
 
 def test_the_plan_counts_the_steps_that_runs_take(tmp_path, stored):
-    parsed = study.parse(one_experiment(**KEYS))
+    parsed = studies.parse(one_experiment(**KEYS))
     (entry,) = diff.compare(tmp_path / "none.zarr", parsed)
     plan = planning.plan_experiment(entry)
     row_of = {name: row for row, name in enumerate(stored["run_id"].values.tolist())}
@@ -272,7 +272,7 @@ def test_a_new_tolerance_adds_its_runs(cluster, tmp_path, assert_same_runs):
     """The others are kept, and what was half done is finished."""
     path, fresh = tmp_path / "test.zarr", tmp_path / "fresh.zarr"
     small, large = (
-        study.parse(
+        studies.parse(
             one_experiment(**KEYS | {"integrators": '["rk4", "rk45"]', "tolerance": values})
         )
         for values in ("[1e-3, 1e-5]", "[1e-4, 1e-3, 1e-5]")
@@ -297,7 +297,7 @@ def test_a_collision_is_a_result(cluster, tmp_path):
         record='["energy", "step_size"]',
         duration="3.0",
     )
-    outcome = sweep.run(study.parse(text), tmp_path / "test.zarr", cluster)
+    outcome = sweep.run(studies.parse(text), tmp_path / "test.zarr", cluster)
     assert outcome.complete and outcome.failed == 1
     run = sweep.open_study(tmp_path / "test.zarr")["only"].to_dataset().isel(run=0)
     count = int(run["sample_count"])

@@ -14,8 +14,8 @@ from integrators.compiler import kernels
 from integrators.compiler.kernels import Kernel, checking
 from integrators.compiler.vectors import dot
 from sweep.campaign import pilot, tasks
+from sweep.errors import Interrupted
 from sweep.plugins.loader import Plugin
-from sweep.shutdown import Interrupted
 from sweep.store.lease import sessions
 
 STOPPED = "Stopped (SIGTERM) with 0 of 4 runs committed. To go on: sweep run small.toml"

@@ -9,10 +9,9 @@ import pytest
 from study_text import one_experiment
 
 import sweep
-from sweep import study
 from sweep.campaign import batches, coordinator, cost_model, pilot, planning, tasks
 from sweep.campaign.recorder import Recorder
-from sweep.store import create, diff, storage
+from sweep.store import create, diff, storage, studies
 from sweep.store.lease.sessions import Session, code
 
 FIXED = {
@@ -81,7 +80,7 @@ def told(monkeypatch):
 
 
 def entry_of(store, **changes):
-    (entry,) = diff.compare(store, study.parse(one_experiment(**FIXED | changes)))
+    (entry,) = diff.compare(store, studies.parse(one_experiment(**FIXED | changes)))
     return entry
 
 
@@ -261,7 +260,7 @@ def test_steps_back_are_counted_beside(told, tmp_path, monkeypatch):
 
 def test_a_batch_is_what_runs_are_computed_in(tmp_path, monkeypatch):
     """Also where chunks cut starts that would go together."""
-    parsed = study.parse(
+    parsed = studies.parse(
         one_experiment(
             integrators='["rk4", { name = "rk45", tolerance = 1e-3 }]',
             initial_condition="{ random = 11, seed = 1 }",
@@ -315,7 +314,7 @@ def used(store):
 def ran(cluster, tmp_path_factory):
     """A store of a study with references, and the `Plans` of its run."""
     path, watcher = tmp_path_factory.mktemp("planned") / "test.zarr", Plans()
-    parsed = study.parse(one_experiment(**SMALL))
+    parsed = studies.parse(one_experiment(**SMALL))
     assert sweep.run(parsed, path, cluster, watcher=watcher).complete
     return path, watcher
 
@@ -358,13 +357,15 @@ def test_a_longer_study_costs_what_is_left(told, ran, tmp_path):
     store, _ = ran
     cost = {}
     for name, where in (("whole", tmp_path / "none.zarr"), ("rest", store)):
-        parsed = study.parse(one_experiment(**SMALL | {"duration": "8.0", "samples": "40"}))
+        parsed = studies.parse(one_experiment(**SMALL | {"duration": "8.0", "samples": "40"}))
         (entry,) = diff.compare(where, parsed)
         cost[name] = planning.plan_experiment(entry, clock=told(Clock()))
     whole, rest = cost["whole"], cost["rest"]
     assert rest.steps == pytest.approx(0.75 * whole.steps)
     assert rest.references.usual == pytest.approx(0.75 * whole.references.usual)
-    kept = study.parse(one_experiment(**SMALL | {"initial_condition": "{ random = 20, seed = 1 }"}))
+    kept = studies.parse(
+        one_experiment(**SMALL | {"initial_condition": "{ random = 20, seed = 1 }"})
+    )
     (entry,) = diff.compare(store, kept)
     plan = planning.plan_experiment(entry, clock=told(Clock()))
     assert plan.lacking_references == 2 and (plan.seconds > 0).sum() == 8
@@ -373,7 +374,7 @@ def test_a_longer_study_costs_what_is_left(told, ran, tmp_path):
 
 def test_nothing_left_costs_nothing(told, ran):
     store, _ = ran
-    (entry,) = diff.compare(store, study.parse(one_experiment(**SMALL)))
+    (entry,) = diff.compare(store, studies.parse(one_experiment(**SMALL)))
     clock = told(Clock())
     plan = planning.plan_experiment(entry, clock=clock)
     assert plan.cpu_time.interval == (0.0, 0.0) and plan.steps == plan.lacking_references == 0
@@ -382,7 +383,7 @@ def test_nothing_left_costs_nothing(told, ran):
 
 def test_the_last_plan_is_of_what_was_added(cluster, tmp_path, command):
     store = tmp_path / "test.zarr"
-    assert sweep.run(study.parse(one_experiment(**SMALL)), store, cluster).complete
+    assert sweep.run(studies.parse(one_experiment(**SMALL)), store, cluster).complete
     before = sum(used(store))
     command(tmp_path, "extend", "test.zarr", "--duration", 4)
     found = json.loads(command(tmp_path, "status", "test.zarr", "--json").stdout)
@@ -393,7 +394,7 @@ def test_the_last_plan_is_of_what_was_added(cluster, tmp_path, command):
 def test_references_of_an_earlier_version_are_not_timed(cluster, tmp_path, command):
     """Their store grows, and is sound."""
     store = tmp_path / "test.zarr"
-    assert sweep.run(study.parse(one_experiment(**SMALL)), store, cluster).complete
+    assert sweep.run(studies.parse(one_experiment(**SMALL)), store, cluster).complete
     root = storage.open_root(store, mode="a")
     del root["_geosweep/references/only/cpu_time"]
     (store / "_geosweep" / "prediction.json").unlink()
@@ -403,7 +404,7 @@ def test_references_of_an_earlier_version_are_not_timed(cluster, tmp_path, comma
     assert found["last_plan"] is None and found["experiments"][0]["last_plan"] is None
     assert found["experiments"][0]["cpu_seconds"] == pytest.approx(runs)
     more = SMALL | {"initial_condition": "{ random = 20, seed = 1 }"}
-    assert sweep.run(study.parse(one_experiment(**more)), store, cluster).complete
+    assert sweep.run(studies.parse(one_experiment(**more)), store, cluster).complete
     seconds = storage.open_root(store)["_geosweep/references/only/cpu_time"][:]
     assert np.isnan(seconds[:18]).all() and np.all(seconds[18:] > 0)
     assert "is sound" in command(tmp_path, "verify", "test.zarr").stdout

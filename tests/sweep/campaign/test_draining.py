@@ -14,10 +14,11 @@ from waiting import HANG
 
 import sweep
 from integrators.errors import InputError
-from sweep.campaign.pacing import CAUTION, Pace
+from sweep.campaign.task_window import CAUTION, Pace
 from sweep.cli.common import Duration
+from sweep.errors import Interrupted
 from sweep.papers import PAPERS, reproduce
-from sweep.shutdown import CTRL_C, TERMINATED, TIME_IS_UP, Drain, Interrupted, process_age
+from sweep.shutdown import CTRL_C, TERMINATED, TIME_IS_UP, Drain, process_age
 
 RUNS = 136
 

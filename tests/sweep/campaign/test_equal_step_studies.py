@@ -10,9 +10,9 @@ from study_text import one_experiment, problems
 import integrators
 import sweep
 import systems
-from sweep import study
 from sweep.analysis import order_table, tolerance_table
 from sweep.campaign.recorder import Named, Recipe, Recorder
+from sweep.store import studies
 from sweep.study.run_id import run_id
 from sweep.study.run_table import expand
 from sweep.study.time_axis import TimeAxis
@@ -151,7 +151,7 @@ def test_a_label_of_its_own_and_an_identity():
         for value in ('{ name = "rkmk5", steps_of = "rkmk54" }', '"rkmk54"',
                       '{ name = "rkmk5", steps_of = "cf43", label = "own" }')
     ]  # fmt: skip
-    tables = [expand(study.parse(text).experiments[0]) for text in texts]
+    tables = [expand(studies.parse(text).experiments[0]) for text in texts]
     assert [set(table.integrator) for table in tables] == [{LABEL}, {"rkmk54"}, {"own"}]
     assert len({name for table in tables for name in table.run_id}) == 12
 
@@ -185,7 +185,7 @@ COLLISION = one_experiment(
 
 
 def test_a_store_of_an_earlier_version_goes_on(cluster, tmp_path, command):
-    path, parsed = tmp_path / "test.zarr", study.parse(COLLISION)
+    path, parsed = tmp_path / "test.zarr", studies.parse(COLLISION)
     assert sweep.run(parsed, path, cluster).failed == 2
     group = made_older(path)
     read = command(tmp_path, "status", "test.zarr", "--failed", "--json").stdout

@@ -17,9 +17,8 @@ import zarr
 from waiting import HANG
 
 import sweep
-from sweep import study
-from sweep.store import failures, progress
-from sweep.store.files import Damaged
+from sweep.errors import Damaged
+from sweep.store import failures, progress, studies
 from sweep.store.lease import lease
 
 PROGRAM = Path(sys.executable).with_name("sweep")
@@ -53,7 +52,7 @@ duration = 1.0
 @pytest.fixture(scope="session")
 def ended(cluster, tmp_path_factory):
     path = tmp_path_factory.mktemp("steps") / "steps.zarr"
-    assert sweep.run(study.parse(TEXT), path, cluster).complete
+    assert sweep.run(studies.parse(TEXT), path, cluster).complete
     return path
 
 

@@ -11,10 +11,10 @@ import integrators
 import sweep
 import systems
 from integrators.diagnostics.stability import largest_step
-from sweep import study
 from sweep.analysis import grid
 from sweep.campaign import recorder as computing
 from sweep.campaign.recorder import Named, Recipe, Recorder
+from sweep.store import studies
 from sweep.store.upkeep import compact
 from sweep.study import schema, structure
 from sweep.study.time_axis import TimeAxis
@@ -51,7 +51,7 @@ MEASURED = ("symplectic_defect", "symplectic_resolution", "reversal_error")
 @pytest.fixture(scope="module")
 def store(cluster, tmp_path_factory):
     path = tmp_path_factory.mktemp("structure") / "structures.zarr"
-    assert sweep.run(study.parse(STUDY), path, cluster).complete
+    assert sweep.run(studies.parse(STUDY), path, cluster).complete
     return path
 
 
@@ -187,7 +187,7 @@ def test_what_makes_no_sense_is_refused(changes, words):
 
 def test_where_some_runs_have_it_it_is_recorded():
     adaptive = '["rk4", { name = "rk45", tolerance = 1e-6 }]'
-    found = study.parse(one_experiment(integrators=adaptive, record='["reversal_error"]'))
+    found = studies.parse(one_experiment(integrators=adaptive, record='["reversal_error"]'))
     assert found.experiments[0].record == ("reversal_error",)
     large = systems.get("heisenberg_chain", count=130)
     assert (

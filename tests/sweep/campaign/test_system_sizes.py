@@ -5,10 +5,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from sweep import study, tables
+from sweep import tables
 from sweep.analysis import order_table, tolerance_table, work_table
 from sweep.analysis.runs.states import initial_norms, norms, present_rows
 from sweep.campaign.coordinator import run
+from sweep.store import studies
 from sweep.store.open import open_study
 
 PENDULA = """
@@ -56,7 +57,7 @@ def tree(tmp_path_factory, cluster):
     text = 'format = 1\nname = "sizes"\n' + experiments("pendula", PENDULA, "count", COUNTS)
     text += experiments("tops", TOPS, "formulation", FORMULATIONS)
     store = tmp_path_factory.mktemp("sizes") / "sizes.zarr"
-    assert run(study.parse(text), store, cluster).complete
+    assert run(studies.parse(text), store, cluster).complete
     return {name: node.to_dataset() for name, node in open_study(store).items()}
 
 

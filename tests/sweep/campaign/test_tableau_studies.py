@@ -9,8 +9,9 @@ from study_text import one_experiment, problems
 
 import integrators
 import sweep
-from sweep import study
+from sweep import errors
 from sweep.cli.show import command as show
+from sweep.store import studies
 from sweep.study.run_id import run_id
 from sweep.study.run_table import expand
 
@@ -24,12 +25,12 @@ def entry(tableau, label, name="rkmk", more=""):
 
 def table_of(*entries, **changes):
     text = one_experiment(integrators=f"[{', '.join(entries)}]", **changes)
-    return expand(study.parse(text).experiments[0])
+    return expand(studies.parse(text).experiments[0])
 
 
 def test_a_study_makes_its_own_integrators_and_keeps_them(tmp_path, cluster):
     """With a fixed step, and adaptive; the same command goes on with the same runs."""
-    made = study.parse(
+    made = studies.parse(
         one_experiment(
             integrators=f"""[
     {entry(MIDPOINT, "midpoint on the group")},
@@ -72,7 +73,7 @@ def test_a_tableau_is_part_of_what_a_run_is():
     table = table_of(entry(MIDPOINT, "one"), entry(heun, "two"))
     assert len(set(table.run_id.tolist())) == table.size == 12
     same = "a = [[0, 0], [0.5]], b = [0, 1], order = 2"
-    with pytest.raises(study.StudyError, match="gives a run of step size 0.1 that"):
+    with pytest.raises(errors.StudyError, match="gives a run of step size 0.1 that"):
         table_of(entry(MIDPOINT, "one"), entry(same, "two"))
 
 

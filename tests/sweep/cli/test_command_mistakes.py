@@ -8,7 +8,7 @@ import zarr
 from study_text import one_experiment
 
 import sweep
-from sweep import study
+from sweep.store import studies
 
 GIVEN = "{{ q = [{}], omega = [[0, 0, 0], [0, 0, 0]] }}"
 UP, ASIDE = "[0, 0, 1]", "[0.6, 0, 0.7]"
@@ -231,7 +231,7 @@ def place(cluster, tmp_path_factory):
     (place / "taken").mkdir()
     (place / "taken" / "thesis.tex").write_text("precious")
     zarr.create_group(place / "zarr.zarr")
-    sweep.run(study.parse(WRITTEN), place / "test.zarr", cluster)
+    sweep.run(studies.parse(WRITTEN), place / "test.zarr", cluster)
     shutil.copytree(place / "test.zarr", place / "young.zarr")
     zarr.open_group(place / "young.zarr").attrs["format_version"] = 2
     return place

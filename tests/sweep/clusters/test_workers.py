@@ -13,12 +13,12 @@ from study_text import one_experiment
 
 import sweep
 from integrators.compiler import cache_directory
-from sweep import shutdown, study
+from sweep import errors, shutdown
 from sweep.campaign import coordinator
 from sweep.campaign import task_window as cluster_module
 from sweep.cli.run import Terminal
 from sweep.clusters import launch, workers
-from sweep.store import provenance
+from sweep.store import provenance, studies
 
 KEYS = {"integrators": '"rk4"', "samples": "10"}
 OTHER = {"cpu": "another", "libm": "another", "system": "Linux", "numba": "0"}
@@ -26,7 +26,7 @@ OTHER = {"cpu": "another", "libm": "another", "system": "Linux", "numba": "0"}
 
 def test_each_run_says_what_it_was_computed_with(tmp_path, cluster):
     path = tmp_path / "test.zarr"
-    sweep.run(study.parse(one_experiment(**KEYS)), path, cluster)
+    sweep.run(studies.parse(one_experiment(**KEYS)), path, cluster)
     experiment = sweep.open_study(path)["only"].to_dataset()
     known = sweep.open_study(path).attrs["environments"]
     own = provenance.number_of(provenance.describe())
@@ -37,7 +37,7 @@ def test_each_run_says_what_it_was_computed_with(tmp_path, cluster):
 
 def test_a_store_that_is_made_anew_says_so_too(tmp_path, cluster):
     """The processes of the workers are the same ones."""
-    path, parsed = tmp_path / "test.zarr", study.parse(one_experiment(**KEYS))
+    path, parsed = tmp_path / "test.zarr", studies.parse(one_experiment(**KEYS))
     sweep.run(parsed, path, cluster)
     before = sweep.open_study(path).attrs["environments"]
     shutil.rmtree(path)
@@ -123,7 +123,7 @@ def test_a_function_is_called_on_the_workers_that_are_named(cluster):
         with pytest.raises(ZeroDivisionError):
             workers.call_on(client, list(client.nthreads()), _failing, drain)
         drain.request("enough")
-        with pytest.raises(shutdown.Interrupted, match="enough"):
+        with pytest.raises(errors.Interrupted, match="enough"):
             workers.call_on(client, [one], os.getpid, drain)
 
 

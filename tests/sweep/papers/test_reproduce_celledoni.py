@@ -11,7 +11,7 @@ from picture_text import assert_plain
 from sweep.campaign import coordinator
 from sweep.papers import PAPERS, diagnostics, figures, reproduce
 from sweep.store.open import open_study
-from sweep.study import load, parse
+from sweep.store.studies import load, parse
 
 PAPER = PAPERS["celledoni"]
 README = (Path(__file__).parents[3] / "README.md").read_text()

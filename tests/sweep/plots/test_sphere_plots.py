@@ -13,7 +13,7 @@ from sweep.papers.claims import Paper
 from sweep.plots import projection, spheres
 from sweep.plots.projection import View
 from sweep.plots.style import COLOURS
-from sweep.study import load
+from sweep.store.studies import load
 
 TIMES = np.linspace(0.0, 10.0, 51)
 

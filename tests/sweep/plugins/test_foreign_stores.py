@@ -19,14 +19,13 @@ import zarr
 from study_text import one_experiment
 
 import sweep
-from sweep import study
 from sweep.campaign import coordinator, extend, retry
+from sweep.campaign.merge import merge
 from sweep.cli.main import COMMANDS
 from sweep.plugins import approvals, loader
 from sweep.plugins.loader import Plugin
 from sweep.store import studies
 from sweep.store.files import open_store
-from sweep.store.upkeep import merge
 
 SOURCE = """
 import dataclasses, pathlib
@@ -196,7 +195,7 @@ def test_computing_from_python_takes_consent(place, ran, cluster):
     refused(extend.amended_study, path, extend.Additions(integrators=("rk4",)))
     shutil.copytree(path, place / OTHER)
     refused(merge.merge, [path, place / OTHER], place / "both.zarr")
-    refused(study.load, place / "second.toml")
+    refused(studies.load, place / "second.toml")
     assert sweep.run(path, client=cluster, trust_plugins=True).complete
     assert ran()
     assert retry.retry(path, client=cluster) is None
@@ -335,7 +334,7 @@ def test_approvals_are_in_the_home_without_xdg(monkeypatch, tmp_path):
 def test_a_submitted_coordinator_approves_nothing(made, place, ran, monkeypatch, cluster):
     """It computes what it was sent; who submitted it has approved that, with his own files."""
     shutil.copy(made / "mine.py", place)
-    loaded = study.load(made / "study.toml")
+    loaded = studies.load(made / "study.toml")
     assert ran()
     monkeypatch.setattr(coordinator.sessions, "is_working", lambda: True)
     assert coordinator.run(loaded, place / STORE, cluster).complete

@@ -9,27 +9,28 @@ import pytest
 from plugin_text import BEAD, STUDY, edited, write
 
 import systems
-from sweep import study
+from sweep import errors
 from sweep.plugins.checks import check_gradient
 from sweep.plugins.loader import Plugin
 from sweep.plugins.registry import BUILT_IN, Library
+from sweep.store import studies
 from sweep.study.run_table import expand
 
 
 def problems(directory, text=BEAD, study_text=STUDY):
     path = write(directory, text, study_text)
-    with pytest.raises(study.StudyError) as caught:
-        study.load(path)
+    with pytest.raises(errors.StudyError) as caught:
+        studies.load(path)
     return str(caught.value).replace(str(directory), "DIRECTORY").splitlines()
 
 
 def ids(directory, text=BEAD, study_text=STUDY):
-    loaded = study.load(write(directory, text, study_text))
+    loaded = studies.load(write(directory, text, study_text))
     return [expand(experiment).run_id.tolist() for experiment in loaded.experiments]
 
 
 def test_the_library_of_a_study(tmp_path):
-    loaded = study.load(write(tmp_path))
+    loaded = studies.load(write(tmp_path))
     (plugin,) = loaded.library.plugins
     assert plugin.hash == hashlib.sha256((tmp_path / "bead.py").read_bytes()).hexdigest()
     assert plugin.named == (
@@ -92,7 +93,7 @@ def test_a_module_by_its_name(tmp_path, monkeypatch):
     (tmp_path / "library" / "beads_of_mine.py").write_text(BEAD)
     monkeypatch.syspath_prepend(tmp_path / "library")
     named = STUDY.replace("bead.py", "beads_of_mine")
-    (plugin,) = study.parse(named, directory=tmp_path).library.plugins
+    (plugin,) = studies.parse(named, directory=tmp_path).library.plugins
     assert (plugin.name, plugin.text) == ("beads_of_mine", BEAD)
 
 

@@ -14,9 +14,9 @@ from waiting import HANG
 
 import sweep
 from sweep import shutdown as draining
-from sweep import study
 from sweep.campaign import coordinator
-from sweep.store.diff import StoreError
+from sweep.errors import StoreError
+from sweep.store import studies
 from sweep.store.lease import holder, lease
 from sweep.store.lease.holder import Holder, counter_line, first_line
 from sweep.store.lease.lease import hold
@@ -34,7 +34,7 @@ NEWCOMERS = r"""
 import os, sys, time
 from sweep import holder
 from sweep.store.lease.lease import hold
-from sweep.store.diff import StoreError
+from sweep.errors import (StoreError,)
 holder.BEAT_SECONDS = 0.05
 
 def try_it(store):
@@ -312,7 +312,7 @@ def test_the_lock_goes_whatever_ends_a_run(store, lock, cluster, monkeypatch):
 
     from study_text import one_experiment
 
-    parsed = study.parse(one_experiment(record="[]"))
+    parsed = studies.parse(one_experiment(record="[]"))
     for error in (KeyboardInterrupt(), ValueError(), SystemExit()):
         with pytest.raises(type(error)):
             sweep.run(parsed, store, cluster, watcher=Fails(error))

@@ -10,11 +10,12 @@ import zarr
 from study_text import one_experiment
 
 import sweep
-from sweep import study
 from sweep.campaign import coordinator
+from sweep.campaign.merge import copy_rows, merge
+from sweep.campaign.merge import sources as merge_sources
+from sweep.errors import StoreError
 from sweep.store import studies
-from sweep.store.diff import StoreError
-from sweep.store.upkeep import copy_rows, merge, merge_sources, verify
+from sweep.store.upkeep import verify
 
 KEYS = {
     "integrators": '["variational", { name = "rk45", tolerance = 1e-4 }]',
@@ -51,7 +52,7 @@ def stores(cluster, tmp_path_factory):
     """Two stores, and one of what both ask for."""
     place = tmp_path_factory.mktemp("merge")
     for name, written in (("a", text()), ("b", text(second=True, **OTHER))):
-        assert sweep.run(study.parse(written), place / f"{name}.zarr", cluster).complete
+        assert sweep.run(studies.parse(written), place / f"{name}.zarr", cluster).complete
     return place
 
 
@@ -84,7 +85,7 @@ def test_two_stores_are_one(place, cluster, command, arrays, assert_same_runs, f
     assert sweep.run(merged, both, cluster, watcher=watcher).complete
     assert watcher.computed == pending
     whole = place / "whole.zarr"
-    assert sweep.run(study.parse(merged.text), whole, cluster).complete
+    assert sweep.run(studies.parse(merged.text), whole, cluster).complete
     assert_same_runs(whole, both, "only")
     for group in ("_geosweep/references/only", "_geosweep/ends/only"):
         mine, theirs = arrays(both, group), arrays(whole, group)
@@ -159,7 +160,7 @@ REFUSED = {
 @pytest.mark.parametrize("what", REFUSED)
 def test_studies_that_do_not_unite(what, place, cluster, command, fingerprint):
     changes, words = REFUSED[what]
-    assert sweep.run(study.parse(text(**changes)), place / "c.zarr", cluster).complete
+    assert sweep.run(studies.parse(text(**changes)), place / "c.zarr", cluster).complete
     mark = fingerprint(place)
     said = command(place, "merge", "a.zarr", "c.zarr", "-o", "out.zarr", code=2).stderr
     assert words in said and "c.zarr" in said
@@ -293,11 +294,11 @@ UNIONS = {
 
 @pytest.mark.parametrize("what", UNIONS)
 def test_united_studies_have_the_runs_of_both(what):
-    from sweep.store.upkeep.unite import united
+    from sweep.campaign.merge.unite import united
     from sweep.study.run_table import expand
 
     plain = {"initial_condition": '"lee"', "integrators": '["variational", "rk4"]'}
-    one, other = (study.parse(one_experiment(**plain | own)) for own in UNIONS[what][:2])
+    one, other = (studies.parse(one_experiment(**plain | own)) for own in UNIONS[what][:2])
     made = united(one, other)
     assert UNIONS[what][2] in made.text
     ids = [set(expand(s.experiments[0]).run_id.tolist()) for s in (one, other, made)]
@@ -307,7 +308,7 @@ def test_united_studies_have_the_runs_of_both(what):
 
 
 def test_defaults_that_differ():
-    from sweep.store.upkeep.unite import united
+    from sweep.campaign.merge.unite import united
     from sweep.study.run_table import expand
 
     texts = [
@@ -317,7 +318,7 @@ def test_defaults_that_differ():
         'integrators = "rk4"\ninitial_condition = "lee"\nduration = 1.0\nstep_size = 0.1\n'
         for name, own in (("one", 'record = ["energy"]\n'), ("two", 'record = ["state"]\n'))
     ]
-    one, other = map(study.parse, texts)
+    one, other = map(studies.parse, texts)
     made = united(one, other)
     assert [e.record for e in made.experiments] == [("energy",), ("state",)]
     assert "# one" in made.text and "# two" in made.text

@@ -8,10 +8,11 @@ import pytest
 from study_text import LONG
 from waiting import until
 
+from sweep.errors import StoreLost
 from sweep.store import progress
 from sweep.store.lease import fencing
 from sweep.store.lease.lease import hold
-from sweep.store.lease.presence import Presence, StoreLost
+from sweep.store.lease.presence import Presence
 from sweep.store.lease.sessions import Session
 
 STUDY = LONG.replace("random = 68", "random = 2000")  # minutes of work

@@ -13,10 +13,10 @@ from distributed import Client
 from study_text import one_experiment
 
 import sweep
-from sweep import study
+from sweep import errors
 from sweep.campaign import coordinator, planning, tasks
 from sweep.campaign.recorder import Recorder
-from sweep.store import checkpoints, create, diff, flight, storage
+from sweep.store import checkpoints, create, diff, progress, storage, studies
 from sweep.store.lease import fencing, holder, sessions
 from sweep.store.lease.lease import hold
 from sweep.store.upkeep import repair, verify
@@ -34,7 +34,7 @@ def store(tmp_path):
 @pytest.fixture
 def work(store):
     """The study's task, in a store that has nothing of it yet."""
-    parsed = study.parse(one_experiment(**KEYS))
+    parsed = studies.parse(one_experiment(**KEYS))
     entries = diff.compare(store, parsed)
     plans = [planning.plan_experiment(entry) for entry in entries]
     create.bring_up(store, parsed, entries, {"only": 8})
@@ -62,7 +62,7 @@ def test_a_task_of_a_coordinator_before_writes_nothing(work, store, fingerprint)
 
 def test_a_worker_of_another_version_computes_nothing(work, store, fingerprint):
     mark = fingerprint(store)
-    with pytest.raises(sessions.AnotherCode, match="the coordinator 0123: results may differ"):
+    with pytest.raises(errors.VersionMismatch, match="the coordinator 0123: results may differ"):
         tasks.compute(work, sessions.Session("theirs", "", "0123"))
     assert fingerprint(store) == mark
 
@@ -96,7 +96,7 @@ def test_kinds_of_machines_are_recorded_and_mixing_them_warns(store, cluster):
         def mixed(self, kinds):
             self.kinds = kinds
 
-    parsed, longer = (study.parse(one_experiment(**KEYS | more)) for more in ({}, LONGER))
+    parsed, longer = (studies.parse(one_experiment(**KEYS | more)) for more in ({}, LONGER))
     watcher = Warned()
     sweep.run(parsed, store, cluster, watcher=watcher)
     assert watcher.kinds == ()
@@ -111,16 +111,16 @@ def test_kinds_of_machines_are_recorded_and_mixing_them_warns(store, cluster):
 
 def test_what_is_in_flight_is_known_while_somebody_holds_the_store(work, store):
     with hold(store):
-        with flight.InFlight(store) as noted:
+        with progress.InFlight(store) as noted:
             noted.note([work, work])
-            assert flight.running(store) == {"only": 2 * len(work.chunks[0].rows)}
+            assert progress.running(store) == {"only": 2 * len(work.chunks[0].rows)}
             noted.note([])  # a moment later: not written
-            assert flight.running(store)
-            kept = (store / "_geosweep" / flight.FILE).read_text()
-        assert flight.running(store) == {}
-        (store / "_geosweep" / flight.FILE).write_text(kept)
-        assert flight.running(store)
-    assert holder.holder_of(store) is None and flight.running(store) == {}
+            assert progress.running(store)
+            kept = (store / "_geosweep" / progress.FILE).read_text()
+        assert progress.running(store) == {}
+        (store / "_geosweep" / progress.FILE).write_text(kept)
+        assert progress.running(store)
+    assert holder.holder_of(store) is None and progress.running(store) == {}
 
 
 def test_runs_on_their_way_begin_again_where_their_samples_are_damaged(
@@ -149,7 +149,7 @@ def test_runs_on_their_way_begin_again_where_their_samples_are_damaged(
     assert "checksum" in finding.text and finding.runs == 0
     assert not repair.mend(store, lambda: pytest.fail("the study is not needed")).left
     assert not list((store / "_geosweep").rglob("*.npz"))
-    parsed, whole = study.parse(one_experiment(**KEYS)), tmp_path / "whole.zarr"
+    parsed, whole = studies.parse(one_experiment(**KEYS)), tmp_path / "whole.zarr"
     for path in (store, whole):
         assert sweep.run(parsed, path, cluster).complete
     assert_same_runs(whole, store, "only")
@@ -159,7 +159,7 @@ def test_a_damaged_checkpoint_of_an_end_costs_no_result(
     work, store, cluster, assert_same_runs, tmp_path
 ):
     """It is removed; when the run is extended, it is computed from its start."""
-    parsed, longer = (study.parse(one_experiment(**KEYS | more)) for more in ({}, LONGER))
+    parsed, longer = (studies.parse(one_experiment(**KEYS | more)) for more in ({}, LONGER))
     assert sweep.run(parsed, store, cluster).complete
     (file,) = (store / checkpoints.ends_name("only")).rglob("c/0/*")
     file.write_bytes(file.read_bytes()[:-9])
@@ -204,7 +204,7 @@ def test_a_worker_that_leaves_stores_what_its_task_has(
         assert tasks.compute(task, session("")).whole
     assert spans[1][0] == reached and spans[-1][1] == 10
     whole = tmp_path / "whole.zarr"
-    assert sweep.run(study.parse(one_experiment(**KEYS)), whole, cluster).complete
+    assert sweep.run(studies.parse(one_experiment(**KEYS)), whole, cluster).complete
     assert_same_runs(whole, store, "only")
 
 
@@ -213,13 +213,13 @@ def test_who_begins_a_task_last_has_it(work):
         first.check()
         with fencing.Attempt(work, session("")) as second:
             second.check()
-            with pytest.raises(fencing.TakenOver):
+            with pytest.raises(errors.FencedOff):
                 first.check()
-        with pytest.raises(fencing.TakenOver):
+        with pytest.raises(errors.FencedOff):
             first.check()
     with fencing.Attempt(work, session("")) as third:
         fencing.forget_all(work.store)  # as a coordinator does that begins
-        with pytest.raises(fencing.TakenOver):
+        with pytest.raises(errors.FencedOff):
             third.check()
 
 
@@ -231,7 +231,7 @@ def test_tasks_are_computed_in_the_store_that_their_session_was_begun_in(work, s
         with fencing.Attempt(work, mine):
             fencing.forget_all(store)
         mark = fingerprint(store)
-        with pytest.raises(fencing.StoreUnseen, match=f"{mine.name} is not there"):
+        with pytest.raises(errors.StoreUnseen, match=f"{mine.name} is not there"):
             tasks.compute(work, mine)
         assert fingerprint(store) == mark
 

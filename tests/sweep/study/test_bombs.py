@@ -15,9 +15,10 @@ from studies_at_odds import BOMBS, bomb, bounded, changed_studies, checked
 from study_text import one_experiment
 from waiting import HANG
 
-from sweep import limits, study
+from sweep import limits
+from sweep.errors import StudyError
 from sweep.store import studies
-from sweep.study import StudyError, model
+from sweep.study import model
 from sweep.study.run_table import expand, outline
 
 PROGRAM = Path(sys.executable).with_name("sweep")
@@ -95,7 +96,7 @@ def test_the_command_refuses_it(name, place):
 @pytest.mark.parametrize("name", ["/dev/zero", "pipe.toml"])
 def test_studies_are_regular_files(name, place):
     with bounded(), pytest.raises(limits.InputError, match="a device, a pipe or a socket"):
-        study.load(place / name)
+        studies.load(place / name)
     with bounded():
         assert studies._kept_store(place / name, None) is None
 
@@ -163,7 +164,7 @@ def test_a_million_runs_are_looked_at_without_drawing_them(name, monkeypatch):
 
 @pytest.mark.parametrize("text", PACKAGED)
 def test_the_outline_is_the_run_table_without_identifiers(text):
-    for experiment in study.parse(text).experiments:
+    for experiment in studies.parse(text).experiments:
         table, looked = expand(experiment), outline(experiment)
         for name in ("integrator_index", "step_size", "tolerance", "system_index", "start_index"):
             np.testing.assert_array_equal(getattr(table, name), getattr(looked, name))

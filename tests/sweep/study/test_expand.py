@@ -11,14 +11,15 @@ from study_text import FULL, one_experiment
 
 import integrators
 import systems
-from sweep import study
+from sweep import errors
+from sweep.store import studies
 from sweep.study import run_table as expanding
 from sweep.study.run_id import run_id
 from sweep.study.run_table import expand
 
 
 def table_of(**changes):
-    return expand(study.parse(one_experiment(**changes), "s.toml").experiments[0])
+    return expand(studies.parse(one_experiment(**changes), "s.toml").experiments[0])
 
 
 def rows_of(table):
@@ -67,7 +68,7 @@ def test_systems_of_different_size_have_their_own_starts():
 
 
 def test_run_id_is_put_together_from_its_parts():
-    table = expand(study.parse(FULL).experiments[0])
+    table = expand(studies.parse(FULL).experiments[0])
     for run in (0, 70, table.size - 1):
         entry = table.experiment.integrators[table.integrator_index[run]]
         system = table.systems[table.system_index[run]]
@@ -194,7 +195,7 @@ TWICE = '[{ random = 2, seed = 1 }, { random = 1, seed = 1, label = "b" }]'
     ],
 )
 def test_duplicate_and_absent_runs_are_refused(changes, message):
-    with pytest.raises(study.StudyError) as caught:
+    with pytest.raises(errors.StudyError) as caught:
         table_of(**changes)
     assert str(caught.value).startswith(message)
 

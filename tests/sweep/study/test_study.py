@@ -7,13 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from study_text import FULL, one_experiment, problems
 
-from sweep import study
+from sweep import errors, study
+from sweep.store import studies
 from sweep.study import model
 from sweep.study.run_table import expand
 
 
 def test_everything_of_format_1():
-    found = study.parse(FULL, "s.toml")
+    found = studies.parse(FULL, "s.toml")
     assert (found.format, found.name) == (1, "double-pendulum")
     assert (found.text, found.source) == (FULL, "s.toml")
     order, nbody = found.experiments
@@ -57,20 +58,20 @@ samples = 4
 step_size = 0.25
 reference = false
 """
-    plain, own = study.parse(text).experiments
+    plain, own = studies.parse(text).experiments
     assert (plain.samples, plain.step_sizes, plain.statistics) == (2, (0.5,), "none")
     assert plain.reference == study.Reference("dop853", 2.3e-14, 1.0)
     assert (own.samples, own.step_sizes, own.reference, own.duration) == (4, (0.25,), None, 1.0)
 
 
 def test_what_is_recorded_when_nothing_is_said():
-    experiment = study.parse(one_experiment()).experiments[0]
+    experiment = studies.parse(one_experiment()).experiments[0]
     assert set(experiment.record) == {"energy", "momentum", "unit_length", "tangency"}
     assert experiment.statistics == "every_step"
 
 
 def test_expanded_is_json_with_exact_step_sizes():
-    experiment = study.parse(FULL).experiments[0]
+    experiment = studies.parse(FULL).experiments[0]
     expanded = experiment.expanded()
     assert json.loads(json.dumps(expanded)) == expanded
     assert tuple(expanded["step_sizes"]) == experiment.step_sizes
@@ -84,7 +85,7 @@ def test_integrators_without_an_axis_of_step_sizes():
     assert found[0].startswith("s.toml:6: experiment[0].integrators[1]: there is no 'step_size'")
     entry = '[{ name = "rk4", step_size = 0.1 }]'
     text = one_experiment(integrators=entry, step_size=None)
-    assert study.parse(text).experiments[0].size == 3
+    assert studies.parse(text).experiments[0].size == 3
 
 
 # what is written in FULL, what instead, and the message: its start and, after …, its other words
@@ -296,28 +297,28 @@ def test_load_a_file_or_a_packaged_study(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "mine.toml"
     file.write_bytes(b"\xef\xbb\xbf" + one_experiment().replace("\n", "\r\n").encode())
-    assert study.load(file).name == study.load("mine.toml").name == "test"
+    assert studies.load(file).name == studies.load("mine.toml").name == "test"
     file.rename("here")
     monkeypatch.setattr(model, "_packaged_files", lambda: {"here": None, "quickstart": None})
-    assert study.load("here").name == "test"
-    with pytest.raises(study.StudyError, match="no packaged study of that name.*'quickstart'"):
-        study.load("quikstart")
+    assert studies.load("here").name == "test"
+    with pytest.raises(errors.StudyError, match="no packaged study of that name.*'quickstart'"):
+        studies.load("quikstart")
 
 
 def test_what_cannot_be_loaded(tmp_path, monkeypatch):
-    with pytest.raises(study.StudyError, match="is a directory"):
-        study.load(tmp_path)
-    with pytest.raises(study.StudyError, match="there is no such file"):
-        study.load(tmp_path / "none.toml")
-    with pytest.raises(study.StudyError, match="cannot be read"):
-        study.load("a" * 10_000)
+    with pytest.raises(errors.StudyError, match="is a directory"):
+        studies.load(tmp_path)
+    with pytest.raises(errors.StudyError, match="there is no such file"):
+        studies.load(tmp_path / "none.toml")
+    with pytest.raises(errors.StudyError, match="cannot be read"):
+        studies.load("a" * 10_000)
     file = tmp_path / "latin.toml"
     file.write_bytes(b"format = 1\nname = '\xe9'\n")
-    with pytest.raises(study.StudyError, match=r"latin.toml:2: is not UTF-8 text"):
-        study.load(file)
+    with pytest.raises(errors.StudyError, match=r"latin.toml:2: is not UTF-8 text"):
+        studies.load(file)
     monkeypatch.setattr("os.open", _refuse)
-    with pytest.raises(study.StudyError, match="cannot be read: Permission denied"):
-        study.load(file)
+    with pytest.raises(errors.StudyError, match="cannot be read: Permission denied"):
+        studies.load(file)
 
 
 def _refuse(path, flags):
@@ -326,7 +327,7 @@ def _refuse(path, flags):
 
 @pytest.mark.parametrize("name", study.packaged())
 def test_packaged_studies_are_valid(name):
-    found = study.load(name)
+    found = studies.load(name)
     assert found.name == name and found.description
     for experiment in found.experiments:
         assert expand(experiment).size > 0

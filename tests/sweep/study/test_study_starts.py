@@ -7,7 +7,8 @@ import pytest
 from study_text import one_experiment, problems
 
 import systems
-from sweep import study
+from sweep import errors
+from sweep.store import studies
 from sweep.study.run_table import expand
 
 CHAIN = systems.get("spherical_pendulum_chain")
@@ -20,7 +21,7 @@ def _here(tmp_path, monkeypatch):
 
 
 def start_of(written, **changes):
-    (experiment,) = study.parse(one_experiment(initial_condition=written, **changes)).experiments
+    (experiment,) = studies.parse(one_experiment(initial_condition=written, **changes)).experiments
     (start,) = experiment.initial_conditions
     return start, expand(experiment)
 
@@ -64,16 +65,16 @@ def test_a_path_is_relative_to_the_file_of_the_study(tmp_path, monkeypatch):
     text = one_experiment(initial_condition='{ file = "data/states.npy" }')
     (folder / "mine.toml").write_text(text)
     for path in (folder / "mine.toml", "elsewhere/mine.toml"):
-        assert study.load(path).experiments[0].initial_conditions[0].size == 5
-    with pytest.raises(study.StudyError, match=f"there is no file {tmp_path}/data/states.npy"):
-        study.parse(text)
+        assert studies.load(path).experiments[0].initial_conditions[0].size == 5
+    with pytest.raises(errors.StudyError, match=f"there is no file {tmp_path}/data/states.npy"):
+        studies.parse(text)
     monkeypatch.chdir(folder)
-    assert study.parse(text).experiments[0].initial_conditions[0].size == 5
+    assert studies.parse(text).experiments[0].initial_conditions[0].size == 5
 
 
 def test_the_expanded_study_says_what_was_in_the_file_and_not_its_numbers():
     np.save("states.npy", MEMBERS)
-    (experiment,) = study.parse(
+    (experiment,) = studies.parse(
         one_experiment(initial_condition='{ file = "states.npy" }')
     ).experiments
     (written,) = json.loads(json.dumps(experiment.expanded()))["initial_conditions"]
@@ -166,7 +167,7 @@ def test_a_lattice():
     np.testing.assert_array_equal(table.starts[0], CHAIN.lattice(12, body=1, around="lee"))
     plain, table = start_of("{ lattice = 12 }")
     np.testing.assert_array_equal(table.starts[0], CHAIN.lattice(12, body=0, around="lee"))
-    assert study.parse(one_experiment(initial_condition="{ lattice = 12 }")).experiments[
+    assert studies.parse(one_experiment(initial_condition="{ lattice = 12 }")).experiments[
         0
     ].expanded()["initial_conditions"] == [
         {"count": 12, "body": 0, "around": None, "label": "lattice"}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from study_text import one_experiment, problems
 
 import sweep
-from sweep import study
+from sweep.store import studies
 from sweep.store.diff import compare
 from sweep.study.run_id import run_id
 from sweep.study.run_table import expand
@@ -27,7 +27,7 @@ IN_PERIODS = {
 
 
 def read(**changes):
-    (experiment,) = study.parse(one_experiment(**changes)).experiments
+    (experiment,) = studies.parse(one_experiment(**changes)).experiments
     return experiment
 
 
@@ -118,9 +118,9 @@ def test_step_sizes_advance_with_a_parameter():
 
 def test_the_defaults_may_have_it():
     text = one_experiment().replace("[[exp", "[defaults]\ntime_unit = 2.0\n[[exp")
-    assert study.parse(text).experiments[0].duration == 2.0
+    assert studies.parse(text).experiments[0].duration == 2.0
     own = text.replace("duration = ", "time_unit = 1\nduration = ")
-    assert study.parse(own).experiments[0].duration == 1.0
+    assert studies.parse(own).experiments[0].duration == 1.0
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_mistakes_are_told_in_the_unit(changes, message):
 def test_the_store_is_in_the_unit_of_the_system(cluster, tmp_path):
     text = one_experiment(**IN_PERIODS | {"initial_condition": '"lee"'})
     path = tmp_path / "periods.zarr"
-    assert sweep.run(study.parse(text), path, cluster).complete
+    assert sweep.run(studies.parse(text), path, cluster).complete
     found = sweep.open_study(path)["only"].to_dataset()
     assert found.attrs["duration"] == 3 * PERIOD
     assert found["time"].values[-1] == 3 * PERIOD
@@ -168,5 +168,5 @@ def test_the_store_is_in_the_unit_of_the_system(cluster, tmp_path):
     coarse = found.query(run="integrator == 'rk4' and step_size > 0.1")
     assert coarse["steps"].values.tolist() == [150]
     assert coarse["step_size"].values.tolist() == [0.02 * PERIOD]
-    (entry,) = compare(path, study.parse(text))
+    (entry,) = compare(path, studies.parse(text))
     assert entry.new == entry.gone == 0 and not entry.pending.any()

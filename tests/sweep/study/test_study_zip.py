@@ -5,8 +5,8 @@ import pytest
 from run_tables import run_table, with_series
 from study_text import one_experiment, problems
 
-from sweep import study
 from sweep.analysis import drift_table, grid, order_table
+from sweep.store import studies
 from sweep.study.run_id import run_id
 from sweep.study.run_table import expand
 
@@ -18,7 +18,7 @@ MEMBERS = {"initial_condition": "{ random = 2, seed = 1 }"}
 
 
 def table_of(**changes):
-    return expand(study.parse(one_experiment(**changes), "s.toml").experiments[0])
+    return expand(studies.parse(one_experiment(**changes), "s.toml").experiments[0])
 
 
 # --- zip --------------------------------------------------------------------------------------

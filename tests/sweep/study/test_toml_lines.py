@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweep.study.positions import scan
+from sweep.study.toml import scan
 
 TEXT = '''\
 top = 1

@@ -5,8 +5,8 @@ import pytest
 
 import integrators
 import systems
-from integrators.integration import run_batch
-from integrators.stepping.loop import ABS_MEAN, COMPLETE, MEAN, STATUS_ROW
+from integrators.status import ABS_MEAN, COMPLETE, MEAN, STATUS_ROW
+from integrators.stepping.batch import run_batch
 
 
 def batch_of(system, integrator, step_size, steps):

@@ -5,7 +5,7 @@ import pytest
 
 import integrators
 import systems
-from integrators.integration import run_batch
+from integrators.stepping.batch import run_batch
 
 SPREAD = [[0.03 * i, 0.01 * i * i, 0.002 * i] for i in range(11)]
 

@@ -8,8 +8,8 @@ import pytest
 
 import integrators
 import systems
-from integrators.integration import run_batch
-from integrators.stepping.loop import ABS_MEAN
+from integrators.status import ABS_MEAN
+from integrators.stepping.batch import run_batch
 
 CASES = json.loads((Path(__file__).parents[2] / "reference_lee.json").read_text())["cases"]
 ROD = "elastic_rod/lee_example4_printed_inertia"

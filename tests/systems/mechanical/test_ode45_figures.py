@@ -5,6 +5,7 @@ import pytest
 
 import integrators
 import systems
+from integrators import status
 from integrators.forms.forms import velocities
 from integrators.stepping import loop
 from integrators.stepping.adaptive import run_adaptive
@@ -18,7 +19,7 @@ def figures(system, tolerance, duration, starts):
     times = duration * np.arange(count + 1) / count
     problem = integrators.get("rk45").bind(system)
     run = run_adaptive(problem, starts, times, tolerance)
-    assert np.all(run.report[:, loop.STATUS_ROW] == loop.COMPLETE)
+    assert np.all(run.report[:, status.STATUS_ROW] == status.COMPLETE)
     found = []
     for states in run.states:
         out, work = np.zeros((len(states), 1, 3)), np.zeros(problem.function.work(system.rows) + 1)

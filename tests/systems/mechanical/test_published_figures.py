@@ -6,8 +6,8 @@ import pytest
 import integrators
 import systems
 from integrators.forms.forms import velocities
-from integrators.integration import run_batch
-from integrators.stepping.loop import ABS_MEAN
+from integrators.status import ABS_MEAN
+from integrators.stepping.batch import run_batch
 
 SI = {"length": 9.81, "gravity": 9.81}
 

@@ -10,10 +10,10 @@ from cases import Case
 import integrators
 import systems
 from integrators import InputError
+from integrators import status as status_of
 from integrators.forms.cotangent import CotangentHamiltonian
-from integrators.integration import run_batch
-from integrators.method import form_of
-from integrators.stepping import loop
+from integrators.forms.forms import form_of
+from integrators.stepping.batch import run_batch
 
 REFERENCE = json.loads((Path(__file__).parents[2] / "reference_celledoni.json").read_text())
 PAPER = REFERENCE["cases"]["heavy_top/paper"]
@@ -29,7 +29,7 @@ def integrated(system, integrator, step_size, duration, samples=1, state="celled
     run = integrators.integrate(
         system, integrator, state, step_size=step_size, duration=duration, samples=samples
     )
-    assert np.all(run.status == loop.COMPLETE)
+    assert np.all(run.status == status_of.COMPLETE)
     return run.states
 
 
@@ -149,8 +149,8 @@ def test_lanes_follow_their_own_solutions():
     members[:, 3] *= np.linspace(1.0, 80.0, 8)[:, None]
     problem = integrators.get(f"{SLGI}+suzuki4").bind(system)
     lanes = run_batch(problem, members, 0.02, 5, 4)
-    assert not lanes.report[:, loop.STATUS_ROW].any()
-    most = lanes.report[:, loop.ITERATIONS_MAX]
+    assert not lanes.report[:, status_of.STATUS_ROW].any()
+    most = lanes.report[:, status_of.ITERATIONS_MAX]
     assert most.min() < 20 and most.max() > 200  # the last are followed piece by piece
     for i, member in enumerate(members):
         alone = run_batch(problem, member[None], 0.02, 5, 4)
@@ -163,7 +163,7 @@ def test_a_step_that_has_no_solution_within_reach():
     run = integrators.integrate(
         SPINNING, method, SPINNING.start("celledoni"), step_size=5.0, duration=20.0, samples=4
     )
-    assert loop.STATUS[run.status] == "not_converged" and run.counters["stop_step"] == 0
+    assert status_of.STATUS[run.status] == "not_converged" and run.counters["stop_step"] == 0
     assert run.counters["stop_residual"] > 1e-10
     assert np.isnan(run.states[1:]).all()
 

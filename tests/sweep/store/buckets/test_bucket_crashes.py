@@ -10,13 +10,12 @@ from study_text import LONG, one_experiment
 
 import sweep
 from integrators.errors import InputError
-from sweep import study
 from sweep.campaign import coordinator
-from sweep.store import create, diff, files, storage
+from sweep.errors import StoreError
+from sweep.store import create, diff, files, storage, studies
 from sweep.store.backends import places, s3
 from sweep.store.backends.places import place_of
 from sweep.store.backends.trees import copy_tree, remove_tree, take_place
-from sweep.store.diff import StoreError
 from sweep.store.upkeep import compact, rechunk, verify
 
 MANY = {"record": "[]", "initial_condition": "{ random = 10, seed = 1 }"}  # 5 chunks
@@ -65,7 +64,7 @@ def test_a_server_that_falls_silent_ends_the_run_and_it_goes_on(
     monkeypatch.setenv(s3.PATIENCE, "0.5")
     monkeypatch.setattr(s3, "AT_START", 0.5)
     set_on_workers(cluster, {s3.PATIENCE: "0.5"})
-    store, parsed = bucket / "long.zarr", study.parse(SHORT)
+    store, parsed = bucket / "long.zarr", studies.parse(SHORT)
 
     class Silences(coordinator.Watcher):
         def progressed(self, task, receipt):
@@ -125,7 +124,7 @@ def steps(action, prepare, every):
 
 def test_stopped_while_a_store_is_made(bucket, cluster, local, assert_like):
     """Without its zarr.json there is no store, and the next run begins anew."""
-    store, parsed = bucket / "few.zarr", study.parse(one_experiment(**FEW))
+    store, parsed = bucket / "few.zarr", studies.parse(one_experiment(**FEW))
 
     def make():
         create.bring_up(store, parsed, diff.compare(store, parsed), {"only": 8})
@@ -203,7 +202,7 @@ def test_stopped_while_it_is_rechunked(many, bucket, assert_same_runs, tmp_path)
     store, whole, copied = bucket / "many.zarr", tmp_path / "whole.zarr", tmp_path / "copied.zarr"
     copy_tree(many, store)
     copy_tree(many, whole)
-    parsed = study.parse(one_experiment(**MANY))
+    parsed = studies.parse(one_experiment(**MANY))
     layout = coordinator.planning.plan_study(diff.compare(store, parsed))[0].layout
     layout = dataclasses.replace(layout, chunk_rows=32, coordinate_chunks=(256, 16))
     for _ in steps(lambda: rechunk.rechunk(store, "only", layout), lambda: None, 60):

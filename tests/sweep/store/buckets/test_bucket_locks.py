@@ -10,8 +10,9 @@ from studies_in_buckets import FEW, keys
 from study_text import one_experiment
 from waiting import HANG
 
-from sweep.store.backends import places, s3
-from sweep.store.diff import StoreError
+from sweep import errors
+from sweep.errors import StoreError
+from sweep.store.backends import s3
 from sweep.store.lease import holder
 from sweep.store.lease.holder import Holder, counter_line, first_line
 from sweep.store.lease.lease import hold
@@ -20,7 +21,7 @@ from sweep.store.lease.lease import hold
 NEWCOMERS = r"""
 import os, sys, threading, time
 from sweep.store.lease.lease import hold
-from sweep.store.diff import StoreError
+from sweep.errors import (StoreError,)
 from sweep.store.backends.places import place_of
 
 def try_it(store):
@@ -104,7 +105,7 @@ def test_a_heart_beats_and_who_lost_the_lock_stops(bucket, until, monkeypatch):
             made = real(place, data, tag)
             if not failed and made is not None:
                 failed.append(made)
-                raise places.Unreachable.because("no answer")
+                raise errors.Unreachable.because("no answer")
             return made
 
         with monkeypatch.context() as patch:

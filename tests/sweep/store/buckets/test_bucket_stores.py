@@ -10,16 +10,16 @@ from study_text import one_experiment
 
 import sweep
 from integrators.errors import InputError
-from sweep import study
+from sweep import errors
 from sweep.campaign import coordinator
-from sweep.store import storage
+from sweep.campaign.merge.merge import merge
+from sweep.errors import StoreError
+from sweep.store import storage, studies
 from sweep.store.backends import places, s3
 from sweep.store.backends.places import ObjectPlace, place_of
 from sweep.store.backends.trees import copy_tree
-from sweep.store.diff import StoreError
 from sweep.store.lease import holder
 from sweep.store.upkeep import verify
-from sweep.store.upkeep.merge import merge
 from sweep.store.upkeep.repair import mend
 
 
@@ -38,7 +38,7 @@ def test_a_study_in_a_bucket_is_the_local_one(base, local, assert_like, cluster,
             pytest.fail("it computed something twice")
 
     before = {found.key: found.stat().st_ino for found in base.walk()}
-    parsed = study.parse(one_experiment(**FEW))
+    parsed = studies.parse(one_experiment(**FEW))
     assert sweep.run(parsed, str(base), cluster, watcher=Refuses()).complete
     assert {found.key: found.stat().st_ino for found in base.walk()} == before
     assert "secret" not in json.dumps(dict(storage.open_root(base).attrs))
@@ -132,12 +132,12 @@ def test_a_silent_server_is_no_damage(store, monkeypatch):
 
     def silent(place):
         if place.name != "zarr.json":
-            raise places.Unreachable.because("no answer")
+            raise errors.Unreachable.because("no answer")
         return real(place)
 
     real = s3.get
     monkeypatch.setattr(s3, "get", silent)
-    with pytest.raises(places.Unreachable, match="no answer"):
+    with pytest.raises(errors.Unreachable, match="no answer"):
         mend(store, lambda: None)
 
 

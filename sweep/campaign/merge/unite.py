@@ -6,16 +6,13 @@ An experiment is a grid; the union of two is a grid again, and may have runs tha
 import dataclasses
 
 from integrators.errors import InputError
-from sweep import study as studies
-from sweep.store.upkeep import editing
-from sweep.store.upkeep.editing import in_units, listed, put
+from sweep.campaign.merge import editing
+from sweep.campaign.merge.editing import in_units, listed, put
+from sweep.errors import CannotUnite
+from sweep.store import studies
 from sweep.study.run_table import expand
 
 STEPPING = ("step_size", "tolerance", "relative_tolerance")
-
-
-class CannotUnite(InputError):
-    """Studies of which no one study is made here; a user can write one."""
 
 
 def united(one, other):

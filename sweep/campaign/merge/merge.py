@@ -12,20 +12,18 @@ from pathlib import Path
 
 import numpy as np
 
-import sweep
-from sweep import study as studies
 from sweep.campaign import planning
-from sweep.store import checkpoints, create, diff, provenance, storage
+from sweep.campaign.merge.copy_rows import Rows, copy, differing, results
+from sweep.campaign.merge.sources import check_alike, check_places, hold_source, open_source
+from sweep.campaign.merge.unite import united
+from sweep.errors import CannotUnite, StoreError
+from sweep.store import checkpoints, create, diff, provenance, storage, studies
 from sweep.store.backends.places import place_of
 from sweep.store.backends.trees import copy_tree, remove_tree
-from sweep.store.diff import StoreError
 from sweep.store.files import INTERNAL, REFERENCES
 from sweep.store.lease.lease import hold
 from sweep.store.studies import as_stored
 from sweep.store.upkeep import compact
-from sweep.store.upkeep.copy_rows import Rows, copy, differing, results
-from sweep.store.upkeep.merge_sources import check_alike, check_places, hold_source, open_source
-from sweep.store.upkeep.unite import CannotUnite, united
 from sweep.study.run_table import expand
 
 
@@ -361,6 +359,6 @@ def _describe(sources, place):
         parts[-1] |= (
             {"merged": source.root.attrs["merged"]} if "merged" in source.root.attrs else {}
         )
-    found = {"hosts": every, "merged": parts, "versions": sweep.versions()}
+    found = {"hosts": every, "merged": parts, "versions": provenance.versions()}
     root.attrs.update(found | {provenance.ATTRIBUTE: numbers})
     return sorted({provenance.kind_of(known) for known in numbers.values()})

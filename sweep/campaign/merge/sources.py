@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sweep.campaign.merge.copy_rows import Rows, results
+from sweep.errors import StoreError, Unreachable
 from sweep.plugins import approvals
 from sweep.store import diff, storage
-from sweep.store.backends.places import ObjectPlace, Unreachable, exists, reading
-from sweep.store.diff import StoreError
+from sweep.store.backends.places import ObjectPlace, exists, reading
 from sweep.store.lease.holder import holder_of, real_place
 from sweep.store.lease.lease import hold
 from sweep.store.studies import stored_study
 from sweep.store.upkeep import verify
-from sweep.store.upkeep.copy_rows import Rows, results
 
 KEPT = "that share system, parameters, time axis, record, statistics and reference are merged"
 

@@ -2,14 +2,12 @@
 
 Ctrl-C reaches every process of the terminal's group, and SIGTERM often all of a batch job; a
 worker must go on until its task has committed, since the coordinator drains. The workers of a
-local cluster start with these signals blocked, so that none ends them before they know. What
-tasks need is imported here, while the coordinator still plans.
+local cluster start with these signals blocked, so that none ends them before they know.
 """
 
 import os
 import signal
 
-import sweep.campaign.tasks  # noqa: F401
 from sweep.shutdown import ENDING
 
 

@@ -1,0 +1,28 @@
+"""Names of a package that are imported when they are first used (PEP 562)."""
+
+import importlib
+
+
+def lazy(package, homes):
+    """What a package needs so that its names are imported when they are first used.
+
+    Parameters
+    ----------
+    package : str
+        Its name.
+    homes : dict of str to str
+        The module that each of its names is in; of a module itself, its own name.
+
+    Returns
+    -------
+    tuple of (callable, callable, list of str)
+        The package's ``__getattr__``, ``__dir__`` and ``__all__``.
+    """
+
+    def load(name):
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module = importlib.import_module(homes[name])
+        return module if homes[name] == f"{package}.{name}" else getattr(module, name)
+
+    return load, lambda: list(homes), list(homes)

@@ -1,0 +1,78 @@
+"""All integrators, by name."""
+
+from integrators.method import Integrator, method_and_modifier
+from integrators.methods.commutator_free import COMMUTATOR_FREE_METHODS
+from integrators.methods.commutator_free_pairs import COMMUTATOR_FREE_PAIRS
+from integrators.methods.dormand_prince import METHOD as DOP853
+from integrators.methods.midpoints import ALL_MIDPOINTS
+from integrators.methods.munthe_kaas import RKMK_METHODS
+from integrators.methods.munthe_kaas_pairs import RKMK54
+from integrators.methods.munthe_kaas_tableau import RKMK
+from integrators.methods.ode45 import RK45
+from integrators.methods.runge_kutta import RK2_HEUN, RK2_MIDPOINT, RK4
+from integrators.methods.splitting import SPLITTING
+from integrators.methods.symplectic_lie_group import SYMPLECTIC_LIE_GROUP
+from integrators.methods.variational import VARIATIONAL
+
+ALL_INTEGRATORS = (
+    VARIATIONAL,
+    *ALL_MIDPOINTS,
+    SPLITTING,
+    *RKMK_METHODS,
+    RKMK54,
+    RKMK,
+    *COMMUTATOR_FREE_METHODS,
+    SYMPLECTIC_LIE_GROUP,
+    *COMMUTATOR_FREE_PAIRS,
+    RK2_MIDPOINT,
+    RK2_HEUN,
+    RK4,
+    RK45,
+    DOP853,
+)
+
+
+def get(name, **options):
+    """The integrator of a name such as ``variational+suzuki4`` or ``rk4+projected``.
+
+    Parameters
+    ----------
+    name : str
+        A method of `ALL_INTEGRATORS`, and a composition, a projection or, of an adaptive Lie group
+        method, ``fixed`` after ``+``.
+    **options
+        Options of the method; see ``sweep show integrator NAME``. With a fixed step also
+        ``steps_of``: ``get("rkmk5", steps_of="rkmk54")`` takes a tolerance and as many equal steps
+        over the duration as the adaptive integrator of that name takes at it. ``rkmk`` is made of
+        its option ``tableau``, a `tableaux.Tableau` or a dict of what that takes.
+
+    Returns
+    -------
+    Integrator
+
+    Raises
+    ------
+    InputError
+        For an unknown name, modifier or option, with the nearest valid one.
+    """
+    return made(name, options)
+
+
+def made(name, options, also=()):
+    """As `get`, of a dict of options; of the methods `also` besides those of `ALL_INTEGRATORS`."""
+    return Integrator.of(name, options, (*ALL_INTEGRATORS, *also))
+
+
+def named(name, also=()):
+    """The `Method` and the modifier, or "", of a name; or `InputError`."""
+    return method_and_modifier(name, (*ALL_INTEGRATORS, *also))
+
+
+def names(also=()):
+    """All names that are enough to `get` an integrator, with modifiers; of `also` methods too."""
+    return [
+        name
+        for method in (*ALL_INTEGRATORS, *also)
+        if method.made_of is None
+        for name in (method.name, *(f"{method.name}+{m}" for m in method.modifiers))
+    ]

@@ -1,0 +1,180 @@
+"""Batches of trajectories of one problem with a fixed step, up to eight at once, from arrays."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from integrators import status
+from integrators.compiler.kernels import IS_COMPILED
+from integrators.compiler.lanes import WIDTH
+from integrators.compiler.memory import aligned
+from integrators.forms.forms import angular_velocities, velocities
+from integrators.stepping import loop as kernels
+from integrators.stepping.checkpoint import Standing, members_first
+
+BLOCK_BYTES = 32 * 2**20  # of sampled states that one call of a kernel fills
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Up to eight trajectories of one problem, as a kernel left them.
+
+    Attributes
+    ----------
+    states : ndarray, shape (members, S + 1, rows, 3)
+        In the problem's formulation.
+    statistics : ndarray, shape (members, S, 2, 5)
+        Of energy (balance) and unit length error over the steps of each interval: mean, minimum,
+        maximum, mean and maximum of the absolute value. S = 0 where none were asked for.
+    report : ndarray, shape (members, 6)
+        Rows of `stepping`: status, stop step and residual, solver iterations, evaluations.
+    checkpoints : ndarray, shape (members, problem.checkpoint_size)
+        Where the trajectories stand, each to go on from in any company; see `resuming`.
+    """
+
+    states: np.ndarray
+    statistics: np.ndarray
+    report: np.ndarray
+    checkpoints: np.ndarray
+
+
+def canonical(problem, states):
+    """States in the problem's formulation as they are stored: (q, ω) of a Lagrangian."""
+    return angular_velocities(states) if problem.formulation == "q_qdot" else states
+
+
+def lagrangian(problem, states):
+    """States in the problem's formulation as quantities read them: (q, q̇) of a Lagrangian."""
+    return velocities(states) if problem.formulation == "q_omega" else states
+
+
+def counters_of(integrator, problem, report, steps, step_size, start_time=0.0):
+    """What each trajectory took, by name; arrays of shape (members,)."""
+    failed = report[:, status.STATUS_ROW] > status.COMPLETE
+    taken = np.where(failed, report[:, status.STOP_STEP], steps).astype(np.int64)
+    solves = np.maximum(taken * problem.solves, 1)
+    return {
+        "steps": taken,
+        "stop_step": np.where(failed, report[:, status.STOP_STEP], -1).astype(np.int64),
+        "stop_residual": np.where(failed, report[:, status.STOP_RESIDUAL], np.nan),
+        "stop_time": np.where(failed, start_time + step_size * taken, np.nan),
+        "iterations_mean": report[:, status.ITERATIONS] / solves,
+        "evaluations": taken * integrator.evaluations
+        + report[:, status.EVALUATIONS].astype(np.int64),
+        "iterations_max": report[:, status.ITERATIONS_MAX].astype(np.int64),
+    }
+
+
+def run_batch(
+    problem, members, step_size, steps, samples, statistics=False, start_time=0.0, checkpoints=None
+):
+    """Integrate up to eight initial states of one problem: in lanes, or scalar if there is one.
+
+    Parameters
+    ----------
+    problem : Problem
+    members : ndarray, shape (members, rows, 3)
+        (q, ω) at the start; missing lanes are filled with copies of the first.
+    step_size : float
+        Negative: back in time.
+    steps : int or ndarray of int, shape (samples,)
+        Steps in each sample interval.
+    samples : int
+        Sample intervals.
+    statistics : bool
+        Whether to keep the statistics of every step.
+    start_time : float
+        Of step 0.
+    checkpoints : ndarray, shape (members, problem.checkpoint_size), optional
+        From a `Batch`: the runs go on from there, and the first state is where they stand;
+        `members` counts no more.
+
+    Returns
+    -------
+    Batch
+    """
+    begins, in_velocities = checkpoints is None, problem.formulation == "q_qdot"
+    initial = velocities(members) if begins and in_velocities else members
+    return run_states(
+        problem, initial, step_size, steps, samples, statistics, start_time, checkpoints
+    )
+
+
+def run_states(
+    problem, initial, step_size, steps, samples, statistics=False, start_time=0.0, checkpoints=None
+):
+    """`run_batch` from states in the problem's formulation."""
+    if checkpoints is None:
+        run = Standing.at_start(problem.layout, initial)
+    else:
+        run = Standing.at(problem.layout, checkpoints)
+    y, width = run.y, run.y.shape[2:]
+    scratch = 3 + max(problem.work, problem.monitor.work(problem.rows))
+    work, first = aligned((scratch, *width)), run.first
+    trajectory = kernels.trajectory(lanes=bool(width))
+    functions = problem.kernels(lanes=bool(width))
+    ends = first + np.cumsum(np.broadcast_to(steps, samples), dtype=np.int64)
+    states, kept = [y[None].copy()], []
+    block = max(1, BLOCK_BYTES // (8 * y.size))
+    for start in range(0, samples, block):
+        size = min(block, samples - start)
+        sampled = aligned((size, *y.shape))
+        stats = aligned((size if statistics else 0, status.MONITORED, status.STATISTICS, *width))
+        trajectory(
+            *functions, start_time, step_size, first, ends[start : start + size], problem.constants,
+            problem.options, y, run.memory, problem.parameters, work, run.baseline, sampled, stats,
+            run.report,
+        )  # fmt: skip
+        first = int(ends[start + size - 1])
+        states.append(sampled)
+        kept.append(stats)
+    return Batch(
+        states=members_first(np.concatenate(states), run.count),
+        statistics=members_first(np.concatenate(kept), run.count),
+        report=members_first(run.report, run.count),
+        checkpoints=run.checkpoints(first),
+    )
+
+
+def run_ends(problem, members, step_size, steps, start_time=0.0, lanes=True):
+    """The states that many initial states of one problem lead to, by one call of a kernel.
+
+    Parameters
+    ----------
+    problem : Problem
+    members : ndarray, shape (members, rows, 3)
+        (q, ω) at the start.
+    step_size : float
+        Negative: back in time.
+    steps : int
+    start_time : float
+    lanes : bool
+        Whether to take them eight at a time, filled up with copies, or one by one.
+
+    Returns
+    -------
+    ndarray, shape (members, rows, 3)
+        (q, ω) again; NaN where a run failed.
+    """
+    initial = velocities(members) if problem.formulation == "q_qdot" else np.asarray(members)
+    lanes = lanes and IS_COMPILED  # plain Python has none
+    width = WIDTH if lanes else 1
+    count, batches = len(initial), -(-len(initial) // width)
+    filled = np.concatenate([initial, np.repeat(initial[:1], batches * width - count, axis=0)])
+    shape = (width,) if lanes else ()
+    states = aligned((batches, problem.rows, 3, *shape))
+    states[...] = np.moveaxis(filled.reshape(batches, width, -1, 3), 1, -1).reshape(states.shape)
+    memory, work = aligned((problem.memory, *shape)), aligned((max(1, problem.work), *shape))
+    reports = aligned((batches, status.REPORT_SIZE, *shape))
+    kernels.images(lanes)(
+        *problem.kernels(lanes)[:4], start_time, step_size, steps, problem.constants,
+        problem.options, states, memory, problem.parameters, work, reports,
+    )  # fmt: skip
+    states, reports = (
+        np.moveaxis(part.reshape(*part.shape[: part.ndim - len(shape)], width), -1, 1)
+        for part in (states, reports)
+    )
+    ends = states.reshape(-1, problem.rows, 3)[:count]
+    ended = reports.reshape(-1, status.REPORT_SIZE)[:count, status.STATUS_ROW]
+    ends[ended > status.COMPLETE] = np.nan
+    return canonical(problem, ends)

@@ -1,0 +1,1 @@
+"""Stores that were made apart become one."""

@@ -1,0 +1,142 @@
+"""All errors of Geosweep.
+
+Those that a user can mend are `InputError`; a run that ended early and can go on is `Interrupted`.
+"""
+
+import errno
+
+from integrators.errors import GeosweepError, InputError
+
+__all__ = [
+    "Gathered",
+    "CannotUnite",
+    "Damaged",
+    "FencedOff",
+    "GeosweepError",
+    "InputError",
+    "Interrupted",
+    "LeaseLost",
+    "StoreError",
+    "StoreLost",
+    "StoreUnseen",
+    "StudyError",
+    "TaskFailed",
+    "Unreachable",
+    "VersionMismatch",
+    "distinct",
+    "gathered",
+]
+
+MOST_PROBLEMS = 100  # of a study that are told; nobody reads more
+
+
+class StudyError(InputError):
+    """A study that cannot be used; one line for each problem.
+
+    Parameters
+    ----------
+    *problems : str
+        Each as ``file:line: key.path: what is wrong, what was expected``; of very many, the first
+        are told.
+    """
+
+    def __init__(self, *problems):
+        more = ["and further problems"] if len(problems) > MOST_PROBLEMS else []
+        super().__init__("\n".join([*problems[:MOST_PROBLEMS], *more]))
+        self.problems = problems
+
+
+class Gathered:
+    """Calls readers one after the other, so that all their problems are reported together."""
+
+    FAILED = object()
+
+    def __init__(self):
+        self.problems = []
+
+    def __call__(self, read, *needs):
+        """``read(*needs)``, or `FAILED` where that or one of its needs is a problem."""
+        if any(need is self.FAILED for need in needs):
+            return self.FAILED
+        try:
+            return read(*needs)
+        except StudyError as error:
+            self.problems.extend(error.problems)
+            if len(self.problems) > MOST_PROBLEMS:
+                self.finish()
+            return self.FAILED
+
+    def finish(self):
+        """Raise all problems, if there are any."""
+        if self.problems:
+            # a default's problem is found once by each experiment that uses it
+            raise StudyError(*dict.fromkeys(self.problems))
+
+
+def gathered(read, nodes, *needs):
+    """``read(node, *needs)`` of every node; the problems of all are reported together."""
+    gather = Gathered()
+    values = tuple(gather(read, node, *needs) for node in nodes)
+    gather.finish()
+    return values
+
+
+def distinct(nodes, values, what, remedy=""):
+    """Refuse a value that stands twice."""
+    first = {}
+    for node, value in zip(nodes, values, strict=True):
+        if value in first:
+            raise node.error(f"the {what} {value!r} is also that of {first[value].where}{remedy}")
+        first[value] = node
+
+
+class StoreError(InputError):
+    """A store that cannot take this study."""
+
+
+class CannotUnite(InputError):
+    """Studies of which no one study is made here; a user can write one."""
+
+
+class Unreachable(GeosweepError, OSError):
+    """An object store that does not do what it is asked, however often: says why."""
+
+    def __str__(self):
+        return self.strerror
+
+    @classmethod
+    def because(cls, text):
+        """One of this reason."""
+        return cls(errno.EIO, text)
+
+
+class Damaged(GeosweepError):
+    """A file of the store that is not what was written; says what is wrong."""
+
+
+class Interrupted(GeosweepError, RuntimeError):
+    """The run ended early, for the reason given; what was running is committed or repeated."""
+
+
+class TaskFailed(GeosweepError, RuntimeError):
+    """A task raised: says which and why."""
+
+
+class LeaseLost(GeosweepError):
+    """Another coordinator holds the store: what a task of the one before has is not written."""
+
+
+class FencedOff(LeaseLost):
+    """Another process computes the task by now."""
+
+
+class VersionMismatch(GeosweepError, RuntimeError):
+    """A worker has another version of the code than the coordinator."""
+
+
+class StoreLost(GeosweepError, RuntimeError):
+    """The store of a run was moved, deleted or replaced while it ran: says what to do."""
+
+
+class StoreUnseen(GeosweepError, RuntimeError):
+    """This process does not see the store that the coordinator writes to."""

@@ -1,0 +1,225 @@
+"""The states in which runs of a store ended, from which others begin."""
+
+import hashlib
+import json
+import math
+
+import numpy as np
+
+from integrators.errors import InputError, check_known
+from integrators.stepping.batch import canonical
+from sweep.analysis.runs.query import holding
+from sweep.limits import MEMORY
+from sweep.store import checkpoints, storage
+from sweep.store.backends.places import exists, place_of, reading
+from sweep.store.open import open_study
+from sweep.study.initial_conditions.from_store import StoreStarts
+from sweep.study.run_table import expand
+
+
+def load(path, *, read_study, kept=None, trust_plugins=False, **settings):
+    """Read the end states of a store's runs.
+
+    Parameters
+    ----------
+    path : str, Path or ObjectPlace
+        The other store.
+    read_study : callable
+        `sweep.store.studies.stored_study`: checkpoints are read with the systems of the study.
+    kept : Path, optional
+        A store that was made with these starts, and knows them if the other one is gone.
+    trust_plugins : bool
+        As in `sweep.store.studies.stored_study`, of the other store.
+    **settings
+        What the study says: `file`, `experiment` or "", `where_runs`, `label` or "", …
+
+    Raises
+    ------
+    InputError
+        If there is no such store, experiment or run, or its end states were not stored.
+    """
+    path = place_of(path)
+    with reading(path, key="store"):
+        there = exists(path)
+    if not there and kept is not None:
+        found = _remembered(kept, settings)
+        if found is not None:
+            return StoreStarts(**found)
+    if not there:
+        raise InputError(
+            f"there is no store {path.absolute()}; a path is relative to the study's directory",
+            key="store",
+        )
+    asked = settings["experiment"], settings["where_runs"]
+    experiment, members = end_states(path, *asked, read_study, trust_plugins)
+    given = {
+        "experiment": experiment,
+        "label": settings["label"] or f"{path.stem}/{experiment}",
+    }
+    return StoreStarts(**settings | given, digest=_digest(members), members=members)
+
+
+def _digest(members):
+    return hashlib.blake2b(members.astype("<f8").tobytes(), digest_size=16).hexdigest()
+
+
+def end_states(path, experiment, where, read_study, trust_plugins=False):
+    """The states in which complete runs of a store ended.
+
+    The last sample of ``state`` where that is recorded; otherwise of the checkpoint at the end,
+    which runs with a fixed step have.
+
+    Parameters
+    ----------
+    path : Path
+    experiment : str
+        May be empty where the store has only one.
+    where : str
+        An expression as of `sweep.query`, ``step_size < 0.1``; empty: all.
+    read_study, trust_plugins
+        As in `load`.
+
+    Returns
+    -------
+    experiment : str
+    states : ndarray, shape (runs, rows, 3)
+        In the order of the store's rows.
+
+    Raises
+    ------
+    InputError
+        As `load`.
+    """
+    try:
+        tree = open_study(path)
+    except InputError as error:
+        raise InputError(str(error), key="store") from None
+    except Exception as error:  # whatever metadata can be that Geosweep has not written
+        raise InputError(f"{path} cannot be read: {error}", key="store") from None
+    names = list(tree.children)
+    if not experiment and len(names) != 1:
+        raise InputError(
+            f'{path} has the experiments {", ".join(names)}: say which, experiment = "{names[0]}"',
+            key="store",
+        )
+    experiment = experiment or names[0]
+    check_known(f"experiment of {path}", experiment, names, key="experiment")
+    table = tree[experiment].to_dataset()
+    chosen = table["in_study"].values.astype(bool) & (table["status"].values == 0)
+    chosen &= table["sample_count"].values == table.sizes["time"]
+    if where:
+        try:
+            chosen &= holding(table, where)
+        except InputError as error:
+            raise InputError(f"experiment {experiment!r} of {path}: {error}", key="where") from None
+    rows = np.flatnonzero(chosen)
+    if not len(rows):
+        such, key = (f" for which {where!r} holds", "where") if where else ("", "store")
+        raise InputError(f"experiment {experiment!r} of {path} has no complete run{such}", key=key)
+    group = storage.open_group(storage.open_root(path), experiment)
+    if "state" in group:
+        needed = len(rows) * math.prod(group["state"].shape[2:]) * 8
+        if needed > MEMORY.most:
+            raise InputError(str(MEMORY.error(needed)), key="store")
+        states = group["state"].oindex[rows, table.sizes["time"] - 1]
+    else:
+        ids = group["run_id"][:][rows].tolist()
+        states = _of_checkpoints(path, experiment, ids, rows, read_study, trust_plugins)
+    return experiment, _of_equal_rows(path, experiment, states)
+
+
+def _of_equal_rows(path, experiment, states):
+    """States without rows that none of them has; refused if some have fewer than others."""
+    there = np.isfinite(states).all(axis=2)
+    if (there != there[0]).any():
+        raise InputError(
+            f"the runs of experiment {experiment!r} of {path} have states of "
+            f"{' and '.join(map(str, np.unique(there.sum(axis=1))))} rows: choose some by 'where'",
+            key="store",
+        )
+    return np.ascontiguousarray(states[:, there[0]])
+
+
+def _of_checkpoints(path, experiment, ids, rows, read_study, trust_plugins):
+    """The states of runs' checkpoints at their end, NaN where one has fewer rows."""
+
+    root = storage.open_root(path)
+    name = checkpoints.ends_name(experiment)
+    ends = storage.open_group(root, name) if name in root else None
+    if ends is None or ends.attrs.get("code") != checkpoints.code():
+        _refuse(path, experiment, "its final checkpoints are of another version of the kernels")
+    study = read_study(path, trust_plugins=trust_plugins)
+    made = next(e for e in study.experiments if e.name == experiment)
+    table = expand(made)
+    run_of = {run_id: run for run, run_id in enumerate(table.run_id.tolist())}
+    stored = ends[checkpoints.CHECKPOINT.name].oindex[rows]
+    states = np.full((len(rows), max(s.rows for s in table.systems), 3), np.nan)
+    problems = {}
+    for state, checkpoint, run_id in zip(states, stored, ids, strict=True):
+        run = run_of[run_id]
+        pair = table.integrator_index[run], table.system_index[run]
+        if pair not in problems:
+            method = made.integrators[pair[0]].integrator()
+            problems[pair] = method.bind(table.systems[pair[1]])
+        problem = problems[pair]
+        own = checkpoint[: problem.checkpoint_size]
+        if table.adaptive[run] or not len(own) or not np.isfinite(own[0]):
+            _refuse(path, experiment, f"run {run_id} has no final checkpoint at the last sample")
+        y = problem.layout.parts(own[None])["y"][:, None]
+        state[: problem.rows] = canonical(problem, y)[0, 0]
+    return states
+
+
+def _refuse(path, experiment, why):
+    raise InputError(
+        f"experiment {experiment!r} of {path} does not record 'state', and {why}; run it with "
+        "\"state\" in its record, or choose other runs by 'where'",
+        key="store",
+    )
+
+
+# --- once the other store is gone ------------------------------------------------------------
+
+
+def _remembered(kept, settings):
+    """The starts as a store that was made with them knows them, or None."""
+    try:
+        root = storage.open_root(kept)
+    except (OSError, ValueError):
+        return None
+    for name in storage.experiments(root):
+        group = storage.open_group(root, name)
+        for start in _starts_of(group):
+            asked = {key: settings[key] for key in ("file", "where_runs", "normalize")}
+            asked |= {key: settings[key] for key in ("experiment", "label") if settings[key]}
+            if asked.items() <= start.items():
+                members = _members(group, start["label"])
+                if members is None:
+                    continue
+                if start["normalize"] or _digest(members) == start["digest"]:
+                    return settings | {
+                        "experiment": start["experiment"],
+                        "label": start["label"],
+                        "digest": start["digest"],
+                        "members": members,
+                        "remembered": True,
+                    }
+    return None
+
+
+def _starts_of(group):
+    expanded = json.loads(group.attrs["experiment"])
+    return [s for s in expanded["initial_conditions"] if isinstance(s, dict) and "where_runs" in s]
+
+
+def _members(group, label):
+    """The initial states of an ensemble, in the order of its members, or None."""
+    labels = group["initial_condition"][:]
+    rows = {}
+    mine = (group["ensemble"][:] == label) & group["in_study"][:]
+    for row in np.flatnonzero(mine).tolist():
+        rows.setdefault(int(labels[row][len(label) + 1 : -1]), row)
+    if not rows or sorted(rows) != list(range(len(rows))):
+        return None
+    states = group["initial_state"].oindex[[rows[member] for member in range(len(rows))]]
+    return np.ascontiguousarray(states[:, np.isfinite(states[0]).all(axis=1)])

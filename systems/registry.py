@@ -1,0 +1,78 @@
+"""All systems, by name."""
+
+from integrators.errors import check_known
+from systems.mechanical.elastic_rod import ElasticRod
+from systems.mechanical.forced_chain import ForcedPendulumChain
+from systems.mechanical.lennard_jones import LennardJonesSphere
+from systems.mechanical.magnetic_dipoles import MagneticDipoles
+from systems.mechanical.nbody import NBodySphere
+from systems.mechanical.pendulum_chain import SphericalPendulumChain
+from systems.mechanical.spring_pendula import SpringPendula
+from systems.rigid.heavy_top import HeavyTop
+from systems.rigid.quadrotor_payload import QuadrotorPayload
+from systems.spins.forced_rigid_body import ForcedRigidBody
+from systems.spins.free_rigid_body import FreeRigidBody
+from systems.spins.heisenberg_chain import HeisenbergChain
+from systems.spins.irreversible_rigid_body import IrreversibleRigidBody
+from systems.spins.nambu_lagrange import NambuLagrange
+from systems.spins.point_vortices import PointVortices
+from systems.spins.precession import Precession
+
+ALL_SYSTEMS = (
+    SphericalPendulumChain,
+    NBodySphere,
+    SpringPendula,
+    ElasticRod,
+    MagneticDipoles,
+    LennardJonesSphere,
+    ForcedPendulumChain,
+    FreeRigidBody,
+    IrreversibleRigidBody,
+    ForcedRigidBody,
+    Precession,
+    PointVortices,
+    HeisenbergChain,
+    NambuLagrange,
+    HeavyTop,
+    QuadrotorPayload,
+)
+
+
+def get(name, **parameters):
+    """The system of a name with its parameters; defaults for those not given.
+
+    Parameters
+    ----------
+    name : str
+    **parameters
+        See ``sweep show system NAME``.
+
+    Returns
+    -------
+    System
+
+    Raises
+    ------
+    InputError
+        For an unknown name or parameter, with the nearest valid one, or a wrong value.
+    """
+    return made(named(name), parameters)
+
+
+def made(system, parameters):
+    """The system of a class with a dict of parameters, or `InputError`; see `get`."""
+    for key in parameters:
+        check_known(f"parameter of {system.name}", key, system.parameter_names(), key=key)
+    return system(**parameters)
+
+
+def named(name, also=()):
+    """The class of a system of `ALL_SYSTEMS` or of `also`, or `InputError`."""
+    systems = {system.name: system for system in (*ALL_SYSTEMS, *also)}
+    check_known("system", name, systems)
+    return systems[name]
+
+
+def names():
+    """All names."""
+    return [system.name for system in ALL_SYSTEMS]
