@@ -51,7 +51,8 @@ def load(path, *, read_study, kept=None, trust_plugins=False, **settings):
             key="store",
         )
     asked = settings["experiment"], settings["where_runs"]
-    experiment, members = end_states(path, *asked, read_study, trust_plugins)
+    options = {"read_study": read_study, "trust_plugins": trust_plugins}
+    experiment, members = end_states(path, *asked, **options)
     given = {
         "experiment": experiment,
         "label": settings["label"] or f"{path.stem}/{experiment}",
@@ -63,7 +64,7 @@ def _digest(members):
     return hashlib.blake2b(members.astype("<f8").tobytes(), digest_size=16).hexdigest()
 
 
-def end_states(path, experiment, where, read_study, trust_plugins=False):
+def end_states(path, experiment="", where="", *, read_study, trust_plugins=False):
     """The states in which complete runs of a store ended.
 
     The last sample of ``state`` where that is recorded; otherwise of the checkpoint at the end,

@@ -1,5 +1,6 @@
 """Runs that begin where runs of another store ended."""
 
+import functools
 import shutil
 
 import numpy as np
@@ -8,7 +9,7 @@ from study_text import one_experiment, problems
 
 import sweep
 from sweep.store import checkpoints, studies
-from sweep.study.initial_conditions.from_store import end_states
+from sweep.store.end_states import end_states
 
 FIRST = {
     "integrators": '["variational", { name = "rk4", formulation = "q_qdot" }]',
@@ -36,6 +37,9 @@ def stores(cluster, tmp_path_factory):
     ).replace("step_size = [0.1, 0.05]\n", "")
     assert sweep.run(studies.parse(bare), place / "bare.zarr", cluster).complete
     return place
+
+
+ends = functools.partial(end_states, read_study=studies.stored_study)
 
 
 @pytest.fixture
@@ -72,8 +76,8 @@ def test_runs_go_on_from_another_store(place, command, arrays):
 
 def test_checkpoints_have_the_states_that_are_not_recorded(place):
     for where in ("", "integrator == 'rk4' and step_size > 0.07"):
-        name, states = end_states(place / "first.zarr", where=where)
-        of, same = end_states(place / "bare.zarr", "only", where)
+        name, states = ends(place / "first.zarr", where=where)
+        of, same = ends(place / "bare.zarr", "only", where)
         assert (name, of) == ("only", "only")
         np.testing.assert_array_equal(states, same)
 
@@ -115,5 +119,5 @@ def test_only_runs_that_are_complete(place):
     from sweep.store.upkeep.mark import mark_not_computed
 
     mark_not_computed(place / "first.zarr", "only", np.array([0, 5]))
-    assert len(end_states(place / "first.zarr")[1]) == 10
+    assert len(ends(place / "first.zarr")[1]) == 10
     assert studies.stored_study(place / "first.zarr").name == "test"
