@@ -14,6 +14,7 @@ from integrators.lazy import lazy
 
 _HOMES = {
     "ALL_INTEGRATORS": "integrators.registry",
+    "DOP853": "integrators.registry",
     "InputError": "integrators.errors",
     "Integrator": "integrators.method",
     "Method": "integrators.method",
