@@ -97,15 +97,18 @@ def test_workers_that_end_before_the_study_lose_nothing(
 ):
     """Their tasks commit what they have computed, and others go on from there."""
     store = long_study / "long.zarr"
-    worker()
-    brief, ended = worker("--lifetime", "6s"), worker()
+    lasting, ended = worker(), worker()
     options = "--scheduler", scheduler, "--no-summary", "--checkpoint-every", "1000"
     run = start("sweep", "run", "long.toml", *options, cwd=long_study)
     until(lambda: committed(store, "pendulum") > 8)
+    # It has what it needs before its time begins, and the run cannot end before it.
+    brief = worker("--lifetime", "20s", "--preload", "sweep.campaign.tasks")
     ended.signal_all(signal.SIGTERM)
+    lasting.signal_all(signal.SIGSTOP)
+    until(lambda: brief.poll() is not None and ended.poll() is not None)
+    lasting.signal_all(signal.SIGCONT)
     printed, errors = run.finish()
     assert run.returncode == 0 and "Traceback" not in errors, errors
-    until(lambda: brief.poll() is not None and ended.poll() is not None)
     assert workers.LEAVING in brief.finish()[1]  # before Dask would have ended it
     assert_same_runs(undisturbed, store, "pendulum")
     assert os.listdir(store / "_geosweep") and not (store / "_geosweep" / "claims").exists()
