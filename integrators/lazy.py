@@ -11,7 +11,8 @@ def lazy(package, homes):
     package : str
         Its name.
     homes : dict of str to str
-        The module that each of its names is in; of a module itself, its own name.
+        The module that each of its names is in, and ``module:name`` of one that has another name
+        there; of a module itself, its own name.
 
     Returns
     -------
@@ -22,7 +23,8 @@ def lazy(package, homes):
     def load(name):
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = importlib.import_module(homes[name])
-        return module if homes[name] == f"{package}.{name}" else getattr(module, name)
+        home, _, inner = homes[name].partition(":")
+        module = importlib.import_module(home)
+        return module if home == f"{package}.{name}" else getattr(module, inner or name)
 
     return load, lambda: list(homes), list(homes)

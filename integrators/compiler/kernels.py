@@ -24,7 +24,7 @@ os.environ.setdefault("NUMBA_DISABLE_INTEL_SVML", "1")  # its vector sines diffe
 import numba
 from numba import types
 from numba.core.bytecode import FunctionIdentity
-from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
 
 from integrators.compiler.cache_directory import cache_root
 from integrators.compiler.dependencies import reached
@@ -276,8 +276,6 @@ class _SourceKeyedCache(FunctionCache):
         self._py_func = function
 
     def locate(self, packages, label):
-        from numba.core.caching import IndexDataCacheFile
-
         locator = _Locator(packages, label)
         self._impl = _Implementation(self._py_func, locator)
         self._cache_path = locator.get_cache_path()

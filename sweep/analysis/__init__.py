@@ -7,18 +7,20 @@ Each function takes one experiment of a store, or any selection of its runs:
 >>> drift_table(tree["drift"].to_dataset().query(run="integrator == 'variational'"))
 """
 
+from sweep.analysis.convergence.curves import SELF, has_error
 from sweep.analysis.convergence.orders import OrderEstimate, OrderPoint, order_table
-from sweep.analysis.convergence.tolerances import ToleranceEstimate, tolerance_table
+from sweep.analysis.convergence.tolerances import ToleranceEstimate, convergence, tolerance_table
 from sweep.analysis.drift.drifts import DriftEstimate, Spread, drift_table
 from sweep.analysis.drift.growth import GrowthEstimate, growth_table
 from sweep.analysis.efficiency.pareto import LeastWork, least_work
 from sweep.analysis.efficiency.work import WorkEstimate, work_table
 from sweep.analysis.runs.grid import grid
-from sweep.analysis.runs.query import query
-from sweep.analysis.runs.selection import adaptive_runs
+from sweep.analysis.runs.query import query, refusals
+from sweep.analysis.runs.selection import adaptive_runs, energy_of
 from sweep.analysis.runs.summaries import results, units
 
 __all__ = [
+    "SELF",
     "DriftEstimate",
     "GrowthEstimate",
     "LeastWork",
@@ -28,12 +30,16 @@ __all__ = [
     "ToleranceEstimate",
     "WorkEstimate",
     "adaptive_runs",
+    "convergence",
     "drift_table",
+    "energy_of",
     "grid",
     "growth_table",
+    "has_error",
     "least_work",
     "order_table",
     "query",
+    "refusals",
     "results",
     "tolerance_table",
     "units",

@@ -1,1 +1,9 @@
 """How a study is computed: what is lacking, what it costs, its tasks, and who computes them."""
+
+from integrators.lazy import lazy
+
+_HOMES = {
+    "stored_text": "sweep.campaign.extend",
+    "total_cpu_time": "sweep.campaign.planning",
+}
+__getattr__, __dir__, __all__ = lazy(__name__, _HOMES)

@@ -4,12 +4,15 @@ import contextlib
 import dataclasses
 import json
 
+import integrators
 from integrators.errors import InputError, check_known
+from sweep.campaign import coordinator
 from sweep.campaign.merge import editing
 from sweep.campaign.merge.editing import in_units, listed, put
 from sweep.errors import StoreError
+from sweep.store.backends.places import place_of
 from sweep.store.diff import open_existing
-from sweep.store.studies import stored_axis, stored_study
+from sweep.store.studies import prolonged, stored_axis, stored_study
 from sweep.study.initial_conditions.base import RandomStarts
 from sweep.study.reader import time_axis
 from sweep.study.time_axis import TimeAxis
@@ -40,6 +43,58 @@ class Additions:
 
     def __bool__(self):
         return any(getattr(self, field.name) for field in dataclasses.fields(self))
+
+
+def extend(
+    store, duration=None, samples=None, *, integrators=(), step_sizes=(), tolerances=(),
+    initial_conditions=(), members=None, experiments=(), trust_plugins=False, **options,
+):  # fmt: skip
+    """Let all runs of a store go on to a longer duration, add some to them, or both.
+
+    Parameters
+    ----------
+    store : str or Path
+    duration : float, optional
+        In the unit in which the study gives it.
+    samples : int, optional
+        Equal sample intervals from the present end on; unless given, as long as the last one.
+    integrators, initial_conditions : sequence of str
+        Names of what is added.
+    step_sizes, tolerances : sequence of float
+        That are added.
+    members : int, optional
+        To which random ensembles grow.
+    experiments : sequence of str, optional
+        That are meant; all unless given.
+    trust_plugins : bool
+        Whether to approve the plugins that the store brings; see `sweep.plugins.approvals`.
+    **options
+        Of `sweep.run`.
+
+    Returns
+    -------
+    sweep.campaign.coordinator.Outcome
+
+    Raises
+    ------
+    InputError
+        If nothing is to be extended, an experiment cannot be, or as `sweep.run`.
+    """
+    additions = Additions(
+        tuple(integrators), tuple(step_sizes), tuple(tolerances), tuple(initial_conditions), members
+    )
+    if duration is None and samples is not None:
+        raise InputError("samples are of a longer duration: give that too", key="samples")
+    if duration is None and not additions:
+        raise InputError(
+            "nothing to extend: give a longer duration, integrators, step sizes, tolerances, "
+            "initial conditions or members"
+        )
+    path = place_of(store).absolute()
+    study = amended_study(path, additions, experiments, trust_plugins=trust_plugins)
+    if duration is not None:
+        study = prolonged(study, duration, samples, experiments)
+    return coordinator.run(study, path, **options)
 
 
 def amended_study(path, additions, names=(), directory=".", trust_plugins=False):
@@ -120,8 +175,6 @@ def _can_take(experiment, key, additions):
 
 
 def _is_adaptive(name):
-    import integrators
-
     return integrators.get(name).adaptive
 
 

@@ -4,6 +4,7 @@ A pilot of a few milliseconds measures each integrator on each system, and refer
 else is counting. The pilot also compiles the kernels, once, before any worker starts.
 """
 
+import os
 import time
 from dataclasses import dataclass, replace
 
@@ -20,9 +21,10 @@ from sweep.campaign.pilot import (
     seconds_of_probes,
 )
 from sweep.campaign.tasks import CHECKPOINT_EVERY, Chunk, ReferenceTask, RunTask
-from sweep.store import chunk_layout, storage
+from sweep.store import chunk_layout, diff, storage
 from sweep.store.chunk_layout import REFERENCE_CHUNK, Layout, choose_chunk_rows, shares
 from sweep.store.diff import references_group, references_of
+from sweep.store.studies import study_and_store
 from sweep.study import schema
 
 WRITE_SECONDS = 1.5e-3  # of one chunk of one variable
@@ -107,6 +109,51 @@ class ExperimentPlan:
     def cpu_time(self):
         """The `Estimate` of what the store will say was used, references included."""
         return self.runs + self.references
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What a study would cost, of which its store lacks a part.
+
+    Parameters
+    ----------
+    store : Path or ObjectPlace
+    experiments : tuple of ExperimentPlan
+    tasks : int
+    """
+
+    store: object
+    experiments: tuple
+    tasks: int
+
+    @property
+    def cpu_seconds(self):
+        """CPU seconds that it is expected to take at least and at most."""
+        return total_cpu_time(self.experiments).interval
+
+
+def plan(study, store=None, workers=None, trust_plugins=False):
+    """Plan a study as `sweep plan` does: nothing is written.
+
+    Parameters
+    ----------
+    study, store, trust_plugins
+        As in `sweep.run`; of a store that exists only what it lacks is counted.
+    workers : int, optional
+        Processes for which tasks are counted; one a core unless given.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    StudyError, StoreError, InputError
+        As `sweep.run`.
+    """
+    loaded, path = study_and_store(study, store, trust_plugins)
+    plans = plan_study(diff.compare(path, loaded))
+    return Plan(path, tuple(plans), count_tasks(plans, workers or os.cpu_count() or 1))
 
 
 def total_cpu_time(plans):

@@ -5,8 +5,13 @@ import sys
 
 import click
 
+import sweep
+from integrators.errors import InputError
 from sweep.cli.common import store_argument
 from sweep.cli.main import INCOMPLETE
+from sweep.store.backends.places import place_of, reading
+from sweep.store.lease import requests
+from sweep.store.lease.holder import holder_of
 
 PATIENCE = 60.0  # seconds
 
@@ -24,12 +29,6 @@ def command(store, no_wait):
     Example:
       sweep cancel /scratch/my-study.zarr
     """
-    from integrators.errors import InputError
-    from sweep.store.backends.places import place_of, reading
-    from sweep.store.lease import requests
-    from sweep.store.lease.holder import holder_of
-    from sweep.store.studies import is_store
-
     with reading(place_of(store)):
         holder, submission = holder_of(store), requests.submission_of(store)
     if submission is not None and submission.state == requests.ENDED:
@@ -54,7 +53,7 @@ def command(store, no_wait):
     if not requests.is_over(store, names, PATIENCE):
         click.echo(f"It has not ended within {PATIENCE:.0f} s; if it is dead, `sweep run` goes on")
         sys.exit(INCOMPLETE)
-    if is_store(store):
+    if sweep.store.is_store(store):
         click.echo("Ended; what is committed stays, and the same study goes on from there.")
     else:
         click.echo(f"Ended; there is no store at {store}, so the same study begins anew.")

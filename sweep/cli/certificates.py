@@ -1,6 +1,10 @@
 """`sweep certificates`: a test authority, and what it signs for a Dask cluster."""
 
+import shlex
+
 import click
+
+from sweep.clusters.certificates import make
 
 
 @click.command("certificates")
@@ -24,8 +28,6 @@ def command(directory, host, days):
     Example:
       sweep certificates tls --host login1 --days 30
     """
-    from sweep.clusters.certificates import make
-
     folder = make(directory, host, days)
     click.echo(f"Wrote to {folder}, valid for {days} days; for tests and networks of one's own.")
     click.echo("Copy ca.pem and the pair of its role to each host; ca-key.pem stays here.\n")
@@ -33,7 +35,6 @@ def command(directory, host, days):
 
 
 def _usage(folder):
-    import shlex
 
     def options(role):
         files = ("ca-file", "ca"), ("cert", role), ("key", f"{role}-key")

@@ -2,7 +2,9 @@
 
 import click
 
+import sweep
 from sweep.cli.common import study_argument, trust_option, warn_of_stability
+from sweep.text import format_table
 
 
 @click.command("check")
@@ -18,12 +20,7 @@ def command(study, trust_plugins):
     Example:
       sweep check my-study.toml
     """
-    from sweep.store.studies import load
-    from sweep.study.run_table import outline
-    from sweep.text import format_table
-
-    loaded = load(study, trust_plugins=trust_plugins)
-    tables = [outline(experiment) for experiment in loaded.experiments]
+    loaded, tables = sweep.check(study, trust_plugins)
     for table in tables:
         warn_of_stability(table)
     columns = {

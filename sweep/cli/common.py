@@ -7,8 +7,12 @@ import sys
 
 import click
 
+import sweep
+from integrators.errors import InputError, check_known
 from sweep.cli.streams import raw
-from sweep.text import visible
+from sweep.clusters.spec import ClusterSpec
+from sweep.shutdown import process_age
+from sweep.text import jsonable, visible
 
 UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 
@@ -128,8 +132,6 @@ def run_options(command):
 
 def _take_spec(given, names):
     """The `ClusterSpec` of some of the options, which are taken out of `given`."""
-    from sweep.clusters.spec import ClusterSpec
-
     return ClusterSpec(**{name: given.pop(name) for name in names})
 
 
@@ -164,11 +166,13 @@ def library_option(command):
 
     @functools.wraps(command)
     def called(source, trust_plugins, **given):
-        from sweep.plugins.registry import BUILT_IN
-        from sweep.store.studies import study_and_store
 
         named = source is not None
-        library = study_and_store(source, None, trust_plugins)[0].library if named else BUILT_IN
+        library = (
+            sweep.store.study_and_store(source, None, trust_plugins)[0].library
+            if named
+            else sweep.plugins.BUILT_IN
+        )
         return command(library=library, **given)
 
     return _with_options(called, (_source_option, trust_option))
@@ -180,10 +184,7 @@ def opened(store, experiments=(), everything=False):
     Runs that left the study are left out, and experiments that did, unless `everything` is
     asked for.
     """
-    from integrators.errors import check_known
-    from sweep.store.open import open_study
-
-    tree = open_study(store)
+    tree = sweep.open_study(store)
     for name in experiments:
         check_known(f"experiment of {store}", name, tree.children)
     datasets = {
@@ -202,25 +203,20 @@ def selected(store, experiments=(), expression=None):
 
     Of the experiments that have some; `InputError` if none has.
     """
-    from integrators.errors import InputError
-    from sweep.analysis.runs.query import query, refusals
-
     chosen, refused = {}, []
     for name, dataset in opened(store, experiments).items():
         try:
-            runs = dataset if expression is None else query(dataset, expression)
+            runs = dataset if expression is None else sweep.query(dataset, expression)
             chosen[name] = runs, dataset.sizes["run"]
         except InputError as error:
             refused.append((name, error))
     if not chosen:
-        raise InputError("\n".join(refusals(refused)) or f"{store} has no runs")
+        raise InputError("\n".join(sweep.analysis.refusals(refused)) or f"{store} has no runs")
     return chosen
 
 
 def echo_json(value):
     """Print a value as JSON; NaN as null, which JSON has not."""
-    from sweep.text import jsonable
-
     click.echo(json.dumps(jsonable(value), indent=2, ensure_ascii=False))
 
 
@@ -248,20 +244,15 @@ def progress_bar(length, label, **options):
 
 def save_plots(dataset, directory, name, ending=".png", kinds=None, skipped=None):
     """Write an experiment's plots, as `sweep.plots.save_all`. `InputError` if that cannot be."""
-    from integrators.errors import InputError
-    from sweep.plots import save_all
-
     try:
-        return save_all(dataset, directory, name, ending, kinds, skipped)
+        return sweep.plots.save_all(dataset, directory, name, ending, kinds, skipped)
     except OSError as error:
         raise InputError(f"{directory} cannot be written: {error.strerror}") from None
 
 
 def warn_of_stability(table, among=None):
     """Print a line on stderr for each integrator and step size beyond a stability limit."""
-    from sweep.study.stability import beyond_limit
-
-    for found in beyond_limit(table, among):
+    for found in sweep.study.beyond_limit(table, among):
         click.echo(str(found), err=True)
 
 
@@ -269,6 +260,5 @@ def time_left(max_time):
     """What is left of ``--max-time``, which counts from the start of the process."""
     if max_time is None:
         return None
-    from sweep.shutdown import process_age
 
     return max(max_time - process_age(), 1e-3)

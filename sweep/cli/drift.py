@@ -2,6 +2,8 @@
 
 import click
 
+import sweep
+from integrators.errors import InputError
 from sweep.cli.common import echo_json, experiment_option, json_option, opened, store_argument
 
 
@@ -35,12 +37,11 @@ def command(store, experiment, quantity, all_steps, growth, as_json):
       sweep drift quickstart.zarr -q energy
       sweep drift round-off.zarr -q energy --growth
     """
-    from integrators.errors import InputError
-    from sweep import tables
-    from sweep.analysis import drift_table, growth_table
-    from sweep.analysis.runs.query import refusals
-
-    analyse, tables_of = (growth_table, tables.growth) if growth else (drift_table, tables.drifts)
+    analyse, tables_of = (
+        (sweep.growth_table, sweep.tables.growth)
+        if growth
+        else (sweep.drift_table, sweep.tables.drifts)
+    )
     found, refused = {}, []
     for name, dataset in opened(store, experiment).items():
         try:
@@ -48,11 +49,11 @@ def command(store, experiment, quantity, all_steps, growth, as_json):
         except InputError as reason:
             refused.append((name, reason))
     if not found:
-        raise InputError("\n".join(refusals(refused)) or f"{store} has no runs")
+        raise InputError("\n".join(sweep.analysis.refusals(refused)) or f"{store} has no runs")
     for name, reason in refused:
         click.echo(f"{name}: {reason}", err=True)
     if as_json:
-        echo_json({name: tables.json_rows(rows) for name, rows in found.items()})
+        echo_json({name: sweep.tables.json_rows(rows) for name, rows in found.items()})
         return
     for name, rows in found.items():
-        click.echo(f"{name}\n{tables.text_of(tables_of(rows))}\n")
+        click.echo(f"{name}\n{sweep.tables.text_of(tables_of(rows))}\n")

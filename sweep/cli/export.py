@@ -2,7 +2,9 @@
 
 import click
 
+import sweep
 from sweep.cli.common import experiment_option, selected, store_argument
+from sweep.store.files import open_store
 
 
 @click.command("export")
@@ -38,14 +40,11 @@ def command(store, output, experiment, where, kind, series, columns, force):
     """
     import xarray as xr
 
-    from sweep.exports.files import export
-    from sweep.store.files import open_store
-
     chosen = {name: data for name, (data, _) in selected(store, experiment, where).items()}
     tree = xr.DataTree.from_dict(chosen)
     tree.attrs = open_store(store)
     asked = {"series": series, "columns": columns or None, "force": force}
-    written = export(tree, output, kind, **asked)
+    written = sweep.export(tree, output, kind, **asked)
     rows = f", {written.rows:,} rows" if series else ""
     names = ", ".join(map(str, written.paths))
     click.echo(f"Wrote {names}: {written.runs:,} runs of {', '.join(written.experiments)}{rows}")

@@ -2,7 +2,10 @@
 
 import click
 
+import sweep
 from sweep.cli.common import experiment_option, run_options, store_argument, trust_option
+from sweep.cli.run import Terminal, end_with
+from sweep.store.files import open_store
 
 
 @click.command("extend")
@@ -44,22 +47,17 @@ def command(
       sweep extend my-study.zarr --duration 1e6 --samples 100
       sweep extend my-study.zarr --integrator rk4 --step-size 0.01 --members 128
     """
-    from sweep.campaign import coordinator
-    from sweep.campaign.extend import Additions, amended_study
-    from sweep.cli.run import Terminal, end_with
-    from sweep.store.backends.places import place_of
-    from sweep.store.studies import extend
-
-    additions = Additions(integrator, step_size, tolerance, initial_condition, members)
     if duration is None and samples is not None:
         raise click.UsageError("--samples is of a longer --duration")
-    if duration is None and not additions:
+    additions = {
+        "integrators": integrator, "step_sizes": step_size, "tolerances": tolerance,
+        "initial_conditions": initial_condition, "members": members,
+    }  # fmt: skip
+    if duration is None and not any(additions.values()):
         raise click.UsageError(
             "say what to extend: --duration, --integrator, --step-size, --tolerance, "
             "--initial-condition or --members"
         )
-    path = place_of(store).absolute()
-    study = amended_study(path, additions, experiment, trust_plugins=trust_plugins)
-    if duration is not None:
-        study = extend(study, duration, samples, experiment)
-    end_with(coordinator.run(study, path, watcher=Terminal(study.name), **options))
+    options |= {"experiments": experiment, "trust_plugins": trust_plugins}
+    terminal = Terminal(open_store(store).get("study_name"))
+    end_with(sweep.extend(store, duration, samples, watcher=terminal, **additions, **options))

@@ -3,7 +3,8 @@
 import click
 
 from sweep.cli.common import echo_json, experiment_option, json_option, store_argument
-from sweep.text import visible
+from sweep.store.failures import failed_runs, shared_values
+from sweep.text import format_table, number, visible
 
 SHOWN = 40
 
@@ -23,8 +24,6 @@ def command(store, experiment, everything, as_json):
       sweep failures quickstart.zarr
       sweep failures quickstart.zarr -e pendulum --json
     """
-    from sweep.store.failures import failed_runs, shared_values
-
     rows, shared = failed_runs(store, experiment), shared_values(store, experiment)
     if as_json:
         echo_json({"shared": [_plain(one) for one in shared], "failures": rows})
@@ -47,8 +46,6 @@ def _plain(shared):
 
 def _table(rows):
     """The rows without the columns that say nothing here."""
-    from sweep.text import format_table, number
-
     wanted = [
         name
         for name in rows[0]

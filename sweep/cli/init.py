@@ -5,6 +5,9 @@ import re
 
 import click
 
+from integrators.errors import InputError
+from sweep.store.backends.places import local_path
+
 
 @click.command("init")
 @click.argument("path", default="study.toml", type=click.Path(dir_okay=False))
@@ -17,9 +20,6 @@ def command(path):
     Example:
       sweep init my-study.toml && sweep check my-study.toml
     """
-    from integrators.errors import InputError
-    from sweep.store.backends.places import local_path
-
     text = importlib.resources.files("sweep").joinpath("cli", "template.toml").read_text("utf-8")
     target = local_path(path)
     try:

@@ -2,7 +2,11 @@
 
 import click
 
+import integrators
+import sweep
+import systems
 from sweep.cli.common import echo_json, json_option, library_option
+from sweep.text import format_table
 
 
 @click.command("ls")
@@ -17,8 +21,6 @@ def command(kind, library, as_json):
       sweep ls integrators
       sweep ls systems --study my-study.toml
     """
-    from sweep.text import format_table
-
     rows = {"systems": _systems, "integrators": _integrators, "studies": _studies}[kind](library)
     if as_json:
         echo_json(rows)
@@ -27,7 +29,6 @@ def command(kind, library, as_json):
 
 
 def _systems(library):
-    import systems
 
     return [
         {
@@ -41,7 +42,6 @@ def _systems(library):
 
 
 def _integrators(library):
-    import integrators
 
     return [
         {
@@ -57,10 +57,11 @@ def _integrators(library):
 
 
 def _studies(library):
-    from sweep.store.studies import load
-    from sweep.study import packaged
 
-    return [{"name": name, "description": load(name).description} for name in packaged()]
+    return [
+        {"name": name, "description": sweep.store.load(name).description}
+        for name in sweep.study.packaged()
+    ]
 
 
 def _text(value):

@@ -7,6 +7,7 @@ when it runs: help does not wait for Numba and Dask.
 
 import atexit
 import contextlib
+import difflib
 import gc
 import importlib
 import logging
@@ -16,7 +17,10 @@ import threading
 
 import click
 
+from integrators.errors import InputError
 from sweep.cli.streams import show_controls
+from sweep.errors import Interrupted, StoreLost, TaskFailed
+from sweep.store.backends.disk import cannot_store, remedy, why_not_stored
 
 COMMANDS = (
     "init", "check", "plan", "run", "submit", "cancel", "status", "extend", "merge", "failures",
@@ -43,7 +47,6 @@ class Commands(click.Group):
 
     def resolve_command(self, ctx, args):
         """As click does, with the nearest command in the message."""
-        import difflib
 
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             close = difflib.get_close_matches(args[0], COMMANDS, n=1)
@@ -110,18 +113,14 @@ def _say(text):
 
 def _known_or_raise(error):
     """One message for bad input or a task that failed; anything else is ours, with traceback."""
-    from integrators.errors import InputError
-
     if str(error).startswith("A dask config file"):  # Dask reads them when it is imported
         _say(f"Error: {' '.join(str(error).split())}. Mend that file or move it")
         sys.exit(BAD_INPUT)
-    from sweep.store.backends.disk import cannot_store, remedy, why_not_stored
 
     if cannot_store(error):
         text = why_not_stored(error.filename or ".", error)
         _say(f"Stopped: {text}. {remedy(error)}, and repeat it")
         sys.exit(INCOMPLETE)
-    from sweep.errors import Interrupted, StoreLost, TaskFailed
 
     if isinstance(error, StoreLost):
         _say(f"Error: {error}.")

@@ -5,6 +5,7 @@ import sys
 
 import click
 
+import sweep
 from sweep.cli.common import progress_bar, trust_option
 
 
@@ -31,10 +32,8 @@ def command(stores, out, prefer_first, study, trust_plugins):
     Example:
       sweep merge laptop.zarr cluster.zarr -o both.zarr
     """
-    from sweep.campaign.merge.merge import merge
-
     with _Bar() as bar:
-        merged = merge(
+        merged = sweep.merge(
             stores, out, study=study, prefer_first=prefer_first, trust_plugins=trust_plugins,
             progress=bar.progress,
         )  # fmt: skip

@@ -2,6 +2,8 @@
 
 import click
 
+import sweep
+from integrators.errors import InputError, nearest
 from sweep.cli.common import echo_json, experiment_option, json_option, opened, store_argument
 
 
@@ -34,30 +36,29 @@ def command(store, experiment, at, error, as_json):
       sweep order quickstart.zarr --experiment pendulum
       sweep order quickstart.zarr --error energy_error --at sup
     """
-    from sweep import tables
-    from sweep.analysis.convergence.curves import SELF
-    from sweep.analysis.convergence.tolerances import convergence
-
     datasets = _measurable(opened(store, experiment), store, error, bool(experiment))
-    found = {name: convergence(dataset, error, at) for name, dataset in datasets.items()}
+    found = {
+        name: sweep.analysis.convergence(dataset, error, at) for name, dataset in datasets.items()
+    }
     if as_json:
         rows = {name: [*fixed, *adaptive] for name, (fixed, adaptive) in found.items()}
-        echo_json({name: tables.json_rows(of) for name, of in rows.items()})
+        echo_json({name: sweep.tables.json_rows(of) for name, of in rows.items()})
         return
     for name, (fixed, adaptive) in found.items():
         of = (fixed or adaptive)[0].error
-        what = "differences between step sizes" if of == SELF else of
-        when = tables.times_of([*fixed, *adaptive])
-        text = tables.text_of(tables.errors(fixed, adaptive))
+        what = "differences between step sizes" if of == sweep.analysis.SELF else of
+        when = sweep.tables.times_of([*fixed, *adaptive])
+        text = sweep.tables.text_of(sweep.tables.errors(fixed, adaptive))
         click.echo(f"{name}: order of {what}{when}\n{text}\n")
 
 
 def _measurable(datasets, store, error, chosen):
     """The experiments that have the error; all that were chosen by name."""
-    from integrators.errors import InputError, nearest
-    from sweep.analysis.convergence.curves import has_error
-
-    found = {name: data for name, data in datasets.items() if chosen or has_error(data, error)}
+    found = {
+        name: data
+        for name, data in datasets.items()
+        if chosen or sweep.analysis.has_error(data, error)
+    }
     if found:
         return found
     known = sorted({str(n) for d in datasets.values() for n in d if str(n).endswith("_error")})

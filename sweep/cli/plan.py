@@ -1,16 +1,17 @@
 """`sweep plan`: what a study would cost."""
 
-import os
-
 import click
 
+import sweep
 from sweep.cli.common import (
+    echo_json,
     json_option,
     optional_store,
     study_argument,
     trust_option,
     warn_of_stability,
 )
+from sweep.text import duration, format_table, interval
 
 
 @click.command("plan")
@@ -31,24 +32,17 @@ def command(study, store, workers, trust_plugins, as_json):
     Example:
       sweep plan quickstart
     """
-    from sweep.campaign import planning
-    from sweep.cli.common import echo_json
-    from sweep.store import diff
-    from sweep.store.studies import study_and_store
-
-    loaded, path = study_and_store(study, store, trust_plugins)
-    entries = diff.compare(path, loaded)
-    for entry in entries:
-        warn_of_stability(entry.table, entry.pending)
-    plans = planning.plan_study(entries)
-    tasks = planning.count_tasks(plans, workers or os.cpu_count() or 1)
+    planned = sweep.plan(study, store, workers, trust_plugins)
+    for plan in planned.experiments:
+        warn_of_stability(plan.entry.table, plan.entry.pending)
     if as_json:
-        least, most = planning.total_cpu_time(plans).interval
-        total = {"cpu_seconds": least, "cpu_seconds_most": most, "tasks": tasks}
-        echo_json({"store": str(path), **total, "experiments": [_row(plan) for plan in plans]})
+        least, most = planned.cpu_seconds
+        total = {"cpu_seconds": least, "cpu_seconds_most": most, "tasks": planned.tasks}
+        rows = [_row(plan) for plan in planned.experiments]
+        echo_json({"store": str(planned.store), **total, "experiments": rows})
         return
-    click.echo(f"Store: {path}")
-    click.echo(format_plan(plans, tasks))
+    click.echo(f"Store: {planned.store}")
+    click.echo(format_plan(planned.experiments, planned.tasks))
 
 
 def _row(plan):
@@ -70,9 +64,6 @@ def _row(plan):
 
 def format_plan(plans, tasks):
     """The plan as a table and a line of totals."""
-    from sweep.campaign.planning import total_cpu_time
-    from sweep.text import duration, format_table, interval
-
     rows = [_row(plan) for plan in plans]
     cells = [
         [
@@ -87,7 +78,7 @@ def format_plan(plans, tasks):
         for row in rows
     ]
     names = ["experiment", "runs", "references", "steps", "files", "at most", "CPU time"]
-    total = interval(*total_cpu_time(plans).interval)
+    total = interval(*sweep.campaign.total_cpu_time(plans).interval)
     runs, beside = sum(row["runs"] for row in rows), sum(plan.beside for plan in plans)
     text = f"{format_table(names, cells)}\n{runs:,} runs to compute in {tasks:,} tasks, {total}"
     return text + " of CPU time" + f", and {duration(beside)} to record them" * (beside > 0)

@@ -4,7 +4,11 @@ from pathlib import Path
 
 import click
 
+import sweep
+from integrators.errors import InputError, check_known
 from sweep.cli.common import experiment_option, opened, save_plots
+from sweep.cli.summary import plot_directory
+from sweep.store.backends.places import local_path
 
 PICTURES = (".pdf", ".svg", ".png", ".eps", ".jpg", ".tif", ".webp")
 
@@ -45,10 +49,6 @@ def command(what, experiment, where, output, suffix, body, view):
       sweep plot energy quickstart.zarr -e pendulum --where "step_size < 0.02" -o energy.svg
       sweep plot sphere mclachlan-portraits.zarr -e vortices --body 0 --view 1 1 1
     """
-    from integrators.errors import InputError
-    from sweep.cli.summary import plot_directory
-    from sweep.store.backends.places import local_path
-
     kind, store = _kind_and_store(what)
     kinds = _chosen(kind, body, view)
     datasets = opened(store, experiment)
@@ -67,28 +67,22 @@ def command(what, experiment, where, output, suffix, body, view):
 
 def _kind_and_store(what):
     """The kind, or none, and the store, of one or two arguments."""
-    from integrators.errors import InputError, check_known
-    from sweep.plots import KINDS
-
-    if len(what) == 1 and what[0] in KINDS and not Path(what[0]).exists():
+    if len(what) == 1 and what[0] in sweep.plots.KINDS and not Path(what[0]).exists():
         raise InputError(f"`sweep plot {what[0]}` of which store? Write its path behind the kind")
     if len(what) > 2:
         raise click.UsageError(f"expected a KIND and a STORE, found {' '.join(what)}")
     if len(what) == 1:
         return None, what[0]
-    check_known("kind of plot", what[0], KINDS, key="kind")
+    check_known("kind of plot", what[0], sweep.plots.KINDS, key="kind")
     return what
 
 
 def _chosen(kind, bodies, view):
     """The kinds to draw with their options: that one, or all, or the sphere that options are of."""
-    from integrators.errors import InputError
-    from sweep.plots import KINDS
-
     options = {"bodies": bodies} if bodies else {}
     options |= {"view": view} if view else {}
     if not options:
-        return dict.fromkeys([kind] if kind else KINDS, {})
+        return dict.fromkeys([kind] if kind else sweep.plots.KINDS, {})
     if kind not in (None, "sphere"):
         raise InputError("--body and --view are about the kind sphere", key="kind")
     return {"sphere": options}
@@ -96,8 +90,6 @@ def _chosen(kind, bodies, view):
 
 def _is_file(path, kind, suffix):
     """Whether the output is one picture; `InputError` if it can be neither that nor a directory."""
-    from integrators.errors import InputError
-
     ending = path.suffix.lower()
     if path.is_dir() or not ending[1:].isalpha():
         return False
@@ -122,13 +114,10 @@ def _is_file(path, kind, suffix):
 
 def _write_one(datasets, where, kind, options, path):
     """The only picture of a kind that a store has the results for."""
-    from integrators.errors import InputError
-    from sweep.plots import picture, save
-
     figures, reasons = {}, []
     for name, dataset in datasets.items():
         try:
-            figures[name] = picture(kind, _selected(dataset, where), **options)
+            figures[name] = sweep.plots.picture(kind, _selected(dataset, where), **options)
         except InputError as error:
             reasons.append(f"{name}: {error}")
     if not figures:
@@ -141,15 +130,13 @@ def _write_one(datasets, where, kind, options, path):
         )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        click.echo(save(*figures.values(), path))
+        click.echo(sweep.plots.save(*figures.values(), path))
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def _write_all(datasets, where, kinds, directory, ending):
     """The files of all pictures of some kinds, and why others are not drawn."""
-    from integrators.errors import InputError
-
     written, reasons = [], []
     for name, dataset in datasets.items():
         try:
@@ -166,7 +153,6 @@ def _write_all(datasets, where, kinds, directory, ending):
 
 
 def _say_left_out(written, reasons):
-    from integrators.errors import InputError
 
     if not written:
         raise InputError("nothing to draw. " + "\n".join(reasons))
@@ -176,6 +162,4 @@ def _say_left_out(written, reasons):
 
 def _selected(dataset, where):
     """The runs for which an expression holds; all without one."""
-    from sweep.analysis import query
-
-    return dataset if where is None else query(dataset, where)
+    return dataset if where is None else sweep.query(dataset, where)

@@ -4,6 +4,7 @@ import json
 
 import click
 
+import sweep
 from sweep.cli.common import experiment_option, json_option, selected, store_argument
 
 
@@ -37,15 +38,13 @@ def command(store, expression, experiment, columns, sort, reverse, limit, as_jso
       sweep query quickstart.zarr 'energy_error@max > 1e-4' -e pendulum --sort energy_error@max
       sweep query quickstart.zarr -c integrator -c step_size -c global_error@2 --limit 5
     """
-    from sweep.tables.runs import SHOWN, run_rows, runs
-
     chosen = selected(store, experiment, expression)
     asked = {"columns": columns or None, "sort": sort, "reverse": reverse}
     if as_json:
-        _print_json(chosen, {**asked, "limit": limit or None}, run_rows)
+        _print_json(chosen, {**asked, "limit": limit or None}, sweep.tables.run_rows)
         return
-    asked["limit"] = SHOWN if limit is None else limit or None
-    tables = {name: runs(dataset, **asked) for name, (dataset, _) in chosen.items()}
+    asked["limit"] = sweep.tables.SHOWN if limit is None else limit or None
+    tables = {name: sweep.tables.runs(dataset, **asked) for name, (dataset, _) in chosen.items()}
     for name, table in tables.items():
         dataset, total = chosen[name]
         click.echo(f"{name}: {dataset.sizes['run']:,} of {total:,} runs\n{table}\n")
@@ -53,10 +52,10 @@ def command(store, expression, experiment, columns, sort, reverse, limit, as_jso
 
 def _print_json(chosen, asked, rows_of):
     """An object of lists, a row a line; written as it is read, for a million runs."""
-    from sweep.tables.runs import chosen_columns
-
     for dataset, _ in chosen.values():  # mistakes are said before anything is printed
-        chosen_columns(dataset, [*(asked["columns"] or ()), *filter(None, [asked["sort"]])])
+        sweep.tables.chosen_columns(
+            dataset, [*(asked["columns"] or ()), *filter(None, [asked["sort"]])]
+        )
     click.echo("{")
     for i, (name, (dataset, _)) in enumerate(chosen.items()):
         click.echo(f"{json.dumps(name)}: [", nl=False)

@@ -2,6 +2,7 @@
 
 import click
 
+import sweep
 from sweep.cli.common import store_argument
 
 
@@ -21,6 +22,4 @@ def command(store, output):
       sweep report quickstart.zarr
       sweep report quickstart.zarr -o report.html
     """
-    import sweep
-
     click.echo(sweep.report(store, output))

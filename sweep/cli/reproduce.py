@@ -8,8 +8,11 @@ import tempfile
 
 import click
 
+import sweep
+from integrators.errors import InputError, check_known
 from sweep.cli.common import echo_json, json_option, max_time_option, time_left
 from sweep.cli.main import DOES_NOT_HOLD
+from sweep.store.backends.places import local_path
 
 
 @click.command("reproduce")
@@ -36,18 +39,14 @@ def command(paper, plots, output, keep, step_factor, workers, max_time, as_json)
     Example:
       sweep reproduce lee --plots
     """
-    from integrators.errors import check_known
-    from sweep.papers import PAPERS, reproduce
-    from sweep.store.backends.places import local_path
-
-    check_known("paper", paper, PAPERS, key="PAPER")
+    check_known("paper", paper, sweep.papers.PAPERS, key="PAPER")
     directory = local_path(output or f"{paper}-plots")
     if plots:
         _check_directory(directory)
     with contextlib.ExitStack() as stack:
         stores = keep or stack.enter_context(tempfile.TemporaryDirectory(prefix="geosweep-"))
-        rows, datasets = reproduce(
-            PAPERS[paper],
+        rows, datasets = sweep.reproduce(
+            sweep.papers.PAPERS[paper],
             local_path(stores).absolute(),
             step_factor=step_factor,
             workers=workers,
@@ -68,8 +67,6 @@ def command(paper, plots, output, keep, step_factor, workers, max_time, as_json)
 
 def _check_directory(path):
     """Refuse a directory that cannot be made, before anything is computed."""
-    from integrators.errors import InputError
-
     place = path.absolute()
     while not place.parent.exists():
         place = place.parent
@@ -86,19 +83,15 @@ def _check_directory(path):
 def print_rows(rows, as_json):
     """The table, or a list of rows as JSON."""
     if as_json:
-        from sweep.tables import json_rows
-
-        echo_json(json_rows(rows))
+        echo_json(sweep.tables.json_rows(rows))
         return
-    from sweep.tables import claims
 
-    click.echo(claims(rows))
+    click.echo(sweep.tables.claims(rows))
 
 
 def _save_plots(paper, datasets, directory):
     from sweep.papers.figures import FIGURES
-    from sweep.plots import save
 
     directory.mkdir(parents=True, exist_ok=True)
     for name, draw in FIGURES[paper].items():
-        yield save(draw(datasets), directory / f"{paper}-{name}.png")
+        yield sweep.plots.save(draw(datasets), directory / f"{paper}-{name}.png")

@@ -2,7 +2,10 @@
 
 import click
 
+import sweep
 from sweep.cli.common import run_options, store_argument, trust_option
+from sweep.cli.run import Terminal, end_with
+from sweep.store.files import open_store
 
 
 @click.command("retry")
@@ -23,15 +26,11 @@ def command(store, where, among, trust_plugins, options):
       sweep retry quickstart.zarr
       sweep retry quickstart.zarr --status not_converged --where "step_size < 0.1"
     """
-    from sweep.campaign.retry import retry
-    from sweep.cli.run import Terminal, end_with
-    from sweep.store.files import open_store
-
     options |= {
         "trust_plugins": trust_plugins,
         "watcher": Terminal(open_store(store).get("study_name")),
     }
-    outcome = retry(store, where, among, chosen=_say, **options)
+    outcome = sweep.retry(store, where, among, chosen=_say, **options)
     if outcome is not None:
         end_with(outcome)
 

@@ -7,6 +7,8 @@ import time
 
 import click
 
+import sweep
+from integrators.errors import InputError
 from sweep.cli.common import (
     optional_store,
     progress_bar,
@@ -16,6 +18,11 @@ from sweep.cli.common import (
     warn_of_stability,
 )
 from sweep.cli.main import DOES_NOT_HOLD, INCOMPLETE
+from sweep.cli.plan import format_plan
+from sweep.cli.status import on_their_way
+from sweep.cli.summary import print_summary
+from sweep.errors import Damaged
+from sweep.store.progress import Counter
 
 
 @click.command("run")
@@ -45,15 +52,10 @@ def command(study, store, summary, trust_plugins, options):
       sweep run my-study.toml --max-time 55m
       sweep run my-study.toml s3://my-bucket/studies/my-study.zarr
     """
-    from sweep.campaign import coordinator
-    from sweep.store.studies import study_and_store
-
-    loaded, path = study_and_store(study, store, trust_plugins)
+    loaded, path = sweep.store.study_and_store(study, store, trust_plugins)
     click.echo(f"Store: {path}")
-    outcome = coordinator.run(loaded, path, watcher=Terminal(loaded.name), **options)
+    outcome = sweep.run(loaded, path, watcher=Terminal(loaded.name), **options)
     if summary and outcome.complete:
-        from sweep.cli.summary import print_summary
-
         print_summary(path)
     end_with(outcome)
 
@@ -70,11 +72,6 @@ def end_with(outcome):
 
 def _print_what_is_underway(store):
     """How much of the runs that are not done is in checkpoints, if there is a store."""
-    from integrators.errors import InputError
-    from sweep.cli.status import on_their_way
-    from sweep.errors import Damaged
-    from sweep.store.progress import Counter
-
     with contextlib.suppress(InputError, Damaged):
         for line in on_their_way(Counter(store).count()):
             click.echo(line)
@@ -137,7 +134,6 @@ class Terminal:
 
     def planned(self, plans, tasks, workers):
         """The plan."""
-        from sweep.cli.plan import format_plan
 
         click.echo(format_plan(plans, tasks) + f", {workers} worker{'s' * (workers > 1)}")
 

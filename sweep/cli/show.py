@@ -3,10 +3,16 @@
 import contextlib
 import inspect
 import json
+from pathlib import Path
 
 import click
 
+import integrators
+import sweep
+from integrators.errors import InputError
 from sweep.cli.common import echo_document, echo_json, json_option, library_option
+from sweep.store.backends.places import local_path
+from sweep.store.files import open_store
 
 
 @click.command("show")
@@ -53,29 +59,26 @@ def command(kind, name, library, output, as_json):
 
 
 def _show_study(name, as_json):
-    from sweep.campaign.extend import stored_text
-    from sweep.store.storage import open_group, open_root
-    from sweep.store.studies import is_store, load
 
-    if is_store(name):
-        text = stored_text(name)
-        root = open_root(name)
-        groups = [open_group(root, experiment) for experiment in root.attrs["experiments"]]
+    if sweep.store.is_store(name):
+        text = sweep.campaign.stored_text(name)
+        root = sweep.store.open_root(name)
+        groups = [
+            sweep.store.open_group(root, experiment) for experiment in root.attrs["experiments"]
+        ]
         expanded = [json.loads(group.attrs["experiment"]) for group in groups]
     else:
-        study = load(name)
+        study = sweep.store.load(name)
         text = study.text
         expanded = [experiment.expanded() for experiment in study.experiments]
     echo_json(expanded) if as_json else echo_document(text.rstrip())
 
 
 def _show_plugins(name, as_json):
-    from integrators.errors import InputError
-    from sweep.plugins.approvals import approved
 
     known = set()
     with contextlib.suppress(InputError):  # which is said when they are to be run
-        known = approved()
+        known = sweep.plugins.approved()
     rows = [
         {
             "name": plugin.name,
@@ -98,21 +101,15 @@ def _show_plugins(name, as_json):
 
 def _plugins_of(name):
     """The plugins of a store, or of a study's file; none is run."""
-    from sweep.plugins import loader
-    from sweep.store.files import open_store
-    from sweep.store.studies import is_store
-    from sweep.study.model import plugins_of
-
-    return loader.kept(open_store(name), name) if is_store(name) else plugins_of(name)
+    return (
+        sweep.plugins.kept(open_store(name), name)
+        if sweep.store.is_store(name)
+        else sweep.study.plugins_of(name)
+    )
 
 
 def _write_plugins(name, output):
     """Write the source of plugins as it was, byte by byte; never over a file."""
-    from pathlib import Path
-
-    from integrators.errors import InputError
-    from sweep.store.backends.places import local_path
-
     for plugin in _plugins_of(name):
         path = local_path(output) / f"{Path(plugin.name).name.removesuffix('.py')}.py"
         try:
@@ -169,7 +166,6 @@ def _family(family):
 
 
 def _integrator(name, library):
-    import integrators
 
     method, _ = integrators.named(name, library.methods)
     made = library.integrator(name, method.example)

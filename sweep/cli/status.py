@@ -6,8 +6,16 @@ import time
 
 import click
 
+from integrators.errors import InputError
 from sweep.cli.common import echo_json, json_option, store_argument
 from sweep.cli.streams import raw
+from sweep.errors import Damaged
+from sweep.store.failures import failed_runs
+from sweep.store.lease.holder import holder_of
+from sweep.store.lease.requests import submission_of
+from sweep.store.predictions import predictions_of
+from sweep.store.progress import Counter, Rate
+from sweep.text import duration, format_table, interval, number
 
 REDRAWN, PRINTED = 1.0, 30.0  # seconds between two looks: on a terminal, and elsewhere
 
@@ -35,9 +43,6 @@ def command(store, failed, watch, every, as_json):
         raise click.UsageError("--watch is not together with --failed or --json")
     if every is not None and not watch:
         raise click.UsageError("--every is of --watch")
-    from sweep.store.lease.holder import holder_of
-    from sweep.store.predictions import predictions_of
-    from sweep.store.progress import Counter
 
     try:
         counter = Counter(store)
@@ -100,7 +105,6 @@ def _compared(prediction, progresses):
 
 
 def _plan_sentence(plan):
-    from sweep.text import duration, interval
 
     references = f" and {plan['references']:,} references" if plan["references"] else ""
     return (
@@ -111,7 +115,6 @@ def _plan_sentence(plan):
 
 
 def _submission(store):
-    from sweep.store.lease.requests import submission_of
 
     with contextlib.suppress(OSError):  # of a bucket that is not there
         return submission_of(store)
@@ -132,13 +135,10 @@ def on_their_way(progresses):
 
 
 def _counted(counter):
-    from sweep.errors import Damaged
 
     try:
         return counter.count()
     except Damaged as damage:
-        from integrators.errors import InputError
-
         raise InputError(
             f"{damage}. If the store was left while it was compacted, `sweep run` mends it; "
             f"`sweep verify {counter.path}` says all that is wrong"
@@ -159,7 +159,6 @@ def _row(progress):
 
 
 def _failures(store):
-    from sweep.store.failures import failed_runs
 
     names = ("experiment", "run", "integrator", "step_size", "tolerance", "initial_condition")
     names += ("status", "stop_step", "stop_time", "stop_residual")
@@ -167,13 +166,11 @@ def _failures(store):
 
 
 def _table(rows):
-    from sweep.text import format_table
 
     return format_table(list(rows[0]), [[_cell(v) for v in row.values()] for row in rows])
 
 
 def _cell(value):
-    from sweep.text import number
 
     return f"{value:,}" if isinstance(value, int) else number(value, 4)
 
@@ -183,9 +180,6 @@ def _cell(value):
 
 def _watch(counter, every):
     """Look again and again; a terminal shows one table, anything else gets a line now and then."""
-    from sweep.errors import Damaged
-    from sweep.store.progress import Rate
-
     terminal = sys.stdout.isatty()
     every = every or (REDRAWN if terminal else PRINTED)
     rates, height, troubles = {}, 0, 0

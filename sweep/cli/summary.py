@@ -2,35 +2,39 @@
 
 import click
 
+import sweep
+from integrators.errors import InputError
 from sweep.cli.common import opened, save_plots
+from sweep.store.backends.places import beside
 
 KINDS = ("order", "energy", "unit-length", "sphere")  # that end a run; `sweep plot` has them all
 
 
 def print_summary(path):
     """Print order and drift tables of each experiment, and where the plots are."""
-    from sweep.analysis import drift_table
-    from sweep.analysis.convergence.curves import has_error
-    from sweep.analysis.convergence.tolerances import convergence
-    from sweep.analysis.runs.selection import energy_of
-    from sweep.tables import drifts, errors, text_of
-
     datasets = opened(path)
     for name, dataset in datasets.items():
         title = f"{name}: {dataset.attrs['title'].partition(': ')[2]}"
         click.echo(f"\n{title}\n{'=' * len(title)}")
-        if has_error(dataset):
-            click.echo(text_of(errors(*convergence(dataset))) + "\n")
-        quantities = [q for q in (energy_of(dataset),) if f"{q}_error" in dataset]
+        if sweep.analysis.has_error(dataset):
+            click.echo(
+                sweep.tables.text_of(sweep.tables.errors(*sweep.analysis.convergence(dataset)))
+                + "\n"
+            )
+        quantities = [q for q in (sweep.analysis.energy_of(dataset),) if f"{q}_error" in dataset]
         if quantities:
-            click.echo(text_of(drifts(drift_table(dataset, quantities, step_sizes="smallest"))))
+            click.echo(
+                sweep.tables.text_of(
+                    sweep.tables.drifts(
+                        sweep.drift_table(dataset, quantities, step_sizes="smallest")
+                    )
+                )
+            )
     _plot(path, datasets)
 
 
 def _plot(path, datasets):
     """Write the plots; where that cannot be, the run is complete all the same."""
-    from integrators.errors import InputError
-
     directory, left_out = plot_directory(path), []
     try:
         for name, dataset in datasets.items():
@@ -49,7 +53,5 @@ def _plot(path, datasets):
 
 def plot_directory(path):
     """Where the plots of a store go unless told: NAME-plots, beside it or here."""
-    from sweep.store.backends.places import beside
-
     path = beside(path)
     return path.with_name(f"{path.name.removesuffix('.zarr')}-plots")

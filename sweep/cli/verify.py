@@ -1,12 +1,17 @@
 """`sweep verify`: is a store sound?"""
 
-import os
 import sys
 
 import click
+import numpy as np
 
+import sweep
 from sweep.cli.common import echo_json, json_option, progress_bar, store_argument, trust_option
 from sweep.cli.main import DOES_NOT_HOLD
+from sweep.store.backends.places import place_of
+from sweep.store.lease.holder import holder_of
+from sweep.store.upkeep import COPY, NOTHING, REMOVE, RUN, STUDY
+from sweep.text import format_table
 
 SHOWN = 20
 
@@ -30,20 +35,16 @@ def command(store, repair, trust_plugins, as_json):
     """
     if trust_plugins and not repair:
         raise click.UsageError("--trust-plugins is of --repair: nothing is run to read a store")
-    from sweep.store.backends.places import place_of
 
     path = place_of(store)
     with _Bar() as bar:
         if repair:
-            mended = _repaired(path, trust_plugins, bar)
+            mended = sweep.repair(path, trust_plugins, bar.progress)
             findings, marked, left = mended.findings, mended.marked, mended.left
         else:
-            from sweep.store.lease.holder import holder_of
-            from sweep.store.upkeep.verify import find
-
             if (writer := holder_of(path)) is not None:
                 click.echo(f"{path} is written meanwhile, by {writer}", err=True)
-            findings, marked, left = find(path, bar.progress, writer), {}, ()
+            findings, marked, left = sweep.verify(path, bar.progress, writer), {}, ()
     if as_json:
         echo_json(
             {
@@ -59,23 +60,6 @@ def command(store, repair, trust_plugins, as_json):
         _print(path, bar.chunks, findings, marked, left, repair)
     if findings:
         sys.exit(DOES_NOT_HOLD)
-
-
-def _repaired(path, trust_plugins, bar):
-    from integrators.errors import InputError
-    from sweep.plugins import approvals
-    from sweep.store import files
-    from sweep.store.backends.places import ObjectPlace
-    from sweep.store.lease.lease import hold
-    from sweep.store.studies import stored_study
-    from sweep.store.upkeep.repair import mend
-
-    attributes = files.open_store(path)
-    if not isinstance(path, ObjectPlace) and not os.access(path, os.W_OK | os.X_OK):
-        raise InputError(f"{path} cannot be written: no permission")
-    approvals.brought(attributes, path, trust_plugins)
-    with hold(path):
-        return mend(path, lambda: stored_study(path, trust_plugins=trust_plugins), bar.progress)
 
 
 def _plain(finding):
@@ -94,7 +78,6 @@ def _ranges(rows):
     """Rows as pairs of the first and the last of each stretch."""
     if not len(rows):
         return []
-    import numpy as np
 
     parts = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
     return [[int(part[0]), int(part[-1])] for part in parts]
@@ -104,7 +87,6 @@ def _print(path, chunks, findings, marked, left, repair):
     if not findings:
         click.echo(f"{path} is sound: {chunks:,} chunks read.")
         return
-    from sweep.text import format_table
 
     headers = ["experiment", "array", "chunk", "problem", "runs", "rows"]
     rows = [_cells(finding) for finding in findings[:SHOWN]]
@@ -130,8 +112,6 @@ def _cells(finding):
 
 def _print_remedies(path, findings, marked, left):
     """What --repair would do."""
-    from sweep.store.upkeep.verify import COPY, NOTHING, REMOVE, RUN, STUDY
-
     count = dict.fromkeys((RUN, STUDY, COPY, REMOVE, NOTHING), 0)
     for finding in findings:
         count[finding.remedy] += 1
@@ -150,7 +130,6 @@ def _print_remedies(path, findings, marked, left):
 
 
 def _concerned(findings):
-    from sweep.store.upkeep.verify import RUN
 
     rows = {}
     for finding in findings:

@@ -2,6 +2,8 @@
 
 import click
 
+import sweep
+from integrators.errors import InputError
 from sweep.cli.common import echo_json, experiment_option, json_option, opened, store_argument
 
 AGAINST = {"steps": "steps", "evaluations": "evaluations", "cpu-time": "cpu_time"}
@@ -37,36 +39,31 @@ def command(store, experiment, error, against, at, as_json):
       sweep work quickstart.zarr -e pendulum
       sweep work quickstart.zarr --error energy_error --against cpu-time
     """
-    from integrators.errors import InputError
-    from sweep import tables
-    from sweep.analysis import least_work, work_table
-    from sweep.analysis.runs.query import refusals
-
     datasets, measure = opened(store, experiment), AGAINST[against]
     if error is not None and not experiment:
         datasets = {name: data for name, data in datasets.items() if error in data} or datasets
     found, refused = {}, []
     for name, dataset in datasets.items():
         try:
-            found[name] = work_table(dataset, error, at)
+            found[name] = sweep.work_table(dataset, error, at)
         except InputError as reason:
             refused.append((name, reason))
     if not found:
-        raise InputError("\n".join(refusals(refused)) or f"{store} has no runs")
+        raise InputError("\n".join(sweep.analysis.refusals(refused)) or f"{store} has no runs")
     for name, reason in refused:
         click.echo(f"{name}: {reason}", err=True)
     if as_json:
         echo_json(
             {
                 name: {
-                    "rows": tables.json_rows(rows),
-                    "least": tables.json_rows(least_work(rows, measure)),
+                    "rows": sweep.tables.json_rows(rows),
+                    "least": sweep.tables.json_rows(sweep.least_work(rows, measure)),
                 }
                 for name, rows in found.items()
             }
         )
         return
     for name, rows in found.items():
-        click.echo(f"{name}\n{tables.text_of(tables.work(rows, measure))}\n")
+        click.echo(f"{name}\n{sweep.tables.text_of(sweep.tables.work(rows, measure))}\n")
         if error is None and "global_error" not in datasets[name]:
             click.echo(f"{name} has no global error: it needs 'reference' in the study\n")

@@ -27,7 +27,8 @@ def reproduce(
 
     Parameters
     ----------
-    paper : Paper
+    paper : str or Paper
+        ``"lee"``, ``"mclachlan"``, ``"celledoni"``, or one of your own.
     directory : str or Path
         For the stores, one of each study; what is there already is not computed again.
     step_factor : float, optional

@@ -10,6 +10,7 @@ from sweep.analysis.runs.selection import codes, scanned_axes, take
 from sweep.plots.captions import parameters
 from sweep.plots.embedding import drawn, most_bytes
 from sweep.plots.families import families_of
+from sweep.plots.kinds import KINDS
 from sweep.plots.style import label_of, plain_units
 from sweep.reports.sections import SECTIONS
 from sweep.text import number
@@ -136,8 +137,6 @@ def _answer(section, dataset):
 
 def _picture(kind, dataset, place, name, text, most):
     """The pictures of a kind, one or none, and why there is none."""
-    from sweep.plots import KINDS
-
     if kind not in KINDS:
         return [], []
     pictures, reasons = [], []

@@ -11,7 +11,7 @@ from integrators.errors import InputError
 from sweep.errors import Damaged
 from sweep.reports.contents import experiment_part, table_part
 from sweep.reports.sections import VERDICTS
-from sweep.store import files
+from sweep.store import files, provenance
 from sweep.store.backends.places import beside, is_written, local_path, place_of
 from sweep.store.failures import failed_runs, shared_values
 from sweep.store.open import open_study
@@ -190,7 +190,7 @@ def _provenance(store, attributes, progresses):
         ("CPU time of the runs", f"{seconds:,.3g} s"),
         ("Store", store.name),
         ("Last written", _date(datetime.datetime.fromtimestamp(written, datetime.UTC))),
-        ("Report made by", f"geosweep {versions()['geosweep']}"),
+        ("Report made by", f"geosweep {provenance.versions()['geosweep']}"),
     ]
     return [(name, text) for name, text in facts if text]
 

@@ -1,1 +1,14 @@
 """What is known: run tables in Zarr, in a directory or a bucket."""
+
+from integrators.lazy import lazy
+
+_HOMES = {
+    "is_store": "sweep.store.studies",
+    "load": "sweep.store.studies",
+    "open_group": "sweep.store.storage",
+    "open_root": "sweep.store.storage",
+    "open_study": "sweep.store.open",
+    "stored_study": "sweep.store.studies",
+    "study_and_store": "sweep.store.studies",
+}
+__getattr__, __dir__, __all__ = lazy(__name__, _HOMES)

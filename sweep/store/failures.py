@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from integrators.errors import InputError, check_known
 from sweep.errors import Damaged
 from sweep.store import files
 from sweep.store.backends.places import place_of
@@ -199,8 +200,6 @@ def _tables(store, experiments):
         try:
             yield _table(path / name)
         except Damaged as damage:
-            from integrators.errors import InputError
-
             raise InputError(
                 f"{path}: {damage}; `sweep verify {path}` says all that is wrong"
             ) from None
@@ -209,8 +208,6 @@ def _tables(store, experiments):
 def _check_known(path, experiments, names):
     for name in experiments:
         if name not in names:
-            from integrators.errors import check_known
-
             check_known(f"experiment of {path}", name, names)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from integrators.errors import InputError
 from sweep.errors import Damaged, Unreachable
 from sweep.store.backends.places import METADATA, each, place_of, reading
 
@@ -197,17 +198,17 @@ def open_store(path):
     except Damaged as damage:
         _refuse(path, damage)
     if "format_version" not in attributes:
-        raise _input_error(f"{path} is a Zarr store, but not one that `sweep run` wrote")
+        raise InputError(f"{path} is a Zarr store, but not one that `sweep run` wrote")
     check_version(path, attributes["format_version"])
     if "experiments" not in attributes:
-        raise _input_error(f"{path / METADATA} lacks its experiments: the store is damaged")
+        raise InputError(f"{path / METADATA} lacks its experiments: the store is damaged")
     return attributes
 
 
 def check_version(path, version):
     """Raise `InputError` if a store's format is a newer version's."""
     if version > FORMAT_VERSION:
-        raise _input_error(
+        raise InputError(
             f"{path} has format {version}, written by a newer Geosweep; this one reads up to "
             f"{FORMAT_VERSION}. Update Geosweep"
         )
@@ -215,17 +216,11 @@ def check_version(path, version):
 
 def _refuse(path, damage):
     if (path / INTERNAL).is_dir():
-        raise _input_error(
+        raise InputError(
             f"{damage}: the store is half deleted or damaged, and this file says which study it "
             "holds. Restore it from a copy, or run the study into another STORE"
         )
-    raise _input_error(f"{path} is not a store; expected a directory that `sweep run` wrote")
-
-
-def _input_error(text):
-    from integrators.errors import InputError  # with it come Numba and all integrators
-
-    return InputError(text)
+    raise InputError(f"{path} is not a store; expected a directory that `sweep run` wrote")
 
 
 def whole(counts, status, samples):

@@ -67,6 +67,25 @@ class Progress:
         return self.left - self.running
 
 
+def status(store):
+    """How far each experiment of a store is.
+
+    Parameters
+    ----------
+    store : str or Path
+
+    Returns
+    -------
+    list of Progress
+
+    Raises
+    ------
+    InputError
+        If there is no store, or one of a newer version.
+    """
+    return Counter(store).count()
+
+
 class Counter:
     """Counts a store's runs, again and again.
 

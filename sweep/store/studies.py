@@ -14,6 +14,7 @@ from sweep.store import diff
 from sweep.store.backends.places import ObjectPlace, is_file, place_of, reading
 from sweep.store.files import METADATA
 from sweep.study import model
+from sweep.study.run_table import outline
 from sweep.study.time_axis import ExtendedTimeAxis, LogarithmicTimeAxis, TimeAxis, extended
 from sweep.study.toml import parse_toml
 
@@ -26,6 +27,31 @@ def _load_starts(*arguments, **settings):
 
 parse = functools.partial(model.parse, load_starts=_load_starts)
 load = functools.partial(model.load, load_starts=_load_starts)
+
+
+def check(study, trust_plugins=False):
+    """Read a study as `sweep check` does: whole, without running anything but its plugins.
+
+    Parameters
+    ----------
+    study : str or Path
+        A file, or the name of a packaged study.
+    trust_plugins : bool
+        As in `sweep.run`.
+
+    Returns
+    -------
+    study : Study
+    tables : list of RunTable
+        The runs of each experiment.
+
+    Raises
+    ------
+    StudyError
+        With every problem that was found: where, what, and what was expected.
+    """
+    read = load(study, trust_plugins=trust_plugins)
+    return read, [outline(experiment) for experiment in read.experiments]
 
 
 def is_store(path):
@@ -130,7 +156,7 @@ def _kept_store(study, store):
     return place if os.path.isdir(place) else None  # also of a name that no file can have
 
 
-def extend(study, duration, samples=None, names=()):
+def prolonged(study, duration, samples=None, names=()):
     """A study whose experiments go on to a longer duration.
 
     Parameters

@@ -4,6 +4,8 @@ from integrators.lazy import lazy
 
 _HOMES = {
     "Study": "sweep.study.model",
+    "beyond_limit": "sweep.study.stability",
+    "plugins_of": "sweep.study.model",
     "packaged": "sweep.study.model",
     "Axis": "sweep.study.experiment",
     "Experiment": "sweep.study.experiment",

@@ -8,17 +8,20 @@ from sweep.tables.base import Table, json_rows, scientific
 from sweep.tables.convergence import errors, orders, times_of, tolerances
 from sweep.tables.invariants import drifts, growth
 from sweep.tables.paper import claims
-from sweep.tables.runs import runs
+from sweep.tables.runs import SHOWN, chosen_columns, run_rows, runs
 from sweep.tables.work import work
 
 __all__ = [
+    "SHOWN",
     "Table",
+    "chosen_columns",
     "claims",
     "drifts",
     "errors",
     "growth",
     "json_rows",
     "orders",
+    "run_rows",
     "runs",
     "scientific",
     "text_of",

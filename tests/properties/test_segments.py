@@ -8,7 +8,8 @@ from cases import pairings
 
 import integrators
 import systems
-from integrators import integration, status
+from integrators import status
+from integrators.stepping import batch
 from integrators.stepping.adaptive import run_adaptive
 from integrators.stepping.batch import lagrangian, run_batch
 
@@ -29,7 +30,7 @@ def test_sampling_does_not_change_the_end(covering):
 def test_blocks_of_samples_do_not_change_anything(covering, monkeypatch):
     start = covering.case.members(2, seed=5)
     whole = covering.batch(start, steps=2, samples=7)
-    monkeypatch.setattr(integration, "BLOCK_BYTES", 3 * 8 * 8 * 3 * covering.case.system.rows)
+    monkeypatch.setattr(batch, "BLOCK_BYTES", 3 * 8 * 8 * 3 * covering.case.system.rows)
     cut = covering.batch(start, steps=2, samples=7)
     for part in ("states", "statistics", "report"):
         np.testing.assert_array_equal(getattr(cut, part), getattr(whole, part))
@@ -51,7 +52,7 @@ def assert_same_at_uneven_ends(pairing, start, monkeypatch):
     largest = np.maximum.reduceat(fine.statistics[..., status.ABS_MAX], [0, *ends[:-1]], axis=1)
     np.testing.assert_array_equal(whole.statistics[..., status.ABS_MAX], largest)
     with monkeypatch.context() as patch:
-        patch.setattr(integration, "BLOCK_BYTES", 1)
+        patch.setattr(batch, "BLOCK_BYTES", 1)
         cut = pairing.batch(start, steps=uneven, samples=6)
     for part in ("states", "statistics", "report"):
         np.testing.assert_array_equal(getattr(cut, part), getattr(whole, part))

@@ -13,8 +13,8 @@ from study_text import one_experiment
 import integrators
 import sweep
 import systems
-from integrators import integration
 from integrators.forms import forms
+from integrators.stepping.batch import lagrangian, run_batch
 from sweep.store import storage, studies
 from sweep.study import schema
 from sweep.study.run_table import expand
@@ -278,7 +278,7 @@ def test_quantities_are_those_of_the_states_to_the_last_bit(store, tables, name)
     for system, method, start, row in every_run(table, dataset):
         problem = method.bind(system)
         steps = int(row.steps) // table.experiment.samples
-        batch = integration.run_batch(
+        batch = run_batch(
             problem, start[None], float(row.step_size), steps, table.experiment.samples
         )
         for quantity in system.quantities:
@@ -291,7 +291,7 @@ def compare(quantity, problem, states, row):
         values = evaluated(quantity, problem, states)
         assert row[f"{quantity.name}_error"].values.tobytes() == values.tobytes()
         return
-    values = evaluated(quantity, problem, integration.lagrangian(problem, states))
+    values = evaluated(quantity, problem, lagrangian(problem, states))
     names = [f"{quantity.name}_{axis}" for axis in quantity.components] or [quantity.name]
     for name, expected in zip(names, values, strict=True):
         assert row[name].values.tobytes() == expected.tobytes(), name

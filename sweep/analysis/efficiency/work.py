@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+import integrators
 from integrators.errors import InputError
 from sweep.analysis.convergence.curves import (
     REFERENCE_SHARE,
@@ -218,15 +219,13 @@ def families_of(dataset):
 
     The store says it; of one that was written before it did, it is that of the method's name.
     """
-    from integrators import named
-
     found = {}
     described = descriptions(dataset)
     for label in dict.fromkeys(dataset["integrator"].values.tolist()):
         said = described.get(label, {})
         name = said.get("name", label)
         try:
-            method, _ = named(name.partition(" ")[0])
+            method, _ = integrators.named(name.partition(" ")[0])
             known = method.family or method.name
         except InputError:
             known = name.partition("+")[0]

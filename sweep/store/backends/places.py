@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
 
+from integrators.errors import InputError
 from sweep.errors import Unreachable
 
 SCHEME = "s3://"
@@ -45,9 +46,9 @@ def place_of(store):
     if text.startswith(SCHEME):
         return _object_place(text)
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text):
-        raise _input_error(f"{text} is no address of a store that can be used; {EXPECTED}")
+        raise InputError(f"{text} is no address of a store that can be used; {EXPECTED}")
     if re.match(r"s3:/[^/]", text):
-        raise _input_error(f"{text} was an address before it became a path: give it as a text")
+        raise InputError(f"{text} was an address before it became a path: give it as a text")
     return Path(store)
 
 
@@ -55,9 +56,9 @@ def _object_place(text):
     bucket, _, key = text.removeprefix(SCHEME).partition("/")
     key = key.removesuffix("/")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]", bucket):
-        raise _input_error(f"{text} names no bucket: {bucket!r}; {EXPECTED}")
+        raise InputError(f"{text} names no bucket: {bucket!r}; {EXPECTED}")
     if not key or {"", ".", ".."} & set(key.split("/")) or re.search(r"[?#%*\\\x00-\x1f]", key):
-        raise _input_error(f"{text} names no place in the bucket {bucket!r}: {key!r}; {EXPECTED}")
+        raise InputError(f"{text} names no place in the bucket {bucket!r}: {key!r}; {EXPECTED}")
     return ObjectPlace(bucket, key)
 
 
@@ -70,7 +71,7 @@ def local_path(output):
         If it is an address.
     """
     if "://" in os.fspath(output):
-        raise _input_error(f"{output} is an address: give a path, only stores are in buckets")
+        raise InputError(f"{output} is an address: give a path, only stores are in buckets")
     return Path(output)
 
 
@@ -95,13 +96,7 @@ def reading(place, key=None):
             place.check()
         yield
     except Unreachable as error:
-        raise _input_error(f"{place} cannot be read: {error}", key) from None
-
-
-def _input_error(text, key=None):
-    from integrators.errors import InputError  # with it come Numba and all integrators
-
-    return InputError(text, key=key)
+        raise InputError(f"{place} cannot be read: {error}", key) from None
 
 
 @dataclass(frozen=True, order=True)
@@ -268,9 +263,7 @@ class ObjectPlace:
 
     def zarr_store(self):
         """Where zarr reads and writes what is below."""
-        from sweep.store.backends import s3
-
-        return s3.zarr_store(self)
+        return _s3().zarr_store(self)
 
     def check(self, writes=False):
         """Find out whether the bucket answers, and can be written if that is asked for.
@@ -280,14 +273,16 @@ class ObjectPlace:
         Unreachable
             If not: says why.
         """
-        from sweep.store.backends import s3
-
-        s3.check(self, writes)
+        _s3().check(self, writes)
 
     def _do(self, what, *arguments):
-        from sweep.store.backends import s3
+        return getattr(_s3(), what)(self, *arguments)
 
-        return getattr(s3, what)(self, *arguments)
+
+def _s3():
+    from sweep.store.backends import s3  # with obstore, which is optional
+
+    return s3
 
 
 # --- of either kind -------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Mend what `sweep.store.upkeep.verify` found. The caller holds the store.
+"""Mend what `sweep.store.upkeep.verify` found.
 
 Results are never guessed: runs whose results are damaged are marked as not computed, before what
 is left of the damaged chunks is removed, and `sweep run` computes just them again. Coordinates
@@ -7,18 +7,22 @@ same: an id is a hash of all that determines a run.
 """
 
 import json
+import os
 from dataclasses import dataclass
 
 import numpy as np
 
-from sweep.errors import Damaged
+from sweep.errors import Damaged, InputError
+from sweep.plugins import approvals
 from sweep.store import checkpoints, create, diff, files, storage
-from sweep.store.backends.places import place_of
+from sweep.store.backends.places import ObjectPlace, place_of
 from sweep.store.backends.trees import remove_tree, write_whole
 from sweep.store.files import INTERNAL, REFERENCES, ArrayFiles
-from sweep.store.upkeep import compact
+from sweep.store.lease.lease import hold
+from sweep.store.studies import stored_study
+from sweep.store.upkeep import COPY, REMOVE, RUN, STUDY, compact
 from sweep.store.upkeep.mark import mark_not_computed
-from sweep.store.upkeep.verify import COPY, REMOVE, RUN, STUDY, copies, experiment_of, find
+from sweep.store.upkeep.verify import copies, experiment_of, find
 from sweep.study import schema
 from sweep.study.run_table import expand
 
@@ -45,8 +49,38 @@ class Mended:
     left: tuple
 
 
+def repair(store, trust_plugins=False, progress=lambda done, of: None):
+    """Mend a store as far as that is possible; runs that must be computed again are marked.
+
+    Parameters
+    ----------
+    store : str or Path
+    trust_plugins : bool
+        Whether to approve the plugins that the store brings; see `sweep.plugins.approvals`.
+    progress : callable
+        Called with the number of chunks that were read, and their total.
+
+    Returns
+    -------
+    Mended
+
+    Raises
+    ------
+    InputError
+        If there is no store, it cannot be written, another process writes to it, or it brings a
+        plugin that this user has not approved.
+    """
+    path = place_of(store)
+    attributes = files.open_store(path)
+    if not isinstance(path, ObjectPlace) and not os.access(path, os.W_OK | os.X_OK):
+        raise InputError(f"{path} cannot be written: no permission")
+    approvals.brought(attributes, path, trust_plugins)
+    with hold(path):
+        return mend(path, lambda: stored_study(path, trust_plugins=trust_plugins), progress)
+
+
 def mend(path, study, progress=lambda done, of: None):
-    """Mend a store as far as that is possible.
+    """Mend a store as far as that is possible. The caller holds it.
 
     Parameters
     ----------

@@ -16,14 +16,11 @@ from sweep.errors import Damaged
 from sweep.store import diff, files, storage
 from sweep.store.backends.places import place_of
 from sweep.store.files import INTERNAL, REFERENCES, ArrayFiles
-from sweep.store.upkeep import compact, rechunk
+from sweep.store.upkeep import COPY, NOTHING, REMOVE, RUN, STUDY, compact, rechunk
 from sweep.study import schema
 
 BATCH = 32  # chunks that a thread reads at once
 THREADS = 8
-RUN, STUDY, COPY, REMOVE, NOTHING = "run", "study", "copy", "remove", "nothing"
-"""How what was found is mended: the runs are computed again; it is written again from the study
-or from the consolidated metadata; it is removed; not at all."""
 RESULTS = {variable.name for variable in schema.ALL_RUN_VARIABLES}
 OF_STEPS = (schema.CURRENT_STEP_SIZE, "rejected_so_far")  # may be NaN before the first step
 ENDS = {f"_error_{of}" for of in schema.ENERGY_STATISTICS} | {"unit_length_error_mean"}

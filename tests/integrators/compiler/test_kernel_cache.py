@@ -86,7 +86,9 @@ def test_processes_that_compile_apart_do_not_mix_kernels_up(tmp_path):
     assert run(ENERGY, *labels, **cache) == [*apart, "0"]
 
 
-PRINT_HASH = "from integrators import kernels; print(kernels.sources_hash(frozenset({'systems'})))"
+PRINT_HASH = (
+    "from integrators.compiler import kernels; print(kernels.sources_hash(frozenset({'systems'})))"
+)
 
 
 def test_an_edited_source_changes_the_directory(tmp_path):

@@ -32,7 +32,7 @@ with hold(sys.argv[1]):
 # So many newcomers at once, each of which says when it is in, and finds out whether it is alone.
 NEWCOMERS = r"""
 import os, sys, time
-from sweep import holder
+from sweep.store.lease import holder
 from sweep.store.lease.lease import hold
 from sweep.errors import (StoreError,)
 holder.BEAT_SECONDS = 0.05

@@ -94,7 +94,7 @@ def test_two_stores_are_one(place, cluster, command, arrays, assert_same_runs, f
     assert [part["store"] for part in root.attrs["merged"]] == [
         str(place / name) for name in ("a.zarr", "b.zarr")
     ]
-    assert studies.extend(merged, 2.0).experiments[0].samples == 10
+    assert studies.prolonged(merged, 2.0).experiments[0].samples == 10
 
 
 def test_runs_that_differ(place, command, arrays):

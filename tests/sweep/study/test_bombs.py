@@ -15,7 +15,7 @@ from studies_at_odds import BOMBS, bomb, bounded, changed_studies, checked
 from study_text import one_experiment
 from waiting import HANG
 
-from sweep import limits
+from sweep import errors, limits
 from sweep.errors import StudyError
 from sweep.store import studies
 from sweep.study import model
@@ -119,7 +119,7 @@ def test_many_problems_are_told_in_part():
     with bounded(), pytest.raises(StudyError) as caught:
         checked(one_experiment(step_size=f"[{steps}]"))
     assert str(caught.value).endswith("and further problems")
-    assert len(str(caught.value).splitlines()) == limits.MOST_PROBLEMS + 1
+    assert len(str(caught.value).splitlines()) == errors.MOST_PROBLEMS + 1
 
 
 def test_what_experiments_ask_for_is_counted_together():

@@ -16,6 +16,7 @@ from sweep.analysis.runs.selection import RUN_COORDINATES, scanned_axes
 from sweep.store import studies
 from sweep.study import schema
 from sweep.study.run_table import expand
+from systems import registry
 from systems.base import Family
 from systems.spins.point_vortices import PointVortices
 
@@ -190,7 +191,7 @@ class Clashing(PointVortices):
 
 
 def test_axes_with_the_names_of_other_columns(monkeypatch):
-    monkeypatch.setattr(systems, "ALL_SYSTEMS", (*systems.ALL_SYSTEMS, Clashing))
+    monkeypatch.setattr(registry, "ALL_SYSTEMS", (*systems.ALL_SYSTEMS, Clashing))
     starts = (
         '[{ name = "shape", energy = [0.8, 0.9], step_size = 0.5 }, { name = "bare", tilt = 1.0 }]'
     )

@@ -182,7 +182,7 @@ def test_buckets_that_cannot_be_used(server, called, tmp_path, monkeypatch, base
     client.put_bucket_policy(Bucket="closed", Policy=json.dumps(policy))
 
     def refused(store):
-        monkeypatch.setattr(coordinator.ledger, "compare", lambda *_: pytest.fail("it went on"))
+        monkeypatch.setattr(coordinator.diff, "compare", lambda *_: pytest.fail("it went on"))
         done = called(tmp_path, "run", "quickstart", store)
         assert done.returncode == 2, done.stderr
         (line,) = done.stderr.splitlines()
