@@ -92,3 +92,8 @@ def duration(seconds):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}"
     return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+
+
+def counted(count, noun):
+    """A number of things in words: ``1 run``, ``2 runs``."""
+    return f"{count:,} {noun}" + "s" * (count != 1)

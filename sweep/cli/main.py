@@ -85,7 +85,7 @@ def main():
         error.show()
         sys.exit(BAD_INPUT)
     except click.Abort:
-        _say("Interrupted; the same command goes on from what is committed.")
+        _say("Interrupted; the same command goes on from where it was.")
         sys.exit(INCOMPLETE)
     except BrokenPipeError:
         sys.stderr.close()  # whoever read the output has enough

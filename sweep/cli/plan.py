@@ -11,7 +11,7 @@ from sweep.cli.common import (
     trust_option,
     warn_of_stability,
 )
-from sweep.text import duration, format_table, interval
+from sweep.text import counted, duration, format_table, interval
 
 
 @click.command("plan")
@@ -80,8 +80,9 @@ def format_plan(plans, tasks):
     names = ["experiment", "runs", "references", "steps", "files", "at most", "CPU time"]
     total = interval(*sweep.campaign.total_cpu_time(plans).interval)
     runs, beside = sum(row["runs"] for row in rows), sum(plan.beside for plan in plans)
-    text = f"{format_table(names, cells)}\n{runs:,} runs to compute in {tasks:,} tasks, {total}"
-    return text + " of CPU time" + f", and {duration(beside)} to record them" * (beside > 0)
+    text = f"{counted(runs, 'run')} to compute in {counted(tasks, 'task')}, {total} of CPU time"
+    text += f", and {duration(beside)} to record them" * (beside > 0)
+    return f"{format_table(names, cells)}\n{text}"
 
 
 def _size(count):

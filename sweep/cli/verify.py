@@ -1,5 +1,6 @@
 """`sweep verify`: is a store sound?"""
 
+import shlex
 import sys
 
 import click
@@ -11,7 +12,7 @@ from sweep.cli.main import DOES_NOT_HOLD
 from sweep.store.backends.places import place_of
 from sweep.store.lease.holder import holder_of
 from sweep.store.upkeep import COPY, NOTHING, REMOVE, RUN, STUDY
-from sweep.text import format_table
+from sweep.text import counted, format_table
 
 SHOWN = 20
 
@@ -93,7 +94,7 @@ def _print(path, chunks, findings, marked, left, repair):
     click.echo(format_table(headers, rows))
     if len(findings) > SHOWN:
         click.echo(f"… and {len(findings) - SHOWN:,} more; --json lists them")
-    click.echo(f"\n{path}: {len(findings):,} findings in {chunks:,} chunks")
+    click.echo(f"\n{path}: {counted(len(findings), 'finding')} in {counted(chunks, 'chunk')}")
     (_print_mended if repair else _print_remedies)(path, findings, marked, left)
 
 
@@ -151,7 +152,8 @@ def _print_mended(path, findings, marked, left):
             where = "/".join(filter(None, (finding.place, finding.array)))
             click.echo(f"  {where} {'/'.join(map(str, finding.chunk))} {finding.text}")
     else:
-        click.echo("All is mended." + (" To compute the runs: sweep run STUDY" if runs else ""))
+        again = f" To compute the runs: {shlex.join(['sweep', 'run', str(path)])}" if runs else ""
+        click.echo(f"All is mended.{again}")
 
 
 class _Bar:
