@@ -38,7 +38,7 @@ class Problem(Resumable):
     `memory` and `work` are sizes, in elements; `solves` the implicit solves in a step;
     `formulation` says what the state's second half is: ω (``q_omega``) or q̇ (``q_qdot``);
     ``state`` where it has no halves. `function`, `move` and `pull` are what
-    `stepping.method_signature` says; None where the method has no use for them.
+    `loop.method_signature` says; None where the method has no use for them.
     """
 
     advance: Kernel

@@ -44,7 +44,7 @@ def get(name, **options):
         Options of the method; see ``sweep show integrator NAME``. With a fixed step also
         ``steps_of``: ``get("rkmk5", steps_of="rkmk54")`` takes a tolerance and as many equal steps
         over the duration as the adaptive integrator of that name takes at it. ``rkmk`` is made of
-        its option ``tableau``, a `tableaux.Tableau` or a dict of what that takes.
+        its option ``tableau``, a `butcher.Tableau` or a dict of what that takes.
 
     Returns
     -------

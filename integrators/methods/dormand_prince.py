@@ -42,7 +42,7 @@ def solve(system, state, times, tolerance, checkpoint=None):
     states : ndarray, shape (S + 1, rows, 3)
         NaN from where the integration failed.
     status : int
-        `stepping.COMPLETE`, `stepping.NOT_FINITE` or `stepping.STEP_TOO_SMALL`.
+        `COMPLETE`, `NOT_FINITE` or `STEP_TOO_SMALL` of `integrators.status`.
     checkpoint : ndarray, shape (checkpoint_size(rows),)
         Where it stands at the end.
 

@@ -89,7 +89,7 @@ def _bind(tableau):
 
 
 def explicit_method(name, description, order, tableau):
-    """The method of an explicit `tableaux.Tableau`, with a name and one line on it.
+    """The method of an explicit `butcher.Tableau`, with a name and one line on it.
 
     `InputError` if the tableau has another order, whose conditions it was checked for.
 

@@ -84,7 +84,7 @@ def advance(flow):
     Returns
     -------
     Kernel
-        Signature `stepping.method_signature`; the constants are the shares of h of χ, χ*, χ, …,
+        Signature `loop.method_signature`; the constants are the shares of h of χ, χ*, χ, …,
         the options the number of pieces, and 1 for unit vectors, 0 for any.
     """
     flow_of = flow.inline

@@ -73,7 +73,7 @@ class AdaptiveProblem:
 
     @property
     def layout(self):
-        """The `resuming.Layout` of a checkpoint of one trajectory."""
+        """The `checkpoint.Layout` of a checkpoint of one trajectory."""
         if self.carried < 0:
             return Layout(())
         return Layout((("carried", (self.carried,)), ("y", (self.rows, 3))))
@@ -121,10 +121,10 @@ class Solution:
         Size of the step that covers each sample time, and the number of steps rejected until its
         end.
     statistics : ndarray, shape (S, 2, 5)
-        As in `integration.Batch`, over the accepted steps that end in each interval, NaN where
+        As in `batch.Batch`, over the accepted steps that end in each interval, NaN where
         none does; S = 0 where none were asked for.
     report : ndarray, shape (6,)
-        Rows of `stepping`.
+        Rows of `integrators.status`.
     stop_time : float
         At which it failed; NaN if it did not.
     steps, rejected_steps, evaluations : int

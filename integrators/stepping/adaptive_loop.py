@@ -10,7 +10,7 @@ A method is three inlined functions, which `loop` compiles into one kernel:
 - ``interpolate(function, move, pull, settings, constants, control, t, y, memory, p, work, out)``:
   the state at a time within the last step.
 
-`function`, `move` and `pull` are `whole_state` kernels, as in `stepping.method_signature`. All
+`function`, `move` and `pull` are `whole_state` kernels, as in `loop.method_signature`. All
 that a method carries from step to step is in `control`, ``y`` and ``memory``: a run continues from
 them bit for bit. No step knows of the end of the run: with interpolated samples the last one leads
 beyond it.

@@ -27,9 +27,9 @@ class Batch:
         Of energy (balance) and unit length error over the steps of each interval: mean, minimum,
         maximum, mean and maximum of the absolute value. S = 0 where none were asked for.
     report : ndarray, shape (members, 6)
-        Rows of `stepping`: status, stop step and residual, solver iterations, evaluations.
+        Rows of `integrators.status`: status, stop step and residual, iterations, evaluations.
     checkpoints : ndarray, shape (members, problem.checkpoint_size)
-        Where the trajectories stand, each to go on from in any company; see `resuming`.
+        Where the trajectories stand, each to go on from in any company; see `checkpoint`.
     """
 
     states: np.ndarray

@@ -34,7 +34,7 @@ class Source:
         By name; None for one without.
     series : bool
     columns : dict of (str or None) to list of str
-        What is asked of each experiment: of `per_run.results`, or series.
+        What is asked of each experiment: of `summaries.results`, or series.
     fields : dict of str to Field
         By the name of the column, in order.
     """

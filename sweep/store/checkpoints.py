@@ -57,7 +57,7 @@ class Saved:
         Last one that is in the store.
     checkpoints : ndarray, shape (runs, size)
     valid_samples, alive, cpu, wall : ndarray, shape (runs,)
-        As in `computing.Underway`.
+        As in `recorder.Underway`.
     """
 
     runs: np.ndarray

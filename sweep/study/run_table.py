@@ -316,7 +316,7 @@ def _digests(table):
 
 
 class _Methods:
-    """The `identity.method_digest` of the runs of a table, each made once."""
+    """The `run_id.method_digest` of the runs of a table, each made once."""
 
     def __init__(self, table):
         self._experiment, self._made = table.experiment, table.systems

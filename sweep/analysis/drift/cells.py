@@ -109,11 +109,11 @@ class CellErrors:
         Mean of the last interval.
     steps : ndarray, shape ``(starts,)``
     squares, members : ndarray
-        Sums of the intervals' squared means over groups of starts; see `slow_parts.grouped`.
+        Sums of the intervals' squared means over groups of starts; see `slow_modes.grouped`.
     parts : SlowParts or None
         None where the windows are too few.
     changes : ndarray, shape ``(starts, n)``
-        `slow_parts.late_changes`, where the windows are too few; else nothing.
+        `slow_modes.late_changes`, where the windows are too few; else nothing.
     windows : int
     every_step, signed : bool
     """

@@ -187,7 +187,7 @@ def judge(parts, signed=True):
     Parameters
     ----------
     parts : SlowParts
-        Of the error's windows; at least `slow_parts.FEWEST` of them.
+        Of the error's windows; at least `slow_modes.FEWEST` of them.
     signed : bool
         Whether the error has a sign; norms and sizes have none.
 

@@ -80,7 +80,7 @@ class WorkEstimate:
     reference_failed : bool
         Whether complete runs have no error because the reference failed.
     best : tuple of str
-        Which of `fronts.WORK` it is best of its family by, see `work_table`.
+        Which of `pareto.WORK` it is best of its family by, see `work_table`.
     """
 
     integrator: str
