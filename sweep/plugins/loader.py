@@ -290,7 +290,7 @@ def _check_system(plugin, item):
     _check_units(item, refuse)
     starts = getattr(item, "named_starts", None)
     if not isinstance(starts, tuple) or not all(isinstance(start, Start) for start in starts):
-        refuse(f"has named_starts = {starts!r}; expected a tuple of systems.base.Start")
+        refuse(f"has named_starts = {starts!r}; expected a tuple of systems.plugin.Start")
     with plugin.blamed(f"cannot make the system {name} with default parameters"):
         made = item()
         quantities, _ = made.quantities, made.form
