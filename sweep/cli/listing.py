@@ -4,13 +4,18 @@ import click
 
 from sweep.cli.common import echo_json, json_option, library_option
 
+KINDS = ("systems", "integrators", "observables", "plots", "studies")
+
 
 @click.command("ls")
-@click.argument("kind", type=click.Choice(["systems", "integrators", "studies"]))
+@click.argument("kind", type=click.Choice(KINDS))
 @library_option
 @json_option
 def command(kind, library, as_json):
-    """List systems, integrators or packaged studies.
+    """List systems, integrators, observables, kinds of plots or packaged studies.
+
+    Also those of installed distributions. Observables are what is recorded besides the quantities
+    of a system, which `sweep show system NAME` lists.
 
     \b
     Example:
@@ -19,15 +24,21 @@ def command(kind, library, as_json):
     """
     from sweep.text import format_table
 
-    rows = {"systems": _systems, "integrators": _integrators, "studies": _studies}[kind](library)
+    rows = {
+        "systems": _systems, "integrators": _integrators, "observables": _observables,
+        "plots": _plots, "studies": _studies,
+    }[kind](library)  # fmt: skip
     if as_json:
         echo_json(rows)
-        return
-    click.echo(format_table(list(rows[0]), [[_text(v) for v in row.values()] for row in rows]))
+    elif rows:
+        click.echo(format_table(list(rows[0]), [[_text(v) for v in row.values()] for row in rows]))
+    else:
+        click.echo(f"There are no {kind}")
 
 
 def _systems(library):
     import systems
+    from sweep.plugins.registry import with_installed
 
     return [
         {
@@ -36,12 +47,13 @@ def _systems(library):
             "starts": [start.name for start in system.named_starts],
             "description": system.description,
         }
-        for system in (*systems.ALL_SYSTEMS, *library.systems)
+        for system in (*systems.ALL_SYSTEMS, *with_installed(library, "system").systems)
     ]
 
 
 def _integrators(library):
     import integrators
+    from sweep.plugins.registry import with_installed
 
     return [
         {
@@ -52,7 +64,40 @@ def _integrators(library):
             "modifiers": [f"+{name}" for name in method.modifiers],
             "description": method.description,
         }
-        for method in (*integrators.ALL_INTEGRATORS, *library.methods)
+        for method in (
+            *integrators.ALL_INTEGRATORS,
+            *with_installed(library, "integrator").methods,
+        )
+    ]
+
+
+def _observables(library):
+    from sweep.plugins.registry import with_installed
+
+    return [
+        {
+            "name": observable.name,
+            "units": observable.units,
+            "of": [*observable.systems, *(form.__name__ for form in observable.forms)],
+            "description": observable.long_name,
+        }
+        for observable in with_installed(library, "observable").observables
+    ]
+
+
+def _plots(library):
+    import inspect
+
+    from sweep.plots import KINDS, added_by
+    from sweep.plugins.registry import with_installed
+
+    every = KINDS | added_by(with_installed(library, "plot", taken=KINDS))
+    return [
+        {
+            "name": kind.name,
+            "description": (inspect.getdoc(kind.draw) or "").partition("\n")[0],
+        }
+        for kind in every.values()
     ]
 
 

@@ -34,7 +34,8 @@ def command(what, experiment, where, output, suffix, body, view):
 
     Kinds: order, error against step size; drift, errors of an invariant with what drifts; work,
     errors against what they cost; energy and unit-length, errors over time; sphere, stored states
-    as phase portraits and Poincaré sections.
+    as phase portraits and Poincaré sections. `sweep ls plots` lists those of installed
+    distributions as well; those of the study's plugins take that they were approved.
 
     With a KIND, -o name.pdf (.svg: vectors too, .png) writes that one picture.
 
@@ -50,11 +51,11 @@ def command(what, experiment, where, output, suffix, body, view):
     from sweep.store.backends.places import local_path
 
     kind, store = _kind_and_store(what)
-    kinds = _chosen(kind, body, view)
+    kinds = _chosen(kind, store, body, view)
     datasets = opened(store, experiment)
     path = local_path(output or plot_directory(store))
     if _is_file(path, kind, suffix):
-        _write_one(datasets, where, kind, kinds[kind], path)
+        _write_one(datasets, where, *kinds.items(), path)
         return
     if (path / "zarr.json").exists():
         raise InputError(f"{path} is a store, and no place for pictures: give another directory")
@@ -66,32 +67,76 @@ def command(what, experiment, where, output, suffix, body, view):
 
 
 def _kind_and_store(what):
-    """The kind, or none, and the store, of one or two arguments."""
-    from integrators.errors import InputError, check_known
+    """The name of a kind, or none, and the store, of one or two arguments."""
+    from integrators.errors import InputError
     from sweep.plots import KINDS
 
     if len(what) == 1 and what[0] in KINDS and not Path(what[0]).exists():
         raise InputError(f"`sweep plot {what[0]}` of which store? Write its path behind the kind")
     if len(what) > 2:
         raise click.UsageError(f"expected a KIND and a STORE, found {' '.join(what)}")
-    if len(what) == 1:
-        return None, what[0]
-    check_known("kind of plot", what[0], KINDS, key="kind")
-    return what
+    return (None, *what) if len(what) == 1 else what
 
 
-def _chosen(kind, bodies, view):
+def _chosen(kind, store, bodies, view):
     """The kinds to draw with their options: that one, or all, or the sphere that options are of."""
-    from integrators.errors import InputError
+    from integrators.errors import InputError, check_known
     from sweep.plots import KINDS
 
     options = {"bodies": bodies} if bodies else {}
     options |= {"view": view} if view else {}
-    if not options:
-        return dict.fromkeys([kind] if kind else KINDS, {})
-    if kind not in (None, "sphere"):
+    if options and kind not in (None, "sphere"):
         raise InputError("--body and --view are about the kind sphere", key="kind")
-    return {"sphere": options}
+    if options:
+        return {KINDS["sphere"]: options}
+    if kind in KINDS:
+        return {KINDS[kind]: {}}
+    offered = KINDS | _brought(store, kind)
+    if kind is None:
+        return dict.fromkeys(offered.values(), {})
+    check_known("kind of plot", kind, offered, key="kind")
+    return {offered[kind]: {}}
+
+
+def _brought(store, name):
+    """Kinds of plots that are not built in, by name: with a name, what cannot be used is an error.
+
+    They come from plugins of the study that a store keeps, where this user has approved these, and
+    from installed distributions.
+    """
+    from integrators.errors import InputError
+    from sweep.plots import KINDS, added_by
+    from sweep.plugins.registry import Library, with_installed
+
+    library, found = Library(_approved(store)), {}
+    try:
+        found = added_by(library)
+        library = with_installed(library, "plot", None if name is None else [name], KINDS)
+        return added_by(library)
+    except InputError as error:
+        if name is not None:
+            raise
+        click.echo(f"Not drawn: {error}", err=True)
+        return found
+
+
+def _approved(store):
+    """The plugins with plots that the study of a store names, if they may run."""
+    import tomllib
+
+    from integrators.errors import InputError
+    from sweep.plugins import approvals
+    from sweep.store.files import open_store
+
+    try:
+        attributes = open_store(store)
+        named = tomllib.loads(attributes.get("study", "")).get("plugins", [])
+        kept = attributes.get("plugins", {})
+        # Looking at a store runs nothing but what it takes for pictures.
+        drawing = {key: kept[key] for key in named if key in kept and "PLOTS" in str(kept[key])}
+        return tuple(approvals.brought({"plugins": drawing}, store).values())
+    except (InputError, TypeError, ValueError):
+        return ()
 
 
 def _is_file(path, kind, suffix):
@@ -120,19 +165,19 @@ def _is_file(path, kind, suffix):
     return True
 
 
-def _write_one(datasets, where, kind, options, path):
+def _write_one(datasets, where, drawing, path):
     """The only picture of a kind that a store has the results for."""
     from integrators.errors import InputError
     from sweep.plots import picture, save
 
-    figures, reasons = {}, []
+    (kind, options), figures, reasons = drawing, {}, []
     for name, dataset in datasets.items():
         try:
             figures[name] = picture(kind, _selected(dataset, where), **options)
         except InputError as error:
             reasons.append(f"{name}: {error}")
     if not figures:
-        raise InputError(f"nothing to draw of the kind {kind}. " + "\n".join(reasons))
+        raise InputError(f"nothing to draw of the kind {kind.name}. " + "\n".join(reasons))
     if len(figures) > 1:
         raise InputError(
             f"{path} is one picture, and {len(figures)} experiments have results for it: "
