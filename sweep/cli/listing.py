@@ -1,5 +1,7 @@
 """`sweep ls`: what there is to choose from."""
 
+import inspect
+
 import click
 
 import integrators
@@ -8,28 +10,37 @@ import systems
 from sweep.cli.common import echo_json, json_option, library_option
 from sweep.text import format_table
 
+KINDS = ("systems", "integrators", "observables", "plots", "studies")
+
 
 @click.command("ls")
-@click.argument("kind", type=click.Choice(["systems", "integrators", "studies"]))
+@click.argument("kind", type=click.Choice(KINDS))
 @library_option
 @json_option
 def command(kind, library, as_json):
-    """List systems, integrators or packaged studies.
+    """List systems, integrators, observables, kinds of plots or packaged studies.
+
+    Also those of installed distributions. Observables are what is recorded besides the quantities
+    of a system, which `sweep show system NAME` lists.
 
     \b
     Example:
       sweep ls integrators
       sweep ls systems --study my-study.toml
     """
-    rows = {"systems": _systems, "integrators": _integrators, "studies": _studies}[kind](library)
+    rows = {
+        "systems": _systems, "integrators": _integrators, "observables": _observables,
+        "plots": _plots, "studies": _studies,
+    }[kind](library)  # fmt: skip
     if as_json:
         echo_json(rows)
-        return
-    click.echo(format_table(list(rows[0]), [[_text(v) for v in row.values()] for row in rows]))
+    elif rows:
+        click.echo(format_table(list(rows[0]), [[_text(v) for v in row.values()] for row in rows]))
+    else:
+        click.echo(f"There are no {kind}")
 
 
 def _systems(library):
-
     return [
         {
             "name": system.name,
@@ -37,12 +48,14 @@ def _systems(library):
             "starts": [start.name for start in system.named_starts],
             "description": system.description,
         }
-        for system in (*systems.ALL_SYSTEMS, *library.systems)
+        for system in (
+            *systems.ALL_SYSTEMS,
+            *sweep.plugins.with_installed(library, "system").systems,
+        )
     ]
 
 
 def _integrators(library):
-
     return [
         {
             "name": method.name,
@@ -52,12 +65,39 @@ def _integrators(library):
             "modifiers": [f"+{name}" for name in method.modifiers],
             "description": method.description,
         }
-        for method in (*integrators.ALL_INTEGRATORS, *library.methods)
+        for method in (
+            *integrators.ALL_INTEGRATORS,
+            *sweep.plugins.with_installed(library, "integrator").methods,
+        )
+    ]
+
+
+def _observables(library):
+    return [
+        {
+            "name": observable.name,
+            "units": observable.units,
+            "of": [*observable.systems, *(form.__name__ for form in observable.forms)],
+            "description": observable.long_name,
+        }
+        for observable in sweep.plugins.with_installed(library, "observable").observables
+    ]
+
+
+def _plots(library):
+    kinds = sweep.plots.KINDS
+    installed = sweep.plugins.with_installed(library, "plot", taken=kinds)
+    every = kinds | sweep.plots.added_by(installed)
+    return [
+        {
+            "name": kind.name,
+            "description": (inspect.getdoc(kind.draw) or "").partition("\n")[0],
+        }
+        for kind in every.values()
     ]
 
 
 def _studies(library):
-
     return [
         {"name": name, "description": sweep.store.load(name).description}
         for name in sweep.study.packaged()

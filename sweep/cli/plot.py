@@ -9,6 +9,8 @@ from integrators.errors import InputError, check_known
 from sweep.cli.common import experiment_option, opened, save_plots
 from sweep.cli.summary import plot_directory
 from sweep.store.backends.places import local_path
+from sweep.store.files import open_store
+from sweep.study.toml import parse_toml
 
 PICTURES = (".pdf", ".svg", ".png", ".eps", ".jpg", ".tif", ".webp")
 
@@ -38,7 +40,8 @@ def command(what, experiment, where, output, suffix, body, view):
 
     Kinds: order, error against step size; drift, errors of an invariant with what drifts; work,
     errors against what they cost; energy and unit-length, errors over time; sphere, stored states
-    as phase portraits and Poincaré sections.
+    as phase portraits and Poincaré sections. `sweep ls plots` lists those of installed
+    distributions as well; those of the study's plugins take that they were approved.
 
     With a KIND, -o name.pdf (.svg: vectors too, .png) writes that one picture.
 
@@ -50,11 +53,11 @@ def command(what, experiment, where, output, suffix, body, view):
       sweep plot sphere mclachlan-portraits.zarr -e vortices --body 0 --view 1 1 1
     """
     kind, store = _kind_and_store(what)
-    kinds = _chosen(kind, body, view)
+    kinds = _chosen(kind, store, body, view)
     datasets = opened(store, experiment)
     path = local_path(output or plot_directory(store))
     if _is_file(path, kind, suffix):
-        _write_one(datasets, where, kind, kinds[kind], path)
+        _write_one(datasets, where, *kinds.items(), path)
         return
     if (path / "zarr.json").exists():
         raise InputError(f"{path} is a store, and no place for pictures: give another directory")
@@ -66,26 +69,62 @@ def command(what, experiment, where, output, suffix, body, view):
 
 
 def _kind_and_store(what):
-    """The kind, or none, and the store, of one or two arguments."""
+    """The name of a kind, or none, and the store, of one or two arguments."""
     if len(what) == 1 and what[0] in sweep.plots.KINDS and not Path(what[0]).exists():
         raise InputError(f"`sweep plot {what[0]}` of which store? Write its path behind the kind")
     if len(what) > 2:
         raise click.UsageError(f"expected a KIND and a STORE, found {' '.join(what)}")
-    if len(what) == 1:
-        return None, what[0]
-    check_known("kind of plot", what[0], sweep.plots.KINDS, key="kind")
-    return what
+    return (None, *what) if len(what) == 1 else what
 
 
-def _chosen(kind, bodies, view):
+def _chosen(kind, store, bodies, view):
     """The kinds to draw with their options: that one, or all, or the sphere that options are of."""
     options = {"bodies": bodies} if bodies else {}
     options |= {"view": view} if view else {}
-    if not options:
-        return dict.fromkeys([kind] if kind else sweep.plots.KINDS, {})
-    if kind not in (None, "sphere"):
+    if options and kind not in (None, "sphere"):
         raise InputError("--body and --view are about the kind sphere", key="kind")
-    return {"sphere": options}
+    if options:
+        return {sweep.plots.KINDS["sphere"]: options}
+    if kind in sweep.plots.KINDS:
+        return {sweep.plots.KINDS[kind]: {}}
+    offered = sweep.plots.KINDS | _brought(store, kind)
+    if kind is None:
+        return dict.fromkeys(offered.values(), {})
+    check_known("kind of plot", kind, offered, key="kind")
+    return {offered[kind]: {}}
+
+
+def _brought(store, name):
+    """Kinds of plots that are not built in, by name: with a name, what cannot be used is an error.
+
+    They come from plugins of the study that a store keeps, where this user has approved these, and
+    from installed distributions.
+    """
+    library, found = sweep.plugins.Library(_approved(store)), {}
+    try:
+        found = sweep.plots.added_by(library)
+        library = sweep.plugins.with_installed(
+            library, "plot", None if name is None else [name], sweep.plots.KINDS
+        )
+        return sweep.plots.added_by(library)
+    except InputError as error:
+        if name is not None:
+            raise
+        click.echo(f"Not drawn: {error}", err=True)
+        return found
+
+
+def _approved(store):
+    """The plugins with plots that the study of a store names, if they may run."""
+    try:
+        attributes = open_store(store)
+        named = parse_toml(attributes.get("study", ""), str(store)).value.get("plugins", [])
+        kept = attributes.get("plugins", {})
+        # Looking at a store runs nothing but what it takes for pictures.
+        drawing = {key: kept[key] for key in named if key in kept and "PLOTS" in str(kept[key])}
+        return tuple(sweep.plugins.brought({"plugins": drawing}, store).values())
+    except (InputError, TypeError, ValueError):
+        return ()
 
 
 def _is_file(path, kind, suffix):
@@ -112,16 +151,16 @@ def _is_file(path, kind, suffix):
     return True
 
 
-def _write_one(datasets, where, kind, options, path):
+def _write_one(datasets, where, drawing, path):
     """The only picture of a kind that a store has the results for."""
-    figures, reasons = {}, []
+    (kind, options), figures, reasons = drawing, {}, []
     for name, dataset in datasets.items():
         try:
             figures[name] = sweep.plots.picture(kind, _selected(dataset, where), **options)
         except InputError as error:
             reasons.append(f"{name}: {error}")
     if not figures:
-        raise InputError(f"nothing to draw of the kind {kind}. " + "\n".join(reasons))
+        raise InputError(f"nothing to draw of the kind {kind.name}. " + "\n".join(reasons))
     if len(figures) > 1:
         raise InputError(
             f"{path} is one picture, and {len(figures)} experiments have results for it: "

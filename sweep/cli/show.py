@@ -45,7 +45,11 @@ def command(kind, name, library, output, as_json):
     if kind in ("study", "plugins"):
         {"study": _show_study, "plugins": _show_plugins}[kind](name, as_json)
         return
+    plain = name.partition("+")[0]
+    library = sweep.plugins.with_installed(library, kind, [plain])
     facts, text = {"system": _system, "integrator": _integrator}[kind](name, library)
+    if source := library.origin(kind, plain):
+        facts["from"] = f"{source.in_words}, sha256 {source.hash}"
     if as_json:
         echo_json(facts)
         return

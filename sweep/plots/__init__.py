@@ -1,7 +1,7 @@
 """Pictures of a store, by experiment."""
 
 from sweep.plots.drifts import drift_over_time
-from sweep.plots.kinds import KINDS, picture, save_all
+from sweep.plots.kinds import KINDS, added_by, picture, save_all
 from sweep.plots.orders import convergence
 from sweep.plots.over_time import energy_over_time, unit_length_over_time
 from sweep.plots.spheres import sphere
@@ -10,6 +10,7 @@ from sweep.plots.work import work_precision
 
 __all__ = [
     "KINDS",
+    "added_by",
     "compact",
     "convergence",
     "drift_over_time",

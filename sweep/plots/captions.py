@@ -75,7 +75,7 @@ def headed(figure, dataset, error=None):
 
     Parameters
     ----------
-    figure : sweep.plots.style.Drawing
+    figure : sweep.plots.style.Drawing, or a plain matplotlib.figure.Figure
     dataset : xarray.Dataset
         What it shows.
     error : str, optional
@@ -85,7 +85,7 @@ def headed(figure, dataset, error=None):
     -------
     matplotlib.figure.Figure
     """
-    lines = [dataset.attrs.get("title", ""), setting(dataset, figure.shown)]
+    lines = [dataset.attrs.get("title", ""), setting(dataset, getattr(figure, "shown", None))]
     lines += [norm(dataset, error)] if error in dataset else []
     said = figure.get_suptitle()
     figure.suptitle("")
@@ -103,8 +103,8 @@ def setting(dataset, shown):
     ----------
     dataset : xarray.Dataset
         The runs that it was given.
-    shown : Shown
-        What it shows of them.
+    shown : Shown or None
+        What it shows of them, where that is known.
 
     Returns
     -------
@@ -112,11 +112,11 @@ def setting(dataset, shown):
         With the times of errors that are not those of the end.
     """
     words = [", ".join(_together(f"{k} = {v}") for k, v in parameters(dataset).items())]
-    words.append(shown.errors(dataset["time"]) if shown.times else "")
+    words.append(shown.errors(dataset["time"]) if shown and shown.times else "")
     if dataset.sizes.get("time", 0):
         end = f"T = {dataset['time'].values[-1]:g}"
         words.append(_together(label_of(dataset["time"], end, "{} {}")))
-    words.append(_together(shown.starts))
+    words.append(_together(shown.starts) if shown else "")
     return "; ".join(filter(None, words))
 
 

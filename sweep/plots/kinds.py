@@ -11,19 +11,41 @@ from sweep.plots.over_time import energy_over_time, unit_length_over_time
 from sweep.plots.spheres import sphere
 from sweep.plots.style import save
 from sweep.plots.work import work
+from sweep.plugins import PlotKind
 
 # What can be drawn, by the name that the command line and file names give it.
 KINDS = {
-    "order": convergence,
-    "drift": drift_over_time,
-    "work": work,
-    "energy": energy_over_time,
-    "unit-length": unit_length_over_time,
-    "sphere": sphere,
+    kind.name: kind
+    for kind in (
+        PlotKind("order", convergence, error="global_error"),
+        PlotKind("drift", drift_over_time),
+        PlotKind("work", work, error="global_error"),
+        PlotKind("energy", energy_over_time),
+        PlotKind("unit-length", unit_length_over_time),
+        PlotKind("sphere", sphere),
+    )
 }
 
-# The error of which a kind should say whose norm it is.
-ERRORS = {"order": "global_error", "work": "global_error"}
+
+def added_by(library):
+    """The kinds of plots that plugins and installed distributions add, as a dict by name.
+
+    Parameters
+    ----------
+    library : sweep.plugins.registry.Library
+
+    Raises
+    ------
+    InputError
+        If one has the name of a built-in kind.
+    """
+    for kind in library.plots:
+        if kind.name in KINDS:
+            raise InputError(
+                f"{library.origin('plot', kind.name).in_words} adds the plot {kind.name!r}, which "
+                "is built in; expected a name of its own"
+            )
+    return {kind.name: kind for kind in library.plots}
 
 
 def picture(kind, dataset, heading=True, **options):
@@ -31,8 +53,8 @@ def picture(kind, dataset, heading=True, **options):
 
     Parameters
     ----------
-    kind : str
-        A key of `KINDS`.
+    kind : str or PlotKind
+        A key of `KINDS`, or a kind that is none of these.
     dataset : xarray.Dataset or xarray.DataTree
         One experiment, or a selection of its runs.
     heading : bool, optional
@@ -56,10 +78,17 @@ def picture(kind, dataset, heading=True, **options):
     >>> energy = picture("energy", tree["pendulum"])   # doctest: +SKIP
     >>> save(energy, "energy.pdf")                     # doctest: +SKIP
     """
-    check_known("kind of plot", kind, KINDS, key="kind")
+    kind = _kind_of(kind)
     dataset = run_table(dataset)
-    figure = KINDS[kind](dataset, **options)
-    return headed(figure, without_repeats(dataset), ERRORS.get(kind)) if heading else figure
+    figure = kind.draw(dataset, **options)
+    return headed(figure, without_repeats(dataset), kind.error) if heading else figure
+
+
+def _kind_of(kind):
+    if isinstance(kind, PlotKind):
+        return kind
+    check_known("kind of plot", kind, KINDS, key="kind")
+    return KINDS[kind]
 
 
 def save_all(dataset, directory, stem, ending=".png", kinds=None, skipped=None):
@@ -74,7 +103,7 @@ def save_all(dataset, directory, stem, ending=".png", kinds=None, skipped=None):
         Files are named ``stem-order.png`` and so on.
     ending : str, optional
         Format, e.g. ``.pdf``.
-    kinds : dict of str to dict, optional
+    kinds : dict of str or PlotKind to dict, optional
         What to draw, with the options of each kind; all of `KINDS` unless given.
     skipped : callable, optional
         Called with the name of each kind that the dataset lacks the results for, and why.
@@ -86,12 +115,13 @@ def save_all(dataset, directory, stem, ending=".png", kinds=None, skipped=None):
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     paths = []
-    for kind, options in (dict.fromkeys(KINDS, {}) if kinds is None else kinds).items():
+    for given, options in (dict.fromkeys(KINDS, {}) if kinds is None else kinds).items():
+        kind = _kind_of(given)
         try:
             figure = picture(kind, dataset, **options)
         except InputError as error:
             if skipped is not None:
-                skipped(kind, error)
+                skipped(kind.name, error)
             continue
-        paths.append(save(figure, directory / f"{stem}-{kind}{ending}"))
+        paths.append(save(figure, directory / f"{stem}-{kind.name}{ending}"))
     return paths

@@ -1,10 +1,20 @@
-"""What users bring: their own systems, integrators and observables, as source text."""
+"""What users bring: their own systems, integrators, observables and plots.
+
+As source text, which a study names; or as installed distributions, by their entry points. Plugins
+import from `integrators.plugin`, `systems.plugin` and here, where names are stable.
+
+>>> from sweep.plugins import PlotKind
+"""
 
 from integrators.lazy import lazy
 
 _HOMES = {
     "BUILT_IN": "sweep.plugins.registry",
+    "Library": "sweep.plugins.registry",
+    "PlotKind": "sweep.plugins.plots",
     "approved": "sweep.plugins.approvals",
+    "brought": "sweep.plugins.approvals",
     "kept": "sweep.plugins.loader",
+    "with_installed": "sweep.plugins.registry",
 }
 __getattr__, __dir__, __all__ = lazy(__name__, _HOMES)

@@ -1,4 +1,4 @@
-"""What plugins add is tried before any work: it compiles, keeps to its arrays, and is consistent.
+"""What is not built in is tried before any work: it compiles, keeps to its arrays, is consistent.
 
 A gradient is compared with differences of its potential or Hamiltonian along random directions
 that are tangent to the manifold,

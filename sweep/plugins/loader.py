@@ -1,48 +1,34 @@
-"""Plugins: a user's own systems, integrators and observables, as source text.
+"""Plugins: a user's own systems, integrators, observables and plots, as source text.
 
 A plugin is its source and nothing else: what the coordinator read travels with each task, and
 every process makes a module of it, once, under a name that has the hash of the source in it. It
-exports plain tuples, ``SYSTEMS``, ``INTEGRATORS`` and ``OBSERVABLES``; `registry` puts them
-beside the built-in ones. Nothing is registered anywhere.
+exports plain tuples, ``SYSTEMS``, ``INTEGRATORS``, ``OBSERVABLES`` and ``PLOTS``; `registry` puts
+them beside the built-in ones. Nothing is registered anywhere.
 
 Source runs here and nowhere else, and only that of a `Plugin` that is `trusted`: of a file that a
 study of one's own names, or of what a store brings and `sweep.plugins.approvals` lets pass.
 """
 
-import contextlib
 import dataclasses
 import functools
 import hashlib
 import importlib.abc
 import importlib.util
-import inspect
 import os
-import re
 import sys
 import threading
-import traceback
 from pathlib import Path
 
 from integrators.errors import InputError
-from integrators.method import Method
-from sweep.errors import Interrupted
 from sweep.limits import read_regular
-from systems import Observable, Quantity, System
-from systems.base import Start
+from sweep.plugins.exports import EXPORTS, Source, check
 
 MOST_BYTES = 1_000_000  # it is sent with each task
-EXPORTS = {
-    "SYSTEMS": "classes of systems, subclasses of systems.System",
-    "INTEGRATORS": "methods, each an integrators.Method",
-    "OBSERVABLES": "observables, each a systems.Observable",
-}
-MOST_TOLD = 300  # characters of what its code raised
-NAME = re.compile("[A-Za-z][A-Za-z0-9_]*")
 _loading = threading.Lock()
 
 
 @dataclasses.dataclass(frozen=True)
-class Plugin:
+class Plugin(Source):
     """A plugin by its source.
 
     Parameters
@@ -66,47 +52,18 @@ class Plugin:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     @property
-    def systems(self):
-        """The classes of systems that it adds."""
-        return _exports(self)["SYSTEMS"]
+    def in_words(self):
+        """The plugin, for messages."""
+        return f"plugin {self.name!r}"
 
     @property
-    def methods(self):
-        """The `integrators.Method`s that it adds."""
-        return _exports(self)["INTEGRATORS"]
+    def file(self):
+        """Its name in tracebacks."""
+        return self.name
 
-    @property
-    def observables(self):
-        """The `systems.Observable`s that it adds."""
-        return _exports(self)["OBSERVABLES"]
-
-    @property
-    def named(self):
-        """What it adds, as pairs of a kind and a name."""
-        kinds = ("system", self.systems), ("integrator", self.methods)
-        kinds += (("observable", self.observables),)
-        return tuple((kind, item.name) for kind, items in kinds for item in items)
-
-    @contextlib.contextmanager
-    def blamed(self, doing, kept=(InputError,)):
-        """Turn whatever its code raises, but for `kept`, into an `InputError` that says where."""
-        try:
-            yield
-        except (*kept, Interrupted):
-            raise
-        except (Exception, SystemExit) as error:
-            raise InputError(f"plugin {self.name!r} {doing}: {self._told(error)}") from error
-
-    def _told(self, error):
-        if isinstance(error, SyntaxError) and error.filename == self.name:
-            return f"line {error.lineno}: {error.msg}"
-        frames = traceback.extract_tb(error.__traceback__)
-        lines = [frame.lineno for frame in frames if frame.filename == self.name]
-        message = " ".join(str(error).split())
-        lines += re.findall(rf'File "{re.escape(self.name)}", line (\d+)', message)  # Numba's
-        where = f"line {lines[-1]}: " if lines else ""
-        message = message if len(message) <= MOST_TOLD else f"{message[:MOST_TOLD]} …"
-        return f"{where}{type(error).__name__}" + (f": {message}" if message else "")
+    def of(self, kind):
+        """The tuple of what it adds of a kind."""
+        return _exports(self)[kind]
 
 
 def read(name, directory):
@@ -242,68 +199,25 @@ def _module(plugin):
 
 @functools.cache
 def _exports(plugin):
-    """What a plugin exports, checked: a tuple by each key of `EXPORTS`."""
-    module = _module(plugin)
-    if not any(key in vars(module) for key in EXPORTS):
+    """What a plugin exports, checked: a tuple by each kind of `EXPORTS`."""
+    module, keys = _module(plugin), [export.key for export in EXPORTS.values()]
+    if not any(key in vars(module) for key in keys):
         raise InputError(
-            f"plugin {plugin.name!r} exports nothing; expected one of {', '.join(EXPORTS)}, such "
-            "as SYSTEMS = (MySystem,)"
+            f"{plugin.in_words} exports nothing; expected one of {', '.join(keys)}, such as "
+            "SYSTEMS = (MySystem,)"
         )
-    return {key: _checked(plugin, key, getattr(module, key, ())) for key in EXPORTS}
+    return {
+        kind: _checked(plugin, kind, getattr(module, export.key, ()))
+        for kind, export in EXPORTS.items()
+    }
 
 
-def _checked(plugin, key, items):
-    """What is exported under a key of `EXPORTS`, as a tuple."""
-    of, expected = f"plugin {plugin.name!r}: {key}", EXPORTS[key]
+def _checked(plugin, kind, items):
+    """What is exported of a kind, as a tuple."""
+    export = EXPORTS[kind]
+    of = f"{plugin.in_words}: {export.key}"
     if not isinstance(items, (tuple, list)):
-        raise InputError(f"{of} = {items!r}; expected a tuple of {expected}")
+        raise InputError(f"{of} = {items!r}; expected a tuple of {export.words}")
     for item in items:
-        if key == "SYSTEMS":
-            fits = isinstance(item, type) and issubclass(item, System)
-        else:
-            fits = isinstance(item, Method if key == "INTEGRATORS" else Observable)
-        if not fits:
-            raise InputError(f"{of} has {item!r}; expected {expected}")
-        if key == "SYSTEMS":
-            _check_system(plugin, item)
-        if not NAME.fullmatch(item.name):
-            raise InputError(
-                f"{of} has the name {item.name!r}; expected a letter, then letters, digits and '_'"
-            )
+        check(plugin, kind, item, of)
     return tuple(items)
-
-
-def _check_system(plugin, item):
-    """Raise `InputError` for a class of systems that lacks something."""
-    name = item.__name__
-
-    def refuse(what):
-        raise InputError(f"plugin {plugin.name!r}: the system {name} {what}")
-
-    if inspect.isabstract(item):
-        refuse(f"lacks {', '.join(sorted(item.__abstractmethods__))}")
-    if "__dataclass_params__" not in vars(item):
-        refuse("is no dataclass; expected @dataclass(frozen=True) before it")
-    for key in ("name", "description"):
-        if not isinstance(getattr(item, key, None), str):
-            refuse(f"has no {key}; expected a text, {key} = …")
-    _check_units(item, refuse)
-    starts = getattr(item, "named_starts", None)
-    if not isinstance(starts, tuple) or not all(isinstance(start, Start) for start in starts):
-        refuse(f"has named_starts = {starts!r}; expected a tuple of systems.base.Start")
-    with plugin.blamed(f"cannot make the system {name} with default parameters"):
-        made = item()
-        quantities, _ = made.quantities, made.form
-    for quantity in quantities:
-        if not isinstance(quantity, Quantity):
-            refuse(f"has {quantity!r} among its quantities; expected systems.Quantity")
-
-
-def _check_units(item, refuse):
-    units, own = getattr(item, "units", None), getattr(item, "parameter_units", None)
-    keys = ("energy", "momentum", "time")
-    if not isinstance(units, dict) or not set(keys) <= set(units):
-        refuse(f"has units = {units!r}; expected a dict with the keys {', '.join(keys)}")
-    names = item.parameter_names()
-    if not isinstance(own, dict) or set(own) != set(names):
-        refuse(f"has parameter_units = {own!r}; expected a dict with the keys {', '.join(names)}")

@@ -1,43 +1,59 @@
-"""What a study may name: the built-in systems, integrators and observables, and its plugins'."""
+"""What a study may name: what is built in, what its plugins add, and what is installed."""
 
 import contextlib
-from dataclasses import dataclass
+import functools
+from dataclasses import dataclass, replace
 
 import integrators
 import systems
 from integrators.errors import InputError, check_known
 from integrators.method import STEPS_OF
 from sweep.errors import Gathered, StudyError, distinct, gathered
+from sweep.plugins import installed
 from sweep.plugins import loader as plugins
 
 
 @dataclass(frozen=True)
 class Library:
-    """The built-in systems and integrators with those of some plugins.
+    """The built-in systems and integrators with those of some plugins and distributions.
 
-    It is sent to workers, who make of the plugins' text what they need of it.
+    It is sent to workers, who make of the plugins' text what they need of it, and have the
+    distributions themselves.
 
     Parameters
     ----------
     plugins : tuple of sweep.plugins.loader.Plugin
+    installed : tuple of sweep.plugins.installed.Installed
+        Those that are asked for; see `with_installed`.
     """
 
     plugins: tuple = ()
+    installed: tuple = ()
+
+    @property
+    def sources(self):
+        """Plugins and entry points: each a `sweep.plugins.exports.Source`."""
+        return (*self.plugins, *self.installed)
 
     @property
     def systems(self):
-        """The classes of systems that plugins add."""
-        return tuple(system for plugin in self.plugins for system in plugin.systems)
+        """The classes of systems that these add."""
+        return tuple(system for source in self.sources for system in source.systems)
 
     @property
     def methods(self):
-        """The `integrators.Method`s that plugins add."""
-        return tuple(method for plugin in self.plugins for method in plugin.methods)
+        """The `integrators.Method`s that these add."""
+        return tuple(method for source in self.sources for method in source.methods)
 
     @property
     def observables(self):
-        """The `systems.Observable`s that plugins add."""
-        return tuple(item for plugin in self.plugins for item in plugin.observables)
+        """The `systems.Observable`s that these add."""
+        return tuple(item for source in self.sources for item in source.observables)
+
+    @property
+    def plots(self):
+        """The `PlotKind`s that these add; what their code raises is an `InputError`."""
+        return tuple(_guarded(source, kind) for source in self.sources for kind in source.plots)
 
     def system_class(self, name):
         """The class of a system, or `InputError`."""
@@ -60,10 +76,10 @@ class Library:
         InputError
             As `systems.get`; also for whatever else a plugin's code raises.
         """
-        plugin = self.origin("system", name)
-        with plugin.blamed(f"cannot make {name!r}") if plugin else contextlib.nullcontext():
+        source = self.origin("system", name)
+        with source.blamed(f"cannot make {name!r}") if source else contextlib.nullcontext():
             made = systems.made(self.system_class(name), parameters)
-            if plugin:  # these are made when they are first asked for
+            if source:  # these are made when they are first asked for
                 _ = made.form, made.quantities
             return made
 
@@ -72,16 +88,16 @@ class Library:
         return integrators.made(name, options, self.methods)
 
     def quantities(self, system):
-        """What can be recorded of a system: its own `Quantity`s, then plugins' observables."""
+        """What can be recorded of a system: its own `Quantity`s, then observables that it has."""
         own = (item for item in self.observables if item.belongs_to(system))
         return (*system.quantities, *own)
 
     def origin(self, kind, name):
-        """The plugin that adds the ``"system"``, ``"integrator"`` or ``"observable"``, or None."""
-        return next((plugin for plugin in self.plugins if (kind, name) in plugin.named), None)
+        """The source of the ``"system"``, ``"integrator"`` and so on; None if it is built in."""
+        return next((source for source in self.sources if (kind, name) in source.named), None)
 
     def hashes(self, system=None, integrator=None, options=None, observables=()):
-        """Hashes of the plugins that some things are from.
+        """Hashes of the plugins and distributions that some things are from.
 
         Parameters
         ----------
@@ -101,10 +117,59 @@ class Library:
             named.append(("integrator", name and name.partition("+")[0]))
         named += [("observable", name) for name in observables]
         found = {f"{kind} {name}": self.origin(kind, name) for kind, name in named if name}
-        return {key: plugin.hash for key, plugin in found.items() if plugin}
+        return {key: source.hash for key, source in found.items() if source}
 
 
 BUILT_IN = Library()
+
+
+def _guarded(source, kind):
+    """A `PlotKind` whose errors are the source's."""
+
+    @functools.wraps(kind.draw)
+    def draw(*arguments, **options):
+        with source.blamed(f"cannot draw {kind.name!r}"):
+            return kind.draw(*arguments, **options)
+
+    return replace(kind, draw=draw)
+
+
+def with_installed(library, kind, names=None, taken=()):
+    """A library, and what installed distributions add to it that is neither built in nor there.
+
+    Nothing is looked for where all names are known.
+
+    Parameters
+    ----------
+    library : Library
+    kind : {"system", "integrator", "observable", "plot"}
+    names : iterable of str, optional
+        What is asked for; all that there is unless given.
+    taken : container of str
+        Names that are built in, besides those of systems and integrators.
+
+    Raises
+    ------
+    InputError
+        If a name of an entry point is taken, or one that is asked for cannot be loaded.
+    """
+    built_in = {*_built_in(kind), *taken}
+    if names is not None:
+        asked = (name for name in names if name not in built_in)
+        names = {name for name in asked if library.origin(kind, name) is None}
+        if not names:
+            return library
+    offered = installed.offered(kind, built_in).values()
+    there = {pair for source in library.sources for pair in source.named}
+    found = (one for one in offered if (names is None or one.name in names))
+    new = tuple(one.read() for one in found if (kind, one.name) not in there)
+    return replace(library, installed=(*library.installed, *new))
+
+
+def _built_in(kind):
+    if kind == "system":
+        return systems.names()
+    return [m.name for m in integrators.ALL_INTEGRATORS] if kind == "integrator" else []
 
 
 def read_library(node):
@@ -169,9 +234,8 @@ def _run(node):
 
 def _check_distinct(nodes, library):
     """Refuse a name that something built in has, or that stands in two plugins."""
-    taken = {("system", name): "is built in" for name in systems.names()}
-    methods = integrators.ALL_INTEGRATORS
-    taken |= {("integrator", method.name): "is built in" for method in methods}
+    kinds = ("system", "integrator")
+    taken = {(kind, name): "is built in" for kind in kinds for name in _built_in(kind)}
     for node, plugin in zip(nodes, library.plugins, strict=True):
         for pair in plugin.named:
             if pair in taken:
@@ -208,15 +272,16 @@ def with_observables(table, family, library, names_of, taken):
     StudyError
         Which names one.
     """
-    for index, plugin in enumerate(library.plugins):
-        for observable in plugin.observables:
+    paths = [("plugins", index) for index in range(len(library.plugins))]
+    paths += [(*table.path, "record")] * len(library.installed)
+    for path, source in zip(paths, library.sources, strict=True):
+        for observable in source.observables:
             for system in family:
                 clash = names_of(observable) & taken(system)
                 if observable.belongs_to(system) and clash:
-                    where = table.source.where(("plugins", index))
                     raise StudyError(
-                        f"{where}: plugin {plugin.name!r} adds the observable {observable.name!r}, "
-                        f"and {system.name!r} has {min(clash)!r} already; expected a name of its "
-                        "own"
+                        f"{table.source.where(path)}: {source.in_words} adds the observable "
+                        f"{observable.name!r}, and {system.name!r} has {min(clash)!r} already; "
+                        "expected a name of its own"
                     )
     return family

@@ -6,10 +6,11 @@ import re
 
 import integrators
 from integrators.errors import InputError
+from integrators.method import STEPS_OF
 from sweep import limits
 from sweep.errors import Gathered, distinct, gathered
 from sweep.plugins import checks
-from sweep.plugins.registry import BUILT_IN, read_library, with_observables
+from sweep.plugins.registry import BUILT_IN, read_library, with_installed, with_observables
 from sweep.study import axes, schema, structure, system_defaults
 from sweep.study.exclude import Condition, Rule
 from sweep.study.experiment import STATISTICS, Experiment, Reference
@@ -107,12 +108,14 @@ def _experiment(table, library):
     gather = Gathered()
     read = _reader(table, gather)
     gather(table.table, EXPERIMENT_KEYS, REQUIRED_KEYS)
+    library = gather(_with_named, table, library)
     system = read("system", axes.system_class, library)
     fixed = read("parameters", axes.fixed_parameters, system, default={})
     together = read("zip", axes.zipped_names, default=set())
     scan = read("scan", axes.scan_axes, system, fixed, together, default=())
     zipped = read("zip", axes.zipped, scan, default=())
     family = gather(axes.family_of, table, library, system, fixed, scan, zipped)
+    library = gather(_with_recorded, table, family, library)
     names = schema.variable_names, schema.taken_names
     family = gather(with_observables, table, family, library, *names)
     table = gather(system_defaults.with_declared, table, family, library)
@@ -158,6 +161,32 @@ def _experiment(table, library):
     return experiment
 
 
+def _with_named(table, library):
+    """The library, and the installed system and integrators that an experiment names."""
+    words = system_defaults.ALL, system_defaults.DECLARED
+    for key, kind in (("system", "system"), ("integrators", "integrator")):
+        names = (name.partition("+")[0] for name in _strings(table, key))
+        with table.get(key, table).context():
+            library = with_installed(library, kind, names, words)
+    return library
+
+
+def _with_recorded(table, family, library):
+    """The library, and the installed observables that an experiment records."""
+    known = {*(of.name for of in family[0].quantities), "state", *STEPS, *STRUCTURE}
+    with table.get("record", table).context():
+        return with_installed(library, "observable", _strings(table, "record"), known)
+
+
+def _strings(table, key):
+    """Names under a key of an experiment: itself, those of a list, and of tables in it."""
+    value = table[key].value if key in table else []
+    names = []
+    for item in value if type(value) is list else [value]:
+        names += [item.get("name"), item.get(STEPS_OF)] if type(item) is dict else [item]
+    return [name for name in names if type(name) is str]
+
+
 def time_axis(table):
     """The time axis that an experiment's table asks for, in the system's own unit of time.
 
@@ -172,13 +201,14 @@ def time_axis(table):
     """
     table.table(required=("system", "duration", "samples"))
     if system_defaults.DECLARED in (table["duration"].value, table.get("step_size", table).value):
-        system = axes.system_class(table["system"], BUILT_IN)
+        library = _with_named(table, BUILT_IN)
+        system = axes.system_class(table["system"], library)
         fixed = table.optional("parameters", lambda node: axes.fixed_parameters(node, system), {})
         together = table.optional("zip", axes.zipped_names, set())
         scan = table.optional("scan", lambda n: axes.scan_axes(n, system, fixed, together), ())
         zipped = table.optional("zip", lambda node: axes.zipped(node, scan), ())
-        family = axes.family_of(table, BUILT_IN, system, fixed, scan, zipped)
-        table = system_defaults.with_declared(table, family, BUILT_IN)
+        family = axes.family_of(table, library, system, fixed, scan, zipped)
+        table = system_defaults.with_declared(table, family, library)
     axis = axes.time_axis_of(table, table["duration"].real(), axes.samples(table["samples"]))
     return axis.times_unit(table.optional("time_unit", _time_unit, 1.0))
 
@@ -249,8 +279,8 @@ def _check_measurable(table, record, family, entries):
 
 
 def _try_plugins(table, library, family, starts, record, entries):
-    """Refuse what plugins add to the experiment where it does not work at its first start."""
-    if not library.plugins:
+    """Refuse what is not built in of the experiment where it does not work at its first start."""
+    if not library.sources:
         return
     system, start = family[0], starts[0].states(family[0])[0]
     with table["system"].context():

@@ -9,14 +9,21 @@ from functools import cached_property
 
 import numpy as np
 
-from integrators.compiler.kernels import generalized_force, inlined, kernel, state_value
-from integrators.compiler.lanes import sin
-from integrators.compiler.vectors import cross, get, put, scale
-from integrators.errors import check_number, check_whole
-from integrators.forms.forms import SpheresLagrangian
-from systems.base import Start
-from systems.checking import set_checked
-from systems.mechanical.base import MechanicalSystem, quantities_of_spheres
+from integrators.plugin import (
+    SpheresLagrangian,
+    check_number,
+    check_whole,
+    cross,
+    generalized_force,
+    get,
+    inlined,
+    kernel,
+    put,
+    scale,
+    sin,
+    state_value,
+)
+from systems.plugin import MechanicalSystem, Start, quantities_of_spheres, set_checked
 
 
 @inlined

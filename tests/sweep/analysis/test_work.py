@@ -211,12 +211,12 @@ def test_scanned_values_have_fronts_and_panels_of_their_own():
     rows = work_table(table)
     assert {row.parameters["gravity"] for row in rows if row.best} == {1.0, 9.81}
     assert len(plots.work_precision(table).axes) == 2
-    assert len(plots.KINDS["work"](table).axes) == 2
+    assert len(plots.KINDS["work"].draw(table).axes) == 2
     assert len(tables.work(rows)) == 3
 
 
 def test_the_picture_fills_the_best_and_says_what_it_shows(table):
-    figure = plots.KINDS["work"](table)
+    figure = plots.KINDS["work"].draw(table)
     assert [ax.get_xlabel() for ax in figure.axes] == 2 * ["evaluations", "CPU time [s]"]
     assert figure.axes[0].get_ylabel() == "global error at t = 1 s"
     assert figure.axes[2].get_ylabel() == "largest energy error [J]"

@@ -29,9 +29,9 @@ from sweep.store.files import open_store
 
 SOURCE = """
 import dataclasses, pathlib
-import integrators
+from integrators.plugin import named
 pathlib.Path({ran!r}).touch()
-INTEGRATORS = [dataclasses.replace(integrators.named("rk4")[0], name="mine")]
+INTEGRATORS = [dataclasses.replace(named("rk4")[0], name="mine")]
 """
 STUDY = one_experiment(integrators='["mine", "rk4"]', initial_condition='"lee"').replace(
     "[[experiment]]", 'plugins = ["mine.py"]\n[[experiment]]'

@@ -50,8 +50,9 @@ def test_the_library_of_a_study(tmp_path):
 
 def test_an_adaptive_integrator_of_a_plugin_counts_steps():
     text = """
-import dataclasses, integrators
-INTEGRATORS = [dataclasses.replace(integrators.named("rkmk54")[0], name="mine54")]
+import dataclasses
+from integrators.plugin import named
+INTEGRATORS = [dataclasses.replace(named("rkmk54")[0], name="mine54")]
 """
     library = Library((Plugin("mine.py", text, trusted=True),))
     counting = library.integrator("rkmk5", {"steps_of": "mine54"})

@@ -1,0 +1,108 @@
+"""What plugins import: forms, kernels, methods; `systems.plugin` has what those of systems do.
+
+The names of these two modules are stable. The modules that define them are not: these move, and
+what imports from them works with one version alone.
+
+>>> from integrators.plugin import SpheresLagrangian, explicit_method, kernel, state_value
+
+- forms: `SpheresLagrangian`, `SpinHamiltonian` with `SplitFlow`, `NambuHamiltonian`,
+  `CotangentHamiltonian`, `HomogeneousFlow`, and of the latter `Action`, `product` and the factors;
+- kernels: `kernel`, `inlined`, the signatures `whole_state`, `state_value`, `generalized_force`
+  and `split_flow`, and what kernels can call: functions of numbers, of lanes as well (`sqrt`,
+  `sin`, `cos`, `log`, `select`), and of 3-vectors, rows of a stack (`get`, `put`, `dot`, …);
+- methods: `explicit_method` with a `Tableau`, `Method` with `Option`, `named` for built-in ones;
+- checks: `InputError`, and what raises it.
+"""
+
+from integrators.compiler.kernels import (
+    Kernel,
+    generalized_force,
+    inlined,
+    kernel,
+    split_flow,
+    state_value,
+    whole_state,
+)
+from integrators.compiler.lanes import cos, log, select, sin, sqrt
+from integrators.compiler.vectors import (
+    accumulate,
+    add,
+    axpy,
+    cross,
+    dot,
+    get,
+    increment,
+    put,
+    scale,
+    sub,
+)
+from integrators.errors import InputError, check_array, check_known, check_number, check_whole
+from integrators.forms.cotangent import CotangentHamiltonian
+from integrators.forms.flows import HomogeneousFlow
+from integrators.forms.forms import SpheresLagrangian
+from integrators.forms.hamiltonians import NambuHamiltonian, SpinHamiltonian, SplitFlow
+from integrators.lie_groups.actions import Action, product
+from integrators.lie_groups.factors import (
+    COADJOINT_SE3,
+    RIGHT_ROTATION,
+    ROTATION,
+    SPHERE,
+    TANGENT_SPHERE,
+    TRANSLATION,
+    Factor,
+)
+from integrators.method import Method
+from integrators.methods.runge_kutta import explicit_method
+from integrators.options import Option
+from integrators.registry import named
+from integrators.tableaux.butcher import Tableau
+
+__all__ = [
+    "Action",
+    "COADJOINT_SE3",
+    "CotangentHamiltonian",
+    "Factor",
+    "HomogeneousFlow",
+    "InputError",
+    "Kernel",
+    "Method",
+    "NambuHamiltonian",
+    "Option",
+    "RIGHT_ROTATION",
+    "ROTATION",
+    "SPHERE",
+    "SpheresLagrangian",
+    "SpinHamiltonian",
+    "SplitFlow",
+    "TANGENT_SPHERE",
+    "TRANSLATION",
+    "Tableau",
+    "accumulate",
+    "add",
+    "axpy",
+    "check_array",
+    "check_known",
+    "check_number",
+    "check_whole",
+    "cos",
+    "cross",
+    "dot",
+    "explicit_method",
+    "generalized_force",
+    "get",
+    "increment",
+    "inlined",
+    "kernel",
+    "log",
+    "named",
+    "product",
+    "put",
+    "scale",
+    "select",
+    "sin",
+    "split_flow",
+    "sqrt",
+    "state_value",
+    "sub",
+    "whole_state",
+]

@@ -1,0 +1,166 @@
+"""What plugins and installed distributions add, by kind, and what is refused of it."""
+
+import contextlib
+import dataclasses
+import inspect
+import re
+import traceback
+
+from integrators.errors import InputError
+from integrators.method import Method
+from sweep.errors import Interrupted
+from sweep.plugins.plots import PlotKind
+from systems import Observable, Quantity, System
+from systems.base import Start
+
+
+@dataclasses.dataclass(frozen=True)
+class Export:
+    """Things of a kind.
+
+    Parameters
+    ----------
+    key : str
+        The name of a plugin's tuple of them.
+    words : str
+        What they are, for messages.
+    type : type
+        Of each; of systems, what their classes are derived from.
+    names : str
+        A regular expression, and `naming` the same in words.
+    """
+
+    key: str
+    words: str
+    type: type
+    names: str = "[A-Za-z][A-Za-z0-9_]*"
+    naming: str = "a letter, then letters, digits and '_'"
+
+    def fits(self, item):
+        """Whether `item` is such a thing."""
+        if self.type is System:
+            return isinstance(item, type) and issubclass(item, System)
+        return isinstance(item, self.type)
+
+    def check_name(self, of, name):
+        """Raise `InputError` unless studies and command lines can say the name."""
+        if not isinstance(name, str) or not re.fullmatch(self.names, name):
+            raise InputError(f"{of} has the name {name!r}; expected {self.naming}")
+
+
+EXPORTS = {
+    "system": Export("SYSTEMS", "classes of systems, subclasses of systems.System", System),
+    "integrator": Export("INTEGRATORS", "methods, each an integrators.Method", Method),
+    "observable": Export("OBSERVABLES", "observables, each a systems.Observable", Observable),
+    "plot": Export(
+        "PLOTS",
+        "kinds of plots, each a sweep.plugins.PlotKind",
+        PlotKind,
+        "[A-Za-z][A-Za-z0-9_-]*",
+        "a letter, then letters, digits, '_' and '-'",
+    ),
+}
+MOST_TOLD = 300  # characters of what its code raised
+
+
+class Source:
+    """Where things come from that are not built in: a plugin, or an installed distribution.
+
+    A subclass has `of`, `in_words`, `hash` of the source, and `file`, its name in tracebacks.
+    """
+
+    def of(self, kind):
+        """The tuple of what it adds of a kind, a key of `EXPORTS`."""
+        raise NotImplementedError
+
+    @property
+    def systems(self):
+        """The classes of systems that it adds."""
+        return self.of("system")
+
+    @property
+    def methods(self):
+        """The `integrators.Method`s that it adds."""
+        return self.of("integrator")
+
+    @property
+    def observables(self):
+        """The `systems.Observable`s that it adds."""
+        return self.of("observable")
+
+    @property
+    def plots(self):
+        """The `PlotKind`s that it adds."""
+        return self.of("plot")
+
+    @property
+    def named(self):
+        """What it adds, as pairs of a kind and a name."""
+        return tuple((kind, item.name) for kind in EXPORTS for item in self.of(kind))
+
+    @contextlib.contextmanager
+    def blamed(self, doing, kept=(InputError,)):
+        """Turn whatever its code raises, but for `kept`, into an `InputError` that says where."""
+        try:
+            yield
+        except (*kept, Interrupted):
+            raise
+        except (Exception, SystemExit) as error:
+            raise InputError(f"{self.in_words} {doing}: {self._told(error)}") from error
+
+    def _told(self, error):
+        if isinstance(error, SyntaxError) and error.filename == self.file:
+            return f"line {error.lineno}: {error.msg}"
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == self.file]
+        message = " ".join(str(error).split())
+        lines += re.findall(rf'File "{re.escape(self.file)}", line (\d+)', message)  # Numba's
+        where = f"line {lines[-1]}: " if lines else ""
+        message = message if len(message) <= MOST_TOLD else f"{message[:MOST_TOLD]} …"
+        return f"{where}{type(error).__name__}" + (f": {message}" if message else "")
+
+
+def check(source, kind, item, of):
+    """Raise `InputError` unless a `Source` may add `item` as a thing of a kind; `of` says where."""
+    export = EXPORTS[kind]
+    if not export.fits(item):
+        raise InputError(f"{of} has {item!r}; expected {export.words}")
+    if kind == "system":
+        _check_system(source, item)
+    export.check_name(of, item.name)
+
+
+def _check_system(source, item):
+    """Raise `InputError` for a class of systems that lacks something."""
+    name = item.__name__
+
+    def refuse(what):
+        raise InputError(f"{source.in_words}: the system {name} {what}")
+
+    if inspect.isabstract(item):
+        refuse(f"lacks {', '.join(sorted(item.__abstractmethods__))}")
+    if "__dataclass_params__" not in vars(item):
+        refuse("is no dataclass; expected @dataclass(frozen=True) before it")
+    for key in ("name", "description"):
+        if not isinstance(getattr(item, key, None), str):
+            refuse(f"has no {key}; expected a text, {key} = …")
+    _check_units(item, refuse)
+    starts = getattr(item, "named_starts", None)
+    if not isinstance(starts, tuple) or not all(isinstance(start, Start) for start in starts):
+        refuse(f"has named_starts = {starts!r}; expected a tuple of systems.plugin.Start")
+    with source.blamed(f"cannot make the system {name} with default parameters"):
+        made = item()
+        quantities, _ = made.quantities, made.form
+    for quantity in quantities:
+        if not isinstance(quantity, Quantity):
+            refuse(f"has {quantity!r} among its quantities; expected systems.Quantity")
+
+
+def _check_units(item, refuse):
+    units, own = getattr(item, "units", None), getattr(item, "parameter_units", None)
+    keys = ("energy", "momentum", "time")
+    if not isinstance(units, dict) or not set(keys) <= set(units):
+        refuse(f"has units = {units!r}; expected a dict with the keys {', '.join(keys)}")
+    names = item.parameter_names()
+    if not isinstance(own, dict) or set(own) != set(names):
+        refuse(f"has parameter_units = {own!r}; expected a dict with the keys {', '.join(names)}")

@@ -1,0 +1,163 @@
+"""What installed distributions add, by the entry points that their metadata name.
+
+Each names a class of systems, an `integrators.Method`, a `systems.Observable` or a `PlotKind`, in
+one of `GROUPS` and under the name that the thing has itself::
+
+    [project.entry-points."geosweep.systems"]
+    bead = "beads.sphere:Bead"
+
+So it is known what there is before anything is loaded, and loaded is what somebody names that is
+neither built in nor a plugin's. It goes to workers by its name, with the hash of its source: they
+have the same distribution installed, or refuse.
+"""
+
+import contextlib
+import functools
+import hashlib
+import sys
+from dataclasses import dataclass, replace
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
+
+from integrators.errors import InputError
+from sweep.plugins.exports import EXPORTS, Source, check
+
+GROUPS = {kind: f"geosweep.{kind}s" for kind in EXPORTS}
+
+
+@dataclass(frozen=True)
+class Installed(Source):
+    """An entry point.
+
+    Parameters
+    ----------
+    kind : str
+        Of what it names, a key of `GROUPS`.
+    name, value : str
+        As in its metadata.
+    distribution : str
+        Whose they are, with its version.
+    hash : str
+        SHA-256 of the source, once `read` has loaded that.
+    """
+
+    kind: str
+    name: str
+    value: str
+    distribution: str
+    hash: str = ""
+
+    @property
+    def in_words(self):
+        """The entry point, for messages."""
+        return f"the entry point {self.name!r} ({GROUPS[self.kind]}) of {self.distribution}"
+
+    @property
+    def file(self):
+        """The name of its module in tracebacks."""
+        with contextlib.suppress(Exception):  # which are told when it is loaded
+            return find_spec(self.point.module).origin
+        return self.value
+
+    @property
+    def point(self):
+        """As the metadata have it."""
+        return EntryPoint(self.name, self.value, GROUPS[self.kind])
+
+    def of(self, kind):
+        """The tuple of what it adds of a kind; loaded when it is asked for."""
+        return (_same(self),) if kind == self.kind else ()
+
+    @property
+    def named(self):
+        """What it adds, as pairs of a kind and a name; it is not loaded."""
+        return ((self.kind, self.name),)
+
+    def read(self):
+        """The same with the hash of the source that is installed here."""
+        return replace(self, hash=_loaded(self)[1])
+
+
+def offered(kind, taken):
+    """What distributions add of a kind, not loaded.
+
+    Parameters
+    ----------
+    kind : str
+    taken : container of str
+        Names that are built in.
+
+    Returns
+    -------
+    dict of str to Installed
+        By name.
+
+    Raises
+    ------
+    InputError
+        If a name is taken, or is no name.
+    """
+    found = {}
+    for one in map(_of_point, entry_points(group=GROUPS[kind])):
+        EXPORTS[kind].check_name(one.in_words, one.name)
+        if one.name in taken or one.name in found:
+            other = found[one.name].in_words if one.name in found else "what is built in"
+            raise InputError(
+                f"{one.in_words} has the name of {other}; expected a name of its own: uninstall "
+                "one of them"
+            )
+        found[one.name] = one
+    return found
+
+
+def _of_point(point):
+    kind = next(kind for kind, group in GROUPS.items() if group == point.group)
+    owner = f"{point.dist.name} {point.dist.version}"
+    return Installed(kind, point.name, point.value, owner)
+
+
+@functools.cache
+def _same(one):
+    """What is installed here under a name, if its source has the hash that is asked for."""
+    points = entry_points(group=GROUPS[one.kind], name=one.name)
+    here = next(map(_of_point, points), None)
+    if here is None:
+        raise InputError(f"{one.in_words} is not installed here; expected it on every worker")
+    item, digest = _loaded(here)
+    if digest != one.hash:
+        raise InputError(
+            f"{one.in_words} has other source here, of {here.distribution}: its hash is "
+            f"{digest[:16]}…, and {one.hash[:16]}… is asked for; install the same version on "
+            "every worker"
+        )
+    return item
+
+
+@functools.cache
+def _loaded(one):
+    """What an entry point names, checked, and the hash of its source when it was loaded."""
+    with one.blamed("cannot be loaded", kept=()):
+        item = one.point.load()
+        digest = _hash_of(sys.modules[one.point.module])
+    check(one, one.kind, item, one.in_words)
+    if item.name != one.name:
+        raise InputError(f"{one.in_words} names {item.name!r}; expected the same name")
+    return item, digest
+
+
+@functools.cache
+def _hash_of(module):
+    """SHA-256 of a module's source; of a package's module, of all that the package has.
+
+    As it was when the module was loaded, whatever becomes of the files.
+    """
+    package = sys.modules[module.__name__.partition(".")[0]]
+    file = Path(getattr(package, "__file__", None) or module.__file__)
+    if file.name != "__init__.py":
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    digest = hashlib.sha256()
+    for path in sorted(file.parent.rglob("*.py")):
+        digest.update(f"{path.relative_to(file.parent).as_posix()}\0".encode())
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()

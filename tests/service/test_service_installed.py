@@ -1,0 +1,70 @@
+"""A distribution in a run: workers that have it installed, and those that have not."""
+
+import json
+
+import pytest
+from distributed import Client
+from distributions import INSTALLED, NAMED, distribute
+from plugin_text import write
+
+import sweep
+from sweep.clusters.local import start_local
+from sweep.errors import TaskFailed
+
+
+def test_a_worker_without_it(tmp_path, monkeypatch):  # the first one: the path has no other
+    (tmp_path / "bead.toml").write_text(INSTALLED)
+    with start_local(1) as local, Client(local) as client:
+        distribute(tmp_path / "site", "beads")
+        monkeypatch.syspath_prepend(tmp_path / "site")
+        with pytest.raises(TaskFailed, match="of beads 1.0 is not installed here; expected"):
+            sweep.run(tmp_path / "bead.toml", tmp_path / "bead.zarr", client)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A directory on the path with the distribution."""
+    with pytest.MonkeyPatch.context() as patch:
+        directory = tmp_path_factory.mktemp("site")
+        distribute(directory, "beads")
+        patch.syspath_prepend(directory)
+        patch.setenv("PYTHONPATH", str(directory))
+        yield directory
+
+
+@pytest.fixture(scope="module")
+def store(site, tmp_path_factory):
+    """The store of a study that names what is installed."""
+    home = tmp_path_factory.mktemp("installed")
+    (home / "bead.toml").write_text(INSTALLED)
+    with start_local(1) as local, Client(local) as client:
+        assert sweep.run(home / "bead.toml", home / "bead.zarr", client).complete
+    return home / "bead.zarr"
+
+
+def test_it_is_computed_as_by_a_plugin(store, cluster, tmp_path, arrays):
+    path = tmp_path / "plugin.zarr"
+    assert sweep.run(write(tmp_path, NAMED), path, cluster).complete
+    here, there = arrays(store, "spring"), arrays(path, "spring")
+    for name in ("run_id", "energy", "height", "global_error"):
+        assert here[name].tobytes() == there[name].tobytes()
+
+
+def test_commands_know_it(store, called):
+    def answer(*arguments):
+        done = called(store.parent, *arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    for kind, name in (("systems", "bead"), ("integrators", "ralston"), ("plots", "heights")):
+        assert name in [row["name"] for row in json.loads(answer("ls", kind, "--json"))]
+    (row,) = json.loads(answer("ls", "observables", "--json"))
+    assert (row["name"], row["of"]) == ("height", ["bead", "spherical_pendulum_chain"])
+    assert "the entry point 'bead' (geosweep.systems) of beads 1.0, sha" in answer(
+        "show", "system", "bead"
+    )
+    assert "ralston+projected" in answer("show", "integrator", "ralston+projected")
+    assert "heights.svg" in answer("plot", "heights", store, "-o", "heights.svg")
+    drawn = answer("plot", store, "-o", "all", "--format", "svg").split()
+    assert {f"all/spring-{kind}.svg" for kind in ("heights", "energy")} <= set(drawn)
+    assert "Nothing to compute" in answer("run", store, "--no-summary")
