@@ -12,8 +12,8 @@ def command(topic):
 
     \b
     Example:
-      sweep guide
-      sweep guide orders | less
+      sweep guide orders
+      sweep guide study | less
     """
     from sweep import guide
 

@@ -26,6 +26,15 @@ def test_what_is_shown_is_what_the_command_prints(name, folder):
         pytest.fail("\n".join([*found, "python tests/guide/output_blocks.py --write mends it"]))
 
 
+def test_python_that_is_shown_runs(folder):
+    BLOCKS["quickstart"].make(folder)  # the store that it reads
+    blocks = [block for block in fenced("python") if block.document.stem != "plugins"]
+    assert len(blocks) >= 5
+    text = "\n".join(block.text for block in blocks)
+    done = subprocess.run([sys.executable, "-c", text], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout, done.stderr
+
+
 def test_the_others_are_compared_by_the_checks_of_everything():
     (arguments,) = re.findall(r"^python tests/guide/output_blocks.py (.*)$", CI, re.M)
     assert {*arguments.split(), *QUICK} == set(BLOCKS) == set(SHOWN)

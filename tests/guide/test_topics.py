@@ -4,9 +4,10 @@ import re
 
 import generated_tables
 import pytest
-from documents import GUIDE, ROOT
+from documents import GUIDE, ROOT, fenced
 
 from sweep.guide import TOPICS, text, topics
+from sweep.store import studies
 from sweep.study.initial_conditions import reader
 
 
@@ -31,6 +32,14 @@ def test_an_unknown_topic_is_named_with_the_nearest(command, tmp_path):
     done = command(tmp_path, "guide", "order", code=2)
     assert done.stderr == "Error: unknown topic 'order'. Did you mean 'orders'?\n"
     assert not done.stdout
+
+
+def test_studies_that_are_shown_are_valid():
+    blocks = [block for block in fenced("toml") if block.document.stem != "plugins"]
+    assert len(blocks) >= 3
+    for block in blocks:
+        top = "" if block.text.startswith("format = 1") else generated_tables.TOP
+        assert studies.parse(top + block.text).experiments
 
 
 # --- what is made from the program ----------------------------------------------------------------
