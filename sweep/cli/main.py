@@ -25,7 +25,7 @@ from sweep.store.backends.disk import cannot_store, remedy, why_not_stored
 COMMANDS = (
     "init", "check", "plan", "run", "submit", "cancel", "status", "extend", "merge", "failures",
     "retry", "verify", "ls", "show", "query", "order", "drift", "work", "plot", "report", "export",
-    "reproduce", "certificates",
+    "reproduce", "certificates", "guide",
 )  # fmt: skip
 MODULES = {"ls": "listing"}
 
@@ -65,6 +65,7 @@ def group():
     sweep run quickstart          a first study, half a minute the first time
     sweep init my-study.toml      a study file to start from
     sweep run my-study.toml       run it; the same command goes on after an interruption
+    sweep guide                   what the guide has to say of each topic
     """
 
 

@@ -16,6 +16,7 @@ from sweep.store.backends.places import beside, is_written, local_path, place_of
 from sweep.store.failures import failed_runs, shared_values
 from sweep.store.open import open_study
 from sweep.store.progress import Counter
+from sweep.store.provenance import versions
 from sweep.tables import Table
 from sweep.text import number, visible_lines
 
@@ -169,9 +170,9 @@ def _failures(store):
 
 def _provenance(store, attributes, progresses):
     """Which program made the store, where and when, as pairs."""
-    versions = dict(attributes.get("versions", {}))
-    facts = [("Commit", versions.pop("commit", ""))]
-    facts.append(("Versions", ", ".join(f"{name} {v}" for name, v in versions.items())))
+    used = dict(attributes.get("versions", {}))
+    facts = [("Commit", used.pop("commit", ""))]
+    facts.append(("Versions", ", ".join(f"{name} {v}" for name, v in used.items())))
     for host in attributes.get("hosts", []):
         workers = host.get("workers", 0)
         words = [host.get("system", ""), host.get("kind", "")]

@@ -1,129 +1,43 @@
-"""Every command of README is run, in its order, on small studies of the names that it uses."""
+"""README is short, its map is that of the house, and links lead somewhere."""
 
 import re
-import shlex
-import shutil
 from pathlib import Path
 
-import dask
 import pytest
+from documents import DOCUMENTS, README, ROOT
 
-ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text()
-LINES = [
-    re.sub(r"\s+#.*", "", line)
-    for block in re.findall(r"```sh\n(.*?)```", README, re.S)
-    for line in block.splitlines()
-]
-# What is run elsewhere: papers by test_reproduce*, clusters by test_clusters, test_tls and
-# test_detached, buckets by test_bucket_stores, the plugin by test_plugins and
-# test_foreign_stores; and what installs.
-ELSEWHERE = ("sweep reproduce ", "sweep show plugins", "sweep show system bead", "export AWS_")
-ELSEWHERE += ("sweep submit", "sweep cancel", "sweep certificates", "sweep run bead.zarr")
-OTHERS = ("--cluster ", "--scheduler-file ", "s3://")
-INSTALLS = ("python3 -m venv", ".venv/bin/pip install")
-
-STUDY = """\
-format = 1
-name = "{name}"
-
-[[experiment]]
-name = "pendulum"
-system = "spherical_pendulum_chain"
-integrators = ["variational", "variational+suzuki4"]
-step_size = [0.02, 0.01, 0.005]
-initial_condition = ["lee", {{ around = "lee", random = 7, spread = 0.1, seed = 1 }}]
-duration = 1.0
-samples = 10
-reference = {{ integrator = "dop853" }}
-"""
-SECTIONS = """\
-format = 1
-name = "mclachlan-sections"
-
-[[experiment]]
-name = "forced-body"
-system = "forced_rigid_body"
-integrators = ["spherical_midpoint"]
-step_size = 0.5
-initial_condition = { lattice = 9 }
-duration = 20.0
-samples = 20
-record = ["state"]
-"""
-# README's studies would take minutes, and its addresses are not here.
-INSTEAD = {
-    "/shared/my-study.zarr": "shared.zarr",
-    # No study can say such a time axis: a copy has it, so that later commands find what they show.
-    "my-study.zarr --duration 1e6 --samples 100": "copied.zarr --duration 3 --samples 2",
-    "--duration 1e6": "--duration 2",
-    "--members 128": "--members 9",
-    "--step-size 0.01 ": "--step-size 0.025 ",
-}
+MOST_LINES = 150
+TEXT = README.read_text()
+PACKAGES = ("integrators", "systems", "sweep", "tests")
 
 
-def commands():
-    found = [line for line in LINES if line and not line.startswith((*INSTALLS, *ELSEWHERE))]
-    apart = ("tests/benchmarks/", *OTHERS)
-    return [line for line in found if not any(text in line for text in apart)]
+def test_readme_is_short():
+    assert len(TEXT.splitlines()) <= MOST_LINES
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory, command):
-    path = tmp_path_factory.mktemp("readme")
-    for name in ("quickstart", "round-off", "all-orders"):  # a file wins over the packaged study
-        (path / name).write_text(STUDY.format(name=name))
-    (path / "mclachlan-sections").write_text(SECTIONS)
-    command(path, "run", "round-off", "--no-summary")
-    return path
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_relative_links_lead_to_files(path):
+    for link in re.findall(r"\]\(([^)]+)\)", path.read_text()):
+        if "://" not in link:
+            assert (path.parent / link.partition("#")[0]).exists(), link
 
 
-def certificate(security):
-    """Dask's settings for who has the certificate of a local cluster."""
-    tls = "distributed.comm.tls"
-    own = {"cert": security.tls_client_cert, "key": security.tls_client_key}
-    return {f"{tls}.ca-file": security.tls_ca_file} | {
-        f"{tls}.client.{name}": text for name, text in own.items()
+def test_readme_links_every_topic():
+    for path in DOCUMENTS[1:]:
+        assert f"({path.relative_to(ROOT)})" in TEXT, path.name
+
+
+def test_the_map_has_every_folder_and_no_other():
+    rows = re.findall(r"^\| (`.*?) \|", TEXT[TEXT.index("\n## Map\n") :], re.MULTILINE)
+    shown = set()
+    for row in rows:
+        first, *others = re.findall(r"`([\w/]+)/`", row)
+        beside = Path(first).parent
+        shown |= {first} | {other if "/" in other else f"{beside}/{other}" for other in others}
+    folders = {
+        f"{package}/{path.name}"
+        for package in PACKAGES
+        for path in (ROOT / package).iterdir()
+        if path.is_dir() and path.name[0] not in "._"  # no caches
     }
-
-
-def test_every_command_runs(folder, command, cluster, monkeypatch):
-    sorts = dict.fromkeys(line.split()[1] for line in commands() if line.startswith("sweep "))
-    assert len(commands()) >= 30 and len(sorts) >= 16
-    command(folder, "run", "quickstart", "--no-summary")  # the one in the line that installs
-    for line in commands():
-        assert line.startswith("sweep "), f"README has {line!r}, which this test cannot run"
-        for written, here in INSTEAD.items():
-            line = line.replace(written, here)
-        line = re.sub(r"tcp://[\w.:]+", str(cluster.scheduler.address), line)
-        line, _, target = line.partition(" > ")
-        if "copied.zarr" in line:
-            shutil.copytree(folder / "my-study.zarr", folder / "copied.zarr")
-        with dask.config.set(certificate(cluster.security)):
-            done = command(folder, *shlex.split(line)[1:])
-        assert done.stdout, line
-        if target:
-            (folder / target).write_text(done.stdout)
-        if line == "sweep init my-study.toml":  # a smaller one of the same name
-            (folder / "my-study.toml").write_text(STUDY.format(name="my-study"))
-        if line == "sweep run my-study.zarr":  # what `merge` is shown with
-            for name in ("laptop", "cluster"):
-                (folder / f"{name}.zarr").parent.mkdir(exist_ok=True)
-                text = STUDY.format(name="both")
-                text = text if name == "laptop" else text.replace("0.005]", "0.005, 0.004]")
-                (folder / f"{name}.toml").write_text(text)
-                command(folder, "run", f"{name}.toml", f"{name}.zarr", "--no-summary")
-    for made in ("quickstart.nc", "order.pdf", "report.html", "both.zarr", "figures"):
-        assert (folder / made).exists(), made
-
-
-def test_what_it_says_to_install_and_to_run_is_there():
-    for line in LINES:
-        for script in re.findall(r"tests/benchmarks/\w+\.py", line):
-            assert (ROOT / script).exists(), script
-    told = " ".join(line for line in LINES if line.startswith(INSTALLS))
-    assert "pip install -e . && .venv/bin/sweep run quickstart" in told
-    checks = (ROOT / ".ci" / "run").read_text()
-    assert "'.[test]'" in told and "python -m pytest" in told and "python -m pytest" in checks
-    for install in ("--require-hashes", "deploy/lock/test.txt", "--no-build-isolation"):
-        assert install in told and install in checks
+    assert shown == folders | {"integrators", "sweep"}

@@ -1,12 +1,12 @@
-"""The plugin and the study of README."""
+"""The plugin and the study of the guide."""
 
 import re
-from pathlib import Path
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
-SECTION = README[README.index("\n## Plugins\n") : README.index("\n## From Python\n")]
-(BEAD,) = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
-(STUDY,) = re.findall(r"```toml\n(.*?)```", SECTION, re.DOTALL)
+from sweep import guide
+
+TOPIC = guide.text("plugins")
+(BEAD,) = re.findall(r"```python\n(.*?)```", TOPIC, re.DOTALL)
+(STUDY,) = re.findall(r"```toml\n(.*?)```", TOPIC, re.DOTALL)
 
 
 def write(directory, text=BEAD, study=STUDY):

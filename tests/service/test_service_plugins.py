@@ -30,7 +30,7 @@ def remote(start, until, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def computed(cluster, tmp_path_factory):
-    """A store of the study of README, computed by processes that do not have the plugin."""
+    """A store of the guide's study, computed by processes that do not have the plugin."""
     home = tmp_path_factory.mktemp("computed")
     text = STUDY.replace('"height"]', '"height", "state"]')
     outcome = sweep.run(write(home, study=text), home / "bead.zarr", cluster)

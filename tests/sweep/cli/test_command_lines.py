@@ -37,7 +37,7 @@ COMMANDS = (
     "verify",
 )
 COMMANDS += ("ls", "show", "query", "order", "drift", "work", "plot", "report", "export")
-COMMANDS += ("certificates",)
+COMMANDS += ("certificates", "guide")
 
 # The kin of `quickstart`: both systems, a reference, an ensemble in lanes.
 STUDY = """\

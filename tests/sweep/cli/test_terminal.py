@@ -105,6 +105,7 @@ def test_a_run_says_labels_and_paths_so_that_they_are_seen(ran):
         ("verify", f"{NASTY}.zarr"),
         ("show", "study", "nasty.zarr"),
         ("show", "system", NASTY),
+        ("guide", NASTY),
         ("show", "plugins", f"{NASTY}.toml"),
         ("merge", "nasty.zarr", "nasty.zarr", "-o", f"{NASTY}.zarr"),
         ("run", "wrong.toml"),

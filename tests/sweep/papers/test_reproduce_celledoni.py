@@ -1,20 +1,20 @@
 """The claims of Celledoni, Çokaj, Leone, Murari and Owren, and counterparts of their figures."""
 
 import dataclasses
-from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray as xr
 from picture_text import assert_plain
 
+from sweep import guide
 from sweep.campaign import coordinator
 from sweep.papers import PAPERS, diagnostics, figures, reproduce
 from sweep.store.open import open_study
 from sweep.store.studies import load, parse
 
 PAPER = PAPERS["celledoni"]
-README = (Path(__file__).parents[3] / "README.md").read_text()
+TOPIC = guide.text("papers")
 NUMBERS = (2, 3, *range(5, 12), *range(13, 19))
 QUICK = ("celledoni-manifold", "celledoni-steps", "celledoni-quadrotors")
 
@@ -100,7 +100,7 @@ def test_what_is_read_off_a_picture_agrees_in_its_order_of_magnitude(computed):
     times = rows_of(computed, "Figure 11", "its time")
     assert [(row.paper, row.digits, row.agreement) for row in times] == [(2.2, 2, "magnitude")] * 2
     first, second = (f"{row.here:.3f}" for row in times)
-    assert f"Its peaks at t ≈ 2.2 are at {first} and {second}." in README
+    assert f"Its peaks at t ≈ 2.2 are at {first} and {second}." in TOPIC
 
 
 def parts_of(figure):

@@ -1,16 +1,16 @@
-"""The output blocks of README: made from what the commands print, and compared with that.
+"""The output blocks of README and the guide: made from what the commands print, and compared.
 
-    python tests/guide/readme_blocks.py                  compare all; exit code 1 if one is off
-    python tests/guide/readme_blocks.py lee celledoni    compare these
-    python tests/guide/readme_blocks.py --write          write them anew
+    python tests/guide/output_blocks.py                  compare all; exit code 1 if one is off
+    python tests/guide/output_blocks.py lee celledoni    compare these
+    python tests/guide/output_blocks.py --write          write them anew
 
-Every fenced block of README that begins with ```` ```text ```` is one of `BLOCKS`, in its order. A
+Every fenced block that begins with ```` ```text NAME ```` is the one of `BLOCKS` with that name. A
 command that ends with another exit code than it should is a failure too.
 
 What is shown is what the command prints, with the directory that it runs in as ``.``, and without
-what an excerpt leaves out, where an ellipsis stands: the second experiment of the quickstart; the
-small errors of `sweep work`; of round-off all but some rows of the first table; of a paper every
-row without a printed figure but the first of its part.
+what an excerpt leaves out, where an ellipsis stands: the second experiment of the quickstart, and
+in README its drifts; the small errors of `sweep work`; of round-off all but some rows of the first
+table; of a paper every row without a printed figure but the first of its part.
 
 What is compared:
 
@@ -39,8 +39,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-README = Path(__file__).parents[2] / "README.md"
-FENCED = re.compile(r"(?<=```text\n).*?(?=```)", re.S)
+from documents import DOCUMENTS, FENCED, fenced
+
 SWEEP = Path(sys.executable).parent / "sweep"
 DAMAGED = 3  # the exit code where something is found
 
@@ -84,6 +84,27 @@ def _quickstart(folder):
     first, rest = _first_run(folder, "quickstart").split("\nthree-bodies: ", 1)
     end = rest[rest.index("\nPlots: ") :]
     return f"{first}\nthree-bodies: … (the same two tables)\n{end}"
+
+
+def _in_short(folder):
+    printed = _quickstart(folder)
+    first = printed[: printed.index("\nenergy error")]
+    end = printed[printed.index("\nPlots: ") :]
+    return f"{first}\n… (the drifts of their energies, and both tables of three-bodies)\n{end}"
+
+
+def _own_study(folder, *arguments):
+    """What a command prints in a directory with the study that `sweep init` writes, and its run."""
+    below = folder / "own"
+    if not below.exists():
+        below.mkdir()
+        run(below, "init", "my-study.toml")
+        run(below, "run", "my-study.toml", "--no-summary")
+    return run(below, *arguments)
+
+
+def _own_order(folder):
+    return _own_study(folder, "order", "my-study.zarr", "-e", "order").rstrip() + "\n"
 
 
 def _work(folder):
@@ -192,7 +213,10 @@ class Block:
 # and the drift of the mean to a standard error of at most 4e-6.
 STATISTICS = {"exponent": 0.25, "95 %": 0.25, "drift/ε a step": 2e-5}
 BLOCKS = {
+    "quickstart-in-short": Block(_in_short),
     "quickstart": Block(_quickstart),
+    "check": Block(lambda folder: _own_study(folder, "check", "my-study.toml")),
+    "order": Block(_own_order),
     "work": Block(_work),
     "round-off": Block(_round_off, STATISTICS),
     "lee": Block(_paper("lee")),
@@ -265,12 +289,12 @@ def parse(text):
 
 
 def differences(shown, printed, tolerances=None):
-    """Lines of README that the command does not print so, each with what it prints.
+    """Lines that the command does not print as they are shown, each with what it prints.
 
     Parameters
     ----------
     shown, printed : str
-        README's block, and what it is made to be of what the command prints now.
+        The block, and what it is made to be of what the command prints now.
     tolerances : dict of str to float, optional
         By how much numbers of a column may differ.
 
@@ -282,7 +306,7 @@ def differences(shown, printed, tolerances=None):
     one, other = parse(shown), parse(printed)
     lines = shown.splitlines(), printed.splitlines()
     if len(one) != len(other):
-        return list(difflib.unified_diff(*lines, "README", "printed", lineterm=""))
+        return list(difflib.unified_diff(*lines, "shown", "printed", lineterm=""))
     return [
         text
         for a, b, *both in zip(one, other, *lines, strict=True)
@@ -332,27 +356,39 @@ def _last_unit(text):
     return 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
 
 
-# --- README --------------------------------------------------------------------------------------
+# --- README and the guide ------------------------------------------------------------------------
 
 
-def blocks_of(text):
-    """The output blocks of README's text, by name.
+def shown_blocks(documents=DOCUMENTS):
+    """The output blocks of documents, by name.
 
     Raises
     ------
     SystemExit
-        If they are not as many as `BLOCKS`.
+        If one has no name, or a name that is not in `BLOCKS` or stands twice.
     """
-    found = FENCED.findall(text)
-    if len(found) != len(BLOCKS):
-        raise SystemExit(f"README has {len(found)} output blocks, and {len(BLOCKS)} are known here")
-    return dict(zip(BLOCKS, found, strict=True))
+    found = {}
+    for block in fenced("text", documents):
+        if block.name not in BLOCKS:
+            what = f"named {block.name!r}" if block.name else "without a name"
+            known = ", ".join(BLOCKS)
+            raise SystemExit(f"{block.document.name} has an output block {what}; known: {known}")
+        if block.name in found:
+            raise SystemExit(f"{block.document.name} has a second output block {block.name!r}")
+        found[block.name] = block.text
+    return found
 
 
 def replaced(text, made):
-    """README's text with other blocks, by name."""
-    names = iter(BLOCKS)
-    return FENCED.sub(lambda match: made.get(next(names), match[0]), text)
+    """A document's text with other blocks, by name."""
+
+    def other(match):
+        language, name, block = match.groups()
+        if language != "text" or name not in made:
+            return match[0]
+        return match[0].removesuffix(f"{block}```") + f"{made[name]}```"
+
+    return FENCED.sub(other, text)
 
 
 def main():
@@ -363,21 +399,24 @@ def main():
     given = parser.parse_args()
     if unknown := set(given.names) - set(BLOCKS):
         parser.error(f"no block {', '.join(sorted(unknown))}; there are {', '.join(BLOCKS)}")
-    shown, made, off = blocks_of(README.read_text()), {}, []
-    with tempfile.TemporaryDirectory(prefix="geosweep-readme-") as directory:
+    shown, made, off = shown_blocks(), {}, []
+    if missing := set(BLOCKS) - set(shown):
+        sys.exit(f"no document shows {', '.join(sorted(missing))}")
+    with tempfile.TemporaryDirectory(prefix="geosweep-blocks-") as directory:
         folder = Path(directory).resolve()
         for name in [name for name in BLOCKS if name in (given.names or BLOCKS)]:
             made[name] = BLOCKS[name].make(folder)
             found = differences(shown[name], made[name], BLOCKS[name].tolerances)
-            print(f"{name}: {'README is off' if found else 'as in README'}", flush=True)
+            print(f"{name}: {'off' if found else 'as it is shown'}", flush=True)
             if found:
                 off.append(name)
                 print("\n".join(found), flush=True)
     if given.write:
-        README.write_text(replaced(README.read_text(), made))
+        for path in DOCUMENTS:
+            path.write_text(replaced(path.read_text(), made))
     elif off:
         names = " ".join(off)
-        sys.exit(f"To write what is printed: python tests/guide/readme_blocks.py --write {names}")
+        sys.exit(f"To write what is printed: python tests/guide/output_blocks.py --write {names}")
 
 
 if __name__ == "__main__":

@@ -1,16 +1,17 @@
-"""README shows what the commands print; the papers, which take longer, are compared by .ci/run."""
+"""Outputs are shown as they are printed; the papers, which take longer, are compared by .ci/run."""
 
 import re
 import subprocess
 import sys
 
+import output_blocks
 import pytest
-import readme_blocks
-from readme_blocks import BLOCKS, README, differences, same
+from documents import DOCUMENTS, README, ROOT, fenced
+from output_blocks import BLOCKS, differences, same
 
-QUICK = ("quickstart", "work", "verify")
-SHOWN = readme_blocks.blocks_of(README.read_text())
-CI = (README.parent / ".ci" / "run").read_text()
+QUICK = ("quickstart-in-short", "quickstart", "check", "order", "work", "verify")
+SHOWN = output_blocks.shown_blocks()
+CI = (ROOT / ".ci" / "run").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -19,21 +20,30 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_readme_shows_what_the_command_prints(name, folder):
+def test_what_is_shown_is_what_the_command_prints(name, folder):
     found = differences(SHOWN[name], BLOCKS[name].make(folder), BLOCKS[name].tolerances)
     if found:
-        pytest.fail("\n".join([*found, "python tests/guide/readme_blocks.py --write mends README"]))
+        pytest.fail("\n".join([*found, "python tests/guide/output_blocks.py --write mends it"]))
+
+
+def test_python_that_is_shown_runs(folder):
+    BLOCKS["quickstart"].make(folder)  # the store that it reads
+    blocks = [block for block in fenced("python") if block.document.stem != "plugins"]
+    assert len(blocks) >= 5
+    text = "\n".join(block.text for block in blocks)
+    done = subprocess.run([sys.executable, "-c", text], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout, done.stderr
 
 
 def test_the_others_are_compared_by_the_checks_of_everything():
-    (arguments,) = re.findall(r"^python tests/guide/readme_blocks.py (.*)$", CI, re.M)
-    assert {*arguments.split(), *QUICK} == set(BLOCKS)
-    assert not re.search(r"readme_blocks.py.*(\|\||&)", CI)  # its exit code counts
+    (arguments,) = re.findall(r"^python tests/guide/output_blocks.py (.*)$", CI, re.M)
+    assert {*arguments.split(), *QUICK} == set(BLOCKS) == set(SHOWN)
+    assert not re.search(r"output_blocks.py.*(\|\||&)", CI)  # its exit code counts
 
 
 def test_a_command_that_fails_makes_no_block(tmp_path):
     with pytest.raises(SystemExit, match="sweep reproduce leee ended with exit code 2, not 0"):
-        readme_blocks.run(tmp_path, "reproduce", "leee")
+        output_blocks.run(tmp_path, "reproduce", "leee")
 
 
 # --- what is shown -------------------------------------------------------------------------------
@@ -53,19 +63,39 @@ part  figure   paper  here  agreement  setting
 def test_a_paper_is_shown_with_its_printed_figures_and_one_other_of_each_part():
     lines = PRINTED.splitlines()
     expected = [*lines[:4], lines[5], "… (1 rows more)", *lines[6:]]
-    assert readme_blocks.with_printed_figures(PRINTED).splitlines() == expected
+    assert output_blocks.with_printed_figures(PRINTED).splitlines() == expected
 
 
-def test_blocks_are_replaced_by_name_and_others_stay():
-    text = README.read_text()
-    assert readme_blocks.replaced(text, {}) == text
-    other = readme_blocks.replaced(text, {"work": "new\n"})
-    assert readme_blocks.blocks_of(other) == SHOWN | {"work": "new\n"}
+def test_blocks_are_replaced_by_name_and_others_stay(tmp_path):
+    texts = [path.read_text() for path in DOCUMENTS]
+    assert [output_blocks.replaced(text, {}) for text in texts] == texts
+    copies = [tmp_path / path.name for path in DOCUMENTS]
+    for path, text in zip(copies, texts, strict=True):
+        path.write_text(output_blocks.replaced(text, {"work": "new\n"}))
+    assert output_blocks.shown_blocks(copies) == SHOWN | {"work": "new\n"}
 
 
-def test_every_output_block_is_known():
-    with pytest.raises(SystemExit, match="README has 8 output blocks, and 7 are known"):
-        readme_blocks.blocks_of(README.read_text() + "\n```text\n$ ls\n```\n")
+@pytest.mark.parametrize(
+    ("opening", "reason"),
+    [
+        ("```text", "copy.md has an output block without a name; known: quickstart-in-short, "),
+        ("```text ls", "copy.md has an output block named 'ls'; known: quickstart-in-short, "),
+        ("```text quickstart-in-short", "copy.md has a second output block 'quickstart-in-short'"),
+    ],
+)
+def test_every_output_block_is_known(tmp_path, opening, reason):
+    copy = tmp_path / "copy.md"
+    copy.write_text(README.read_text() + f"\n{opening}\n$ ls\n```\n")
+    with pytest.raises(SystemExit, match=reason):
+        output_blocks.shown_blocks([copy])
+
+
+def test_every_fence_has_a_language_that_something_reads():
+    for path in DOCUMENTS:
+        fences = [line for line in path.read_text().splitlines() if "```" in line]
+        languages = ("sh", "text", "toml", "yaml", "python")
+        known = sum(len(fenced(language, [path])) for language in languages)
+        assert len(fences) == 2 * known, path.name
 
 
 # --- what is compared ----------------------------------------------------------------------------
@@ -146,6 +176,10 @@ def test_columns_may_become_wider_and_times_differ():
 
 
 def test_the_command_says_which_blocks_there_are():
-    script = README.parent / "tests" / "guide" / "readme_blocks.py"
+    script = ROOT / "tests" / "guide" / "output_blocks.py"
     done = subprocess.run([sys.executable, script, "le"], capture_output=True, text=True)
-    assert done.returncode == 2 and "no block le; there are quickstart, work" in done.stderr
+    assert (
+        done.returncode == 2
+        and "no block le; there are quickstart-in-short, quickstart"
+        in " ".join(done.stderr.split())
+    )

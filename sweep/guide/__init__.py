@@ -1,0 +1,21 @@
+"""The guide: a Markdown file for each topic, which `sweep guide TOPIC` prints."""
+
+from importlib import resources
+
+from integrators.errors import check_known
+
+TOPICS = (
+    "tutorial", "study", "integrators", "orders", "drifts", "work", "stores", "clusters", "buckets",
+    "plugins", "python", "papers", "operations", "contributing",
+)  # fmt: skip
+
+
+def topics():
+    """The title of each topic, by its name, in the order in which to read them."""
+    return {topic: text(topic).partition("\n")[0].removeprefix("# ") for topic in TOPICS}
+
+
+def text(topic):
+    """The text of a topic in Markdown, or `InputError` with the nearest name."""
+    check_known("topic", topic, TOPICS)
+    return resources.files(__name__).joinpath(f"{topic}.md").read_text("utf-8")

@@ -1,0 +1,74 @@
+"""`sweep guide` lists and prints every topic; tables and names of files in them are true."""
+
+import re
+
+import generated_tables
+import pytest
+from documents import GUIDE, ROOT, fenced
+
+from sweep.guide import TOPICS, text, topics
+from sweep.store import studies
+from sweep.study.initial_conditions import reader
+
+
+def test_every_topic_is_a_file_and_every_file_a_topic():
+    assert sorted(f"{topic}.md" for topic in TOPICS) == sorted(p.name for p in GUIDE.glob("*.md"))
+
+
+def test_topics_are_listed_with_a_line_each(command, tmp_path):
+    printed = command(tmp_path, "guide").stdout.splitlines()
+    assert len(topics()) == len(TOPICS) >= 14
+    for line, (topic, title) in zip(printed, topics().items(), strict=False):
+        assert re.fullmatch(rf"{topic} +{re.escape(title)}", line) and len(title) <= 70
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_a_topic_is_printed_as_it_is(command, tmp_path, topic):
+    assert text(topic).startswith("# ")
+    assert command(tmp_path, "guide", topic).stdout == text(topic)
+
+
+def test_an_unknown_topic_is_named_with_the_nearest(command, tmp_path):
+    done = command(tmp_path, "guide", "order", code=2)
+    assert done.stderr == "Error: unknown topic 'order'. Did you mean 'orders'?\n"
+    assert not done.stdout
+
+
+def test_studies_that_are_shown_are_valid():
+    blocks = [block for block in fenced("toml") if block.document.stem != "plugins"]
+    assert len(blocks) >= 3
+    for block in blocks:
+        top = "" if block.text.startswith("format = 1") else generated_tables.TOP
+        assert studies.parse(top + block.text).experiments
+
+
+# --- what is made from the program ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("topic", "make"),
+    [(topic, make) for topic, makers in generated_tables.TABLES.items() for make in makers],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_tables_are_what_the_program_knows(topic, make):
+    made = make()
+    assert generated_tables.shown(text(topic), made) == made
+
+
+def test_every_kind_of_table_of_starts_is_probed():
+    starts = {kind[0] for kind in generated_tables.GIVEN.values()}
+    assert set(reader._TABLES) <= starts
+
+
+def test_a_key_that_the_reader_does_not_know_is_noticed(monkeypatch):
+    monkeypatch.setitem(generated_tables.KEYS["`samples`"], "first_of_all", "")
+    with pytest.raises(SystemExit, match="differ in the keys of `samples`: first_of_all"):
+        generated_tables.study_keys()
+
+
+def test_where_do_i_names_files_that_exist():
+    table = text("contributing").partition("\n## Tests\n")[0]
+    paths = re.findall(r"`((?:integrators|systems|sweep|tests|deploy)/[\w./-]*)`", table)
+    assert len(paths) >= 40 and len(re.findall(r"^\| [a-z]", table, re.MULTILINE)) >= 20
+    for path in paths:
+        assert (ROOT / path).exists(), path
