@@ -16,7 +16,6 @@ from sweep.store.backends.places import beside, is_written, local_path, place_of
 from sweep.store.failures import failed_runs, shared_values
 from sweep.store.open import open_study
 from sweep.store.progress import Counter
-from sweep.store.provenance import versions
 from sweep.tables import Table
 from sweep.text import number, visible_lines
 

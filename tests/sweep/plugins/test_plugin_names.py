@@ -2,13 +2,17 @@
 
 import ast
 import inspect
+import tomllib
 
 import driven_chain
+import numpy as np
 import pytest
-from plugin_text import BEAD
+import xarray as xr
+from plugin_text import BEAD, ENTRY_POINTS, PLOTS
 
 import integrators.plugin
 import systems.plugin
+from sweep.plugins.installed import GROUPS
 
 STABLE = (integrators.plugin, systems.plugin)
 
@@ -25,7 +29,7 @@ def test_no_name_is_in_both():
     assert not set(integrators.plugin.__all__) & set(systems.plugin.__all__)
 
 
-@pytest.mark.parametrize("text", [BEAD, inspect.getsource(driven_chain)], ids=["README", "tests"])
+@pytest.mark.parametrize("text", [BEAD, inspect.getsource(driven_chain)], ids=["guide", "tests"])
 def test_examples_import_from_nowhere_else(text):
     found = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)]
     named = {node.module: {alias.name for alias in node.names} for node in found}
@@ -39,3 +43,19 @@ def test_examples_import_from_nowhere_else(text):
     assert ours == {module.__name__ for module in STABLE}
     for module in STABLE:
         assert named[module.__name__] <= set(module.__all__)
+
+
+def test_the_picture_of_the_guide_is_drawn():
+    namespace = {}
+    exec(compile(PLOTS, "plots.py", "exec"), namespace)
+    (kind,) = namespace["PLOTS"]
+    dataset = xr.Dataset(
+        {"height": (("run", "time"), np.arange(6.0).reshape(2, 3))}, {"time": [0.0, 0.5, 1.0]}
+    )
+    lines = kind.draw(dataset).axes[0].lines
+    assert [line.get_ydata().tolist() for line in lines] == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_the_entry_points_of_the_guide_are_of_groups_that_are_read():
+    (groups,) = tomllib.loads(ENTRY_POINTS)["project"].values()
+    assert set(groups) <= set(GROUPS.values()) and len(groups) == 2
