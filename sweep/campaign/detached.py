@@ -12,10 +12,12 @@ import platform
 import secrets
 import time
 
-from distributed import Reschedule, fire_and_forget, get_client, secede
+from distributed import Client, Reschedule, fire_and_forget, get_client, secede
 
 from integrators.errors import InputError
 from sweep.campaign import coordinator
+from sweep.clusters.launch import connect
+from sweep.clusters.spec import ClusterSpec
 from sweep.clusters.workers import inspect
 from sweep.errors import Interrupted, StoreError
 from sweep.plugins import approvals
@@ -25,36 +27,56 @@ from sweep.store.lease import requests, sessions
 from sweep.store.lease.holder import holder_of
 from sweep.store.lease.lease import hold
 from sweep.store.lease.requests import ENDED, RUNNING, Submission, submission_of
+from sweep.store.studies import study_and_store
 
 PRIORITY = 100  # before the tasks of other studies
 ACCEPTED_SECONDS = 10.0
 AGAIN_SECONDS = 3.0  # between two looks whether the store is free
 
 
-def submit(study, path, client, **options):
-    """Hand the coordinator of a study to the cluster of a client.
+def submit(study, store=None, cluster=None, *, trust_plugins=False, **options):
+    """Run a study on a running cluster, without waiting for it.
+
+    What plans and watches the tasks runs on a worker; if that dies, it goes on elsewhere.
 
     Parameters
     ----------
-    study : sweep.study.Study
-    path : Path
-        Of the store; all workers must see it.
-    client : distributed.Client
+    study, store, trust_plugins
+        As in `sweep.run`; all workers must see the store.
+    cluster : ClusterSpec or distributed.Client
+        Of a running scheduler.
     **options
-        Of `sweep.campaign.coordinator.run`: ``max_time``, ``checkpoint_every``.
+        Of `sweep.run`: ``max_time``, ``checkpoint_every``.
 
     Returns
     -------
     Submission
+        Its name, the scheduler's address and the store.
 
     Raises
     ------
     StoreError
         If the store is another study's, or cannot be written, or somebody writes to it.
     InputError
-        If a worker has another version of the code, or does not see the store; if a coordinator
-        was submitted already that waits for a worker of this scheduler.
+        If no running scheduler is given; if a worker has another version of the code, or does not
+        see the store; if a coordinator was submitted already that waits for a worker of this
+        scheduler.
     """
+    study, path = study_and_store(study, store, trust_plugins)
+    if isinstance(cluster, ClusterSpec) and cluster.is_running:
+        with connect(cluster) as client:
+            return _submitted(study, path, client, options)
+    if isinstance(cluster, Client):
+        return _submitted(study, path, cluster, options)
+    raise InputError(
+        f"cluster = {cluster!r}; expected the client of a running scheduler, or such as "
+        "ClusterSpec(scheduler='tcp://host:8786')",
+        key="cluster",
+    )
+
+
+def _submitted(study, path, client, options):
+    """Hand the coordinator of a study to the cluster of a client."""
     submission = Submission.here(study.name, client.scheduler.address)
     with Drain() as drain, hold(path, drain.request, drain.check) as held:
         diff.compare(path, study)

@@ -5,12 +5,8 @@
 """
 
 from sweep.papers.agreement import Agreement
-from sweep.papers.celledoni.claims import CELLEDONI
 from sweep.papers.claims import Claim, Paper, Row
-from sweep.papers.lee.claims import LEE
-from sweep.papers.mclachlan.claims import MCLACHLAN
+from sweep.papers.registry import PAPERS
 from sweep.papers.running import reproduce
 
 __all__ = ["PAPERS", "Agreement", "Claim", "Paper", "Row", "reproduce"]
-
-PAPERS = {paper.name: paper for paper in (LEE, MCLACHLAN, CELLEDONI)}

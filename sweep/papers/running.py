@@ -4,10 +4,11 @@ import dataclasses
 import time
 from pathlib import Path
 
-from integrators.errors import InputError, check_number
+from integrators.errors import InputError, check_known, check_number
 from sweep.campaign import coordinator
 from sweep.clusters.launch import local_client
 from sweep.errors import Interrupted
+from sweep.papers.registry import PAPERS
 from sweep.shutdown import Drain
 from sweep.store.open import open_study
 from sweep.store.studies import load
@@ -57,6 +58,9 @@ def reproduce(
     sweep.errors.Interrupted
         If it ended early; the stores have what was committed.
     """
+    if isinstance(paper, str):
+        check_known("paper", paper, PAPERS, key="paper")
+        paper = PAPERS[paper]
     factor = check_number("step_factor", step_factor, above=0.0)
     names = dict.fromkeys(paper.studies + (paper.pictures if pictures else ()))
     studies = [_scaled(load(name), factor) for name in names]

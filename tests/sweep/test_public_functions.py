@@ -1,0 +1,64 @@
+"""The public functions of `sweep`: there, documented, and as many as commands."""
+
+import inspect
+import re
+
+import pytest
+from study_text import one_experiment
+
+import sweep
+from sweep import guide
+from sweep.cli.main import COMMANDS
+from sweep.errors import InputError, StudyError
+
+# What only makes sense at a terminal, or is a file that is read.
+TERMINAL = {"init", "cancel", "ls", "show", "certificates", "guide"}
+
+
+def test_the_guide_names_a_function_for_each_command():
+    rows = re.findall(r"^\| `sweep (\w+)`(.*?) \| (.*) \|$", guide.text("python"), re.M)
+    commands = {name for first, more, _ in rows for name in (first, *re.findall(r"`(\w+)`", more))}
+    assert commands == set(COMMANDS) - TERMINAL
+    for name in re.findall(r"sweep\.([\w.]+)", " ".join(functions for *_, functions in rows)):
+        found = sweep
+        for part in name.split("."):
+            found = getattr(found, part)
+        assert callable(found) and found.__doc__, name
+
+
+@pytest.mark.parametrize("name", sweep.__all__)
+def test_every_public_name_is_there_and_says_what_it_is(name):
+    assert inspect.getdoc(getattr(sweep, name))
+
+
+def test_functions_do_what_commands_do(tmp_path, command, cluster):
+    path = tmp_path / "test.toml"
+    path.write_text(one_experiment())
+    study, (table,) = sweep.check(path)
+    planned = sweep.plan(path, tmp_path / "test.zarr")
+    assert planned.experiments[0].entry.pending.sum() == table.size
+    assert 0.0 < planned.cpu_seconds[0] < planned.cpu_seconds[1]
+    assert sweep.run(study, tmp_path / "test.zarr", cluster).complete
+    (progress,) = sweep.status(tmp_path / "test.zarr")
+    assert progress.done == progress.runs == table.size and not progress.left
+    assert sweep.failures(tmp_path / "test.zarr") == [] == sweep.verify(tmp_path / "test.zarr")
+    assert not sweep.repair(tmp_path / "test.zarr").findings
+    extended = sweep.extend(tmp_path / "test.zarr", 2.0 * study.experiments[0].duration)
+    assert extended.complete and sweep.status(tmp_path / "test.zarr")[0].done == table.size
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda place: sweep.check(place / "none.toml"), StudyError, "there is no such file"),
+        (lambda place: sweep.status(place / "none.zarr"), InputError, "none.zarr"),
+        (lambda place: sweep.extend(place / "none.zarr"), InputError, "nothing to extend"),
+        (lambda place: sweep.extend(place, samples=3), InputError, "a longer duration"),
+        (lambda place: sweep.submit("quickstart", place / "q.zarr"), InputError, "expected the"),
+        (lambda place: sweep.reproduce("leee", place), InputError, "Did you mean 'lee'?"),
+    ],
+    ids=["check", "status", "extend", "samples", "submit", "reproduce"],
+)
+def test_bad_input_is_refused(tmp_path, call, error, text):
+    with pytest.raises(error, match=re.escape(text)):
+        call(tmp_path)
