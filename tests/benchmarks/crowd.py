@@ -85,7 +85,7 @@ def coordinate(study, store, address, seconds, chunk_seconds, max_time=None):
 
     planning.MOST_TASK = seconds
     planning.LEAST_TASK = min(planning.LEAST_TASK, seconds)
-    planning.chunking.CHUNK_SECONDS = chunk_seconds
+    planning.chunk_layout.CHUNK_SECONDS = chunk_seconds
     assert callable(task_window.compute)  # or something else is to be replaced
     task_window.compute = slept
 
