@@ -58,9 +58,9 @@ def extend(
         In the unit in which the study gives it.
     samples : int, optional
         Equal sample intervals from the present end on; unless given, as long as the last one.
-    integrators, initial_conditions : sequence of str
+    integrators, initial_conditions : str or sequence of str
         Names of what is added.
-    step_sizes, tolerances : sequence of float
+    step_sizes, tolerances : float or sequence of float
         That are added.
     members : int, optional
         To which random ensembles grow.
@@ -80,9 +80,8 @@ def extend(
     InputError
         If nothing is to be extended, an experiment cannot be, or as `sweep.run`.
     """
-    additions = Additions(
-        tuple(integrators), tuple(step_sizes), tuple(tolerances), tuple(initial_conditions), members
-    )
+    added = map(_several, (integrators, step_sizes, tolerances, initial_conditions))
+    additions = Additions(*added, members)
     if duration is None and samples is not None:
         raise InputError("samples are of a longer duration: give that too", key="samples")
     if duration is None and not additions:
@@ -91,10 +90,16 @@ def extend(
             "initial conditions or members"
         )
     path = place_of(store).absolute()
+    experiments = _several(experiments)
     study = amended_study(path, additions, experiments, trust_plugins=trust_plugins)
     if duration is not None:
         study = prolonged(study, duration, samples, experiments)
     return coordinator.run(study, path, **options)
+
+
+def _several(values):
+    """Values as a tuple; a name or a number stands for itself alone."""
+    return (values,) if isinstance(values, str | int | float) else tuple(values)
 
 
 def amended_study(path, additions, names=(), directory=".", trust_plugins=False):

@@ -57,21 +57,22 @@ def failed_rows(path, where="", among=()):
     return rows
 
 
-def retry(path, where="", among=(), *, chosen=lambda rows: None, trust_plugins=False, **options):
+def retry(store, where="", among=(), *, chosen=lambda rows: None, trust_plugins=False, **options):
     """Mark failed runs as not computed, and run the store's study.
 
     Parameters
     ----------
-    path : str or Path
-        Of the store.
-    where, among
-        As in `failed_rows`.
+    store : str or Path
+    where : str, optional
+        Only runs for which this expression holds, as of `sweep.query`.
+    among : str or sequence of str, optional
+        Only runs of these statuses, such as ``"not_converged"``.
     chosen : callable
         Called with what `failed_rows` found, before anything is written.
     trust_plugins : bool
         Whether to approve the plugins that the store brings; see `sweep.plugins.approvals`.
     **options
-        Of `sweep.campaign.coordinator.run`.
+        Of `sweep.run`.
 
     Returns
     -------
@@ -83,7 +84,8 @@ def retry(path, where="", among=(), *, chosen=lambda rows: None, trust_plugins=F
     InputError
         As `failed_rows` and `sweep.campaign.coordinator.run`; then nothing was changed.
     """
-    path = place_of(path).absolute()
+    path = place_of(store).absolute()
+    among = (among,) if isinstance(among, str) else among
     study = stored_study(path, trust_plugins=trust_plugins)
     with hold(path):
         coordinator.recover(path)

@@ -90,12 +90,12 @@ class Group:
         return self.place.startswith(INTERNAL)
 
 
-def find(path, progress=lambda done, of: None, writer=None):
+def find(store, progress=lambda done, of: None, writer=None):
     """All that is wrong with a store.
 
     Parameters
     ----------
-    path : str or Path
+    store : str or Path
     writer : sweep.store.lease.lease.Holder, optional
         Another process that writes to the store meanwhile.
     progress : callable
@@ -110,7 +110,7 @@ def find(path, progress=lambda done, of: None, writer=None):
     InputError
         If there is no store, or one of a newer version.
     """
-    path = place_of(path)
+    path = place_of(store)
     attributes = files.open_store(path)
     names = files.experiments(path, attributes)
     # files that are not finished belong to whoever writes just now
