@@ -96,4 +96,4 @@ def duration(seconds):
 
 def counted(count, noun):
     """A number of things in words: ``1 run``, ``2 runs``."""
-    return f"{count:,} {noun}" + "s" * (count != 1)
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
