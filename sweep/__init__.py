@@ -10,7 +10,8 @@ from integrators.lazy import lazy
 # Imported when first used: `sweep --help` should not wait for Dask, xarray and Numba.
 _HOMES = {
     "ClusterSpec": "sweep.clusters.spec",
-    "Study": "sweep.study.model",
+    "Experiment": "sweep.study.model",
+    "Study": "sweep.store.studies",
     "analysis": "sweep.analysis",
     "campaign": "sweep.campaign",
     "check": "sweep.store.studies",

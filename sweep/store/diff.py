@@ -63,7 +63,7 @@ class Entry:
 
     @property
     def experiment(self):
-        """The `sweep.study.Experiment`."""
+        """The `sweep.study.ResolvedExperiment`."""
         return self.table.experiment
 
     @property

@@ -1,7 +1,6 @@
 """Studies: read from files and from the stores that keep them, and with a longer duration."""
 
 import dataclasses
-import functools
 import json
 import os
 from pathlib import Path
@@ -13,7 +12,8 @@ from sweep.plugins import approvals
 from sweep.store import diff
 from sweep.store.backends.places import ObjectPlace, is_file, place_of, reading
 from sweep.store.files import METADATA
-from sweep.study import model
+from sweep.study.initial_conditions import from_store
+from sweep.study.model import Study, load, parse
 from sweep.study.run_table import outline
 from sweep.study.time_axis import ExtendedTimeAxis, LogarithmicTimeAxis, TimeAxis, extended
 from sweep.study.toml import parse_toml
@@ -25,8 +25,7 @@ def _load_starts(*arguments, **settings):
     return end_states.load(*arguments, read_study=stored_study, **settings)
 
 
-parse = functools.partial(model.parse, load_starts=_load_starts)
-load = functools.partial(model.load, load_starts=_load_starts)
+from_store.register_loader(_load_starts)
 
 
 def check(study, trust_plugins=False):
@@ -132,7 +131,7 @@ def study_and_store(study, store=None, trust_plugins=False):
     trust_plugins : bool
         As in `stored_study`.
     """
-    if isinstance(study, model.Study):
+    if isinstance(study, Study):
         made = study
     elif store is None and is_store(study):
         made, store = stored_study(study, trust_plugins=trust_plugins), study

@@ -8,7 +8,7 @@ _HOMES = {
     "plugins_of": "sweep.study.model",
     "packaged": "sweep.study.model",
     "Axis": "sweep.study.experiment",
-    "Experiment": "sweep.study.experiment",
+    "Experiment": "sweep.study.model",
     "FamilyStarts": "sweep.study.initial_conditions.families",
     "FileStarts": "sweep.study.initial_conditions.base",
     "GivenStart": "sweep.study.initial_conditions.base",
@@ -17,6 +17,7 @@ _HOMES = {
     "NamedStart": "sweep.study.initial_conditions.base",
     "RandomStarts": "sweep.study.initial_conditions.base",
     "Reference": "sweep.study.experiment",
+    "ResolvedExperiment": "sweep.study.experiment",
     "StudyError": "sweep.errors",
 }
 __getattr__, __dir__, __all__ = lazy(__name__, _HOMES)

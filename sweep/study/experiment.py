@@ -114,8 +114,8 @@ class Reference:
 
 
 @dataclasses.dataclass(frozen=True)
-class Experiment:
-    """One experiment: a group of the store. All times are in the system's own unit of time.
+class ResolvedExperiment:
+    """One experiment, read: a group of the store. All times are in the system's own unit of time.
 
     Parameters
     ----------

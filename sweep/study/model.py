@@ -1,43 +1,128 @@
-"""Studies: what a researcher writes, as a TOML file, and its experiments."""
+"""Studies: what a researcher asks for, in Python or as a TOML file."""
 
 import dataclasses
 import importlib.resources
+import reprlib
 from pathlib import Path
 
-from integrators.errors import nearest
+from integrators.errors import InputError, nearest
 from sweep.errors import StudyError
 from sweep.limits import MOST_TEXT, read_regular
 from sweep.plugins.registry import BUILT_IN, Library, read_plugins
-from sweep.study.reader import read_study
+from sweep.study.reader import FORMAT, read_study
 from sweep.study.toml import parse_toml
+from sweep.study.toml_writer import study_text
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """An experiment as Python asks for it: the keys of an ``[[experiment]]`` table.
+
+    Every value is given as in a study's file, lists, numbers, texts and tables as dicts; arrays of
+    NumPy do as lists. It is read, and checked, with the `Study` that it is given to.
+
+    Parameters
+    ----------
+    name, system : str
+    integrators : list of (str or dict)
+    initial_condition : str, list or dict
+    duration : float or str
+    samples : int or dict
+    step_size, tolerance, parameters, scan, zip, exclude, record, statistics, reference, repeat, \
+time_unit : optional
+        ``sweep guide study`` says what each of them can be.
+    """
+
+    name: str
+    system: str
+    integrators: list
+    initial_condition: str | list | dict
+    duration: float | str
+    samples: int | dict
+    step_size: float | str | list | dict | None = None
+    tolerance: float | list | dict | None = None
+    parameters: dict | None = None
+    scan: dict | None = None
+    zip: list | None = None
+    exclude: list | None = None
+    record: list | None = None
+    statistics: str | None = None
+    reference: dict | bool | None = None
+    repeat: int | None = None
+    time_unit: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Study:
-    """A study that was read and found valid.
+    """A study that was read and found valid; `load_study` reads one from a file.
 
     Parameters
     ----------
-    format : int
-        Of the file; 1.
     name : str
-    description : str
-    experiments : tuple of Experiment
-    text : str
-        As written.
-    source : str
+    experiments : sequence of Experiment
+        As attributes, a tuple of `sweep.study.experiment.ResolvedExperiment`.
+    description : str, optional
+    plugins : sequence of (str or Path), optional
+        Files that it can name systems, integrators, observables and plots of.
+    directory : str or Path, optional
+        That plugins and files of initial states are relative to.
+    text : str, optional
+        As TOML, from which it was read; written for a study that is built in Python.
+    source : str, optional
         The name of the text in messages.
-    library : sweep.plugins.registry.Library
+    library : sweep.plugins.registry.Library, optional
         What it can name: with its plugins.
+
+    Raises
+    ------
+    StudyError
+        With every problem that was found: where, what, and what was expected.
+
+    Examples
+    --------
+    >>> study = sweep.Study("order", [sweep.Experiment(
+    ...     name="pendulum", system="spherical_pendulum_chain", integrators=["variational", "rk4"],
+    ...     initial_condition="lee", step_size=[0.01, 0.005], duration=2.0, samples=10,
+    ... )])                                                                 # doctest: +SKIP
+    >>> sweep.run(study, "order.zarr")                                      # doctest: +SKIP
     """
 
-    format: int
     name: str
-    description: str
     experiments: tuple
-    text: str
-    source: str
+    description: str = ""
+    plugins: dataclasses.InitVar[tuple] = ()
+    directory: dataclasses.InitVar[str] = "."
+    text: str = ""
+    source: str = "study"
     library: Library = BUILT_IN
+
+    def __post_init__(self, plugins, directory):
+        if self.text:
+            return
+        text = self._written(plugins)
+        read = read_study(parse_toml(text, f"study {self.name!r}", directory, has_lines=False))
+        for key, value in (read | {"text": text, "source": f"study {self.name!r}"}).items():
+            object.__setattr__(self, key, value)
+
+    def _written(self, plugins):
+        """The text of the study that the arguments describe."""
+        top = {"format": FORMAT, "name": self.name, "description": self.description}
+        if plugins:
+            top["plugins"] = list(plugins)
+        for experiment in self.experiments:
+            if not isinstance(experiment, Experiment):
+                raise StudyError(
+                    f"study {self.name!r}: expected each experiment as a sweep.Experiment, got "
+                    f"{reprlib.repr(experiment)}"
+                )
+        try:
+            return study_text(top, list(map(vars, self.experiments)))
+        except InputError as error:
+            raise StudyError(f"study {self.name!r}: {error}") from None
+
+    def toml(self):
+        """The study as the text of a file, which `load_study` reads."""
+        return self.text
 
 
 def parse(
@@ -47,8 +132,6 @@ def parse(
     plugins=None,
     kept=None,
     trust_plugins=False,
-    *,
-    load_starts,
 ):
     """Read a study from its text.
 
@@ -69,8 +152,6 @@ def parse(
     trust_plugins : bool
         Whether plugins that stores bring, from whose runs initial states are taken, may run; else
         only those that this user has approved. See `sweep.plugins.approvals`.
-    load_starts : callable
-        Reads initial states that are the end states of a store's runs: `sweep.store.end_states`.
 
     Returns
     -------
@@ -81,19 +162,18 @@ def parse(
     StudyError
         With every problem that was found: where, what, and what was expected.
     """
-    read = read_study(
-        parse_toml(text, source, directory, plugins, kept, trust_plugins, load_starts)
-    )
+    read = read_study(parse_toml(text, source, directory, plugins, kept, trust_plugins))
     return Study(**read, text=text, source=source)
 
 
-def load(study, kept=None, trust_plugins=False, *, load_starts):
+def load(study, kept=None, trust_plugins=False):
     """Read a study from a file, or a packaged one by its name. A file wins.
 
     Parameters
     ----------
-    study : str or Path
-    kept, trust_plugins, load_starts
+    study : str, Path or Study
+        One that was read is returned as it is.
+    kept, trust_plugins
         As in `parse`.
 
     Returns
@@ -105,10 +185,10 @@ def load(study, kept=None, trust_plugins=False, *, load_starts):
     StudyError
         If there is neither, the file cannot be read, or the study has a problem.
     """
+    if isinstance(study, Study):
+        return study
     text, source, directory = _text_of(study)
-    return parse(
-        text, source, directory, kept=kept, trust_plugins=trust_plugins, load_starts=load_starts
-    )
+    return parse(text, source, directory, kept=kept, trust_plugins=trust_plugins)
 
 
 def plugins_of(study):
@@ -123,6 +203,8 @@ def plugins_of(study):
     -------
     tuple of sweep.plugins.loader.Plugin
     """
+    if isinstance(study, Study):
+        return study.library.plugins
     top = parse_toml(*_text_of(study))
     return read_plugins(top["plugins"]) if "plugins" in top else ()
 

@@ -13,7 +13,7 @@ from sweep.plugins import checks
 from sweep.plugins.registry import BUILT_IN, read_library, with_installed, with_observables
 from sweep.study import axes, schema, structure, system_defaults
 from sweep.study.exclude import Condition, Rule
-from sweep.study.experiment import STATISTICS, Experiment, Reference
+from sweep.study.experiment import STATISTICS, Reference, ResolvedExperiment
 from sweep.study.initial_conditions import reader as conditions
 from sweep.study.schema import STRUCTURE
 from sweep.study.toml import Node
@@ -38,8 +38,8 @@ def read_study(top):
     Returns
     -------
     dict
-        ``format``, ``name``, ``description``, ``library`` and ``experiments``, a tuple of
-        `Experiment`.
+        ``name``, ``description``, ``library`` and ``experiments``, a tuple of
+        `ResolvedExperiment`.
 
     Raises
     ------
@@ -51,8 +51,8 @@ def read_study(top):
     gather(top.table, STUDY_KEYS, ("format", "name", "experiment"))
     library = read("plugins", read_library, default=BUILT_IN)
     defaults = read("defaults", _defaults, default=None)
+    read("format", _check_format)
     found = {
-        "format": read("format", _format),
         "name": read("name", _study_name),
         "description": read("description", _description, default=""),
         "experiments": read("experiment", _experiments, defaults, library),
@@ -71,10 +71,9 @@ def _reader(table, gather):
     return read
 
 
-def _format(node):
+def _check_format(node):
     if node.integer() != FORMAT:
         raise node.error(f"this version reads format {FORMAT}, got {node.value}")
-    return node.value
 
 
 def _study_name(node):
@@ -156,7 +155,7 @@ def _experiment(table, library):
     gather.finish()
     with table.context():
         values |= _own_times(values)
-        experiment = Experiment(**values, where=table.where, library=library)
+        experiment = ResolvedExperiment(**values, where=table.where, library=library)
     table.take(limits.RUNS, experiment.size)
     return experiment
 

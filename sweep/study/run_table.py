@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sweep.errors import StudyError
-from sweep.study.experiment import Experiment, places
+from sweep.study.experiment import ResolvedExperiment, places
 from sweep.study.initial_conditions.base import FileStarts, GivenStart, RandomStarts
 from sweep.study.run_id import SystemDigest, method_text, repeat_digest, run_digests, start_digest
 
@@ -60,7 +60,7 @@ class RunTable:
         16 hexadecimal digits, see `sweep.study.run_id`; empty in an `outline`.
     """
 
-    experiment: Experiment
+    experiment: ResolvedExperiment
     systems: tuple
     starts: Sequence
     integrator_index: np.ndarray

@@ -9,7 +9,7 @@ import math
 import re
 import reprlib
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,24 +25,25 @@ _TYPES |= {list: "an array", dict: "a table"}
 class Source:
     """A text, the name it goes by in messages, and the line of each key path in it.
 
-    And the directory that paths in it are relative to; all plugins that it can name, or None if
-    they are files there; the store, if any, that was made with it: it knows initial states whose
-    origin is gone; whether plugins of the stores that it names may run; what reads initial states
-    of stores; and what was read of it asks for so far, all together.
+    The lines are none of a text that a program wrote. And the directory that paths in it are
+    relative to; all plugins that it can name, or None if they are files there; the store, if any,
+    that was made with it: it knows initial states whose origin is gone; whether plugins of the
+    stores that it names may run; and what was read of it asks for so far, all together.
     """
 
     name: str
     text: str
-    lines: dict
+    lines: dict | None
     directory: Path
     plugins: Mapping[str, object] | None = None
     kept: Path | None = None
     trust_plugins: bool = False
-    load_starts: Callable | None = None
     budget: Budget = dataclasses.field(default_factory=Budget, compare=False)
 
     def where(self, path):
         """``file:line: key.path`` of a path, or of the deepest part of it that is written."""
+        if self.lines is None:
+            return f"{self.name}: {key_path(path)}" if path else self.name
         while path not in self.lines:
             path = path[:-1]
         return f"{self.name}:{self.lines[path]}" + (f": {key_path(path)}" if path else "")
@@ -219,7 +220,7 @@ def key_path(path):
 
 
 def parse_toml(
-    text, name, directory=".", plugins=None, kept=None, trust_plugins=False, load_starts=None
+    text, name, directory=".", plugins=None, kept=None, trust_plugins=False, has_lines=True
 ):
     """Parse a TOML text into the node of its top table.
 
@@ -230,8 +231,10 @@ def parse_toml(
         Of the text, for messages.
     directory : str or Path, optional
         That paths in the text are relative to.
-    plugins, kept, trust_plugins, load_starts
+    plugins, kept, trust_plugins
         As in `sweep.study.model.parse`.
+    has_lines : bool
+        Whether messages name lines: those of a text that a program wrote tell nobody anything.
 
     Returns
     -------
@@ -257,9 +260,8 @@ def parse_toml(
         data = tomllib.loads(text)
     except ValueError as error:  # a TOMLDecodeError, or an integer of thousands of digits
         raise _syntax_error(scanned, name, str(error)) from None
-    source = Source(
-        name, text, scanned.lines, Path(directory), plugins, kept, trust_plugins, load_starts
-    )
+    lines = scanned.lines if has_lines else None
+    source = Source(name, text, lines, Path(directory), plugins, kept, trust_plugins)
     return Node(data, (), source)
 
 

@@ -3,7 +3,8 @@
 import math
 
 import tomlkit
-from tomlkit.items import AoT, Item
+
+from sweep.study.toml_writer import as_item
 
 
 def document(text):
@@ -19,32 +20,6 @@ def text_of(written):
 def experiment_tables(written):
     """The experiments' tables of a `document`, by name."""
     return {str(table["name"]): table for table in written["experiment"]}
-
-
-def as_item(value):
-    """A plain value as TOML: arrays and tables inline, since they stand within a table.
-
-    Parameters
-    ----------
-    value : bool, int, float, str, list, tuple or dict
-
-    Returns
-    -------
-    tomlkit.items.Item
-    """
-    if isinstance(value, Item) and not isinstance(value, AoT):
-        return value
-    if isinstance(value, dict):
-        table = tomlkit.inline_table()
-        for key, of in value.items():
-            table[key] = as_item(of)
-        return table
-    if isinstance(value, (list, tuple)):
-        array = tomlkit.array()
-        for of in value:
-            array.append(as_item(of))
-        return array.multiline(len(value) > 4 and any(isinstance(of, dict) for of in value))
-    return tomlkit.item(value)
 
 
 def put(table, key, value):

@@ -84,7 +84,7 @@ class _Pair:
 
     Parameters
     ----------
-    one, other : sweep.study.Experiment
+    one, other : sweep.study.ResolvedExperiment
     table : tomlkit.items.Table
     ours, theirs : dict
         As written, with defaults filled in.

@@ -5,6 +5,7 @@ from sweep import limits
 from sweep.errors import distinct, gathered
 from sweep.study import schema
 from sweep.study.axes import value_range
+from sweep.study.initial_conditions import from_store
 from sweep.study.initial_conditions.base import (
     FileStarts,
     GivenStart,
@@ -180,7 +181,7 @@ def _store_starts(node):
     node.table(("store", "experiment", "where", "normalize", "label"), ("store",))
     name = node["store"].string()
     with node.context():
-        return node.source.load_starts(
+        return from_store.read_end_states(
             name if "://" in name else node.source.directory / name,
             kept=node.source.kept,
             trust_plugins=node.source.trust_plugins,

@@ -15,7 +15,7 @@ from sweep.study.run_table import expand
 
 def test_everything_of_format_1():
     found = studies.parse(FULL, "s.toml")
-    assert (found.format, found.name) == (1, "double-pendulum")
+    assert found.name == "double-pendulum"
     assert (found.text, found.source) == (FULL, "s.toml")
     order, nbody = found.experiments
     assert order.name == "order"

@@ -1,0 +1,86 @@
+"""Values as TOML: the text of a study that was built in Python."""
+
+import os
+import reprlib
+
+import numpy as np
+import tomlkit
+from tomlkit.items import AoT, Item
+
+from integrators.errors import InputError
+
+
+def study_text(top, experiments):
+    """The text of a study.
+
+    Parameters
+    ----------
+    top : dict
+        Keys of the study itself.
+    experiments : sequence of dict
+        The ``[[experiment]]`` tables; a value of None is left out.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    InputError
+        If a value is none that TOML has: names its key.
+    """
+    document, tables = tomlkit.document(), tomlkit.aot()
+    for key, value in top.items():
+        document[key] = _item_of(key, value)
+    for index, experiment in enumerate(experiments):
+        table = tomlkit.table()
+        for key, value in experiment.items():
+            if value is not None:
+                table[key] = _item_of(f"experiment[{index}].{key}", value)
+        tables.append(table)
+    document["experiment"] = tables
+    return tomlkit.dumps(document)
+
+
+def _item_of(key, value):
+    try:
+        return as_item(value)
+    except TypeError as error:
+        raise InputError(f"{key}: {error}") from None
+
+
+def as_item(value):
+    """A value as TOML: arrays and tables inline, since they stand within a table.
+
+    Parameters
+    ----------
+    value : bool, int, float, str, PathLike, list, tuple, dict, ndarray or NumPy scalar
+
+    Returns
+    -------
+    tomlkit.items.Item
+
+    Raises
+    ------
+    TypeError
+        If it is another kind of value.
+    """
+    if isinstance(value, Item) and not isinstance(value, AoT):
+        return value
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = value.tolist()
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if isinstance(value, dict):
+        table = tomlkit.inline_table()
+        for key, of in value.items():
+            table[key] = as_item(of)
+        return table
+    if isinstance(value, (list, tuple)):
+        array = tomlkit.array()
+        for of in value:
+            array.append(as_item(of))
+        return array.multiline(len(value) > 4 and any(isinstance(of, dict) for of in value))
+    if not isinstance(value, (bool, int, float, str)):
+        raise TypeError(f"expected a number, text, list or dict, got {reprlib.repr(value)}")
+    return tomlkit.item(value)
