@@ -119,7 +119,7 @@ def start_local(
 
 
 def _private():
-    from sweep.clusters.certificates import self_signed  # cryptography, which workers need not load
+    from sweep.clusters.certificates import self_signed  # slow; workers need not load it
 
     return PrivateSecurity(*self_signed())
 

@@ -164,3 +164,6 @@ def test_the_command_makes_certificates(command, tmp_path):
     (tmp_path / "file").touch()
     nowhere = command(tmp_path, "certificates", "file/tls", code=2)
     assert "cannot be written: Not a directory" in nowhere.stderr
+    no_host = command(tmp_path, "certificates", "other", "--host", "a b", code=2)
+    assert "hosts are 'a b'" in no_host.stderr and "expected names or IP" in no_host.stderr
+    assert not (tmp_path / "other").exists()
