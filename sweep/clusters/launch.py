@@ -120,7 +120,7 @@ def _starting_elsewhere(profile, workers, security, check, told):
         def connected():
             client = stack.enter_context(Client(cluster))
             _wait_for_worker(client, profile, check, told)
-            check_versions(client.scheduler.address, client.security)
+            check_versions(client.scheduler.address, client.security, check)
             return client
 
         yield connected

@@ -364,4 +364,5 @@ def test_another_version_of_dask(start, until, command, tmp_path):
         assert f"expected {version}, as this" in said
         assert f"pip install 'distributed=={version}'" in said
     found = re.search(r"the worker (tcp://[^ ]+)", said)[1]
-    assert "is the address of a Worker" in refused(command, tmp_path, "--scheduler", found)
+    said = refused(command, tmp_path, "--scheduler", found)
+    assert f"'{found}' is no address of a scheduler that we understand: Worker" in said

@@ -69,7 +69,7 @@ CLIENTS = {
     "plain": ("tcp", None, "asks for encryption; expected tls://127.0.0.1:"),
     "without certificates": ("tls", None, "needs certificates, and distributed.comm.tls.ca-file"),
     "certificates without TLS": ("tcp", "own", "is without encryption, but certificates are given"),
-    "foreign authority": ("tls", "foreign", "is not signed by the authority in"),
+    "foreign authority": ("tls", "foreign", "is refused: self-signed certificate in"),
     "expired": ("tls", "expired", "has expired ("),
     "not yet valid": ("tls", "early", "is not valid yet ("),
 }
@@ -82,6 +82,8 @@ def test_other_clients_are_refused(kind, made, scheduler, command, tmp_path):
     own = files(made / folder, "client") if folder else ()
     message = check_refused(command, tmp_path, "--scheduler", address, *own)
     assert expected in message
+    if folder == "foreign":
+        assert f"signed by the authority in {made / folder / 'ca.pem'}" in message
 
 
 def test_a_scheduler_that_refuses_our_certificate(made, scheduler, command, tmp_path):
@@ -124,10 +126,11 @@ def test_files_that_do_not_do(made, tmp_path):
         (tmp_path / "text.pem", *pair, "text.pem (--tls-ca-file) holds no certificate in PEM"),
         (own / "ca.pem", tmp_path, pair[1], "(--tls-cert) cannot be read: Is a directory"),
         (own / "ca.pem", tmp_path / "text.pem", pair[1], "(--tls-cert) holds no certificate"),
-        (own / "ca.pem", pair[0], tmp_path / "text.pem", "(--tls-key) holds no private key"),
-        (own / "ca.pem", pair[0], None, "holds no private key, and --tls-key is not given"),
-        (own / "ca.pem", pair[0], own / "worker-key.pem", "(--tls-key) does not fit the"),
+        (own / "ca.pem", pair[0], tmp_path / "text.pem", "no private key in PEM format is in"),
+        (own / "ca.pem", pair[0], None, "client.pem (--tls-cert; --tls-key is not given)"),
+        (own / "ca.pem", pair[0], own / "worker-key.pem", "(--tls-key) does not fit (KEY_VALUES"),
         (own / "ca.pem", pair[0], locked, "has a password"),
+        (made / "foreign" / "ca.pem", *pair, "(--tls-cert) is not signed by the authority in"),
     )
     for ca_file, cert, key, expected in cases:
         with pytest.raises(tls.InputError) as refusal:
