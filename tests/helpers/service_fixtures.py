@@ -6,6 +6,7 @@ import gc
 import hashlib
 import io
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,6 +30,18 @@ from sweep.store import studies
 
 PROGRAMS = Path(sys.executable).parent
 TIMES = ("cpu_time", "wall_time")
+MEMORY, ROOM = Path("/dev/shm"), 8_000_000_000  # a file system in memory, and what is free there
+ROOT = "PYTEST_DEBUG_TEMPROOT"
+
+
+def pytest_configure(config):
+    """Keep the tests' files in memory where it has room: stores are many small files.
+
+    They are files as on a disk, but a journal that all processes share is not waited for.
+    """
+    usable = os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ROOM
+    if usable and not hasattr(config, "workerinput"):
+        os.environ.setdefault(ROOT, str(MEMORY))
 
 
 @pytest.fixture(scope="session", autouse=True)
