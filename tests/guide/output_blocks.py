@@ -62,7 +62,7 @@ def run(folder, *arguments, code=0):
     SystemExit
         If it ends with another one.
     """
-    done = subprocess.run([SWEEP, *arguments], cwd=folder, capture_output=True, text=True)
+    done = called(folder, *arguments)
     if done.returncode != code:
         command = " ".join(("sweep", *arguments))
         raise SystemExit(
@@ -70,6 +70,11 @@ def run(folder, *arguments, code=0):
             f"{done.stdout}{done.stderr}"
         )
     return done.stdout.replace(f"{folder}/", "./")
+
+
+def called(folder, *arguments):
+    """The process of a command that has ended, in a directory."""
+    return subprocess.run([SWEEP, *arguments], cwd=folder, capture_output=True, text=True)
 
 
 def _first_run(folder, name, *options):

@@ -19,14 +19,20 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("blocks").resolve()
 
 
+@pytest.fixture
+def in_process(called, monkeypatch):
+    """Commands are called without the start of a process, on the shared cluster."""
+    monkeypatch.setattr(output_blocks, "called", called)
+
+
 @pytest.mark.parametrize("name", QUICK)
-def test_what_is_shown_is_what_the_command_prints(name, folder):
+def test_what_is_shown_is_what_the_command_prints(name, folder, in_process):
     found = differences(SHOWN[name], BLOCKS[name].make(folder), BLOCKS[name].tolerances)
     if found:
         pytest.fail("\n".join([*found, "python tests/guide/output_blocks.py --write mends it"]))
 
 
-def test_python_that_is_shown_runs(folder):
+def test_python_that_is_shown_runs(folder, in_process):
     BLOCKS["quickstart"].make(folder)  # the store that it reads
     blocks = [block for block in fenced("python") if block.document.stem != "plugins"]
     assert len(blocks) >= 5

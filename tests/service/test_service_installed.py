@@ -12,13 +12,12 @@ from sweep.clusters.local import start_local
 from sweep.errors import TaskFailed
 
 
-def test_a_worker_without_it(tmp_path, monkeypatch):  # the first one: the path has no other
+def test_workers_without_it(cluster, tmp_path, monkeypatch):  # the first one: there is no other
     (tmp_path / "bead.toml").write_text(INSTALLED)
-    with start_local(1) as local, Client(local) as client:
-        distribute(tmp_path / "site", "beads")
-        monkeypatch.syspath_prepend(tmp_path / "site")
-        with pytest.raises(TaskFailed, match="of beads 1.0 is not installed here; expected"):
-            sweep.run(tmp_path / "bead.toml", tmp_path / "bead.zarr", client)
+    distribute(tmp_path / "site", "beads")  # after the workers have started
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    with pytest.raises(TaskFailed, match="of beads 1.0 is not installed here; expected"):
+        sweep.run(tmp_path / "bead.toml", tmp_path / "bead.zarr", cluster)
 
 
 @pytest.fixture(scope="module")
