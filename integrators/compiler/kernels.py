@@ -28,6 +28,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataC
 
 from integrators.compiler.cache_directory import cache_root
 from integrators.compiler.dependencies import reached
+from integrators.compiler.helpers import Helper
 from integrators.compiler.lanes import flat, lane, vectors
 from integrators.compiler.ownership import make_private
 
@@ -91,7 +92,7 @@ def split_flow(element):
 
 def inlined(function):
     """Compile a helper into the kernels that call it."""
-    return numba.njit(forceinline=True, **OPTIONS)(function)
+    return Helper(function, OPTIONS) if IS_COMPILED else function
 
 
 def spliced(function):

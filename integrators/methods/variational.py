@@ -219,34 +219,28 @@ def _advance_bodies(
         _synchronize(n, q, g, half * previous, p, held, omega)
 
 
-def _implicit(layout, forced):
+def _implicit(layout, forced, bodies):
     def advance_implicit(
         gradient, unused, none, t0, h, first, count, stages, options, y, memory, p, work, report
     ):
-        n = y.shape[0] // 2
-        if layout == FULL and n == 2:  # the same code, unrolled
-            _advance_bodies(
-                2, layout, forced, gradient, t0, h, first, count, stages, options, y, memory, p,
-                work, report,
-            )  # fmt: skip
-        else:
-            _advance_bodies(
-                n, layout, forced, gradient, t0, h, first, count, stages, options, y, memory, p,
-                work, report,
-            )  # fmt: skip
+        n = bodies or y.shape[0] // 2
+        _advance_bodies(
+            n, layout, forced, gradient, t0, h, first, count, stages, options, y, memory, p,
+            work, report,
+        )  # fmt: skip
 
-    return Kernel(advance_implicit, method_signature, (layout, forced))
+    return Kernel(advance_implicit, method_signature, (layout, forced, bodies))
 
 
 # --- the method --------------------------------------------------------------------------------
 
 
-ADVANCE = {  # by how M lies, and whether a force acts
-    (layout, forced): (
-        _explicit(int(forced)) if layout == DIAGONAL else _implicit(layout, int(forced))
+ADVANCE = {  # by how M lies, whether a force acts, and how many bodies loops are unrolled for
+    (layout, forced, bodies): (
+        _explicit(forced) if layout == DIAGONAL else _implicit(layout, forced, bodies)
     )
-    for layout in (DIAGONAL, FULL, CHAIN)
-    for forced in (True, False)
+    for layout, bodies in ((DIAGONAL, 0), (FULL, 0), (FULL, 2), (CHAIN, 0))
+    for forced in (1, 0)
 }
 
 
@@ -254,10 +248,11 @@ def _bind(form, integrator):
     n, stages = form.bodies, len(integrator.stages)
     gradient = form.net_gradient
     explicit = form.diagonal
+    unrolled = 2 if (form.layout, n) == (FULL, 2) else 0
     memory = explicit_memory(n, stages) if explicit else implicit_memory(n, stages)
     work = gradient.work(form.rows) + (0 if explicit else implicit_work(n, form.layout))
     return Problem(
-        advance=ADVANCE[form.layout, form.forced],
+        advance=ADVANCE[form.layout, int(form.forced), unrolled],
         function=gradient,
         monitor=form.monitor(),
         constants=integrator.stages,

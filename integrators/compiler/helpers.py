@@ -1,0 +1,81 @@
+"""Functions that kernels take into themselves, compiled no further than that needs.
+
+Numba makes machine code of every function that another one calls, optimized for itself, with
+wrappers for Python and C. Nothing calls that of a helper whose code becomes part of its kernels:
+it took half the time, or more, that a kernel took to compile. Here helpers end as LLVM's
+intermediate code, and are optimized where they are used.
+"""
+
+from numba import _dynfunc
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import register_pass
+from numba.core.registry import CPUDispatcher
+from numba.core.typed_passes import NativeLowering
+
+
+class _LinkedLibrary(JITCodeLibrary):
+    """Intermediate code to be linked into other libraries; it has no machine code."""
+
+    def _optimize_final_module(self):
+        pass
+
+    def _finalize_final_module(self):
+        self._finalize_dynamic_globals()
+        self._verify_declare_only_symbols()
+        self._finalized = True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Lowering(NativeLowering):
+    """Numba's lowering, into a `_LinkedLibrary`."""
+
+    _name = "helper_lowering"
+
+    def run_pass(self, state):
+        """Lower a helper, and let what Numba compiles from now on call it."""
+        library = _LinkedLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library, state.flags.no_compile = library, True
+        super().run_pass(state)
+        descriptor, environment = state.cr.fndesc, state.cr.env
+        key = _dynfunc.make_function(  # by which Numba knows it; without code, and never called
+            descriptor.lookup_module(), state.func_id.func_name, "", 0, environment, (library,)
+        )
+        state.targetctx.insert_user_function(key, descriptor, [library])
+        state.reload_init.extend(library._reload_init)
+        state.cr = state.cr._replace(cfunc=key)
+        return True
+
+
+class _Compiler(CompilerBase):
+    def define_pipelines(self):
+        """Numba's passes, and `_Lowering` in the place of its own."""
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.passes = [
+            (_Lowering if kind is NativeLowering else kind, text) for kind, text in passes.passes
+        ]
+        passes.finalize()
+        return [passes]
+
+
+class Helper(CPUDispatcher):
+    """A function that kernels call, and that runs as plain Python where Python calls it.
+
+    Parameters
+    ----------
+    function : callable
+    options : dict
+        Of `numba.njit`.
+    """
+
+    def __init__(self, function, options):
+        wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        super().__init__(
+            function,
+            targetoptions=options | wrappers | {"nopython": True, "forceinline": True},
+            pipeline_class=_Compiler,
+        )
+
+    def __call__(self, *arguments):
+        """Run the plain function."""
+        return self.py_func(*arguments)
