@@ -45,6 +45,19 @@ def pytest_configure(config):
             compileall.compile_dir(ROOT / package, quiet=2)
 
 
+WAITING = ("guide", "service", "sweep/clusters", "sweep/store/buckets", "sweep/campaign", "sweep")
+
+
+def pytest_collection_modifyitems(items):
+    """Begin with the files whose tests take longest, so that no process ends long before others."""
+
+    def place(item):
+        folder = item.path.parent.relative_to(ROOT / "tests").as_posix()
+        return next((i for i, name in enumerate(WAITING) if folder.startswith(name)), len(WAITING))
+
+    items.sort(key=place)
+
+
 MANY = 3000  # tests in a run that comes to nearly all kernels
 
 
@@ -55,11 +68,10 @@ def pytest_collection_finish(session):
         return
     number, count = int(process["workerid"].removeprefix("gw")), process["workercount"]
     compilings = _compilings()
-    labels = sorted(compilings)  # neighbours have helpers in common, which a process compiles once
-    first, last = (part * len(labels) // count for part in (number, number + 1))
+    labels = sorted(compilings)  # scalars and lanes in turn, which share no helper
     gc.freeze()  # what was collected stays, and compiling leaves little to find
     gc.disable()
-    for label in labels[first:last]:
+    for label in labels[number::count]:
         compilings[label]()
         gc.collect()
         gc.freeze()
