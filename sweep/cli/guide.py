@@ -2,6 +2,7 @@
 
 import click
 
+from sweep import guide
 from sweep.cli.common import echo_document
 
 
@@ -15,8 +16,6 @@ def command(topic):
       sweep guide orders
       sweep guide study | less
     """
-    from sweep import guide
-
     if topic is not None:
         echo_document(guide.text(topic).rstrip())
         return

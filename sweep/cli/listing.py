@@ -7,6 +7,7 @@ import click
 import integrators
 import sweep
 import systems
+from integrators.errors import check_known
 from sweep.cli.common import echo_json, json_option, library_option
 from sweep.text import format_table
 
@@ -14,7 +15,7 @@ KINDS = ("systems", "integrators", "observables", "plots", "studies")
 
 
 @click.command("ls")
-@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("kind", metavar=f"{{{'|'.join(KINDS)}}}")
 @library_option
 @json_option
 def command(kind, library, as_json):
@@ -28,6 +29,7 @@ def command(kind, library, as_json):
       sweep ls integrators
       sweep ls systems --study my-study.toml
     """
+    check_known("kind", kind, KINDS)
     rows = {
         "systems": _systems, "integrators": _integrators, "observables": _observables,
         "plots": _plots, "studies": _studies,
@@ -91,7 +93,7 @@ def _plots(library):
     return [
         {
             "name": kind.name,
-            "description": (inspect.getdoc(kind.draw) or "").partition("\n")[0],
+            "description": (inspect.getdoc(kind.draw) or "").partition("\n")[0].replace("`", ""),
         }
         for kind in every.values()
     ]
