@@ -11,6 +11,7 @@ from integrators.lazy import lazy
 _HOMES = {
     "ClusterSpec": "sweep.clusters.spec",
     "Experiment": "sweep.study.model",
+    "Store": "sweep.store.store",
     "Study": "sweep.store.studies",
     "analysis": "sweep.analysis",
     "campaign": "sweep.campaign",

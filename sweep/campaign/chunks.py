@@ -15,8 +15,7 @@ import numpy as np
 from integrators.compiler.lanes import WIDTH
 from sweep.campaign.recorder import Recorder, Underway
 from sweep.store import checkpoints, provenance, storage
-from sweep.store.diff import references_group
-from sweep.store.files import whole
+from sweep.store.files import references_name, whole
 from sweep.study import schema
 
 SEGMENT = 3.0  # seconds that a segment should take at most: a run that is stopped ends with it
@@ -267,8 +266,7 @@ _made_recorder = functools.lru_cache(maxsize=256)(Recorder)
 @functools.lru_cache(maxsize=8)
 def reference_arrays(store, experiment, session):
     """The arrays of an experiment's references, opened once."""
-    group = references_group(storage.open_root(store, mode="r+"), experiment)
-    return dict(group.arrays())
+    return dict(store.group(references_name(experiment), "r+").arrays())
 
 
 def read_references(task, chunk, session):

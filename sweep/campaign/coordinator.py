@@ -35,6 +35,7 @@ from sweep.store.lease.presence import Presence
 from sweep.store.lease.sessions import Session, code
 from sweep.store.predictions import Prediction
 from sweep.store.progress import Counter, InFlight
+from sweep.store.store import Store
 from sweep.store.studies import study_and_store
 from sweep.store.upkeep.compact import compact, recover, spread
 from sweep.store.upkeep.rechunk import rechunk
@@ -134,9 +135,9 @@ def run(
 
     Parameters
     ----------
-    study : str, Path or Study
+    study : str, Path, Store or Study
         A file, the name of a packaged study, or a store, whose own study goes on.
-    store : str or Path, optional
+    store : str, Path or Store, optional
         ``./NAME.zarr`` unless given; all workers must see it. Or ``s3://BUCKET/PATH``.
     client : distributed.Client, optional
         Of a running cluster, which is left running.
@@ -177,7 +178,7 @@ def run(
         If the store was moved, deleted or replaced meanwhile.
     """
     watcher = watcher or Watcher()
-    study, path = study_and_store(study, store, trust_plugins)
+    study, store = study_and_store(study, store, trust_plugins)
     spec = specified(cluster, workers, scheduler)
     if max_time is not None:
         max_time = check_number("max_time", max_time, above=0.0)
@@ -186,30 +187,30 @@ def run(
         Drain(watcher.draining, max_time) as drain,
         checking(drain.check),
         sessions.told_of_leaving(drain.request),
-        hold(path, drain.request, drain.check, watcher.waiting) as held,
-        requests.heeded(path, (held.token, name), drain.request),
+        hold(store, drain.request, drain.check, watcher.waiting) as held,
+        requests.heeded(store, (held.token, name), drain.request),
     ):
-        presence = Presence(path)
-        coordinator = _Coordinator(path, study, held, drain, watcher, checkpoint_every, presence)
-        with _interrupted_if_not_stored(path), presence.noticed():
+        presence = Presence(store)
+        coordinator = _Coordinator(store, study, held, drain, watcher, checkpoint_every, presence)
+        with _interrupted_if_not_stored(store), presence.noticed():
             return coordinator.run(client, spec)
 
 
 @contextlib.contextmanager
-def _interrupted_if_not_stored(path):
+def _interrupted_if_not_stored(store):
     try:
         yield
     except OSError as error:
         if not cannot_store(error):
             raise
-        raise Interrupted(why_not_stored(path, error)) from error
+        raise Interrupted(why_not_stored(store.place, error)) from error
 
 
 @dataclass(frozen=True, eq=False)
 class _Coordinator:
     """One run of a study, by who holds its store; parameters as in `run`."""
 
-    path: object
+    store: Store
     study: Study
     held: Holding
     drain: Drain
@@ -219,8 +220,8 @@ class _Coordinator:
 
     def run(self, client, spec):
         """Bring the store to what the study asks for; the `Outcome`."""
-        recover(self.path)
-        entries = diff.compare(self.path, self.study)
+        recover(self.store)
+        entries = diff.compare(self.store, self.study)
         if not sessions.is_working():  # or it was submitted by whose approval it is
             approvals.approve(self.study.library.plugins)
         self.watcher.compared(entries)
@@ -228,9 +229,11 @@ class _Coordinator:
         try:
             with _connecting(client, spec, pending, self.drain, self.watcher) as connected:
                 stopped = self._bring_to_end(entries, connected if pending else None)
-                return finish(self.path, entries, stopped, writes=self.held.holds())
+                return finish(self.store, entries, stopped, writes=self.held.holds())
         except Interrupted as reason:  # before anything was computed
-            return Outcome(self.path, tuple(_as_found(entry) for entry in entries), str(reason))
+            return Outcome(
+                self.store.place, tuple(_as_found(entry) for entry in entries), str(reason)
+            )
 
     def _bring_to_end(self, entries, connected):
         """Grow the store and compute what is pending, if there is a client; why it ended early."""
@@ -239,17 +242,18 @@ class _Coordinator:
         if connected:
             session = Session(uuid.uuid4().hex, self.held.token, code())
             with noticing_its_loss(connected()):
-                workers = inspect(connected(), self.path, self.held.token, self.drain)
+                workers = inspect(connected(), self.store, self.held.token, self.drain)
                 self.drain.check()
                 self._compile(connected(), session, workers, plans)
         self.held.check()
-        storage.sweep_partial_files(self.path)
+        for file in self.store.partial_files():
+            file.unlink(missing_ok=True)
         for plan in plans:
             if plan.is_rewritten:
                 self.watcher.rechunking(plan)
-                rechunk(self.path, plan.entry.name, plan.layout)
+                rechunk(self.store, plan.entry.name, plan.layout)
         chunk_rows = {plan.entry.name: plan.chunk_rows for plan in plans}
-        create.bring_up(self.path, self.study, entries, chunk_rows)
+        create.bring_up(self.store, self.study, entries, chunk_rows)
         if not connected:
             return ""
         with noticing_its_loss(connected()):
@@ -268,16 +272,16 @@ class _Coordinator:
 
     def _compute(self, client, session, workers, plans):
         """Compute all that is pending; why it ended early, or nothing."""
-        spread(self.path)
-        begin(self.path, session)
+        spread(self.store)
+        begin(self.store, session)
         self.presence.begun(session)
-        root = storage.open_root(self.path, mode="a")
+        root = self.store.root("a")
         kinds = _note_hosts(root, hosts_of(workers.values()))
         if len(kinds) > 1:
             self.watcher.mixed(kinds)
-        storage.consolidate(self.path)
+        storage.consolidate(self.store)
         slots = count_workers(client, self.drain.check)
-        made = planning.make_tasks(self.path, root, plans, slots, self.checkpoint_every)
+        made = planning.make_tasks(self.store, root, plans, slots, self.checkpoint_every)
         self.watcher.planned(plans, sum(map(len, made)), slots)
         self._note_prediction(plans)
         self.watcher.began(
@@ -287,7 +291,7 @@ class _Coordinator:
         try:
             with ending_in_order(client, session, self.drain.check):
                 for tasks in made:  # references, then runs
-                    with InFlight(self.path) as flight:
+                    with InFlight(self.store) as flight:
                         self._execute(client, tasks, session, flight)
         except Interrupted as reason:
             self.presence.check()
@@ -306,9 +310,9 @@ class _Coordinator:
 
     def _note_prediction(self, plans):
         """Keep what the plans expect, beside what was used before, for `sweep status`."""
-        before = {own.experiment: own.cpu_seconds for own in Counter(self.path).count()}
+        before = {own.experiment: own.cpu_seconds for own in Counter(self.store).count()}
         found = {plan.entry.name: _prediction([plan], before) for plan in plans}
-        predictions.note(self.path, _prediction(plans, before), found)
+        predictions.note(self.store, _prediction(plans, before), found)
 
 
 def _prediction(plans, before):
@@ -340,18 +344,18 @@ def _connecting(client, spec, pending, drain, watcher):
     return connecting(spec, drain.check, watcher.connecting)
 
 
-def finish(path, entries, stopped="", writes=True):
+def finish(store, entries, stopped="", writes=True):
     """Compact and consolidate the store, if `writes`, and count what it holds of the study."""
-    tallies = tuple(_tally(storage.open_root(path), entry) for entry in entries)
-    outcome = Outcome(path, tallies, stopped)
+    tallies = tuple(_tally(store.root(), entry) for entry in entries)
+    outcome = Outcome(store.place, tallies, stopped)
     try:
         if writes and outcome.complete:
-            compact(path)
-            checkpoints.clear(path)
-            forget_all(path)
+            compact(store)
+            checkpoints.clear(store)
+            forget_all(store)
         if writes:
-            provenance.gather(path, storage.open_root(path, mode="a"))
-            storage.consolidate(path)
+            provenance.gather(store, store.root("a"))
+            storage.consolidate(store)
     except OSError as error:  # the next run does it
         if outcome.complete or not cannot_store(error):
             raise

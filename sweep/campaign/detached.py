@@ -62,12 +62,12 @@ def submit(study, store=None, cluster=None, *, trust_plugins=False, **options):
         see the store; if a coordinator was submitted already that waits for a worker of this
         scheduler.
     """
-    study, path = study_and_store(study, store, trust_plugins)
+    study, store = study_and_store(study, store, trust_plugins)
     if isinstance(cluster, ClusterSpec) and cluster.is_running:
         with connect(cluster) as client:
-            return _submitted(study, path, client, options)
+            return _submitted(study, store, client, options)
     if isinstance(cluster, Client):
-        return _submitted(study, path, cluster, options)
+        return _submitted(study, store, cluster, options)
     raise InputError(
         f"cluster = {cluster!r}; expected the client of a running scheduler, or such as "
         "ClusterSpec(scheduler='tcp://host:8786')",
@@ -75,22 +75,22 @@ def submit(study, store=None, cluster=None, *, trust_plugins=False, **options):
     )
 
 
-def _submitted(study, path, client, options):
+def _submitted(study, store, client, options):
     """Hand the coordinator of a study to the cluster of a client."""
     submission = Submission.here(study.name, client.scheduler.address)
-    with Drain() as drain, hold(path, drain.request, drain.check) as held:
-        diff.compare(path, study)
+    with Drain() as drain, hold(store, drain.request, drain.check) as held:
+        diff.compare(store, study)
         approvals.approve(study.library.plugins)
-        inspect(client, path, held.token, drain)
-        before = submission_of(path)
+        inspect(client, store, held.token, drain)
+        before = submission_of(store)
         if before is not None and _is_known(client, before.name):
             raise InputError(
-                f"{path}: a coordinator is there already, {before}. `sweep cancel {path}` ends it"
+                f"{store}: a coordinator is there already, {before}. `sweep cancel {store}` ends it"
             )
-        requests.withdraw(path)
-        requests.note(path, submission)
+        requests.withdraw(store)
+        requests.note(store, submission)
     future = client.submit(
-        coordinate, study, path, submission.name, options,
+        coordinate, study, store, submission.name, options,
         key=submission.name, priority=PRIORITY, pure=False,
     )  # fmt: skip
     fire_and_forget(future)
@@ -99,7 +99,7 @@ def _submitted(study, path, client, options):
         if future.done():
             break
         if time.monotonic() > deadline:
-            requests.forget(path)
+            requests.forget(store)
             raise InputError(
                 f"the scheduler {submission.scheduler} did not take the coordinator within "
                 f"{ACCEPTED_SECONDS:.0f} s: see whether it works, and repeat the command"
@@ -114,12 +114,12 @@ def _is_known(client, key):
     return status.get(key) in ("queued", "no-worker", "waiting", "processing")
 
 
-def coordinate(study, path, name, options):
+def coordinate(study, store, name, options):
     """Run a study on the cluster that this process is a worker of: the task that is submitted.
 
     Parameters
     ----------
-    study, path, options
+    study, store, options
         As in `submit`.
     name : str
         Of the submission.
@@ -129,38 +129,38 @@ def coordinate(study, path, name, options):
     attempt = secrets.token_hex(8)
     try:
         with sessions.working():
-            outcome = _run_when_free(study, path, name, attempt, client, options)
+            outcome = _run_when_free(study, store, name, attempt, client, options)
     except Exception as error:
         if sessions.is_leaving() and isinstance(error, Interrupted):
             raise Reschedule from None
-        _end(path, name, attempt, f"{type(error).__name__}: {error}")
+        _end(store, name, attempt, f"{type(error).__name__}: {error}")
         raise
     if outcome is None:
         return
     if sessions.is_leaving() and not outcome.complete:
         raise Reschedule  # on another worker
     if outcome.complete and not outcome.failed:
-        requests.forget(path)
+        requests.forget(store)
     else:
         why = outcome.stopped or f"complete, {outcome.failed:,} runs failed"
-        _end(path, name, attempt, why)
+        _end(store, name, attempt, why)
 
 
-def _run_when_free(study, path, name, attempt, client, options):
+def _run_when_free(study, store, name, attempt, client, options):
     """The outcome of the run; None if it was cancelled, or replaced, before it began."""
     for again in itertools.count():
-        if reason := requests.cancelled(path, name):
-            _end(path, name, attempt, reason)
-            requests.withdraw(path)
+        if reason := requests.cancelled(store, name):
+            _end(store, name, attempt, reason)
+            requests.withdraw(store)
             return None
-        found = submission_of(path)
+        found = submission_of(store)
         if found is None or found.name != name:
             return None
         try:
-            watcher = _Noting(path, name, attempt)
-            return coordinator.run(study, path, client, watcher=watcher, name=name, **options)
+            watcher = _Noting(store, name, attempt)
+            return coordinator.run(study, store, client, watcher=watcher, name=name, **options)
         except StoreError:
-            if holder_of(path) is None and again:  # the first time it may have ended just now
+            if holder_of(store) is None and again:  # the first time it may have ended just now
                 raise
         time.sleep(AGAIN_SECONDS)
 
@@ -168,27 +168,27 @@ def _run_when_free(study, path, name, attempt, client, options):
 class _Noting(coordinator.Watcher):
     """Notes that the coordinator is at work, once it holds the store."""
 
-    def __init__(self, path, name, attempt):
-        self._noted = path, name, attempt
+    def __init__(self, store, name, attempt):
+        self._noted = store, name, attempt
 
     def compared(self, entries):
         """The store is held."""
         _begin(*self._noted)
 
 
-def _begin(path, name, attempt):
-    if (found := submission_of(path)) is not None and found.name == name:
-        _note(path, found, state=RUNNING, host=platform.node(), attempt=attempt)
+def _begin(store, name, attempt):
+    if (found := submission_of(store)) is not None and found.name == name:
+        _note(store, found, state=RUNNING, host=platform.node(), attempt=attempt)
 
 
-def _end(path, name, attempt, why):
-    found = submission_of(path)
+def _end(store, name, attempt, why):
+    found = submission_of(store)
     if found is None or found.name != name:
         return
-    if found.attempt in ("", attempt) or holder_of(path) is None:  # nobody took it over
-        _note(path, found, state=ENDED, host=platform.node(), why=why)
+    if found.attempt in ("", attempt) or holder_of(store) is None:  # nobody took it over
+        _note(store, found, state=ENDED, host=platform.node(), why=why)
 
 
-def _note(path, found, **changes):
+def _note(store, found, **changes):
     with contextlib.suppress(OSError):
-        requests.note(path, dataclasses.replace(found, **changes))
+        requests.note(store, dataclasses.replace(found, **changes))

@@ -10,8 +10,7 @@ from sweep.campaign import coordinator
 from sweep.campaign.merge import editing
 from sweep.campaign.merge.editing import in_units, listed, put
 from sweep.errors import StoreError
-from sweep.store.backends.places import place_of
-from sweep.store.diff import open_existing
+from sweep.store.store import Store
 from sweep.store.studies import prolonged, stored_axis, stored_study
 from sweep.study.initial_conditions.base import RandomStarts
 from sweep.study.reader import time_axis
@@ -53,7 +52,7 @@ def extend(
 
     Parameters
     ----------
-    store : str or Path
+    store : str, Path or Store
     duration : float, optional
         In the unit in which the study gives it.
     samples : int, optional
@@ -89,12 +88,12 @@ def extend(
             "nothing to extend: give a longer duration, integrators, step sizes, tolerances, "
             "initial conditions or members"
         )
-    path = place_of(store).absolute()
+    store = Store.at(store).absolute()
     experiments = _several(experiments)
-    study = amended_study(path, additions, experiments, trust_plugins=trust_plugins)
+    study = amended_study(store, additions, experiments, trust_plugins=trust_plugins)
     if duration is not None:
         study = prolonged(study, duration, samples, experiments)
-    return coordinator.run(study, path, **options)
+    return coordinator.run(study, store, **options)
 
 
 def _several(values):
@@ -102,13 +101,12 @@ def _several(values):
     return (values,) if isinstance(values, str | int | float) else tuple(values)
 
 
-def amended_study(path, additions, names=(), directory=".", trust_plugins=False):
+def amended_study(store, additions, names=(), directory=".", trust_plugins=False):
     """The study that a store keeps, with additions in its text.
 
     Parameters
     ----------
-    path : Path
-        Of the store.
+    store : Store
     additions : Additions
         What an experiment has already is not added to it.
     names : sequence of str, optional
@@ -127,7 +125,7 @@ def amended_study(path, additions, names=(), directory=".", trust_plugins=False)
     StudyError
         If the study is not valid with it.
     """
-    study = stored_study(path, directory, trust_plugins=trust_plugins)
+    study = stored_study(store, directory, trust_plugins=trust_plugins)
     known = {experiment.name: experiment for experiment in study.experiments}
     for name in names:
         check_known("experiment", name, known)
@@ -138,13 +136,13 @@ def amended_study(path, additions, names=(), directory=".", trust_plugins=False)
         lacking = [name for name in names if name not in able]
         if lacking or not able:
             where = (
-                f"experiment {lacking[0]!r} of {path}" if lacking else f"no experiment of {path}"
+                f"experiment {lacking[0]!r} of {store}" if lacking else f"no experiment of {store}"
             )
             has = "has no" if lacking else "has any"
             raise InputError(f"{where} {has} {_TAKERS[key]}", key=key)
         for name in able:
             _add(key, values, known[name], tables[name], defaults)
-    return stored_study(path, directory, editing.text_of(written), trust_plugins)
+    return stored_study(store, directory, editing.text_of(written), trust_plugins)
 
 
 _TAKERS = {
@@ -239,7 +237,7 @@ def _plain(value):
 # --- as text ---------------------------------------------------------------------------------
 
 
-def stored_text(path):
+def stored_text(store):
     """The text of the study that a store keeps, with the durations that it was extended to.
 
     An axis that no study can ask for, since its samples became coarser, is said in a comment. No
@@ -247,16 +245,17 @@ def stored_text(path):
 
     Parameters
     ----------
-    path : str or Path
+    store : str, Path or Store
 
     Raises
     ------
     StoreError
         If there is no store.
     """
-    root = open_existing(path)
+    store = Store.at(store)
+    root = store.existing_root()
     if root is None:
-        raise StoreError(f"{path}: there is no store")
+        raise StoreError(f"{store}: there is no store")
     text, notes = root.attrs["study"], []
     for name, before in _axes_in(text).items():
         stored = json.loads(root[name].attrs.get("time_axis", "{}")) if name in root else {}

@@ -23,7 +23,9 @@ from sweep.campaign.pilot import (
 from sweep.campaign.tasks import CHECKPOINT_EVERY, Chunk, ReferenceTask, RunTask
 from sweep.store import chunk_layout, diff, storage
 from sweep.store.chunk_layout import REFERENCE_CHUNK, Layout, choose_chunk_rows, shares
-from sweep.store.diff import references_group, references_of
+from sweep.store.diff import references_of
+from sweep.store.files import references_name
+from sweep.store.store import Store
 from sweep.store.studies import study_and_store
 from sweep.study import schema
 
@@ -151,9 +153,9 @@ def plan(study, store=None, workers=None, trust_plugins=False):
     StudyError, StoreError, InputError
         As `sweep.run`.
     """
-    loaded, path = study_and_store(study, store, trust_plugins)
-    plans = plan_study(diff.compare(path, loaded))
-    return Plan(path, tuple(plans), count_tasks(plans, workers or os.cpu_count() or 1))
+    loaded, store = study_and_store(study, store, trust_plugins)
+    plans = plan_study(diff.compare(store, loaded))
+    return Plan(store.place, tuple(plans), count_tasks(plans, workers or os.cpu_count() or 1))
 
 
 def total_cpu_time(plans):
@@ -318,13 +320,13 @@ def _layout(entry, wanted):
 # --- chunks and tasks ------------------------------------------------------------------------
 
 
-def make_tasks(path, root, plans, workers, checkpoint_every=CHECKPOINT_EVERY):
+def make_tasks(store, root, plans, workers, checkpoint_every=CHECKPOINT_EVERY):
     """The pending work as tasks: references first, then runs, the longest first.
 
     Parameters
     ----------
-    path : Path
-        Of the store, which is brought up.
+    store : Store
+        It is brought up.
     root : zarr.Group
     plans : list of ExperimentPlan
     workers : int
@@ -335,14 +337,14 @@ def make_tasks(path, root, plans, workers, checkpoint_every=CHECKPOINT_EVERY):
     -------
     references, runs : list of ReferenceTask, list of RunTask
     """
-    path = str(path)
+    store = Store.at(store)
     references = [
-        task for plan in plans for task in _reference_tasks(path, root, plan, checkpoint_every)
+        task for plan in plans for task in _reference_tasks(store, root, plan, checkpoint_every)
     ]
     runs = [
         task
         for plan, groups in zip(plans, _group_chunks(plans, workers), strict=True)
-        for task in _run_tasks(path, root, plan, groups, checkpoint_every)
+        for task in _run_tasks(store, root, plan, groups, checkpoint_every)
     ]
     return references, sorted(runs, key=lambda task: -task.cost)
 
@@ -403,14 +405,14 @@ def _grouped(chunks, seconds, targets):
     return [*groups, (current, cost)] if current else groups
 
 
-def _run_tasks(path, root, plan, groups, checkpoint_every):
+def _run_tasks(store, root, plan, groups, checkpoint_every):
     """The tasks of a plan, of groups of its chunks and their cost."""
     entry, table = plan.entry, plan.entry.table
     if not entry.pending.any():
         return []
     references = references_of(table)
     reference_rows = (
-        references.rows(references_group(root, entry.name))[references.of_run]
+        references.rows(storage.open_group(root, references_name(entry.name)))[references.of_run]
         if references
         else None
     )
@@ -440,17 +442,17 @@ def _run_tasks(path, root, plan, groups, checkpoint_every):
                 )
             )
         own = systems, methods, tuple(made), cost, checkpoint_every
-        tasks.append(RunTask(path, entry.name, recipe, *own))
+        tasks.append(RunTask(store, entry.name, recipe, *own))
     return tasks
 
 
-def _reference_tasks(path, root, plan, checkpoint_every):
+def _reference_tasks(store, root, plan, checkpoint_every):
     """Tasks for the references of pending runs that are not in the store yet."""
     entry, table = plan.entry, plan.entry.table
     references = references_of(table)
     if references is None or not entry.pending.any():
         return []
-    group = references_group(root, entry.name)
+    group = storage.open_group(root, references_name(entry.name))
     rows = references.rows(group)
     needed = np.zeros(len(rows), dtype=bool)
     needed[references.of_run[entry.pending]] = True
@@ -463,7 +465,7 @@ def _reference_tasks(path, root, plan, checkpoint_every):
         if len(mine):
             tasks.append(
                 ReferenceTask(
-                    store=path,
+                    store=store,
                     experiment=entry.name,
                     times=entry.experiment.times[: references.samples],
                     tolerance=entry.experiment.reference.tolerance,

@@ -6,21 +6,20 @@ from integrators.errors import InputError, check_known
 from sweep.analysis.runs.query import holding, refusals
 from sweep.campaign import coordinator
 from sweep.store import diff
-from sweep.store.backends.places import place_of
 from sweep.store.failures import statuses
 from sweep.store.lease.lease import hold
 from sweep.store.open import open_study
+from sweep.store.store import Store
 from sweep.store.studies import stored_study
 from sweep.store.upkeep.mark import mark_not_computed
 
 
-def failed_rows(path, where="", among=()):
+def failed_rows(store, where="", among=()):
     """The rows of runs of the study that failed.
 
     Parameters
     ----------
-    path : Path
-        Of the store.
+    store : Store
     where : str
         An expression as of `sweep.query`, ``step_size > 0.1``; empty: all.
     among : sequence of str
@@ -36,11 +35,11 @@ def failed_rows(path, where="", among=()):
     InputError
         If no experiment has what the expression names, or there is no such status.
     """
-    known = statuses(path)
+    known = statuses(store)
     for name in among:
         check_known("status of a run that failed", name, known, key="--status")
     wanted = [known[name] for name in among or known]
-    tree, rows, refused = open_study(path), {}, []
+    tree, rows, refused = open_study(store), {}, []
     for name, node in tree.children.items():
         table = node.to_dataset()
         failed = table["in_study"].values.astype(bool) & (table["sample_count"].values > 0)
@@ -62,7 +61,7 @@ def retry(store, where="", among=(), *, chosen=lambda rows: None, trust_plugins=
 
     Parameters
     ----------
-    store : str or Path
+    store : str, Path or Store
     where : str, optional
         Only runs for which this expression holds, as of `sweep.query`.
     among : str or sequence of str, optional
@@ -84,16 +83,16 @@ def retry(store, where="", among=(), *, chosen=lambda rows: None, trust_plugins=
     InputError
         As `failed_rows` and `sweep.campaign.coordinator.run`; then nothing was changed.
     """
-    path = place_of(store).absolute()
+    store = Store.at(store).absolute()
     among = (among,) if isinstance(among, str) else among
-    study = stored_study(path, trust_plugins=trust_plugins)
-    with hold(path):
-        coordinator.recover(path)
-        entries = diff.compare(path, study)
-        rows = failed_rows(path, where, among)
+    study = stored_study(store, trust_plugins=trust_plugins)
+    with hold(store):
+        coordinator.recover(store)
+        entries = diff.compare(store, study)
+        rows = failed_rows(store, where, among)
         chosen(rows)
         if not rows and not any(entry.pending.any() for entry in entries):
             return None
         for name, mine in rows.items():
-            mark_not_computed(path, name, mine)
-    return coordinator.run(study, path, **options)
+            mark_not_computed(store, name, mine)
+    return coordinator.run(study, store, **options)

@@ -85,7 +85,7 @@ def execute(client, tasks, session, drain, on_receipt, on_running=lambda running
     if flight.failure is not None:
         task, error = flight.failure
         if cannot_store(error):
-            raise Interrupted(why_not_stored(task.store, error))
+            raise Interrupted(why_not_stored(task.store.place, error))
         raise TaskFailed(_explain(task, error)) from error
     if flight.waiting or flight.cut:
         raise Interrupted(drain.reason or _too_short(flight.waiting))

@@ -17,10 +17,11 @@ from sweep.campaign.chunks import SEGMENT, ChunkWork, read_references, reference
 from sweep.campaign.recorder import Recipe
 from sweep.campaign.reference import ReferenceWork
 from sweep.errors import FencedOff, Interrupted, LeaseLost
-from sweep.store import checkpoints, storage
-from sweep.store.diff import references_group
+from sweep.store import checkpoints
+from sweep.store.files import references_name
 from sweep.store.lease import sessions
 from sweep.store.lease.fencing import Attempt
+from sweep.store.store import Store
 from sweep.study import schema
 
 CHECKPOINT_EVERY = 30.0  # seconds: a killed task loses about as much
@@ -75,7 +76,7 @@ class RunTask(Stoppable):
 
     Parameters
     ----------
-    store : str
+    store : sweep.store.store.Store
     experiment : str
     recipe : sweep.campaign.recorder.Recipe
     systems, integrators : tuple of Named
@@ -86,7 +87,7 @@ class RunTask(Stoppable):
         Seconds after which what is there is stored, of runs that are on their way as well.
     """
 
-    store: str
+    store: Store
     experiment: str
     recipe: Recipe
     systems: tuple
@@ -108,7 +109,7 @@ class ReferenceTask(Stoppable):
     Parameters as in `RunTask`; `system` has an index into `systems` for each of `rows`.
     """
 
-    store: str
+    store: Store
     experiment: str
     times: np.ndarray
     tolerance: float
@@ -235,11 +236,10 @@ def committed_samples(task):
     ----------
     task : RunTask or ReferenceTask
     """
-    root = storage.open_root(task.store)
     if isinstance(task, ReferenceTask):
-        marker = references_group(root, task.experiment)[schema.MARKER.name]
+        marker = task.store.group(references_name(task.experiment))[schema.MARKER.name]
         return int(marker[task.start : task.stop].sum())
-    marker, found = storage.open_group(root, task.experiment)[schema.MARKER.name], 0
+    marker, found = task.store.group(task.experiment)[schema.MARKER.name], 0
     for chunk in task.chunks:
         found += int(marker[chunk.start : chunk.stop][chunk.rows - chunk.start].sum())
         own = checkpoints.file_of(task.store, task.experiment, chunk.start)
@@ -251,8 +251,7 @@ def committed_samples(task):
 @functools.lru_cache(maxsize=64)
 def _arrays(store, group, session):
     """The arrays of a group, opened once."""
-    root = storage.open_root(store, mode="r+")
-    return dict(storage.open_group(root, group).arrays())
+    return dict(store.group(group, "r+").arrays())
 
 
 def _ends(task, session):

@@ -9,9 +9,9 @@ import sweep
 from integrators.errors import InputError
 from sweep.cli.common import store_argument
 from sweep.cli.main import INCOMPLETE
-from sweep.store.backends.places import place_of, reading
 from sweep.store.lease import requests
 from sweep.store.lease.holder import holder_of
+from sweep.store.store import Store
 
 PATIENCE = 60.0  # seconds
 
@@ -29,7 +29,8 @@ def command(store, no_wait):
     Example:
       sweep cancel /scratch/my-study.zarr
     """
-    with reading(place_of(store)):
+    store = Store.at(store)
+    with store.reading():
         holder, submission = holder_of(store), requests.submission_of(store)
     if submission is not None and submission.state == requests.ENDED:
         submission = None

@@ -4,7 +4,7 @@ import click
 
 import sweep
 from sweep.cli.common import experiment_option, selected, store_argument
-from sweep.store.files import open_store
+from sweep.store.store import Store
 
 
 @click.command("export")
@@ -42,7 +42,7 @@ def command(store, output, experiment, where, kind, series, columns, force):
 
     chosen = {name: data for name, (data, _) in selected(store, experiment, where).items()}
     tree = xr.DataTree.from_dict(chosen)
-    tree.attrs = open_store(store)
+    tree.attrs = Store.at(store).attributes
     asked = {"series": series, "columns": columns or None, "force": force}
     written = sweep.export(tree, output, kind, **asked)
     rows = f", {written.rows:,} rows" if series else ""

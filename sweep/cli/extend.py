@@ -5,7 +5,7 @@ import click
 import sweep
 from sweep.cli.common import experiment_option, run_options, store_argument, trust_option
 from sweep.cli.run import Terminal, end_with
-from sweep.store.files import open_store
+from sweep.store.store import Store
 
 
 @click.command("extend")
@@ -59,5 +59,6 @@ def command(
             "--initial-condition or --members"
         )
     options |= {"experiments": experiment, "trust_plugins": trust_plugins}
-    terminal = Terminal(open_store(store).get("study_name"))
+    store = Store.at(store)
+    terminal = Terminal(store.attributes.get("study_name"))
     end_with(sweep.extend(store, duration, samples, watcher=terminal, **additions, **options))

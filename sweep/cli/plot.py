@@ -9,7 +9,7 @@ from integrators.errors import InputError, check_known
 from sweep.cli.common import experiment_option, opened, save_plots
 from sweep.cli.summary import plot_directory
 from sweep.store.backends.places import local_path
-from sweep.store.files import open_store
+from sweep.store.store import Store
 from sweep.study.toml import parse_toml
 
 PICTURES = (".pdf", ".svg", ".png", ".eps", ".jpg", ".tif", ".webp")
@@ -117,7 +117,7 @@ def _brought(store, name):
 def _approved(store):
     """The plugins with plots that the study of a store names, if they may run."""
     try:
-        attributes = open_store(store)
+        attributes = Store.at(store).attributes
         named = parse_toml(attributes.get("study", ""), str(store)).value.get("plugins", [])
         kept = attributes.get("plugins", {})
         # Looking at a store runs nothing but what it takes for pictures.

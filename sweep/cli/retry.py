@@ -5,7 +5,7 @@ import click
 import sweep
 from sweep.cli.common import run_options, store_argument, trust_option
 from sweep.cli.run import Terminal, end_with
-from sweep.store.files import open_store
+from sweep.store.store import Store
 
 
 @click.command("retry")
@@ -28,7 +28,7 @@ def command(store, where, among, trust_plugins, options):
     """
     options |= {
         "trust_plugins": trust_plugins,
-        "watcher": Terminal(open_store(store).get("study_name")),
+        "watcher": Terminal(Store.at(store).attributes.get("study_name")),
     }
     outcome = sweep.retry(store, where, among, chosen=_say, **options)
     if outcome is not None:

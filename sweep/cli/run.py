@@ -23,6 +23,7 @@ from sweep.cli.status import on_their_way
 from sweep.cli.summary import print_summary
 from sweep.errors import Damaged
 from sweep.store.progress import Counter
+from sweep.store.store import Store
 
 
 @click.command("run")
@@ -52,11 +53,11 @@ def command(study, store, summary, trust_plugins, options):
       sweep run my-study.toml --max-time 55m
       sweep run my-study.toml s3://my-bucket/studies/my-study.zarr
     """
-    loaded, path = sweep.store.study_and_store(study, store, trust_plugins)
-    click.echo(f"Store: {path}")
-    outcome = sweep.run(loaded, path, watcher=Terminal(loaded.name), **options)
+    loaded, store = sweep.store.study_and_store(study, store, trust_plugins)
+    click.echo(f"Store: {store}")
+    outcome = sweep.run(loaded, store, watcher=Terminal(loaded.name), **options)
     if summary and outcome.complete:
-        print_summary(path)
+        print_summary(store)
     end_with(outcome)
 
 
@@ -73,7 +74,7 @@ def end_with(outcome):
 def _print_what_is_underway(store):
     """How much of the runs that are not done is in checkpoints, if there is a store."""
     with contextlib.suppress(InputError, Damaged):
-        for line in on_their_way(Counter(store).count()):
+        for line in on_their_way(Counter(Store.at(store)).count()):
             click.echo(line)
 
 

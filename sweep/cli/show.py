@@ -12,7 +12,7 @@ import sweep
 from integrators.errors import InputError
 from sweep.cli.common import echo_document, echo_json, json_option, library_option
 from sweep.store.backends.places import local_path
-from sweep.store.files import open_store
+from sweep.store.store import Store
 
 
 @click.command("show")
@@ -66,10 +66,8 @@ def _show_study(name, as_json):
 
     if sweep.store.is_store(name):
         text = sweep.campaign.stored_text(name)
-        root = sweep.store.open_root(name)
-        groups = [
-            sweep.store.open_group(root, experiment) for experiment in root.attrs["experiments"]
-        ]
+        store = Store.at(name)
+        groups = [store.group(experiment) for experiment in store.attributes["experiments"]]
         expanded = [json.loads(group.attrs["experiment"]) for group in groups]
     else:
         study = sweep.store.load(name)
@@ -106,7 +104,7 @@ def _show_plugins(name, as_json):
 def _plugins_of(name):
     """The plugins of a store, or of a study's file; none is run."""
     return (
-        sweep.plugins.kept(open_store(name), name)
+        sweep.plugins.kept(Store.at(name).attributes, name)
         if sweep.store.is_store(name)
         else sweep.study.plugins_of(name)
     )

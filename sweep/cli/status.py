@@ -15,6 +15,7 @@ from sweep.store.lease.holder import holder_of
 from sweep.store.lease.requests import submission_of
 from sweep.store.predictions import predictions_of
 from sweep.store.progress import Counter, Rate
+from sweep.store.store import Store
 from sweep.text import duration, format_table, interval, number
 
 REDRAWN, PRINTED = 1.0, 30.0  # seconds between two looks: on a terminal, and elsewhere
@@ -44,6 +45,7 @@ def command(store, failed, watch, every, as_json):
     if every is not None and not watch:
         raise click.UsageError("--every is of --watch")
 
+    store = Store.at(store)
     try:
         counter = Counter(store)
     except ValueError:  # no store: perhaps it is still to be made
@@ -141,7 +143,7 @@ def _counted(counter):
     except Damaged as damage:
         raise InputError(
             f"{damage}. If the store was left while it was compacted, `sweep run` mends it; "
-            f"`sweep verify {counter.path}` says all that is wrong"
+            f"`sweep verify {counter.store}` says all that is wrong"
         ) from None
 
 

@@ -32,9 +32,9 @@ def command(study, store, cluster, max_time, trust_plugins):
     """
     if not cluster.is_running:
         raise click.UsageError("give --scheduler ADDRESS or --scheduler-file FILE of a running one")
-    loaded, path = sweep.store.study_and_store(study, store, trust_plugins)
+    loaded, store = sweep.store.study_and_store(study, store, trust_plugins)
     options = {} if max_time is None else {"max_time": max_time}
-    submission = sweep.submit(loaded, path, cluster, **options)
-    click.echo(f"Store: {path}")
+    submission = sweep.submit(loaded, store, cluster, **options)
+    click.echo(f"Store: {store}")
     click.echo(f"Submitted: {submission.name} to {submission.scheduler}")
-    click.echo(f"How far it is: sweep status {path}\nTo end it: sweep cancel {path}")
+    click.echo(f"How far it is: sweep status {store}\nTo end it: sweep cancel {store}")

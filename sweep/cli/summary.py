@@ -5,14 +5,14 @@ import click
 import sweep
 from integrators.errors import InputError
 from sweep.cli.common import opened, save_plots
-from sweep.store.backends.places import beside
+from sweep.store.store import Store
 
 KINDS = ("order", "energy", "unit-length", "sphere")  # that end a run; `sweep plot` has them all
 
 
-def print_summary(path):
+def print_summary(store):
     """Print order and drift tables of each experiment, and where the plots are."""
-    datasets = opened(path)
+    datasets = opened(store)
     for name, dataset in datasets.items():
         title = f"{name}: {dataset.attrs['title'].partition(': ')[2]}"
         click.echo(f"\n{title}\n{'=' * len(title)}")
@@ -30,12 +30,12 @@ def print_summary(path):
                     )
                 )
             )
-    _plot(path, datasets)
+    _plot(store, datasets)
 
 
-def _plot(path, datasets):
+def _plot(store, datasets):
     """Write the plots; where that cannot be, the run is complete all the same."""
-    directory, left_out = plot_directory(path), []
+    directory, left_out = plot_directory(store), []
     try:
         for name, dataset in datasets.items():
 
@@ -47,11 +47,10 @@ def _plot(path, datasets):
     except InputError as error:
         click.echo(f"\nNo plots: {error}", err=True)
         return
-    page = f"All on one page: sweep report {path}"
+    page = f"All on one page: sweep report {store}"
     click.echo("\n" + "\n".join([f"Plots: {directory}", *left_out, page]))
 
 
-def plot_directory(path):
+def plot_directory(store):
     """Where the plots of a store go unless told: NAME-plots, beside it or here."""
-    path = beside(path)
-    return path.with_name(f"{path.name.removesuffix('.zarr')}-plots")
+    return Store.at(store).product("-plots")

@@ -9,8 +9,8 @@ import numpy as np
 import sweep
 from sweep.cli.common import echo_json, json_option, progress_bar, store_argument, trust_option
 from sweep.cli.main import DOES_NOT_HOLD
-from sweep.store.backends.places import place_of
 from sweep.store.lease.holder import holder_of
+from sweep.store.store import Store
 from sweep.store.upkeep import COPY, NOTHING, REMOVE, RUN, STUDY
 from sweep.text import counted, format_table
 
@@ -37,19 +37,19 @@ def command(store, repair, trust_plugins, as_json):
     if trust_plugins and not repair:
         raise click.UsageError("--trust-plugins is of --repair: nothing is run to read a store")
 
-    path = place_of(store)
+    store = Store.at(store)
     with _Bar() as bar:
         if repair:
-            mended = sweep.repair(path, trust_plugins, bar.progress)
+            mended = sweep.repair(store, trust_plugins, bar.progress)
             findings, marked, left = mended.findings, mended.marked, mended.left
         else:
-            if (writer := holder_of(path)) is not None:
-                click.echo(f"{path} is written meanwhile, by {writer}", err=True)
-            findings, marked, left = sweep.verify(path, bar.progress, writer), {}, ()
+            if (writer := holder_of(store)) is not None:
+                click.echo(f"{store} is written meanwhile, by {writer}", err=True)
+            findings, marked, left = sweep.verify(store, bar.progress, writer), {}, ()
     if as_json:
         echo_json(
             {
-                "store": str(path),
+                "store": str(store),
                 "chunks": bar.chunks,
                 "sound": not findings,
                 "findings": [_plain(finding) for finding in findings],
@@ -58,7 +58,7 @@ def command(store, repair, trust_plugins, as_json):
             }
         )
     else:
-        _print(path, bar.chunks, findings, marked, left, repair)
+        _print(store, bar.chunks, findings, marked, left, repair)
     if findings:
         sys.exit(DOES_NOT_HOLD)
 
@@ -84,9 +84,9 @@ def _ranges(rows):
     return [[int(part[0]), int(part[-1])] for part in parts]
 
 
-def _print(path, chunks, findings, marked, left, repair):
+def _print(store, chunks, findings, marked, left, repair):
     if not findings:
-        click.echo(f"{path} is sound: {chunks:,} chunks read.")
+        click.echo(f"{store} is sound: {chunks:,} chunks read.")
         return
 
     headers = ["experiment", "array", "chunk", "problem", "runs", "rows"]
@@ -94,8 +94,8 @@ def _print(path, chunks, findings, marked, left, repair):
     click.echo(format_table(headers, rows))
     if len(findings) > SHOWN:
         click.echo(f"… and {len(findings) - SHOWN:,} more; --json lists them")
-    click.echo(f"\n{path}: {counted(len(findings), 'finding')} in {counted(chunks, 'chunk')}")
-    (_print_mended if repair else _print_remedies)(path, findings, marked, left)
+    click.echo(f"\n{store}: {counted(len(findings), 'finding')} in {counted(chunks, 'chunk')}")
+    (_print_mended if repair else _print_remedies)(store, findings, marked, left)
 
 
 def _cells(finding):
@@ -111,7 +111,7 @@ def _cells(finding):
     ]
 
 
-def _print_remedies(path, findings, marked, left):
+def _print_remedies(store, findings, marked, left):
     """What --repair would do."""
     count = dict.fromkeys((RUN, STUDY, COPY, REMOVE, NOTHING), 0)
     for finding in findings:
@@ -127,7 +127,7 @@ def _print_remedies(path, findings, marked, left):
         click.echo(f"{count[REMOVE]:,} would be removed")
     if count[NOTHING]:
         click.echo(f"{count[NOTHING]:,} cannot be mended: restore the store from a copy")
-    click.echo(f"To mend it: sweep verify {path} --repair")
+    click.echo(f"To mend it: sweep verify {store} --repair")
 
 
 def _concerned(findings):
@@ -139,7 +139,7 @@ def _concerned(findings):
     return {place: len(mine) for place, mine in rows.items()}
 
 
-def _print_mended(path, findings, marked, left):
+def _print_mended(store, findings, marked, left):
     runs = {place: count for place, count in marked.items() if not place.startswith("_")}
     for place, count in runs.items():
         click.echo(f"{place}: {count:,} runs are marked as not computed")
@@ -152,7 +152,7 @@ def _print_mended(path, findings, marked, left):
             where = "/".join(filter(None, (finding.place, finding.array)))
             click.echo(f"  {where} {'/'.join(map(str, finding.chunk))} {finding.text}")
     else:
-        again = f" To compute the runs: {shlex.join(['sweep', 'run', str(path)])}" if runs else ""
+        again = f" To compute the runs: {shlex.join(['sweep', 'run', str(store)])}" if runs else ""
         click.echo(f"All is mended.{again}")
 
 

@@ -11,6 +11,7 @@ from integrators.errors import InputError, check_known, nearest
 from sweep.analysis.runs.selection import run_table
 from sweep.store.backends.places import ObjectPlace, local_path
 from sweep.store.open import open_study
+from sweep.store.store import Store
 
 NETCDF, CSV, PARQUET = "netcdf", "csv", "parquet"
 FORMATS = (NETCDF, CSV, PARQUET)
@@ -46,7 +47,7 @@ def export(data, path, format=None, *, series=False, columns=None, force=False):
     Parameters
     ----------
     data : xarray.DataTree, xarray.Dataset, dict of str to xarray.Dataset, or path
-        A store's path, the tree of `sweep.open_study`, what `sweep.query` chose of it, or one
+        A store or its path, the tree of `sweep.open_study`, what `sweep.query` chose of it, or one
         experiment.
     path : str or Path
     format : {"netcdf", "csv", "parquet"}, optional
@@ -131,7 +132,7 @@ def _format_of(path, format):
 
 def _experiments(data):
     """The run tables by experiment, under None if there is one without a name; root attributes."""
-    if isinstance(data, (str, Path, ObjectPlace)):
+    if isinstance(data, (str, Path, ObjectPlace, Store)):
         data = open_study(data)
     if isinstance(data, xr.DataTree):
         if data.children:

@@ -12,10 +12,11 @@ from sweep.errors import Damaged
 from sweep.reports.contents import experiment_part, table_part
 from sweep.reports.sections import VERDICTS
 from sweep.store import files, provenance
-from sweep.store.backends.places import beside, is_written, local_path, place_of
+from sweep.store.backends.places import is_written, local_path
 from sweep.store.failures import failed_runs, shared_values
 from sweep.store.open import open_study
 from sweep.store.progress import Counter
+from sweep.store.store import Store
 from sweep.tables import Table
 from sweep.text import number, visible_lines
 
@@ -35,7 +36,7 @@ def report(store, output=None):
 
     Parameters
     ----------
-    store : str or Path
+    store : str, Path or Store
     output : str or Path, optional
         Where to; beside the store, ``NAME-report.html``, unless given.
 
@@ -55,8 +56,8 @@ def report(store, output=None):
     >>> sweep.report("quickstart.zarr")   # doctest: +SKIP
     PosixPath('quickstart-report.html')
     """
-    store = place_of(store)
-    output = report_path(store) if output is None else local_path(output)
+    store = Store.at(store)
+    output = store.product("-report.html") if output is None else local_path(output)
     if output.is_dir():
         raise InputError(f"{output} is a directory; give a file, as report.html", key="output")
     if output.suffix.lower() not in ENDINGS:
@@ -68,12 +69,6 @@ def report(store, output=None):
     except OSError as error:
         raise InputError(f"{output} cannot be written: {error.strerror}", key="output") from None
     return output
-
-
-def report_path(store):
-    """Where the report of a store goes unless told: NAME-report.html, beside it or here."""
-    path = beside(store)
-    return path.with_name(f"{path.name.removesuffix('.zarr')}-report.html")
 
 
 def page(store):
@@ -91,7 +86,7 @@ def page(store):
         for place, (name, table) in enumerate(tables.items(), 1)
     ]
     text = _template().render(
-        name=tree.attrs.get("study_name", store.stem),
+        name=tree.attrs.get("study_name", store.place.stem),
         description=tree.attrs.get("description", ""),
         study=tree.attrs.get("study", ""),
         summary=_summary(experiments, progress.values()),
@@ -181,8 +176,9 @@ def _provenance(store, attributes, progresses):
         packages = ", ".join(f"{name} {one[name]}" for name in one if name not in NO_PACKAGE)
         text = f"CPU {one['cpu']}, libm {one['libm']}, {one['system']}, {packages}"
         facts.append((f"Environment {environment}", text))
+    place = store.place
     written = max(
-        (file.stat().st_mtime for file in (store, store / files.METADATA) if is_written(file)),
+        (file.stat().st_mtime for file in (place, place / files.METADATA) if is_written(file)),
         default=0.0,
     )
     seconds = sum(p.cpu_seconds for p in progresses)

@@ -3,10 +3,9 @@
 from integrators.lazy import lazy
 
 _HOMES = {
+    "Store": "sweep.store.store",
     "is_store": "sweep.store.studies",
     "load": "sweep.store.studies",
-    "open_group": "sweep.store.storage",
-    "open_root": "sweep.store.storage",
     "open_study": "sweep.store.open",
     "stored_study": "sweep.store.studies",
     "study_and_store": "sweep.store.studies",

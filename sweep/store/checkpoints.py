@@ -16,10 +16,10 @@ import numpy as np
 
 from integrators.compiler.kernels import sources_hash
 from integrators.methods import dormand_prince
-from sweep.store import storage
-from sweep.store.backends.places import ObjectPlace, place_of
+from sweep.store.backends.places import ObjectPlace
 from sweep.store.backends.trees import remove_tree
-from sweep.store.files import CHECKPOINTS
+from sweep.store.files import CHECKPOINTS, INTERNAL
+from sweep.store.store import Store
 from sweep.study.schema import Variable
 
 ENDS = "ends"
@@ -74,7 +74,7 @@ PARTS = tuple(Saved.__dataclass_fields__)
 
 def file_of(store, experiment, start):
     """Path of the file of the chunk that begins at a row."""
-    return place_of(store) / storage.INTERNAL / CHECKPOINTS / experiment / f"{start}.npz"
+    return Store.at(store).internal(CHECKPOINTS, experiment, f"{start}.npz")
 
 
 def save(path, own, saved):
@@ -120,7 +120,7 @@ def forget_runs(store, experiment, rows, chunk_rows):
 
     Parameters
     ----------
-    store : Path
+    store : sweep.store.store.Store
     experiment : str
     rows : ndarray of int
     chunk_rows : int
@@ -138,13 +138,12 @@ def forget_between(store, experiment, chunk_rows):
 
 def clear(store, experiment=""):
     """Remove the files of an experiment, or of all."""
-    place = place_of(store) / storage.INTERNAL / CHECKPOINTS
-    remove_tree(place / experiment if experiment else place, ignore_errors=True)
+    remove_tree(store.internal(CHECKPOINTS, *filter(None, [experiment])), ignore_errors=True)
 
 
 def ends_name(experiment):
     """Name of the group with the ends of an experiment's runs."""
-    return f"{storage.INTERNAL}/{ENDS}/{experiment}"
+    return f"{INTERNAL}/{ENDS}/{experiment}"
 
 
 def reference_checkpoints(rows):

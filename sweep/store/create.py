@@ -11,18 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from sweep.store import checkpoints, provenance, storage
-from sweep.store.backends.places import ObjectPlace, place_of
 from sweep.store.backends.trees import copy_tree, remove_tree
 from sweep.store.chunk_layout import INITIAL_CHUNK, REFERENCE_CHUNK
-from sweep.store.diff import (
-    creating_path,
-    fixed_parts,
-    half_made_sign,
-    known_rows,
-    open_existing,
-    references_of,
-)
-from sweep.store.files import FORMAT_VERSION, REFERENCES
+from sweep.store.diff import fixed_parts, known_rows, references_of
+from sweep.store.files import FORMAT_VERSION, references_name
+from sweep.store.store import CREATING, Store
 from sweep.study import schema
 
 REFERENCE_VARIABLES = (
@@ -32,59 +25,59 @@ REFERENCE_VARIABLES = (
 )
 
 
-def bring_up(path, study, entries, chunk_rows):
+def bring_up(store, study, entries, chunk_rows):
     """Create the store, or grow it to what the study asks for.
 
     A new store appears at once, complete; a growing one takes its new rows in, then their ids.
 
     Parameters
     ----------
-    path : Path
+    store : Store
     study : sweep.study.Study
     entries : list of Entry
         From `compare`.
     chunk_rows : dict of str to int
         Rows of a chunk of each experiment that is new, or has others by now than in its entry.
     """
-    path = place_of(path)
-    existing = open_existing(path)
+    store = Store.at(store)
+    existing = store.existing_root()
     if existing is None:
-        with creating(path) as place:
-            _bring_up_at(place, study, entries, chunk_rows)
+        with creating(store) as made:
+            _bring_up(made, study, entries, chunk_rows)
         return
-    if isinstance(path, ObjectPlace):
-        half_made_sign(path).unlink()  # it was made, but for this
+    if store.in_bucket:
+        store.half_made_sign.unlink()  # it was made, but for this
     if not _is_current(existing, study, entries):
-        _bring_up_at(path, study, entries, chunk_rows)
+        _bring_up(store, study, entries, chunk_rows)
 
 
 @contextlib.contextmanager
-def creating(path):
-    """Within ``with``, a directory for a new store; if all goes well, it takes its place then.
+def creating(store):
+    """Within ``with``, a store in a directory; if all goes well, it becomes the new one then.
 
     In a bucket by copying: ``zarr.json`` comes last, and without it there is no store.
     """
-    if isinstance(path, ObjectPlace):
+    if store.in_bucket:
         with tempfile.TemporaryDirectory(prefix="geosweep-") as directory:
-            place = Path(directory) / path.name
-            yield place
-            sign = half_made_sign(path)
+            place = Path(directory) / store.name
+            yield Store(place)
+            sign = store.half_made_sign
             sign.write_text("The store is here when zarr.json is.\n")
-            remove_tree(path, but=sign)  # what is left of an earlier attempt
-            copy_tree(place, path)
+            remove_tree(store.place, but=sign)  # what is left of an earlier attempt
+            copy_tree(place, store.place)
             sign.unlink()
         return
-    place = creating_path(path)
+    place = store.sibling(CREATING)
     place.parent.mkdir(parents=True, exist_ok=True)
     remove_tree(place, ignore_errors=True)
-    yield place
-    if path.exists():
-        path.rmdir()
-    place.rename(path)
+    yield Store(place)
+    if store.place.exists():
+        store.place.rmdir()
+    place.rename(store.place)
 
 
-def _bring_up_at(place, study, entries, chunk_rows):
-    root = storage.open_root(place, mode="a")
+def _bring_up(store, study, entries, chunk_rows):
+    root = store.root("a")
     root.require_group(storage.INTERNAL)
     for entry in entries:
         _bring_up_experiment(root, entry, chunk_rows.get(entry.name) or entry.chunk_rows)
@@ -102,7 +95,7 @@ def _bring_up_at(place, study, entries, chunk_rows):
             **_plugins(root, study),
         }
     )
-    storage.consolidate(place)
+    storage.consolidate(store)
 
 
 def _plugins(root, study):
@@ -144,8 +137,8 @@ def axis_of(experiment):
 def _lacks_variables(root, entry):
     if checkpoints.ends_name(entry.name) not in root:
         return True
-    references = f"{storage.INTERNAL}/{REFERENCES}/{entry.name}"
-    if entry.experiment.reference is not None and f"{references}/{schema.CPU_TIME}" not in root:
+    timed = f"{references_name(entry.name)}/{schema.CPU_TIME}"
+    if entry.experiment.reference is not None and timed not in root:
         return True
     group, record = storage.open_group(root, entry.name), entry.experiment.record
     variables = schema.run_variables(record, entry.table.systems[0])
@@ -240,7 +233,7 @@ def bring_up_references(root, table):
     """Make the arrays of a table's references, or grow them to those that it needs."""
     references, name = references_of(table), table.experiment.name
     rows = max(root[name]["row"].shape[0] if "row" in root[name] else 0, _most_rows(table))
-    group = _required_group(root, f"{storage.INTERNAL}/{REFERENCES}/{name}")
+    group = _required_group(root, references_name(name))
     known = known_rows(group)
     fresh = [i for i, run_id in enumerate(references.ids) if run_id not in known]
     size = len(known) + len(fresh)

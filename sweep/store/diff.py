@@ -10,13 +10,11 @@ import os
 from dataclasses import dataclass, field
 
 import numpy as np
-import zarr
 
-from integrators.errors import InputError
-from sweep.errors import StoreError, Unreachable
+from sweep.errors import StoreError
 from sweep.store import storage
-from sweep.store.backends.places import METADATA, ObjectPlace, place_of
-from sweep.store.files import REFERENCES, check_version
+from sweep.store.files import references_name
+from sweep.store.store import Store
 from sweep.study import schema
 from sweep.study.run_id import method_digest, run_digests, start_digest
 from sweep.study.run_table import expand
@@ -82,12 +80,12 @@ class Entry:
         return self.known + self.new
 
 
-def compare(path, study):
-    """What `study` asks of the store at `path`, which need not exist.
+def compare(store, study):
+    """What `study` asks of a store, which need not exist.
 
     Parameters
     ----------
-    path : Path
+    store : Store
     study : sweep.study.Study
 
     Returns
@@ -97,121 +95,50 @@ def compare(path, study):
     Raises
     ------
     StoreError
-        If there is something else at `path`, or a store of another study, or the study changed
+        If there is something else at its place, or a store of another study, or the study changed
         an experiment's system, time axis, record, statistics or reference, or a plugin changed.
     """
-    root = open_existing(path)
+    store = Store.at(store)
+    root = store.existing_root()
     if root is not None and root.attrs["study_name"] != study.name:
         raise StoreError(
-            f"{path} is the store of the study {root.attrs['study_name']!r}, not of "
+            f"{store} is the store of the study {root.attrs['study_name']!r}, not of "
             f"{study.name!r}; give another STORE, or rename the study"
         )
     if root is not None:
-        _check_plugins(path, root, study.library)
-    return [_entry(path, root, experiment) for experiment in study.experiments]
+        _check_plugins(store, root, study.library)
+    return [_entry(store, root, experiment) for experiment in study.experiments]
 
 
-def _check_plugins(path, root, library):
+def _check_plugins(store, root, library):
     """Refuse a plugin whose source is another one than when the store was written."""
     known = root.attrs.get("plugins", {})
     for plugin in library.plugins:
         before = known.get(plugin.name, {}).get("sha256", plugin.hash)
         if before != plugin.hash:
             raise StoreError(
-                f"{path}: plugin {plugin.name!r} has changed since: its source had the hash "
+                f"{store}: plugin {plugin.name!r} has changed since: its source had the hash "
                 f"{before[:16]}… and has {plugin.hash[:16]}… now. Results of both would be mixed: "
                 "give another STORE, or restore the file: `sweep show plugins "
-                f"{_short(path)} --output DIRECTORY` writes it"
+                f"{store if store.in_bucket else os.path.relpath(store.place)} --output DIRECTORY` "
+                "writes it"
             )
 
 
-def _short(path):
-    return path if isinstance(path, ObjectPlace) else os.path.relpath(path)
-
-
-def open_existing(path):
-    """The root group of the store at `path`, None if nothing is there; or `StoreError`."""
-    path = place_of(path)
-    try:
-        if not _is_taken(path):
-            return None
-    except Unreachable as error:
-        raise StoreError(f"{path} cannot be used: {error}") from None
-    except OSError as error:
-        raise StoreError(f"{path} cannot be made: {error.strerror}") from None
-    try:
-        root = storage.open_root(path)
-        version = root.attrs["format_version"]
-    except (OSError, KeyError, ValueError, zarr.errors.BaseZarrError):
-        if (path / storage.INTERNAL).is_dir():
-            raise StoreError(
-                f"{path}: the store is half deleted or damaged: its zarr.json, which says which "
-                "study it holds, cannot be read. Restore it from a copy, or give another STORE"
-            ) from None
-        raise StoreError(f"{path} exists and is not a Geosweep store; give another STORE") from None
-    try:
-        check_version(path, version)
-    except InputError as error:
-        raise StoreError(str(error)) from None
-    return root
-
-
-def _is_taken(path):
-    """Whether there is anything at a path; OSError if there is not and a store cannot be made.
-
-    Not what is left of a store in a bucket whose creation was cut short.
-    """
-    if isinstance(path, ObjectPlace):
-        path.check()
-        return (path / METADATA).is_file() or (path.is_dir() and not is_half_made(path))
-    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
-        return True
-    _check_writable(path)
-    return False
-
-
-def creating_path(path):
-    """Where a new store is put together before it takes its place."""
-    return path.with_name(path.name + ".creating")
-
-
-def half_made_sign(path):
-    """The object that is in a bucket while a store is put there, whose ``zarr.json`` comes last."""
-    return path / storage.INTERNAL / "creating"
-
-
-def is_half_made(path):
-    """Whether a store's creation in a bucket was cut short, or is under way."""
-    return half_made_sign(path).is_file() and not (path / METADATA).is_file()
-
-
-def _check_writable(path):
-    """Raise OSError unless the store can be made: makes a directory, and removes it again."""
-    parent = path.parent
-    while not os.path.lexists(parent):
-        parent = parent.parent
-    if not parent.is_dir():
-        raise StoreError(f"{path} cannot be made: {parent} is not a directory")
-    probe = creating_path(path) if parent == path.parent else parent / f"{path.name}.probe"
-    if not probe.exists():
-        probe.mkdir()
-        probe.rmdir()
-
-
-def _entry(path, root, experiment):
+def _entry(store, root, experiment):
     table = expand(experiment)
     if root is None or experiment.name not in root:
         everything, none = np.arange(table.size), np.zeros(table.size, dtype=int)
         return Entry(table, everything, np.ones(table.size, dtype=bool), none, 0, 0, None)
-    if not isinstance(place_of(path), ObjectPlace) and not os.access(path, os.W_OK | os.X_OK):
-        raise StoreError(f"{path} cannot be written: no permission")
+    if store.is_unwritable():
+        raise StoreError(f"{store} cannot be written: no permission")
     group = storage.open_group(root, experiment.name)
-    check_unchanged(path, group, experiment)
+    check_unchanged(store, group, experiment)
     row_of = known_rows(group)
     known = len(row_of)
     rows = np.array([row_of.get(run_id, -1) for run_id in table.run_id])
     if schema.MARKER.name not in group:
-        raise StoreError(f"{path} was left while it was compacted; `sweep run` mends it")
+        raise StoreError(f"{store} was left while it was compacted; `sweep run` mends it")
     is_new = rows < 0
     rows[is_new] = known + np.arange(is_new.sum())
     pending = np.ones(table.size, dtype=bool)
@@ -228,9 +155,9 @@ def _entry(path, root, experiment):
 
 def _known_references(root, experiment):
     """Samples that are there of each reference in the store, by its id."""
-    if f"{storage.INTERNAL}/{REFERENCES}/{experiment.name}" not in root:
+    if (name := references_name(experiment.name)) not in root:
         return {}
-    group = references_group(root, experiment.name)
+    group = storage.open_group(root, name)
     rows = known_rows(group)
     if schema.MARKER.name not in group:  # its creation was cut short
         return dict.fromkeys(rows, 0)
@@ -265,18 +192,18 @@ def _brief(value):
     return value[0] if isinstance(value, tuple) and len(set(value)) == 1 else value
 
 
-def check_unchanged(path, group, experiment):
-    """Raise `StoreError` unless an experiment may go into its group of the store at `path`."""
+def check_unchanged(store, group, experiment):
+    """Raise `StoreError` unless an experiment may go into its group of a store."""
     stored = {"plugins": {}} | json.loads(group.attrs["fixed"])
     now = json.loads(storage.to_json(fixed_parts(experiment)))
-    _check_lengthened(path, group, experiment, stored, now)
+    _check_lengthened(store, group, experiment, stored, now)
     for name in {*group.attrs["scanned"], *(axis.name for axis in experiment.scan)}:
         now["parameters"].pop(name)  # a coordinate says which value each row has
         stored["parameters"].pop(name)
     for name, value in now.items():
         if stored[name] != value:
             raise StoreError(
-                f"{path}: experiment {experiment.name!r} was begun with {name} = "
+                f"{store}: experiment {experiment.name!r} was begun with {name} = "
                 f"{stored[name]!r}; the study now says {value!r}. A store keeps its system, "
                 "parameters, time axis, record, statistics and reference: scan the parameter, give "
                 "another STORE, or give the experiment another name"
@@ -286,12 +213,12 @@ def check_unchanged(path, group, experiment):
             axis.column.dtype.kind in "biuf"
         ):
             raise StoreError(
-                f"{path}: experiment {experiment.name!r} was begun with the axis {axis.name!r} of "
+                f"{store}: experiment {experiment.name!r} was begun with the axis {axis.name!r} of "
                 "numbers, or of labels, and the study now says the other: give another STORE"
             )
 
 
-def _check_lengthened(path, group, experiment, stored, now):
+def _check_lengthened(store, group, experiment, stored, now):
     """Let a duration be longer, the sample times going on, and the reference as far as it went."""
     if (now["duration"], now["samples"]) == (stored["duration"], stored["samples"]):
         return
@@ -300,7 +227,7 @@ def _check_lengthened(path, group, experiment, stored, now):
     known = known[known <= before * (1 + 1e-12)]  # more, where an extension was cut short
     if len(times) < len(known) and now["duration"] < before:
         raise StoreError(
-            f"{path}: experiment {experiment.name!r} was computed for {before:g}, and "
+            f"{store}: experiment {experiment.name!r} was computed for {before:g}, and "
             f"{now['duration']:g} is less: a store is not cut. Say duration = {before:g}, or more, "
             "or give another STORE"
         )
@@ -371,8 +298,3 @@ def references_of(table):
         ids.append(next(run_digests(method, [start])).hex())
     samples = int(np.sum(experiment.times <= experiment.reference.until * (1 + 1e-12)))
     return References(np.array(ids), of_run, first_run, samples)
-
-
-def references_group(root, name):
-    """Group of the references of an experiment."""
-    return storage.open_group(root, f"{storage.INTERNAL}/{REFERENCES}/{name}")

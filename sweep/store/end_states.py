@@ -11,22 +11,22 @@ from integrators.stepping.batch import canonical
 from sweep.analysis.runs.query import holding
 from sweep.limits import MEMORY
 from sweep.store import checkpoints, storage
-from sweep.store.backends.places import exists, place_of, reading
 from sweep.store.open import open_study
+from sweep.store.store import Store
 from sweep.study.initial_conditions.from_store import StoreStarts
 from sweep.study.run_table import expand
 
 
-def load(path, *, read_study, kept=None, trust_plugins=False, **settings):
+def load(store, *, read_study, kept=None, trust_plugins=False, **settings):
     """Read the end states of a store's runs.
 
     Parameters
     ----------
-    path : str, Path or ObjectPlace
+    store : str, Path, ObjectPlace or Store
         The other store.
     read_study : callable
         `sweep.store.studies.stored_study`: checkpoints are read with the systems of the study.
-    kept : Path, optional
+    kept : str, Path or Store, optional
         A store that was made with these starts, and knows them if the other one is gone.
     trust_plugins : bool
         As in `sweep.store.studies.stored_study`, of the other store.
@@ -38,24 +38,24 @@ def load(path, *, read_study, kept=None, trust_plugins=False, **settings):
     InputError
         If there is no such store, experiment or run, or its end states were not stored.
     """
-    path = place_of(path)
-    with reading(path, key="store"):
-        there = exists(path)
+    store = Store.at(store)
+    with store.reading(key="store"):
+        there = store.exists()
     if not there and kept is not None:
-        found = _remembered(kept, settings)
+        found = _remembered(Store.at(kept), settings)
         if found is not None:
             return StoreStarts(**found)
     if not there:
         raise InputError(
-            f"there is no store {path.absolute()}; a path is relative to the study's directory",
+            f"there is no store {store.absolute()}; a path is relative to the study's directory",
             key="store",
         )
     asked = settings["experiment"], settings["where_runs"]
     options = {"read_study": read_study, "trust_plugins": trust_plugins}
-    experiment, members = end_states(path, *asked, **options)
+    experiment, members = end_states(store, *asked, **options)
     given = {
         "experiment": experiment,
-        "label": settings["label"] or f"{path.stem}/{experiment}",
+        "label": settings["label"] or f"{store.place.stem}/{experiment}",
     }
     return StoreStarts(**settings | given, digest=_digest(members), members=members)
 
@@ -64,7 +64,7 @@ def _digest(members):
     return hashlib.blake2b(members.astype("<f8").tobytes(), digest_size=16).hexdigest()
 
 
-def end_states(path, experiment="", where="", *, read_study, trust_plugins=False):
+def end_states(store, experiment="", where="", *, read_study, trust_plugins=False):
     """The states in which complete runs of a store ended.
 
     The last sample of ``state`` where that is recorded; otherwise of the checkpoint at the end,
@@ -72,7 +72,7 @@ def end_states(path, experiment="", where="", *, read_study, trust_plugins=False
 
     Parameters
     ----------
-    path : Path
+    store : Store
     experiment : str
         May be empty where the store has only one.
     where : str
@@ -92,19 +92,19 @@ def end_states(path, experiment="", where="", *, read_study, trust_plugins=False
         As `load`.
     """
     try:
-        tree = open_study(path)
+        tree = open_study(store)
     except InputError as error:
         raise InputError(str(error), key="store") from None
     except Exception as error:  # whatever metadata can be that Geosweep has not written
-        raise InputError(f"{path} cannot be read: {error}", key="store") from None
+        raise InputError(f"{store} cannot be read: {error}", key="store") from None
     names = list(tree.children)
     if not experiment and len(names) != 1:
         raise InputError(
-            f'{path} has the experiments {", ".join(names)}: say which, experiment = "{names[0]}"',
+            f'{store} has the experiments {", ".join(names)}: say which, experiment = "{names[0]}"',
             key="store",
         )
     experiment = experiment or names[0]
-    check_known(f"experiment of {path}", experiment, names, key="experiment")
+    check_known(f"experiment of {store}", experiment, names, key="experiment")
     table = tree[experiment].to_dataset()
     chosen = table["in_study"].values.astype(bool) & (table["status"].values == 0)
     chosen &= table["sample_count"].values == table.sizes["time"]
@@ -112,12 +112,14 @@ def end_states(path, experiment="", where="", *, read_study, trust_plugins=False
         try:
             chosen &= holding(table, where)
         except InputError as error:
-            raise InputError(f"experiment {experiment!r} of {path}: {error}", key="where") from None
+            raise InputError(
+                f"experiment {experiment!r} of {store}: {error}", key="where"
+            ) from None
     rows = np.flatnonzero(chosen)
     if not len(rows):
         such, key = (f" for which {where!r} holds", "where") if where else ("", "store")
-        raise InputError(f"experiment {experiment!r} of {path} has no complete run{such}", key=key)
-    group = storage.open_group(storage.open_root(path), experiment)
+        raise InputError(f"experiment {experiment!r} of {store} has no complete run{such}", key=key)
+    group = store.group(experiment)
     if "state" in group:
         needed = len(rows) * math.prod(group["state"].shape[2:]) * 8
         if needed > MEMORY.most:
@@ -125,31 +127,30 @@ def end_states(path, experiment="", where="", *, read_study, trust_plugins=False
         states = group["state"].oindex[rows, table.sizes["time"] - 1]
     else:
         ids = group["run_id"][:][rows].tolist()
-        states = _of_checkpoints(path, experiment, ids, rows, read_study, trust_plugins)
-    return experiment, _of_equal_rows(path, experiment, states)
+        states = _of_checkpoints(store, experiment, ids, rows, read_study, trust_plugins)
+    return experiment, _of_equal_rows(store, experiment, states)
 
 
-def _of_equal_rows(path, experiment, states):
+def _of_equal_rows(store, experiment, states):
     """States without rows that none of them has; refused if some have fewer than others."""
     there = np.isfinite(states).all(axis=2)
     if (there != there[0]).any():
         raise InputError(
-            f"the runs of experiment {experiment!r} of {path} have states of "
+            f"the runs of experiment {experiment!r} of {store} have states of "
             f"{' and '.join(map(str, np.unique(there.sum(axis=1))))} rows: choose some by 'where'",
             key="store",
         )
     return np.ascontiguousarray(states[:, there[0]])
 
 
-def _of_checkpoints(path, experiment, ids, rows, read_study, trust_plugins):
+def _of_checkpoints(store, experiment, ids, rows, read_study, trust_plugins):
     """The states of runs' checkpoints at their end, NaN where one has fewer rows."""
-
-    root = storage.open_root(path)
+    root = store.root()
     name = checkpoints.ends_name(experiment)
     ends = storage.open_group(root, name) if name in root else None
     if ends is None or ends.attrs.get("code") != checkpoints.code():
-        _refuse(path, experiment, "its final checkpoints are of another version of the kernels")
-    study = read_study(path, trust_plugins=trust_plugins)
+        _refuse(store, experiment, "its final checkpoints are of another version of the kernels")
+    study = read_study(store, trust_plugins=trust_plugins)
     made = next(e for e in study.experiments if e.name == experiment)
     table = expand(made)
     run_of = {run_id: run for run, run_id in enumerate(table.run_id.tolist())}
@@ -165,15 +166,15 @@ def _of_checkpoints(path, experiment, ids, rows, read_study, trust_plugins):
         problem = problems[pair]
         own = checkpoint[: problem.checkpoint_size]
         if table.adaptive[run] or not len(own) or not np.isfinite(own[0]):
-            _refuse(path, experiment, f"run {run_id} has no final checkpoint at the last sample")
+            _refuse(store, experiment, f"run {run_id} has no final checkpoint at the last sample")
         y = problem.layout.parts(own[None])["y"][:, None]
         state[: problem.rows] = canonical(problem, y)[0, 0]
     return states
 
 
-def _refuse(path, experiment, why):
+def _refuse(store, experiment, why):
     raise InputError(
-        f"experiment {experiment!r} of {path} does not record 'state', and {why}; run it with "
+        f"experiment {experiment!r} of {store} does not record 'state', and {why}; run it with "
         "\"state\" in its record, or choose other runs by 'where'",
         key="store",
     )
@@ -185,7 +186,7 @@ def _refuse(path, experiment, why):
 def _remembered(kept, settings):
     """The starts as a store that was made with them knows them, or None."""
     try:
-        root = storage.open_root(kept)
+        root = kept.root()
     except (OSError, ValueError):
         return None
     for name in storage.experiments(root):

@@ -9,8 +9,8 @@ import numpy as np
 from integrators.errors import InputError, check_known
 from sweep.errors import Damaged
 from sweep.store import files
-from sweep.store.backends.places import place_of
 from sweep.store.progress import IN_STUDY, MARKER, STATUS
+from sweep.store.store import Store
 from sweep.text import number
 
 COMPLETE = 0
@@ -81,7 +81,7 @@ def failed_runs(store, experiments=(), most=None):
 
     Parameters
     ----------
-    store : str or Path
+    store : str, Path or Store
     experiments : sequence of str
         Only these; all if there is none.
     most : int, optional
@@ -99,7 +99,7 @@ def failed_runs(store, experiments=(), most=None):
         If there is no store, one of a newer version or a damaged one, or no such experiment.
     """
     rows = []
-    for table in _tables(store, experiments):
+    for table in _tables(Store.at(store), experiments):
         for row in np.flatnonzero(table.failed)[:most]:
             found = {name: table.columns[name][row] for name in ("run", *table.axes)}
             found["status"] = table.meanings[int(table.columns[STATUS][row])]
@@ -114,7 +114,7 @@ def shared_values(store, experiments=()):
     Parameters as in `failed_runs`.
     """
     found = []
-    for table in _tables(store, experiments):
+    for table in _tables(Store.at(store), experiments):
         status = table.columns[STATUS]
         for value in np.unique(status[table.failed]):
             among = table.failed & (status == value)
@@ -193,22 +193,16 @@ def _range(axis, values, mine, known):
 
 
 def _tables(store, experiments):
-    path = place_of(store)
-    names = files.experiments(path, files.open_store(path))
-    _check_known(path, experiments, names)
+    names = store.experiments
+    for name in experiments:
+        check_known(f"experiment of {store}", name, names)
     for name in experiments or names:
         try:
-            yield _table(path / name)
+            yield _table(store.place / name)
         except Damaged as damage:
             raise InputError(
-                f"{path}: {damage}; `sweep verify {path}` says all that is wrong"
+                f"{store}: {damage}; `sweep verify {store}` says all that is wrong"
             ) from None
-
-
-def _check_known(path, experiments, names):
-    for name in experiments:
-        if name not in names:
-            check_known(f"experiment of {path}", name, names)
 
 
 def _table(directory):
@@ -241,9 +235,8 @@ def _plain(value):
 
 def statuses(store):
     """Names of the statuses of a store's runs that failed, as its arrays name them."""
-    path = place_of(store)
-    for name in files.experiments(path, files.open_store(path)):
-        file = path / name / STATUS / files.METADATA
+    for name in store.experiments:
+        file = store.place / name / STATUS / files.METADATA
         if file.exists():
             flags = json.loads(file.read_text())["attributes"]
             named = zip(flags["flag_values"], flags["flag_meanings"].split(), strict=True)

@@ -11,14 +11,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from integrators.errors import InputError
 from sweep.errors import Damaged, Unreachable
-from sweep.store.backends.places import METADATA, each, place_of, reading
+from sweep.store.backends.places import METADATA, each
 
 FORMAT_VERSION = 1
 INTERNAL = "_geosweep"
 REFERENCES, CHECKPOINTS = "references", "checkpoints"
 CODECS = ("blosc", "crc32c")
+
+
+def references_name(experiment):
+    """Name of the group with the references of an experiment."""
+    return f"{INTERNAL}/{REFERENCES}/{experiment}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +69,7 @@ class ArrayFiles:
             text = metadata["data_type"] == "string"
             fill = metadata["fill_value"]
             return cls(
-                directory=place_of(directory),
+                directory=directory,
                 shape=tuple(metadata["shape"]),
                 chunks=tuple(metadata["chunk_grid"]["configuration"]["chunk_shape"]),
                 dtype=np.dtype(object if text else metadata["data_type"]),
@@ -169,7 +173,7 @@ def read_metadata(directory):
     Damaged
         If there are none, or they are no JSON.
     """
-    file = place_of(directory) / METADATA
+    file = directory / METADATA
     try:
         found = json.loads(file.read_bytes())
     except Unreachable:
@@ -181,46 +185,6 @@ def read_metadata(directory):
     if not isinstance(found, dict):
         raise Damaged(f"{file} describes no group and no array")
     return found
-
-
-def open_store(path):
-    """Attributes of the store's root.
-
-    Raises
-    ------
-    InputError
-        If there is no store, or one of a newer version, or its object store does not answer.
-    """
-    path = place_of(path)
-    try:
-        with reading(path):
-            attributes = read_metadata(path).get("attributes", {})
-    except Damaged as damage:
-        _refuse(path, damage)
-    if "format_version" not in attributes:
-        raise InputError(f"{path} is a Zarr store, but not one that `sweep run` wrote")
-    check_version(path, attributes["format_version"])
-    if "experiments" not in attributes:
-        raise InputError(f"{path / METADATA} lacks its experiments: the store is damaged")
-    return attributes
-
-
-def check_version(path, version):
-    """Raise `InputError` if a store's format is a newer version's."""
-    if version > FORMAT_VERSION:
-        raise InputError(
-            f"{path} has format {version}, written by a newer Geosweep; this one reads up to "
-            f"{FORMAT_VERSION}. Update Geosweep"
-        )
-
-
-def _refuse(path, damage):
-    if (path / INTERNAL).is_dir():
-        raise InputError(
-            f"{damage}: the store is half deleted or damaged, and this file says which study it "
-            "holds. Restore it from a copy, or run the study into another STORE"
-        )
-    raise InputError(f"{path} is not a store; expected a directory that `sweep run` wrote")
 
 
 def whole(counts, status, samples):
@@ -235,12 +199,6 @@ def whole(counts, status, samples):
     return (counts >= samples) | ((counts > 0) & (status > 0))
 
 
-def experiments(path, attributes):
-    """Names of the experiments: those of the study in its order, then those that left it."""
-    found = (file.parent.name for file in place_of(path).glob(f"*/{METADATA}"))
-    return list(dict.fromkeys([*attributes["experiments"], *sorted(set(found) - {INTERNAL})]))
-
-
 def columns(directory, names):
     """One-dimensional arrays of a group by name.
 
@@ -252,7 +210,7 @@ def columns(directory, names):
     result = {}
     for name in names:
         try:
-            result[name] = ArrayFiles.read(place_of(directory) / name).values()
+            result[name] = ArrayFiles.read(directory / name).values()
         except Damaged as damage:
-            raise Damaged(f"{place_of(directory) / name}: {damage}") from None
+            raise Damaged(f"{directory / name}: {damage}") from None
     return result

@@ -8,9 +8,9 @@ import zarr
 from integrators.errors import InputError
 from sweep.errors import Damaged
 from sweep.limits import MOST_RUNS
-from sweep.store.backends.places import place_of, reading
-from sweep.store.files import check_version, read_metadata
-from sweep.store.storage import INTERNAL, configure, zarr_store
+from sweep.store.files import INTERNAL, read_metadata
+from sweep.store.storage import configure
+from sweep.store.store import Store
 from sweep.study import schema
 
 MOST_ROWS = 4 * MOST_RUNS  # of a store, with the runs that left its study
@@ -23,7 +23,7 @@ def open_study(store):
 
     Parameters
     ----------
-    store : str or Path
+    store : str, Path or Store
         A directory, or ``s3://BUCKET/PATH``.
 
     Returns
@@ -42,23 +42,21 @@ def open_study(store):
     >>> order = sweep.open_study("quickstart.zarr")["pendulum"].to_dataset()  # doctest: +SKIP
     >>> order.query(run="integrator == 'variational' and step_size < 0.05")   # doctest: +SKIP
     """
-    path = place_of(store)
+    store = Store.at(store)
     try:
-        with reading(path):
-            metadata = read_metadata(path)
+        with store.reading():
+            metadata = read_metadata(store.place)
         attributes = metadata["attributes"]
     except (Damaged, KeyError, OSError):
         raise InputError(
             f"{store} is not a store; expected a directory that `sweep run` wrote"
         ) from None
-    if "format_version" not in attributes:
-        raise InputError(f"{store} is a Zarr store, but not one that `sweep run` wrote")
-    check_version(path, attributes["format_version"])
-    _check_formats(path, metadata)
+    store.check_format(attributes)
+    _check_formats(store, metadata)
     configure()
-    _check_extents(store, path)
+    _check_extents(store)
     try:
-        tree = xr.open_datatree(zarr_store(path), engine="zarr", chunks=None, zarr_format=3)
+        tree = xr.open_datatree(store.zarr_store, engine="zarr", chunks=None, zarr_format=3)
     except (ValueError, KeyError) as error:
         raise InputError(
             f"{store} was left while it grew, and its arrays do not agree ({error}); the "
@@ -75,17 +73,17 @@ def open_study(store):
     return result
 
 
-def _check_formats(path, metadata):
+def _check_formats(store, metadata):
     """Refuse arrays of Zarr v2 among the consolidated metadata: theirs may be pickles."""
     copies = metadata.get("consolidated_metadata") or {}
     for name, node in copies.get("metadata", {}).items():
         if node.get("zarr_format") != 3:
-            raise InputError(f"{path}: {name!r} is not of Zarr v3, which `sweep run` writes")
+            raise InputError(f"{store}: {name!r} is not of Zarr v3, which `sweep run` writes")
 
 
-def _check_extents(store, path):
+def _check_extents(store):
     """Refuse metadata by which a few bytes of the store would fill the memory."""
-    root = zarr.open_group(zarr_store(path), mode="r", zarr_format=3)  # as xarray reads it
+    root = zarr.open_group(store.zarr_store, mode="r", zarr_format=3)  # as xarray reads it
     for name, array in root.members(max_depth=None):
         if not isinstance(array, zarr.Array):
             continue

@@ -8,9 +8,7 @@ import contextlib
 import json
 from dataclasses import asdict, dataclass
 
-from sweep.store.backends.places import place_of
 from sweep.store.backends.trees import write_whole
-from sweep.store.files import INTERNAL
 
 FILE = "prediction.json"
 
@@ -41,20 +39,20 @@ def note(store, total, experiments):
 
     Parameters
     ----------
-    store : Path
+    store : sweep.store.store.Store
     total : Prediction
         Of all experiments, which is narrower than the sum of theirs.
     experiments : dict of str to Prediction
     """
     found = {name: asdict(own) for name, own in experiments.items()}
     text = json.dumps({"total": asdict(total), "experiments": found})
-    write_whole(place_of(store) / INTERNAL / FILE, text)
+    write_whole(store.internal(FILE), text)
 
 
 def predictions_of(store):
     """The last plan of a store: in all, and by experiment; None, and nothing, without one."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        found = json.loads((place_of(store) / INTERNAL / FILE).read_text())
+        found = json.loads(store.internal(FILE).read_text())
         experiments = {name: Prediction(**own) for name, own in found["experiments"].items()}
         return Prediction(**found["total"]), experiments
     return None, {}

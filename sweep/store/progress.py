@@ -15,10 +15,11 @@ import numpy as np
 
 from sweep.errors import Damaged
 from sweep.store import files
-from sweep.store.backends.places import ObjectPlace, each, place_of
+from sweep.store.backends.places import each
 from sweep.store.backends.trees import write_whole
-from sweep.store.files import INTERNAL, ArrayFiles
+from sweep.store.files import ArrayFiles
 from sweep.store.lease.holder import first_bytes, holder_of, loaded
+from sweep.store.store import Store
 
 MARKER, STATUS, IN_STUDY, CPU_TIME = "sample_count", "status", "in_study", "cpu_time"
 TIME = "time"
@@ -72,7 +73,7 @@ def status(store):
 
     Parameters
     ----------
-    store : str or Path
+    store : str, Path or Store
 
     Returns
     -------
@@ -83,7 +84,7 @@ def status(store):
     InputError
         If there is no store, or one of a newer version.
     """
-    return Counter(store).count()
+    return Counter(Store.at(store)).count()
 
 
 class Counter:
@@ -91,7 +92,7 @@ class Counter:
 
     Parameters
     ----------
-    store : str or Path
+    store : Store
 
     Raises
     ------
@@ -100,9 +101,9 @@ class Counter:
     """
 
     def __init__(self, store):
-        self.path = place_of(store)
+        self.store = store
         self._chunks = {}  # by file: what it was when it was read, and its values
-        files.open_store(self.path)
+        store.check()
 
     def count(self):
         """The `Progress` of each experiment, in the order of the study.
@@ -112,18 +113,18 @@ class Counter:
         Damaged
             If an array that is counted is.
         """
-        names = files.experiments(self.path, files.open_store(self.path))
-        under_way = running(self.path)
-        there = [name for name in names if (self.path / name).is_dir()]
+        names = self.store.anew().experiments
+        under_way = running(self.store)
+        there = [name for name in names if (self.store.place / name).is_dir()]
         return [self._count(name, under_way.get(name, 0)) for name in there]
 
     def _count(self, name, running):
-        arrays = (MARKER, STATUS, IN_STUDY, CPU_TIME)
-        marker, status, wanted, seconds = (self._values(self.path / name / a) for a in arrays)
+        group, arrays = self.store.place / name, (MARKER, STATUS, IN_STUDY, CPU_TIME)
+        marker, status, wanted, seconds = (self._values(group / a) for a in arrays)
         size = min(map(len, (marker, status, wanted)))  # a store that just grows has two lengths
         marker, status, wanted = marker[:size], status[:size], wanted[:size].astype(bool)
-        samples = _array(self.path / name / TIME).shape[0]
-        partly = _partly(self.path / files.INTERNAL / files.CHECKPOINTS / name, samples)
+        samples = _array(group / TIME).shape[0]
+        partly = _partly(self.store.internal(files.CHECKPOINTS, name), samples)
         done = wanted & files.whole(marker, status, samples)
         return Progress(
             experiment=name,
@@ -138,7 +139,7 @@ class Counter:
 
     def _of_references(self, name):
         """CPU seconds of an experiment's references, as far as they are committed."""
-        directory = self.path / files.INTERNAL / files.REFERENCES / name
+        directory = self.store.internal(files.REFERENCES, name)
         if not (directory / CPU_TIME).is_dir():  # there are none, or of an earlier version
             return 0.0
         return _used(*(self._values(directory / array) for array in (MARKER, CPU_TIME)))
@@ -239,12 +240,12 @@ class InFlight:
 
     Parameters
     ----------
-    store : Path
+    store : Store
     """
 
     def __init__(self, store):
-        self._path = place_of(store) / INTERNAL / FILE
-        self._every = EVERY_OBJECT if isinstance(self._path, ObjectPlace) else EVERY
+        self._path = store.internal(FILE)
+        self._every = EVERY_OBJECT if store.in_bucket else EVERY
         self._written = 0.0
 
     def __enter__(self):
@@ -268,7 +269,7 @@ class InFlight:
 def running(store):
     """Runs that are being computed, by experiment; none if nobody holds the store."""
     with contextlib.suppress(OSError, ValueError):
-        found = loaded(first_bytes(place_of(store) / INTERNAL / FILE))
+        found = loaded(first_bytes(store.internal(FILE)))
         if holder_of(store) is not None:
             return {name: n for name, n in found.items() if type(n) is int and n >= 0}
     return {}

@@ -16,9 +16,7 @@ from pathlib import Path
 
 import llvmlite.binding
 
-from sweep.store.backends.places import place_of
 from sweep.store.backends.trees import write_whole
-from sweep.store.files import INTERNAL
 
 FOLDER = "environments"
 ATTRIBUTE = "environments"  # of the root: what each number stands for
@@ -55,12 +53,12 @@ def noted(store, session):
 
     Parameters
     ----------
-    store : str
+    store : sweep.store.store.Store
     session : sweep.store.lease.sessions.Session
         Another one may find another store at the same path.
     """
     number = number_of(describe())
-    file = place_of(store) / INTERNAL / FOLDER / f"{number}.json"
+    file = store.internal(FOLDER, f"{number}.json")
     if not file.exists():
         file.parent.mkdir(exist_ok=True)
         write_whole(file, json.dumps(describe()))
@@ -72,11 +70,11 @@ def gather(store, root):
 
     Parameters
     ----------
-    store : Path
+    store : sweep.store.store.Store
     root : zarr.Group
         Of the store, writable.
     """
-    files = (place_of(store) / INTERNAL / FOLDER).glob("*.json")
+    files = store.internal(FOLDER).glob("*.json")
     known = root.attrs.get(ATTRIBUTE, {})
     new = {file.stem: json.loads(file.read_text()) for file in files if file.stem not in known}
     if new:

@@ -17,7 +17,7 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 from zarr.storage import LocalStore
 
 from integrators.status import COMPLETE
-from sweep.store.backends.places import ObjectPlace, at_once, place_of
+from sweep.store.backends.places import at_once
 from sweep.store.files import INTERNAL, whole
 from sweep.study import schema
 
@@ -34,22 +34,25 @@ def configure():
     warnings.filterwarnings("ignore", message="Object at .* is not recognized as a component")
 
 
-def open_root(path, mode="r"):
-    """The root group; always the metadata as it is, never the consolidated copy."""
+def open_root(place, mode="r"):
+    """The root group of what zarr calls a store; never the consolidated copy of its metadata."""
     configure()
-    return zarr.open_group(zarr_store(path), mode=mode, zarr_format=3, use_consolidated=False)
-
-
-def zarr_store(path):
-    """What zarr, and xarray, call the place of a store."""
-    place = place_of(path)
-    return place.zarr_store() if isinstance(place, ObjectPlace) else str(place)
+    return zarr.open_group(place, mode=mode, zarr_format=3, use_consolidated=False)
 
 
 def open_group(root, name):
     """A group below the root; like the root's, its metadata as it is."""
     mode = "r" if root.read_only else "r+"
     return zarr.open_group(root.store, path=name, mode=mode, zarr_format=3, use_consolidated=False)
+
+
+def read_root(store):
+    """The root group of a `Store`; None if it cannot be read, or is not one that is ours."""
+    try:
+        root = store.root()
+        return root if "format_version" in root.attrs else None
+    except (OSError, KeyError, ValueError, zarr.errors.BaseZarrError):
+        return None
 
 
 def create_variable(group, variable, sizes, chunk_rows, separator="/"):
@@ -203,30 +206,17 @@ def _check_aligned(array, start, stop):
         raise ValueError(f"rows {start} to {stop} are not whole chunks of {rows} rows")
 
 
-def consolidate(path):
+def consolidate(store):
     """Consolidate the metadata of each group and of the root, for fast opening."""
-    root = open_root(path, mode="a")
-    store = zarr_store(path)
+    root = store.root("a")
     for name in experiments(root):
-        zarr.consolidate_metadata(store, path=name)
-    zarr.consolidate_metadata(store)
+        zarr.consolidate_metadata(store.zarr_store, path=name)
+    zarr.consolidate_metadata(store.zarr_store)
 
 
 def experiments(root):
     """Names of the experiments' groups."""
     return sorted(name for name, _ in root.groups() if name != INTERNAL)
-
-
-def partial_files(path):
-    """What writers that were killed left behind; in a bucket nothing is there by half."""
-    place = place_of(path)
-    return iter(()) if isinstance(place, ObjectPlace) else place.rglob("*.partial")
-
-
-def sweep_partial_files(path):
-    """Remove what writers that were killed left behind."""
-    for file in partial_files(path):
-        file.unlink(missing_ok=True)
 
 
 def committed(group, samples):

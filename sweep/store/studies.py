@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import os
 from pathlib import Path
 
 from integrators.errors import InputError, check_known
@@ -10,8 +9,9 @@ from sweep.errors import StoreError
 from sweep.limits import MOST_TEXT, read_regular
 from sweep.plugins import approvals
 from sweep.store import diff
-from sweep.store.backends.places import ObjectPlace, is_file, place_of, reading
+from sweep.store.backends.places import is_dir, is_file
 from sweep.store.files import METADATA
+from sweep.store.store import Store
 from sweep.study.initial_conditions import from_store
 from sweep.study.model import Study, load, parse
 from sweep.study.run_table import outline
@@ -53,11 +53,11 @@ def check(study, trust_plugins=False):
     return read, [outline(experiment) for experiment in read.experiments]
 
 
-def is_store(path):
-    """Whether there is a store at `path`, rather than a study's file."""
-    place = place_of(path)
-    with reading(place):
-        return is_file(place / METADATA)
+def is_store(store):
+    """Whether there is a store at a str, a Path or a `Store`, rather than a study's file."""
+    store = Store.at(store)
+    with store.reading():
+        return is_file(store.place / METADATA)
 
 
 def of_store(attributes, store, directory=".", text=None, trust_plugins=False):
@@ -67,7 +67,7 @@ def of_store(attributes, store, directory=".", text=None, trust_plugins=False):
     ----------
     attributes : mapping
         Of the store's root.
-    store : Path
+    store : Store
     directory, trust_plugins
         As in `parse`.
     text : str, optional
@@ -89,14 +89,14 @@ def of_store(attributes, store, directory=".", text=None, trust_plugins=False):
     return parse(text, f"the study in {store}", directory, plugins, store, trust_plugins)
 
 
-def stored_study(path, directory=".", text=None, trust_plugins=False):
+def stored_study(store, directory=".", text=None, trust_plugins=False):
     """The study that a store was brought up to, with the durations that it was extended to.
 
     Its plugins run.
 
     Parameters
     ----------
-    path : Path
+    store : str, Path or Store
     directory : str or Path, optional
         That files named in the study are relative to.
     text : str, optional
@@ -111,22 +111,23 @@ def stored_study(path, directory=".", text=None, trust_plugins=False):
     InputError
         If it brings a plugin that this user has not approved.
     """
-    root = diff.open_existing(path)
+    store = Store.at(store)
+    root = store.existing_root()
     if root is None:
-        raise StoreError(f"{path}: there is no store to extend")
-    study = of_store(root.attrs, place_of(path), directory, text, trust_plugins)
+        raise StoreError(f"{store}: there is no store to extend")
+    study = of_store(root.attrs, store, directory, text, trust_plugins)
     made = [as_stored(root, experiment) for experiment in study.experiments]
     return dataclasses.replace(study, experiments=tuple(made))
 
 
 def study_and_store(study, store=None, trust_plugins=False):
-    """The study of a file, or the one that a store keeps, which goes on; and the store's path.
+    """The study of a file, or the one that a store keeps, which goes on; and the store.
 
     Parameters
     ----------
-    study : str, Path or Study
+    study : str, Path, Store or Study
         A file, the name of a packaged study, or a store.
-    store : str or Path, optional
+    store : str, Path or Store, optional
         ``NAME.zarr`` unless given, or the store that `study` is.
     trust_plugins : bool
         As in `stored_study`.
@@ -136,12 +137,13 @@ def study_and_store(study, store=None, trust_plugins=False):
     elif store is None and is_store(study):
         made, store = stored_study(study, trust_plugins=trust_plugins), study
     else:
+        study = study.place if isinstance(study, Store) else study
         made = load(study, _kept_store(study, store), trust_plugins)
-    return made, place_of(store if store is not None else f"{made.name}.zarr").absolute()
+    return made, Store.at(store if store is not None else f"{made.name}.zarr").absolute()
 
 
 def _kept_store(study, store):
-    """The path of a store that a study may have been run into; None if there is none."""
+    """The store that a study may have been run into; None if there is none."""
     if store is None:
         try:
             text = read_regular(Path(study), MOST_TEXT, "a study").decode("utf-8-sig")
@@ -149,10 +151,9 @@ def _kept_store(study, store):
         except (OSError, ValueError, KeyError):
             return None  # a packaged study, or one with a mistake, which is said later
         store = f"{name}.zarr"
-    place = place_of(store)
-    if isinstance(place, ObjectPlace):
-        return place if is_store(place) else None
-    return place if os.path.isdir(place) else None  # also of a name that no file can have
+    store = Store.at(store)
+    there = is_store(store) if store.in_bucket else is_dir(store.place)
+    return store if there else None
 
 
 def prolonged(study, duration, samples=None, names=()):

@@ -146,7 +146,7 @@ def parse(
         directory for a text or a packaged study.
     plugins : dict of str to sweep.plugins.loader.Plugin, optional
         All plugins that it can name; read from files, and run, unless given.
-    kept : Path, optional
+    kept : str, Path or Store, optional
         A store that was made with the study: it knows initial states that another store, which is
         gone, had.
     trust_plugins : bool

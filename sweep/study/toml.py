@@ -36,7 +36,7 @@ class Source:
     lines: dict | None
     directory: Path
     plugins: Mapping[str, object] | None = None
-    kept: Path | None = None
+    kept: object = None
     trust_plugins: bool = False
     budget: Budget = dataclasses.field(default_factory=Budget, compare=False)
 

@@ -16,6 +16,8 @@ import numpy as np
 import psutil
 from disasters import HERE, PROGRAMS, Group
 
+from sweep.store.store import Store
+
 PROCESSES = 4  # that hold the workers
 CHUNKS_A_TASK = 4
 MARGIN = 0.95  # of the seconds asked for: the pilot measures the cost again
@@ -221,7 +223,9 @@ def _sized(folder, chunk_seconds, chunks):
     costs = []
     for duration in (100.0, 100.0, 100.0):
         study = written(folder, "sizing", 8, duration)
-        (plan,) = planning.plan_study(diff.compare(study.with_suffix(".zarr"), load(study)))
+        (plan,) = planning.plan_study(
+            diff.compare(Store.at(study.with_suffix(".zarr")), load(study))
+        )
         costs.append(float(plan.seconds.mean()) / duration)
     own = chunk_seconds - plan.layout.variables * planning.WRITE_SECONDS
     return chunks * WIDTH, float(max(10, round(own / WIDTH / np.median(costs), -1)))

@@ -21,6 +21,7 @@ from distributed import Client
 
 from sweep.errors import Damaged
 from sweep.store.progress import Counter
+from sweep.store.store import Store
 
 PROGRAMS = Path(sysconfig.get_path("scripts"))
 TIMES = ("cpu_time", "wall_time")
@@ -233,7 +234,7 @@ class Done:
         if not self._store.exists():
             return 0.0
         try:
-            self._counter = self._counter or Counter(self._store)
+            self._counter = self._counter or Counter(Store.at(self._store))
             found = self._counter.count()
         except (Damaged, ValueError, OSError):  # arrays change their places
             return self._found

@@ -8,7 +8,6 @@ import contextlib
 import dataclasses
 import os
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -18,10 +17,10 @@ from sweep.campaign.merge.sources import check_alike, check_places, hold_source,
 from sweep.campaign.merge.unite import united
 from sweep.errors import CannotUnite, StoreError
 from sweep.store import checkpoints, create, diff, provenance, storage, studies
-from sweep.store.backends.places import place_of
 from sweep.store.backends.trees import copy_tree, remove_tree
-from sweep.store.files import INTERNAL, REFERENCES
+from sweep.store.files import references_name
 from sweep.store.lease.lease import hold
+from sweep.store.store import CREATING, Store
 from sweep.store.studies import as_stored
 from sweep.store.upkeep import compact
 from sweep.study.run_table import expand
@@ -116,31 +115,31 @@ def merge(
     InputError
         If a store brings a plugin that this user has not approved; nor then.
     """
-    paths, out = [place_of(path).absolute() for path in paths], place_of(out).absolute()
-    check_places(paths, out)
+    stores, out = [Store.at(path).absolute() for path in paths], Store.at(out).absolute()
+    check_places(stores, out)
     with contextlib.ExitStack() as stack:
-        for path in paths:
-            hold_source(stack, path)
+        for store in stores:
+            hold_source(stack, store)
         stack.enter_context(hold(out))
-        sources = [open_source(path, trust_plugins, progress) for path in paths]
+        sources = [open_source(store, trust_plugins, progress) for store in stores]
         for other in sources[1:]:
             check_alike(sources[0], other)
         whole = _united_study(sources, study, trust_plugins)
         _check_complete(sources, whole)
         conflicts = _conflicts(sources, whole, prefer_first)
         try:
-            with create.creating(out) as place:
-                shares = _put_together(sources, whole, place, conflicts, progress)
-                kinds = _describe(sources, place)
-                storage.consolidate(place)
+            with create.creating(out) as made:
+                shares = _put_together(sources, whole, made, conflicts, progress)
+                kinds = _describe(sources, made)
+                storage.consolidate(made)
             if not any(share.pending for share in shares):
                 compact.compact(out)
         except OSError as error:
             raise StoreError(f"{out} cannot be written: {error.strerror or error}") from None
         finally:
-            if isinstance(out, Path):
-                remove_tree(diff.creating_path(out), ignore_errors=True)
-    return Merged(out, tuple(shares), tuple(kinds))
+            if not out.in_bucket:
+                remove_tree(out.sibling(CREATING), ignore_errors=True)
+    return Merged(out.place, tuple(shares), tuple(kinds))
 
 
 # --- the united study ------------------------------------------------------------------------
@@ -161,7 +160,7 @@ def _united_study(sources, given, trust_plugins):
                 whole = united(whole, source.study)
             except CannotUnite as error:
                 raise StoreError(
-                    f"no study is found that has the runs of {source.path} and of those before: "
+                    f"no study is found that has the runs of {source.store} and of those before: "
                     f"{error}. Write one yourself, and say --study FILE"
                 ) from None
     made = []
@@ -181,7 +180,7 @@ def _check_complete(sources, whole):
                 if current.any():
                     _refuse_lack(source, name, int(current.sum()))
                 continue
-            diff.check_unchanged(source.path, source.group(name), tables[name].experiment)
+            diff.check_unchanged(source.store, source.group(name), tables[name].experiment)
             runs = source.runs(name, len(tables[name].experiment.times))
             asked = runs.ids[current[: len(runs.ids)]]
             lacking = ~np.isin(asked, tables[name].run_id.astype("S16"))
@@ -191,7 +190,7 @@ def _check_complete(sources, whole):
 
 def _refuse_lack(source, name, count):
     raise StoreError(
-        f"the united study lacks {count:,} runs of experiment {name!r} of {source.path}; files of "
+        f"the united study lacks {count:,} runs of experiment {name!r} of {source.store}; files of "
         "initial states, for example, are looked for in the current directory. Write a study that "
         "has the runs of all, and say --study FILE"
     )
@@ -223,7 +222,8 @@ def _conflicts(sources, whole, prefer_first):
                     row = theirs[np.argmax(apart)]
                     first = (
                         f"run {every[later].ids[row].decode()} of experiment {name!r}, row "
-                        f"{rows[row]} of {sources[earlier].path} and {row} of {sources[later].path}"
+                        f"{rows[row]} of {sources[earlier].store} and {row} of "
+                        f"{sources[later].store}"
                     )
         found[name] = both, differ
     count = sum(differ for _, differ in found.values())
@@ -240,13 +240,13 @@ def _conflicts(sources, whole, prefer_first):
 # --- putting it together ---------------------------------------------------------------------
 
 
-def _put_together(sources, whole, place, conflicts, progress):
-    """Make the store at `place`; a `Share` for each experiment."""
-    copy_tree(sources[0].path, place, ignore=("*.partial", "in-flight.json"))
-    _make_writable(place)
-    entries = diff.compare(place, whole)
-    create.bring_up(place, whole, entries, _chunk_rows(sources, entries))
-    root = storage.open_root(place, mode="r+")
+def _put_together(sources, whole, store, conflicts, progress):
+    """Fill a new store; a `Share` for each experiment."""
+    copy_tree(sources[0].store.place, store.place, ignore=("*.partial", "in-flight.json"))
+    _make_writable(store.place)
+    entries = diff.compare(store, whole)
+    create.bring_up(store, whole, entries, _chunk_rows(sources, entries))
+    root = store.root("r+")
     shares = []
     for number, entry in enumerate(entries):
         progress("Merging", number, len(entries))
@@ -309,7 +309,7 @@ def _take_runs(source, runs, root, target, entry):
 
 def _take_references(source, root, entry):
     """Copy references that are computed in a source, and not yet in the store."""
-    place = f"{INTERNAL}/{REFERENCES}/{entry.name}"
+    place = references_name(entry.name)
     group = source.group(place)
     if group is None or place not in root:
         return
@@ -346,16 +346,16 @@ def _share(sources, entry, target, taken, conflicts, left_out):
     )
 
 
-def _describe(sources, place):
+def _describe(sources, store):
     """Note hosts and versions of all sources; the kinds of CPU and libm."""
-    root = storage.open_root(place, mode="r+")
+    root = store.root("r+")
     every, numbers = [], {}
     for source in sources:
         every += [host for host in source.root.attrs.get("hosts", []) if host not in every]
         numbers |= source.root.attrs.get(provenance.ATTRIBUTE, {})
     parts = []
     for source in sources:
-        parts.append({"store": str(source.path), "versions": source.root.attrs.get("versions")})
+        parts.append({"store": str(source.store), "versions": source.root.attrs.get("versions")})
         parts[-1] |= (
             {"merged": source.root.attrs["merged"]} if "merged" in source.root.attrs else {}
         )

@@ -10,10 +10,10 @@ import numpy as np
 from sweep.campaign.merge.copy_rows import Rows, results
 from sweep.errors import StoreError, Unreachable
 from sweep.plugins import approvals
-from sweep.store import diff, storage
-from sweep.store.backends.places import ObjectPlace, exists, reading
-from sweep.store.lease.holder import holder_of, real_place
+from sweep.store import storage
+from sweep.store.lease.holder import holder_of
 from sweep.store.lease.lease import hold
+from sweep.store.store import Store
 from sweep.store.studies import stored_study
 from sweep.store.upkeep import verify
 
@@ -24,7 +24,7 @@ KEPT = "that share system, parameters, time axis, record, statistics and referen
 class Source:
     """A store that is merged, and its study as far as it was extended."""
 
-    path: object
+    store: Store
     root: object
     study: object
 
@@ -44,74 +44,75 @@ class Source:
         return self._runs[name]
 
 
-def check_places(paths, out):
+def check_places(stores, out):
     """Raise `StoreError` unless there are stores to read, and a free place to write to."""
-    if len({real_place(path) for path in paths}) < max(2, len(paths)):
+    if len({store.real for store in stores}) < max(2, len(stores)):
         raise StoreError("a merge needs two stores or more, each named once")
-    for path in paths:
-        with reading(path):
-            if not exists(path):
-                raise StoreError(f"{path}: there is no store to merge")
-    with reading(out):
+    for store in stores:
+        with store.reading():
+            if not store.exists():
+                raise StoreError(f"{store}: there is no store to merge")
+    with out.reading():
         is_free = _is_free(out)
     if not is_free:
         raise StoreError(f"{out} exists: a merge makes a new store, expected a path that is free")
-    for path in paths:
-        if real_place(path) in real_place(out).parents:
-            raise StoreError(f"{out} lies in {path}: give a path beside it")
+    for store in stores:
+        if store.real.place in out.real.place.parents:
+            raise StoreError(f"{out} lies in {store}: give a path beside it")
 
 
 def _is_free(out):
-    if isinstance(out, ObjectPlace):
-        return not exists(out) or diff.is_half_made(out)
-    return not os.path.lexists(out) or (out.is_dir() and not any(out.iterdir()))
+    if out.in_bucket:
+        return not out.exists() or out.is_half_made()
+    place = out.place
+    return not os.path.lexists(place) or (place.is_dir() and not any(place.iterdir()))
 
 
-def _may_be_held(path):
-    if isinstance(path, ObjectPlace):
+def _may_be_held(store):
+    if store.in_bucket:
         try:
-            path.check(writes=True)
+            store.place.check(writes=True)
         except Unreachable:
             return False
         return True
-    return os.access(path, os.W_OK) and os.access(real_place(path).parent, os.W_OK)
+    return os.access(store.place, os.W_OK) and os.access(store.lease_file.parent, os.W_OK)
 
 
-def hold_source(stack, path):
+def hold_source(stack, store):
     """Hold a source, so that nobody writes to it; where that cannot be, nobody may do so now."""
-    if _may_be_held(path):
-        stack.enter_context(hold(path))
-    elif (writer := holder_of(path)) is not None:
+    if _may_be_held(store):
+        stack.enter_context(hold(store))
+    elif (writer := holder_of(store)) is not None:
         raise StoreError(
-            f"{path} is held by {writer} since {writer.since}: wait for it, or end it there"
+            f"{store} is held by {writer} since {writer.since}: wait for it, or end it there"
         )
 
 
-def open_source(path, trust_plugins, progress):
-    """The `Source` at `path`, whose plugins run; `StoreError` if there is none, or a damaged one.
+def open_source(store, trust_plugins, progress):
+    """The `Source` of a store, whose plugins run; `StoreError` if there is none, or a damaged one.
 
     `InputError` if they are not approved, before it is read.
     """
-    root = diff.open_existing(path)
+    root = store.existing_root()
     if root is None:
-        raise StoreError(f"{path}: there is no store to merge")
-    approvals.brought(root.attrs, path, trust_plugins)
-    found = verify.find(path, functools.partial(progress, f"Reading {path.name}"))
+        raise StoreError(f"{store}: there is no store to merge")
+    approvals.brought(root.attrs, store, trust_plugins)
+    found = verify.find(store, functools.partial(progress, f"Reading {store.name}"))
     found = [finding for finding in found if finding.remedy != verify.REMOVE]
     if found:
         place = "/".join(part for part in (found[0].place, found[0].array) if part)
         raise StoreError(
-            f"{path} is damaged: {place} {found[0].text}, and {len(found) - 1:,} findings more. "
-            f"`sweep verify {path} --repair` mends it, and `sweep run` an interrupted run"
+            f"{store} is damaged: {place} {found[0].text}, and {len(found) - 1:,} findings more. "
+            f"`sweep verify {store} --repair` mends it, and `sweep run` an interrupted run"
         )
-    return Source(path, root, stored_study(path, trust_plugins=trust_plugins))
+    return Source(store, root, stored_study(store, trust_plugins=trust_plugins))
 
 
 def check_alike(one, other):
     """Refuse stores of two studies, and experiments whose rows would not agree."""
     if one.study.name != other.study.name:
         raise StoreError(
-            f"{one.path} is the store of the study {one.study.name!r}, {other.path} that of "
+            f"{one.store} is the store of the study {one.study.name!r}, {other.store} that of "
             f"{other.study.name!r}: expected stores of one study"
         )
     for name in storage.experiments(one.root):
@@ -129,16 +130,16 @@ def _check_group(one, other, name):
         if fixed[1][key] != value:
             longer = "; `sweep extend` makes the shorter one longer" * (key == "duration")
             raise StoreError(
-                f"{other.path} cannot be merged with {one.path}: experiment {name!r} has {key} = "
+                f"{other.store} cannot be merged with {one.store}: experiment {name!r} has {key} = "
                 f"{fixed[1][key]!r} there, and {value!r} here. Experiments {KEPT}{longer}"
             )
     times = [group["time"][:] for group in groups]
     if not np.array_equal(*times):
         raise StoreError(
-            f"{other.path} cannot be merged with {one.path}: the samples of experiment {name!r} "
+            f"{other.store} cannot be merged with {one.store}: the samples of experiment {name!r} "
             "are at other times there"
         )
     for group, source in zip(groups, (one, other), strict=True):
         for array in results(group).values():
             if array.ndim > 1 and array.shape[1] != len(times[0]):
-                raise StoreError(f"{source.path} was left while it grew; `sweep run` mends it")
+                raise StoreError(f"{source.store} was left while it grew; `sweep run` mends it")

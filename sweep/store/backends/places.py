@@ -75,12 +75,6 @@ def local_path(output):
     return Path(output)
 
 
-def beside(store):
-    """A path of a store's name, for what is written beside it: of one in a bucket, here."""
-    place = place_of(store)
-    return Path(place.name) if isinstance(place, ObjectPlace) else place
-
-
 @contextlib.contextmanager
 def reading(place, key=None):
     """Within this, a bucket that does not answer is bad input; it is asked whether it does.

@@ -11,9 +11,7 @@ import platform
 import secrets
 
 from sweep.errors import FencedOff, StoreUnseen
-from sweep.store.backends.places import place_of
 from sweep.store.backends.trees import remove_tree
-from sweep.store.files import INTERNAL
 
 CLAIMS = "claims"
 
@@ -31,7 +29,7 @@ class Attempt:
         self.session = session
         self._store, self._token = task.store, secrets.token_hex(8)
         name = "-".join(map(str, task.place))
-        self._file = place_of(task.store) / INTERNAL / CLAIMS / name
+        self._file = task.store.internal(CLAIMS, name)
 
     def __enter__(self):
         self.session.check(self._store)
@@ -89,7 +87,7 @@ def unseen(worker, store, why):
 
 def file_of(store, session):
     """The file by which a store is known as the one that a session writes to."""
-    return place_of(store) / INTERNAL / CLAIMS / session.name
+    return store.internal(CLAIMS, session.name)
 
 
 def begin(store, session):
@@ -102,4 +100,4 @@ def begin(store, session):
 
 def forget_all(store):
     """Withdraw all claims: whoever still computes something of the store writes nothing more."""
-    remove_tree(place_of(store) / INTERNAL / CLAIMS, ignore_errors=True)
+    remove_tree(store.internal(CLAIMS), ignore_errors=True)

@@ -21,7 +21,7 @@ import sys
 import time
 from pathlib import Path
 
-from sweep.store.backends.places import ObjectPlace, place_of
+from sweep.store.backends.places import ObjectPlace
 from sweep.text import visible
 
 BEAT_SECONDS = 3.0
@@ -33,7 +33,6 @@ TOKEN = re.compile("[0-9A-Za-z_-]{1,40}")  # which is part of a file's name
 DIGITS = 12  # of the counter
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 UNKNOWN = "unknown"
-ENDING = ".lock"
 RELEASED = b"released\n"  # what a lock in a bucket is left with, where none is removed
 MINE = {}  # by token: what this process holds or takes
 
@@ -114,20 +113,13 @@ class Holder:
 
 
 def lock_of(store):
-    """The file that says who writes to a store."""
-    place = real_place(store)
-    return place.with_name(place.name + ENDING)
-
-
-def real_place(store):
-    """Where a store is, by its only name."""
-    place = place_of(store)
-    return place if isinstance(place, ObjectPlace) else Path(os.path.realpath(place))
+    """The file that says who writes to a `Store`."""
+    return store.lease_file
 
 
 def is_anothers(store, token):
     """Whether a store is held by another one than the holder of that token."""
-    found = read(lock_of(store))
+    found = read(store.lease_file)
     return found is not None and found.token != token
 
 
@@ -243,7 +235,7 @@ def _believed(seconds):
 
 def holder_of(store):
     """The `Holder` of a store that lives, as far as can be said at once; None if there is none."""
-    chain = chain_of(lock_of(store))
+    chain = chain_of(store.lease_file)
     return chain[-1][0] if chain and not chain[-1][0].is_dead() else None
 
 

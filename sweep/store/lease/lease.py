@@ -24,9 +24,8 @@ import time
 
 from sweep.errors import Interrupted, StoreError, Unreachable
 from sweep.store.backends.disk import cannot_store, why_not_stored
-from sweep.store.backends.places import ObjectPlace
 from sweep.store.lease.backends import FileLock, ObjectLock
-from sweep.store.lease.holder import MINE, UNKNOWN, Holder, lock_of, read, real_place
+from sweep.store.lease.holder import MINE, UNKNOWN, Holder, read
 
 AGAIN_SECONDS = 0.02
 
@@ -36,7 +35,7 @@ class Holding:
 
     Parameters
     ----------
-    store : Path or ObjectPlace
+    store : sweep.store.store.Store
     lock : FileLock or ObjectLock
         Which this process has taken.
     holder : Holder
@@ -103,7 +102,7 @@ def hold(store, on_loss=lambda reason: None, between=lambda: None, on_wait=lambd
 
     Parameters
     ----------
-    store : str or Path
+    store : sweep.store.store.Store
         It need not exist; directories for it are made, and removed if nothing came into them.
     on_loss : callable
         Called with the reason if another one took the lock over, as when this process
@@ -122,10 +121,10 @@ def hold(store, on_loss=lambda reason: None, between=lambda: None, on_wait=lambd
     StoreError
         If another one holds it: says who, and since when. If the lock cannot be made.
     """
-    place = real_place(store)
+    place = store.real.place
     if not place.name:
         raise StoreError(f"{store} exists and is not a Geosweep store; give another STORE")
-    path, holder = lock_of(store), Holder.here()
+    path, holder = store.lease_file, Holder.here()
     for thread, held, holding in list(MINE.values()):
         if (thread, held) == (threading.get_ident(), path) and holding is not None:
             yield holding  # within a command that holds it already
@@ -134,7 +133,7 @@ def hold(store, on_loss=lambda reason: None, between=lambda: None, on_wait=lambd
         MINE[holder.token] = threading.get_ident(), path, None
         stack.callback(MINE.pop, holder.token)
         try:
-            if isinstance(place, ObjectPlace):
+            if store.in_bucket:
                 place.check(writes=True)
                 lock = ObjectLock(path, holder)
             else:

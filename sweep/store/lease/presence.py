@@ -7,7 +7,7 @@ such a store has to be true, and nothing of it may come into another one at its 
 import contextlib
 
 from sweep.errors import Interrupted, StoreLost
-from sweep.store.backends.places import METADATA, place_of
+from sweep.store.backends.places import METADATA
 from sweep.store.lease import fencing, holder
 
 
@@ -16,13 +16,13 @@ class Presence:
 
     Parameters
     ----------
-    store : Path or ObjectPlace
+    store : sweep.store.store.Store
         It need not exist yet.
     """
 
     def __init__(self, store):
-        self._store, self._session = place_of(store), None
-        self._was_there = not _is_missing(self._store / METADATA)
+        self._store, self._session = store, None
+        self._was_there = not _is_missing(self._store.place / METADATA)
 
     def begun(self, session):
         """From now on it is the store in which a session has been begun by `fencing.begin`."""
@@ -34,7 +34,7 @@ class Presence:
 
     def lost(self):
         """What is to be said of the store if it is not there any more; empty if it is."""
-        if self._was_there and _is_missing(self._store / METADATA):
+        if self._was_there and _is_missing(self._store.place / METADATA):
             return (
                 f"the store {self._store} is gone: it was moved or deleted while this run wrote to "
                 "it. If it was moved, move it back, and the same command goes on from what it "

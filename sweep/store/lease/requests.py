@@ -110,7 +110,7 @@ def heeded(store, names, on_request):
 
     Parameters
     ----------
-    store : str or Path
+    store : sweep.store.store.Store
     names : tuple of str
     on_request : callable
         Called with the reason, from another thread.
@@ -150,8 +150,7 @@ def is_over(store, names, seconds):
 
 
 def _file(store, ending):
-    lock = holder.lock_of(store)
-    return lock.with_name(lock.name.removesuffix(holder.ENDING) + ending)
+    return store.real.sibling(ending)
 
 
 def _request(found):

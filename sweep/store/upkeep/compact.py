@@ -7,8 +7,9 @@ that `recover` can finish: a crash at any point loses nothing.
 """
 
 from sweep.store import storage
-from sweep.store.backends.places import is_dir, place_of
+from sweep.store.backends.places import is_dir
 from sweep.store.backends.trees import remove_tree, take_place, write_whole
+from sweep.store.store import Store
 from sweep.store.upkeep import rechunk
 from sweep.study import schema
 
@@ -18,49 +19,47 @@ STAGING = ".compacting"  # after the store's own name
 READY = "ready"
 
 
-def compact(path):
+def compact(store):
     """Rewrite the scalars of experiments with many chunks in large ones."""
-    root = storage.open_root(path)
+    store = Store.at(store)
+    root = store.root()
     for name in storage.experiments(root):
         marker = storage.open_group(root, name)[schema.MARKER.name]
         if marker.shape[0] / marker.chunks[0] > WORTHWHILE and marker.chunks[0] < COMPACT_ROWS:
-            _rewrite(path, name, COMPACT_ROWS)
+            _rewrite(store, name, COMPACT_ROWS)
 
 
-def spread(path):
+def spread(store):
     """Rewrite the scalars of experiments that are compacted in chunk rows, for tasks to own."""
-    root = storage.open_root(path)
+    store = Store.at(store)
+    root = store.root()
     for name in storage.experiments(root):
         rows = storage.chunk_rows_of(storage.open_group(root, name))
         if storage.open_group(root, name)[schema.MARKER.name].chunks[0] != rows:
-            _rewrite(path, name, rows)
+            _rewrite(store, name, rows)
 
 
-def recover(path):
+def recover(store):
     """Finish a rewrite that was cut short, also one of `sweep.store.upkeep.rechunk`.
 
     One that had not come to its renames is forgotten, and one whose store was removed since.
     """
-    rechunk.recover(path)
-    staging = _staging(path)
+    store = Store.at(store)
+    rechunk.recover(store)
+    staging = store.sibling(STAGING)
     if not is_dir(staging):  # a name too long for a file has none either
         return
-    if (staging / READY).exists() and is_dir(place_of(path)):
-        _swap(path, (staging / READY).read_text())
+    if (staging / READY).exists() and is_dir(store.place):
+        _swap(store, (staging / READY).read_text())
     else:
         remove_tree(staging)
 
 
-def _staging(path):
-    path = place_of(path)
-    return path.with_name(path.name + STAGING)
-
-
-def _rewrite(path, name, rows):
-    staging = _staging(path)
+def _rewrite(store, name, rows):
+    staging = store.sibling(STAGING)
     remove_tree(staging, ignore_errors=True)
-    source = storage.open_group(storage.open_root(path), name)
-    target = storage.open_root(staging, mode="a")
+    source = store.group(name)
+    target = Store(staging).root("a")
     sizes = {"run": source[schema.MARKER.name].shape[0]}
     # A write of a worker that was suspended may come when all is done: it should hit no chunk.
     separator = "." if rows == COMPACT_ROWS else "/"
@@ -70,14 +69,13 @@ def _rewrite(path, name, rows):
             array.attrs.update(source[variable.name].attrs.asdict())
             array[:] = source[variable.name][:]
     write_whole(staging / READY, name)
-    _swap(path, name)
+    _swap(store, name)
 
 
-def _swap(path, name):
+def _swap(store, name):
     """Put the staged arrays in the place of the store's; harmless when done again."""
-    staging = _staging(path)
+    staging = store.sibling(STAGING)
     for variable in schema.ALL_RUN_VARIABLES:
-        staged, place = staging / variable.name, place_of(path) / name / variable.name
-        take_place(staged, place)
-    storage.consolidate(path)
+        take_place(staging / variable.name, store.place / name / variable.name)
+    storage.consolidate(store)
     remove_tree(staging)

@@ -9,37 +9,36 @@ import numpy as np
 
 from sweep.errors import Damaged
 from sweep.store import checkpoints, storage
-from sweep.store.backends.places import place_of
-from sweep.store.files import ArrayFiles
+from sweep.store.files import INTERNAL
+from sweep.store.store import Store
 from sweep.study import schema
 
 
-def mark_not_computed(path, place, rows):
+def mark_not_computed(store, place, rows):
     """Take runs' commit marker away.
 
     Parameters
     ----------
-    path : Path
-        Of the store.
+    store : Store
     place : str
         Group of the runs, or of references.
     rows : ndarray of bool or int
         Which of its rows.
     """
-    group = storage.open_group(storage.open_root(path, mode="r+"), place)
-    if not place.startswith(storage.INTERNAL):
+    store = Store.at(store)
+    group = store.group(place, "r+")
+    if not place.startswith(INTERNAL):
         every = np.arange(group[schema.MARKER.name].shape[0])
-        checkpoints.forget_runs(path, place, every[rows], storage.chunk_rows_of(group))
+        checkpoints.forget_runs(store, place, every[rows], storage.chunk_rows_of(group))
     for name, value in ((schema.MARKER.name, 0), ("status", schema.PENDING)):
         if name in group:
-            _set(group[name], place_of(path) / place / name, rows, value)
+            _set(group[name], store.array(place, name), rows, value)
 
 
-def _set(array, directory, rows, value):
+def _set(array, stored, rows, value):
     """Set `rows` to `value`, chunk by chunk; what cannot be read of a chunk is set as well."""
     chosen = np.zeros(array.shape[0], dtype=bool)
     chosen[rows] = True
-    stored = ArrayFiles.read(directory)
     for i in range(stored.grid[0]):
         where = stored.rows((i,))
         if not chosen[where].any():

@@ -9,8 +9,9 @@ import numpy as np
 
 from sweep.errors import StoreError
 from sweep.store import checkpoints, storage
-from sweep.store.backends.places import ObjectPlace, is_dir, place_of
+from sweep.store.backends.places import is_dir
 from sweep.store.backends.trees import copy_tree, remove_tree, take_place, write_whole
+from sweep.store.store import Store
 from sweep.study import schema
 
 STAGING = ".rechunking"  # after the store's own name
@@ -19,12 +20,12 @@ _RESULTS = {variable.name for variable in schema.ALL_RUN_VARIABLES}
 _RESULTS.add(checkpoints.CHECKPOINT.name)
 
 
-def rechunk(path, name, layout):
+def rechunk(store, name, layout):
     """Rewrite an experiment of a store in other chunks. The caller holds the store.
 
     Parameters
     ----------
-    path : Path
+    store : Store
     name : str
         Of the experiment.
     layout : sweep.store.chunk_layout.Layout
@@ -35,56 +36,48 @@ def rechunk(path, name, layout):
     StoreError
         If a chunk cannot be read, or what was written is not what was read; nothing is changed.
     """
-    staging = _staging(path)
+    store = Store.at(store)
+    staging = store.sibling(STAGING)
     remove_tree(staging, ignore_errors=True)
+    ends = checkpoints.ends_name(name)  # tasks own chunk rows of both groups
     try:
-        for place in _places(path, name):
-            _copy(place_of(path) / place, staging / NEW / place, layout)
+        for place in [name, ends] if (store.place / ends).is_dir() else [name]:
+            _copy(Store(store.place / place), Store(staging / NEW / place), layout)
     except (ValueError, RuntimeError) as error:  # of a checksum, of a codec
         remove_tree(staging, ignore_errors=True)
         raise StoreError(
-            f"{path}: experiment {name!r} cannot be rewritten in larger chunks: {error}. "
-            f"`sweep verify {path}` says what is damaged, and --repair mends it"
+            f"{store}: experiment {name!r} cannot be rewritten in larger chunks: {error}. "
+            f"`sweep verify {store}` says what is damaged, and --repair mends it"
         ) from error
     except OSError:  # such as a full disk, of which this has a part
         remove_tree(staging, ignore_errors=True)
         raise
     write_whole(staging / READY, f"{name}\n{layout.chunk_rows}")
-    _swap(path, name, layout.chunk_rows)
+    _swap(store, name, layout.chunk_rows)
 
 
-def recover(path):
+def recover(store):
     """Finish one that had come to its renames, forget any other."""
-    staging = _staging(path)
+    store = Store.at(store)
+    staging = store.sibling(STAGING)
     if not is_dir(staging):  # a name too long for a file has none either
         return
-    if (staging / READY).exists() and is_dir(place_of(path)):
+    if (staging / READY).exists() and is_dir(store.place):
         name, rows = (staging / READY).read_text().split("\n")
-        _swap(path, name, int(rows))
+        _swap(store, name, int(rows))
     else:
         remove_tree(staging)
 
 
-def _staging(path):
-    path = place_of(path)
-    return path.with_name(path.name + STAGING)
-
-
-def _places(path, name):
-    """Groups whose chunk rows tasks own: the experiment, and the ends of its runs."""
-    ends = checkpoints.ends_name(name)
-    return [name, ends] if (place_of(path) / ends).is_dir() else [name]
-
-
 def _copy(old, new, layout):
     """Copy a group into the chunks of a layout, but for the initial states, which stay."""
-    source, target = (storage.open_root(place, mode="a") for place in (old, new))
+    source, target = old.root("a"), new.root("a")
     target.attrs.update(source.attrs.asdict())
     if "chunk_rows" in source.attrs:
         target.attrs["chunk_rows"] = layout.chunk_rows
     for name, array in source.arrays():
         if name == schema.INITIAL_STATE.name:
-            copy_tree(old / name, new / name)
+            copy_tree(old.place / name, new.place / name)
         elif _is_result(name, array):
             _compare(_copied(target, name, array, layout), array)
         else:
@@ -139,18 +132,18 @@ def _regions(array):
         )
 
 
-def _swap(path, name, rows):
+def _swap(store, name, rows):
     """Put the new groups in the place of the old ones; harmless when done again."""
-    staging = _staging(path)
+    staging = store.sibling(STAGING)
     for place in (name, checkpoints.ends_name(name)):
-        new, mine, old = staging / NEW / place, place_of(path) / place, staging / OLD / place
-        if isinstance(new, ObjectPlace):
+        new, mine, old = staging / NEW / place, store.place / place, staging / OLD / place
+        if store.in_bucket:
             take_place(new, mine)
         elif new.exists():
             old.parent.mkdir(parents=True, exist_ok=True)
             if mine.exists():
                 mine.rename(old)
             new.rename(mine)
-    checkpoints.forget_between(path, name, rows)
-    storage.consolidate(path)
+    checkpoints.forget_between(store, name, rows)
+    storage.consolidate(store)
     remove_tree(staging)

@@ -7,7 +7,6 @@ same: an id is a hash of all that determines a run.
 """
 
 import json
-import os
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,10 +14,10 @@ import numpy as np
 from sweep.errors import Damaged, InputError
 from sweep.plugins import approvals
 from sweep.store import checkpoints, create, diff, files, storage
-from sweep.store.backends.places import ObjectPlace, place_of
 from sweep.store.backends.trees import remove_tree, write_whole
-from sweep.store.files import INTERNAL, REFERENCES, ArrayFiles
+from sweep.store.files import ArrayFiles, references_name
 from sweep.store.lease.lease import hold
+from sweep.store.store import Store
 from sweep.store.studies import stored_study
 from sweep.store.upkeep import COPY, REMOVE, RUN, STUDY, compact
 from sweep.store.upkeep.mark import mark_not_computed
@@ -54,7 +53,7 @@ def repair(store, trust_plugins=False, progress=lambda done, of: None):
 
     Parameters
     ----------
-    store : str or Path
+    store : str, Path or Store
     trust_plugins : bool
         Whether to approve the plugins that the store brings; see `sweep.plugins.approvals`.
     progress : callable
@@ -70,21 +69,23 @@ def repair(store, trust_plugins=False, progress=lambda done, of: None):
         If there is no store, it cannot be written, another process writes to it, or it brings a
         plugin that this user has not approved.
     """
-    path = place_of(store)
-    attributes = files.open_store(path)
-    if not isinstance(path, ObjectPlace) and not os.access(path, os.W_OK | os.X_OK):
-        raise InputError(f"{path} cannot be written: no permission")
-    approvals.brought(attributes, path, trust_plugins)
-    with hold(path):
-        return mend(path, lambda: stored_study(path, trust_plugins=trust_plugins), progress)
+    store = Store.at(store)
+    attributes = store.attributes
+    if store.is_unwritable():
+        raise InputError(f"{store} cannot be written: no permission")
+    approvals.brought(attributes, store, trust_plugins)
+    with hold(store):
+        return mend(
+            store.anew(), lambda: stored_study(store, trust_plugins=trust_plugins), progress
+        )
 
 
-def mend(path, study, progress=lambda done, of: None):
+def mend(store, study, progress=lambda done, of: None):
     """Mend a store as far as that is possible. The caller holds it.
 
     Parameters
     ----------
-    path : Path
+    store : Store
     study : callable
         Gives the study that the store keeps; asked only if something is to be written from it.
     progress : callable
@@ -94,29 +95,28 @@ def mend(path, study, progress=lambda done, of: None):
     -------
     Mended
     """
-    path = place_of(path)
-    compact.recover(path)  # the way to finish one that had come to its renames
+    compact.recover(store)  # the way to finish one that had come to its renames
     every, marked, before = {}, {}, None
     for _ in range(ROUNDS):
-        findings = find(path, progress)
+        findings = find(store, progress)
         if not findings or (before is not None and len(findings) == before):
             break
         every |= {(f.place, f.array, f.chunk, f.text): f for f in findings}
         before = len(findings)
-        _mend_metadata(path, findings)
-        for place, rows in _mark(path, findings).items():
+        _mend_metadata(store, findings)
+        for place, rows in _mark(store, findings).items():
             marked.setdefault(place, set()).update(rows.tolist())
         _remove(findings)
-        _mend_from_study(path, findings, study)
+        _mend_from_study(store, findings, study)
     counts = {place: len(rows) for place, rows in marked.items()}
     if every:
-        storage.consolidate(path)
+        storage.consolidate(store)
     return Mended(tuple(every.values()), counts, tuple(findings))
 
 
-def _mend_metadata(path, findings):
+def _mend_metadata(store, findings):
     """Put back the copies of metadata that are gone or garbled."""
-    known = copies(path)
+    known = copies(store)
     for finding in findings:
         if finding.remedy == COPY:
             name = f"{finding.place}/{finding.array}".strip("/")
@@ -125,7 +125,7 @@ def _mend_metadata(path, findings):
             write_whole(finding.path, written)
 
 
-def _mark(path, findings):
+def _mark(store, findings):
     """Mark the runs concerned; rows by group."""
     rows = {}
     for finding in findings:
@@ -133,9 +133,9 @@ def _mark(path, findings):
             rows.setdefault(finding.place, []).append(finding.rows)
     marked = {place: np.unique(np.concatenate(parts)) for place, parts in rows.items()}
     for place, mine in marked.items():
-        checkpoints.clear(path, place)  # first samples of runs on their way may be damaged, too
+        checkpoints.clear(store, place)  # first samples of runs on their way may be damaged, too
         if len(mine):
-            mark_not_computed(path, place, mine)
+            mark_not_computed(store, place, mine)
     return marked
 
 
@@ -157,7 +157,7 @@ def _remove(findings):
 # --- from the study --------------------------------------------------------------------------
 
 
-def _mend_from_study(path, findings, study):
+def _mend_from_study(store, findings, study):
     """Write coordinates and initial states again."""
     damaged = {}
     for finding in findings:
@@ -166,23 +166,23 @@ def _mend_from_study(path, findings, study):
     if not damaged:
         return
     experiments = {experiment.name: experiment for experiment in study().experiments}
-    root = storage.open_root(path, mode="r+")
+    root = store.root("r+")
     for place, arrays in damaged.items():
         experiment = experiments.get(experiment_of(place))
         if experiment is None:  # it left the study: nothing knows it
             continue
         table = expand(experiment)
-        if place.startswith(f"{INTERNAL}/{REFERENCES}/"):
-            _mend_references(path, root, place, arrays, table)
+        if place.startswith(references_name("")):
+            _mend_references(store, root, place, arrays, table)
         else:
-            _mend_experiment(path, root, place, arrays, table)
+            _mend_experiment(store, root, place, arrays, table)
 
 
-def _mend_references(path, root, place, arrays, table):
+def _mend_references(store, root, place, arrays, table):
     """Initial states of references; one without an id is computed again when it is needed."""
     group = storage.open_group(root, place)
     if set(arrays) - {schema.INITIAL_STATE.name}:
-        remove_tree(path / place)
+        remove_tree(store.place / place)
         create.bring_up_references(root, table)
         return
     references = diff.references_of(table)
@@ -193,12 +193,12 @@ def _mend_references(path, root, place, arrays, table):
     _write_states(group, arrays[schema.INITIAL_STATE.name], group["run_id"][:], states)
 
 
-def _mend_experiment(path, root, place, arrays, table):
+def _mend_experiment(store, root, place, arrays, table):
     group = storage.open_group(root, place)
     _write_axes(group, arrays, table)
     columns = create.run_columns(group, table)
     if "run_id" in arrays:
-        _find_ids(path, root, place, arrays, columns, table)
+        _find_ids(store, root, place, arrays, columns, table)
     ids = group["run_id"][:]
     row_of = {run_id: row for row, run_id in enumerate(ids.tolist())}
     rows = np.array([row_of.get(run_id, -1) for run_id in table.run_id.tolist()])
@@ -206,7 +206,7 @@ def _mend_experiment(path, root, place, arrays, table):
     columns |= {"in_study": in_study, "run": rows}
     for name, findings in arrays.items():
         if name in columns:
-            _write_column(path / place / name, group[name], findings, rows, columns[name])
+            _write_column(store.array(place, name), group[name], findings, rows, columns[name])
     if schema.INITIAL_STATE.name in arrays:
         states = {run_id: table.initial_state(run) for run, run_id in enumerate(table.run_id)}
         _write_states(group, arrays[schema.INITIAL_STATE.name], ids, states)
@@ -226,9 +226,8 @@ def _write_axes(group, arrays, table):
             storage.set_coordinate(group, name, values[name], name)
 
 
-def _write_column(directory, array, findings, rows, values):
+def _write_column(stored, array, findings, rows, values):
     """Write the damaged chunks of a coordinate along ``run`` anew."""
-    stored = ArrayFiles.read(directory)
     column = np.full(array.shape[0], stored.fill, stored.dtype)
     if array.name.endswith("/run"):
         column = np.arange(array.shape[0])
@@ -252,13 +251,13 @@ def _write_states(group, findings, ids, states):
         array[rows.start : rows.stop] = filled
 
 
-def _find_ids(path, root, place, arrays, columns, table):
+def _find_ids(store, root, place, arrays, columns, table):
     """Find the ids of rows again by their other coordinates, which no two rows share.
 
     A row whose id is not found keeps its place, and is a run that no study asks for.
     """
-    directory = path / place
-    array = ArrayFiles.read(directory / "run_id")
+    directory = store.place / place
+    array = store.array(place, "run_id")
     ids = np.full(array.shape[0], "", dtype=object)
     for i in range(array.grid[0]):
         try:
@@ -283,7 +282,7 @@ def _find_ids(path, root, place, arrays, columns, table):
             ids[rows[0]] = known[key][0]
     lost = np.flatnonzero(ids == "")
     if len(lost):
-        mark_not_computed(path, place, lost)
+        mark_not_computed(store, place, lost)
     last = len(ids) - int(np.argmax(np.append(ids[::-1] != "", True)))
     before = lost[lost < last]  # rows at the end the next `sweep run` takes for its new ones
     ids[before] = [f"{LOST} {row}" for row in before]

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from sweep.errors import Damaged
-from sweep.store import diff, files, storage
-from sweep.store.backends.places import place_of
-from sweep.store.files import INTERNAL, REFERENCES, ArrayFiles
+from sweep.store import files
+from sweep.store.files import INTERNAL, REFERENCES, ArrayFiles, references_name
+from sweep.store.store import CREATING, Store
 from sweep.store.upkeep import COPY, NOTHING, REMOVE, RUN, STUDY, compact, rechunk
 from sweep.study import schema
 
@@ -95,7 +95,7 @@ def find(store, progress=lambda done, of: None, writer=None):
 
     Parameters
     ----------
-    store : str or Path
+    store : str, Path or Store
     writer : sweep.store.lease.lease.Holder, optional
         Another process that writes to the store meanwhile.
     progress : callable
@@ -110,13 +110,12 @@ def find(store, progress=lambda done, of: None, writer=None):
     InputError
         If there is no store, or one of a newer version.
     """
-    path = place_of(store)
-    attributes = files.open_store(path)
-    names = files.experiments(path, attributes)
+    store = Store.at(store)
+    names = store.experiments
     # files that are not finished belong to whoever writes just now
-    found = [] if writer is not None else [*_strays(path)]
-    found += _metadata(path, names)
-    groups = list(_groups(path, names))
+    found = [] if writer is not None else [*_strays(store)]
+    found += _metadata(store.place, names)
+    groups = list(_groups(store, names))
     for group in groups:
         found += _markers(group)
         found += _without_id(group)
@@ -156,19 +155,20 @@ def _check_batch(batch):
 # --- what is there ---------------------------------------------------------------------------
 
 
-def _strays(path):
+def _strays(store):
     """Files that no store has when nobody writes to it."""
-    for name, text in (
-        (path.name + compact.STAGING, "a compaction that was cut short"),
-        (path.name + rechunk.STAGING, "a rewriting in larger chunks that was cut short"),
-        (diff.creating_path(path).name, "a store whose creation was cut short"),
+    for ending, text in (
+        (compact.STAGING, "a compaction that was cut short"),
+        (rechunk.STAGING, "a rewriting in larger chunks that was cut short"),
+        (CREATING, "a store whose creation was cut short"),
     ):
-        if (place := path.with_name(name)).exists():
-            yield _stray(place, name, text)
-    if (sign := diff.half_made_sign(path)).is_file():
-        yield _stray(sign, str(sign.relative_to(path)), "is there only while a store is made")
-    for file in storage.partial_files(path):
-        yield _stray(file, str(file.relative_to(path)), "a file that was not finished")
+        if (place := store.sibling(ending)).exists():
+            yield _stray(place, place.name, text)
+    inside = [(file, "a file that was not finished") for file in store.partial_files()]
+    if (sign := store.half_made_sign).is_file():
+        inside.insert(0, (sign, "is there only while a store is made"))
+    for file, text in inside:
+        yield _stray(file, str(file.relative_to(store.place)), text)
 
 
 def _stray(file, place, text):
@@ -197,31 +197,27 @@ def _metadata(path, names):
             yield Finding(place, array, (), text, COPY if has else NOTHING, NO_ROWS, 0, where)
 
 
-def _groups(path, names):
+def _groups(store, names):
     """The groups that have arrays: experiments, then what is internal."""
-    places = [*names, *sorted(str(p.parent.relative_to(path)) for p in _internal(path))]
+    internal = store.internal().glob(f"**/{files.METADATA}")
+    places = [*names, *sorted(str(file.parent.relative_to(store.place)) for file in internal)]
     for place in places:
         arrays = {}
-        for file in sorted((path / place).glob(f"*/{files.METADATA}")):
+        for file in sorted((store.place / place).glob(f"*/{files.METADATA}")):
             try:
                 arrays[file.parent.name] = ArrayFiles.read(file.parent)
             except Damaged:
                 continue  # a group, or said already
         if arrays:
-            yield _group(path, place, arrays)
+            yield _group(store, place, arrays)
 
 
-def _internal(path):
-    return (path / INTERNAL).glob(f"**/{files.METADATA}")
-
-
-def _group(path, place, arrays):
+def _group(store, place, arrays):
     size = arrays[schema.MARKER.name].shape[0] if schema.MARKER.name in arrays else 0
     counts = _readable(arrays.get(schema.MARKER.name), size, 0)
     status, adaptive = (_readable(arrays.get(name), size, 0) for name in ("status", "adaptive"))
     try:
-        states = ArrayFiles.read(path / INTERNAL / REFERENCES / place / "states")
-        samples = states.shape[1]
+        samples = store.array(references_name(place), "states").shape[1]
     except Damaged:
         samples = 0
     return Group(place, arrays, counts, status, adaptive.astype(bool), samples)
@@ -302,7 +298,7 @@ def _is_result(array):
 
 def _remedy(group, array):
     """How a chunk of what the coordinator writes is mended."""
-    known = not group.is_reference or group.place.startswith(f"{INTERNAL}/{REFERENCES}/")
+    known = not group.is_reference or group.place.startswith(references_name(""))
     return STUDY if known else NOTHING
 
 
@@ -393,7 +389,7 @@ def experiment_of(place):
     return parts[2] if parts[:2] == [INTERNAL, REFERENCES] and len(parts) > 2 else parts[0]
 
 
-def copies(path):
+def copies(store):
     """The consolidated metadata of a store, by path."""
-    root = json.loads((place_of(path) / files.METADATA).read_bytes())
+    root = json.loads((store.place / files.METADATA).read_bytes())
     return (root.get("consolidated_metadata") or {"metadata": {}})["metadata"]

@@ -15,6 +15,7 @@ from sweep import errors
 from sweep.analysis import drift_table, grid, order_table, tolerance_table
 from sweep.campaign import coordinator, planning
 from sweep.store import diff, studies
+from sweep.store.store import Store
 from sweep.study.run_id import run_id
 from sweep.study.run_table import expand
 
@@ -128,7 +129,7 @@ def test_defaults_may_have_what_an_experiment_does_not_need():
 
 def test_the_plan_counts_the_steps_that_runs_take(tmp_path, stored):
     parsed = studies.parse(one_experiment(**KEYS))
-    (entry,) = diff.compare(tmp_path / "none.zarr", parsed)
+    (entry,) = diff.compare(Store.at(tmp_path / "none.zarr"), parsed)
     plan = planning.plan_experiment(entry)
     row_of = {name: row for row, name in enumerate(stored["run_id"].values.tolist())}
     taken = stored["steps"].values[[row_of[name] for name in entry.table.run_id]]

@@ -13,6 +13,7 @@ from sweep.campaign import batches, coordinator, cost_model, pilot, planning, ta
 from sweep.campaign.recorder import Recorder
 from sweep.store import create, diff, storage, studies
 from sweep.store.lease.sessions import Session, code
+from sweep.store.store import Store
 
 FIXED = {
     "integrators": '["variational", "rk4"]',
@@ -80,7 +81,7 @@ def told(monkeypatch):
 
 
 def entry_of(store, **changes):
-    (entry,) = diff.compare(store, studies.parse(one_experiment(**FIXED | changes)))
+    (entry,) = diff.compare(Store.at(store), studies.parse(one_experiment(**FIXED | changes)))
     return entry
 
 
@@ -273,11 +274,11 @@ def test_a_batch_is_what_runs_are_computed_in(tmp_path, monkeypatch):
         return finish(self, runs)
 
     monkeypatch.setattr(Recorder, "finish", counted)
-    (entry,) = entries = diff.compare(store, parsed)
+    (entry,) = entries = diff.compare(Store.at(store), parsed)
     plan = planning.plan_experiment(entry)
-    create.bring_up(store, parsed, entries, {"only": plan.chunk_rows})
+    create.bring_up(Store.at(store), parsed, entries, {"only": plan.chunk_rows})
     root = storage.open_root(store, mode="a")
-    _, runs = planning.make_tasks(store, root, [plan], 1)
+    _, runs = planning.make_tasks(Store.at(store), root, [plan], 1)
     seen.clear()
     for task in runs:
         tasks.compute(task, Session("batches", "", code()))
@@ -358,7 +359,7 @@ def test_a_longer_study_costs_what_is_left(told, ran, tmp_path):
     cost = {}
     for name, where in (("whole", tmp_path / "none.zarr"), ("rest", store)):
         parsed = studies.parse(one_experiment(**SMALL | {"duration": "8.0", "samples": "40"}))
-        (entry,) = diff.compare(where, parsed)
+        (entry,) = diff.compare(Store.at(where), parsed)
         cost[name] = planning.plan_experiment(entry, clock=told(Clock()))
     whole, rest = cost["whole"], cost["rest"]
     assert rest.steps == pytest.approx(0.75 * whole.steps)
@@ -366,7 +367,7 @@ def test_a_longer_study_costs_what_is_left(told, ran, tmp_path):
     kept = studies.parse(
         one_experiment(**SMALL | {"initial_condition": "{ random = 20, seed = 1 }"})
     )
-    (entry,) = diff.compare(store, kept)
+    (entry,) = diff.compare(Store.at(store), kept)
     plan = planning.plan_experiment(entry, clock=told(Clock()))
     assert plan.lacking_references == 2 and (plan.seconds > 0).sum() == 8
     assert planning.count_tasks([plan], 1) == 2  # the rows of references go on, in one chunk
@@ -374,7 +375,7 @@ def test_a_longer_study_costs_what_is_left(told, ran, tmp_path):
 
 def test_nothing_left_costs_nothing(told, ran):
     store, _ = ran
-    (entry,) = diff.compare(store, studies.parse(one_experiment(**SMALL)))
+    (entry,) = diff.compare(Store.at(store), studies.parse(one_experiment(**SMALL)))
     clock = told(Clock())
     plan = planning.plan_experiment(entry, clock=clock)
     assert plan.cpu_time.interval == (0.0, 0.0) and plan.steps == plan.lacking_references == 0
@@ -398,7 +399,7 @@ def test_references_of_an_earlier_version_are_not_timed(cluster, tmp_path, comma
     root = storage.open_root(store, mode="a")
     del root["_geosweep/references/only/cpu_time"]
     (store / "_geosweep" / "prediction.json").unlink()
-    storage.consolidate(store)
+    storage.consolidate(Store.at(store))
     runs = float(root["only/cpu_time"][:].sum())
     found = json.loads(command(tmp_path, "status", "test.zarr", "--json").stdout)
     assert found["last_plan"] is None and found["experiments"][0]["last_plan"] is None

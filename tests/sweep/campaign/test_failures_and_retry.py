@@ -20,6 +20,7 @@ import sweep
 from sweep.errors import Damaged
 from sweep.store import failures, progress, studies
 from sweep.store.lease import lease
+from sweep.store.store import Store
 
 PROGRAM = Path(sys.executable).with_name("sweep")
 TEXT = """\
@@ -167,7 +168,7 @@ def test_by_status_and_none(copy, command, fingerprint):
     none = command(place, "retry", "steps.zarr", "--where", "step_size < 0.1").stdout
     assert none == "No run that failed is to be tried again.\n"
     assert fingerprint(copy) == before
-    with lease.hold(copy):
+    with lease.hold(Store.at(copy)):
         held = subprocess.run([PROGRAM, "retry", "steps.zarr"], cwd=place, capture_output=True)
     assert held.returncode == 2 and b"is held by" in held.stderr
     assert fingerprint(copy) == before
@@ -191,7 +192,7 @@ def test_status_needs_neither_numba_nor_dask(ended):
 
 
 def test_what_changes_is_counted_again(copy):
-    counter = progress.Counter(copy)
+    counter = progress.Counter(Store.at(copy))
     first = counter.count()[0]
     group = zarr.open_group(copy, path="pendulum", mode="r+", use_consolidated=False)
     group["sample_count"][:8] = 0

@@ -15,6 +15,7 @@ from sweep.analysis import grid
 from sweep.campaign import recorder as computing
 from sweep.campaign.recorder import Named, Recipe, Recorder
 from sweep.store import studies
+from sweep.store.store import Store
 from sweep.store.upkeep import compact
 from sweep.study import schema, structure
 from sweep.study.time_axis import TimeAxis
@@ -112,7 +113,7 @@ def test_runs_that_fail_have_none(tree):
 def test_compacted_tables_keep_it(store, tmp_path, monkeypatch, arrays):
     before = arrays(store, "pendulum")
     monkeypatch.setattr(compact, "WORTHWHILE", 1)
-    compact.compact(store)
+    compact.compact(Store.at(store))
     after = arrays(store, "pendulum")
     chunked = zarr.open_array(store, path="pendulum/reversal_error", mode="r").chunks
     assert chunked == zarr.open_array(store, path="pendulum/status", mode="r").chunks

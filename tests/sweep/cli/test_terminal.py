@@ -17,6 +17,7 @@ from sweep import plots
 from sweep.cli.streams import VisibleStream
 from sweep.store.lease import holder
 from sweep.store.lease.holder import Holder, counter_line, first_line
+from sweep.store.store import Store
 from sweep.text import format_table, visible, visible_lines
 
 NASTY = "\x1b[31m\x1b]0;title\x07\x9b2J\u202eevil\u2066\u2028\x7f\b\r"
@@ -266,10 +267,11 @@ def test_a_lock_asks_for_no_more_patience_than_ours(tmp_path, seconds, believed,
 def test_locks_that_are_no_files_or_succeed_themselves(tmp_path):
     lock = tmp_path / "a.zarr.lock"
     os.mkfifo(lock)
-    assert holder.holder_of(tmp_path / "a.zarr").host == holder.UNKNOWN  # and does not wait
+    found = holder.holder_of(Store.at(tmp_path / "a.zarr"))
+    assert found.host == holder.UNKNOWN  # and does not wait
     lock.unlink()
     lock.mkdir()
-    assert holder.holder_of(tmp_path / "a.zarr").host == holder.UNKNOWN
+    assert holder.holder_of(Store.at(tmp_path / "a.zarr")).host == holder.UNKNOWN
     lock.rmdir()
     for path, token in ((lock, "a"), (tmp_path / f"{lock.name}.a", "a")):
         said = {"token": token, "pid": 1, "beat_seconds": 3.0, "place": "elsewhere"}
@@ -287,7 +289,7 @@ def test_what_stands_beside_a_store_may_be_garbage(place, ran, called, content):
         file.write_bytes(content)
     try:
         assert "pendulum" in is_clean(called(place, "status", "nasty.zarr"))
-        assert sweep.store.lease.requests.cancelled(place / "nasty.zarr", "a") == ""
+        assert sweep.store.lease.requests.cancelled(Store.at(place / "nasty.zarr"), "a") == ""
     finally:
         for file in (*files, lock):
             file.unlink()

@@ -25,7 +25,7 @@ from sweep.cli.main import COMMANDS
 from sweep.plugins import approvals, loader
 from sweep.plugins.loader import Plugin
 from sweep.store import studies
-from sweep.store.files import open_store
+from sweep.store.store import Store
 
 SOURCE = """
 import dataclasses, pathlib
@@ -354,5 +354,5 @@ def test_large_plugins_of_stores_are_refused():
 
 
 def test_what_a_store_keeps(made, digest):
-    (plugin,) = loader.kept(open_store(made / STORE), made / STORE)
+    (plugin,) = loader.kept(Store.at(made / STORE).attributes, made / STORE)
     assert (plugin.hash, plugin.trusted) == (digest, False)

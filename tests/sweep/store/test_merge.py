@@ -15,6 +15,7 @@ from sweep.campaign.merge import copy_rows, merge
 from sweep.campaign.merge import sources as merge_sources
 from sweep.errors import StoreError
 from sweep.store import create, diff, studies
+from sweep.store.store import Store
 from sweep.store.upkeep import verify
 
 KEYS = {
@@ -128,7 +129,7 @@ def test_pending_and_left_runs_and_three_stores(place, cluster, command, arrays)
     theirs = arrays(place / "b.zarr", "only")["run_id"].tolist()
     shared = [row for row, name in enumerate(ids) if name in theirs]
     lost = [row for row, name in enumerate(ids) if name not in theirs][:2]
-    mark_not_computed(place / "a.zarr", "only", np.array(shared + lost))
+    mark_not_computed(Store.at(place / "a.zarr"), "only", np.array(shared + lost))
     shutil.copytree(place / "a.zarr", place / "c.zarr")
     merged = merge.merge([place / n for n in ("a.zarr", "c.zarr", "b.zarr")], place / "out.zarr")
     (only, second) = merged.shares
@@ -202,7 +203,7 @@ def test_stores_that_are_refused(place, command, monkeypatch, fingerprint):
         assert words in refused("a.zarr", "b.zarr")
     file.write_text(kept)
     monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
-    with hold(place / "b.zarr"):
+    with hold(Store.at(place / "b.zarr")):
         said = command(place, "merge", "a.zarr", "b.zarr", "-o", "out.zarr", code=2).stderr
         assert "b.zarr is held by" in said and not (place / "out.zarr").exists()
     monkeypatch.undo()
@@ -222,7 +223,7 @@ def test_a_read_only_source(place, command, monkeypatch, fingerprint):
         monkeypatch.setattr(module, "hold", _recorded(merge.hold, held))
     merge.merge([place / "a.zarr", place / "b.zarr"], place / "out.zarr")
     monkeypatch.undo()
-    assert held == [place / "out.zarr"]
+    assert held == [Store.at(place / "out.zarr")]
     assert all(path.stat().st_mode & 0o200 for path in (place / "out.zarr").rglob("*"))
     for path in place.rglob("*"):
         path.chmod(0o755)
@@ -230,9 +231,9 @@ def test_a_read_only_source(place, command, monkeypatch, fingerprint):
 
 
 def _recorded(hold, held):
-    def hold_and_note(path):
-        held.append(path)
-        return hold(path)
+    def hold_and_note(store):
+        held.append(store)
+        return hold(store)
 
     return hold_and_note
 

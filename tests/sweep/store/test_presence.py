@@ -14,6 +14,7 @@ from sweep.store.lease import fencing
 from sweep.store.lease.lease import hold
 from sweep.store.lease.presence import Presence
 from sweep.store.lease.sessions import Session
+from sweep.store.store import Store
 
 STUDY = LONG.replace("random = 68", "random = 2000")  # minutes of work
 
@@ -41,7 +42,7 @@ def replaced(store):
 
 
 def committed(store):
-    return sum(each.done for each in progress.Counter(store).count())
+    return sum(each.done for each in progress.Counter(Store.at(store)).count())
 
 
 @pytest.mark.parametrize("change", [deleted, moved, replaced])
@@ -70,26 +71,26 @@ def test_a_store_that_is_lost_is_said_to_be(tmp_path, called, change):
     if change is not deleted:  # back in its place it is whole, and can be counted
         shutil.rmtree(store, ignore_errors=True)
         store.with_name("elsewhere.zarr").rename(store)
-        (counted,) = progress.Counter(store).count()
+        (counted,) = progress.Counter(Store.at(store)).count()
         assert counted.runs == 4000 > counted.done
 
 
 def test_what_is_said_when(tmp_path):
     store, session = tmp_path / "a.zarr", Session("name", "token", "code")
-    new = Presence(store)
+    new = Presence(Store.at(store))
     assert new.lost() == ""  # it is yet to be made
     (store / "_geosweep").mkdir(parents=True)
     (store / "zarr.json").write_text("{}")
-    seen = Presence(store)
-    fencing.begin(store, session)
+    seen = Presence(Store.at(store))
+    fencing.begin(Store.at(store), session)
     seen.begun(session)
     seen.check()
     with pytest.raises(KeyError), seen.noticed():
         raise KeyError
-    fencing.forget_all(store)
+    fencing.forget_all(Store.at(store))
     with pytest.raises(StoreLost, match="another one than this run wrote to"):
         seen.check()
-    with hold(store):  # it was taken over: that is said by who lost the lock
+    with hold(Store.at(store)):  # it was taken over: that is said by who lost the lock
         seen.check()
     seen.ended()
     seen.check()

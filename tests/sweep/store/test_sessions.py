@@ -19,6 +19,7 @@ from sweep.campaign.recorder import Recorder
 from sweep.store import checkpoints, create, diff, progress, storage, studies
 from sweep.store.lease import fencing, holder, sessions
 from sweep.store.lease.lease import hold
+from sweep.store.store import Store
 from sweep.store.upkeep import repair, verify
 
 KEYS = {"record": '["energy", "state"]', "integrators": '"rk4"', "samples": "10"}
@@ -35,10 +36,10 @@ def store(tmp_path):
 def work(store):
     """The study's task, in a store that has nothing of it yet."""
     parsed = studies.parse(one_experiment(**KEYS))
-    entries = diff.compare(store, parsed)
+    entries = diff.compare(Store.at(store), parsed)
     plans = [planning.plan_experiment(entry) for entry in entries]
-    create.bring_up(store, parsed, entries, {"only": 8})
-    _, made = planning.make_tasks(store, storage.open_root(store), plans, 1, 1e-9)
+    create.bring_up(Store.at(store), parsed, entries, {"only": 8})
+    _, made = planning.make_tasks(Store.at(store), storage.open_root(store), plans, 1, 1e-9)
     return dataclasses.replace(made[0], cost=1e6)
 
 
@@ -48,10 +49,10 @@ def session(token):
 
 def test_a_task_of_a_coordinator_before_writes_nothing(work, store, fingerprint):
     """Not even what it has computed when another one takes over; the one that follows can."""
-    with hold(store) as first:
+    with hold(Store.at(store)) as first:
         before = first.token
-    with hold(store) as held:
-        fencing.begin(store, session(held.token))
+    with hold(Store.at(store)) as held:
+        fencing.begin(Store.at(store), session(held.token))
         mark = fingerprint(store)
         receipt = tasks.compute(work, session(before))
         assert not receipt.whole and receipt.runs == 0
@@ -110,17 +111,17 @@ def test_kinds_of_machines_are_recorded_and_mixing_them_warns(store, cluster):
 
 
 def test_what_is_in_flight_is_known_while_somebody_holds_the_store(work, store):
-    with hold(store):
-        with progress.InFlight(store) as noted:
+    with hold(Store.at(store)):
+        with progress.InFlight(Store.at(store)) as noted:
             noted.note([work, work])
-            assert progress.running(store) == {"only": 2 * len(work.chunks[0].rows)}
+            assert progress.running(Store.at(store)) == {"only": 2 * len(work.chunks[0].rows)}
             noted.note([])  # a moment later: not written
-            assert progress.running(store)
+            assert progress.running(Store.at(store))
             kept = (store / "_geosweep" / progress.FILE).read_text()
-        assert progress.running(store) == {}
+        assert progress.running(Store.at(store)) == {}
         (store / "_geosweep" / progress.FILE).write_text(kept)
-        assert progress.running(store)
-    assert holder.holder_of(store) is None and progress.running(store) == {}
+        assert progress.running(Store.at(store))
+    assert holder.holder_of(Store.at(store)) is None and progress.running(Store.at(store)) == {}
 
 
 def test_runs_on_their_way_begin_again_where_their_samples_are_damaged(
@@ -147,7 +148,7 @@ def test_runs_on_their_way_begin_again_where_their_samples_are_damaged(
     file.write_bytes(content)
     (finding,) = verify.find(store)
     assert "checksum" in finding.text and finding.runs == 0
-    assert not repair.mend(store, lambda: pytest.fail("the study is not needed")).left
+    assert not repair.mend(Store.at(store), lambda: pytest.fail("the study is not needed")).left
     assert not list((store / "_geosweep").rglob("*.npz"))
     parsed, whole = studies.parse(one_experiment(**KEYS)), tmp_path / "whole.zarr"
     for path in (store, whole):
@@ -165,7 +166,7 @@ def test_a_damaged_checkpoint_of_an_end_costs_no_result(
     file.write_bytes(file.read_bytes()[:-9])
     (finding,) = verify.find(store)
     assert finding.place == checkpoints.ends_name("only")
-    assert not repair.mend(store, lambda: parsed).left and verify.find(store) == []
+    assert not repair.mend(Store.at(store), lambda: parsed).left and verify.find(store) == []
     group = zarr.open_group(store / "only", mode="r")
     assert np.all(group["sample_count"][:] == 11)
     whole = tmp_path / "whole.zarr"
@@ -225,11 +226,11 @@ def test_who_begins_a_task_last_has_it(work):
 
 def test_tasks_are_computed_in_the_store_that_their_session_was_begun_in(work, store, fingerprint):
     """Not in one that was put in its place."""
-    with hold(store) as held:
+    with hold(Store.at(store)) as held:
         mine = session(held.token)
-        fencing.begin(store, mine)
+        fencing.begin(Store.at(store), mine)
         with fencing.Attempt(work, mine):
-            fencing.forget_all(store)
+            fencing.forget_all(Store.at(store))
         mark = fingerprint(store)
         with pytest.raises(errors.StoreUnseen, match=f"{mine.name} is not there"):
             tasks.compute(work, mine)
@@ -255,8 +256,8 @@ def test_a_task_that_another_process_was_given_writes_nothing_more(
         check(attempt)
 
     written = []
-    with hold(store) as held:
-        fencing.begin(store, session(held.token))
+    with hold(Store.at(store)) as held:
+        fencing.begin(Store.at(store), session(held.token))
         monkeypatch.setattr(fencing.Attempt, "check", taken_over)
         receipt = tasks.compute(work, session(held.token))
     assert not receipt.whole and not receipt.superseded and receipt.runs == 0

@@ -12,7 +12,8 @@ from study_text import one_experiment
 import sweep
 from integrators import InputError
 from sweep.campaign import retry
-from sweep.store import files, storage, studies
+from sweep.store import studies
+from sweep.store.store import Store
 from sweep.store.upkeep import compact, repair, verify
 
 TEXT = one_experiment(
@@ -35,7 +36,7 @@ OF_REFERENCES = ("states", "error", "sample_count", "run_id", "initial_state")
 def whole(cluster, tmp_path_factory):
     path = tmp_path_factory.mktemp("verify") / "test.zarr"
     assert sweep.run(studies.parse(TEXT), path, cluster).complete
-    assert storage.open_group(storage.open_root(path), "only").attrs["chunk_rows"] == ROWS
+    assert Store.at(path).group("only").attrs["chunk_rows"] == ROWS
     return path
 
 
@@ -57,7 +58,7 @@ def flip(path, array, chunk=-1):
 
 
 def mend(path):
-    return repair.mend(path, lambda: retry.stored_study(path))
+    return repair.mend(Store.at(path), lambda: retry.stored_study(path))
 
 
 def check_same(one, two, arrays, place="only", without=("cpu_time", "wall_time")):
@@ -141,7 +142,7 @@ def test_mended_and_run_again_it_is_the_same(copy, whole, cluster, arrays, asser
 
 def test_compacted_scalars(copy, whole, cluster, monkeypatch, assert_same_runs):
     monkeypatch.setattr(compact, "WORTHWHILE", 2)
-    compact.compact(copy)
+    compact.compact(Store.at(copy))
     flip(copy, "only/steps")
     (finding,) = verify.find(copy)
     assert finding.runs == RUNS
@@ -201,7 +202,7 @@ def test_stores_that_are_none(copy, tmp_path):
     root = json.loads((copy / "zarr.json").read_text())
     (copy / "zarr.json").write_text(json.dumps(root | {"attributes": {"format_version": 9}}))
     with pytest.raises(InputError, match="newer Geosweep"):
-        files.open_store(copy)
+        Store.at(copy).check()
     with pytest.raises(InputError, match="newer Geosweep"):
         sweep.open_study(copy)
     (copy / "zarr.json").unlink()

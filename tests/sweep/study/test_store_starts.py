@@ -10,6 +10,7 @@ from study_text import one_experiment, problems
 import sweep
 from sweep.store import checkpoints, studies
 from sweep.store.end_states import end_states
+from sweep.store.store import Store
 
 FIRST = {
     "integrators": '["variational", { name = "rk4", formulation = "q_qdot" }]',
@@ -76,8 +77,8 @@ def test_runs_go_on_from_another_store(place, command, arrays):
 
 def test_checkpoints_have_the_states_that_are_not_recorded(place):
     for where in ("", "integrator == 'rk4' and step_size > 0.07"):
-        name, states = ends(place / "first.zarr", where=where)
-        of, same = ends(place / "bare.zarr", "only", where)
+        name, states = ends(Store.at(place / "first.zarr"), where=where)
+        of, same = ends(Store.at(place / "bare.zarr"), "only", where)
         assert (name, of) == ("only", "only")
         np.testing.assert_array_equal(states, same)
 
@@ -118,6 +119,6 @@ def test_what_is_refused(place, monkeypatch, arrays):
 def test_only_runs_that_are_complete(place):
     from sweep.store.upkeep.mark import mark_not_computed
 
-    mark_not_computed(place / "first.zarr", "only", np.array([0, 5]))
-    assert len(ends(place / "first.zarr")[1]) == 10
+    mark_not_computed(Store.at(place / "first.zarr"), "only", np.array([0, 5]))
+    assert len(ends(Store.at(place / "first.zarr"))[1]) == 10
     assert studies.stored_study(place / "first.zarr").name == "test"

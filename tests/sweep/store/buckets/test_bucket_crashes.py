@@ -16,6 +16,7 @@ from sweep.store import create, diff, files, storage, studies
 from sweep.store.backends import places, s3
 from sweep.store.backends.places import place_of
 from sweep.store.backends.trees import copy_tree, remove_tree, take_place
+from sweep.store.store import Store
 from sweep.store.upkeep import compact, rechunk, verify
 
 MANY = {"record": "[]", "initial_condition": "{ random = 10, seed = 1 }"}  # 5 chunks
@@ -127,14 +128,14 @@ def test_stopped_while_a_store_is_made(bucket, cluster, local, assert_like):
     store, parsed = bucket / "few.zarr", studies.parse(one_experiment(**FEW))
 
     def make():
-        create.bring_up(store, parsed, diff.compare(store, parsed), {"only": 8})
+        create.bring_up(Store.at(store), parsed, diff.compare(Store.at(store), parsed), {"only": 8})
 
     for _ in steps(make, lambda: None, 33):
         assert not (store / "zarr.json").is_file()
-        assert diff.open_existing(store) is None
+        assert Store.at(store).existing_root() is None
         with pytest.raises(InputError, match=r"is not a store|half deleted"):
-            files.open_store(store)
-    assert diff.open_existing(store) is not None and not diff.is_half_made(store)
+            Store.at(store).check()
+    assert Store.at(store).existing_root() is not None and not Store.at(store).is_half_made()
     run(FEW, store, cluster)
     assert_like(local, store)
 
@@ -177,7 +178,7 @@ def many(server, cluster):
 
 
 def scalar_chunk(place):
-    return storage.open_group(storage.open_root(place), "only")["sample_count"].chunks[0]
+    return Store.at(place).group("only")["sample_count"].chunks[0]
 
 
 def test_stopped_while_it_spreads_and_compacts(many, bucket, assert_same_runs, tmp_path):
@@ -187,7 +188,7 @@ def test_stopped_while_it_spreads_and_compacts(many, bucket, assert_same_runs, t
     found = set()
     for action, every in ((compact.spread, 50), (compact.compact, 40)):
         for last in steps(lambda action=action: action(store), lambda: None, every):
-            compact.recover(store)
+            compact.recover(Store.at(store))
             found.add(scalar_chunk(store) == 8)
             if last % 2:
                 copied = tmp_path / f"{action.__name__}-{last}.zarr"
@@ -203,11 +204,11 @@ def test_stopped_while_it_is_rechunked(many, bucket, assert_same_runs, tmp_path)
     copy_tree(many, store)
     copy_tree(many, whole)
     parsed = studies.parse(one_experiment(**MANY))
-    layout = coordinator.planning.plan_study(diff.compare(store, parsed))[0].layout
+    layout = coordinator.planning.plan_study(diff.compare(Store.at(store), parsed))[0].layout
     layout = dataclasses.replace(layout, chunk_rows=32, coordinate_chunks=(256, 16))
-    for _ in steps(lambda: rechunk.rechunk(store, "only", layout), lambda: None, 60):
-        compact.recover(store)
-    assert storage.chunk_rows_of(storage.open_group(storage.open_root(store), "only")) == 32
+    for _ in steps(lambda: rechunk.rechunk(Store.at(store), "only", layout), lambda: None, 60):
+        compact.recover(Store.at(store))
+    assert storage.chunk_rows_of(Store.at(store).group("only")) == 32
     copy_tree(store, copied)
     assert_same_runs(whole, copied, "only", timings=True)
     assert not verify.find(store)

@@ -14,11 +14,12 @@ from sweep import errors
 from sweep.campaign import coordinator
 from sweep.campaign.merge.merge import merge
 from sweep.errors import StoreError
-from sweep.store import storage, studies
+from sweep.store import studies
 from sweep.store.backends import places, s3
 from sweep.store.backends.places import ObjectPlace, place_of
 from sweep.store.backends.trees import copy_tree
 from sweep.store.lease import holder
+from sweep.store.store import Store
 from sweep.store.upkeep import verify
 from sweep.store.upkeep.repair import mend
 
@@ -31,7 +32,7 @@ def test_a_study_in_a_bucket_is_the_local_one(base, local, assert_like, cluster,
     listed = server.client().list_objects_v2(Bucket="studies", Delimiter="/", Prefix="base")
     assert [each["Prefix"] for each in listed["CommonPrefixes"]] == ["base.zarr/"]
     assert [each["Key"] for each in listed["Contents"]] == ["base.zarr.lock"]
-    assert holder.holder_of(base) is None
+    assert holder.holder_of(Store.at(base)) is None
 
     class Refuses(coordinator.Watcher):
         def progressed(self, task, receipt):
@@ -41,7 +42,7 @@ def test_a_study_in_a_bucket_is_the_local_one(base, local, assert_like, cluster,
     parsed = studies.parse(one_experiment(**FEW))
     assert sweep.run(parsed, str(base), cluster, watcher=Refuses()).complete
     assert {found.key: found.stat().st_ino for found in base.walk()} == before
-    assert "secret" not in json.dumps(dict(storage.open_root(base).attrs))
+    assert "secret" not in json.dumps(dict(Store.at(base).root().attrs))
 
 
 def test_commands_take_it(base, local, command, tmp_path):
@@ -138,7 +139,7 @@ def test_a_silent_server_is_no_damage(store, monkeypatch):
     real = s3.get
     monkeypatch.setattr(s3, "get", silent)
     with pytest.raises(errors.Unreachable, match="no answer"):
-        mend(store, lambda: None)
+        mend(Store.at(store), lambda: None)
 
 
 # --- what cannot be --------------------------------------------------------------------------

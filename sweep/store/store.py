@@ -1,0 +1,261 @@
+"""`Store`: where a run table is, and what belongs to it there.
+
+Whatever a user calls a store by is resolved once, by `Store.at`; everything below takes a `Store`.
+"""
+
+import functools
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from integrators.errors import InputError
+from sweep.errors import Damaged, StoreError, Unreachable
+from sweep.store import files
+from sweep.store.backends import places
+from sweep.store.backends.places import METADATA, ObjectPlace
+from sweep.store.files import FORMAT_VERSION, INTERNAL, ArrayFiles
+
+CREATING = ".creating"  # after the store's own name: where a new one is put together
+LEASE = ".lock"  # likewise: who writes to the store
+
+
+@dataclass(frozen=True)
+class Store:
+    """A store, which need not exist yet. Two of one place are equal, and tasks carry it.
+
+    Parameters
+    ----------
+    place : Path or ObjectPlace
+
+    Examples
+    --------
+    >>> store = sweep.Store.at("quickstart.zarr")   # doctest: +SKIP
+    >>> store.experiments                           # doctest: +SKIP
+    ['pendulum']
+    """
+
+    place: object
+
+    @classmethod
+    def at(cls, store):
+        """The store that a user names.
+
+        Parameters
+        ----------
+        store : str, Path, ObjectPlace or Store
+
+        Returns
+        -------
+        Store
+
+        Raises
+        ------
+        InputError
+            If it is an address of another kind, or none of a place in a bucket.
+        """
+        return store if isinstance(store, Store) else cls(places.place_of(store))
+
+    def __str__(self):
+        return str(self.place)
+
+    def __reduce__(self):
+        return Store, (self.place,)  # without what was read here
+
+    # --- names -------------------------------------------------------------------------------
+
+    @property
+    def name(self):
+        """The last part of its place."""
+        return self.place.name
+
+    @property
+    def in_bucket(self):
+        """Whether it is in a bucket, and in no directory."""
+        return isinstance(self.place, ObjectPlace)
+
+    def absolute(self):
+        """The same store by a path that does not depend on the working directory."""
+        return Store(self.place.absolute())
+
+    @property
+    def real(self):
+        """The same store by its only name, without symbolic links."""
+        return self if self.in_bucket else Store(Path(os.path.realpath(self.place)))
+
+    def sibling(self, ending):
+        """The place beside the store that has its name and an ending."""
+        return self.place.with_name(self.name + ending)
+
+    def product(self, ending):
+        """Path of what is made of the store: beside it or, of one in a bucket, here."""
+        name = f"{self.name.removesuffix('.zarr')}{ending}"
+        return Path(name) if self.in_bucket else self.place.with_name(name)
+
+    @property
+    def lease_file(self):
+        """The file beside the store that says who writes to it; one, whatever the store's name."""
+        return self.real.sibling(LEASE)
+
+    def internal(self, *names):
+        """The place below ``/_geosweep``, where everything lives that is not a result."""
+        return self.place.joinpath(INTERNAL, *names)
+
+    @property
+    def half_made_sign(self):
+        """The object in a bucket while a store is put there, whose ``zarr.json`` comes last."""
+        return self.internal("creating")
+
+    # --- what is there -----------------------------------------------------------------------
+
+    def reading(self, key=None):
+        """Within this, a bucket that does not answer is bad input; see `places.reading`."""
+        return places.reading(self.place, key)
+
+    def exists(self):
+        """Whether there is anything at its place; also of a name that no file can have."""
+        return places.exists(self.place)
+
+    def is_half_made(self):
+        """Whether its creation in a bucket was cut short, or is under way."""
+        return self.half_made_sign.is_file() and not (self.place / METADATA).is_file()
+
+    def is_unwritable(self):
+        """Whether it is in a directory that this user may not write."""
+        return not self.in_bucket and not os.access(self.place, os.W_OK | os.X_OK)
+
+    def anew(self):
+        """The same store, of which nothing was read: `attributes` and `experiments` of now."""
+        return Store(self.place)
+
+    @functools.cached_property
+    def attributes(self):
+        """Attributes of the root, read once; see `anew`.
+
+        Raises
+        ------
+        InputError
+            If there is no store, or one of a newer version, or its object store does not answer.
+        """
+        try:
+            with self.reading():
+                attributes = files.read_metadata(self.place).get("attributes", {})
+        except Damaged as damage:
+            if self.internal().is_dir():
+                raise InputError(
+                    f"{damage}: the store is half deleted or damaged, and this file says which "
+                    "study it holds. Restore it from a copy, or run the study into another STORE"
+                ) from None
+            raise InputError(
+                f"{self} is not a store; expected a directory that `sweep run` wrote"
+            ) from None
+        self.check_format(attributes)
+        if "experiments" not in attributes:
+            raise InputError(f"{self.place / METADATA} lacks its experiments: the store is damaged")
+        return attributes
+
+    def check(self):
+        """Raise `InputError` unless there is a store that can be read; see `attributes`."""
+        return bool(self.attributes)
+
+    def check_format(self, attributes):
+        """Raise `InputError` unless the root's attributes are of a format that can be read."""
+        if "format_version" not in attributes:
+            raise InputError(f"{self} is a Zarr store, but not one that `sweep run` wrote")
+        if (version := attributes["format_version"]) > FORMAT_VERSION:
+            raise InputError(
+                f"{self} has format {version}, written by a newer Geosweep; this one reads up to "
+                f"{FORMAT_VERSION}. Update Geosweep"
+            )
+
+    @property
+    def experiments(self):
+        """Names of the experiments: those of the study in its order, then those that left it."""
+        found = (file.parent.name for file in self.place.glob(f"*/{METADATA}"))
+        others = sorted(set(found) - {INTERNAL})
+        return list(dict.fromkeys([*self.attributes["experiments"], *others]))
+
+    def array(self, *names):
+        """The `ArrayFiles` at a path below the store; `Damaged` if its metadata are."""
+        return ArrayFiles.read(self.place.joinpath(*names))
+
+    def partial_files(self):
+        """What writers that were killed left behind; in a bucket nothing is there by half."""
+        return iter(()) if self.in_bucket else self.place.rglob("*.partial")
+
+    # --- by zarr -----------------------------------------------------------------------------
+
+    @property
+    def zarr_store(self):
+        """What zarr, and xarray, call its place."""
+        return self.place.zarr_store() if self.in_bucket else str(self.place)
+
+    def root(self, mode="r"):
+        """The root group; always the metadata as it is, never the consolidated copy."""
+        return _storage().open_root(self.zarr_store, mode)
+
+    def group(self, name, mode="r"):
+        """A group below the root; like the root's, its metadata as it is."""
+        return _storage().open_group(self.root(mode), name)
+
+    def existing_root(self):
+        """The root group; None if nothing is there.
+
+        Raises
+        ------
+        StoreError
+            If there is something else at its place, or no store can be made there.
+        """
+        try:
+            if not self._is_taken():
+                return None
+        except Unreachable as error:
+            raise StoreError(f"{self} cannot be used: {error}") from None
+        except OSError as error:
+            raise StoreError(f"{self} cannot be made: {error.strerror}") from None
+        root = _storage().read_root(self)
+        if root is None and self.internal().is_dir():
+            raise StoreError(
+                f"{self}: the store is half deleted or damaged: its zarr.json, which says which "
+                "study it holds, cannot be read. Restore it from a copy, or give another STORE"
+            )
+        if root is None:
+            raise StoreError(f"{self} exists and is not a Geosweep store; give another STORE")
+        try:
+            self.check_format(root.attrs)
+        except InputError as error:
+            raise StoreError(str(error)) from None
+        return root
+
+    def _is_taken(self):
+        """Whether there is anything; OSError if there is not and a store cannot be made.
+
+        Not what is left of a store in a bucket whose creation was cut short.
+        """
+        if self.in_bucket:
+            self.place.check()
+            return (self.place / METADATA).is_file() or (
+                self.place.is_dir() and not self.is_half_made()
+            )
+        if self.place.exists() and not (self.place.is_dir() and not any(self.place.iterdir())):
+            return True
+        self._check_makable()
+        return False
+
+    def _check_makable(self):
+        """Raise OSError unless the store can be made: makes a directory, and removes it again."""
+        parent = self.place.parent
+        while not os.path.lexists(parent):
+            parent = parent.parent
+        if not parent.is_dir():
+            raise StoreError(f"{self} cannot be made: {parent} is not a directory")
+        beside = parent == self.place.parent
+        probe = self.sibling(CREATING) if beside else parent / f"{self.name}.probe"
+        if not probe.exists():
+            probe.mkdir()
+            probe.rmdir()
+
+
+def _storage():
+    from sweep.store import storage  # with zarr, which `sweep status` need not wait for
+
+    return storage
