@@ -29,8 +29,8 @@ from sweep.shutdown import Drain
 from sweep.store import checkpoints, create, diff, predictions, provenance, storage
 from sweep.store.backends.disk import cannot_store, why_not_stored
 from sweep.store.lease import requests, sessions
-from sweep.store.lease.fencing import begin, forget_all
-from sweep.store.lease.lease import Holding, hold
+from sweep.store.lease.fencing import begin_session, fence_off_all
+from sweep.store.lease.lease import Lease, acquire
 from sweep.store.lease.presence import Presence
 from sweep.store.lease.sessions import Session, code
 from sweep.store.predictions import Prediction
@@ -94,7 +94,7 @@ class Watcher:
     """What `run` tells as it goes; the command line prints it. This one is silent."""
 
     def waiting(self, holder, seconds):
-        """A `lease.holder.Holder` may be dead; that is seen in so many seconds at most."""
+        """A `lease.holder.LeaseHolder` may be dead; that is seen in so many seconds at most."""
 
     def connecting(self, text):
         """The workers of a cluster are waited for."""
@@ -187,11 +187,11 @@ def run(
         Drain(watcher.draining, max_time) as drain,
         checking(drain.check),
         sessions.told_of_leaving(drain.request),
-        hold(store, drain.request, drain.check, watcher.waiting) as held,
-        requests.heeded(store, (held.token, name), drain.request),
+        acquire(store, drain.request, drain.check, watcher.waiting) as lease,
+        requests.heeded(store, (lease.token, name), drain.request),
     ):
         presence = Presence(store)
-        coordinator = _Coordinator(store, study, held, drain, watcher, checkpoint_every, presence)
+        coordinator = _Coordinator(store, study, lease, drain, watcher, checkpoint_every, presence)
         with _interrupted_if_not_stored(store), presence.noticed():
             return coordinator.run(client, spec)
 
@@ -208,11 +208,11 @@ def _interrupted_if_not_stored(store):
 
 @dataclass(frozen=True, eq=False)
 class _Coordinator:
-    """One run of a study, by who holds its store; parameters as in `run`."""
+    """One run of a study, by who has its lease; parameters as in `run`."""
 
     store: Store
     study: Study
-    held: Holding
+    lease: Lease
     drain: Drain
     watcher: Watcher
     checkpoint_every: float
@@ -229,7 +229,7 @@ class _Coordinator:
         try:
             with _connecting(client, spec, pending, self.drain, self.watcher) as connected:
                 stopped = self._bring_to_end(entries, connected if pending else None)
-                return finish(self.store, entries, stopped, writes=self.held.holds())
+                return finish(self.store, entries, stopped, writes=self.lease.is_held())
         except Interrupted as reason:  # before anything was computed
             return Outcome(
                 self.store.place, tuple(_as_found(entry) for entry in entries), str(reason)
@@ -240,12 +240,12 @@ class _Coordinator:
         plans = planning.plan_study(entries, self.drain.check) if connected else []
         session, workers = None, {}
         if connected:
-            session = Session(uuid.uuid4().hex, self.held.token, code())
+            session = Session(uuid.uuid4().hex, self.lease.token, code())
             with noticing_its_loss(connected()):
-                workers = inspect(connected(), self.store, self.held.token, self.drain)
+                workers = inspect(connected(), self.store, self.lease.token, self.drain)
                 self.drain.check()
                 self._compile(connected(), session, workers, plans)
-        self.held.check()
+        self.lease.check()
         for file in self.store.partial_files():
             file.unlink(missing_ok=True)
         for plan in plans:
@@ -273,7 +273,7 @@ class _Coordinator:
     def _compute(self, client, session, workers, plans):
         """Compute all that is pending; why it ended early, or nothing."""
         spread(self.store)
-        begin(self.store, session)
+        begin_session(self.store, session)
         self.presence.begun(session)
         root = self.store.root("a")
         kinds = _note_hosts(root, hosts_of(workers.values()))
@@ -352,7 +352,7 @@ def finish(store, entries, stopped="", writes=True):
         if writes and outcome.complete:
             compact(store)
             checkpoints.clear(store)
-            forget_all(store)
+            fence_off_all(store)
         if writes:
             provenance.gather(store, store.root("a"))
             storage.consolidate(store)

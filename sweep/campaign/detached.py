@@ -24,8 +24,7 @@ from sweep.plugins import approvals
 from sweep.shutdown import Drain
 from sweep.store import diff
 from sweep.store.lease import requests, sessions
-from sweep.store.lease.holder import holder_of
-from sweep.store.lease.lease import hold
+from sweep.store.lease.lease import acquire, holder_of
 from sweep.store.lease.requests import ENDED, RUNNING, Submission, submission_of
 from sweep.store.studies import study_and_store
 
@@ -78,10 +77,10 @@ def submit(study, store=None, cluster=None, *, trust_plugins=False, **options):
 def _submitted(study, store, client, options):
     """Hand the coordinator of a study to the cluster of a client."""
     submission = Submission.here(study.name, client.scheduler.address)
-    with Drain() as drain, hold(store, drain.request, drain.check) as held:
+    with Drain() as drain, acquire(store, drain.request, drain.check) as lease:
         diff.compare(store, study)
         approvals.approve(study.library.plugins)
-        inspect(client, store, held.token, drain)
+        inspect(client, store, lease.token, drain)
         before = submission_of(store)
         if before is not None and _is_known(client, before.name):
             raise InputError(

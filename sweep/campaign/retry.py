@@ -7,7 +7,7 @@ from sweep.analysis.runs.query import holding, refusals
 from sweep.campaign import coordinator
 from sweep.store import diff
 from sweep.store.failures import statuses
-from sweep.store.lease.lease import hold
+from sweep.store.lease.lease import acquire
 from sweep.store.open import open_study
 from sweep.store.store import Store
 from sweep.store.studies import stored_study
@@ -86,7 +86,7 @@ def retry(store, where="", among=(), *, chosen=lambda rows: None, trust_plugins=
     store = Store.at(store).absolute()
     among = (among,) if isinstance(among, str) else among
     study = stored_study(store, trust_plugins=trust_plugins)
-    with hold(store):
+    with acquire(store):
         coordinator.recover(store)
         entries = diff.compare(store, study)
         rows = failed_rows(store, where, among)

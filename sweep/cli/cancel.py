@@ -10,7 +10,7 @@ from integrators.errors import InputError
 from sweep.cli.common import store_argument
 from sweep.cli.main import INCOMPLETE
 from sweep.store.lease import requests
-from sweep.store.lease.holder import holder_of
+from sweep.store.lease.lease import holder_of
 from sweep.store.store import Store
 
 PATIENCE = 60.0  # seconds

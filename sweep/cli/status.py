@@ -11,7 +11,7 @@ from sweep.cli.common import echo_json, json_option, store_argument
 from sweep.cli.streams import raw
 from sweep.errors import Damaged
 from sweep.store.failures import failed_runs
-from sweep.store.lease.holder import holder_of
+from sweep.store.lease.lease import holder_of
 from sweep.store.lease.requests import submission_of
 from sweep.store.predictions import predictions_of
 from sweep.store.progress import Counter, Rate

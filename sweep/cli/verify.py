@@ -9,7 +9,7 @@ import numpy as np
 import sweep
 from sweep.cli.common import echo_json, json_option, progress_bar, store_argument, trust_option
 from sweep.cli.main import DOES_NOT_HOLD
-from sweep.store.lease.holder import holder_of
+from sweep.store.lease.lease import holder_of
 from sweep.store.store import Store
 from sweep.store.upkeep import COPY, NOTHING, REMOVE, RUN, STUDY
 from sweep.text import counted, format_table

@@ -18,7 +18,8 @@ from sweep.store import files
 from sweep.store.backends.places import each
 from sweep.store.backends.trees import write_whole
 from sweep.store.files import ArrayFiles
-from sweep.store.lease.holder import first_bytes, holder_of, loaded
+from sweep.store.lease.holder import first_bytes, json_object
+from sweep.store.lease.lease import holder_of
 from sweep.store.store import Store
 
 MARKER, STATUS, IN_STUDY, CPU_TIME = "sample_count", "status", "in_study", "cpu_time"
@@ -269,7 +270,7 @@ class InFlight:
 def running(store):
     """Runs that are being computed, by experiment; none if nobody holds the store."""
     with contextlib.suppress(OSError, ValueError):
-        found = loaded(first_bytes(store.internal(FILE)))
+        found = json_object(first_bytes(store.internal(FILE)))
         if holder_of(store) is not None:
             return {name: n for name, n in found.items() if type(n) is int and n >= 0}
     return {}

@@ -155,7 +155,7 @@ class Store:
 
     def check(self):
         """Raise `InputError` unless there is a store that can be read; see `attributes`."""
-        return bool(self.attributes)
+        _ = self.attributes
 
     def check_format(self, attributes):
         """Raise `InputError` unless the root's attributes are of a format that can be read."""

@@ -13,13 +13,13 @@ import numpy as np
 
 from sweep.campaign import planning
 from sweep.campaign.merge.copy_rows import Rows, copy, differing, results
-from sweep.campaign.merge.sources import check_alike, check_places, hold_source, open_source
+from sweep.campaign.merge.sources import acquire_source, check_alike, check_places, open_source
 from sweep.campaign.merge.unite import united
 from sweep.errors import CannotUnite, StoreError
 from sweep.store import checkpoints, create, diff, provenance, storage, studies
 from sweep.store.backends.trees import copy_tree, remove_tree
 from sweep.store.files import references_name
-from sweep.store.lease.lease import hold
+from sweep.store.lease.lease import acquire
 from sweep.store.store import CREATING, Store
 from sweep.store.studies import as_stored
 from sweep.store.upkeep import compact
@@ -119,8 +119,8 @@ def merge(
     check_places(stores, out)
     with contextlib.ExitStack() as stack:
         for store in stores:
-            hold_source(stack, store)
-        stack.enter_context(hold(out))
+            acquire_source(stack, store)
+        stack.enter_context(acquire(out))
         sources = [open_source(store, trust_plugins, progress) for store in stores]
         for other in sources[1:]:
             check_alike(sources[0], other)

@@ -11,8 +11,7 @@ from sweep.campaign.merge.copy_rows import Rows, results
 from sweep.errors import StoreError, Unreachable
 from sweep.plugins import approvals
 from sweep.store import storage
-from sweep.store.lease.holder import holder_of
-from sweep.store.lease.lease import hold
+from sweep.store.lease.lease import acquire, holder_of
 from sweep.store.store import Store
 from sweep.store.studies import stored_study
 from sweep.store.upkeep import verify
@@ -68,7 +67,7 @@ def _is_free(out):
     return not os.path.lexists(place) or (place.is_dir() and not any(place.iterdir()))
 
 
-def _may_be_held(store):
+def _may_be_leased(store):
     if store.in_bucket:
         try:
             store.place.check(writes=True)
@@ -78,10 +77,10 @@ def _may_be_held(store):
     return os.access(store.place, os.W_OK) and os.access(store.lease_file.parent, os.W_OK)
 
 
-def hold_source(stack, store):
-    """Hold a source, so that nobody writes to it; where that cannot be, nobody may do so now."""
-    if _may_be_held(store):
-        stack.enter_context(hold(store))
+def acquire_source(stack, store):
+    """Have the lease of a source, so that nobody writes to it; or else, nobody may do so now."""
+    if _may_be_leased(store):
+        stack.enter_context(acquire(store))
     elif (writer := holder_of(store)) is not None:
         raise StoreError(
             f"{store} is held by {writer} since {writer.since}: wait for it, or end it there"

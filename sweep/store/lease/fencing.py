@@ -1,8 +1,9 @@
-"""Which process computes a task: there may be two, where a cluster has given up one that lives.
+"""Fencing tokens: of several processes that compute a task, the one that began last may commit.
 
-A host that is cut off, or a process that was suspended, goes on with a task that another one was
-given meanwhile. Who begins a task last claims it, by a small file in the store; the one before
-finds that at its next commit and writes nothing more.
+There may be two where a cluster has given up a process that lives: a host that is cut off, or a
+process that was suspended, resumes a task that another one was given meanwhile. Each attempt writes
+its token to a small file of the task, in the store; the attempt before is fenced off, finds that at
+its next commit, and writes nothing more.
 """
 
 import contextlib
@@ -17,7 +18,7 @@ CLAIMS = "claims"
 
 
 class Attempt:
-    """One computation of a task, by this process.
+    """An attempt of this process at a task, with a fencing token of its own.
 
     Parameters
     ----------
@@ -35,12 +36,12 @@ class Attempt:
         self.session.check(self._store)
         try:
             if self.session.token:
-                file_of(self._store, self.session).stat()
+                session_file(self._store, self.session).stat()
             else:  # nobody has begun one
                 self._file.parent.mkdir(exist_ok=True)
         except FileNotFoundError as error:
             here = f"{platform.node()} (process {os.getpid()})"
-            missing = error.filename or file_of(self._store, self.session)
+            missing = error.filename or session_file(self._store, self.session)
             raise StoreUnseen(unseen(here, self._store, f"{missing} is not there")) from None
         self._file.write_text(self._token)
         return self
@@ -85,19 +86,19 @@ def unseen(worker, store, why):
     )
 
 
-def file_of(store, session):
+def session_file(store, session):
     """The file by which a store is known as the one that a session writes to."""
     return store.internal(CLAIMS, session.name)
 
 
-def begin(store, session):
-    """Withdraw the claims of all before; from now on the tasks of a session may claim."""
-    forget_all(store)
-    file = file_of(store, session)
+def begin_session(store, session):
+    """Fence off all attempts of before; from now on tasks of this session may be attempted."""
+    fence_off_all(store)
+    file = session_file(store, session)
     file.parent.mkdir(exist_ok=True)
     file.write_text(session.token)
 
 
-def forget_all(store):
-    """Withdraw all claims: whoever still computes something of the store writes nothing more."""
+def fence_off_all(store):
+    """Remove all tokens: whoever still computes something of the store writes nothing more."""
     remove_tree(store.internal(CLAIMS), ignore_errors=True)

@@ -1,13 +1,11 @@
-"""Who holds a store's lock, and the file that says so.
+"""The holder of a lease, and the content of the file that names it.
 
-Its first line is the `Holder` as JSON; its second, of fixed length, is the counter that the
-holder advances. Whoever may write beside the store may have written it: what is read of it is
-checked, and of the numbers none is taken that no holder of ours has.
+The first line is the `LeaseHolder` as JSON; the second, of fixed length, is the counter that the
+holder advances. Whoever may write beside the store may have written the file: what is read of it
+is checked, and of the numbers none is taken that no holder of ours has.
 """
 
-import contextlib
 import dataclasses
-import errno
 import getpass
 import hashlib
 import json
@@ -22,6 +20,7 @@ import time
 from pathlib import Path
 
 from sweep.store.backends.places import ObjectPlace
+from sweep.store.store import Store
 from sweep.text import visible
 
 BEAT_SECONDS = 3.0
@@ -31,20 +30,19 @@ MOST_BYTES = 2**16  # of a file that are read; ours have fewer
 MOST_LETTERS = 200  # of a name or command
 TOKEN = re.compile("[0-9A-Za-z_-]{1,40}")  # which is part of a file's name
 DIGITS = 12  # of the counter
-NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 UNKNOWN = "unknown"
-RELEASED = b"released\n"  # what a lock in a bucket is left with, where none is removed
-MINE = {}  # by token: what this process holds or takes
+RELEASED = b"released\n"  # what the file in a bucket is left with, where none is removed
+MINE = {}  # by token: the leases that this process has or acquires
 
 
 @dataclasses.dataclass(frozen=True)
-class Holder:
-    """Who holds a lock, as its file says.
+class LeaseHolder:
+    """A process that has a lease, as the lease's file says.
 
     Parameters
     ----------
     token : str
-        Of this one holding; no other has it.
+        Unique token of this lease.
     user, host, command : str
     pid : int
     born : str
@@ -54,7 +52,7 @@ class Holder:
     since : str
         By the clock on the wall, for people.
     beat_seconds : float
-        Between two beats.
+        Between two heartbeats.
     beat : int
         The counter.
     """
@@ -72,7 +70,7 @@ class Holder:
 
     @classmethod
     def here(cls):
-        """This process."""
+        """This process, with a new token."""
         return cls(
             token=secrets.token_hex(4),
             user=_user(),
@@ -105,6 +103,10 @@ class Holder:
         born = _born(self.pid)
         return None if born is None else born != self.born
 
+    def content(self, beat):
+        """The whole file, as bytes, with the counter at `beat`."""
+        return first_line(self) + counter_line(beat)
+
     def __str__(self):
         if self.host == UNKNOWN:
             who = "somebody" if self.user == UNKNOWN else self.user
@@ -112,65 +114,52 @@ class Holder:
         return f"{self.user} on {self.host} (process {self.pid}, `{self.command}`)"
 
 
+def first_line(holder):
+    """All of a holder but its counter, as bytes."""
+    said = {name: value for name, value in vars(holder).items() if name != "beat"}
+    return json.dumps(said).encode() + b"\n"
+
+
+def counter_line(beat):
+    """The counter, as bytes of fixed length."""
+    return b"%0*d\n" % (DIGITS, beat)
+
+
 def lock_of(store):
-    """The file that says who writes to a `Store`."""
-    return store.lease_file
+    """The file of a store's lease."""
+    return Store.at(store).lease_file
 
 
-def is_anothers(store, token):
-    """Whether a store is held by another one than the holder of that token."""
-    found = read(store.lease_file)
-    return found is not None and found.token != token
-
-
-# --- files -----------------------------------------------------------------------------------
-
-
-def create(path, holder):
-    """Make the holder's file at `path`, complete from the first moment; False if one is there."""
-    content = first_line(holder) + counter_line(0)
-    prepared = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
-    try:
-        _write_new(prepared, content)
-        try:
-            os.link(prepared, path)
-        except FileExistsError:
-            return os.path.samefile(prepared, path)  # NFS may do it, and ask again
-        return True
-    except OSError as error:
-        if error.errno not in NO_LINKS:
-            raise
-        try:
-            _write_new(path, content)
-        except FileExistsError:
-            return False
-        return True
-    finally:
-        with contextlib.suppress(OSError):
-            prepared.unlink()
-
-
-def _write_new(path, content):
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-    try:
-        with contextlib.suppress(OSError):
-            os.fchmod(file, 0o644)  # others should be able to say who it is
-        os.write(file, content)
-        os.fsync(file)
-    finally:
-        os.close(file)
+# --- small files that others may have written ------------------------------------------------
 
 
 def read(path):
-    """The `Holder` that a file names, also of one that is not whole; None if there is none."""
+    """The `LeaseHolder` that a file names, also of one that is not whole; None if none does."""
     try:
         content = first_bytes(path)
     except FileNotFoundError:
         return None
     except PermissionError:
         owner = path.stat()
-        return Holder(f"{owner.st_ino:x}-{owner.st_mtime_ns:x}", user=f"user {owner.st_uid}")
+        return LeaseHolder(f"{owner.st_ino:x}-{owner.st_mtime_ns:x}", user=f"user {owner.st_uid}")
     return None if content == RELEASED else parsed(content)
+
+
+def parsed(content):
+    """The `LeaseHolder` of a file's content; one without a name if it is not as ours are."""
+    content = content[:MOST_BYTES]
+    first, _, counter = content.partition(b"\n")
+    try:
+        said = json_object(first)
+        return LeaseHolder(
+            token=_checked(said.pop("token"), TOKEN.fullmatch),
+            pid=_checked(said.pop("pid"), lambda pid: type(pid) is int and 0 < pid < 2**31),
+            beat_seconds=_believed(said.pop("beat_seconds")),
+            beat=int(counter),
+            **printable(said),
+        )
+    except (ValueError, TypeError, KeyError):
+        return LeaseHolder(hashlib.sha256(content).hexdigest()[:8])
 
 
 def first_bytes(path):
@@ -186,24 +175,7 @@ def first_bytes(path):
         os.close(file)
 
 
-def parsed(content):
-    """The `Holder` that a file's content names; one without a name if it is not as ours are."""
-    content = content[:MOST_BYTES]
-    first, _, counter = content.partition(b"\n")
-    try:
-        said = loaded(first)
-        return Holder(
-            token=_checked(said.pop("token"), TOKEN.fullmatch),
-            pid=_checked(said.pop("pid"), lambda pid: type(pid) is int and 0 < pid < 2**31),
-            beat_seconds=_believed(said.pop("beat_seconds")),
-            beat=int(counter),
-            **texts(said),
-        )
-    except (ValueError, TypeError, KeyError):
-        return Holder(hashlib.sha256(content).hexdigest()[:8])
-
-
-def loaded(content):
+def json_object(content):
     """The object that JSON holds; ValueError if it holds none."""
     try:
         found = json.loads(content)
@@ -214,7 +186,7 @@ def loaded(content):
     return found
 
 
-def texts(said, most=MOST_LETTERS):
+def printable(said, most=MOST_LETTERS):
     """Texts of another process as they may be printed; ValueError if one is no text."""
     return {name: visible(_checked(v, lambda v: isinstance(v, str)))[:most]
             for name, v in said.items()}  # fmt: skip
@@ -231,37 +203,6 @@ def _believed(seconds):
     if type(seconds) not in (int, float) or not 0 < seconds < math.inf:
         return BEAT_SECONDS
     return min(max(seconds, LEAST_BEAT_SECONDS), MOST_BEAT_SECONDS)
-
-
-def holder_of(store):
-    """The `Holder` of a store that lives, as far as can be said at once; None if there is none."""
-    chain = chain_of(store.lease_file)
-    return chain[-1][0] if chain and not chain[-1][0].is_dead() else None
-
-
-def chain_of(lock):
-    """The holder that the lock names and its successors, each with its file."""
-    chain, where = {}, lock
-    while where not in chain and (found := read(where)) is not None:  # none succeeds itself
-        chain[where] = found
-        where = successor_of(lock, found)
-    return [(found, where) for where, found in chain.items()]
-
-
-def successor_of(lock, holder):
-    """The file of the holder's successor, before it takes the lock's place."""
-    return lock.with_name(f"{lock.name}.{holder.token}")
-
-
-def first_line(holder):
-    """All of a holder but its counter, as bytes."""
-    said = {name: value for name, value in vars(holder).items() if name != "beat"}
-    return json.dumps(said).encode() + b"\n"
-
-
-def counter_line(beat):
-    """The counter, as bytes of fixed length."""
-    return b"%0*d\n" % (DIGITS, beat)
 
 
 # --- processes -------------------------------------------------------------------------------

@@ -1,81 +1,142 @@
-"""One coordinator at a time: the lock of a store.
+"""The lease of a store: one process at a time writes to it.
 
-The lock is the file ``STORE.lock`` beside the store, which need not exist yet. It says who holds
+The lease is the file ``STORE.lock`` beside the store, which need not exist yet. It says who has
 it; the holder advances a counter in it, its heartbeat. A holder on this host whose process is
 gone is dead. Of any other, a newcomer watches the heartbeat for a while, by its own clock alone:
-two clocks are never compared.
-
-A dead holder is succeeded, not removed: the newcomer links its own file as ``STORE.lock.TOKEN``,
-of the dead one's token, which only one can do, and then renames it to ``STORE.lock``. A
-holder is therefore the last of a chain, usually of one; a newcomer that dies halfway is
-succeeded like any other. A holder that ends becomes its own successor before it removes the
-lock, so that none is removed that a newcomer has just taken over. Links are made by link(2),
-which is atomic on NFS too.
-
-In a bucket the lock is one object, which is only ever written on the condition that it is still
-what was read (or is not there); who releases it writes that into it, since removing has no
-condition everywhere.
+two clocks are never compared. How a newcomer takes the place of a dead holder, such that only one
+does, is the part of a `LeaseFile`: `sweep.store.lease.local` and `sweep.store.lease.s3`.
 """
 
 import contextlib
 import os
 import threading
 import time
+from typing import Protocol
 
 from sweep.errors import Interrupted, StoreError, Unreachable
 from sweep.store.backends.disk import cannot_store, why_not_stored
-from sweep.store.lease.backends import FileLock, ObjectLock
-from sweep.store.lease.holder import MINE, UNKNOWN, Holder, read
+from sweep.store.lease.holder import MINE, UNKNOWN, LeaseHolder, read
+from sweep.store.lease.local import LocalLeaseFile
+from sweep.store.lease.s3 import S3LeaseFile
 
 AGAIN_SECONDS = 0.02
 
 
-class Holding:
-    """A lock that is held.
+class LeaseFile(Protocol):
+    """What a backend makes of the file of a lease, for one holder that takes it at most once.
+
+    Each method may raise OSError, as of a full disk or a bucket that does not answer; what a
+    lease's file says is then as before, or as it would be without the error.
+
+    Parameters
+    ----------
+    path : Path or ObjectPlace
+        Of the file, which `sweep.store.lease.holder.read` reads.
+    holder : LeaseHolder
+        Who takes it.
+    """
+
+    path: object
+
+    def __init__(self, path, holder): ...
+
+    @staticmethod
+    def current(path):
+        """The `LeaseHolder` that has the lease of a path by now, dead or not; None if none has."""
+
+    def prepared(self):
+        """A context within which the file can be taken: whatever it needs to be written is there.
+
+        What was made for it and is of no use to others is removed at the end.
+        """
+
+    def take(self, is_over):
+        """Take the lease if nobody has it; of any number of newcomers just one does.
+
+        Parameters
+        ----------
+        is_over : callable
+            Says of a `LeaseHolder` and its file whether it is dead; raises if it lives.
+
+        Returns
+        -------
+        bool
+            False if others have changed the file meanwhile: to be tried again.
+        """
+
+    def beat(self, beat):
+        """Write the counter, after `take`; never over what another holder has written."""
+
+    def close(self):
+        """Give up what `take` has opened: no further `beat` follows."""
+
+    def release(self):
+        """Let the next one take the lease at once, after `close`; not another holder's."""
+
+
+def backend_of(store):
+    """The kind of `LeaseFile` that a store has."""
+    return S3LeaseFile if store.in_bucket else LocalLeaseFile
+
+
+def holder_of(store):
+    """The `LeaseHolder` of a store that lives, as far as can be said at once; None if none does."""
+    found = backend_of(store).current(store.lease_file)
+    return found if found is not None and not found.is_dead() else None
+
+
+def is_held_by_another(store, token):
+    """Whether the lease of a store is another one than that of a token."""
+    found = read(store.lease_file)
+    return found is not None and found.token != token
+
+
+class Lease:
+    """A lease that this process has; its heartbeat is a thread.
 
     Parameters
     ----------
     store : sweep.store.store.Store
-    lock : FileLock or ObjectLock
+    file : LeaseFile
         Which this process has taken.
-    holder : Holder
+    holder : LeaseHolder
         This process.
     on_loss : callable
-        Called with the reason, from the thread of the heartbeat, when the lock is lost.
+        Called with the reason, from the thread of the heartbeat, when the lease is lost.
     """
 
-    def __init__(self, store, lock, holder, on_loss):
+    def __init__(self, store, file, holder, on_loss):
         self.lost = ""
-        self._store, self._lock, self._holder, self._on_loss = store, lock, holder, on_loss
+        self._store, self._file, self._holder, self._on_loss = store, file, holder, on_loss
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._beat, daemon=True)
         self._thread.start()
 
     @property
     def token(self):
-        """Of this holding; no other has it."""
+        """Unique token of this lease."""
         return self._holder.token
 
-    def holds(self):
-        """Whether the lock is still held, looked up now."""
+    def is_held(self):
+        """Whether this process still has it, looked up now."""
         with contextlib.suppress(OSError):
             self._look()
         return not self.lost
 
     def check(self):
-        """Raise `sweep.errors.Interrupted` unless the lock is held."""
-        if not self.holds():
+        """Raise `sweep.errors.Interrupted` unless this process still has it."""
+        if not self.is_held():
             raise Interrupted(self.lost)
 
     def release(self):
-        """End the heartbeat and remove the lock, if it is still held."""
+        """End the heartbeat and release the lease, if this process still has it."""
         self._end.set()
         self._thread.join()
-        self._lock.close()
+        self._file.close()
         with contextlib.suppress(OSError):
             self._look()
             if not self.lost:
-                self._lock.release()
+                self._file.release()
 
     def _beat(self):
         beat = 0
@@ -86,10 +147,10 @@ class Holding:
                 if self.lost:
                     self._on_loss(self.lost)
                     return
-                self._lock.beat(beat)
+                self._file.beat(beat)
 
     def _look(self):
-        found = read(self._lock.path)
+        found = read(self._file.path)
         if found is None:
             self.lost = f"the lock of {self._store} was removed"
         elif found.token != self._holder.token:
@@ -97,70 +158,59 @@ class Holding:
 
 
 @contextlib.contextmanager
-def hold(store, on_loss=lambda reason: None, between=lambda: None, on_wait=lambda who, s: None):
-    """Hold the lock of a store, for everything that writes to it.
+def acquire(store, on_loss=lambda reason: None, between=lambda: None, on_wait=lambda who, s: None):
+    """Have the lease of a store, within ``with``, for everything that writes to it.
 
     Parameters
     ----------
     store : sweep.store.store.Store
         It need not exist; directories for it are made, and removed if nothing came into them.
     on_loss : callable
-        Called with the reason if another one took the lock over, as when this process
+        Called with the reason if another one took the lease over, as when this process
         was suspended: nothing may be written any more. It comes from another thread.
     between : callable
         Called while a holder's heartbeat is watched; it may raise.
     on_wait : callable
-        Called with the `Holder` and the seconds that this may take at most.
+        Called with the `LeaseHolder` and the seconds that this may take at most.
 
     Yields
     ------
-    Holding
+    Lease
 
     Raises
     ------
     StoreError
-        If another one holds it: says who, and since when. If the lock cannot be made.
+        If another one has it: says who, and since when. If its file cannot be made.
     """
     place = store.real.place
     if not place.name:
         raise StoreError(f"{store} exists and is not a Geosweep store; give another STORE")
-    path, holder = store.lease_file, Holder.here()
-    for thread, held, holding in list(MINE.values()):
-        if (thread, held) == (threading.get_ident(), path) and holding is not None:
-            yield holding  # within a command that holds it already
+    path, holder = store.lease_file, LeaseHolder.here()
+    for thread, own, lease in list(MINE.values()):
+        if (thread, own) == (threading.get_ident(), path) and lease is not None:
+            yield lease  # within a command that has it already
             return
     with contextlib.ExitStack() as stack:
         MINE[holder.token] = threading.get_ident(), path, None
         stack.callback(MINE.pop, holder.token)
         try:
-            if store.in_bucket:
-                place.check(writes=True)
-                lock = ObjectLock(path, holder)
-            else:
-                stack.callback(_remove, _make_directories(place.parent))
-                lock = FileLock(path, holder)
-            _take(store, lock, between, on_wait)
-            holding = Holding(store, lock, holder, on_loss)
+            file = backend_of(store)(path, holder)
+            stack.enter_context(file.prepared())
+            while not file.take(
+                lambda found, where: _is_over(store, found, where, between, on_wait)
+            ):
+                between()
+                time.sleep(AGAIN_SECONDS)
+            lease = Lease(store, file, holder, on_loss)
         except Unreachable as error:
             raise StoreError(f"{store} cannot be written: {error}") from None
         except OSError as error:
             if cannot_store(error):
                 raise Interrupted(why_not_stored(place)) from None
             raise _explained(store, place, path, error) from None
-        MINE[holder.token] = threading.get_ident(), path, holding
-        stack.callback(holding.release)
-        yield holding
-
-
-def _take(store, lock, between, on_wait):
-    """Become the holder, or raise."""
-
-    def is_over(holder, where):
-        return _is_over(store, holder, where, between, on_wait)
-
-    while not lock.take(is_over):
-        between()
-        time.sleep(AGAIN_SECONDS)
+        MINE[holder.token] = threading.get_ident(), path, lease
+        stack.callback(lease.release)
+        yield lease
 
 
 def _is_over(store, holder, where, between, on_wait):
@@ -187,31 +237,8 @@ def _is_over(store, holder, where, between, on_wait):
     return True
 
 
-def _make_directories(path):
-    """Make a directory and those above it; the ones that were made, the deepest first."""
-    missing = []
-    while not os.path.lexists(path):
-        missing.append(path)
-        path = path.parent
-    made = []
-    try:
-        for directory in reversed(missing):
-            directory.mkdir(exist_ok=True)
-            made.insert(0, directory)
-    except OSError:
-        _remove(made)
-        raise
-    return made
-
-
-def _remove(directories):
-    """Remove those that are empty."""
-    with contextlib.suppress(OSError):
-        for directory in directories:
-            directory.rmdir()
-
-
-def _explained(store, place, lock, error):
+def _explained(store, place, path, error):
+    """The `StoreError` of a lease whose file cannot be made."""
     if not os.path.lexists(place):
         above = place.parent
         while not os.path.lexists(above):
@@ -220,6 +247,6 @@ def _explained(store, place, lock, error):
             return StoreError(f"{store} cannot be made: {above} is not a directory")
         return StoreError(f"{store} cannot be made: {error.strerror}")
     return StoreError(
-        f"{store} cannot be written: {lock}, which says who writes to it, cannot be made "
+        f"{store} cannot be written: {path}, which says who writes to it, cannot be made "
         f"({error.strerror})"
     )

@@ -8,7 +8,8 @@ import contextlib
 
 from sweep.errors import Interrupted, StoreLost
 from sweep.store.backends.places import METADATA
-from sweep.store.lease import fencing, holder
+from sweep.store.lease import fencing
+from sweep.store.lease.lease import is_held_by_another
 
 
 class Presence:
@@ -25,7 +26,7 @@ class Presence:
         self._was_there = not _is_missing(self._store.place / METADATA)
 
     def begun(self, session):
-        """From now on it is the store in which a session has been begun by `fencing.begin`."""
+        """From now on it is the store of a session that `fencing.begin_session` has begun."""
         self._was_there, self._session = True, session
 
     def ended(self):
@@ -51,9 +52,9 @@ class Presence:
 
     def _is_another(self):
         """Whether the session is not this store's; not where a coordinator took the store over."""
-        if not _is_missing(fencing.file_of(self._store, self._session)):
+        if not _is_missing(fencing.session_file(self._store, self._session)):
             return False
-        return not holder.is_anothers(self._store, self._session.token)
+        return not is_held_by_another(self._store, self._session.token)
 
     def check(self):
         """Raise `StoreLost` if it is not there any more."""

@@ -1,7 +1,7 @@
 """Small files beside a store: that a run of it was submitted to a cluster, that one is to end.
 
-They stand beside the lock, where whoever sees the store sees them too. Nothing that is computed
-depends on them.
+They stand beside the file of the lease, where whoever sees the store sees them too. Nothing that
+is computed depends on them.
 """
 
 import contextlib
@@ -12,8 +12,8 @@ import threading
 import time
 
 from sweep.store.backends.trees import write_whole
-from sweep.store.lease import holder
-from sweep.store.lease.holder import Holder, first_bytes, loaded, texts
+from sweep.store.lease.holder import LeaseHolder, first_bytes, json_object, printable
+from sweep.store.lease.lease import holder_of
 
 SUBMITTED, CANCEL = ".submitted", ".cancel"
 MOST_LETTERS = 1000  # of a text in such a file: there may be an error's
@@ -28,7 +28,7 @@ class Submission:
     Parameters
     ----------
     name : str
-        No other one has it; it is the key of its task.
+        Unique; the key of its task.
     study, scheduler : str
     by, since : str
         Who submitted it and when, for people.
@@ -54,7 +54,7 @@ class Submission:
     @classmethod
     def here(cls, study, scheduler):
         """One of this process."""
-        me = Holder.here()
+        me = LeaseHolder.here()
         name = f"geosweep-{study}-{secrets.token_hex(4)}"
         return cls(name, study, scheduler, f"{me.user} on {me.host}", me.since)
 
@@ -69,17 +69,17 @@ class Submission:
 
 def submission_of(store):
     """The `Submission` of a store, None if there is none."""
-    return _read(store, SUBMITTED, lambda found: Submission(**texts(found, MOST_LETTERS)))
+    return _read(store, SUBMITTED, lambda found: Submission(**printable(found, MOST_LETTERS)))
 
 
 def note(store, submission):
     """Note a submission, instead of any before."""
-    write_whole(_file(store, SUBMITTED), json.dumps(dataclasses.asdict(submission)))
+    write_whole(store.real.sibling(SUBMITTED), json.dumps(dataclasses.asdict(submission)))
 
 
 def forget(store):
     """Remove what was noted of a submission."""
-    _file(store, SUBMITTED).unlink(missing_ok=True)
+    store.real.sibling(SUBMITTED).unlink(missing_ok=True)
 
 
 # --- to be ended -----------------------------------------------------------------------------
@@ -87,9 +87,9 @@ def forget(store):
 
 def cancel(store, names):
     """Ask those who go by one of some names to end: tokens of holders, names of submissions."""
-    me = Holder.here()
+    me = LeaseHolder.here()
     said = {"names": names, "reason": f"cancelled by {me.user} on {me.host}"}
-    write_whole(_file(store, CANCEL), json.dumps(said))
+    write_whole(store.real.sibling(CANCEL), json.dumps(said))
 
 
 def cancelled(store, *names):
@@ -101,7 +101,7 @@ def cancelled(store, *names):
 def withdraw(store):
     """Remove the request that somebody ends."""
     with contextlib.suppress(OSError):
-        _file(store, CANCEL).unlink(missing_ok=True)
+        store.real.sibling(CANCEL).unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -137,9 +137,9 @@ def heeded(store, names, on_request):
 
 
 def is_over(store, names, seconds):
-    """Wait until nobody who goes by one of some names holds a store; False if that takes longer."""
+    """Wait until nobody of some names has the lease of a store; False if that takes longer."""
     deadline = time.monotonic() + seconds
-    while (found := holder.holder_of(store)) is not None and found.token in names:
+    while (found := holder_of(store)) is not None and found.token in names:
         if time.monotonic() > deadline:
             return False
         time.sleep(0.3)
@@ -149,19 +149,15 @@ def is_over(store, names, seconds):
 # --- files -----------------------------------------------------------------------------------
 
 
-def _file(store, ending):
-    return store.real.sibling(ending)
-
-
 def _request(found):
     """The reason of a request that somebody ends, and whom it names."""
-    reason = texts({"reason": found["reason"]}, MOST_LETTERS)["reason"]
+    reason = printable({"reason": found["reason"]}, MOST_LETTERS)["reason"]
     return reason, {name for name in found["names"] if isinstance(name, str)}
 
 
 def _read(store, ending, make):
     """What is in one of these files, None if there is none, or none as we write them."""
     try:
-        return make(loaded(first_bytes(_file(store, ending))))
+        return make(json_object(first_bytes(store.real.sibling(ending))))
     except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None

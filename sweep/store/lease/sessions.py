@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from integrators.compiler.kernels import sources_hash
 from sweep.errors import Interrupted, LeaseLost, VersionMismatch
-from sweep.store.lease import holder
+from sweep.store.lease.lease import is_held_by_another
 
 _stopped = set()  # names of sessions that are to end, in this process
 _leaving = threading.Event()  # this process is to end
@@ -67,7 +67,7 @@ class Session:
     name : str
         Of this run; arrays are opened once for each.
     token : str
-        Of its holding of the store's lock; empty of one that needs none.
+        Of its lease of the store; empty of one that needs none.
     code : str
         Of the coordinator; see `code`.
     """
@@ -92,7 +92,7 @@ class Session:
 
     def check(self, store):
         """Raise `LeaseLost` unless the store is still this coordinator's, or nobody's."""
-        if self.token and holder.is_anothers(store, self.token):
+        if self.token and is_held_by_another(store, self.token):
             raise LeaseLost
 
     def check_code(self):

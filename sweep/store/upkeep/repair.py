@@ -16,7 +16,7 @@ from sweep.plugins import approvals
 from sweep.store import checkpoints, create, diff, files, storage
 from sweep.store.backends.trees import remove_tree, write_whole
 from sweep.store.files import ArrayFiles, references_name
-from sweep.store.lease.lease import hold
+from sweep.store.lease.lease import acquire
 from sweep.store.store import Store
 from sweep.store.studies import stored_study
 from sweep.store.upkeep import COPY, REMOVE, RUN, STUDY, compact
@@ -74,7 +74,7 @@ def repair(store, trust_plugins=False, progress=lambda done, of: None):
     if store.is_unwritable():
         raise InputError(f"{store} cannot be written: no permission")
     approvals.brought(attributes, store, trust_plugins)
-    with hold(store):
+    with acquire(store):
         return mend(
             store.anew(), lambda: stored_study(store, trust_plugins=trust_plugins), progress
         )

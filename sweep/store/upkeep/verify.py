@@ -96,7 +96,7 @@ def find(store, progress=lambda done, of: None, writer=None):
     Parameters
     ----------
     store : str, Path or Store
-    writer : sweep.store.lease.lease.Holder, optional
+    writer : sweep.store.lease.holder.LeaseHolder, optional
         Another process that writes to the store meanwhile.
     progress : callable
         Called with the number of chunks that were read, and their total.

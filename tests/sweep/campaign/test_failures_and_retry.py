@@ -168,7 +168,7 @@ def test_by_status_and_none(copy, command, fingerprint):
     none = command(place, "retry", "steps.zarr", "--where", "step_size < 0.1").stdout
     assert none == "No run that failed is to be tried again.\n"
     assert fingerprint(copy) == before
-    with lease.hold(Store.at(copy)):
+    with lease.acquire(Store.at(copy)):
         held = subprocess.run([PROGRAM, "retry", "steps.zarr"], cwd=place, capture_output=True)
     assert held.returncode == 2 and b"is held by" in held.stderr
     assert fingerprint(copy) == before

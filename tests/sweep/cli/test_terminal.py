@@ -15,8 +15,8 @@ from run_tables import run_table, with_series
 import sweep
 from sweep import plots
 from sweep.cli.streams import VisibleStream
-from sweep.store.lease import holder
-from sweep.store.lease.holder import Holder, counter_line, first_line
+from sweep.store.lease import holder, lease, local
+from sweep.store.lease.holder import LeaseHolder, counter_line, first_line
 from sweep.store.store import Store
 from sweep.text import format_table, visible, visible_lines
 
@@ -203,14 +203,14 @@ def test_tables_keep_their_rows():
 
 
 def lock_of(store, **changes):
-    said = {name: value for name, value in vars(Holder.here()).items() if name != "beat"}
+    said = {name: value for name, value in vars(LeaseHolder.here()).items() if name != "beat"}
     return json.dumps(said | {"place": "elsewhere", "pid": 7} | changes).encode() + counter_line(1)
 
 
 @pytest.mark.parametrize("field", ["user", "host", "command", "since"])
 def test_who_holds_a_store_is_said_in_one_line(ran, place, called, field):
     lock = place / "nasty.zarr.lock"
-    found = Holder.here()
+    found = LeaseHolder.here()
     said = {"place": "elsewhere", "pid": 7, field: NASTY + LINES + 1000 * "x"}
     lock.write_bytes(first_line(type("", (), vars(found) | said)()))
     content = json.dumps({k: v for k, v in (vars(found) | said).items() if k != "beat"})
@@ -267,16 +267,16 @@ def test_a_lock_asks_for_no_more_patience_than_ours(tmp_path, seconds, believed,
 def test_locks_that_are_no_files_or_succeed_themselves(tmp_path):
     lock = tmp_path / "a.zarr.lock"
     os.mkfifo(lock)
-    found = holder.holder_of(Store.at(tmp_path / "a.zarr"))
+    found = lease.holder_of(Store.at(tmp_path / "a.zarr"))
     assert found.host == holder.UNKNOWN  # and does not wait
     lock.unlink()
     lock.mkdir()
-    assert holder.holder_of(Store.at(tmp_path / "a.zarr")).host == holder.UNKNOWN
+    assert lease.holder_of(Store.at(tmp_path / "a.zarr")).host == holder.UNKNOWN
     lock.rmdir()
     for path, token in ((lock, "a"), (tmp_path / f"{lock.name}.a", "a")):
         said = {"token": token, "pid": 1, "beat_seconds": 3.0, "place": "elsewhere"}
         path.write_bytes(json.dumps(said).encode() + b"\n" + counter_line(1))
-    assert len(holder.chain_of(lock)) == 2
+    assert len(local.chain_of(lock)) == 2
 
 
 @pytest.mark.parametrize("content", [b"[" * 9000, b"[]", b'{"a": 1}', b'"x"', b"\xff", b"7"])
@@ -284,7 +284,7 @@ def test_what_stands_beside_a_store_may_be_garbage(place, ran, called, content):
     files = [place / "nasty.zarr.submitted", place / "nasty.zarr.cancel",
              place / "nasty.zarr/_geosweep/in-flight.json"]  # fmt: skip
     lock = place / "nasty.zarr.lock"
-    lock.write_bytes(first_line(Holder.here()) + counter_line(1))
+    lock.write_bytes(first_line(LeaseHolder.here()) + counter_line(1))
     for file in files:
         file.write_bytes(content)
     try:

@@ -8,7 +8,7 @@ import pytest
 from dask_processes import await_scheduler
 
 from sweep.clusters import workers
-from sweep.store.lease import holder, requests
+from sweep.store.lease import lease, requests
 from sweep.store.store import Store
 
 WORKER = ("--nthreads", "1", "--no-dashboard")
@@ -46,14 +46,14 @@ def test_a_coordinator_whose_worker_is_killed_goes_on_elsewhere(
     printed = command(long_study, "submit", "long.toml", "--scheduler", scheduler).stdout
     assert "Submitted: geosweep-long-" in printed and f"sweep status {store}" in printed
     until(lambda: committed(store, "pendulum") > 8)
-    first = holder.holder_of(Store.at(store))
+    first = lease.holder_of(Store.at(store))
     assert f"Held by {first}" in command(long_study, "status", "long.zarr").stdout
     again = command(long_study, "submit", "long.toml", "--scheduler", scheduler, code=2)
     assert "is held by" in again.stderr
     (coordinator,) = [one for one in workers if one.pid == first.pid]
     coordinator.signal_all(signal.SIGKILL)
     (other,) = [one.pid for one in workers if one.pid != first.pid]
-    until(lambda: (found := holder.holder_of(Store.at(store))) is not None and found.pid == other)
+    until(lambda: (found := lease.holder_of(Store.at(store))) is not None and found.pid == other)
     until(lambda: requests.submission_of(Store.at(store)) is None)  # complete
     assert_same_runs(undisturbed, store, "pendulum")
     assert sorted(file.name for file in long_study.iterdir()) == ["long.toml", "long.zarr"]
@@ -69,7 +69,7 @@ def test_a_submitted_run_is_cancelled_before_it_begins_and_while_it_runs(
     command(long_study, *submit)
     until(lambda: committed(store, "pendulum") > 8)
     assert "Ended" in command(long_study, "cancel", "long.zarr").stdout
-    assert holder.holder_of(Store.at(store)) is None
+    assert lease.holder_of(Store.at(store)) is None
     done = committed(store, "pendulum")
     assert 8 < done < 136
     assert "cancelled by" in command(long_study, "status", "long.zarr").stdout

@@ -17,16 +17,16 @@ from sweep import shutdown as draining
 from sweep.campaign import coordinator
 from sweep.errors import StoreError
 from sweep.store import studies
-from sweep.store.lease import holder, lease
-from sweep.store.lease.holder import Holder, counter_line, first_line
-from sweep.store.lease.lease import hold
+from sweep.store.lease import holder, lease, local
+from sweep.store.lease.holder import LeaseHolder, counter_line, first_line
+from sweep.store.lease.lease import acquire
 from sweep.store.store import Store
 
 HOLDING = """\
 import sys, time
-from sweep.store.lease.lease import hold
+from sweep.store.lease.lease import acquire
 from sweep.store.store import Store
-with hold(Store.at(sys.argv[1])):
+with acquire(Store.at(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)
 """
@@ -35,7 +35,7 @@ with hold(Store.at(sys.argv[1])):
 NEWCOMERS = r"""
 import os, sys, time
 from sweep.store.lease import holder
-from sweep.store.lease.lease import hold
+from sweep.store.lease.lease import acquire
 from sweep.store.store import Store
 from sweep.errors import (StoreError,)
 holder.BEAT_SECONDS = 0.05
@@ -43,7 +43,7 @@ holder.BEAT_SECONDS = 0.05
 def try_it(store):
     inside = store + ".inside"
     try:
-        with hold(Store.at(store)):
+        with acquire(Store.at(store)):
             os.close(os.open(inside, os.O_CREAT | os.O_EXCL))
             time.sleep(0.2)
             os.unlink(inside)
@@ -90,7 +90,7 @@ def process(store):
 def elsewhere(**changes):
     """A holder on another host, of quick beats."""
     return dataclasses.replace(
-        Holder.here(), host="node7", user="emmy", place="another boot", pid=4711,
+        LeaseHolder.here(), host="node7", user="emmy", place="another boot", pid=4711,
         beat_seconds=0.05, **changes,
     )  # fmt: skip
 
@@ -116,15 +116,15 @@ def test_a_second_run_says_who_holds_it_and_touches_nothing(
 def test_a_killed_holder_is_succeeded_at_once(process, store, lock, until, tmp_path):
     process.kill()  # and not waited for: a zombie is dead too
     until(lambda: holder.read(lock).is_dead())
-    with hold(Store.at(store), on_wait=lambda *_: pytest.fail("it waited")) as held:
-        assert held.holds() and holder.read(lock).pid == os.getpid()
+    with acquire(Store.at(store), on_wait=lambda *_: pytest.fail("it waited")) as held:
+        assert held.is_held() and holder.read(lock).pid == os.getpid()
         assert [file.name for file in tmp_path.iterdir()] == [lock.name]
     assert list(tmp_path.iterdir()) == []
 
 
 def test_another_process_of_the_same_number_is_not_the_holder(store, lock):
-    write(lock, dataclasses.replace(Holder.here(), pid=os.getppid(), born="1"))
-    with hold(Store.at(store)):
+    write(lock, dataclasses.replace(LeaseHolder.here(), pid=os.getppid(), born="1"))
+    with acquire(Store.at(store)):
         assert holder.read(lock).pid == os.getpid()
 
 
@@ -167,7 +167,7 @@ def test_a_beating_heart_elsewhere_is_refused_at_the_first_beat(store, lock, mon
     monkeypatch.setattr(lease, "time", clock)
     with (
         pytest.raises(StoreError, match=r"held by emmy on node7 \(process 4711"),
-        hold(Store.at(store)),
+        acquire(Store.at(store)),
     ):
         pass
     assert clock.now == found.beat_seconds < found.patience
@@ -184,7 +184,7 @@ def test_a_stopped_heart_elsewhere_is_watched_and_then_succeeded(store, lock, mo
     write(lock, elsewhere(), beat=12)
     waits, clock = [], Clock()
     monkeypatch.setattr(lease, "time", clock)
-    with hold(Store.at(store), on_wait=lambda *said: waits.append(said)):
+    with acquire(Store.at(store), on_wait=lambda *said: waits.append(said)):
         assert clock.now >= holder.BEATS * 0.05
     ((found, seconds),) = waits
     assert (found.host, found.beat, seconds) == ("node7", 12, pytest.approx(0.4))
@@ -196,7 +196,7 @@ def test_the_watch_can_be_ended(store, lock):
 
     found = dataclasses.replace(elsewhere(), beat_seconds=600.0)
     write(lock, found)
-    with pytest.raises(KeyboardInterrupt), hold(Store.at(store), between=between):
+    with pytest.raises(KeyboardInterrupt), acquire(Store.at(store), between=between):
         pass
     assert holder.read(lock).token == found.token
 
@@ -204,9 +204,9 @@ def test_the_watch_can_be_ended(store, lock):
 @pytest.mark.parametrize("content", [b"", b"\x00\xff", b"{}", b'{"token": 1}\n'])
 def test_a_lock_that_says_nothing(store, lock, content, monkeypatch):
     """As a file system that lost its last writes leaves it."""
-    monkeypatch.setattr(Holder, "patience", 0.2)
+    monkeypatch.setattr(LeaseHolder, "patience", 0.2)
     lock.write_bytes(content)
-    with hold(Store.at(store)):
+    with acquire(Store.at(store)):
         assert holder.read(lock).pid == os.getpid()
     assert not lock.exists()
 
@@ -215,7 +215,7 @@ def test_a_lock_that_says_nothing(store, lock, content, monkeypatch):
 def test_a_holder_notices_that_it_lost_the_lock(store, lock, change, until, monkeypatch):
     monkeypatch.setattr(holder, "BEAT_SECONDS", 0.02)
     lost = threading.Event()
-    with hold(Store.at(store), on_loss=lambda reason: lost.set()) as held:
+    with acquire(Store.at(store), on_loss=lambda reason: lost.set()) as held:
         until(lambda: holder.read(lock).beat > 0)
         lock.unlink()
         if change == "taken over":
@@ -230,11 +230,11 @@ def test_a_thread_holds_it_again_within_and_another_one_does_not(store, lock):
     refused = []
 
     def other():
-        with contextlib.suppress(StoreError), hold(Store.at(store)):
+        with contextlib.suppress(StoreError), acquire(Store.at(store)):
             refused.append("it held it")
 
-    with hold(Store.at(store)) as outer:
-        with hold(Store.at(store.parent / "." / store.name)) as inner:
+    with acquire(Store.at(store)) as outer:
+        with acquire(Store.at(store.parent / "." / store.name)) as inner:
             assert inner is outer
         assert lock.exists()
         thread = threading.Thread(target=other)
@@ -244,10 +244,10 @@ def test_a_thread_holds_it_again_within_and_another_one_does_not(store, lock):
 
 
 def test_directories_that_were_made_for_it_go_again(tmp_path):
-    with hold(Store.at(tmp_path / "a" / "b" / "c.zarr")):
+    with acquire(Store.at(tmp_path / "a" / "b" / "c.zarr")):
         assert (tmp_path / "a" / "b").is_dir()
     assert list(tmp_path.iterdir()) == []
-    with contextlib.suppress(OSError), hold(Store.at(tmp_path / "a" / "b" / "c.zarr")):
+    with contextlib.suppress(OSError), acquire(Store.at(tmp_path / "a" / "b" / "c.zarr")):
         (tmp_path / "a" / "kept").touch()
         raise OSError
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["kept"]
@@ -259,13 +259,13 @@ def test_where_nothing_can_be_written(store, number, monkeypatch):
         raise OSError(number, os.strerror(number))
 
     store.mkdir()
-    monkeypatch.setattr(holder, "_write_new", refuse)
+    monkeypatch.setattr(local, "_write_new", refuse)
     words = rf"study.zarr cannot be written: .*study.zarr.lock, .*\({os.strerror(number)}\)"
     full = number == errno.ENOSPC  # then it may be tried again
     raised, words = (
         (draining.Interrupted, "study.zarr is, is full") if full else (StoreError, words)
     )
-    with pytest.raises(raised, match=words), hold(Store.at(store)):
+    with pytest.raises(raised, match=words), acquire(Store.at(store)):
         pass
 
 
@@ -275,7 +275,7 @@ def test_a_file_system_without_links(store, lock, monkeypatch):
 
     monkeypatch.setattr(os, "link", refuse)
     write(lock, elsewhere())
-    with hold(Store.at(store)):
+    with acquire(Store.at(store)):
         assert holder.read(lock).pid == os.getpid()
         assert [file.name for file in store.parent.iterdir()] == [lock.name]
     assert list(store.parent.iterdir()) == []

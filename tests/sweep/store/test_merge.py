@@ -171,7 +171,7 @@ def test_studies_that_do_not_unite(what, place, command, fingerprint):
 
 
 def test_stores_that_are_refused(place, command, monkeypatch, fingerprint):
-    from sweep.store.lease.lease import hold
+    from sweep.store.lease.lease import acquire
 
     def refused(*stores, out="out.zarr"):
         mark = fingerprint(place)
@@ -203,7 +203,7 @@ def test_stores_that_are_refused(place, command, monkeypatch, fingerprint):
         assert words in refused("a.zarr", "b.zarr")
     file.write_text(kept)
     monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
-    with hold(Store.at(place / "b.zarr")):
+    with acquire(Store.at(place / "b.zarr")):
         said = command(place, "merge", "a.zarr", "b.zarr", "-o", "out.zarr", code=2).stderr
         assert "b.zarr is held by" in said and not (place / "out.zarr").exists()
     monkeypatch.undo()
@@ -220,7 +220,7 @@ def test_a_read_only_source(place, command, monkeypatch, fingerprint):
     )
     held = []
     for module in (merge, merge_sources):
-        monkeypatch.setattr(module, "hold", _recorded(merge.hold, held))
+        monkeypatch.setattr(module, "acquire", _recorded(merge.acquire, held))
     merge.merge([place / "a.zarr", place / "b.zarr"], place / "out.zarr")
     monkeypatch.undo()
     assert held == [Store.at(place / "out.zarr")]
@@ -230,12 +230,12 @@ def test_a_read_only_source(place, command, monkeypatch, fingerprint):
     command(place, "run", "out.zarr", "--no-summary")
 
 
-def _recorded(hold, held):
-    def hold_and_note(store):
+def _recorded(acquire, held):
+    def acquire_and_note(store):
         held.append(store)
-        return hold(store)
+        return acquire(store)
 
-    return hold_and_note
+    return acquire_and_note
 
 
 def test_a_study_by_hand(place, command):

@@ -17,8 +17,8 @@ from sweep import errors
 from sweep.campaign import coordinator, planning, tasks
 from sweep.campaign.recorder import Recorder
 from sweep.store import checkpoints, create, diff, progress, storage, studies
-from sweep.store.lease import fencing, holder, sessions
-from sweep.store.lease.lease import hold
+from sweep.store.lease import fencing, sessions
+from sweep.store.lease.lease import acquire, holder_of
 from sweep.store.store import Store
 from sweep.store.upkeep import repair, verify
 
@@ -49,10 +49,10 @@ def session(token):
 
 def test_a_task_of_a_coordinator_before_writes_nothing(work, store, fingerprint):
     """Not even what it has computed when another one takes over; the one that follows can."""
-    with hold(Store.at(store)) as first:
+    with acquire(Store.at(store)) as first:
         before = first.token
-    with hold(Store.at(store)) as held:
-        fencing.begin(Store.at(store), session(held.token))
+    with acquire(Store.at(store)) as held:
+        fencing.begin_session(Store.at(store), session(held.token))
         mark = fingerprint(store)
         receipt = tasks.compute(work, session(before))
         assert not receipt.whole and receipt.runs == 0
@@ -111,7 +111,7 @@ def test_kinds_of_machines_are_recorded_and_mixing_them_warns(store, cluster):
 
 
 def test_what_is_in_flight_is_known_while_somebody_holds_the_store(work, store):
-    with hold(Store.at(store)):
+    with acquire(Store.at(store)):
         with progress.InFlight(Store.at(store)) as noted:
             noted.note([work, work])
             assert progress.running(Store.at(store)) == {"only": 2 * len(work.chunks[0].rows)}
@@ -121,7 +121,7 @@ def test_what_is_in_flight_is_known_while_somebody_holds_the_store(work, store):
         assert progress.running(Store.at(store)) == {}
         (store / "_geosweep" / progress.FILE).write_text(kept)
         assert progress.running(Store.at(store))
-    assert holder.holder_of(Store.at(store)) is None and progress.running(Store.at(store)) == {}
+    assert holder_of(Store.at(store)) is None and progress.running(Store.at(store)) == {}
 
 
 def test_runs_on_their_way_begin_again_where_their_samples_are_damaged(
@@ -219,18 +219,18 @@ def test_who_begins_a_task_last_has_it(work):
         with pytest.raises(errors.FencedOff):
             first.check()
     with fencing.Attempt(work, session("")) as third:
-        fencing.forget_all(work.store)  # as a coordinator does that begins
+        fencing.fence_off_all(work.store)  # as a coordinator does that begins
         with pytest.raises(errors.FencedOff):
             third.check()
 
 
 def test_tasks_are_computed_in_the_store_that_their_session_was_begun_in(work, store, fingerprint):
     """Not in one that was put in its place."""
-    with hold(Store.at(store)) as held:
+    with acquire(Store.at(store)) as held:
         mine = session(held.token)
-        fencing.begin(Store.at(store), mine)
+        fencing.begin_session(Store.at(store), mine)
         with fencing.Attempt(work, mine):
-            fencing.forget_all(Store.at(store))
+            fencing.fence_off_all(Store.at(store))
         mark = fingerprint(store)
         with pytest.raises(errors.StoreUnseen, match=f"{mine.name} is not there"):
             tasks.compute(work, mine)
@@ -256,8 +256,8 @@ def test_a_task_that_another_process_was_given_writes_nothing_more(
         check(attempt)
 
     written = []
-    with hold(Store.at(store)) as held:
-        fencing.begin(Store.at(store), session(held.token))
+    with acquire(Store.at(store)) as held:
+        fencing.begin_session(Store.at(store), session(held.token))
         monkeypatch.setattr(fencing.Attempt, "check", taken_over)
         receipt = tasks.compute(work, session(held.token))
     assert not receipt.whole and not receipt.superseded and receipt.runs == 0

@@ -14,14 +14,14 @@ from sweep import errors
 from sweep.errors import StoreError
 from sweep.store.backends import s3
 from sweep.store.lease import holder
-from sweep.store.lease.holder import Holder, counter_line, first_line
-from sweep.store.lease.lease import hold
+from sweep.store.lease.holder import LeaseHolder, counter_line, first_line
+from sweep.store.lease.lease import acquire
 from sweep.store.store import Store
 
 # Newcomers in threads of several processes; each says whether it is alone while it is in.
 NEWCOMERS = r"""
 import os, sys, threading, time
-from sweep.store.lease.lease import hold
+from sweep.store.lease.lease import acquire
 from sweep.store.store import Store
 from sweep.errors import (StoreError,)
 from sweep.store.backends.places import place_of
@@ -29,7 +29,7 @@ from sweep.store.backends.places import place_of
 def try_it(store):
     inside = place_of(store + ".inside")
     try:
-        with hold(Store.at(store)):
+        with acquire(Store.at(store)):
             assert inside.put_if(b"") is not None, "another one is inside"
             time.sleep(0.3)
             inside.unlink()
@@ -51,9 +51,9 @@ for store in sys.argv[1:]:
 def test_of_newcomers_at_once_one_is_in(bucket, server):
     stores = [f"{bucket}/{number}.zarr" for number in range(3)]
     for link, store in enumerate(stores[1:]):  # nobody's, a dead one's, a silent one's elsewhere
-        found = dataclasses.replace(Holder.here(), pid=os.getpid() if link else 1, born="0")
+        found = dataclasses.replace(LeaseHolder.here(), pid=os.getpid() if link else 1, born="0")
         found = dataclasses.replace(found, place="elsewhere", beat_seconds=0.05) if link else found
-        holder.lock_of(Store.at(store)).write_bytes(first_line(found) + counter_line(7))
+        Store.at(store).lease_file.write_bytes(first_line(found) + counter_line(7))
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", NEWCOMERS, *stores],
@@ -69,27 +69,27 @@ def test_of_newcomers_at_once_one_is_in(bucket, server):
     said = [word for process in processes for word in process.communicate(timeout=HANG)[0].split()]
     assert len(said) == 18 and set(said) <= {"held", "refused"}, said
     assert said.count("held") >= 3
-    assert all(holder.read(holder.lock_of(Store.at(store))) is None for store in stores)
+    assert all(holder.read(Store.at(store).lease_file) is None for store in stores)
 
 
 def test_a_living_coordinator_is_named_and_its_store_left_alone(base, bucket, called, tmp_path):
     (tmp_path / "test.toml").write_text(one_experiment(**FEW))
     before = keys(base)
-    with hold(Store.at(base)) as held:
-        living = dataclasses.replace(Holder.here(), token=held.token, user="emmy")
+    with acquire(Store.at(base)) as held:
+        living = dataclasses.replace(LeaseHolder.here(), token=held.token, user="emmy")
         done = called(tmp_path, "status", base)
         assert done.returncode == 0
         refused = []
         thread = threading.Thread(target=lambda: refused.append(try_hold(base)))
         thread.start()
         thread.join()
-    assert f"is held by {Holder.here().user} on {living.host}" in refused[0]
+    assert f"is held by {LeaseHolder.here().user} on {living.host}" in refused[0]
     assert keys(base) == before
 
 
 def try_hold(store):
     try:
-        with hold(Store.at(store)):
+        with acquire(Store.at(store)):
             return "it held it"
     except StoreError as error:
         return str(error)
@@ -98,8 +98,8 @@ def try_hold(store):
 def test_a_heart_beats_and_who_lost_the_lock_stops(bucket, until, monkeypatch):
     monkeypatch.setattr(holder, "BEAT_SECONDS", 0.02)
     store, lost = bucket / "a.zarr", threading.Event()
-    lock = holder.lock_of(Store.at(store))
-    with hold(Store.at(store), on_loss=lambda reason: lost.set()) as held:
+    lock = Store.at(store).lease_file
+    with acquire(Store.at(store), on_loss=lambda reason: lost.set()) as held:
         until(lambda: holder.read(lock).beat >= 3)
         real, failed = s3.put_if, []
 
@@ -114,8 +114,8 @@ def test_a_heart_beats_and_who_lost_the_lock_stops(bucket, until, monkeypatch):
             patch.setattr(s3, "put_if", answer_lost)
             beat = holder.read(lock).beat
             until(lambda: holder.read(lock).beat >= beat + 4)
-        assert failed and held.holds()
-        other = dataclasses.replace(Holder.here(), host="node7", token="other")
+        assert failed and held.is_held()
+        other = dataclasses.replace(LeaseHolder.here(), host="node7", token="other")
         lock.write_bytes(first_line(other) + counter_line(0))
-        assert lost.wait(HANG) and not held.holds()
+        assert lost.wait(HANG) and not held.is_held()
     assert holder.read(lock).token == "other"

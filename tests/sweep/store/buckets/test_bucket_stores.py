@@ -18,7 +18,7 @@ from sweep.store import studies
 from sweep.store.backends import places, s3
 from sweep.store.backends.places import ObjectPlace, place_of
 from sweep.store.backends.trees import copy_tree
-from sweep.store.lease import holder
+from sweep.store.lease.lease import holder_of
 from sweep.store.store import Store
 from sweep.store.upkeep import verify
 from sweep.store.upkeep.repair import mend
@@ -32,7 +32,7 @@ def test_a_study_in_a_bucket_is_the_local_one(base, local, assert_like, cluster,
     listed = server.client().list_objects_v2(Bucket="studies", Delimiter="/", Prefix="base")
     assert [each["Prefix"] for each in listed["CommonPrefixes"]] == ["base.zarr/"]
     assert [each["Key"] for each in listed["Contents"]] == ["base.zarr.lock"]
-    assert holder.holder_of(Store.at(base)) is None
+    assert holder_of(Store.at(base)) is None
 
     class Refuses(coordinator.Watcher):
         def progressed(self, task, receipt):

@@ -1,0 +1,62 @@
+"""A lease in a bucket: one object, put only where it is still what was read, or is not there.
+
+Who releases it writes that into it, since removing has no condition everywhere.
+"""
+
+import contextlib
+import dataclasses
+
+from sweep.store.lease.holder import RELEASED, parsed, read
+
+
+class S3LeaseFile:
+    """The object of a lease in a bucket: a `sweep.store.lease.lease.LeaseFile`.
+
+    Parameters
+    ----------
+    path : ObjectPlace
+    holder : sweep.store.lease.holder.LeaseHolder
+    """
+
+    def __init__(self, path, holder):
+        self.path, self._holder, self._tag = dataclasses.replace(path, patient=False), holder, None
+
+    @staticmethod
+    def current(path):
+        """As `LeaseFile.current`."""
+        return read(path)
+
+    @contextlib.contextmanager
+    def prepared(self):
+        """As `LeaseFile.prepared`: tries whether the bucket can be written."""
+        self.path.check(writes=True)
+        yield
+
+    def take(self, is_over):
+        """As `LeaseFile.take`."""
+        content, tag = RELEASED, None
+        with contextlib.suppress(FileNotFoundError):
+            content, tag = self.path.read_tagged()
+        if content != RELEASED and not is_over(parsed(content), self.path):
+            return False
+        self._tag = self.path.put_if(self._holder.content(0), tag)
+        return self._tag is not None
+
+    def beat(self, beat):
+        """As `LeaseFile.beat`; nothing is written if another one has taken it over."""
+        self._write(self._holder.content(beat))
+
+    def close(self):
+        """As `LeaseFile.close`."""
+
+    def release(self):
+        """As `LeaseFile.release`: says so in it, unless a newcomer has taken it over."""
+        self._write(RELEASED)
+
+    def _write(self, content):
+        tag = self.path.put_if(content, self._tag)
+        if tag is None:
+            found, now = self.path.read_tagged()
+            if parsed(found).token == self._holder.token:  # a beat that seemed to fail came through
+                tag = self.path.put_if(content, now)
+        self._tag = tag or self._tag
