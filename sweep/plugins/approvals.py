@@ -28,7 +28,7 @@ def brought(attributes, store, trust_plugins=False):
     ----------
     attributes : mapping
         Of the store's root.
-    store : Path
+    store : sweep.Store
     trust_plugins : bool
         Whether to approve them.
 

@@ -108,7 +108,7 @@ def kept(attributes, store):
     ----------
     attributes : mapping
         Of the store's root.
-    store : Path or str
+    store : str or sweep.Store
         For messages.
 
     Returns

@@ -55,7 +55,7 @@ def study_of(seconds):
 def timed_run(study, store, client):
     """Seconds from the first task to the end of the last, and what a task writes in MB."""
     from sweep.campaign import coordinator
-    from sweep.store import storage
+    from sweep.store.store import Store
 
     class Watcher(coordinator.Watcher):
         def began(self, runs, seconds):
@@ -66,7 +66,7 @@ def timed_run(study, store, client):
 
     watcher = Watcher()
     assert coordinator.run(study, store, client, watcher=watcher).complete
-    group = storage.open_group(storage.open_root(store), "states")
+    group = Store.at(store).group("states")
     return watcher.seconds, group["state"].chunks[0]
 
 
@@ -74,8 +74,9 @@ def raw_speed(store, rounds=5):
     """MB a second of writing chunk rows of a store that is there, with the commit marker last."""
     from sweep.campaign.chunks import _is_result
     from sweep.store import storage
+    from sweep.store.store import Store
 
-    group = storage.open_group(storage.open_root(store, mode="r+"), "states")
+    group = Store.at(store).group("states", "r+")
     arrays = {name: array for name, array in group.arrays() if _is_result(name, array)}
     rows = group.attrs["chunk_rows"]
     one_chunk = {name: array for name, array in arrays.items() if array.chunks[0] == rows}
@@ -95,7 +96,7 @@ def measured(rounds, workers, seconds):
     from distributed import Client
 
     from sweep.clusters.local import start_local
-    from sweep.store.backends.places import place_of
+    from sweep.store.store import Store
     from sweep.store.upkeep.compact import spread
 
     server = Server()
@@ -116,7 +117,7 @@ def measured(rounds, workers, seconds):
                     after = sum(psutil.Process(server.process.pid).cpu_times()[:2])
                     busy += [after - before] if where == "bucket" else []
         for place in (folder, "s3://studies"):
-            spread(place_of(f"{place}/0.zarr"))  # scalars are compacted where there are many chunks
+            spread(Store.at(f"{place}/0.zarr"))  # scalars are compacted where there are many chunks
         raw, size = raw_speed(f"{folder}/0.zarr")
         raw_bucket, _ = raw_speed("s3://studies/0.zarr")
     server.stop()

@@ -1,4 +1,4 @@
-"""One process at a time writes to a store: its lock, and how a dead holder's is taken over."""
+"""One process at a time writes to a store: its lease, and how a dead holder's is taken over."""
 
 import contextlib
 import dataclasses
@@ -17,7 +17,7 @@ from sweep import shutdown as draining
 from sweep.campaign import coordinator
 from sweep.errors import StoreError
 from sweep.store import studies
-from sweep.store.lease import holder, lease, local
+from sweep.store.lease import holder, lease, local, s3
 from sweep.store.lease.holder import LeaseHolder, counter_line, first_line
 from sweep.store.lease.lease import acquire
 from sweep.store.store import Store
@@ -188,6 +188,13 @@ def test_a_stopped_heart_elsewhere_is_watched_and_then_succeeded(store, lock, mo
         assert clock.now >= holder.BEATS * 0.05
     ((found, seconds),) = waits
     assert (found.host, found.beat, seconds) == ("node7", 12, pytest.approx(0.4))
+
+
+@pytest.mark.parametrize("backend", [local.LocalLeaseFile, s3.S3LeaseFile])
+def test_a_backend_has_all_that_a_lease_file_promises(backend):
+    promised = {name for name in vars(lease.LeaseFile) if not name.startswith("_")}
+    assert promised == {"current", "prepared", "take", "beat", "close", "release"}
+    assert promised <= {*vars(backend)}
 
 
 def test_the_watch_can_be_ended(store, lock):
