@@ -187,7 +187,7 @@ def test_stopped_while_it_spreads_and_compacts(many, bucket, assert_same_runs, t
     copy_tree(many, whole)
     found = set()
     for action, every in ((compact.spread, 50), (compact.compact, 40)):
-        for last in steps(lambda action=action: action(store), lambda: None, every):
+        for last in steps(lambda action=action: action(Store.at(store)), lambda: None, every):
             compact.recover(Store.at(store))
             found.add(scalar_chunk(store) == 8)
             if last % 2:
