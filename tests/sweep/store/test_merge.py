@@ -163,7 +163,8 @@ def test_studies_that_do_not_unite(what, place, command, fingerprint):
     """It is for their studies that they are refused: of the third one no run is computed."""
     changes, words = REFUSED[what]
     parsed = studies.parse(text(**changes))
-    create.bring_up(place / "c.zarr", parsed, diff.compare(place / "c.zarr", parsed), {"only": 8})
+    store = Store.at(place / "c.zarr")
+    create.bring_up(store, parsed, diff.compare(store, parsed), {"only": 8})
     mark = fingerprint(place)
     said = command(place, "merge", "a.zarr", "c.zarr", "-o", "out.zarr", code=2).stderr
     assert words in said and "c.zarr" in said
