@@ -46,7 +46,7 @@ _HOMES = {
     "tables": "sweep.tables",
     "tolerance_table": "sweep.analysis",
     "units": "sweep.analysis",
-    "verify": "sweep.store.upkeep.verify:find",
+    "verify": "sweep.store.upkeep.verify",
     "versions": "sweep.store.provenance",
     "work_table": "sweep.analysis",
 }

@@ -275,11 +275,10 @@ class _Coordinator:
         spread(self.store)
         begin_session(self.store, session)
         self.presence.begun(session)
-        root = self.store.root("a")
-        kinds = _note_hosts(root, hosts_of(workers.values()))
+        kinds = _note_hosts(self.store, hosts_of(workers.values()))
         if len(kinds) > 1:
             self.watcher.mixed(kinds)
-        storage.consolidate(self.store)
+        root = self.store.root("a")
         slots = count_workers(client, self.drain.check)
         made = planning.make_tasks(self.store, root, plans, slots, self.checkpoint_every)
         self.watcher.planned(plans, sum(map(len, made)), slots)
@@ -326,14 +325,14 @@ def _prediction(plans, before):
     )
 
 
-def _note_hosts(root, hosts):
+def _note_hosts(store, hosts):
     """Add hosts that the store does not know yet; the kinds of CPU and systems of all.
 
     Results may depend on them by the sines and logarithms of their libraries.
     """
-    known = root.attrs.get("hosts", [])
+    known = store.root().attrs.get("hosts", [])
     every = known + [host for host in hosts if host not in known]
-    root.attrs["hosts"] = every
+    storage.set_attributes(store, {"hosts": every})
     return sorted({host["kind"] for host in every if "kind" in host})
 
 
@@ -345,7 +344,7 @@ def _connecting(client, spec, pending, drain, watcher):
 
 
 def finish(store, entries, stopped="", writes=True):
-    """Compact and consolidate the store, if `writes`, and count what it holds of the study."""
+    """Compact the store and note its workers, if `writes`; count what it holds of the study."""
     tallies = tuple(_tally(store.root(), entry) for entry in entries)
     outcome = Outcome(store.place, tallies, stopped)
     try:
@@ -354,8 +353,7 @@ def finish(store, entries, stopped="", writes=True):
             checkpoints.clear(store)
             fence_off_all(store)
         if writes:
-            provenance.gather(store, store.root("a"))
-            storage.consolidate(store)
+            storage.set_attributes(store, provenance.gathered(store))
     except OSError as error:  # the next run does it
         if outcome.complete or not cannot_store(error):
             raise

@@ -65,20 +65,22 @@ def noted(store, session):
     return number
 
 
-def gather(store, root):
-    """Take what workers noted into the root's attributes.
+def gathered(store):
+    """The root's attribute of what workers noted, with what it says already, as a dict.
 
     Parameters
     ----------
     store : sweep.store.store.Store
-    root : zarr.Group
-        Of the store, writable.
+
+    Returns
+    -------
+    dict
+        Empty if nobody has noted anything.
     """
     files = store.internal(FOLDER).glob("*.json")
-    known = root.attrs.get(ATTRIBUTE, {})
+    known = store.root().attrs.get(ATTRIBUTE, {})
     new = {file.stem: json.loads(file.read_text()) for file in files if file.stem not in known}
-    if new:
-        root.attrs[ATTRIBUTE] = known | new
+    return {ATTRIBUTE: known | new} if known or new else {}
 
 
 def _libm():

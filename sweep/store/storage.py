@@ -214,6 +214,14 @@ def consolidate(store):
     zarr.consolidate_metadata(store.zarr_store)
 
 
+def set_attributes(store, attributes):
+    """Set attributes of the root, and keep its consolidated metadata, which say the same."""
+    root = zarr.open_group(store.zarr_store, mode="r+", zarr_format=3)
+    root.attrs.update(attributes)
+    if root.metadata.consolidated_metadata is None:  # a run that made them was cut short
+        consolidate(store)
+
+
 def experiments(root):
     """Names of the experiments' groups."""
     return sorted(name for name, _ in root.groups() if name != INTERNAL)

@@ -96,7 +96,7 @@ def open_source(store, trust_plugins, progress):
     if root is None:
         raise StoreError(f"{store}: there is no store to merge")
     approvals.brought(root.attrs, store, trust_plugins)
-    found = verify.find(store, functools.partial(progress, f"Reading {store.name}"))
+    found = verify.verify(store, functools.partial(progress, f"Reading {store.name}"))
     found = [finding for finding in found if finding.remedy != verify.REMOVE]
     if found:
         place = "/".join(part for part in (found[0].place, found[0].array) if part)

@@ -21,7 +21,7 @@ from sweep.store.store import Store
 from sweep.store.studies import stored_study
 from sweep.store.upkeep import COPY, REMOVE, RUN, STUDY, compact
 from sweep.store.upkeep.mark import mark_not_computed
-from sweep.store.upkeep.verify import copies, experiment_of, find
+from sweep.store.upkeep.verify import copies, experiment_of, verify
 from sweep.study import schema
 from sweep.study.run_table import expand
 
@@ -98,7 +98,7 @@ def mend(store, study, progress=lambda done, of: None):
     compact.recover(store)  # the way to finish one that had come to its renames
     every, marked, before = {}, {}, None
     for _ in range(ROUNDS):
-        findings = find(store, progress)
+        findings = verify(store, progress)
         if not findings or (before is not None and len(findings) == before):
             break
         every |= {(f.place, f.array, f.chunk, f.text): f for f in findings}

@@ -90,7 +90,7 @@ class Group:
         return self.place.startswith(INTERNAL)
 
 
-def find(store, progress=lambda done, of: None, writer=None):
+def verify(store, progress=lambda done, of: None, writer=None):
     """All that is wrong with a store.
 
     Parameters

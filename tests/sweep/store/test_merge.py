@@ -80,7 +80,7 @@ def test_two_stores_are_one(place, cluster, command, arrays, assert_same_runs, f
     assert "# coarse ones" not in merged.text and 'name = "rk4"' in merged.text
     pending = (arrays(both, "only")["sample_count"] == 0).sum()
     assert f"{pending} runs are not computed yet, {pending} of which no store asked for" in said
-    assert verify.find(both) == []
+    assert verify.verify(both) == []
     assert not [p.name for p in place.iterdir() if p.name.endswith((".lock", ".creating"))]
     watcher = Counts()
     assert sweep.run(merged, both, cluster, watcher=watcher).complete

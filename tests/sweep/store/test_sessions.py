@@ -141,12 +141,12 @@ def test_runs_on_their_way_begin_again_where_their_samples_are_damaged(
         patch.setattr(checkpoints, "save", dying)
         with pytest.raises(Killed):
             tasks.compute(work, session(""))
-    assert list((store / "_geosweep").rglob("*.npz")) and verify.find(store) == []
+    assert list((store / "_geosweep").rglob("*.npz")) and verify.verify(store) == []
     (file,) = (store / "only" / "energy" / "c" / "0").iterdir()
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
-    (finding,) = verify.find(store)
+    (finding,) = verify.verify(store)
     assert "checksum" in finding.text and finding.runs == 0
     assert not repair.mend(Store.at(store), lambda: pytest.fail("the study is not needed")).left
     assert not list((store / "_geosweep").rglob("*.npz"))
@@ -164,9 +164,9 @@ def test_a_damaged_checkpoint_of_an_end_costs_no_result(
     assert sweep.run(parsed, store, cluster).complete
     (file,) = (store / checkpoints.ends_name("only")).rglob("c/0/*")
     file.write_bytes(file.read_bytes()[:-9])
-    (finding,) = verify.find(store)
+    (finding,) = verify.verify(store)
     assert finding.place == checkpoints.ends_name("only")
-    assert not repair.mend(Store.at(store), lambda: parsed).left and verify.find(store) == []
+    assert not repair.mend(Store.at(store), lambda: parsed).left and verify.verify(store) == []
     group = zarr.open_group(store / "only", mode="r")
     assert np.all(group["sample_count"][:] == 11)
     whole = tmp_path / "whole.zarr"

@@ -72,7 +72,7 @@ def check_same(one, two, arrays, place="only", without=("cpu_time", "wall_time")
 
 def test_a_store_that_is_sound(whole, fingerprint):
     before, seen = fingerprint(whole), []
-    assert verify.find(whole, lambda done, of: seen.append((done, of))) == []
+    assert verify.verify(whole, lambda done, of: seen.append((done, of))) == []
     assert seen[-1][0] == seen[-1][1] > 200
     assert fingerprint(whole) == before
 
@@ -80,13 +80,13 @@ def test_a_store_that_is_sound(whole, fingerprint):
 @pytest.mark.parametrize("array", RESULTS)
 def test_a_bit_of_a_result(copy, array):
     chunk = flip(copy, f"only/{array}")
-    (finding,) = verify.find(copy)
+    (finding,) = verify.verify(copy)
     assert (finding.place, finding.array, finding.chunk) == ("only", array, chunk)
     assert "checksum" in finding.text and finding.remedy == "run"
     assert finding.rows.tolist() == list(range(chunk[0] * ROWS, chunk[0] * ROWS + ROWS))
     mended = mend(copy)
     assert mended.marked == {"only": ROWS} and not mended.left
-    assert verify.find(copy) == []
+    assert verify.verify(copy) == []
     only = sweep.open_study(copy)["only"]
     assert (only.sample_count == 0).values.tolist() == [i in finding.rows for i in range(RUNS)]
     assert (only.status[finding.rows] == -1).all()
@@ -95,7 +95,7 @@ def test_a_bit_of_a_result(copy, array):
 @pytest.mark.parametrize("array", COORDINATES)
 def test_a_bit_of_what_the_study_says(copy, whole, array, arrays):
     flip(copy, f"only/{array}")
-    (finding,) = verify.find(copy)
+    (finding,) = verify.verify(copy)
     assert (finding.array, finding.remedy) == (array, "study")
     mended = mend(copy)
     assert mended.marked == {} and not mended.left
@@ -105,11 +105,11 @@ def test_a_bit_of_what_the_study_says(copy, whole, array, arrays):
 @pytest.mark.parametrize("array", OF_REFERENCES)
 def test_a_bit_of_a_reference(copy, whole, array, arrays):
     flip(copy, f"{REFERENCES}/{array}")
-    (finding,) = verify.find(copy)
+    (finding,) = verify.verify(copy)
     assert (finding.place, finding.array) == (REFERENCES, array)
     mended = mend(copy)
     assert not mended.left and "only" not in mended.marked
-    assert verify.find(copy) == []
+    assert verify.verify(copy) == []
     check_same(whole, copy, arrays, without=())
     if array == "initial_state":
         check_same(whole, copy, arrays, place=REFERENCES)
@@ -133,7 +133,7 @@ def test_mended_and_run_again_it_is_the_same(copy, whole, cluster, arrays, asser
     ]
     assert sweep.run(studies.parse(TEXT), copy, cluster).complete
     assert_same_runs(whole, copy, "only")
-    assert verify.find(copy) == []
+    assert verify.verify(copy) == []
     kept = [row for row in range(RUNS) if row // ROWS not in (0, 2, 5)]
     assert arrays(copy, "only")["cpu_time"][kept].tobytes() == before[kept].tobytes()
     states = arrays(copy, REFERENCES)["states"]
@@ -144,7 +144,7 @@ def test_compacted_scalars(copy, whole, cluster, monkeypatch, assert_same_runs):
     monkeypatch.setattr(compact, "WORTHWHILE", 2)
     compact.compact(Store.at(copy))
     flip(copy, "only/steps")
-    (finding,) = verify.find(copy)
+    (finding,) = verify.verify(copy)
     assert finding.runs == RUNS
     assert mend(copy).marked == {"only": RUNS}
     assert sweep.run(studies.parse(TEXT), copy, cluster).complete
@@ -158,8 +158,8 @@ def test_committed_rows_that_are_not_there(copy):
     group["cpu_time"][20] = float("nan")
     group["sample_count"][30] = 99
     group["status"][40] = -1
-    found = {finding.array: finding for finding in verify.find(copy)}
-    marker = [f.rows.tolist() for f in verify.find(copy) if f.array == "sample_count"]
+    found = {finding.array: finding for finding in verify.verify(copy)}
+    marker = [f.rows.tolist() for f in verify.verify(copy) if f.array == "sample_count"]
     assert found["energy"].rows.tolist() == [3] and "NaN" in found["energy"].text
     assert found["energy_error_mean"].rows.tolist() == [12]
     assert found["cpu_time"].rows.tolist() == [20]
@@ -172,7 +172,7 @@ def test_committed_rows_that_are_not_there(copy):
 def test_a_row_without_an_id(copy, whole, arrays):
     ids = zarr.open_group(copy, path="only", mode="r+", use_consolidated=False)["run_id"]
     ids[5:9] = ""
-    (finding,) = verify.find(copy)
+    (finding,) = verify.verify(copy)
     assert finding.rows.tolist() == [5, 6, 7, 8] and "ids of 4" in finding.text
     assert mend(copy).marked == {}
     check_same(whole, copy, arrays, without=())
@@ -182,7 +182,7 @@ def test_metadata_that_are_gone(copy, whole, arrays):
     (copy / "only/energy/zarr.json").unlink()
     (copy / "only/steps/zarr.json").write_text('{"shape": [64')
     shutil.rmtree(copy / "only/unit_length_error")
-    found = {f.array: f for f in verify.find(copy) if f.remedy == "copy"}
+    found = {f.array: f for f in verify.verify(copy) if f.remedy == "copy"}
     assert set(found) == {"energy", "steps", "unit_length_error"}
     mended = mend(copy)
     assert not mended.left and mended.marked == {"only": RUNS}
@@ -191,14 +191,14 @@ def test_metadata_that_are_gone(copy, whole, arrays):
 
 def test_an_experiment_that_is_gone(copy, whole, cluster, arrays):
     shutil.rmtree(copy / "only")
-    assert not mend(copy).left and verify.find(copy) == []
+    assert not mend(copy).left and verify.verify(copy) == []
     assert sweep.run(studies.parse(TEXT), copy, cluster).complete
     check_same(whole, copy, arrays)
 
 
 def test_stores_that_are_none(copy, tmp_path):
     with pytest.raises(InputError, match="is not a store"):
-        verify.find(tmp_path / "none.zarr")
+        verify.verify(tmp_path / "none.zarr")
     root = json.loads((copy / "zarr.json").read_text())
     (copy / "zarr.json").write_text(json.dumps(root | {"attributes": {"format_version": 9}}))
     with pytest.raises(InputError, match="newer Geosweep"):
@@ -207,7 +207,7 @@ def test_stores_that_are_none(copy, tmp_path):
         sweep.open_study(copy)
     (copy / "zarr.json").unlink()
     with pytest.raises(InputError, match="half deleted"):
-        verify.find(copy)
+        verify.verify(copy)
 
 
 # --- the command -----------------------------------------------------------------------------
@@ -246,4 +246,4 @@ def test_intervals_in_which_no_step_ends(tmp_path, cluster):
     assert sweep.run(studies.parse(text), tmp_path / "test.zarr", cluster).complete
     only = sweep.open_study(tmp_path / "test.zarr")["only"]
     assert only["energy_error_mean"][0, 1:].isnull().any()
-    assert verify.find(tmp_path / "test.zarr") == []
+    assert verify.verify(tmp_path / "test.zarr") == []

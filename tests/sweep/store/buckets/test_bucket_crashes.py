@@ -196,7 +196,7 @@ def test_stopped_while_it_spreads_and_compacts(many, bucket, assert_same_runs, t
                 assert_same_runs(whole, copied, "only", timings=True)
         assert not places.is_dir(store.with_name(store.name + compact.STAGING))
     assert found == {True, False}
-    assert not verify.find(store)
+    assert not verify.verify(store)
 
 
 def test_stopped_while_it_is_rechunked(many, bucket, assert_same_runs, tmp_path):
@@ -211,4 +211,4 @@ def test_stopped_while_it_is_rechunked(many, bucket, assert_same_runs, tmp_path)
     assert storage.chunk_rows_of(Store.at(store).group("only")) == 32
     copy_tree(store, copied)
     assert_same_runs(whole, copied, "only", timings=True)
-    assert not verify.find(store)
+    assert not verify.verify(store)

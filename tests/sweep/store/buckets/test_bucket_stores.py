@@ -125,7 +125,7 @@ def test_damage_is_found_and_mended(store, local, cluster, command, tmp_path, as
     command(tmp_path, "verify", store, "--repair", code=3)
     run(FEW, store, cluster)
     assert_like(local, store)
-    assert not verify.find(store)
+    assert not verify.verify(store)
 
 
 def test_a_silent_server_is_no_damage(store, monkeypatch):
