@@ -25,7 +25,6 @@ from sweep.store import chunk_layout, diff, storage
 from sweep.store.chunk_layout import REFERENCE_CHUNK, Layout, choose_chunk_rows, shares
 from sweep.store.diff import references_of
 from sweep.store.files import references_name
-from sweep.store.store import Store
 from sweep.store.studies import study_and_store
 from sweep.study import schema
 
@@ -337,7 +336,6 @@ def make_tasks(store, root, plans, workers, checkpoint_every=CHECKPOINT_EVERY):
     -------
     references, runs : list of ReferenceTask, list of RunTask
     """
-    store = Store.at(store)
     references = [
         task for plan in plans for task in _reference_tasks(store, root, plan, checkpoint_every)
     ]

@@ -93,7 +93,7 @@ def _cache_identity():
 
 
 def _why_unseen(store, token):
-    lock = holder.lock_of(store)
+    lock = store.lease_file
     try:
         found = holder.read(lock)
     except (OSError, InputError) as error:  # of a bucket: no credentials, no answer
@@ -109,9 +109,9 @@ def inspect(client, store, token, drain):
     Parameters
     ----------
     client : distributed.Client
-    store : Path
+    store : sweep.Store
     token : str
-        Of the holding of its lock.
+        Of its lease.
     drain : sweep.shutdown.Drain
         Its `check` is called while this waits.
 

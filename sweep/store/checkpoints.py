@@ -19,7 +19,6 @@ from integrators.methods import dormand_prince
 from sweep.store.backends.places import ObjectPlace
 from sweep.store.backends.trees import remove_tree
 from sweep.store.files import CHECKPOINTS, INTERNAL
-from sweep.store.store import Store
 from sweep.study.schema import Variable
 
 ENDS = "ends"
@@ -74,7 +73,7 @@ PARTS = tuple(Saved.__dataclass_fields__)
 
 def file_of(store, experiment, start):
     """Path of the file of the chunk that begins at a row."""
-    return Store.at(store).internal(CHECKPOINTS, experiment, f"{start}.npz")
+    return store.internal(CHECKPOINTS, experiment, f"{start}.npz")
 
 
 def save(path, own, saved):

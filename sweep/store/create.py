@@ -39,7 +39,6 @@ def bring_up(store, study, entries, chunk_rows):
     chunk_rows : dict of str to int
         Rows of a chunk of each experiment that is new, or has others by now than in its entry.
     """
-    store = Store.at(store)
     existing = store.existing_root()
     if existing is None:
         with creating(store) as made:

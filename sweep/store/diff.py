@@ -14,7 +14,6 @@ import numpy as np
 from sweep.errors import StoreError
 from sweep.store import storage
 from sweep.store.files import references_name
-from sweep.store.store import Store
 from sweep.study import schema
 from sweep.study.run_id import method_digest, run_digests, start_digest
 from sweep.study.run_table import expand
@@ -98,7 +97,6 @@ def compare(store, study):
         If there is something else at its place, or a store of another study, or the study changed
         an experiment's system, time axis, record, statistics or reference, or a plugin changed.
     """
-    store = Store.at(store)
     root = store.existing_root()
     if root is not None and root.attrs["study_name"] != study.name:
         raise StoreError(

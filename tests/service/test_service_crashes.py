@@ -13,6 +13,7 @@ import sweep
 from sweep.campaign import coordinator, planning, recorder, tasks
 from sweep.store import create, diff, storage, studies
 from sweep.store.lease.sessions import Session, code
+from sweep.store.store import Store
 from sweep.store.upkeep import compact
 
 MANY = {"record": "[]", "initial_condition": "{ random = 34, seed = 1 }"}  # 17 chunks
@@ -102,7 +103,7 @@ RENAMES = ((os, "rename"), (os, "rmdir"), (Path, "write_text"))
 def spread(compacted, tmp_path_factory):
     path = tmp_path_factory.mktemp("crashes") / "spread.zarr"
     shutil.copytree(compacted, path)
-    compact.spread(path)
+    compact.spread(Store.at(path))
     assert scalar_chunk(path) == 8
     return path
 
@@ -115,12 +116,12 @@ def test_stopped_while(
     copy = tmp_path / "copy.zarr"
     base, action = (spread, compact.compact) if compacts else (compacted, compact.spread)
     known, found = [fingerprint(path) for path in (compacted, spread)], set()
-    for last in points(monkeypatch, base, copy, lambda: action(copy), *RENAMES, every=3):
+    for last in points(monkeypatch, base, copy, lambda: action(Store.at(copy)), *RENAMES, every=3):
         if last % 24 == 12:
             run(MANY, copy, cluster)
             check_mended(compacted, copy, assert_same_runs)
         else:
-            compact.recover(copy)
+            compact.recover(Store.at(copy))
             assert [file.name for file in tmp_path.iterdir()] == [copy.name]
             found.add(known.index(fingerprint(copy)))
     assert found == {0, 1}
@@ -138,7 +139,7 @@ def test_a_store_that_is_removed_after_a_crash_leaves_nothing_to_mend(
 ):
     store = tmp_path / "many.zarr"
     shutil.copytree(compacted, store)
-    assert stopped(monkeypatch, lambda: compact.spread(store), 4, (os, "rename"))
+    assert stopped(monkeypatch, lambda: compact.spread(Store.at(store)), 4, (os, "rename"))
     shutil.rmtree(store)
     run(FEW, store, cluster)
     only = sweep.open_study(store)["only"]
@@ -179,7 +180,7 @@ def small(cluster, tmp_path_factory):
 
 def bring_up(written, path):
     parsed = studies.parse(one_experiment(**written))
-    create.bring_up(path, parsed, diff.compare(path, parsed), {"only": 8})
+    create.bring_up(Store.at(path), parsed, diff.compare(Store.at(path), parsed), {"only": 8})
 
 
 WRITES = ((LocalStore, "set"), (os, "rename"))
@@ -194,7 +195,7 @@ def test_stopped_while_it_grows(
     grow = lambda: bring_up(GROWN, copy)  # noqa: E731 (it is passed on)
     for last in points(monkeypatch, small, copy, grow, *WRITES, every=6):
         # whatever was there is found and counted, in its rows
-        entry = diff.compare(copy, studies.parse(one_experiment(**GROWN)))[0]
+        entry = diff.compare(Store.at(copy), studies.parse(one_experiment(**GROWN)))[0]
         assert (entry.known >= 12, entry.size, entry.gone) == (True, 18, 0)
         assert entry.pending.sum() == 6
         if last % 24 == 0:
@@ -213,7 +214,7 @@ def test_ids_after_a_row_without_one_are_not_known(small, cluster, tmp_path, arr
     bring_up(GROWN, copy)
     ids = storage.open_group(storage.open_root(copy, mode="r+"), "only")["run_id"]
     ids[12:16] = ""
-    entry = diff.compare(copy, studies.parse(one_experiment(**GROWN)))[0]
+    entry = diff.compare(Store.at(copy), studies.parse(one_experiment(**GROWN)))[0]
     assert (entry.known, entry.size, entry.gone) == (12, 18, 0)
     run(GROWN, copy, cluster)
     found = arrays(copy, "only")["run_id"].tolist()
@@ -239,10 +240,10 @@ def test_stopped_between_two_commits_of_a_task(
     """Of a chunk of eight runs six are committed: they are kept, and two computed."""
     store, fresh, written = tmp_path / "few.zarr", tmp_path / "fresh.zarr", {"record": '["state"]'}
     parsed = studies.parse(one_experiment(**written))
-    entries = diff.compare(store, parsed)
+    entries = diff.compare(Store.at(store), parsed)
     plans = [planning.plan_experiment(entry) for entry in entries]
-    create.bring_up(store, parsed, entries, {"only": 8})
-    _, (task,) = planning.make_tasks(store, storage.open_root(store), plans, 1, 1e-9)
+    create.bring_up(Store.at(store), parsed, entries, {"only": 8})
+    _, (task,) = planning.make_tasks(Store.at(store), storage.open_root(store), plans, 1, 1e-9)
 
     def batches():
         tasks.compute(task, SESSION)

@@ -15,6 +15,7 @@ from sweep.campaign import planning
 from sweep.errors import StoreError
 from sweep.store import chunk_layout, diff, storage, studies
 from sweep.store.chunk_layout import Layout, shares
+from sweep.store.store import Store
 from sweep.store.upkeep import rechunk
 
 WRITES = (LocalStore, "set"), (Path, "write_text"), (os, "rename")
@@ -45,7 +46,7 @@ def scarce(monkeypatch):
 
 
 def layout(path):
-    entry = diff.compare(path, studies.parse(one_experiment(**GROWN)))[0]
+    entry = diff.compare(Store.at(path), studies.parse(one_experiment(**GROWN)))[0]
     return dataclasses.replace(planning.plan_experiment(entry).layout, chunk_rows=32)
 
 
@@ -53,7 +54,7 @@ def layout(path):
 def rewritten(small, tmp_path_factory):
     """The smaller one in larger chunks."""
     path = shutil.copytree(small, tmp_path_factory.mktemp("rechunking") / "few.zarr")
-    rechunk.rechunk(path, "only", layout(path))
+    rechunk.rechunk(Store.at(path), "only", layout(path))
     return path
 
 
@@ -86,7 +87,7 @@ def test_stopped_while_it_is_rewritten(
     fingerprint,
 ):  # fmt: skip
     copy, larger = tmp_path / "copy.zarr", layout(small)
-    rewrite = lambda: rechunk.rechunk(copy, "only", larger)  # noqa: E731 (it is passed on)
+    rewrite = lambda: rechunk.rechunk(Store.at(copy), "only", larger)  # noqa: E731 (it is passed on)
     known, made = [fingerprint(small), fingerprint(rewritten)], set()
     for last in points(monkeypatch, small, copy, rewrite, *WRITES, every=16):
         if last == 48:
@@ -104,7 +105,9 @@ def test_stopped_while_groups_change_their_places(
 ):  # fmt: skip
     """The file that says ready, its rename, two renames of each of two groups, what is removed."""
     copy, larger = shutil.copytree(small, tmp_path / "copy.zarr"), layout(small)
-    assert stopped(monkeypatch, lambda: rechunk.rechunk(copy, "only", larger), last, *RENAMES)
+    assert stopped(
+        monkeypatch, lambda: rechunk.rechunk(Store.at(copy), "only", larger), last, *RENAMES
+    )
     if last in (1, 4):
         run(GROWN, copy, cluster)
         check_grown(small, fresh, copy, assert_same_runs, arrays)
@@ -116,7 +119,7 @@ def test_stopped_while_groups_change_their_places(
 
 def recovered(copy, fingerprint, known):
     """Which of the hashes `known` a store has after what a run does first."""
-    rechunk.recover(copy)
+    rechunk.recover(Store.at(copy))
     assert [file.name for file in copy.parent.iterdir()] == [copy.name]
     return known.index(fingerprint(copy))
 

@@ -13,6 +13,7 @@ from sweep.campaign import chunks, pilot, planning, reference, tasks
 from sweep.store import checkpoints, create, diff, storage, studies
 from sweep.store.lease import sessions
 from sweep.store.lease.fencing import Attempt
+from sweep.store.store import Store
 
 KEYS = {
     "integrators": """[
@@ -38,11 +39,11 @@ class Killed(BaseException):
 
 def begun(parsed, store, every):
     """A store with its references, and the tasks of its runs."""
-    entries = diff.compare(store, parsed)
+    entries = diff.compare(Store.at(store), parsed)
     plans = [planning.plan_experiment(entry) for entry in entries]
-    create.bring_up(store, parsed, entries, {"only": 8})
+    create.bring_up(Store.at(store), parsed, entries, {"only": 8})
     root = storage.open_root(store, mode="a")
-    references, runs = planning.make_tasks(store, root, plans, 1, every)
+    references, runs = planning.make_tasks(Store.at(store), root, plans, 1, every)
     session = dataclasses.replace(SESSION, name=uuid.uuid4().hex)  # with its own open arrays
     for task in references:
         tasks.compute(task, session)
@@ -96,7 +97,7 @@ def test_checkpoints_of_another_study_or_code_are_ignored(tmp_path, monkeypatch)
         patch.setattr(checkpoints, "save", dying)
         with pytest.raises(Killed):
             tasks.compute(task, SESSION)
-    path = checkpoints.file_of(store, "only", 0)
+    path = checkpoints.file_of(Store.at(store), "only", 0)
     own = checkpoints.identity(task.recipe)
     assert checkpoints.load(path, own).sample == 1
     other = dataclasses.replace(task.recipe, statistics="none")
@@ -136,8 +137,10 @@ def test_a_killed_worker_costs_one_segment(tmp_path, start, until, arrays, clust
     every = ("--checkpoint-every", "0.1", "--workers", "1", "--no-summary")
     process = start("sweep", "run", "far.toml", *every, cwd=tmp_path)
     store = tmp_path / "far.zarr"
-    path = checkpoints.file_of(store, "only", 0)
-    own = checkpoints.identity(pilot.recipe_of(diff.compare(store, studies.parse(LONG))[0].table))
+    path = checkpoints.file_of(Store.at(store), "only", 0)
+    own = checkpoints.identity(
+        pilot.recipe_of(diff.compare(Store.at(store), studies.parse(LONG))[0].table)
+    )
 
     def sample():
         saved = checkpoints.load(path, own)
@@ -211,7 +214,7 @@ def test_a_task_that_is_told_to_stop_does_so_at_its_next_checkpoint(tmp_path, ar
     work = (task, chunk, opened, ends["checkpoint"], references)
     stopping = chunks.ChunkWork(*work, Stopping())
     assert len(stopping.compute()) == 0 and not stopping.whole
-    path, own = checkpoints.file_of(store, "only", 0), checkpoints.identity(task.recipe)
+    path, own = checkpoints.file_of(Store.at(store), "only", 0), checkpoints.identity(task.recipe)
     assert checkpoints.load(path, own).sample == 1
     assert not (arrays(store, "only")["sample_count"] > 0).any()
     with Attempt(task, SESSION) as attempt:

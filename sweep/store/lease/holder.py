@@ -20,7 +20,6 @@ import time
 from pathlib import Path
 
 from sweep.store.backends.places import ObjectPlace
-from sweep.store.store import Store
 from sweep.text import visible
 
 BEAT_SECONDS = 3.0
@@ -123,11 +122,6 @@ def first_line(holder):
 def counter_line(beat):
     """The counter, as bytes of fixed length."""
     return b"%0*d\n" % (DIGITS, beat)
-
-
-def lock_of(store):
-    """The file of a store's lease."""
-    return Store.at(store).lease_file
 
 
 # --- small files that others may have written ------------------------------------------------

@@ -21,7 +21,6 @@ READY = "ready"
 
 def compact(store):
     """Rewrite the scalars of experiments with many chunks in large ones."""
-    store = Store.at(store)
     root = store.root()
     for name in storage.experiments(root):
         marker = storage.open_group(root, name)[schema.MARKER.name]
@@ -31,7 +30,6 @@ def compact(store):
 
 def spread(store):
     """Rewrite the scalars of experiments that are compacted in chunk rows, for tasks to own."""
-    store = Store.at(store)
     root = store.root()
     for name in storage.experiments(root):
         rows = storage.chunk_rows_of(storage.open_group(root, name))
@@ -44,7 +42,6 @@ def recover(store):
 
     One that had not come to its renames is forgotten, and one whose store was removed since.
     """
-    store = Store.at(store)
     rechunk.recover(store)
     staging = store.sibling(STAGING)
     if not is_dir(staging):  # a name too long for a file has none either

@@ -10,7 +10,6 @@ import numpy as np
 from sweep.errors import Damaged
 from sweep.store import checkpoints, storage
 from sweep.store.files import INTERNAL
-from sweep.store.store import Store
 from sweep.study import schema
 
 
@@ -25,7 +24,6 @@ def mark_not_computed(store, place, rows):
     rows : ndarray of bool or int
         Which of its rows.
     """
-    store = Store.at(store)
     group = store.group(place, "r+")
     if not place.startswith(INTERNAL):
         every = np.arange(group[schema.MARKER.name].shape[0])

@@ -36,7 +36,6 @@ def rechunk(store, name, layout):
     StoreError
         If a chunk cannot be read, or what was written is not what was read; nothing is changed.
     """
-    store = Store.at(store)
     staging = store.sibling(STAGING)
     remove_tree(staging, ignore_errors=True)
     ends = checkpoints.ends_name(name)  # tasks own chunk rows of both groups
@@ -58,7 +57,6 @@ def rechunk(store, name, layout):
 
 def recover(store):
     """Finish one that had come to its renames, forget any other."""
-    store = Store.at(store)
     staging = store.sibling(STAGING)
     if not is_dir(staging):  # a name too long for a file has none either
         return

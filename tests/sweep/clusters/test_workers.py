@@ -19,6 +19,7 @@ from sweep.campaign import task_window as cluster_module
 from sweep.cli.run import Terminal
 from sweep.clusters import launch, workers
 from sweep.store import provenance, studies
+from sweep.store.store import Store
 
 KEYS = {"integrators": '"rk4"', "samples": "10"}
 OTHER = {"cpu": "another", "libm": "another", "system": "Linux", "numba": "0"}
@@ -107,7 +108,7 @@ def test_kernels_are_compiled_by_one_worker_of_each_kind():
         seen = provenance.describe() | {"cpu": cpu}
         return workers.Worker("host", "system", "code", seen, cache, "")
 
-    own = workers.look(os.devnull, "").cache
+    own = workers.look(Store.at(os.devnull), "").cache
     cpu = provenance.describe()["cpu"]
     found = {
         "a": of(cpu, own), "b": of("another", own), "c": of("another", own),
