@@ -26,15 +26,14 @@ from sweep.clusters.workers import (
 from sweep.errors import Interrupted
 from sweep.plugins import approvals
 from sweep.shutdown import Drain
-from sweep.store import checkpoints, create, diff, predictions, provenance, storage
+from sweep.store import checkpoints, create, diff, provenance, storage
 from sweep.store.backends.disk import cannot_store, why_not_stored
 from sweep.store.lease import requests, sessions
 from sweep.store.lease.fencing import begin_session, fence_off_all
 from sweep.store.lease.lease import Lease, acquire
 from sweep.store.lease.presence import Presence
 from sweep.store.lease.sessions import Session, code
-from sweep.store.predictions import Prediction
-from sweep.store.progress import Counter, InFlight
+from sweep.store.progress import Counter, InFlight, Prediction, note_plan
 from sweep.store.store import Store
 from sweep.store.studies import study_and_store
 from sweep.store.upkeep.compact import compact, recover, spread
@@ -311,7 +310,7 @@ class _Coordinator:
         """Keep what the plans expect, beside what was used before, for `sweep status`."""
         before = {own.experiment: own.cpu_seconds for own in Counter(self.store).count()}
         found = {plan.entry.name: _prediction([plan], before) for plan in plans}
-        predictions.note(self.store, _prediction(plans, before), found)
+        note_plan(self.store, _prediction(plans, before), found)
 
 
 def _prediction(plans, before):

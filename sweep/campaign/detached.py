@@ -11,6 +11,7 @@ import itertools
 import platform
 import secrets
 import time
+from typing import NamedTuple
 
 from distributed import Client, Reschedule, fire_and_forget, get_client, secede
 
@@ -33,6 +34,24 @@ ACCEPTED_SECONDS = 10.0
 AGAIN_SECONDS = 3.0  # between two looks whether the store is free
 
 
+class Submitted(NamedTuple):
+    """A coordinator that a cluster has taken.
+
+    Parameters
+    ----------
+    name : str
+        Of its task.
+    scheduler : str
+        Address.
+    store : Path or ObjectPlace
+        That it works on.
+    """
+
+    name: str
+    scheduler: str
+    store: object
+
+
 def submit(study, store=None, cluster=None, *, trust_plugins=False, **options):
     """Run a study on a running cluster, without waiting for it.
 
@@ -49,8 +68,7 @@ def submit(study, store=None, cluster=None, *, trust_plugins=False, **options):
 
     Returns
     -------
-    Submission
-        Its name, the scheduler's address and the store.
+    Submitted
 
     Raises
     ------
@@ -61,21 +79,21 @@ def submit(study, store=None, cluster=None, *, trust_plugins=False, **options):
         see the store; if a coordinator was submitted already that waits for a worker of this
         scheduler.
     """
+    is_client = isinstance(cluster, Client)
+    if not (is_client or (isinstance(cluster, ClusterSpec) and cluster.is_running)):
+        raise InputError(
+            f"cluster = {cluster!r}; expected the client of a running scheduler, or such as "
+            "ClusterSpec(scheduler='tcp://host:8786')",
+            key="cluster",
+        )
     study, store = study_and_store(study, store, trust_plugins)
-    if isinstance(cluster, ClusterSpec) and cluster.is_running:
-        with connect(cluster) as client:
-            return _submitted(study, store, client, options)
-    if isinstance(cluster, Client):
-        return _submitted(study, store, cluster, options)
-    raise InputError(
-        f"cluster = {cluster!r}; expected the client of a running scheduler, or such as "
-        "ClusterSpec(scheduler='tcp://host:8786')",
-        key="cluster",
-    )
+    with contextlib.nullcontext(cluster) if is_client else connect(cluster) as client:
+        submission = _hand_over(study, store, client, options)
+    return Submitted(submission.name, submission.scheduler, store.place)
 
 
-def _submitted(study, store, client, options):
-    """Hand the coordinator of a study to the cluster of a client."""
+def _hand_over(study, store, client, options):
+    """Hand the coordinator of a study to the cluster of a client; its `Submission`."""
     submission = Submission.here(study.name, client.scheduler.address)
     with Drain() as drain, acquire(store, drain.request, drain.check) as lease:
         diff.compare(store, study)

@@ -15,7 +15,7 @@ from sweep.store.studies import prolonged, stored_axis, stored_study
 from sweep.study.initial_conditions.base import RandomStarts
 from sweep.study.reader import time_axis
 from sweep.study.time_axis import TimeAxis
-from sweep.study.toml import parse_toml
+from sweep.study.toml.nodes import parse_toml
 
 EQUAL = 1e-9  # relative difference up to which a step size is one that there is
 

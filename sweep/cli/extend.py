@@ -47,17 +47,10 @@ def command(
       sweep extend my-study.zarr --duration 1e6 --samples 100
       sweep extend my-study.zarr --integrator rk4 --step-size 0.01 --members 128
     """
-    if duration is None and samples is not None:
-        raise click.UsageError("--samples is of a longer --duration")
     additions = {
         "integrators": integrator, "step_sizes": step_size, "tolerances": tolerance,
         "initial_conditions": initial_condition, "members": members,
     }  # fmt: skip
-    if duration is None and not any(additions.values()):
-        raise click.UsageError(
-            "say what to extend: --duration, --integrator, --step-size, --tolerance, "
-            "--initial-condition or --members"
-        )
     options |= {"experiments": experiment, "trust_plugins": trust_plugins}
     store = Store.at(store)
     terminal = Terminal(store.attributes.get("study_name"))

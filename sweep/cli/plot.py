@@ -10,7 +10,7 @@ from sweep.cli.common import experiment_option, opened, save_plots
 from sweep.cli.summary import plot_directory
 from sweep.store.backends.places import local_path
 from sweep.store.store import Store
-from sweep.study.toml import parse_toml
+from sweep.study.toml.nodes import parse_toml
 
 PICTURES = (".pdf", ".svg", ".png", ".eps", ".jpg", ".tif", ".webp")
 

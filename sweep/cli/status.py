@@ -13,8 +13,7 @@ from sweep.errors import Damaged
 from sweep.store.failures import failed_runs
 from sweep.store.lease.lease import holder_of
 from sweep.store.lease.requests import submission_of
-from sweep.store.predictions import predictions_of
-from sweep.store.progress import Counter, Rate
+from sweep.store.progress import Counter, Rate, predictions_of
 from sweep.store.store import Store
 from sweep.text import duration, format_table, interval, number
 

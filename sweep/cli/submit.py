@@ -32,9 +32,9 @@ def command(study, store, cluster, max_time, trust_plugins):
     """
     if not cluster.is_running:
         raise click.UsageError("give --scheduler ADDRESS or --scheduler-file FILE of a running one")
-    loaded, store = sweep.store.study_and_store(study, store, trust_plugins)
     options = {} if max_time is None else {"max_time": max_time}
-    submission = sweep.submit(loaded, store, cluster, **options)
-    click.echo(f"Store: {store}")
-    click.echo(f"Submitted: {submission.name} to {submission.scheduler}")
+    name, scheduler, store = sweep.submit(
+        study, store, cluster, trust_plugins=trust_plugins, **options
+    )
+    click.echo(f"Store: {store}\nSubmitted: {name} to {scheduler}")
     click.echo(f"How far it is: sweep status {store}\nTo end it: sweep cancel {store}")

@@ -116,12 +116,18 @@ def _check(security, role, given, needed_by):
 
 def _check_files(ca_file, cert, key, ca_name, cert_name, key_name):
     """Refuse files that cannot be read, do not hold what they should, or are not valid now."""
-    from cryptography import x509  # takes a while, and is needed here alone
+    from cryptography import exceptions, x509  # takes a while, and is needed here alone
 
     at = f"{key} ({key_name})" if key else f"{cert} ({cert_name}; {key_name} is not given)"
 
     def refuse():
         raise InputError(f"the key in {at} has a password; expected one without, as Dask needs it")
+
+    def has_signed(authority):
+        with contextlib.suppress(exceptions.InvalidSignature, ValueError, TypeError):
+            own.verify_directly_issued_by(authority)
+            return True
+        return False
 
     found = []
     for path, name in ((ca_file, ca_name), (cert, cert_name)):
@@ -134,7 +140,7 @@ def _check_files(ca_file, cert, key, ca_name, cert_name, key_name):
             raise InputError(f"{said}; expected -----BEGIN CERTIFICATE") from None
     authorities, (own, *others) = found
     certificate = f"the certificate {cert} ({cert_name})"
-    if not any(_has_signed(one, own) for one in authorities + others):
+    if not any(map(has_signed, authorities + others)):
         raise InputError(
             f"{certificate} is not signed by the authority in {ca_file} ({ca_name}); expected all "
             "from one authority"
@@ -155,12 +161,3 @@ def _check_files(ca_file, cert, key, ca_name, cert_name, key_name):
         raise InputError(f"{said}; expected the one that {certificate} was made with") from None
     except OSError as error:
         raise InputError(f"{at} cannot be read: {error.strerror}") from None
-
-
-def _has_signed(authority, certificate):
-    from cryptography.exceptions import InvalidSignature
-
-    with contextlib.suppress(InvalidSignature, ValueError, TypeError):
-        certificate.verify_directly_issued_by(authority)
-        return True
-    return False

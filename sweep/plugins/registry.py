@@ -177,7 +177,7 @@ def read_library(node):
 
     Parameters
     ----------
-    node : sweep.study.toml.Node
+    node : sweep.study.toml.nodes.Node
 
     Raises
     ------
@@ -201,7 +201,7 @@ def read_plugins(node):
 
     Parameters
     ----------
-    node : sweep.study.toml.Node
+    node : sweep.study.toml.nodes.Node
 
     Returns
     -------

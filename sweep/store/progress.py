@@ -9,7 +9,7 @@ import contextlib
 import json
 import time
 import zipfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -232,7 +232,7 @@ class Rate:
         return pending / self.per_second if self.per_second > 0 else float("nan")
 
 
-FILE = "in-flight.json"
+IN_FLIGHT, PREDICTION = "in-flight.json", "prediction.json"
 EVERY, EVERY_OBJECT = 0.2, 2.0  # seconds between two writings, at least
 
 
@@ -245,7 +245,7 @@ class InFlight:
     """
 
     def __init__(self, store):
-        self._path = store.internal(FILE)
+        self._path = store.internal(IN_FLIGHT)
         self._every = EVERY_OBJECT if store.in_bucket else EVERY
         self._written = 0.0
 
@@ -270,7 +270,58 @@ class InFlight:
 def running(store):
     """Runs that are being computed, by experiment; none if nobody holds the store."""
     with contextlib.suppress(OSError, ValueError):
-        found = json_object(first_bytes(store.internal(FILE)))
+        found = json_object(first_bytes(store.internal(IN_FLIGHT)))
         if holder_of(store) is not None:
             return {name: n for name, n in found.items() if type(n) is int and n >= 0}
     return {}
+
+
+# --- what the last plan expected ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """CPU time that a plan expects, of one experiment or of all.
+
+    Parameters
+    ----------
+    runs, references : int
+        Pending then.
+    least, most : float
+        Seconds of their integration, expected.
+    before : float
+        Seconds that all that was committed then had used.
+    """
+
+    runs: int
+    references: int
+    least: float
+    most: float
+    before: float
+
+
+def note_plan(store, total, experiments):
+    """Write what a plan expects, for `predictions_of`.
+
+    It is of what was pending when the plan was made, by a run, an extension or a retry; an
+    earlier plan's runs that were done by then count in no later one.
+
+    Parameters
+    ----------
+    store : sweep.store.store.Store
+    total : Prediction
+        Of all experiments, which is narrower than the sum of theirs.
+    experiments : dict of str to Prediction
+    """
+    found = {name: asdict(own) for name, own in experiments.items()}
+    text = json.dumps({"total": asdict(total), "experiments": found})
+    write_whole(store.internal(PREDICTION), text)
+
+
+def predictions_of(store):
+    """The last plan of a store: in all, and by experiment; None, and nothing, without one."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        found = json.loads(store.internal(PREDICTION).read_text())
+        experiments = {name: Prediction(**own) for name, own in found["experiments"].items()}
+        return Prediction(**found["total"]), experiments
+    return None, {}

@@ -16,7 +16,7 @@ from sweep.study.initial_conditions import from_store
 from sweep.study.model import Study, load, parse
 from sweep.study.run_table import outline
 from sweep.study.time_axis import ExtendedTimeAxis, LogarithmicTimeAxis, TimeAxis, extended
-from sweep.study.toml import parse_toml
+from sweep.study.toml.nodes import parse_toml
 
 
 def _load_starts(*arguments, **settings):

@@ -15,7 +15,7 @@ from sweep.study.experiment import (
 )
 from sweep.study.system_defaults import DECLARED
 from sweep.study.time_axis import PerDecade, TimeAxis, check_count, spaced
-from sweep.study.toml import Node
+from sweep.study.toml.nodes import Node
 
 TOLERANCE_KEYS = ("tolerance", "relative_tolerance")  # of an entry; they mean the same
 ENTRY_KEYS = ("name", "label", "step_size", *TOLERANCE_KEYS)  # all others are options

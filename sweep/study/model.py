@@ -10,8 +10,8 @@ from sweep.errors import StudyError
 from sweep.limits import MOST_TEXT, read_regular
 from sweep.plugins.registry import BUILT_IN, Library, read_plugins
 from sweep.study.reader import FORMAT, read_study
-from sweep.study.toml import parse_toml
-from sweep.study.toml_writer import study_text
+from sweep.study.toml.nodes import parse_toml
+from sweep.study.toml.writer import study_text
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from sweep.study.exclude import Condition, Rule
 from sweep.study.experiment import STATISTICS, Reference, ResolvedExperiment
 from sweep.study.initial_conditions import reader as conditions
 from sweep.study.schema import STRUCTURE
-from sweep.study.toml import Node
+from sweep.study.toml.nodes import Node
 
 FORMAT = 1
 STUDY_KEYS = ("format", "name", "description", "plugins", "defaults", "experiment")

@@ -253,8 +253,8 @@ def test_what_cannot_be_added(shorter, tmp_path, command, fingerprint):
     shutil.copytree(shorter, tmp_path / "test.zarr")
     mark = fingerprint(tmp_path)
     for options, words in (
-        ((), "say what to extend: --duration, --integrator"),
-        (("--samples", 3), "--samples is of a longer --duration"),
+        ((), "nothing to extend: give a longer duration, integrators, step sizes"),
+        (("--samples", 3), "samples are of a longer duration: give that too"),
         (("--members", 2), "has 3 members, and 2 are fewer"),
         (("--integrator", "rk5"), "unknown integrator 'rk5'"),
         (("--step-size", 0.3), "the step size 0.3 "),

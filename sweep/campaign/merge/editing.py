@@ -4,7 +4,7 @@ import math
 
 import tomlkit
 
-from sweep.study.toml_writer import as_item
+from sweep.study.toml.writer import as_item
 
 
 def document(text):

@@ -14,7 +14,7 @@ from sweep.study.initial_conditions.base import (
     RandomStarts,
 )
 from sweep.study.initial_conditions.families import FamilyStarts
-from sweep.study.toml import Node
+from sweep.study.toml.nodes import Node
 
 BYTES_OF_A_ROW = 24
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweep.study.toml import scan
+from sweep.study.toml.positions import scan
 
 TEXT = '''\
 top = 1

@@ -1,0 +1,1 @@
+"""Studies as TOML: values with their places in the text, and text of values."""
