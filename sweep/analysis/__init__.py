@@ -7,16 +7,20 @@ Each function takes one experiment of a store, or any selection of its runs:
 >>> drift_table(tree["drift"].to_dataset().query(run="integrator == 'variational'"))
 """
 
-from sweep.analysis.convergence.curves import SELF, has_error
+from sweep.analysis.convergence.curves import SELF, run_table_has_error
 from sweep.analysis.convergence.orders import OrderEstimate, OrderPoint, order_table
-from sweep.analysis.convergence.tolerances import ToleranceEstimate, convergence, tolerance_table
+from sweep.analysis.convergence.tolerances import (
+    ToleranceEstimate,
+    orders_and_tolerances,
+    tolerance_table,
+)
 from sweep.analysis.drift.drifts import DriftEstimate, Spread, drift_table
 from sweep.analysis.drift.growth import GrowthEstimate, growth_table
 from sweep.analysis.efficiency.pareto import LeastWork, least_work
 from sweep.analysis.efficiency.work import WorkEstimate, work_table
 from sweep.analysis.runs.grid import grid
-from sweep.analysis.runs.query import query, refusals
-from sweep.analysis.runs.selection import adaptive_runs, energy_of
+from sweep.analysis.runs.query import query, query_refusals_in_words
+from sweep.analysis.runs.selection import adaptive_runs, name_of_energy_quantity
 from sweep.analysis.runs.summaries import results, units
 
 __all__ = [
@@ -30,16 +34,16 @@ __all__ = [
     "ToleranceEstimate",
     "WorkEstimate",
     "adaptive_runs",
-    "convergence",
+    "orders_and_tolerances",
     "drift_table",
-    "energy_of",
+    "name_of_energy_quantity",
     "grid",
     "growth_table",
-    "has_error",
+    "run_table_has_error",
     "least_work",
     "order_table",
     "query",
-    "refusals",
+    "query_refusals_in_words",
     "results",
     "tolerance_table",
     "units",

@@ -122,21 +122,21 @@ class Reason:
     def __str__(self):
         numbers = {"value": self.value, "threshold": self.threshold, **self.numbers}
         said = CLAUSES[self.tested].format(**numbers)
-        told = [_worded(remedy) for remedy in self.remedies]
+        told = [_remedy_in_words(remedy) for remedy in self.remedies]
         if not told:
             return said
-        tells = "tells" if _is_single(self.remedies[0]) else "tell"
+        tells = "tells" if _remedy_takes_singular_verb(self.remedies[0]) else "tell"
         if self.tested in EXTRAPOLATED:
             tells = "may tell"
         return f"{said}: {told[0]} {tells}{''.join(f', or {one}' for one in told[1:])}"
 
 
-def _is_single(remedy):
+def _remedy_takes_singular_verb(remedy):
     one = ("duration", "reference", "reference end", "state", "global error")
     return remedy.what in one or (remedy.what.endswith("step sizes") and remedy.number == 1)
 
 
-def _worded(remedy):
+def _remedy_in_words(remedy):
     s = "" if remedy.number == 1 else "s"
     return REMEDIES[remedy.what].format(number=remedy.number, now=remedy.now, s=s)
 
@@ -146,7 +146,7 @@ def starts_in_words(number):
     return f"{number} start{'' if number == 1 else 's'}"
 
 
-def clauses(row, grows, signs):
+def drift_verdict_in_words(row, grows, signs):
     """The verdict on a drift in words, with the intervals that suit it, and what else there is.
 
     Parameters
@@ -158,7 +158,7 @@ def clauses(row, grows, signs):
     words = [row.verdict + (f": {row.advice}" if row.why else "")]
     if grows and np.isfinite(row.exponent_low):
         words.append(f"like t^{row.exponent_low:.2f} – t^{row.exponent_high:.2f}")
-    if grows and signs and (sign := sign_clause(row, row.shared)):
+    if grows and signs and (sign := drift_sign_in_words(row, row.shared)):
         words.append(sign)
     if grows and np.isfinite(row.grown) and not row.shared:
         units = "" if row.units == "1" else f" {row.units}"
@@ -168,7 +168,7 @@ def clauses(row, grows, signs):
     return ", ".join(words)
 
 
-def sign_clause(row, shared):
+def drift_sign_in_words(row, shared):
     """Of which sign a drift is, by the starts whose errors rise and fall; empty of a single run.
 
     Parameters

@@ -3,7 +3,7 @@
 import numpy as np
 
 from integrators.errors import InputError, check_known
-from sweep.analysis.runs.query import holding, refusals
+from sweep.analysis.runs.query import query_refusals_in_words, runs_where_expression_holds
 from sweep.campaign import coordinator
 from sweep.store import diff
 from sweep.store.failures import statuses
@@ -45,14 +45,14 @@ def failed_rows(store, where="", among=()):
         failed = table["in_study"].values.astype(bool) & (table["sample_count"].values > 0)
         failed &= np.isin(table["status"].values, wanted)
         try:
-            failed &= holding(table, where) if where else True
+            failed &= runs_where_expression_holds(table, where) if where else True
         except InputError as error:
             refused.append((name, error))
             continue
         if failed.any():
             rows[name] = np.flatnonzero(failed)
     if len(refused) == len(tree.children):
-        raise InputError("--where: " + "\n".join(refusals(refused)), key="--where")
+        raise InputError("--where: " + "\n".join(query_refusals_in_words(refused)), key="--where")
     return rows
 
 

@@ -211,7 +211,9 @@ def selected(store, experiments=(), expression=None):
         except InputError as error:
             refused.append((name, error))
     if not chosen:
-        raise InputError("\n".join(sweep.analysis.refusals(refused)) or f"{store} has no runs")
+        raise InputError(
+            "\n".join(sweep.analysis.query_refusals_in_words(refused)) or f"{store} has no runs"
+        )
     return chosen
 
 

@@ -49,7 +49,9 @@ def command(store, experiment, quantity, all_steps, growth, as_json):
         except InputError as reason:
             refused.append((name, reason))
     if not found:
-        raise InputError("\n".join(sweep.analysis.refusals(refused)) or f"{store} has no runs")
+        raise InputError(
+            "\n".join(sweep.analysis.query_refusals_in_words(refused)) or f"{store} has no runs"
+        )
     for name, reason in refused:
         click.echo(f"{name}: {reason}", err=True)
     if as_json:

@@ -38,7 +38,8 @@ def command(store, experiment, at, error, as_json):
     """
     datasets = _measurable(opened(store, experiment), store, error, bool(experiment))
     found = {
-        name: sweep.analysis.convergence(dataset, error, at) for name, dataset in datasets.items()
+        name: sweep.analysis.orders_and_tolerances(dataset, error, at)
+        for name, dataset in datasets.items()
     }
     if as_json:
         rows = {name: [*fixed, *adaptive] for name, (fixed, adaptive) in found.items()}
@@ -57,7 +58,7 @@ def _measurable(datasets, store, error, chosen):
     found = {
         name: data
         for name, data in datasets.items()
-        if chosen or sweep.analysis.has_error(data, error)
+        if chosen or sweep.analysis.run_table_has_error(data, error)
     }
     if found:
         return found

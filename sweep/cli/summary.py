@@ -16,12 +16,16 @@ def print_summary(store):
     for name, dataset in datasets.items():
         title = f"{name}: {dataset.attrs['title'].partition(': ')[2]}"
         click.echo(f"\n{title}\n{'=' * len(title)}")
-        if sweep.analysis.has_error(dataset):
+        if sweep.analysis.run_table_has_error(dataset):
             click.echo(
-                sweep.tables.text_of(sweep.tables.errors(*sweep.analysis.convergence(dataset)))
+                sweep.tables.text_of(
+                    sweep.tables.errors(*sweep.analysis.orders_and_tolerances(dataset))
+                )
                 + "\n"
             )
-        quantities = [q for q in (sweep.analysis.energy_of(dataset),) if f"{q}_error" in dataset]
+        quantities = [
+            q for q in (sweep.analysis.name_of_energy_quantity(dataset),) if f"{q}_error" in dataset
+        ]
         if quantities:
             click.echo(
                 sweep.tables.text_of(

@@ -6,7 +6,7 @@ import numbers
 
 import numpy as np
 
-from sweep.analysis.runs.summaries import ROWS, run_blocks, time_blocks
+from sweep.analysis.runs.summaries import ROWS, slices_of_runs, slices_of_samples
 
 CHUNK = 2**17  # values of a chunk: 1 MB
 TIMES = 1024  # samples of a chunk
@@ -91,12 +91,12 @@ def _blocks(array):
         return [(slice(None),) * array.ndim] if array.ndim else [()]
     width = math.prod(array.shape[1:])
     if array.dims[1:2] != ("time",):
-        return [(rows,) for rows in run_blocks(array.shape[0], width)]
+        return [(rows,) for rows in slices_of_runs(array.shape[0], width)]
     inner = math.prod(array.shape[2:])
     return [
         (rows, span)
-        for rows in run_blocks(array.shape[0], width)
-        for span in time_blocks(array.shape[1], inner)
+        for rows in slices_of_runs(array.shape[0], width)
+        for span in slices_of_samples(array.shape[1], inner)
     ]
 
 

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from sweep.analysis.runs.selection import RUN_COORDINATES
-from sweep.analysis.runs.summaries import attributes_of, column, default_columns, results, series_of
+from sweep.analysis.runs.summaries import (
+    default_result_columns,
+    names_of_time_series,
+    parse_result_column,
+    result_column_attributes,
+    results,
+)
 
 BATCH = 2**16  # rows of a table in memory at once, one a run
 SAMPLES = 2**19  # one a sample
@@ -71,14 +77,14 @@ class Source:
 
 
 def _run_columns(dataset, columns):
-    chosen = default_columns(dataset) if columns is None else list(dict.fromkeys(columns))
+    chosen = default_result_columns(dataset) if columns is None else list(dict.fromkeys(columns))
     for text in chosen:
-        column(dataset, text)
+        parse_result_column(dataset, text)
     return chosen
 
 
 def _series_columns(dataset):
-    names = series_of(dataset)
+    names = names_of_time_series(dataset)
     return [*names, "state"] if "state" in dataset else names
 
 
@@ -107,9 +113,9 @@ def _described(dataset, series, columns):
         return
     for text in columns:
         if text not in dataset.coords:
-            one = column(dataset, text)
+            one = parse_result_column(dataset, text)
             kind = "float" if one.of else _kind(dataset[text])
-            yield text, kind, attributes_of(dataset, one)
+            yield text, kind, result_column_attributes(dataset, one)
 
 
 def _coordinates(dataset):

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sweep.papers.diagnostics import slope
+from sweep.papers.diagnostics import slope_over_time
 
 FACTOR = 10.0  # either way: the same order of magnitude
 ROUND_OFF = 1e-13  # some 450 units in the last place of 1
@@ -34,7 +34,9 @@ class Agreement(StrEnum):
     NONE = "not reproduced"
 
 
-def agreement(paper, value, least, most, *, digits, exact=False, ensemble=False, behaves=None):
+def agreement_with_printed_figure(
+    paper, value, least, most, *, digits, exact=False, ensemble=False, behaves=None
+):
     """The `Agreement` of a computed figure with a printed one.
 
     Parameters
@@ -59,7 +61,7 @@ def agreement(paper, value, least, most, *, digits, exact=False, ensemble=False,
     """
     if behaves is False:
         return Agreement.NONE
-    if abs(value - paper) <= 0.5 * unit_of(paper, digits):
+    if abs(value - paper) <= 0.5 * unit_of_last_printed_digit(paper, digits):
         return Agreement.DIGITS
     if ensemble and least < most and least <= paper <= most:
         return Agreement.RANGE
@@ -68,7 +70,7 @@ def agreement(paper, value, least, most, *, digits, exact=False, ensemble=False,
     return Agreement.BEHAVIOUR if behaves else Agreement.NONE
 
 
-def unit_of(paper, digits):
+def unit_of_last_printed_digit(paper, digits):
     """The unit of the last of a figure's significant digits: 1e-9 of 2.1641e-5 with five."""
     exponent = int(f"{paper:.{digits - 1}e}".partition("e")[2])
     return 10.0 ** (exponent - digits + 1)
@@ -88,19 +90,23 @@ class EnergyTrend:
 
     rises: bool
 
-    def seen(self, runs, most):
+    def is_seen_in_runs(self, runs, most):
         """Whether all runs have the trend, and how many have which, in words."""
-        slopes = slope("energy_error")(runs)
+        slopes = slope_over_time("energy_error")(runs)
         gained, lost = int((slopes > 0).sum()), int((slopes < 0).sum())
         own, other = (gained, lost) if self.rises else (lost, gained)
         verbs = ("gain", "lose") if self.rises else ("lose", "gain")
         if own == len(slopes):
-            return True, f"{_of(own, slopes, verbs[0])} energy, as in the paper"
+            return True, f"{_count_of_runs_in_words(own, slopes, verbs[0])} energy, as in the paper"
         shown = "gained" if self.rises else "lost"
-        return False, f"{_of(other, slopes, verbs[1])} energy, where the paper shows it {shown}"
+        return (
+            False,
+            f"{_count_of_runs_in_words(other, slopes, verbs[1])} energy, where the paper shows it "
+            f"{shown}",
+        )
 
 
-def _of(count, runs, verb):
+def _count_of_runs_in_words(count, runs, verb):
     """``128 of 128 gain``, or ``gains`` of a single run."""
     return f"{verb}s" if count == len(runs) == 1 else f"{count} of {len(runs)} {verb}"
 
@@ -117,7 +123,7 @@ class KeptToRoundOff:
 
     bound: float = ROUND_OFF
 
-    def seen(self, runs, most):
+    def is_seen_in_runs(self, runs, most):
         """Whether the largest error is so small, and that in words."""
         if math.isfinite(most) and most <= self.bound:
             return True, f"round-off, as in the paper: ≤ {self.bound:g}"

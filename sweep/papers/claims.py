@@ -4,7 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sweep.papers.agreement import Agreement, EnergyTrend, KeptToRoundOff, agreement
+from sweep.papers.agreement import (
+    Agreement,
+    EnergyTrend,
+    KeptToRoundOff,
+    agreement_with_printed_figure,
+)
 from sweep.papers.measuring import Selection
 
 CLOSE = 1e-3  # relative difference up to which a figure without bounds of its own holds
@@ -51,24 +56,24 @@ class Claim:
     behaviour: EnergyTrend | KeptToRoundOff | None = None
 
     @property
-    def bounds(self):
+    def bounds_that_hold(self):
         """Lowest and highest value that holds."""
         if self.expected is None or np.isfinite(self.high):
             return self.low, self.high
         margin = CLOSE * abs(self.expected)
         return self.expected - margin, self.expected + margin
 
-    def row(self, datasets, factor):
+    def computed_row(self, datasets, factor):
         """The claim's `Row`, from the datasets of its paper's studies."""
-        runs = self.measured.runs(datasets, factor)
-        value, least, most = self.measured.value(runs)
-        low, high = self.bounds
-        behaves, seen = self.behaviour.seen(runs, most) if self.behaviour else (None, "")
+        runs = self.measured.selected_runs(datasets, factor)
+        value, least, most = self.measured.value_and_range(runs)
+        low, high = self.bounds_that_hold
+        behaves, seen = self.behaviour.is_seen_in_runs(runs, most) if self.behaviour else (None, "")
         notes = "; ".join(filter(None, (self.note, seen)))
         digits, found = None, None
         if self.paper is not None:
             digits, ensemble = self.digits, self.measured.ensemble
-            found = agreement(
+            found = agreement_with_printed_figure(
                 self.paper, value, least, most,
                 digits=digits, exact=self.exact, ensemble=ensemble, behaves=behaves,
             )  # fmt: skip
@@ -83,7 +88,7 @@ class Claim:
             most=most,
             low=low,
             high=high,
-            setting=self.measured.setting(runs) + (f" ({notes})" if notes else ""),
+            setting=self.measured.setting_in_words(runs) + (f" ({notes})" if notes else ""),
             holds=bool(low <= value <= high),
         )
 
@@ -146,6 +151,6 @@ class Paper:
     pictures: tuple = ()
 
     @property
-    def studies(self):
+    def study_names(self):
         """Names of the studies, in the order of the claims."""
         return tuple(dict.fromkeys(claim.measured.study for claim in self.claims))

@@ -16,37 +16,37 @@ from sweep.analysis import grid, order_table
 POINTS = 13  # samples that a return is interpolated between
 
 
-def largest(name):
+def largest_size_over_time(name):
     """The largest |value| over time of a variable over ``(run, time)``."""
     return lambda dataset: abs(dataset[name]).max("time").values
 
 
-def lowest(name):
+def least_value_over_time(name):
     """The least value over time of a variable over ``(run, time)``."""
     return lambda dataset: dataset[name].min("time").values
 
 
-def highest(name):
+def largest_value_over_time(name):
     """The largest value over time of a variable over ``(run, time)``."""
     return lambda dataset: dataset[name].max("time").values
 
 
-def per_run(name):
+def value_per_run(name):
     """A variable over ``(run,)``."""
     return lambda dataset: dataset[name].values
 
 
-def first(name):
+def value_at_start(name):
     """The value at the start of a variable over ``(run, time)``."""
     return lambda dataset: dataset[name].isel(time=0).values
 
 
-def last(name):
+def size_at_end(name):
     """|value| at the end of a variable over ``(run, time)``."""
     return lambda dataset: abs(dataset[name].isel(time=-1)).values
 
 
-def slope(name):
+def slope_over_time(name):
     """The least-squares slope over time of a variable over ``(run, time)``."""
 
     def measure(dataset):
@@ -56,18 +56,18 @@ def slope(name):
     return measure
 
 
-def largest_relative(quantity):
+def largest_relative_change(quantity):
     """The largest |change| over time of a quantity, relative to its size at the start."""
 
     def measure(dataset):
         start = abs(dataset[quantity].isel(time=0)).values
-        return largest(f"{quantity}_error")(dataset) / start
+        return largest_size_over_time(f"{quantity}_error")(dataset) / start
 
     return measure
 
 
-def ratio_of_largest(name, above, below):
-    """The `largest` of one integrator over that of another, for each step size.
+def ratio_of_largest_errors(name, above, below):
+    """The `largest_size_over_time` of one integrator over that of another, for each step size.
 
     Parameters
     ----------
@@ -84,13 +84,13 @@ def ratio_of_largest(name, above, below):
     return measure
 
 
-def order(dataset):
+def measured_convergence_order(dataset):
     """The measured order of one integrator, of the error at the end; NaN where undecided."""
     (estimate,) = order_table(dataset)
     return estimate.order
 
 
-def parameter(dataset, name):
+def system_parameter_of_runs(dataset, name):
     """A parameter of the system: an array of one value, number or vector, for each run."""
     attributes = dataset.attrs
     for axis in json.loads(attributes["experiment"])["scan"]:
@@ -105,7 +105,7 @@ def parameter(dataset, name):
 # --- rotations -----------------------------------------------------------------------------------
 
 
-def step_angles(dataset):
+def first_spin_step_angles(dataset):
     """The angle by which a step turns the first spin about e3, shape ``(run, time)``.
 
     A sample interval must turn it by less than π.
@@ -118,36 +118,37 @@ def step_angles(dataset):
     return np.arctan2(sine, cosine) / steps
 
 
-def mean_step_angle(dataset):
-    """The size of `step_angles`, its mean over the steps."""
-    return np.abs(step_angles(dataset).mean(axis=1))
+def mean_first_spin_step_angle(dataset):
+    """The size of `first_spin_step_angles`, its mean over the steps."""
+    return np.abs(first_spin_step_angles(dataset).mean(axis=1))
 
 
 def step_angle_residual(dataset):
-    """How far `step_angles` φ are from sin²(φ/2) sin²α + tan²(φ/2) cos²α = (λh/2)², at most.
+    """How far angles φ of steps are from sin²(φ/2) sin²α + tan²(φ/2) cos²α = (λh/2)², at most.
 
-    α is the axis ``angle`` of the starts, λ = |a| with the ``axis`` a along e3.
+    φ is of `first_spin_step_angles`, α the axis ``angle`` of the starts, λ = |a| with the ``axis``
+    a along e3.
     """
-    half = 0.5 * step_angles(dataset)
+    half = 0.5 * first_spin_step_angles(dataset)
     alpha = dataset["angle"].values[:, None]
-    rate = np.linalg.norm(parameter(dataset, "axis"), axis=1)
+    rate = np.linalg.norm(system_parameter_of_runs(dataset, "axis"), axis=1)
     product = (rate * dataset["step_size"].values)[:, None]
     left = (np.sin(half) * np.sin(alpha)) ** 2 + (np.tan(half) * np.cos(alpha)) ** 2
     return np.abs(left - (0.5 * product) ** 2).max(axis=1)
 
 
-def turning_rates(dataset):
+def spin_chain_turning_rates(dataset):
     """The mean rate at which the spins of a chain turn about e3, of ``count`` spins."""
-    counts, rates = parameter(dataset, "count"), []
+    counts, rates = system_parameter_of_runs(dataset, "count"), []
     span = float(dataset["time"].values[-1] - dataset["time"].values[0])
     for run, count in enumerate(counts):
-        w = _states(dataset, run)[:, : int(count)]
+        w = _states_of_run(dataset, run)[:, : int(count)]
         angles = np.unwrap(np.arctan2(w[..., 1], w[..., 0]), axis=0)
         rates.append(np.mean(angles[-1] - angles[0]) / span)
     return np.array(rates)
 
 
-def latitude_rate(count, colatitude):
+def exact_latitude_circle_rate(count, colatitude):
     """The rate −2(1 − cos(2π/n)) cos θ of n spins that are equidistant on a circle of latitude.
 
     Their neighbours' sum is 2 (cos(2π/n) sin θ …, cos θ): w turns about e3 at that rate.
@@ -156,15 +157,17 @@ def latitude_rate(count, colatitude):
 
 
 def turning_rate_residual(dataset):
-    """How far `turning_rates` are from `latitude_rate`."""
-    expected = latitude_rate(parameter(dataset, "count"), dataset["colatitude"].values)
-    return np.abs(turning_rates(dataset) - expected)
+    """How far `spin_chain_turning_rates` are from `exact_latitude_circle_rate`."""
+    expected = exact_latitude_circle_rate(
+        system_parameter_of_runs(dataset, "count"), dataset["colatitude"].values
+    )
+    return np.abs(spin_chain_turning_rates(dataset) - expected)
 
 
 # --- distances -----------------------------------------------------------------------------------
 
 
-def distance_at_end(state):
+def distance_from_state_at_end(state):
     """The Euclidean distance of the last state from a given one.
 
     Parameters
@@ -180,14 +183,16 @@ def distance_at_end(state):
     return measure
 
 
-def formulations_apart(dataset):
+def distance_between_top_formulations(dataset):
     """How far Q and π of a heavy top on T*SO(3) are from those on T*(SO(3) × R³), at most.
 
     The largest Euclidean distance over time, that of π relative to its size.
     """
     rows = {"cotangent": [0, 1, 2, 3], "quadratic": [0, 1, 2, 4]}
     one, other = (
-        _states(dataset, int(np.flatnonzero(dataset["formulation"].values == name)[0]))[:, own]
+        _states_of_run(dataset, int(np.flatnonzero(dataset["formulation"].values == name)[0]))[
+            :, own
+        ]
         for name, own in rows.items()
     )
     off = np.sum((one - other) ** 2, axis=2)
@@ -198,7 +203,7 @@ def formulations_apart(dataset):
 HALF_TURNS = np.array([[1, 1, 1], [-1, -1, 1], [1, -1, -1], [-1, 1, -1]])  # none, e3, e1, e2
 
 
-def off_normal_form(dataset):
+def vortex_distance_from_normal_form(dataset):
     """How far four vortices are from some C(θ, φ), (15) of McLachlan et al., at most over time.
 
     The rows of C(θ, φ) are a vector and its images under the half turns about e3, e1 and e2,
@@ -209,7 +214,7 @@ def off_normal_form(dataset):
     return off.max(axis=(1, 2))
 
 
-def off_manifold(dataset):
+def vortex_distance_from_manifold(dataset):
     """How far four vortices are from A·C(θ, φ) for any rotation A, at most over time.
 
     Then, and only then, three half turns about orthogonal axes permute them as they do in
@@ -228,21 +233,25 @@ def off_manifold(dataset):
 # --- peaks ---------------------------------------------------------------------------------------
 
 
-def peak(row, component):
+def component_peak_size(row, component):
     """The largest size of a component of the state along time, between samples."""
-    return lambda dataset: np.array([found for _, found in _peaks(dataset, row, component)])
+    return lambda dataset: np.array(
+        [found for _, found in _component_peak_of_each_run(dataset, row, component)]
+    )
 
 
-def peak_time(row, component):
-    """The time of that `peak`."""
-    return lambda dataset: np.array([time for time, _ in _peaks(dataset, row, component)])
+def component_peak_time(row, component):
+    """The time of that `component_peak_size`."""
+    return lambda dataset: np.array(
+        [time for time, _ in _component_peak_of_each_run(dataset, row, component)]
+    )
 
 
-def _peaks(dataset, row, component):
+def _component_peak_of_each_run(dataset, row, component):
     """Time and size of each run's largest |value| where a cubic spline is stationary."""
     times = dataset["time"].values
     for run in range(dataset.sizes["run"]):
-        path = CubicSpline(times, _states(dataset, run)[:, row, component])
+        path = CubicSpline(times, _states_of_run(dataset, run)[:, row, component])
         where = np.append(path.derivative().roots(extrapolate=False), times[[0, -1]])
         sizes = np.abs(path(where))
         yield float(where[np.argmax(sizes)]), float(sizes.max())
@@ -251,28 +260,32 @@ def _peaks(dataset, row, component):
 # --- periods -------------------------------------------------------------------------------------
 
 
-def period(dataset):
+def return_period(dataset):
     """The time after which a run is back at its start first, between samples."""
-    return np.array([_first_return(dataset, run)[0] for run in range(dataset.sizes["run"])])
+    return np.array(
+        [_time_and_distance_of_first_return(dataset, run)[0] for run in range(dataset.sizes["run"])]
+    )
 
 
-def period_off(expected):
-    """How far `period` is from what it is expected to be."""
-    return lambda dataset: np.abs(period(dataset) - expected)
+def return_period_error(expected):
+    """How far `return_period` is from what it is expected to be."""
+    return lambda dataset: np.abs(return_period(dataset) - expected)
 
 
-def return_distance(dataset):
-    """How far from its start a run is after its `period`."""
-    return np.array([_first_return(dataset, run)[1] for run in range(dataset.sizes["run"])])
+def distance_at_first_return(dataset):
+    """How far from its start a run is after its `return_period`."""
+    return np.array(
+        [_time_and_distance_of_first_return(dataset, run)[1] for run in range(dataset.sizes["run"])]
+    )
 
 
-def _first_return(dataset, run):
+def _time_and_distance_of_first_return(dataset, run):
     """Time and distance of the nearest approach to the start, on its first return.
 
     The states about it are interpolated by a polynomial p, and (p(t) − w_0)·p'(t) = 0 there.
     """
     times = dataset["time"].values
-    states = _states(dataset, run).reshape(len(times), -1)
+    states = _states_of_run(dataset, run).reshape(len(times), -1)
     away = np.linalg.norm(states - states[0], axis=1)
     near = away < np.linalg.norm(np.diff(states, axis=0), axis=1).max()
     left = np.flatnonzero(~near)
@@ -284,13 +297,13 @@ def _first_return(dataset, run):
     around = slice(max(nearest - POINTS // 2, 0), nearest + POINTS // 2 + 1)
     path = BarycentricInterpolator(times[around], states[around])
 
-    def slope(t):
+    def slope_of_distance(t):
         return (path(t) - states[0]) @ path.derivative(t)
 
-    found = brentq(slope, times[nearest - 1], times[nearest + 1], xtol=1e-13)
+    found = brentq(slope_of_distance, times[nearest - 1], times[nearest + 1], xtol=1e-13)
     return found, float(np.linalg.norm(path(found) - states[0]))
 
 
-def _states(dataset, run):
+def _states_of_run(dataset, run):
     """Of one run, shape ``(time, row, component)``."""
     return dataset["state"].isel(run=run).transpose("time", "row", "component").values

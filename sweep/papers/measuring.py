@@ -7,14 +7,15 @@ import numpy as np
 
 from integrators.errors import InputError
 from sweep.analysis import drift_table
-from sweep.analysis.runs.selection import describe, descriptions, take
+from sweep.analysis.runs.selection import axis_values_in_words, integrator_descriptions, take_runs
 
 SUMMARIES = {"median": np.median, "largest": np.max, "least": np.min}
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Some runs of one experiment; a subclass has `value`, and says more in `setting`.
+    """Some runs of one experiment; a subclass has `value_and_range`, and says more in
+    `setting_in_words`.
 
     Parameters
     ----------
@@ -43,11 +44,11 @@ class Selection:
     ensemble = False  # whether the range of its values is that of an ensemble of starts
 
     @property
-    def labels(self):
+    def integrator_labels(self):
         """Labels of the integrators."""
         return (self.integrator,) if isinstance(self.integrator, str) else self.integrator
 
-    def runs(self, datasets, factor):
+    def selected_runs(self, datasets, factor):
         """The runs, as a dataset; `factor` is what all step sizes were multiplied by.
 
         Parameters
@@ -62,7 +63,7 @@ class Selection:
             If there are none.
         """
         dataset = datasets[self.study][self.experiment]
-        chosen = np.isin(dataset["integrator"].values, self.labels)
+        chosen = np.isin(dataset["integrator"].values, self.integrator_labels)
         if self.step_size is not None:
             chosen &= np.isclose(dataset["step_size"].values, factor * self.step_size)
         wanted = self.scan | ({"initial_condition": self.start} if self.start else {})
@@ -70,42 +71,44 @@ class Selection:
             chosen &= dataset[name].values == value
         if not chosen.any():
             raise InputError(f"{self.study} has no run of {self.integrator!r} like {self}")
-        runs = take(dataset, np.flatnonzero(chosen))
+        runs = take_runs(dataset, np.flatnonzero(chosen))
         if self.until is not None:
             runs = runs.isel(time=runs["time"].values <= self.until * (1.0 + 1e-12))
         return runs
 
-    def setting(self, runs):
+    def setting_in_words(self, runs):
         """In words: integrators, step sizes or tolerance, scanned values, start, time."""
-        words = [_listed(self.labels), _steps(runs)]
-        words += [describe(self.scan)] if self.scan else []
+        words = [_words_joined_by_and(self.integrator_labels), _step_sizes_in_words(runs)]
+        words += [axis_values_in_words(self.scan)] if self.scan else []
         words += [self.start] if self.start else []
         return ", ".join([*words, f"T = {runs['time'].values[-1]:g}"])
 
 
-def _listed(words):
+def _words_joined_by_and(words):
     """``a``, ``a and b`` or ``a, b and c``."""
     *first, last = words
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _steps(runs):
+def _step_sizes_in_words(runs):
     """``h = 0.01``, ``h = 0.01 … 0.5``, ``RelTol = 0.001``, or ``tol = 1e-06`` where absolute."""
     adaptive = np.isnan(runs["step_size"].values).all()
     values = runs["tolerance" if adaptive else "step_size"].values
     low, high = np.nanmin(values), np.nanmax(values)
     shown = f"{low:g}" if low == high else f"{low:g} … {high:g}"
-    return f"{_tolerance_of(runs) if adaptive else 'h'} = {shown}"
+    return f"{_name_of_tolerance(runs) if adaptive else 'h'} = {shown}"
 
 
-def _tolerance_of(runs):
+def _name_of_tolerance(runs):
     """The name of the tolerance: relative where there is an absolute one beside it."""
-    used = [descriptions(runs)[str(label)] for label in np.unique(runs["integrator"].values)]
+    used = [
+        integrator_descriptions(runs)[str(label)] for label in np.unique(runs["integrator"].values)
+    ]
     relative = all("absolute_tolerance" in one["options"] for one in used)
     return "RelTol" if relative else "tol"
 
 
-def spread(values, summary="median"):
+def summary_and_range(values, summary="median"):
     """The median, largest or least of some values, and their range."""
     centre = SUMMARIES[summary](values)
     return float(centre), float(np.min(values)), float(np.max(values))
@@ -129,30 +132,34 @@ class Measured(Selection):
 
     ensemble = True
 
-    def value(self, runs):
+    def value_and_range(self, runs):
         """Median, least and largest of the mean error."""
         if self.sampled:
-            return spread(abs(runs[f"{self.quantity}_error"]).mean("time").values)
+            return summary_and_range(abs(runs[f"{self.quantity}_error"]).mean("time").values)
         if self.quantity == "unit_length" and "unit_length_error_mean" not in runs:
-            return spread(_unit_length_of_states(runs))
+            return summary_and_range(_mean_unit_length_error_of_states(runs))
         (row,) = drift_table(runs, (self.quantity,))
         errors = row.mean_abs
         return errors.median, errors.low, errors.high
 
-    def setting(self, runs):
+    def setting_in_words(self, runs):
         """In words, with the number of starts."""
-        starts, words = runs.sizes["run"], super().setting(runs)
-        words += f", mean over every {_ordinal(_steps_a_sample(runs))}step" if self.sampled else ""
+        starts, words = runs.sizes["run"], super().setting_in_words(runs)
+        words += (
+            f", mean over every {_ordinal_in_words(_steps_between_samples(runs))}step"
+            if self.sampled
+            else ""
+        )
         return words + (f", median of {starts} starts" if starts > 1 else "")
 
 
-def _steps_a_sample(runs):
+def _steps_between_samples(runs):
     """The number of steps from one sample to the next."""
     time = runs["time"].values
     return round(float((time[1] - time[0]) / runs["step_size"].values[0]))
 
 
-def _ordinal(number):
+def _ordinal_in_words(number):
     """``5th `` and the like before a noun; nothing of 1."""
     if number == 1:
         return ""
@@ -160,7 +167,7 @@ def _ordinal(number):
     return f"{number}{suffixes.get(number % 10, 'th')} "
 
 
-def _unit_length_of_states(runs):
+def _mean_unit_length_error_of_states(runs):
     """Mean of |q·q − 1| over samples and bodies, for each run."""
     q = runs["state"].isel(row=slice(0, runs.sizes["row"] // 2))
     error = abs((q * q).sum("component") - 1.0)
@@ -186,12 +193,12 @@ class Computed(Selection):
     summary: str = "largest"
     each: str = "runs"
 
-    def value(self, runs):
+    def value_and_range(self, runs):
         """The number, or that of several which stands for all; their least and their largest."""
-        return spread(np.atleast_1d(self.measure(runs)), self.summary)
+        return summary_and_range(np.atleast_1d(self.measure(runs)), self.summary)
 
-    def setting(self, runs):
+    def setting_in_words(self, runs):
         """In words, with the number of values."""
         count = np.size(self.measure(runs))
         words = f", {self.summary} of {count} {self.each}" if count > 1 else ""
-        return super().setting(runs) + words
+        return super().setting_in_words(runs) + words

@@ -62,15 +62,15 @@ def reproduce(
         check_known("paper", paper, PAPERS, key="paper")
         paper = PAPERS[paper]
     factor = check_number("step_factor", step_factor, above=0.0)
-    names = dict.fromkeys(paper.studies + (paper.pictures if pictures else ()))
-    studies = [_scaled(load(name), factor) for name in names]
+    names = dict.fromkeys(paper.study_names + (paper.pictures if pictures else ()))
+    studies = [_study_with_scaled_steps(load(name), factor) for name in names]
     if max_time is not None:
         max_time = check_number("max_time", max_time, above=0.0)
-    datasets = dict(_computed(studies, Path(directory), workers, max_time, told))
-    return [claim.row(datasets, factor) for claim in paper.claims], datasets
+    datasets = dict(_compute_studies_of_paper(studies, Path(directory), workers, max_time, told))
+    return [claim.computed_row(datasets, factor) for claim in paper.claims], datasets
 
 
-def _computed(studies, directory, workers, max_time, told):
+def _compute_studies_of_paper(studies, directory, workers, max_time, told):
     """Each study's name and its datasets by experiment, one after the other."""
     end = None if max_time is None else time.monotonic() + max_time
     with Drain(max_time=max_time) as drain, local_client(workers) as client:
@@ -86,25 +86,27 @@ def _computed(studies, directory, workers, max_time, told):
             yield study.name, {name: node.to_dataset() for name, node in tree.items()}
 
 
-def _scaled(study, factor):
+def _study_with_scaled_steps(study, factor):
     """The study with every step size multiplied by `factor`."""
     if factor == 1.0:
         return study
-    experiments = tuple(_scaled_experiment(study.name, e, factor) for e in study.experiments)
+    experiments = tuple(
+        _experiment_with_scaled_steps(study.name, e, factor) for e in study.experiments
+    )
     return dataclasses.replace(study, experiments=experiments)
 
 
-def _scaled_experiment(study, experiment, factor):
-    def scaled(sizes):
+def _experiment_with_scaled_steps(study, experiment, factor):
+    def scaled_sizes(sizes):
         return None if sizes is None else tuple(factor * size for size in sizes)
 
     entries = tuple(
-        dataclasses.replace(entry, step_sizes=scaled(entry.step_sizes))
+        dataclasses.replace(entry, step_sizes=scaled_sizes(entry.step_sizes))
         for entry in experiment.integrators
     )
     try:
         return dataclasses.replace(
-            experiment, integrators=entries, step_sizes=scaled(experiment.step_sizes)
+            experiment, integrators=entries, step_sizes=scaled_sizes(experiment.step_sizes)
         )
     except InputError as error:
         raise InputError(f"step_factor = {factor:g}: {study}: {error}", key="step_factor") from None

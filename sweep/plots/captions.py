@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 
-from sweep.analysis.runs.selection import codes
+from sweep.analysis.runs.selection import distinct_values_and_codes
 from sweep.plots.style import LINE, label_of, plain_units, say
 from sweep.text import number
 from systems import ALL_SYSTEMS
@@ -35,7 +35,11 @@ class Shown:
     @classmethod
     def in_runs(cls, dataset, counts, **settings):
         """Of a run table, with what `counts` says of it."""
-        return cls(tuple(counts), len(codes(dataset["initial_condition"].values)[0]), **settings)
+        return cls(
+            tuple(counts),
+            len(distinct_values_and_codes(dataset["initial_condition"].values)[0]),
+            **settings,
+        )
 
     @property
     def starts(self):

@@ -7,16 +7,16 @@ from matplotlib import rc_context
 from matplotlib.ticker import MaxNLocator
 
 from integrators.errors import InputError
-from sweep.analysis.drift.cells import chosen_quantities, read_means
+from sweep.analysis.drift.cells import chosen_drift_quantities, read_cell_window_means
 from sweep.analysis.drift.drifts import drift_table
 from sweep.analysis.drift.verdicts import UNDECIDED
 from sweep.analysis.runs.selection import (
-    describe,
-    energy_of,
-    groups,
+    axis_values_in_words,
+    groups_of_runs,
+    name_of_energy_quantity,
+    run_table_without_repeats,
     scanned_axes,
-    take,
-    without_repeats,
+    take_runs,
 )
 from sweep.plots.captions import Shown
 from sweep.plots.selection import runs_to_show
@@ -67,16 +67,19 @@ def drift_over_time(dataset, quantity=None, step_size=None):
         When the quantity has no error in the dataset, no run is complete, or the selection would
         fill more than three columns of twelve strips.
     """
-    dataset = without_repeats(dataset)
-    (quantity,) = chosen_quantities(dataset, [quantity or energy_of(dataset)])
+    dataset = run_table_without_repeats(dataset)
+    (quantity,) = chosen_drift_quantities(dataset, [quantity or name_of_energy_quantity(dataset)])
     looks = looks_of(dataset)
     runs, steps = runs_to_show(dataset, step_size)
-    shown = take(dataset, runs)
-    rows = {(describe(r.parameters), r.integrator): r for r in drift_table(shown, [quantity])}
+    shown = take_runs(dataset, runs)
+    rows = {
+        (axis_values_in_words(r.parameters), r.integrator): r
+        for r in drift_table(shown, [quantity])
+    }
     cells = {}
-    for key, members in groups(shown, [*scanned_axes(shown), "integrator"]):
+    for key, members in groups_of_runs(shown, [*scanned_axes(shown), "integrator"]):
         integrator = key.pop("integrator")
-        cells[describe(key), integrator] = take(shown, members)
+        cells[axis_values_in_words(key), integrator] = take_runs(shown, members)
     cells = {key: cell for key, cell in cells.items() if rows[key].starts}
     columns, strips = _layout(cells, looks)
     with rc_context(STYLE):
@@ -119,7 +122,7 @@ def _layout(cells, looks):
 
 def _strip(ax, cell, row, said, colour):
     """One integrator: what its starts do, and the wedge of its drift; how many starts."""
-    times, means = read_means(cell, row.quantity, MOST_STARTS)
+    times, means = read_cell_window_means(cell, row.quantity, MOST_STARTS)
     middle = np.median(means, axis=0)
     low, high = np.quantile(means, BAND, axis=0)
     centre, ends = means.mean(), np.array([times[0], times[-1]])

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 
-from sweep.analysis.runs.selection import codes, descriptions
+from sweep.analysis.runs.selection import distinct_values_and_codes, integrator_descriptions
 
 MOST_CURVES = 14  # that can be told apart in one panel
 FEWEST = 3  # of a family of its own
@@ -30,10 +30,10 @@ def families_of(dataset):
     -------
     dict of str to str
     """
-    labels, _ = codes(dataset["integrator"].values)
+    labels, _ = distinct_values_and_codes(dataset["integrator"].values)
     if len(labels) <= MOST_CURVES:
         return dict.fromkeys(labels, "")
-    known = descriptions(dataset)
+    known = integrator_descriptions(dataset)
     family = {label: _family(label, known.get(label, {})) for label in labels}
     large = {name for name, size in Counter(family.values()).items() if size > MOST_CURVES}
     family |= {label: _base(label, known) for label, name in family.items() if name in large}

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from integrators.errors import InputError, check_known
-from sweep.analysis.runs.selection import run_table, without_repeats
+from sweep.analysis.runs.selection import run_table, run_table_without_repeats
 from sweep.plots.captions import headed
 from sweep.plots.drifts import drift_over_time
 from sweep.plots.orders import convergence
@@ -81,7 +81,7 @@ def picture(kind, dataset, heading=True, **options):
     kind = _kind_of(kind)
     dataset = run_table(dataset)
     figure = kind.draw(dataset, **options)
-    return headed(figure, without_repeats(dataset), kind.error) if heading else figure
+    return headed(figure, run_table_without_repeats(dataset), kind.error) if heading else figure
 
 
 def _kind_of(kind):

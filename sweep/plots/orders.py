@@ -5,10 +5,14 @@ from matplotlib import rc_context
 
 from integrators.errors import InputError
 from sweep.analysis.convergence.certificates import CONFIRMED, WIDEST
-from sweep.analysis.convergence.curves import SELF, default_error
+from sweep.analysis.convergence.curves import SELF, default_error_for_orders
 from sweep.analysis.convergence.orders import order_table
 from sweep.analysis.convergence.slopes import USED
-from sweep.analysis.runs.selection import against_reference, describe, without_repeats
+from sweep.analysis.runs.selection import (
+    axis_values_in_words,
+    is_error_against_reference,
+    run_table_without_repeats,
+)
 from sweep.plots.captions import Shown, times_in_words
 from sweep.plots.families import families_of, panel_title
 from sweep.plots.style import (
@@ -46,17 +50,17 @@ def convergence(dataset, error=None, at="end"):
     InputError
         As `order_table`, and when the selection would fill more than twelve panels.
     """
-    dataset = without_repeats(dataset)
-    error = default_error(dataset) if error is None else error
+    dataset = run_table_without_repeats(dataset)
+    error = default_error_for_orders(dataset) if error is None else error
     looks, families = looks_of(dataset), families_of(dataset)
     estimates = order_table(dataset, error, at)
     if not any(point.error > 0 for row in estimates for point in row.points):
         raise InputError(f"no run has an {error!r} to show.", key="error")
     panels = {}
     for row in estimates:
-        title = panel_title(describe(row.parameters), families[row.integrator])
+        title = panel_title(axis_values_in_words(row.parameters), families[row.integrator])
         panels.setdefault(title, []).append(row)
-    once = len({describe(row.parameters) for row in estimates}) == 1
+    once = len({axis_values_in_words(row.parameters) for row in estimates}) == 1
     drawn = [row for row in estimates if any(point.error > 0 for point in row.points)]
     times = {title: {row.time for row in rows if row in drawn} for title, rows in panels.items()}
     every = set().union(*times.values())
@@ -67,7 +71,7 @@ def convergence(dataset, error=None, at="end"):
             dataset,
             [point.starts for row in drawn for point in row.points if point.error > 0],
             times=tuple(every),
-            referred=error != SELF and against_reference(dataset, error),
+            referred=error != SELF and is_error_against_reference(dataset, error),
         )
         for ax, (title, rows) in zip(axes, panels.items(), strict=True):
             for row in rows:

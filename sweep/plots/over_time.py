@@ -11,12 +11,12 @@ from matplotlib import rc_context
 
 from integrators.errors import InputError
 from sweep.analysis.runs.selection import (
-    describe,
-    energy_of,
-    groups,
+    axis_values_in_words,
+    groups_of_runs,
+    name_of_energy_quantity,
+    run_table_without_repeats,
     scanned_axes,
-    take,
-    without_repeats,
+    take_runs,
 )
 from sweep.plots.captions import Shown
 from sweep.plots.families import families_of, panel_title
@@ -108,8 +108,8 @@ def energy_over_time(dataset, step_size=None):
     A run that stopped counts as above all others from there, so that a curve ends when half of
     its runs have stopped; a cross stands where each did.
     """
-    dataset = without_repeats(dataset)
-    energy = energy_of(dataset)
+    dataset = run_table_without_repeats(dataset)
+    energy = name_of_energy_quantity(dataset)
     every_step = f"{energy}_error_abs_max" in dataset
     name = f"{energy}_error_abs_max" if every_step else f"{energy}_error"
     size = "|E − E₀|" if energy == "energy" else f"|{energy.replace('_', ' ')} error|"
@@ -122,7 +122,7 @@ def unit_length_over_time(dataset, step_size=None):
 
     Parameters and result are those of `energy_over_time`.
     """
-    dataset = without_repeats(dataset)
+    dataset = run_table_without_repeats(dataset)
     every_step = "unit_length_error_mean" in dataset
     name = "unit_length_error_mean" if every_step else "unit_length_error"
     text = "mean |q·q − 1| over steps" if every_step else "|q·q − 1|"
@@ -144,9 +144,9 @@ def _over_time(dataset, name, text, step_size):
     needed = [key for key in (name, "status") if key in dataset]
     shown = dataset[needed].isel(run=runs)
     panels, said = {}, {}
-    for key, members in groups(shown, [*scanned_axes(shown), "integrator"]):
+    for key, members in groups_of_runs(shown, [*scanned_axes(shown), "integrator"]):
         integrator = key.pop("integrator")
-        scanned = describe(key)
+        scanned = axis_values_in_words(key)
         panel = scanned, families[integrator]
         panels.setdefault(panel, {})[integrator] = series_of(shown, members, name)
         said.setdefault(panel, {})[integrator] = steps[scanned, integrator]
@@ -263,7 +263,7 @@ def series_of(dataset, runs, name):
     kind = np.float64 if len(runs) * few <= MOST_DOUBLE else np.float32
     parts = []
     for first in range(0, len(runs), BLOCK):
-        block = take(dataset, runs[first : first + BLOCK])[name].transpose("run", "time")
+        block = take_runs(dataset, runs[first : first + BLOCK])[name].transpose("run", "time")
         times, values = _thinned(dataset["time"].values, np.abs(block.values))
         parts.append(values.astype(kind))
     values = np.concatenate(parts)

@@ -5,11 +5,11 @@ import numpy as np
 from integrators.errors import InputError
 from sweep.analysis.runs.selection import (
     adaptive_runs,
-    complete,
-    describe,
-    groups,
+    axis_values_in_words,
+    complete_runs,
+    groups_of_runs,
     scanned_axes,
-    take,
+    take_runs,
 )
 from sweep.plots.style import label_of
 
@@ -30,20 +30,20 @@ def runs_to_show(dataset, step_size=None):
     runs : ndarray of int
         Positions along `run`, ascending.
     words : dict of (str, str) to str
-        By the scanned values, as `describe` says them, and the integrator.
+        By the scanned values, as `axis_values_in_words` says them, and the integrator.
 
     Raises
     ------
     InputError
         When no run has results.
     """
-    counts = complete(dataset, also_stopped=True)
+    counts = complete_runs(dataset, also_stopped=True)
     adaptive = adaptive_runs(dataset)
     sizes = np.where(adaptive, dataset["tolerance"], dataset["step_size"])
     of = {}
-    for key, runs in groups(dataset, ["integrator", *scanned_axes(dataset)]):
+    for key, runs in groups_of_runs(dataset, ["integrator", *scanned_axes(dataset)]):
         integrator = key.pop("integrator")
-        of[describe(key), integrator] = runs[counts[runs]]
+        of[axis_values_in_words(key), integrator] = runs[counts[runs]]
     of = {cell: runs for cell, runs in of.items() if len(runs)}
     if not of:
         raise InputError("none of the selected runs has any results yet.")
@@ -91,4 +91,4 @@ def one_run(dataset, integrator, step_size=None, **wanted):
         chosen &= np.isclose(dataset["step_size"].values, step_size)
     for name, value in wanted.items():
         chosen &= dataset[name].values == value
-    return take(dataset, np.flatnonzero(chosen)[:1])
+    return take_runs(dataset, np.flatnonzero(chosen)[:1])

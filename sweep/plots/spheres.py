@@ -9,12 +9,12 @@ from matplotlib.lines import Line2D
 
 from integrators.errors import InputError
 from sweep.analysis.runs.selection import (
-    codes,
-    describe,
-    groups,
+    axis_values_in_words,
+    distinct_values_and_codes,
+    groups_of_runs,
+    run_table_without_repeats,
     scanned_axes,
-    take,
-    without_repeats,
+    take_runs,
 )
 from sweep.plots.captions import Shown
 from sweep.plots.projection import (
@@ -165,7 +165,7 @@ def sphere(dataset, step_size=None, bodies=None, view=OBLIQUE):
         would fill more than six panels.
     """
     view = View.along(view)
-    dataset = without_repeats(dataset)
+    dataset = run_table_without_repeats(dataset)
     rows, names = _rows_of(dataset, bodies)
     many = bodies is None and len(rows) > MOST_BODIES
     picture = _picture(dataset, rows, names, step_size, TIMES if many else None)
@@ -212,18 +212,19 @@ def _picture(dataset, rows, names, step_size, count):
     """
     runs, words = runs_to_show(dataset, step_size)
     shown = dataset[["state"]].isel(run=runs)
-    starts, place = codes(shown["initial_condition"].values)
-    cells = list(groups(shown, [*scanned_axes(shown), "integrator"]))
+    starts, place = distinct_values_and_codes(shown["initial_condition"].values)
+    cells = list(groups_of_runs(shown, [*scanned_axes(shown), "integrator"]))
     if len(cells) > MOST_PANELS:
         raise InputError(
             f"{len(cells)} combinations of integrators and scanned values are selected, and a "
-            f"figure holds {MOST_PANELS}: select some, e.g. those with {describe(cells[0][0])}."
+            f"figure holds {MOST_PANELS}: select some, e.g. those with "
+            f"{axis_values_in_words(cells[0][0])}."
         )
     panels, methods = [], []
     for key, members in cells:
         integrator = key.pop("integrator")
-        methods.append(f"{integrator}, {words[describe(key), integrator]}")
-        panels.append(_panel(describe(key), shown, members, rows, count, place))
+        methods.append(f"{integrator}, {words[axis_values_in_words(key), integrator]}")
+        panels.append(_panel(axis_values_in_words(key), shown, members, rows, count, place))
     said = []
     if len(set(methods)) == 1:
         said.append(methods[0])
@@ -250,7 +251,7 @@ def _panel(title, shown, members, rows, count, place):
         times = np.arange(max(1, min(samples, MOST_POINTS // (few * len(rows)))))
     else:
         times = _evenly(samples, min(samples, count))
-    state = take(shown, members)["state"].isel(time=times, row=rows).values
+    state = take_runs(shown, members)["state"].isel(time=times, row=rows).values
     length = np.linalg.norm(state, axis=-1, keepdims=True)
     with np.errstate(invalid="ignore"):  # 0 has no direction
         directions = state / length

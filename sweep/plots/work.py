@@ -8,9 +8,9 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from integrators.errors import InputError, check_known
 from sweep.analysis.efficiency.pareto import WORK
-from sweep.analysis.efficiency.timing import why_not_measured
-from sweep.analysis.efficiency.work import chosen_errors, work_table
-from sweep.analysis.runs.selection import describe, without_repeats
+from sweep.analysis.efficiency.timing import why_cpu_times_not_comparable
+from sweep.analysis.efficiency.work import chosen_errors_for_work, work_table
+from sweep.analysis.runs.selection import axis_values_in_words, run_table_without_repeats
 from sweep.plots.captions import Shown
 from sweep.plots.style import (
     MOST_PANELS,
@@ -66,15 +66,15 @@ def work_precision(dataset, error=None, against="evaluations", at="end"):
         than six panels.
     """
     check_known("measure of work", against, WORK, key="against")
-    dataset = without_repeats(full := dataset)
+    dataset = run_table_without_repeats(full := dataset)
     looks = looks_of(dataset)
-    error = chosen_errors(dataset, error, at)[0]
+    error = chosen_errors_for_work(dataset, error, at)[0]
     panels = {}
     rows = shown(work_table(full, error, at), error, against)
     for row in rows:
-        panels.setdefault(describe(row.parameters), []).append(row)
+        panels.setdefault(axis_values_in_words(row.parameters), []).append(row)
     if not any(_compares(of_panel, against) for of_panel in panels.values()):
-        raise InputError(f"{why_not_measured(rows)}.", key="against")
+        raise InputError(f"{why_cpu_times_not_comparable(rows)}.", key="against")
     times = {title: of_panel[0].time for title, of_panel in panels.items()}
     once = len(set(times.values())) == 1
     with rc_context(STYLE):
@@ -114,9 +114,9 @@ def work(dataset):
         As `work_precision`.
     """
     rows = work_table(dataset)
-    if len({describe(row.parameters) for row in rows}) > 1:
+    if len({axis_values_in_words(row.parameters) for row in rows}) > 1:
         return work_precision(dataset)
-    dataset = without_repeats(dataset)
+    dataset = run_table_without_repeats(dataset)
     looks, panels = looks_of(dataset), _panels(rows)
     with rc_context(STYLE):
         figure, axes = panel_grid(len(panels), 2, WIDTH, HEIGHT)
@@ -177,7 +177,7 @@ def _shown(dataset, rows):
 
 def _panel(ax, rows, against, looks):
     """The curves of all integrators in a panel, or why there are none; whether there are."""
-    why = why_not_measured(rows) if against == "cpu_time" else ""
+    why = why_cpu_times_not_comparable(rows) if against == "cpu_time" else ""
     if not _compares(rows, against):
         ax.set_axis_off()
         ax.text(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from integrators.errors import InputError
-from sweep.analysis.runs.selection import codes, scanned_axes, take
+from sweep.analysis.runs.selection import distinct_values_and_codes, scanned_axes, take_runs
 from sweep.plots.captions import parameters
 from sweep.plots.embedding import drawn, most_bytes
 from sweep.plots.families import families_of
@@ -160,7 +160,7 @@ def _by_family(dataset):
     labels = dataset["integrator"].values
     for family in dict.fromkeys(families.values()):
         runs = np.flatnonzero([families[label] == family for label in labels])
-        yield family[:1].upper() + family[1:], take(dataset, runs)
+        yield family[:1].upper() + family[1:], take_runs(dataset, runs)
 
 
 def _exponents_of(dataset):
@@ -207,7 +207,7 @@ def facts_of(dataset):
     ]
     for axis in scanned_axes(dataset):
         facts.append((f"Scanned: {axis}", _values(dataset[axis])))
-    labels, _ = codes(dataset["integrator"].values)
+    labels, _ = distinct_values_and_codes(dataset["integrator"].values)
     facts.append((f"Integrators ({len(labels)})", ", ".join(labels)))
     for name, title in (("step_size", "Step sizes"), ("tolerance", "Tolerances")):
         if np.isfinite(dataset[name].values).any():
@@ -230,7 +230,7 @@ def _system(dataset, fixed):
 
 def _values(coordinate, most=8):
     """The distinct values of a coordinate, or their number and range."""
-    values, _ = codes(coordinate.values)
+    values, _ = distinct_values_and_codes(coordinate.values)
     if values.dtype.kind == "f":
         values = values[np.isfinite(values)]
     words = [number(float(v), 6) if values.dtype.kind == "f" else str(v) for v in values]
@@ -245,7 +245,7 @@ def _units(coordinate):
 
 
 def _starts(dataset, most=4):
-    names, _ = codes(dataset["initial_condition"].values)
+    names, _ = distinct_values_and_codes(dataset["initial_condition"].values)
     said = ", ".join(names[:most])
     return said if len(names) <= most else f"{len(names):,}: {said}, …"
 

@@ -8,7 +8,7 @@ import numpy as np
 from integrators.errors import InputError
 from sweep import tables
 from sweep.analysis import adaptive_runs, drift_table, order_table, tolerance_table, work_table
-from sweep.analysis.convergence.curves import has_error
+from sweep.analysis.convergence.curves import run_table_has_error
 from sweep.tables.base import scientific
 from sweep.text import number
 
@@ -55,7 +55,7 @@ class Section:
 
 def of_orders(dataset):
     """The orders of the fixed-step integrators, and the errors of the adaptive ones."""
-    if not has_error(dataset):
+    if not run_table_has_error(dataset):
         raise InputError(
             "no error against a reference is stored, nor states at four step sizes. Add one to the "
             'experiment, as in reference = { integrator = "dop853" }, and run it into a store of '

@@ -8,7 +8,7 @@ import numpy as np
 
 from integrators.errors import InputError, check_known
 from integrators.stepping.batch import canonical
-from sweep.analysis.runs.query import holding
+from sweep.analysis.runs.query import runs_where_expression_holds
 from sweep.limits import MEMORY
 from sweep.store import checkpoints, storage
 from sweep.store.open import open_study
@@ -110,7 +110,7 @@ def end_states(store, experiment="", where="", *, read_study, trust_plugins=Fals
     chosen &= table["sample_count"].values == table.sizes["time"]
     if where:
         try:
-            chosen &= holding(table, where)
+            chosen &= runs_where_expression_holds(table, where)
         except InputError as error:
             raise InputError(
                 f"experiment {experiment!r} of {store}: {error}", key="where"

@@ -4,11 +4,11 @@ import numpy as np
 
 from sweep.analysis.runs.summaries import (
     AT,
-    column,
-    main_columns,
+    coordinates_that_vary_between_runs,
+    main_result_columns,
+    names_of_time_series,
+    parse_result_column,
     results,
-    series_of,
-    varying_coordinates,
 )
 from sweep.tables.base import Table, scientific
 from sweep.text import jsonable, number
@@ -74,9 +74,9 @@ def run_rows(dataset, columns=None, sort=None, reverse=False, limit=None):
 def chosen_columns(dataset, columns):
     """The columns that are asked for, checked, or those of a table unless told."""
     if not columns:
-        return [*varying_coordinates(dataset), *main_columns(dataset)]
+        return [*coordinates_that_vary_between_runs(dataset), *main_result_columns(dataset)]
     for text in columns:
-        column(dataset, text)
+        parse_result_column(dataset, text)
     return list(dict.fromkeys(columns))
 
 
@@ -134,5 +134,5 @@ def _further(dataset, names):
     shown = {name.partition(AT)[0] for name in names}
     scalars = [str(n) for n, a in dataset.data_vars.items() if a.dims == ("run",)]
     texts = [", ".join(name for name in scalars if name not in shown)]
-    texts.append(f"of series, as NAME{AT}end: {', '.join(series_of(dataset))}")
+    texts.append(f"of series, as NAME{AT}end: {', '.join(names_of_time_series(dataset))}")
     return [f"More by --column: {'; '.join(text for text in texts if text)}"]

@@ -3,7 +3,7 @@
 import math
 
 from sweep.analysis.efficiency.pareto import WORK, least_work
-from sweep.analysis.efficiency.timing import why_not_measured
+from sweep.analysis.efficiency.timing import why_cpu_times_not_comparable
 from sweep.tables.base import Table, axes_of, left_out_note, scientific
 from sweep.text import number
 
@@ -62,7 +62,7 @@ def _precision(estimates, against, notes):
     first = [row for row in estimates if row.error == errors[0]]
     if any(_at_floor(row) for row in first):
         notes = [f"{FLOOR}: less than the reference resolves", *notes]
-    if unmeasured := why_not_measured(first):
+    if unmeasured := why_cpu_times_not_comparable(first):
         notes = [f"{UNMEASURED}: {unmeasured}", *notes]
     notes = [*notes, _units(estimates), *left_out_note(first)]
     return Table(headers, cells, _title(estimates, errors, against), notes)

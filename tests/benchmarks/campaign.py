@@ -23,7 +23,7 @@ import numpy as np
 from timing import Case, Comparison, columns, compile_cpp
 
 from integrators.compiler.memory import aligned
-from sweep.analysis.drift.drifts import fit_drift
+from sweep.analysis.drift.drifts import fit_drift_slope
 from sweep.campaign.pilot import named_integrators, named_systems, recipe_of
 from sweep.campaign.recorder import Recorder, Underway
 from sweep.store import studies
@@ -99,7 +99,7 @@ def figures(steps, springs):
     errors = np.concatenate(run.errors)
     q = run.runs.final[0][: len(y) // 2]
     times = run.recorder.recipe.times
-    slope, low, high, _ = fit_drift(times, (errors[None, 1:] + errors[None, :-1]) / 2)
+    slope, low, high, _ = fit_drift_slope(times, (errors[None, 1:] + errors[None, :-1]) / 2)
     return [
         Figure("ours, ns a step", 1e9 * ours / steps),
         Figure("C++, ns a step", 1e9 * theirs / steps),

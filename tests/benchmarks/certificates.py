@@ -10,7 +10,7 @@ import argparse
 import numpy as np
 
 from sweep.analysis.convergence.certificates import TOLERANCE
-from sweep.analysis.convergence.slopes import fit_order
+from sweep.analysis.convergence.slopes import fit_convergence_order
 from sweep.text import format_table
 
 ORDERS = ((1, 1), (2, 2), (2, 1), (4, 2), (4, 1), (6, 2), (8, 2))
@@ -26,7 +26,7 @@ def fit(rng, order, power, starts, count, bend):
     shape = np.linalg.norm(leading + bend * (later * small + last * small**2), axis=2)
     error = 0.01 * np.exp(rng.normal(size=starts)) * shape * h[:, None] ** order
     noise = np.linalg.norm(FLOOR * rng.normal(size=(count, starts, 3)), axis=2)
-    return fit_order(h, np.hypot(error, noise), FLOOR, symmetric=power == 2)
+    return fit_convergence_order(h, np.hypot(error, noise), FLOOR, symmetric=power == 2)
 
 
 def main():

@@ -28,9 +28,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "helpers"))
 from short_series import KINDS, coverage
 from wandering import TRUTHS, Oscillation, ensemble, line
 
-from sweep.analysis.drift.drifts import fit_drift
-from sweep.analysis.drift.slow_modes import slow_parts, windows_of
-from sweep.analysis.drift.verdicts import LINEAR, NONE, VERDICTS, WALK, WORSE, judge
+from sweep.analysis.drift.drifts import fit_drift_slope
+from sweep.analysis.drift.slow_modes import slow_parts_of_series, window_means_of_intervals
+from sweep.analysis.drift.verdicts import LINEAR, NONE, VERDICTS, WALK, WORSE, judge_drift
 from sweep.text import format_table
 
 RIGHT = dict(zip(TRUTHS, (NONE, WALK, LINEAR, LINEAR), strict=True))
@@ -68,7 +68,9 @@ def verdict_counts(task):
     for trial in range(trials):
         rng = np.random.default_rng((trial, list(TRUTHS).index(truth)))
         means = ensemble(rng, truth, starts, share, oscillation)
-        found[judge(slow_parts(*windows_of(ends, means))).verdict] += 1
+        found[
+            judge_drift(slow_parts_of_series(*window_means_of_intervals(ends, means))).verdict
+        ] += 1
     return dict(found)
 
 
@@ -109,7 +111,7 @@ def alike(task):
             both += 0.05 * TRUTHS[truth](rng, 18, oscillation.intervals)
         means = math.sqrt(share) * both[:1] + math.sqrt(1 - share) * both[1:]
         means += 0.05 * line(oscillation.intervals) if truth == "linear" else 0.0
-        verdict = judge(slow_parts(*windows_of(ends, means)))
+        verdict = judge_drift(slow_parts_of_series(*window_means_of_intervals(ends, means)))
         found[verdict.verdict] += 1
         one_sign += verdict.starts in (verdict.rising, verdict.falling)
         effective.append(verdict.effective)
@@ -128,7 +130,7 @@ def alike(task):
 def covered(task):
     """Coverage of one kind of series at one length."""
     kind, intervals, trials = task
-    interval, bound, width = coverage(fit_drift, kind, intervals, trials, trend=20.0)
+    interval, bound, width = coverage(fit_drift_slope, kind, intervals, trials, trend=20.0)
     return {
         "series": kind.__name__,
         "intervals": intervals,
@@ -145,7 +147,7 @@ def faithful(memory):
     ends = np.linspace(0.0, 1.0, oscillation.intervals + 1)
 
     def strength(means):
-        return np.mean(slow_parts(*windows_of(ends, means)).modes ** 2)
+        return np.mean(slow_parts_of_series(*window_means_of_intervals(ends, means)).modes ** 2)
 
     rng = np.random.default_rng(1)
     blocks = [strength(oscillation.every_step(rng, 8)) for _ in range(8)]

@@ -78,7 +78,7 @@ def coverage(fit, kind, intervals, trials, trend, seed=0):
     Parameters
     ----------
     fit : callable
-        `sweep.analysis.drift.drifts.fit_drift`.
+        `sweep.analysis.drift.drifts.fit_drift_slope`.
     trend : float
         The true drift over the run, in units of the series' rms.
 

@@ -8,7 +8,7 @@ from cases import Case, Pairing, cases, pairings
 
 import integrators
 import systems
-from sweep.analysis.convergence.slopes import fit_order
+from sweep.analysis.convergence.slopes import fit_convergence_order
 
 # Step counts over one time scale, four to an octave.
 LADDER = np.unique(np.round(2.0 ** (np.arange(4, 49) / 4)).astype(int))
@@ -90,7 +90,7 @@ def test_order_five_of_dormand_and_prince_in_the_limit(name):
     own = np.linalg.norm(exact - case.exact(case.time_scale, tolerance=2.3e-13)) / 5
     steps = LADDER[8:40]
     errors = [np.linalg.norm(pairing.end(case.state, int(n)) - exact) for n in steps]
-    fit = fit_order(1 / steps, errors, own, symmetric=False)
+    fit = fit_convergence_order(1 / steps, errors, own, symmetric=False)
     assert fit.order == pytest.approx(5, abs=0.1) and fit.use.count("used") >= 5
 
 

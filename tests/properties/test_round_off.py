@@ -8,7 +8,7 @@ import systems
 from integrators import status
 from integrators.lie_groups import rotations
 from integrators.stepping.batch import canonical, run_batch
-from sweep.analysis.drift.growth import fit_growth
+from sweep.analysis.drift.growth import fit_growth_exponent
 
 MEMBERS, DECADES = 64, 3
 CASES = (  # system, parameters, integrator, step size, steps, root mean square at the end
@@ -38,7 +38,7 @@ def mean_errors(system, method, step_size, steps):
 def test_energy_errors_do_not_grow_like_time(name, parameters, method, step_size, steps, bound):
     times, errors = mean_errors(systems.get(name, **parameters), method, step_size, steps)
     assert np.sqrt(np.mean(errors[:, -1] ** 2)) <= bound
-    fit = fit_growth(times, errors)
+    fit = fit_growth_exponent(times, errors)
     assert not fit.biased, fit  # at 99.7 %; the ensemble is fixed, and so is the answer
 
 

@@ -6,7 +6,7 @@ import pytest
 import sweep
 from sweep import plots
 from sweep.analysis import drift_table
-from sweep.analysis.runs.selection import energy_of
+from sweep.analysis.runs.selection import name_of_energy_quantity
 from sweep.store import studies
 
 STUDY = """\
@@ -87,8 +87,8 @@ def test_errors_against_the_reference_are_of_q_and_omega(tree):
 
 
 def test_tables_and_plots_go_by_what_is_declared(tree):
-    assert energy_of(tree["forced"].to_dataset()) == "energy_balance"
-    assert energy_of(tree["free"].to_dataset()) == "energy"
+    assert name_of_energy_quantity(tree["forced"].to_dataset()) == "energy_balance"
+    assert name_of_energy_quantity(tree["free"].to_dataset()) == "energy"
     rows = drift_table(tree["forced"])
     assert {row.quantity for row in rows} == {"energy_balance", "unit_length"}
     assert all(row.every_step for row in rows)

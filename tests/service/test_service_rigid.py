@@ -6,7 +6,7 @@ from study_text import one_experiment, problems
 
 import sweep
 import systems
-from sweep.analysis.drift.cells import recorded_quantities
+from sweep.analysis.drift.cells import quantities_with_recorded_error
 from sweep.store import studies
 
 STUDY = """\
@@ -75,7 +75,9 @@ def test_formulations_agree_about_what_they_share(path):
     for axis in "xyz":
         gravity = table[f"gravity_in_body_{axis}"].values.reshape(3, 3, -1)
         np.testing.assert_allclose(gravity[1:, 0], gravity[:-1, 0], atol=1e-3)
-    assert recorded_quantities(table) == ("energy",)  # errors against a reference do not drift
+    assert quantities_with_recorded_error(table) == (
+        "energy",
+    )  # errors against a reference do not drift
 
 
 def test_spelled_starts_and_measured_structure(path):

@@ -30,7 +30,7 @@ FINER = 8.0  # times smaller step sizes show if an error that hardly falls does 
 MOST = 1e3  # times larger step sizes: more are no advice
 
 
-def verdict_on(fit, declared, curve, error, moving):
+def verdict_on_declared_order(fit, declared, curve, error, moving):
     """The verdict on the declared order, and its reason.
 
     Parameters
@@ -54,30 +54,30 @@ def verdict_on(fit, declared, curve, error, moving):
         remedies = (earlier, Remedy("state", 1, 0))
         return UNDECIDED, (Reason("reference", 0, 1, remedies),)
     if not np.isfinite(fit.order):
-        exact = _exact_steps(fit, declared, curve) if moving and declared else None
+        exact = _steps_exact_to_round_off(fit, declared, curve) if moving and declared else None
         if exact is not None:
             numbers = {"steps": exact, "time": curve.time}
             return CONFIRMED, (Reason("exact steps", exact**-declared, LOST, (), numbers),)
-        return UNDECIDED, (_too_few(fit, declared, curve, error),)
+        return UNDECIDED, (_why_too_few_step_sizes(fit, declared, curve, error),)
     if declared is None:
         return UNDECIDED, (Reason("declared orders", 0, 1),)
-    if _is_order(fit, declared):
+    if _interval_confirms_order(fit, declared):
         early = curve.time < curve.last_time and curve.referred
         why = (Reason("time resolved", curve.time, curve.last_time),) if early else ()
         return CONFIRMED, why
     other = round(fit.order)
-    if other > 0 and _is_order(fit, other):
-        numbers = {"slopes": _slopes(fit)}
+    if other > 0 and _interval_confirms_order(fit, other):
+        numbers = {"slopes": _local_slopes_in_words(fit)}
         return REFUTED, (Reason("another order", fit.order, declared, (), numbers),)
-    return UNDECIDED, (_why_open(fit, declared, curve, error),)
+    return UNDECIDED, (_why_order_undecided(fit, declared, curve, error),)
 
 
-def _is_order(fit, order):
+def _interval_confirms_order(fit, order):
     """Whether the whole interval is within `TOLERANCE` of an order."""
     return order - TOLERANCE <= fit.low and fit.high <= order + TOLERANCE
 
 
-def _exact_steps(fit, declared, curve):
+def _steps_exact_to_round_off(fit, declared, curve):
     """In how few steps of a run the error is at round-off, if that shows no order; else None."""
     there = np.isfinite(curve.errors).any(axis=1)
     at_floor = curve.errors[there] < curve.floors[there]
@@ -87,36 +87,43 @@ def _exact_steps(fit, declared, curve):
     return int(steps) if steps**-declared >= LOST else None
 
 
-def _slopes(fit):
+def _local_slopes_in_words(fit):
     return f"local slopes {', '.join(f'{slope:.2f}' for slope in fit.local[::-1])}"
 
 
-def _why_open(fit, declared, curve, error):
+def _why_order_undecided(fit, declared, curve, error):
     """Why a measured order is none, and what would decide."""
     half, near = (fit.high - fit.low) / 2, declared
     if abs(fit.order - declared) > TOLERANCE >= abs(fit.order - round(fit.order)):
         near = round(fit.order)
     off = abs(fit.order - near)
-    numbers = {"slopes": _slopes(fit), "order": fit.order, "half": half, "near": near}
+    numbers = {
+        "slopes": _local_slopes_in_words(fit),
+        "order": fit.order,
+        "half": half,
+        "near": near,
+    }
     if half > TOLERANCE:
-        remedies = _narrower(fit, declared, curve, error, TOLERANCE)
+        remedies = _remedies_narrowing_order_interval(fit, declared, curve, error, TOLERANCE)
         return Reason("width", half, TOLERANCE, remedies, numbers)
     if off <= TOLERANCE:
-        remedies = _narrower(fit, declared, curve, error, TOLERANCE - off)
+        remedies = _remedies_narrowing_order_interval(fit, declared, curve, error, TOLERANCE - off)
         return Reason("distance", off + half, TOLERANCE, remedies, numbers)
     gaps = np.abs(fit.local - declared)
-    closing = _still_closing(gaps)
+    closing = _slopes_approach_declared_order(gaps)
     gap = float(gaps[0]) if closing else abs(fit.order - round(fit.order))
     tested = ("approach", gap) if closing else ("whole order", fit.order)
-    return Reason(*tested, TOLERANCE, _finer(gap, declared, fit, curve), numbers)
+    return Reason(
+        *tested, TOLERANCE, _remedy_of_smaller_step_size(gap, declared, fit, curve), numbers
+    )
 
 
-def _still_closing(gaps):
+def _slopes_approach_declared_order(gaps):
     """Whether local slopes, finest first, approach the declared order."""
     return gaps[0] < gaps[-1] and (gaps[0] < CLOSING or gaps[0] < 0.7 * gaps[-1])
 
 
-def _narrower(fit, declared, curve, error, wanted):
+def _remedies_narrowing_order_interval(fit, declared, curve, error, wanted):
     """What would make half the interval as narrow as `wanted`.
 
     What points scatter falls like the root of the number of step sizes, what starts lie apart by
@@ -141,16 +148,18 @@ def _narrower(fit, declared, curve, error, wanted):
             remedies.append(Remedy("step sizes", float(enough[0] + apart), used + apart))
     left = wanted - fit.budget - LEAST
     if fit.bend > 0 and left > 0 and not remedies:
-        return _finer(fit.bend, fit.order, fit, curve, left / 2)
+        return _remedy_of_smaller_step_size(fit.bend, fit.order, fit, curve, left / 2)
     if fit.budget > wanted / 2:
         remedies.append(Remedy("reference", 2 * fit.budget / wanted, 1.0))
     gap = abs(float(fit.local[0]) - declared)
-    return tuple(remedies) or _finer(max(gap, TOLERANCE), declared, fit, curve)
+    return tuple(remedies) or _remedy_of_smaller_step_size(
+        max(gap, TOLERANCE), declared, fit, curve
+    )
 
 
-def _finer(gap, order, fit, curve, wanted=TOLERANCE):
+def _remedy_of_smaller_step_size(gap, order, fit, curve, wanted=TOLERANCE):
     """Down to which step size a gap closes that shrinks like it, unless that is at the floor."""
-    sizes, errors, own = _used(fit, curve)
+    sizes, errors, own = _mean_errors_of_used_step_sizes(fit, curve)
     smallest = sizes[0] * min(wanted / gap, 0.5)
     there = errors[0] * (smallest / sizes[0]) ** order
     if there < MARGIN * own[0]:
@@ -158,39 +167,41 @@ def _finer(gap, order, fit, curve, wanted=TOLERANCE):
     return (Remedy("smaller step size", float(smallest), float(sizes[0])),)
 
 
-def _used(fit, curve):
+def _mean_errors_of_used_step_sizes(fit, curve):
     """Step sizes that are used, with mean errors and what those can be wrong by."""
-    return _means(curve, np.array(fit.use, dtype=object) == USED)
+    return _mean_errors_of_step_sizes(curve, np.array(fit.use, dtype=object) == USED)
 
 
-def _means(curve, chosen):
+def _mean_errors_of_step_sizes(curve, chosen):
     """Chosen step sizes of those with errors, with mean errors and what those can be wrong by."""
     there = np.flatnonzero(np.isfinite(curve.errors).any(axis=1))[chosen]
     tiny = np.finfo(float).tiny
-    logs = (np.log(np.maximum(one[there], tiny)) for one in (curve.errors, curve.own))
+    logs = (np.log(np.maximum(one[there], tiny)) for one in (curve.errors, curve.error_uncertainty))
     return curve.sizes[there], *(np.exp(np.nanmean(one, axis=1)) for one in logs)
 
 
-def _too_few(fit, declared, curve, error):
+def _why_too_few_step_sizes(fit, declared, curve, error):
     """Why fewer than three step sizes count, and what would decide."""
     total = len(fit.use)
     if not total and curve.complete:
-        return _no_errors(curve, error)
+        return _why_complete_runs_lack_errors(curve, error)
     if not total:
         return Reason("step sizes with runs", 0, FEWEST, (), {"runs": curve.left_out})
-    counted, numbers = fit.use.count(USED), {"what": _limit(curve), "margin": MARGIN}
+    counted, numbers = fit.use.count(USED), {"what": _what_limits_errors(curve), "margin": MARGIN}
     if fit.causes.count(UNRESOLVED) == total:
-        _, errors, own = _means(curve, np.full(total, True))
-        remedies = _larger(MARGIN * own[-1] / errors[-1], declared, curve)
+        _, errors, own = _mean_errors_of_step_sizes(curve, np.full(total, True))
+        remedies = _remedy_of_larger_step_size(MARGIN * own[-1] / errors[-1], declared, curve)
         return Reason("resolved errors", 0, FEWEST, remedies, numbers | {"total": total})
     if fit.flat is not None and not counted:
-        return _flat(fit, declared, curve, numbers)
+        return _why_error_curve_is_flat(fit, declared, curve, numbers)
     causes = {
-        f"within {MARGIN:.0f} times what {_limit(curve)} can be wrong by": UNRESOLVED,
+        f"within {MARGIN:.0f} times what {_what_limits_errors(curve)} can be wrong by": UNRESOLVED,
         f"within {MARGIN:.0f} times where the error stops falling": LEVEL,
         "with an error in few of their runs": MISSING,
     }
-    causes = [f"{n} {words}" for words, cause in causes.items() if (n := fit.count(cause))]
+    causes = [
+        f"{n} {words}" for words, cause in causes.items() if (n := fit.count_step_sizes_with(cause))
+    ]
     if curve.left_out:
         causes.append(f"{curve.left_out} runs failed, unfinished or without an error")
     what = "difference" if error == SELF else "step size"
@@ -198,12 +209,12 @@ def _too_few(fit, declared, curve, error):
         "counts": f"{what}{' counts' if counted == 1 else 's count'}",
         "causes": f" ({'; '.join(causes)})" if causes else "",
     }
-    larger = fit.count(UNRESOLVED) + fit.count(LEVEL) > 0
+    larger = fit.count_step_sizes_with(UNRESOLVED) + fit.count_step_sizes_with(LEVEL) > 0
     more = Remedy("larger step sizes" if larger else "more step sizes", FEWEST - counted, counted)
     return Reason("points", counted, FEWEST, (more,), numbers)
 
 
-def _no_errors(curve, error):
+def _why_complete_runs_lack_errors(curve, error):
     """Why runs that are complete have no error, and what would decide."""
     numbers = {"runs": f"{curve.complete} run{' is' if curve.complete == 1 else 's are'} complete"}
     if error == SELF:
@@ -214,33 +225,35 @@ def _no_errors(curve, error):
     )
 
 
-def _limit(curve):
+def _what_limits_errors(curve):
     """What errors can be wrong by."""
     return "the reference" if curve.referred else "round-off"
 
 
-def _flat(fit, declared, curve, numbers):
+def _why_error_curve_is_flat(fit, declared, curve, numbers):
     """That the error stops falling, and how far above what it can be wrong by."""
     flat, total = fit.flat, len(fit.use)
-    _, errors, own = _means(curve, np.full(total, True))
+    _, errors, own = _mean_errors_of_step_sizes(curve, np.full(total, True))
     resolved = np.array(fit.causes, dtype=object) != UNRESOLVED
     above = flat.level / own[resolved][0]
     smallest = flat.fine * max(1 / FINER, (MARGIN / above) ** (1 / (declared or 1)))
     remedies = ()
     if smallest <= flat.fine / 2:
         remedies += (Remedy("smaller step size", float(smallest), flat.fine),)
-    remedies += _larger(MARGIN**2 * flat.level / np.nanmax(errors), declared, curve)
+    remedies += _remedy_of_larger_step_size(
+        MARGIN**2 * flat.level / np.nanmax(errors), declared, curve
+    )
     numbers |= {
         "fine": flat.fine,
         "coarse": flat.coarse,
         "above": float(np.log10(above)),
-        "near": fit.count(LEVEL),
+        "near": fit.count_step_sizes_with(LEVEL),
         "total": total,
     }
     return Reason("falls", flat.slope, FLAT, remedies, numbers)
 
 
-def _larger(factor, declared, curve):
+def _remedy_of_larger_step_size(factor, declared, curve):
     """Up to which step size errors are so much larger than at the largest."""
     now = float(curve.sizes[np.isfinite(curve.errors).any(axis=1)][-1])
     largest = now * max(factor, FINER) ** (1 / (declared or 1))

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from integrators.errors import InputError
-from sweep.analysis.convergence.slopes import FEWEST, MARGIN, USED, fit_order
+from sweep.analysis.convergence.slopes import FEWEST, MARGIN, USED, fit_convergence_order
 from sweep.analysis.runs.selection import (
-    against_reference,
-    codes,
-    complete,
-    take,
-    variable,
-    without_repeats,
+    complete_runs,
+    distinct_values_and_codes,
+    is_error_against_reference,
+    run_table_variable,
+    run_table_without_repeats,
+    take_runs,
 )
-from sweep.analysis.runs.states import initial_norms, norms, present_rows
+from sweep.analysis.runs.states import initial_state_norms, present_state_rows, state_norms
 
 TRIED = (1.0, 2.0, 4.0, 8.0)  # first guesses of an order
 SELF = "self"  # the error that is the difference between step sizes
@@ -49,7 +49,7 @@ class Curve:
     complete : int
         Runs that are complete, whether they have an error or not.
     reference_failed : bool
-        Whether there are errors against a reference that failed, see `reference_failed`.
+        Whether there are errors against a reference that failed, see `reference_failed_at_start`.
     """
 
     sizes: np.ndarray
@@ -66,16 +66,16 @@ class Curve:
     reference_failed: bool
 
     @property
-    def own(self):
+    def error_uncertainty(self):
         """What the errors may be wrong by, shape ``(n, starts)``."""
         return self.floors / MARGIN
 
 
-def checked_errors(dataset, error, at):
+def run_table_with_error(dataset, error, at):
     """The run table, or InputError unless it has `error` and `at` is ``end`` or ``sup``."""
     if at not in ("end", "sup"):
         raise InputError(f"at is {at!r}, and must be 'end' or 'sup'.", key="at")
-    dataset = without_repeats(dataset)
+    dataset = run_table_without_repeats(dataset)
     if error == SELF:
         if "state" not in dataset:
             raise InputError(
@@ -83,14 +83,14 @@ def checked_errors(dataset, error, at):
                 "experiment, or a 'reference'.",
                 key="error",
             )
-    elif variable(dataset, error).dims != ("run", "time") or "_error" not in error:
+    elif run_table_variable(dataset, error).dims != ("run", "time") or "_error" not in error:
         raise InputError(
             f"{error!r} is no error over (run, time), such as 'global_error'.", key="error"
         )
     return dataset
 
 
-def default_error(dataset):
+def default_error_for_orders(dataset):
     """``global_error``, or ``self`` without a reference and with states at enough step sizes."""
     if "global_error" in dataset or "state" not in dataset:
         return "global_error"
@@ -98,9 +98,9 @@ def default_error(dataset):
     return SELF if len(np.unique(sizes[np.isfinite(sizes)])) > FEWEST else "global_error"
 
 
-def has_error(dataset, error=None):
+def run_table_has_error(dataset, error=None):
     """Whether a run table has an error, by default any that orders can be measured by."""
-    error = default_error(dataset) if error is None else error
+    error = default_error_for_orders(dataset) if error is None else error
     needed = "state" if error == SELF else error
     return needed in dataset and "run" in dataset[needed].dims
 
@@ -112,32 +112,36 @@ def error_curve(dataset, error, at, axis="step_size"):
     -------
     Curve
     """
-    counts = complete(dataset)
-    sizes, step = codes(dataset[axis].values)
-    starts, start = codes(dataset["initial_condition"].values)
+    counts = complete_runs(dataset)
+    sizes, step = distinct_values_and_codes(dataset[axis].values)
+    starts, start = distinct_values_and_codes(dataset["initial_condition"].values)
     errors = np.abs(dataset[error].transpose("run", "time").values)
-    floors = MARGIN * _own_error(dataset, error, errors.shape)
+    floors = MARGIN * _own_error_of_reference(dataset, error, errors.shape)
     # Where its reference failed, what an error is wrong by is not known; at the start all are 0.
     times = dataset["time"].values
     errors = np.where(counts[:, None] & np.isfinite(floors) & (times > 0), errors, np.nan)
-    last = _last_time(errors >= floors, np.isfinite(errors), step, len(sizes))
+    last = _last_resolved_sample(errors >= floors, np.isfinite(errors), step, len(sizes))
     if at == "sup":
         errors = np.fmax.accumulate(errors, axis=1)
         floors = np.fmax.accumulate(floors, axis=1)
     table = np.full((2, len(sizes), len(starts)), np.nan)
     table[:, step[counts], start[counts]] = errors[counts, last], floors[counts, last]
     left_out = int((~np.isfinite(errors[:, last])).sum())
-    steps = _steps(dataset, step, len(sizes))
+    steps = _step_counts_by_size(dataset, step, len(sizes))
     ends = float(times[last]), float(times[-1])
-    absent, unmeasured = _without(table[0], np.bincount(step[counts], minlength=len(sizes)) > 0)
-    referred = against_reference(dataset, error)
+    absent, unmeasured = _count_step_sizes_without_errors(
+        table[0], np.bincount(step[counts], minlength=len(sizes)) > 0
+    )
+    referred = is_error_against_reference(dataset, error)
     return Curve(
         sizes, *table, *ends, left_out, steps, referred, absent, unmeasured, int(counts.sum()),
-        referred and counts.any() and reference_failed(take(dataset, np.flatnonzero(counts))),
+        referred
+        and counts.any()
+        and reference_failed_at_start(take_runs(dataset, np.flatnonzero(counts))),
     )  # fmt: skip
 
 
-def self_curve(dataset, at):
+def self_convergence_curve(dataset, at):
     """Differences of each step size from the next coarser one, as errors of an effective step size.
 
     Where the error is C h^p, states at h and H differ by C (H^p − h^p), the error of the step size
@@ -148,9 +152,9 @@ def self_curve(dataset, at):
     Curve
         With one size less than there are step sizes.
     """
-    counts = complete(dataset)
-    sizes, step = codes(dataset["step_size"].values)
-    starts, start = codes(dataset["initial_condition"].values)
+    counts = complete_runs(dataset)
+    sizes, step = distinct_values_and_codes(dataset["step_size"].values)
+    starts, start = distinct_values_and_codes(dataset["initial_condition"].values)
     times = dataset["time"].values
     kept = slice(None) if at == "sup" else slice(-1, None)
     states = dataset["state"].isel(time=kept).transpose("run", "time", "row", "component").values
@@ -158,57 +162,62 @@ def self_curve(dataset, at):
     table = np.full(shape, np.nan)
     table[step[counts], start[counts]] = states[counts]
     present = np.zeros((len(sizes), len(starts), shape[3]), dtype=bool)
-    present[step[counts], start[counts]] = present_rows(dataset)[counts]
+    present[step[counts], start[counts]] = present_state_rows(dataset)[counts]
     of_either = present[:-1] | present[1:]
-    errors = norms(np.diff(table, axis=0), of_either[:, :, None]).max(axis=2)
-    scale = norms(table[:-1, :, -1], present[:-1])
+    errors = state_norms(np.diff(table, axis=0), of_either[:, :, None]).max(axis=2)
+    scale = state_norms(table[:-1, :, -1], present[:-1])
     floors = MARGIN * ROUND_OFF * scale
     left_out = int((~counts).sum())
-    steps = _steps(dataset, step, len(sizes))[1:]
+    steps = _step_counts_by_size(dataset, step, len(sizes))[1:]
     end = float(times[-1])
-    effective = max((_settled(sizes, errors, floors, order) for order in TRIED), key=_agreement)[1]
+    effective = max(
+        (_fit_effective_step_sizes(sizes, errors, floors, order) for order in TRIED),
+        key=_rank_of_settled_fit,
+    )[1]
     begun = present.any(axis=2)
-    absent, unmeasured = _without(errors, (begun[:-1] & begun[1:]).any(axis=1))
+    absent, unmeasured = _count_step_sizes_without_errors(
+        errors, (begun[:-1] & begun[1:]).any(axis=1)
+    )
     return Curve(
         effective, errors, floors, end, end, left_out, steps, False, absent, unmeasured,
         int(counts.sum()), False,
     )  # fmt: skip
 
 
-def _without(errors, complete):
+def _count_step_sizes_without_errors(errors, complete):
     """How many step sizes have no complete run, and how many have some, but no error."""
     lost = ~np.isfinite(errors).any(axis=1)
     return int((lost & ~complete).sum()), int((lost & complete).sum())
 
 
-def _settled(sizes, errors, floors, order):
+def _fit_effective_step_sizes(sizes, errors, floors, order):
     """The fit to differences, and their effective step sizes, from a first guess of the order on.
 
     The wrong one puts neighbouring differences into a wrong order, where step sizes have several
     ratios: so other guesses are tried too.
     """
     for _ in range(20):
-        effective = _effective(sizes, order)
-        fit = fit_order(effective, errors, floors / MARGIN)
+        effective = _effective_step_sizes(sizes, order)
+        fit = fit_convergence_order(effective, errors, floors / MARGIN)
         if not np.isfinite(fit.order) or not 0.1 < fit.order < 20 or abs(fit.order - order) < 1e-6:
             break
         order = fit.order
     return fit, effective
 
 
-def _agreement(settled):
+def _rank_of_settled_fit(settled):
     """More step sizes that count first, then the narrower interval."""
     fit, _ = settled
     return fit.use.count(USED) if np.isfinite(fit.order) else 0, fit.low - fit.high
 
 
-def _effective(sizes, order):
+def _effective_step_sizes(sizes, order):
     """(H^p − h^p)^(1/p) of neighbouring step sizes."""
     ratio = sizes[:-1] / sizes[1:]
     return sizes[1:] * (1 - ratio**order) ** (1 / order)
 
 
-def _steps(dataset, step, count):
+def _step_counts_by_size(dataset, step, count):
     """Steps of a run of each size; NaN where that is not stored."""
     steps = np.full(count, np.nan)
     if "steps" in dataset:
@@ -216,27 +225,27 @@ def _steps(dataset, step, count):
     return steps
 
 
-def _own_error(dataset, error, shape):
+def _own_error_of_reference(dataset, error, shape):
     """What the reference is wrong by itself, at each sample; shape ``(run, time)``."""
-    least = ROUND_OFF * _size(dataset, error)
-    if "reference_error" not in dataset or not against_reference(dataset, error):
+    least = ROUND_OFF * _initial_norm_or_invariant_size(dataset, error)
+    if "reference_error" not in dataset or not is_error_against_reference(dataset, error):
         return np.broadcast_to(least, shape)
     own = REFERENCE_SHARE * dataset["reference_error"].transpose("run", "time").values
     return np.maximum(own, least)
 
 
-def _size(dataset, error):
+def _initial_norm_or_invariant_size(dataset, error):
     """Norm of the initial state of each run, shape ``(run, 1)``, or of an invariant its size."""
     quantity = error.removesuffix("_error")
     if quantity in dataset:
         first = dataset[quantity].isel(time=[0]).transpose("run", "time").values
         return np.maximum(np.abs(first), np.finfo(float).tiny)
-    if against_reference(dataset, error):
-        return initial_norms(dataset)[:, None]
+    if is_error_against_reference(dataset, error):
+        return initial_state_norms(dataset)[:, None]
     return np.ones((dataset.sizes["run"], 1))
 
 
-def reference_failed(dataset):
+def reference_failed_at_start(dataset):
     """Whether the reference of complete runs failed before the first sample after the start.
 
     Then its own error is not known at any, and mostly no error against it.
@@ -253,7 +262,7 @@ def reference_failed(dataset):
     return bool(later.any()) and not np.isfinite(own.values).any()
 
 
-def _last_time(resolved, finite, step, step_count):
+def _last_resolved_sample(resolved, finite, step, step_count):
     """The last sample at which all step sizes but one count that ever do, and at least three.
 
     That is the end of the run, unless the reference ends before or loses a chaotic motion. One is
@@ -270,7 +279,7 @@ def _last_time(resolved, finite, step, step_count):
     return int(np.flatnonzero(counting >= enough)[-1])
 
 
-def centre_and_range(errors):
+def geometric_mean_and_range_of_errors(errors):
     """Geometric mean of the errors that are finite, and their range."""
     errors = errors[np.isfinite(errors)]
     with np.errstate(divide="ignore"):

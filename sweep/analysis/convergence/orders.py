@@ -9,17 +9,29 @@ from dataclasses import dataclass
 import numpy as np
 
 from integrators.errors import InputError
-from sweep.analysis.convergence.certificates import MOVING, verdict_on
+from sweep.analysis.convergence.certificates import MOVING, verdict_on_declared_order
 from sweep.analysis.convergence.curves import (
     SELF,
-    centre_and_range,
-    checked_errors,
-    default_error,
+    default_error_for_orders,
     error_curve,
-    self_curve,
+    geometric_mean_and_range_of_errors,
+    run_table_with_error,
+    self_convergence_curve,
 )
-from sweep.analysis.convergence.slopes import FLOOR, LEVEL, PRE_ASYMPTOTIC, USED, fit_order
-from sweep.analysis.runs.selection import adaptive_runs, descriptions, groups, scanned_axes, take
+from sweep.analysis.convergence.slopes import (
+    FLOOR,
+    LEVEL,
+    PRE_ASYMPTOTIC,
+    USED,
+    fit_convergence_order,
+)
+from sweep.analysis.runs.selection import (
+    adaptive_runs,
+    groups_of_runs,
+    integrator_descriptions,
+    scanned_axes,
+    take_runs,
+)
 from sweep.analysis.runs.states import INITIAL
 
 
@@ -136,7 +148,8 @@ def order_table(dataset, error=None, at="end"):
     """Measure the order of every fixed-step integrator in a run table.
 
     For each integrator and each combination of scanned values, log error over log step size is
-    fitted, over all initial conditions together; see `slopes.fit_order` for which step sizes count
+    fitted, over all initial conditions together; see
+    `slopes.fit_convergence_order` for which step sizes count
     and what the interval is. Only times count at which the reference's own error is under 1 % of
     the error, and what is left of it is part of the interval.
 
@@ -170,46 +183,48 @@ def order_table(dataset, error=None, at="end"):
     Ensembles of initial conditions narrow the interval, as long as what limits it are the starts:
     `budget` and the next terms of the error are the same for all of them.
     """
-    error = default_error(dataset) if error is None else error
-    dataset = checked_errors(dataset, error, at)
-    fixed = take(dataset, np.flatnonzero(~adaptive_runs(dataset)))
+    error = default_error_for_orders(dataset) if error is None else error
+    dataset = run_table_with_error(dataset, error, at)
+    fixed = take_runs(dataset, np.flatnonzero(~adaptive_runs(dataset)))
     if fixed.sizes["run"] == 0:
         raise InputError("no run has a fixed step size, and only those have an order in it.")
-    declared = descriptions(dataset)
-    found = list(_curves(fixed, error, at))
+    declared = integrator_descriptions(dataset)
+    found = list(_error_curve_of_each_integrator(fixed, error, at))
     # Where no error of any integrator shows a motion, to be exact means nothing.
     moving = any(np.nanmax(curve.errors, initial=0.0) > MOVING for _, _, curve in found)
     return [
-        _estimate(curve, label, key, declared.get(label, {}), error, at, moving)
+        _order_estimate_from_curve(curve, label, key, declared.get(label, {}), error, at, moving)
         for label, key, curve in found
     ]
 
 
-def _curves(fixed, error, at):
+def _error_curve_of_each_integrator(fixed, error, at):
     """Label, scanned values and `Curve` of each integrator, one after another in memory."""
     names = ["state" if error == SELF else error, error.removesuffix("_error")]
     names += ["reference_error", INITIAL, "sample_count", "status", "steps"]
     axes = scanned_axes(fixed)
     fixed = fixed[[name for name in names if name in fixed]]
-    for _, runs in groups(fixed, ["integrator"]):
+    for _, runs in groups_of_runs(fixed, ["integrator"]):
         # One integrator at a time bounds the memory that a large store takes.
-        of_integrator = take(fixed, runs).load()
-        for key, runs in groups(of_integrator, ["integrator", *axes]):
-            cell = take(of_integrator, runs)
-            curve = self_curve(cell, at) if error == SELF else error_curve(cell, error, at)
+        of_integrator = take_runs(fixed, runs).load()
+        for key, runs in groups_of_runs(of_integrator, ["integrator", *axes]):
+            cell = take_runs(of_integrator, runs)
+            curve = (
+                self_convergence_curve(cell, at) if error == SELF else error_curve(cell, error, at)
+            )
             yield key.pop("integrator"), key, curve
 
 
-def _estimate(curve, label, parameters, method, error, at, moving):
+def _order_estimate_from_curve(curve, label, parameters, method, error, at, moving):
     there = np.isfinite(curve.errors).any(axis=1)
-    sizes, errors, floors = curve.sizes[there], curve.errors[there], curve.own[there]
+    sizes, errors, floors = curve.sizes[there], curve.errors[there], curve.error_uncertainty[there]
     declared = method.get("order")
-    fit = fit_order(sizes, errors, floors, method.get("symmetric"))
+    fit = fit_convergence_order(sizes, errors, floors, method.get("symmetric"))
     use = np.array(fit.use, dtype=object)
     of_use = {kind: sizes[use == kind] for kind in (USED, FLOOR, PRE_ASYMPTOTIC)}
-    verdict, why = verdict_on(fit, declared, curve, error, moving)
+    verdict, why = verdict_on_declared_order(fit, declared, curve, error, moving)
     points = tuple(
-        OrderPoint(float(h), *centre_and_range(e), u, int(np.isfinite(e).sum()))
+        OrderPoint(float(h), *geometric_mean_and_range_of_errors(e), u, int(np.isfinite(e).sum()))
         for h, e, u in zip(sizes, errors, use, strict=True)
     )
     return OrderEstimate(
@@ -228,15 +243,15 @@ def _estimate(curve, label, parameters, method, error, at, moving):
         time=curve.time,
         used=len(of_use[USED]),
         floor_count=len(of_use[FLOOR]),
-        level_count=fit.count(LEVEL),
+        level_count=fit.count_step_sizes_with(LEVEL),
         pre_asymptotic=len(of_use[PRE_ASYMPTOTIC]),
-        step_low=_extreme(of_use[USED], np.min),
-        step_high=_extreme(of_use[USED], np.max),
-        floor_until=_extreme(of_use[FLOOR], np.max),
-        pre_asymptotic_from=_extreme(of_use[PRE_ASYMPTOTIC], np.min),
+        step_low=_extreme_or_nan(of_use[USED], np.min),
+        step_high=_extreme_or_nan(of_use[USED], np.max),
+        floor_until=_extreme_or_nan(of_use[FLOOR], np.max),
+        pre_asymptotic_from=_extreme_or_nan(of_use[PRE_ASYMPTOTIC], np.min),
         absent=curve.absent,
         unmeasured=curve.unmeasured,
-        floor=float(np.fmax(fit.floor, _median(curve.floors[there]))),
+        floor=float(np.fmax(fit.floor, _median_or_nan(curve.floors[there]))),
         worst_residual=fit.worst_residual,
         starts=int(np.isfinite(curve.errors).any(axis=0).sum()),
         left_out=curve.left_out,
@@ -244,10 +259,10 @@ def _estimate(curve, label, parameters, method, error, at, moving):
     )
 
 
-def _extreme(values, of):
+def _extreme_or_nan(values, of):
     return float(of(values)) if len(values) else np.nan
 
 
-def _median(values):
+def _median_or_nan(values):
     values = values[np.isfinite(values)]
     return np.median(values) if len(values) else np.nan

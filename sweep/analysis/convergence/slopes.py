@@ -108,12 +108,12 @@ class OrderFit:
     causes: tuple
     flat: Flat | None
 
-    def count(self, cause):
+    def count_step_sizes_with(self, cause):
         """How many step sizes have a cause of `CAUSES`."""
         return self.causes.count(cause)
 
 
-def fit_order(step_sizes, errors, floors=0.0, symmetric=None):
+def fit_convergence_order(step_sizes, errors, floors=0.0, symmetric=None):
     """Fit the order of convergence to errors at several step sizes.
 
     Parameters
@@ -151,7 +151,7 @@ def fit_order(step_sizes, errors, floors=0.0, symmetric=None):
     x, errors, floors = np.log(step_sizes[order]), errors[order], floors[order]
     there = ~np.isnan(errors)
     counts = np.isfinite(errors) & (errors > 0)
-    share = _shares(errors, floors, counts)
+    share = _floor_shares_of_errors(errors, floors, counts)
 
     use = np.full(len(x), FLOOR, dtype=object)
     causes = np.full(len(x), LEVEL, dtype=object)
@@ -160,13 +160,13 @@ def fit_order(step_sizes, errors, floors=0.0, symmetric=None):
     causes[share > 1 / MARGIN] = UNRESOLVED
     causes[~enough] = MISSING
     kept = np.flatnonzero((share <= 1 / MARGIN) & enough)
-    curve, residuals = _mean_curve(errors[kept], counts[kept])
-    falling, flat = _above_floor(x[kept], curve)
+    curve, residuals = _mean_error_curve(errors[kept], counts[kept])
+    falling, flat = _points_above_floor(x[kept], curve)
     floor = np.nan if flat is None else flat.level * MARGIN
     share = share[kept]
     kept, curve, residuals = kept[falling], curve[falling], residuals[falling]
     points = _Points(x[kept], curve, residuals, share[falling])
-    fit, taken = _best_stretch(points, NEXT_TERMS[symmetric])
+    fit, taken = _line_of_best_stretch(points, NEXT_TERMS[symmetric])
     use[kept[:taken]] = USED
     use[kept[taken:]] = PRE_ASYMPTOTIC
     causes[kept[:taken]] = COUNTS
@@ -201,7 +201,7 @@ class _Points:
     residuals: np.ndarray
     share: np.ndarray
 
-    def finest(self, count):
+    def finest_points(self, count):
         return _Points(*(getattr(self, name)[:count] for name in self.__dataclass_fields__))
 
 
@@ -219,7 +219,7 @@ class _Line:
     bend: float
 
 
-def _mean_curve(errors, counts):
+def _mean_error_curve(errors, counts):
     """The common curve c(h) of log errors, and what each start deviates from it; NaN outside.
 
     A mean over the starts of each step size alone would jump where a start is missing, so c and
@@ -235,7 +235,7 @@ def _mean_curve(errors, counts):
     return curve, np.where(counts, logs - offset - curve[:, None], np.nan)
 
 
-def _shares(errors, floors, counts):
+def _floor_shares_of_errors(errors, floors, counts):
     """What the floors are of the errors, geometric means over the starts; shape ``(n,)``."""
     with np.errstate(divide="ignore"):
         logs = np.log(np.where(counts, floors, 1.0)) - np.log(np.where(counts, errors, 1.0))
@@ -243,7 +243,7 @@ def _shares(errors, floors, counts):
     return np.where(number > 0, np.exp(logs.sum(axis=1) / np.maximum(number, 1)), np.inf)
 
 
-def _above_floor(x, curve):
+def _points_above_floor(x, curve):
     """Which points lie well above the level at which the curve stops falling, and the `Flat`.
 
     Its tail has stopped falling if it is flat as seen from one of its two finest points, with at
@@ -268,17 +268,17 @@ def _above_floor(x, curve):
     return falling, Flat(*ends, slope, float(np.exp(level)))
 
 
-def _best_stretch(points, powers):
-    """The slope with the narrowest interval, and of how many of the finest points; see `fit_order`.
+def _line_of_best_stretch(points, powers):
+    """The slope with the narrowest interval, and of how many of the finest points.
 
-    None, of all, where there are too few.
+    See `fit_convergence_order`. None, of all, where there are too few.
     """
     count = len(points.x)
     if count < FEWEST:
         return None, count
     lines, low, high = {}, -np.inf, np.inf
     for n in range(min(SHORT, count), count + 1):
-        line = _narrowest_line(points.finest(n), powers)
+        line = _line_with_narrowest_interval(points.finest_points(n), powers)
         if not low <= line.slope <= high:
             break
         low, high = max(low, line.slope - line.half), min(high, line.slope + line.half)
@@ -288,15 +288,15 @@ def _best_stretch(points, powers):
     return lines[taken], taken
 
 
-def _narrowest_line(points, powers):
+def _line_with_narrowest_interval(points, powers):
     """A power law, or one with its next term where that is small and narrows the interval.
 
     What the next term would change is part of the interval of a plain power law.
     """
-    plain = _line(points)
+    plain = _fit_weighted_line(points)
     if len(points.x) < SHORT:
         return plain
-    bent = [_line(points, power) for power in powers]
+    bent = [_fit_weighted_line(points, power) for power in powers]
     off = min(abs(line.slope - plain.slope) for line in bent)
     widened = replace(plain, half=plain.half + off, bend=off)
     if len(points.x) < WITH_NEXT_TERM:
@@ -309,9 +309,9 @@ def _narrowest_line(points, powers):
     return min(widened, narrow, key=lambda line: line.half)
 
 
-def _line(points, power=0):
+def _fit_weighted_line(points, power=0):
     """Weighted least squares, with the next term h^power unless it is 0."""
-    weight = _weights(points.residuals)
+    weight = _point_weights_from_start_scatter(points.residuals)
     columns = [np.ones(len(points.x)), points.x - np.average(points.x, weights=weight)]
     if power:
         columns.append(np.exp(power * (points.x - points.x[-1])))
@@ -325,7 +325,7 @@ def _line(points, power=0):
     scatter = np.sqrt(np.sum(weight * off**2) / freedom * (inverse[1] @ inverse[1]))
     of_points = stdtrit(freedom, OF_POINTS) * scatter
     budget = float(np.abs(solve[1]) @ points.share)
-    apart = _starts_apart(solve[1], points.residuals)
+    apart = _slope_interval_between_starts(solve[1], points.residuals)
     half = max(of_points, apart, LEAST) + budget
     worst = float(np.expm1(np.abs(off).max()))
     next_term = float(coefficients[2]) if power else 0.0
@@ -333,7 +333,7 @@ def _line(points, power=0):
     return _Line(float(coefficients[1]), float(half), worst, next_term, budget, *parts)
 
 
-def _weights(residuals):
+def _point_weights_from_start_scatter(residuals):
     """Inverse variances of the curve's points, from the scatter of the starts; of mean 1."""
     starts = np.isfinite(residuals).sum(axis=1)
     squares = np.nansum(residuals**2, axis=1)
@@ -345,7 +345,7 @@ def _weights(residuals):
     return 2 * typical / (variance + typical)
 
 
-def _starts_apart(solve, residuals):
+def _slope_interval_between_starts(solve, residuals):
     """Half the 95 % interval of the mean slope, from the starts' slopes about it."""
     there = np.isfinite(residuals)
     residuals = np.nan_to_num(residuals[:, there.sum(axis=0) >= FEWEST])

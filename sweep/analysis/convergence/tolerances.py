@@ -6,13 +6,13 @@ import numpy as np
 
 from sweep.analysis.convergence.curves import (
     SELF,
-    centre_and_range,
-    checked_errors,
-    default_error,
+    default_error_for_orders,
     error_curve,
+    geometric_mean_and_range_of_errors,
+    run_table_with_error,
 )
 from sweep.analysis.convergence.orders import order_table
-from sweep.analysis.runs.selection import adaptive_runs, groups, scanned_axes, take
+from sweep.analysis.runs.selection import adaptive_runs, groups_of_runs, scanned_axes, take_runs
 from sweep.analysis.runs.states import INITIAL
 
 
@@ -74,29 +74,29 @@ def tolerance_table(dataset, error="global_error", at="end"):
     InputError
         When there is no such error, or `at` is neither.
     """
-    dataset = checked_errors(dataset, error, at)
-    adaptive = take(dataset, np.flatnonzero(adaptive_runs(dataset)))
+    dataset = run_table_with_error(dataset, error, at)
+    adaptive = take_runs(dataset, np.flatnonzero(adaptive_runs(dataset)))
     if adaptive.sizes["run"] == 0:
         return []
     wanted = [error, "reference_error", INITIAL, "sample_count", "status"]
     wanted += ["steps", "rejected_steps"]
     adaptive = adaptive[[name for name in wanted if name in adaptive]]
     rows = []
-    for key, runs in groups(adaptive, ["integrator", *scanned_axes(dataset)]):
-        of_integrator = take(adaptive, runs).load()
+    for key, runs in groups_of_runs(adaptive, ["integrator", *scanned_axes(dataset)]):
+        of_integrator = take_runs(adaptive, runs).load()
         curve = error_curve(of_integrator, error, at, "tolerance")
         label = key.pop("integrator")
         rows += [
-            _estimate(of_integrator, label, key, curve, i, error, at)
+            _tolerance_estimate_from_curve(of_integrator, label, key, curve, i, error, at)
             for i in range(len(curve.sizes))
         ]
     return rows
 
 
-def _estimate(dataset, label, parameters, curve, i, error, at):
+def _tolerance_estimate_from_curve(dataset, label, parameters, curve, i, error, at):
     errors, there = curve.errors[i], np.isfinite(curve.errors[i])
     runs = np.flatnonzero(dataset["tolerance"].values == curve.sizes[i])
-    value, low, high = centre_and_range(errors) if there.any() else 3 * (np.nan,)
+    value, low, high = geometric_mean_and_range_of_errors(errors) if there.any() else 3 * (np.nan,)
     return ToleranceEstimate(
         integrator=label,
         parameters=parameters,
@@ -114,7 +114,7 @@ def _estimate(dataset, label, parameters, curve, i, error, at):
     )
 
 
-def convergence(dataset, error=None, at="end"):
+def orders_and_tolerances(dataset, error=None, at="end"):
     """Orders of the fixed-step integrators, and errors by tolerance of the adaptive ones.
 
     Parameters
@@ -130,6 +130,6 @@ def convergence(dataset, error=None, at="end"):
     adaptive : list of ToleranceEstimate
         Either may be empty; differences between step sizes have no tolerance.
     """
-    error = default_error(dataset) if error is None else error
+    error = default_error_for_orders(dataset) if error is None else error
     fixed = [] if adaptive_runs(dataset).all() else order_table(dataset, error, at)
     return fixed, [] if error == SELF else tolerance_table(dataset, error, at)

@@ -9,26 +9,32 @@ from integrators.errors import InputError, check_known
 from sweep.analysis.drift.slow_modes import (
     FEWEST,
     SlowParts,
-    added,
-    grouped,
-    joined,
-    late_changes,
-    likeness_of_changes,
-    slow_parts,
-    wander_of_changes,
-    window_count,
-    windows_of,
+    add_group_sums,
+    changes_in_last_decade,
+    drift_window_count,
+    join_slow_parts,
+    likeness_by_late_changes,
+    slow_parts_of_series,
+    sums_of_squares_by_group,
+    walk_rate_error_by_late_changes,
+    window_means_of_intervals,
 )
-from sweep.analysis.runs.selection import against_reference, complete, groups, scanned_axes, take
+from sweep.analysis.runs.selection import (
+    complete_runs,
+    groups_of_runs,
+    is_error_against_reference,
+    scanned_axes,
+    take_runs,
+)
 
 STATISTICS = ("", "_mean", "_abs_mean", "_abs_max")  # behind `energy_error`
 PER_RUN = ("sample_count", "status", "steps", "in_study")
 BLOCK = 8192  # runs that are in memory with all their samples
 
 
-def chosen_quantities(dataset, quantities):
+def chosen_drift_quantities(dataset, quantities):
     """The quantities that are named, or all that are recorded; `InputError` if one is not."""
-    known = recorded_quantities(dataset)
+    known = quantities_with_recorded_error(dataset)
     if not known:
         raise InputError(
             "no invariant or constraint is recorded: name some in the experiment, as in "
@@ -42,7 +48,7 @@ def chosen_quantities(dataset, quantities):
     return chosen
 
 
-def recorded_quantities(dataset):
+def quantities_with_recorded_error(dataset):
     """Names of the quantities whose error along the run is stored, e.g. ``("energy",)``."""
     return tuple(
         str(name).removesuffix("_error")
@@ -50,11 +56,11 @@ def recorded_quantities(dataset):
         if str(name).endswith("_error")
         and set(array.dims) == {"run", "time"}
         and name != "reference_error"
-        and not against_reference(dataset, name)
+        and not is_error_against_reference(dataset, name)
     )
 
 
-def chosen_cells(dataset, step_sizes):
+def cells_chosen_for_drift(dataset, step_sizes):
     """The runs of each integrator, scanned values and step size, not yet read.
 
     Parameters
@@ -77,12 +83,12 @@ def chosen_cells(dataset, step_sizes):
             f"step_sizes is {step_sizes!r}, and must be 'all' or 'smallest'.", key="step_sizes"
         )
     step_axes = [name for name in ("step_size", "tolerance") if name in dataset.coords]
-    cells = list(groups(dataset, ["integrator", *scanned_axes(dataset), *step_axes]))
-    for key, runs in _smallest(cells) if step_sizes == "smallest" else cells:
-        yield key, take(dataset, runs)
+    cells = list(groups_of_runs(dataset, ["integrator", *scanned_axes(dataset), *step_axes]))
+    for key, runs in _cells_of_smallest_step_size(cells) if step_sizes == "smallest" else cells:
+        yield key, take_runs(dataset, runs)
 
 
-def _smallest(cells):
+def _cells_of_smallest_step_size(cells):
     """Of each integrator and combination of scanned values the smallest step size."""
     smallest = {}
     for key, runs in cells:
@@ -109,11 +115,12 @@ class CellErrors:
         Mean of the last interval.
     steps : ndarray, shape ``(starts,)``
     squares, members : ndarray
-        Sums of the intervals' squared means over groups of starts; see `slow_modes.grouped`.
+        Sums of the intervals' squared means over groups of starts; see
+        `slow_modes.sums_of_squares_by_group`.
     parts : SlowParts or None
         None where the windows are too few.
     changes : ndarray, shape ``(starts, n)``
-        `slow_modes.late_changes`, where the windows are too few; else nothing.
+        `slow_modes.changes_in_last_decade`, where the windows are too few; else nothing.
     windows : int
     every_step, signed : bool
     """
@@ -141,22 +148,22 @@ class CellErrors:
     @cached_property
     def likeness(self):
         """How alike the runs are, a `spectra.Likeness`."""
-        return likeness_of_changes(self.changes) if self.parts is None else self.parts.likeness
+        return likeness_by_late_changes(self.changes) if self.parts is None else self.parts.likeness
 
     @property
-    def wander(self):
+    def rate_error_if_walking(self):
         """Standard error of the rate of the mean over the runs, if that walks."""
         if self.parts is not None:
-            return self.parts.wander
-        return wander_of_changes(self.middles, self.changes)
+            return self.parts.rate_error_if_walking
+        return walk_rate_error_by_late_changes(self.interval_middles, self.changes)
 
     @property
-    def middles(self):
+    def interval_middles(self):
         """Times of the interval means, since the start of the run."""
         return (self.ends[1:] + self.ends[:-1]) / 2 - self.ends[0]
 
 
-def read_errors(cell, quantity):
+def read_cell_errors(cell, quantity):
     """The errors of one quantity in a cell, from a block of runs after another.
 
     Statistics of every step are taken where the store holds them; samples without them, or where
@@ -165,14 +172,14 @@ def read_errors(cell, quantity):
     Parameters
     ----------
     cell : xarray.Dataset
-        Of `chosen_cells`.
+        Of `cells_chosen_for_drift`.
     quantity : str
 
     Returns
     -------
     CellErrors
     """
-    runs = np.flatnonzero(complete(cell))
+    runs = np.flatnonzero(complete_runs(cell))
     names = {of: f"{quantity}_error{of}" for of in STATISTICS if f"{quantity}_error{of}" in cell}
     steps = cell["steps"].values.astype(float)
     own = cell[list(names.values())].reset_coords(drop=True)
@@ -180,15 +187,17 @@ def read_errors(cell, quantity):
     blocks = []
     for first in range(0, max(len(runs), 1), BLOCK):
         chosen = runs[first : first + BLOCK]
-        read = take(own, chosen).load()
+        read = take_runs(own, chosen).load()
         values = {of: read[name].transpose("run", "time").values for of, name in names.items()}
-        blocks.append(_reduced(cell["time"].values, values, steps[chosen], every_step))
+        blocks.append(
+            _reduce_block_of_errors(cell["time"].values, values, steps[chosen], every_step)
+        )
         if every_step and blocks[-1] is None:
-            return read_errors(cell.drop_vars(f"{quantity}_error_mean"), quantity)
-    return _assembled(cell, quantity, blocks, every_step)
+            return read_cell_errors(cell.drop_vars(f"{quantity}_error_mean"), quantity)
+    return _cell_errors_from_blocks(cell, quantity, blocks, every_step)
 
 
-def read_means(cell, quantity, most):
+def read_cell_window_means(cell, quantity, most):
     """Window means of a cell's complete runs, or means of its intervals where windows are few.
 
     Parameters
@@ -204,36 +213,36 @@ def read_means(cell, quantity, most):
     times : ndarray, shape ``(n,)``
     means : ndarray, shape ``(starts, n)``
     """
-    runs = np.flatnonzero(complete(cell))
+    runs = np.flatnonzero(complete_runs(cell))
     runs = runs[np.unique(np.linspace(0, len(runs) - 1, min(most, len(runs))).astype(int))]
     names = {of: f"{quantity}_error{of}" for of in STATISTICS if f"{quantity}_error{of}" in cell}
-    read = take(cell[list(names.values())].reset_coords(drop=True), runs).load()
+    read = take_runs(cell[list(names.values())].reset_coords(drop=True), runs).load()
     values = {of: read[name].transpose("run", "time").values for of, name in names.items()}
     ends = cell["time"].values
     means = values[""] if "_mean" not in values else values["_mean"]
-    if "_mean" not in values or _has_gaps(means[:, 1:], values[""][:, 1:]):
-        means, _, _ = _of_samples(ends, values)
+    if "_mean" not in values or _statistics_have_gaps(means[:, 1:], values[""][:, 1:]):
+        means, _, _ = _interval_statistics_of_samples(ends, values)
     else:
         means = means[:, 1:]
     means = means[np.isfinite(means).all(axis=1)]
-    if window_count(ends) >= FEWEST:
-        return windows_of(ends, means)
+    if drift_window_count(ends) >= FEWEST:
+        return window_means_of_intervals(ends, means)
     return (ends[1:] + ends[:-1]) / 2, means
 
 
-def _reduced(ends, values, steps, every_step):
+def _reduce_block_of_errors(ends, values, steps, every_step):
     """What is kept of a block; None where its statistics have gaps."""
     if every_step:
-        if values[""].size and _has_gaps(values["_mean"][:, 1:], values[""][:, 1:]):
+        if values[""].size and _statistics_have_gaps(values["_mean"][:, 1:], values[""][:, 1:]):
             return None
-        means, mean_abs, max_abs = _of_every_step(ends, values, steps)
+        means, mean_abs, max_abs = _interval_statistics_of_every_step(ends, values, steps)
         finite = np.isfinite(means).all(axis=1)
     else:
-        means, mean_abs, max_abs = _of_samples(ends, values)
+        means, mean_abs, max_abs = _interval_statistics_of_samples(ends, values)
         finite = np.isfinite(values[""]).all(axis=1)
     means = means[finite]
     middles = (ends[1:] + ends[:-1]) / 2
-    enough = len(means) and len(middles) and window_count(ends) >= FEWEST
+    enough = len(means) and len(middles) and drift_window_count(ends) >= FEWEST
     span = middles[-1] - middles[0] if len(middles) > 1 else np.nan
     return {
         "mean_abs": mean_abs[finite],
@@ -241,42 +250,42 @@ def _reduced(ends, values, steps, every_step):
         "steps": steps[finite],
         "rates": (means[:, -1] - means[:, 0]) / span,
         "last": means[:, -1],
-        "sums": grouped(means, own_scale=False),
-        "parts": slow_parts(*windows_of(ends, means)) if enough else None,
+        "sums": sums_of_squares_by_group(means, own_scale=False),
+        "parts": slow_parts_of_series(*window_means_of_intervals(ends, means)) if enough else None,
         "changes": np.zeros((len(means), 0))
         if enough or not len(middles)
-        else late_changes(middles - ends[0], means),
+        else changes_in_last_decade(middles - ends[0], means),
         "negative": bool((means < 0).any()),
         "lost": int((~finite).sum()),
     }
 
 
-def _assembled(cell, quantity, blocks, every_step):
+def _cell_errors_from_blocks(cell, quantity, blocks, every_step):
     ends = cell["time"].values
     parts = [block["parts"] for block in blocks if block["parts"] is not None]
-    squares, members = added([block["sums"] for block in blocks])
+    squares, members = add_group_sums([block["sums"] for block in blocks])
     lost = sum(block["lost"] for block in blocks)
     signed = quantity in cell or any(block["negative"] for block in blocks)
     names = ("mean_abs", "max_abs", "rates", "last", "steps", "changes")
     return CellErrors(
         ends=ends,
-        left_out=int((~complete(cell)).sum()) + lost,
+        left_out=int((~complete_runs(cell)).sum()) + lost,
         squares=squares,
         members=members,
-        parts=joined(parts) if parts else None,
-        windows=window_count(ends) if len(ends) > 1 else 0,
+        parts=join_slow_parts(parts) if parts else None,
+        windows=drift_window_count(ends) if len(ends) > 1 else 0,
         every_step=every_step,
         signed=signed,
         **{name: np.concatenate([block[name] for block in blocks]) for name in names},
     )
 
 
-def _has_gaps(means, sampled):
+def _statistics_have_gaps(means, sampled):
     """Whether there are no statistics, or intervals in which no step of an adaptive run ends."""
     return np.isnan(means).all() or bool((np.isnan(means) & np.isfinite(sampled)).any())
 
 
-def _of_every_step(ends, values, steps):
+def _interval_statistics_of_every_step(ends, values, steps):
     """Means of the intervals; mean over k = 0 … N, where k = 0 contributes no error; maximum.
 
     Intervals count by their length, as they do where all steps are equal.
@@ -290,7 +299,7 @@ def _of_every_step(ends, values, steps):
     return mean, mean_abs, largest.max(axis=1)
 
 
-def _of_samples(ends, values):
+def _interval_statistics_of_samples(ends, values):
     """The same of samples, each for the interval that it ends; the first as for the second."""
     sampled = values[""]
     size = np.abs(sampled)

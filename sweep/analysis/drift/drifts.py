@@ -7,26 +7,32 @@ import numpy as np
 from sweep.analysis.drift.cells import (
     PER_RUN,
     STATISTICS,
-    chosen_cells,
-    chosen_quantities,
-    read_errors,
+    cells_chosen_for_drift,
+    chosen_drift_quantities,
+    read_cell_errors,
 )
-from sweep.analysis.drift.growth_fits import fit_errors
-from sweep.analysis.drift.slow_modes import FEWEST, is_late, slope_interval, slow_parts, windows_of
+from sweep.analysis.drift.growth_fits import fit_growth_of_cell_errors
+from sweep.analysis.drift.slow_modes import (
+    FEWEST,
+    drift_slope_interval,
+    is_in_last_decade,
+    slow_parts_of_series,
+    window_means_of_intervals,
+)
 from sweep.analysis.drift.verdicts import (
     LINEAR,
     NONE,
     UNDECIDED,
     WALK,
     WORSE,
-    judge,
-    longer,
-    more_starts,
-    of_growth,
-    untested,
+    advise_longer_run,
+    advise_more_starts,
+    judge_drift,
+    undecided_verdict_on_cell,
+    verdict_from_growth_fit,
 )
-from sweep.analysis.reasons import Reason, Remedy, clauses
-from sweep.analysis.runs.selection import without_repeats
+from sweep.analysis.reasons import Reason, Remedy, drift_verdict_in_words
+from sweep.analysis.runs.selection import run_table_without_repeats
 
 GROWING = (WALK, LINEAR, WORSE)
 # Samples a decade with which the last of their intervals is a `FEWEST`-th of the run.
@@ -69,8 +75,8 @@ class DriftEstimate:
         Largest |error|.
     verdict : str
         How the error moves over the run: ``no drift seen``, ``√t`` (a random walk), ``linear``,
-        ``worse than linear`` or ``undecided``; see `verdicts.judge`. No drift seen does not say
-        that there is none: `bound` says how much could hide.
+        ``worse than linear`` or ``undecided``; see `verdicts.judge_drift`. No drift seen does not
+        say that there is none: `bound` says how much could hide.
     shared : bool
         Whether the mean over the starts drifts, as far as their scatter and its own noise show.
     rising, falling, with_mean : int
@@ -172,7 +178,7 @@ class DriftEstimate:
     @property
     def in_words(self):
         """The verdict, with the interval that suits it, and what else is to be said."""
-        return clauses(self, self.verdict in GROWING, self.verdict != WALK)
+        return drift_verdict_in_words(self, self.verdict in GROWING, self.verdict != WALK)
 
     @property
     def finding(self):
@@ -203,27 +209,27 @@ def drift_table(dataset, quantities=None, step_sizes="all"):
     InputError
         When a quantity has no error in the dataset, or `step_sizes` is neither.
     """
-    dataset = without_repeats(dataset)
-    quantities = chosen_quantities(dataset, quantities)
+    dataset = run_table_without_repeats(dataset)
+    quantities = chosen_drift_quantities(dataset, quantities)
     wanted = [f"{quantity}_error{of}" for quantity in quantities for of in STATISTICS]
     wanted += quantities  # a value beside its error: it has a sign
     dataset = dataset[[name for name in (*wanted, *PER_RUN) if name in dataset]]
     return [
-        _estimate(cell, key, quantity)
-        for key, cell in chosen_cells(dataset, step_sizes)
+        _drift_estimate_of_cell(cell, key, quantity)
+        for key, cell in cells_chosen_for_drift(dataset, step_sizes)
         for quantity in quantities
     ]
 
 
-def _estimate(cell, key, quantity):
+def _drift_estimate_of_cell(cell, key, quantity):
     key = dict(key)
-    errors = read_errors(cell, quantity)
-    lacks = _lacks(errors)
-    drift, low, high = (np.nan,) * 3 if lacks else slope_interval(errors.parts)
-    found, largest = verdict_of(errors), _spread(errors.max_abs)
+    errors = read_cell_errors(cell, quantity)
+    lacks = _why_drift_not_measurable(errors)
+    drift, low, high = (np.nan,) * 3 if lacks else drift_slope_interval(errors.parts)
+    found, largest = drift_verdict_of_cell(errors), _spread_over_starts(errors.max_abs)
     hidden = max(abs(low), abs(high)) * (errors.ends[-1] - errors.ends[0])
     if found.verdict == NONE and hidden > largest.median:
-        found = replace(found, verdict=UNDECIDED, why=(_could_hide(errors, hidden),))
+        found = replace(found, verdict=UNDECIDED, why=(_why_drift_could_hide(errors, hidden),))
     return DriftEstimate(
         quantity=quantity,
         integrator=key.pop("integrator"),
@@ -237,7 +243,7 @@ def _estimate(cell, key, quantity):
         drift=drift,
         low=low,
         high=high,
-        mean_abs=_spread(errors.mean_abs),
+        mean_abs=_spread_over_starts(errors.mean_abs),
         max_abs=largest,
         verdict=found.verdict,
         shared=found.shared,
@@ -261,7 +267,7 @@ def _estimate(cell, key, quantity):
     )
 
 
-def verdict_of(errors):
+def drift_verdict_of_cell(errors):
     """How the errors of a cell move: by windows, or by their growth where samples thin out.
 
     Parameters
@@ -272,18 +278,18 @@ def verdict_of(errors):
     -------
     Verdict
     """
-    lacks = _lacks(errors)
+    lacks = _why_drift_not_measurable(errors)
     if not lacks:
-        return judge(errors.parts, errors.signed)
-    if errors.starts and len(errors.middles) > errors.windows:
-        fit = fit_errors(errors)
+        return judge_drift(errors.parts, errors.signed)
+    if errors.starts and len(errors.interval_middles) > errors.windows:
+        fit = fit_growth_of_cell_errors(errors)
         if np.isfinite(fit.exponent) or fit.verdict != UNDECIDED:
-            return of_growth(fit, errors.signed)
+            return verdict_from_growth_fit(fit, errors.signed)
         lacks += fit.why
-    return untested(errors, lacks)
+    return undecided_verdict_on_cell(errors, lacks)
 
 
-def _could_hide(errors, hidden):
+def _why_drift_could_hide(errors, hidden):
     """That a drift as large as the error could hide, and what would show it.
 
     What could hide falls like 1/√T over a run of length T, and like the root of the number of
@@ -291,26 +297,28 @@ def _could_hide(errors, hidden):
     """
     share = hidden / np.median(errors.max_abs)
     likeness = errors.parts.likeness
-    remedies = more_starts(errors.parts, likeness.effective * share**2) + longer(share**2)
+    remedies = advise_more_starts(errors.parts, likeness.effective * share**2) + advise_longer_run(
+        share**2
+    )
     return Reason("hidden drift", float(share), 1.0, tuple(remedies))
 
 
-def _lacks(errors):
+def _why_drift_not_measurable(errors):
     """Why no drift can be measured; empty where it can."""
     if not errors.starts:
         return (Reason("complete runs", 0, 1),)
     if errors.windows >= FEWEST:
         return ()
-    return (_too_few(errors.windows, errors.ends),)
+    return (_why_too_few_windows(errors.windows, errors.ends),)
 
 
-def _spread(values):
+def _spread_over_starts(values):
     if len(values) == 0:
         return Spread(np.nan, np.nan, np.nan)
     return Spread(float(np.median(values)), float(values.min()), float(values.max()))
 
 
-def fit_drift(ends, means):
+def fit_drift_slope(ends, means):
     """Slope of a series over time, with a 95 % interval that autocorrelation does not narrow.
 
     Parameters
@@ -340,17 +348,17 @@ def fit_drift(ends, means):
     """
     if len(means) == 0:
         return np.nan, np.nan, np.nan, str(Reason("complete runs", 0, 1))
-    times, windows = windows_of(ends, means)
+    times, windows = window_means_of_intervals(ends, means)
     if len(times) < FEWEST:
-        return np.nan, np.nan, np.nan, str(_too_few(len(times), ends))
-    return *slope_interval(slow_parts(times, windows)), ""
+        return np.nan, np.nan, np.nan, str(_why_too_few_windows(len(times), ends))
+    return *drift_slope_interval(slow_parts_of_series(times, windows)), ""
 
 
-def _too_few(windows, ends):
+def _why_too_few_windows(windows, ends):
     """That the windows are too few, and how many samples would do."""
     intervals = len(ends) - 1
     even = Remedy("samples", FEWEST, intervals)
     if windows == intervals:
         return Reason("sample intervals", windows, FEWEST, (even,))
-    now = int(is_late(ends[1:] - ends[0]).sum())
+    now = int(is_in_last_decade(ends[1:] - ends[0]).sum())
     return Reason("windows", windows, FEWEST, (even, Remedy("samples a decade", THINNEST, now)))

@@ -12,16 +12,16 @@ import numpy as np
 from sweep.analysis.drift.cells import (
     PER_RUN,
     STATISTICS,
-    chosen_cells,
-    chosen_quantities,
-    read_errors,
+    cells_chosen_for_drift,
+    chosen_drift_quantities,
+    read_cell_errors,
 )
-from sweep.analysis.drift.drifts import verdict_of
-from sweep.analysis.drift.growth_fits import fit_errors, fit_growth
-from sweep.analysis.reasons import sign_clause
-from sweep.analysis.runs.selection import complete, take, without_repeats
+from sweep.analysis.drift.drifts import drift_verdict_of_cell
+from sweep.analysis.drift.growth_fits import fit_growth_exponent, fit_growth_of_cell_errors
+from sweep.analysis.reasons import drift_sign_in_words
+from sweep.analysis.runs.selection import complete_runs, run_table_without_repeats, take_runs
 
-__all__ = ["GrowthEstimate", "fit_growth", "growth_table"]
+__all__ = ["GrowthEstimate", "fit_growth_exponent", "growth_table"]
 
 EPSILON = 2.0**-52
 
@@ -58,7 +58,7 @@ class GrowthEstimate:
         Whether the error has a sign.
     verdict : str
         The one that `drift_table` gives; see there, and of samples that thin out with time
-        `growth_fits.fit_growth`. None of them says how the error grows later.
+        `growth_fits.fit_growth_exponent`. None of them says how the error grows later.
     why : tuple of Reason
         Why it is undecided, or why there is no exponent.
     units : str
@@ -98,7 +98,7 @@ class GrowthEstimate:
     @property
     def sign(self):
         """Of which sign a drift is, in words; empty where none is seen, or none can be."""
-        return sign_clause(self, self.biased)
+        return drift_sign_in_words(self, self.biased)
 
 
 def growth_table(dataset, quantities=None, step_sizes="all"):
@@ -121,25 +121,25 @@ def growth_table(dataset, quantities=None, step_sizes="all"):
     InputError
         As `drift_table`.
     """
-    dataset = without_repeats(dataset)
-    quantities = chosen_quantities(dataset, quantities)
+    dataset = run_table_without_repeats(dataset)
+    quantities = chosen_drift_quantities(dataset, quantities)
     wanted = [f"{quantity}_error{of}" for quantity in quantities for of in STATISTICS]
     dataset = dataset[[n for n in (*wanted, *quantities, *PER_RUN) if n in dataset]]
     return [
-        _estimate(cell, key, quantity)
-        for key, cell in chosen_cells(dataset, step_sizes)
+        _growth_estimate_of_cell(cell, key, quantity)
+        for key, cell in cells_chosen_for_drift(dataset, step_sizes)
         for quantity in quantities
     ]
 
 
-def _estimate(cell, key, quantity):
+def _growth_estimate_of_cell(cell, key, quantity):
     key = dict(key)
-    errors = read_errors(cell, quantity)
-    fit = fit_errors(errors)
-    found = verdict_of(errors)
+    errors = read_cell_errors(cell, quantity)
+    fit = fit_growth_of_cell_errors(errors)
+    found = drift_verdict_of_cell(errors)
     duration = float(errors.ends[-1] - errors.ends[0])
     steps = float(np.median(errors.steps)) if errors.starts else np.nan
-    to_epsilon = duration / (steps * EPSILON * _size(cell, quantity))
+    to_epsilon = duration / (steps * EPSILON * _initial_rms_of_quantity(cell, quantity))
     return GrowthEstimate(
         quantity=quantity,
         integrator=key.pop("integrator"),
@@ -169,10 +169,10 @@ def _estimate(cell, key, quantity):
     )
 
 
-def _size(cell, quantity):
+def _initial_rms_of_quantity(cell, quantity):
     """Root mean square of a quantity over the starts at first; 1 of those that have no value."""
     if quantity not in cell:
         return 1.0
-    whole = take(cell[[quantity]], np.flatnonzero(complete(cell)))
+    whole = take_runs(cell[[quantity]], np.flatnonzero(complete_runs(cell)))
     first = whole[quantity].isel(time=0).values
     return (float(np.sqrt(np.mean(first**2))) or 1.0) if len(first) else 1.0

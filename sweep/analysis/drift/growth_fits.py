@@ -7,11 +7,11 @@ from scipy.special import stdtrit
 
 from sweep.analysis.drift.slow_modes import (
     MOST_STARTS,
-    grouped,
-    is_late,
-    late_changes,
-    likeness_of_changes,
-    wander_of_changes,
+    changes_in_last_decade,
+    is_in_last_decade,
+    likeness_by_late_changes,
+    sums_of_squares_by_group,
+    walk_rate_error_by_late_changes,
 )
 from sweep.analysis.drift.spectra import Likeness
 from sweep.analysis.drift.verdicts import (
@@ -24,7 +24,7 @@ from sweep.analysis.drift.verdicts import (
     WALK,
     WORSE,
     Exponent,
-    growth_exponent,
+    growth_slope_in_last_decade,
 )
 from sweep.analysis.reasons import Reason, Remedy
 
@@ -34,7 +34,7 @@ ROOT = 0.5  # the exponent of a random walk
 
 @dataclass(frozen=True, kw_only=True)
 class GrowthFit:
-    """The exponent and the drift of an ensemble of errors; see `fit_growth`.
+    """The exponent and the drift of an ensemble of errors; see `fit_growth_exponent`.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class GrowthFit:
         return "; ".join(map(str, self.why))
 
 
-def fit_growth(times, error, signed=True):
+def fit_growth_exponent(times, error, signed=True):
     """The exponent with which errors grow, and the drift of their mean.
 
     Parameters
@@ -102,11 +102,11 @@ def fit_growth(times, error, signed=True):
     Notes
     -----
     The exponent is the slope of log rms over log t in the last decade, weighted by the decade's
-    share of each time; for its variance see `verdicts.growth_exponent`: the times of one run are
-    not independent, but runs are as far as they are not alike. The drift is that of the mean over
-    the starts from the first time to the last, which for a random walk is the best estimate; its
-    standard error is from how far the runs lie apart, wider as they are alike. Both intervals are
-    Student's.
+    share of each time; for its variance see `verdicts.growth_slope_in_last_decade`: the times of
+    one run are not independent, but runs are as far as they are not alike. The drift is that of the
+    mean over the starts from the first time to the last, which for a random walk is the best
+    estimate; its standard error is from how far the runs lie apart, wider as they are alike. Both
+    intervals are Student's.
 
     The verdict is linear where the mean drifts, unless the exponent's interval lies below ½, or
     where the exponent is above ½ with the same certainty of 99.7 %; √t where its 95 % interval
@@ -114,25 +114,34 @@ def fit_growth(times, error, signed=True):
     left what they were at first.
     """
     rates = (error[:, -1] - error[:, 0]) / (times[-1] - times[0])
-    changes = late_changes(times, error)
-    seen = rates, signed, likeness_of_changes(changes), wander_of_changes(times, changes)
-    return fit_sums(times, *grouped(error, own_scale=False), *seen)
+    changes = changes_in_last_decade(times, error)
+    seen = (
+        rates,
+        signed,
+        likeness_by_late_changes(changes),
+        walk_rate_error_by_late_changes(times, changes),
+    )
+    return fit_growth_from_sums_of_squares(
+        times, *sums_of_squares_by_group(error, own_scale=False), *seen
+    )
 
 
-def fit_errors(errors):
-    """`fit_growth` of a `cells.CellErrors`."""
+def fit_growth_of_cell_errors(errors):
+    """`fit_growth_exponent` of a `cells.CellErrors`."""
     sums = errors.squares, errors.members, errors.rates
-    return fit_sums(errors.middles, *sums, errors.signed, errors.likeness, errors.wander)
+    return fit_growth_from_sums_of_squares(
+        errors.interval_middles, *sums, errors.signed, errors.likeness, errors.rate_error_if_walking
+    )
 
 
-def fit_sums(times, squares, members, rates, signed, likeness, wander):
-    """`fit_growth` from sums of squares over groups of starts, and each start's rate of change.
+def fit_growth_from_sums_of_squares(times, squares, members, rates, signed, likeness, wander):
+    """`fit_growth_exponent` from sums of squares over groups, and each start's rate of change.
 
     `wander` is the standard error of the mean's rate, if the mean walks as its own changes show.
     """
-    starts, late = len(rates), int(is_late(times).sum())
+    starts, late = len(rates), int(is_in_last_decade(times).sum())
 
-    def open_for(*reason, verdict=UNDECIDED):
+    def growth_not_fitted(*reason, verdict=UNDECIDED):
         return GrowthFit(
             power=Exponent(),
             drift=np.nan,
@@ -146,16 +155,16 @@ def fit_sums(times, squares, members, rates, signed, likeness, wander):
 
     if starts < FEWEST_STARTS:
         remedy = Remedy("starts", FEWEST_STARTS, starts)
-        return open_for("complete starts", starts, FEWEST_STARTS, (remedy,))
+        return growth_not_fitted("complete starts", starts, FEWEST_STARTS, (remedy,))
     if late < FEWEST_TIMES:
         remedy = Remedy("samples a decade", FEWEST_TIMES, late)
-        return open_for("samples in the last decade", late, FEWEST_TIMES, (remedy,))
+        return growth_not_fitted("samples in the last decade", late, FEWEST_TIMES, (remedy,))
     if not squares.any():
-        return open_for("largest error", 0.0, 0.0, verdict=NONE)
-    found = growth_exponent(times, squares, members, likeness)
+        return growth_not_fitted("largest error", 0.0, 0.0, verdict=NONE)
+    found = growth_slope_in_last_decade(times, squares, members, likeness)
     if found is None:
-        zeros = int(np.sum(~squares[:, is_late(times)].any(axis=0)))
-        return open_for("zeros", zeros, 0)
+        zeros = int(np.sum(~squares[:, is_in_last_decade(times)].any(axis=0)))
+        return growth_not_fitted("zeros", zeros, 0)
     drift = drift_error = np.nan
     biased = False
     if signed:
@@ -168,15 +177,19 @@ def fit_sums(times, squares, members, rates, signed, likeness, wander):
     # A mean that moves within the round-off of single values, which do not grow, is no drift yet.
     verdict = NONE if power.high < ROOT else WALK
     if (biased and power.high >= ROOT) or power.surely_low > ROOT:
-        verdict = WORSE if power.worse else LINEAR if power.tells else UNDECIDED
+        verdict = (
+            WORSE if power.surely_beyond_linear else LINEAR if power.tells_a_power else UNDECIDED
+        )
         if verdict == UNDECIDED:
             needed = starts * ((power.high - power.p) / max(power.p, NEITHER[1] - power.p)) ** 2
             numbers = {"low": power.low, "high": power.high, "power": str(power)}
-            why = (Reason("exponent", power.p, 1.0, _starts(needed, starts), numbers),)
+            why = (
+                Reason("exponent", power.p, 1.0, _remedy_of_more_starts(needed, starts), numbers),
+            )
     elif power.low > ROOT:
         verdict = UNDECIDED
         needed = starts * ((power.p - power.surely_low) / (power.p - ROOT)) ** 2
-        why = (Reason("above √t", power.surely_low, ROOT, _starts(needed, starts)),)
+        why = (Reason("above √t", power.surely_low, ROOT, _remedy_of_more_starts(needed, starts)),)
     return GrowthFit(
         power=power,
         drift=drift,
@@ -189,6 +202,6 @@ def fit_sums(times, squares, members, rates, signed, likeness, wander):
     )
 
 
-def _starts(needed, now):
+def _remedy_of_more_starts(needed, now):
     """The advice to take so many starts, where it is one."""
     return (Remedy("starts", np.ceil(needed), now),) if needed <= MOST_STARTS else ()

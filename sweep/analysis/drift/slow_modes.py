@@ -7,7 +7,7 @@ import numpy as np
 from scipy.fft import dct
 from scipy.special import stdtrit
 
-from sweep.analysis.drift.spectra import likeness_of
+from sweep.analysis.drift.spectra import likeness_of_starts
 
 WINDOWS = 64  # at most; their means are what a drift is fitted to
 MODES = 6  # cosines behind constant and trend that a slope's interval rests on …
@@ -31,7 +31,7 @@ class SlowParts:
     times : ndarray, shape ``(windows,)``
         Middles of the windows.
     trend : ndarray, shape ``(starts,)``
-        Least-squares slope times `scale`.
+        Least-squares slope times `trend_scale`.
     modes : ndarray, shape ``(starts, modes)``
         Cosine modes k = 2, 3, … of the residuals of the trend.
     bends : ndarray, shape ``(starts, 2)``
@@ -58,24 +58,26 @@ class SlowParts:
         return len(self.trend)
 
     @property
-    def scale(self):
+    def trend_scale(self):
         """√Σ(t − t̄)² over the windows: a trend is as many times the slope."""
-        return scale_of(self.times)
+        return trend_scale_of_times(self.times)
 
     @property
-    def contrasts(self):
+    def third_contrasts(self):
         """What `bends` are of the windows, shape ``(2, windows)``."""
-        return thirds(len(self.times))
+        return contrasts_between_run_thirds(len(self.times))
 
     @property
-    def sizes(self):
+    def norm_per_start(self):
         """Root sum of squares of each start's trend and modes."""
         return np.sqrt(self.trend**2 + np.sum(self.modes**2, axis=1))
 
     @property
     def slow_modes(self):
         """The modes, but for rounding of the windows themselves: exact lines have none."""
-        return np.where(np.abs(self.modes) > ROUNDING * self.sizes[:, None], self.modes, 0.0)
+        return np.where(
+            np.abs(self.modes) > ROUNDING * self.norm_per_start[:, None], self.modes, 0.0
+        )
 
     @cached_property
     def likeness(self):
@@ -83,34 +85,36 @@ class SlowParts:
 
         What they have in common may be in their slowest modes alone.
         """
-        modes = spread_evenly(self.slow_modes)
-        both = likeness_of(modes), likeness_of(modes[:, :MODES])
+        modes = evenly_spread_starts(self.slow_modes)
+        both = likeness_of_starts(modes), likeness_of_starts(modes[:, :MODES])
         return min(both, key=lambda one: one.effective)
 
     @property
-    def wander(self):
+    def rate_error_if_walking(self):
         """Standard error of the slope of the mean over the starts, if that walks."""
-        modes = self.of_mean().modes[0, :MODES]
-        return float(np.sqrt(np.mean((np.arange(2, 2 + len(modes)) * modes) ** 2)) / self.scale)
+        modes = self.slow_parts_of_mean().modes[0, :MODES]
+        return float(
+            np.sqrt(np.mean((np.arange(2, 2 + len(modes)) * modes) ** 2)) / self.trend_scale
+        )
 
-    def of_mean(self):
+    def slow_parts_of_mean(self):
         """The slow part of the mean over the starts, as that of one start."""
-        return slow_parts(self.times, self.mean[None])
+        return slow_parts_of_series(self.times, self.mean[None])
 
-    def of_ranks(self):
+    def slow_parts_of_mean_ranks(self):
         """That of the mean's ranks: a trend in them is a rise or fall of any shape."""
         ranks = np.argsort(np.argsort(self.mean)).astype(float)
-        return slow_parts(self.times, ranks[None])
+        return slow_parts_of_series(self.times, ranks[None])
 
 
-def spread_evenly(starts):
+def evenly_spread_starts(starts):
     """At most `MOST_STARTS` of an array's rows."""
     if len(starts) <= MOST_STARTS:
         return starts
     return starts[np.linspace(0, len(starts) - 1, MOST_STARTS).astype(int)]
 
 
-def late_changes(times, values):
+def changes_in_last_decade(times, values):
     """How series change from one to the next of a few times of the last decade, less their trend.
 
     Of independent walks they are independent: the likeness of starts whose samples thin out.
@@ -125,7 +129,7 @@ def late_changes(times, values):
     -------
     ndarray, shape ``(starts, at most LATE)``
     """
-    late = is_late(times)
+    late = is_in_last_decade(times)
     times, values = times[late], values[:, late]
     if len(times) < 3:
         return np.zeros((len(values), 0))
@@ -137,33 +141,33 @@ def late_changes(times, values):
     return np.diff(rest[:, np.unique(np.searchsorted(times, wanted * (1 - 1e-9)))], axis=1)
 
 
-def likeness_of_changes(changes):
-    """How alike starts are, by `late_changes`."""
-    return likeness_of(spread_evenly(changes))
+def likeness_by_late_changes(changes):
+    """How alike starts are, by `changes_in_last_decade`."""
+    return likeness_of_starts(evenly_spread_starts(changes))
 
 
-def wander_of_changes(times, changes):
+def walk_rate_error_by_late_changes(times, changes):
     """Standard error of the rate of the mean over the starts, if that walks as it changes late."""
     span = times[-1] - times[0]
     if not changes.size or not span > 0:
         return 0.0
-    late = times[is_late(times)]
+    late = times[is_in_last_decade(times)]
     walk = np.sum(changes.mean(axis=0) ** 2) / (late[-1] - late[0])  # of variance, in unit time
     return float(np.sqrt(walk / span))
 
 
-def is_late(times):
+def is_in_last_decade(times):
     """Which times are in the last decade."""
     return times >= times[-1] / DECADE * (1 - 1e-9)
 
 
-def scale_of(times):
+def trend_scale_of_times(times):
     """√Σ(t − t̄)²."""
     centred = times - times.mean()
     return float(np.sqrt(centred @ centred))
 
 
-def thirds(count):
+def contrasts_between_run_thirds(count):
     """Contrasts between means over windows at first, in the middle and last, ``(2, count)``."""
     width = count // 3 - (count - count // 3) % 2
     means = np.zeros((3, count))
@@ -172,7 +176,7 @@ def thirds(count):
     return np.diff(means, axis=0)
 
 
-def slow_parts(times, windows):
+def slow_parts_of_series(times, windows):
     """The slow parts of series.
 
     Parameters
@@ -191,16 +195,16 @@ def slow_parts(times, windows):
     centred = windows - centre
     largest = np.abs(centred).max(axis=1, keepdims=True)
     centred = np.where(largest > EXACT * np.abs(centre), centred, 0.0)
-    axis = (times - times.mean()) / scale_of(times)
+    axis = (times - times.mean()) / trend_scale_of_times(times)
     trend = centred @ axis
     rest = centred - trend[:, None] * axis
     modes = dct(rest, norm="ortho", axis=1)[:, 2 : 2 + MOST_MODES]
-    squares, members = grouped(windows)
-    bends = centred @ thirds(count).T
+    squares, members = sums_of_squares_by_group(windows)
+    bends = centred @ contrasts_between_run_thirds(count).T
     return SlowParts(times, trend, modes, bends, windows.mean(axis=0), squares, members)
 
 
-def grouped(values, own_scale=True):
+def sums_of_squares_by_group(values, own_scale=True):
     """Sums of squares over groups of starts, and how many starts are in each group.
 
     With `own_scale` each start's squares are in units of their mean; what is zero is left out.
@@ -216,11 +220,11 @@ def grouped(values, own_scale=True):
     return sums, np.bincount(place, minlength=groups)
 
 
-def joined(parts):
+def join_slow_parts(parts):
     """The slow parts of the starts of several blocks, which are read one after another."""
     if len(parts) == 1:
         return parts[0]
-    squares, members = added([(one.squares, one.members) for one in parts])
+    squares, members = add_group_sums([(one.squares, one.members) for one in parts])
     return SlowParts(
         times=parts[0].times,
         trend=np.concatenate([one.trend for one in parts]),
@@ -232,16 +236,16 @@ def joined(parts):
     )
 
 
-def added(sums):
-    """The sums of `grouped` of several blocks, group by group."""
+def add_group_sums(sums):
+    """The sums of `sums_of_squares_by_group` of several blocks, group by group."""
     groups = max(len(members) for _, members in sums)
     squares = [np.pad(square, ((0, groups - len(square)), (0, 0))) for square, _ in sums]
     members = [np.pad(members, (0, groups - len(members))) for _, members in sums]
     return np.sum(squares, axis=0), np.sum(members, axis=0)
 
 
-def slope_interval(parts):
-    """The slope, mean over the starts, and its 95 % interval; see `drifts.fit_drift`.
+def drift_slope_interval(parts):
+    """The slope, mean over the starts, and its 95 % interval; see `drifts.fit_drift_slope`.
 
     Parameters
     ----------
@@ -253,18 +257,18 @@ def slope_interval(parts):
     slope, low, high : float
     """
     trend = parts.trend.mean()
-    modes = parts.of_mean().modes[0] ** 2
+    modes = parts.slow_parts_of_mean().modes[0] ** 2
     half = max(
         stdtrit(count, 0.975) * np.sqrt(modes[:count].mean()) for count in (FEW_MODES, MODES)
     )
     if parts.starts > 1:
         apart = np.std(parts.trend, ddof=1) / np.sqrt(parts.starts)
         half = max(half, stdtrit(parts.starts - 1, 0.975) * apart)
-    values = np.array([trend, trend - half, trend + half]) / parts.scale
+    values = np.array([trend, trend - half, trend + half]) / parts.trend_scale
     return tuple(float(value) for value in values)
 
 
-def windows_of(ends, means):
+def window_means_of_intervals(ends, means):
     """Means over windows of nearly equal length, none shorter than the longest interval.
 
     Parameters
@@ -277,16 +281,16 @@ def windows_of(ends, means):
     times : ndarray, shape ``(windows,)``
     windows : ndarray, shape ``(starts, windows)``
     """
-    weight = _weights(ends)
+    weight = _interval_weights_of_windows(ends)
     return (ends[1:] + ends[:-1]) / 2 @ weight, means @ weight
 
 
-def window_count(ends):
+def drift_window_count(ends):
     """Into how many windows a time axis is divided."""
-    return _weights(ends).shape[1]
+    return _interval_weights_of_windows(ends).shape[1]
 
 
-def _weights(ends):
+def _interval_weights_of_windows(ends):
     widths = np.diff(ends)
     span = ends[-1] - ends[0]
     count = max(1, min(WINDOWS, int(span / widths.max() * (1 + 1e-9))))

@@ -19,7 +19,7 @@ SHORT = 0.1  # of the run: a memory that no random walk may be taken for
 MEMORIES = np.geomspace(0.3, 12.0, 24)  # κ in S = s + w/(k² + κ²): a memory of run/(πκ)
 
 
-def shape_of(vectors):
+def spectrum_shape(vectors):
     """Variances of the components, of vectors each of which has a scale of its own.
 
     Tyler's (1987) estimate of a diagonal shape: starts whose errors are a thousand times larger
@@ -73,22 +73,22 @@ class Likeness:
         return self.starts / (1 + max(self.starts - 1, 0) * self.share)
 
     @property
-    def surely(self):
+    def certain_share(self):
         """ρ² as far as it is more than chance makes of it, with 99.9 %."""
         return max(self.share - 3 * self.chance, 0.0)
 
-    def starts_for(self, needed):
+    def starts_needed_for(self, needed):
         """How many starts that are as alike count as `needed` independent ones; may be infinite.
 
         Infinite only where so alike they surely are.
         """
-        share = self.share if needed * self.share < 1 else self.surely
+        share = self.share if needed * self.share < 1 else self.certain_share
         left = 1 - needed * share
         # Rounding must not ask for one more start than there need be.
         return float(np.ceil(needed * (1 - share) / left - 1e-9)) if left > 0 else np.inf
 
 
-def likeness_of(vectors):
+def likeness_of_starts(vectors):
     """How alike starts are.
 
     Parameters
@@ -107,7 +107,7 @@ def likeness_of(vectors):
         return Likeness(every, 0.0, 0.0)
     # Sizes do not matter here, and their squares would overflow where they are extreme.
     vectors = vectors / np.abs(vectors).max(axis=1, keepdims=True)
-    white = vectors / np.sqrt(shape_of(vectors))
+    white = vectors / np.sqrt(spectrum_shape(vectors))
     white = white / np.sqrt(np.mean(white**2, axis=1, keepdims=True))
     pairs = (np.sum((white.T @ white) ** 2) - starts * n**2) / (starts * (starts - 1))
     among = starts * (starts - 1) / (every * (every - 1))
@@ -117,13 +117,13 @@ def likeness_of(vectors):
     return Likeness(every, float(np.clip(share, 0.0, 1.0)), float(chance))
 
 
-def rise_probability(shape, degrees):
+def trend_probability_of_flat_spectrum(shape, degrees):
     """Probability that a flat spectrum's trend stands out so far above the next modes."""
     ratio = shape[0] / np.mean(shape[1 : 1 + OCTAVES])
     return float(fdtrc(degrees, OCTAVES * degrees, ratio))
 
 
-def steeper_probability(shape, degrees, modes, signed=True):
+def trend_probability_of_random_walk(shape, degrees, modes, signed=True):
     """Probability that a random walk's trend stands out so far; an F test, safe but blunt.
 
     A floor under the walk makes it safer. `modes` are used.
@@ -158,7 +158,7 @@ class WalkFit:
     lasting: float
 
 
-def walk_fit(shape, degrees, signed=True):
+def fit_random_walk_spectrum(shape, degrees, signed=True):
     """How far a spectrum is from a random walk's over a floor.
 
     Parameters
@@ -178,12 +178,12 @@ def walk_fit(shape, degrees, signed=True):
     walks = 1 / (k**2 + np.append(0.0, MEMORIES)[:, None] ** 2)
     both = np.stack([np.ones_like(walks), walks], axis=2)
     above = both[:1, 1:]  # the modes above the trend, fitted without it
-    shares = _nonnegative(above, shape[1:])
-    free = _loss(np.einsum("mkj,mj->mk", above, shares), shape[1:])[0]
+    shares = _fit_nonnegative_spectrum_shares(above, shape[1:])
+    free = _spectrum_log_likelihood_loss(np.einsum("mkj,mj->mk", above, shares), shape[1:])[0]
     if not signed:
         shape = np.append(np.clip(shares[0].sum(), shape[0] / NORM, shape[0]), shape[1:])
-    fitted = np.einsum("mkj,mj->mk", both, _nonnegative(both, shape))
-    loss = _loss(fitted, shape)
+    fitted = np.einsum("mkj,mj->mk", both, _fit_nonnegative_spectrum_shares(both, shape))
+    loss = _spectrum_log_likelihood_loss(fitted, shape)
     best = 1 + np.argmin(loss[1:])
     levelling = np.sqrt(degrees * max(loss[0] - loss[best], 0.0))
     apart = loss[0] - free - np.log(shape[0]) - 1
@@ -196,12 +196,12 @@ def walk_fit(shape, degrees, signed=True):
     return WalkFit(*map(float, (steeper, bending, levelling, memory, lasting)))
 
 
-def _loss(fitted, shape):
+def _spectrum_log_likelihood_loss(fitted, shape):
     """−2/ν times the log likelihood of chi-squared components."""
     return np.sum(np.log(fitted) + shape / fitted, axis=1)
 
 
-def _nonnegative(parts, shape):
+def _fit_nonnegative_spectrum_shares(parts, shape):
     """Maximum likelihood shares of nonnegative parts, by multiplicative updates.
 
     `parts` has the shape ``(models, n, parts)``; Févotte and Idier (2011).

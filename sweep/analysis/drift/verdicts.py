@@ -12,18 +12,18 @@ from sweep.analysis.drift.slow_modes import (
     MODES,
     MOST_STARTS,
     SlowParts,
-    is_late,
-    slow_parts,
-    spread_evenly,
+    evenly_spread_starts,
+    is_in_last_decade,
+    slow_parts_of_series,
 )
 from sweep.analysis.drift.spectra import (
     OCTAVES,
     Likeness,
-    likeness_of,
-    rise_probability,
-    shape_of,
-    steeper_probability,
-    walk_fit,
+    fit_random_walk_spectrum,
+    likeness_of_starts,
+    spectrum_shape,
+    trend_probability_of_flat_spectrum,
+    trend_probability_of_random_walk,
 )
 from sweep.analysis.reasons import LONGEST, Reason, Remedy, starts_in_words
 
@@ -118,26 +118,26 @@ class Exponent:
     surely_high: float = np.nan
 
     @property
-    def worse(self):
+    def surely_beyond_linear(self):
         """Whether it is above 1: surely, and by a margin that matters."""
         return bool(self.surely_low > 1 and self.p >= 1 + MARGIN)
 
     @property
-    def slowing(self):
+    def surely_below_linear(self):
         """Whether it is below 1, so."""
         return bool(self.surely_high < 1 and self.p <= 1 - MARGIN)
 
     @property
-    def tells(self):
+    def tells_a_power(self):
         """Whether the interval says anything: not where it is open, or holds all of `NEITHER`."""
         bounded = self.low > EXPONENTS[0] and self.high < EXPONENTS[-1]
         return bool(bounded and (self.low > NEITHER[0] or self.high < NEITHER[1]))
 
     @property
-    def linear(self):
+    def about_linear(self):
         """Whether it is about 1, as far as an interval tells that tells anything."""
         near = self.low <= 1 + MARGIN and self.high >= 1 - MARGIN
-        return bool(self.tells and near and ROUGH[0] <= self.p <= ROUGH[1])
+        return bool(self.tells_a_power and near and ROUGH[0] <= self.p <= ROUGH[1])
 
     def __str__(self):
         below, above = self.low <= EXPONENTS[0], self.high >= EXPONENTS[-1]
@@ -176,12 +176,12 @@ class _Ensemble:
         return self.parts.starts
 
     @property
-    def alike(self):
+    def independent_starts(self):
         """Independent starts, by all that is in them."""
         return self.likeness.effective
 
 
-def judge(parts, signed=True):
+def judge_drift(parts, signed=True):
     """The verdict on an ensemble, or on one run.
 
     Parameters
@@ -197,19 +197,25 @@ def judge(parts, signed=True):
     """
     if not np.any(parts.trend) and not np.any(parts.modes):
         why = () if np.any(parts.squares) else (Reason("largest error", 0.0, 0.0),)
-        return assembled(_Found(NONE, why), parts.trend, parts.likeness, signed, shared=False)
-    ensemble = _ensemble(parts, signed)
-    drifts = ensemble.starts > 1 and _mean_drifts(ensemble)
-    found = _shared(ensemble) if signed and drifts else _of_each(ensemble)
+        return verdict_from_finding(
+            _Found(NONE, why), parts.trend, parts.likeness, signed, shared=False
+        )
+    ensemble = _ensemble_of_moving_starts(parts, signed)
+    drifts = ensemble.starts > 1 and _mean_over_starts_drifts(ensemble)
+    found = (
+        _finding_of_drifting_mean(ensemble)
+        if signed and drifts
+        else _finding_of_single_starts(ensemble)
+    )
     if found.verdict == NONE and drifts and not found.why:
-        found = _Found(UNDECIDED, (_of_mean(ensemble),))
+        found = _Found(UNDECIDED, (_why_only_mean_grows(ensemble),))
     if not (signed and drifts) and found.verdict in (NONE, UNDECIDED, WALK):
-        late = _explosive(ensemble)
+        late = _finding_of_growth_beyond_linear(ensemble)
         found = late if late is not None else found
-    return assembled(found, parts.trend, ensemble.likeness, signed, shared=drifts)
+    return verdict_from_finding(found, parts.trend, ensemble.likeness, signed, shared=drifts)
 
 
-def assembled(found, trends, likeness, signed, shared):
+def verdict_from_finding(found, trends, likeness, signed, shared):
     """A `Verdict` from what a test found and what there is to say of the starts."""
     exponent = found.exponent
     return Verdict(
@@ -230,38 +236,38 @@ def assembled(found, trends, likeness, signed, shared):
     )
 
 
-def of_growth(fit, signed):
+def verdict_from_growth_fit(fit, signed):
     """The `Verdict` of a `growth_fits.GrowthFit`, where samples thin out too fast for windows."""
     found = _Found(fit.verdict, fit.why, fit.power)
-    return assembled(found, fit.rates, fit.likeness, signed, shared=fit.biased)
+    return verdict_from_finding(found, fit.rates, fit.likeness, signed, shared=fit.biased)
 
 
-def untested(errors, why):
+def undecided_verdict_on_cell(errors, why):
     """The `Verdict` on a `cells.CellErrors` that cannot be tested, for such reasons."""
-    return assembled(
+    return verdict_from_finding(
         _Found(UNDECIDED, why), errors.rates, errors.likeness, errors.signed, shared=False
     )
 
 
-def _ensemble(parts, signed):
+def _ensemble_of_moving_starts(parts, signed):
     there = np.flatnonzero(np.any(parts.modes, axis=1) | (parts.trend != 0))
-    there = spread_evenly(there)
+    there = evenly_spread_starts(there)
     if len(there) < parts.starts:
         parts = replace(
             parts, trend=parts.trend[there], modes=parts.modes[there], bends=parts.bends[there]
         )
     vectors = np.concatenate([parts.trend[:, None], parts.slow_modes], axis=1)
-    vectors = vectors / parts.sizes[:, None]
+    vectors = vectors / parts.norm_per_start[:, None]
     rest, series, likeness = parts.modes, parts.starts, parts.likeness
     apart = float(series)
     if series >= FEWEST_STARTS:
-        apart = likeness_of(rest - rest.mean(axis=0)).effective
+        apart = likeness_of_starts(rest - rest.mean(axis=0)).effective
     n = vectors.shape[1]
     degrees = max(likeness.effective * (n / (n + 2) if series > 1 else 1.0), 1.0)
-    return _Ensemble(parts, signed, shape_of(vectors), likeness, apart, degrees)
+    return _Ensemble(parts, signed, spectrum_shape(vectors), likeness, apart, degrees)
 
 
-def _mean_drifts(ensemble):
+def _mean_over_starts_drifts(ensemble):
     """Whether the mean over the starts has a trend: above their scatter, and above its own noise.
 
     The first alone sees a random walk in each start, the second what all starts share: an
@@ -269,18 +275,21 @@ def _mean_drifts(ensemble):
     """
     parts = ensemble.parts
     certain = stdtrit(max(ensemble.apart - 1, 1.0), STRICTLY)
-    if not abs(parts.trend.mean()) > certain * _scatter(ensemble):
+    if not abs(parts.trend.mean()) > certain * _standard_error_of_mean_trend(ensemble):
         return False
-    walking = ensemble.alike < FEWEST_STARTS  # what is common to them may walk
-    return any(_stands_out(one, walking) for one in (parts.of_mean(), parts.of_ranks()))
+    walking = ensemble.independent_starts < FEWEST_STARTS  # what is common to them may walk
+    return any(
+        _trend_stands_out(one, walking)
+        for one in (parts.slow_parts_of_mean(), parts.slow_parts_of_mean_ranks())
+    )
 
 
-def _scatter(ensemble):
+def _standard_error_of_mean_trend(ensemble):
     """Standard error of the mean trend, from how far the starts lie apart."""
     return np.std(ensemble.parts.trend, ddof=1) / np.sqrt(ensemble.apart)
 
 
-def _stands_out(one, walking=True):
+def _trend_stands_out(one, walking=True):
     """Whether a single series' trend stands out, from its noise or, `walking`, from a walk's."""
     modes = one.modes[0, :MODES]
     k = np.arange(2, 2 + MODES) if walking else 1.0
@@ -288,86 +297,94 @@ def _stands_out(one, walking=True):
     return abs(one.trend[0]) > stdtrit(MODES, CERTAIN) * noise
 
 
-def _of_mean(ensemble):
+def _why_only_mean_grows(ensemble):
     """That the mean of errors without a sign grows, where single starts show nothing."""
-    mean = ensemble.parts.trend.mean() / _scatter(ensemble)
+    mean = ensemble.parts.trend.mean() / _standard_error_of_mean_trend(ensemble)
     certain = float(stdtrit(max(ensemble.apart - 1, 1.0), STRICTLY))
-    degrees, ratio = ensemble.degrees, _rise(ensemble.shape)
+    degrees, ratio = ensemble.degrees, _trend_above_next_modes(ensemble.shape)
     remedies = []
     many = np.geomspace(degrees, MOST_STARTS, 400)
     enough = many[fdtrc(many, OCTAVES * many, ratio) <= RARE]
     if len(enough):
-        remedies += _more_starts(ensemble, enough[0] / degrees * ensemble.alike)
+        remedies += _advise_more_starts_of_ensemble(
+            ensemble, enough[0] / degrees * ensemble.independent_starts
+        )
     needed = fdtri(degrees, OCTAVES * degrees, 1 - RARE)
     if ratio > 1:  # a walk's share of the trend grows like the square of the duration
-        remedies += longer(np.sqrt((needed - 1) / (ratio - 1)))
+        remedies += advise_longer_run(np.sqrt((needed - 1) / (ratio - 1)))
     return Reason("mean", float(mean), certain, tuple(remedies))
 
 
-def _rise(shape):
+def _trend_above_next_modes(shape):
     """How far a spectrum's trend stands above the next modes."""
     return float(shape[0] / np.mean(shape[1 : 1 + OCTAVES]))
 
 
-def _shared(ensemble):
+def _finding_of_drifting_mean(ensemble):
     """The mean over the starts drifts: like which power of t?"""
     parts = ensemble.parts
-    weights = np.sign(parts.trend.mean()) * _weights(parts)[:, None]
-    bends = _bends(ensemble, weights, ensemble.apart, of_few=False)
-    drift = abs(parts.trend.mean()) / parts.scale
-    half = stdtrit(max(ensemble.apart - 1, 1.0), 0.975) * _scatter(ensemble) / parts.scale
-    span = _span(parts)
+    weights = np.sign(parts.trend.mean()) * _start_weights_by_noise(parts)[:, None]
+    bends = _mean_bends(ensemble, weights, ensemble.apart, of_few=False)
+    drift = abs(parts.trend.mean()) / parts.trend_scale
+    half = (
+        stdtrit(max(ensemble.apart - 1, 1.0), 0.975)
+        * _standard_error_of_mean_trend(ensemble)
+        / parts.trend_scale
+    )
+    span = _time_span_of_windows(parts)
     grown = (drift * span, max(drift - half, 0.0) * span, (drift + half) * span)
-    return _by_exponent(ensemble, bends, grown)
+    return _finding_by_growth_exponent(ensemble, bends, grown)
 
 
-def _span(parts):
+def _time_span_of_windows(parts):
     return (parts.times[-1] - parts.times[0]) * len(parts.times) / (len(parts.times) - 1)
 
 
-def _by_exponent(ensemble, bends, grown=(np.nan,) * 3):
+def _finding_by_growth_exponent(ensemble, bends, grown=(np.nan,) * 3):
     """Linear unless the exponent is surely another, by a margin that matters, or is not known."""
-    exponent = bends.exponent()
-    if exponent.worse:
+    exponent = bends.exponent_of_growth()
+    if exponent.surely_beyond_linear:
         return _Found(WORSE, (), exponent, grown)
-    if exponent.slowing:
-        tested = "slowing", exponent.surely_high, 1.0, tuple(longer(SLOWER))
-    elif not exponent.linear:
-        tested = "exponent", exponent.p, 1.0, tuple(_known_by(ensemble, bends))
+    if exponent.surely_below_linear:
+        tested = "slowing", exponent.surely_high, 1.0, tuple(advise_longer_run(SLOWER))
+    elif not exponent.about_linear:
+        tested = "exponent", exponent.p, 1.0, tuple(_remedies_deciding_exponent(ensemble, bends))
     else:
         return _Found(LINEAR, (), exponent, grown)
     numbers = {"low": exponent.low, "high": exponent.high, "power": str(exponent)}
     return _Found(UNDECIDED, (Reason(*tested, numbers),), exponent, grown)
 
 
-def _known_by(ensemble, bends):
+def _remedies_deciding_exponent(ensemble, bends):
     """How many starts, or how long a run, would leave no doubt about an exponent like this one."""
 
-    def decided(of_starts, of_noise):
-        exponent = bends.exponent(of_starts, of_noise)
-        return exponent.worse or exponent.slowing or exponent.linear
+    def exponent_is_decided(of_starts, of_noise):
+        exponent = bends.exponent_of_growth(of_starts, of_noise)
+        return (
+            exponent.surely_beyond_linear or exponent.surely_below_linear or exponent.about_linear
+        )
 
-    shared, now, remedies = ensemble.likeness.surely, ensemble.alike, []
+    shared, now, remedies = ensemble.likeness.certain_share, ensemble.independent_starts, []
     for more in np.geomspace(1.0, MOST_STARTS / now, 60)[1:]:
         # What the starts have in common does not average out.
         common = shared + (1 - shared) / (more * now)
-        if decided(1 / more, common / (shared + (1 - shared) / now)):
-            remedies += _more_starts(ensemble, more * now)
+        if exponent_is_decided(1 / more, common / (shared + (1 - shared) / now)):
+            remedies += _advise_more_starts_of_ensemble(ensemble, more * now)
             break
     for factor in np.geomspace(1.0, LONGEST, 40)[1:]:
         # The slow part of an oscillation falls like 1/√T beside a growth like T; how far the
         # starts lie apart need not.
-        if decided(1.0, factor**-3):
-            remedies += longer(factor)
+        if exponent_is_decided(1.0, factor**-3):
+            remedies += advise_longer_run(factor)
             break
-    return remedies or longer(SLOWER)
+    return remedies or advise_longer_run(SLOWER)
 
 
-def _more_starts(ensemble, needed):
-    return more_starts(ensemble.parts, needed)
+def _advise_more_starts_of_ensemble(ensemble, needed):
+    return advise_more_starts(ensemble.parts, needed)
 
 
-def more_starts(parts, needed):
+def advise_more_starts(parts, needed):
     """The advice to take so many independent starts, more of the same or others less alike.
 
     Parameters
@@ -381,15 +398,15 @@ def more_starts(parts, needed):
         Empty where neither is an advice: the starts are alike though they lie far apart.
     """
     starts, likeness = parts.starts, parts.likeness
-    number = likeness.starts_for(needed)
+    number = likeness.starts_needed_for(needed)
     if number <= MOST_STARTS:
         return [Remedy("starts", max(number, starts + 1), starts)]
-    if parts.sizes.max() > NEAR * parts.sizes.min():
+    if parts.norm_per_start.max() > NEAR * parts.norm_per_start.min():
         return []
     return [Remedy("likeness", 1 / (2 * needed), likeness.share)]
 
 
-def longer(factor):
+def advise_longer_run(factor):
     """The advice to run so many times as long, a list, empty where it is none."""
     return [Remedy("duration", float(max(factor, LEAST)), 1.0)] if factor <= LONGEST else []
 
@@ -417,7 +434,7 @@ class _Bends:
     expected: np.ndarray
     freedom: float
 
-    def exponent(self, of_starts=1.0, of_noise=1.0):
+    def exponent_of_growth(self, of_starts=1.0, of_noise=1.0):
         """The `Exponent`, by Fieller's method, also if the variances were other by factors."""
         freedom = max(self.freedom / of_starts, MODES)
         ratio = self.expected[1] / self.expected[0]
@@ -436,78 +453,85 @@ class _Bends:
         return Exponent(float(best), *(float(p) for one in inside for p in (one[0], one[-1])))
 
 
-def _bends(ensemble, weights, independent, of_few):
+def _mean_bends(ensemble, weights, independent, of_few):
     """The bends of the weighted mean over the starts, of which so many are independent."""
     parts = ensemble.parts
     bends = weights * parts.bends
-    since = (parts.times - _start(parts.times)) / _span(parts)
-    expected = parts.contrasts @ since[:, None] ** EXPONENTS
-    modes = weights * _beside_growth(parts, since, bends.mean(axis=0), expected)
+    since = (parts.times - _run_start_before_windows(parts.times)) / _time_span_of_windows(parts)
+    expected = parts.third_contrasts @ since[:, None] ** EXPONENTS
+    modes = weights * _noise_modes_beside_growth(parts, since, bends.mean(axis=0), expected)
     if of_few:  # how far they lie apart says little
         spread, noise = np.zeros((2, 2)), np.mean(modes**2) / ensemble.degrees
     else:
         spread, noise = np.cov(bends.T) / independent, np.mean(modes.mean(axis=0) ** 2)
-    contrasts = noise * parts.contrasts @ parts.contrasts.T
+    contrasts = noise * parts.third_contrasts @ parts.third_contrasts.T
     return _Bends(bends.mean(axis=0), spread, contrasts, expected, independent - 1)
 
 
-def _beside_growth(parts, since, mean, expected):
+def _noise_modes_beside_growth(parts, since, mean, expected):
     """The modes in which noise shows, less those of the power of t that bends as the mean does."""
     off = (mean[1] * expected[0] - mean[0] * expected[1]) ** 2
     power = EXPONENTS[np.argmin(off / np.sum(expected**2, axis=0))]
-    curve = slow_parts(parts.times, since[None] ** power)
+    curve = slow_parts_of_series(parts.times, since[None] ** power)
     return parts.modes[:, NOISE] - np.outer(parts.trend, curve.modes[0, NOISE] / curve.trend)
 
 
-def _of_each(ensemble):
+def _finding_of_single_starts(ensemble):
     """What the starts show each by itself, where their mean does not drift."""
     parts, starts = ensemble.parts, ensemble.starts
-    alone = starts == 1 and _stands_out(parts.of_ranks())
-    if rise_probability(ensemble.shape, ensemble.degrees) > RARE and not alone:
+    alone = starts == 1 and _trend_stands_out(parts.slow_parts_of_mean_ranks())
+    if trend_probability_of_flat_spectrum(ensemble.shape, ensemble.degrees) > RARE and not alone:
         return _Found(NONE)
     if not ensemble.signed and parts.trend.mean() < 0:
         return _Found(NONE, (Reason("rise of the mean", float(parts.trend.mean()), 0.0),))
     if starts < FEWEST_STARTS:
-        return _of_few(ensemble, alone)
-    fit = walk_fit(ensemble.shape, ensemble.degrees, ensemble.signed)
-    grown = _grown(ensemble)
+        return _finding_of_few_starts(ensemble, alone)
+    fit = fit_random_walk_spectrum(ensemble.shape, ensemble.degrees, ensemble.signed)
+    grown = _grown_rms_with_interval(ensemble)
     if fit.steeper > STRICT:
-        return _by_exponent(ensemble, _own_bends(ensemble), grown)
-    if ensemble.alike < FEWEST_STARTS:
-        return _Found(UNDECIDED, (_cannot_tell(ensemble),))
+        return _finding_by_growth_exponent(ensemble, _bends_of_each_start(ensemble), grown)
+    if ensemble.independent_starts < FEWEST_STARTS:
+        return _Found(UNDECIDED, (_why_few_starts_are_undecided(ensemble),))
     if fit.levelling > CLEAR:
-        remedies = () if fit.memory <= LONG else tuple(longer(fit.memory / LONG))
+        remedies = () if fit.memory <= LONG else tuple(advise_longer_run(fit.memory / LONG))
         why = (Reason("memory", fit.memory, LONG, remedies),)
         return _Found(NONE if fit.memory <= LONG else UNDECIDED, why)
     if fit.bending < BENT:
-        return _Found(UNDECIDED, (_hardly_bends(ensemble, fit.bending),))
-    if fit.lasting < CLEAR or ensemble.alike < FEWEST_WALKS:
-        return _Found(UNDECIDED, (_walks_or_wanders(ensemble, fit),))
+        return _Found(UNDECIDED, (_why_growth_hides_in_oscillation(ensemble, fit.bending),))
+    if fit.lasting < CLEAR or ensemble.independent_starts < FEWEST_WALKS:
+        return _Found(UNDECIDED, (_why_random_walk_or_wandering(ensemble, fit),))
     return _Found(WALK, (), Exponent(p=0.5), grown)
 
 
-def _of_few(ensemble, alone):
+def _finding_of_few_starts(ensemble, alone):
     """One run, or a few: a drift, or what a random walk could be too."""
     modes = min(MODES, ensemble.parts.modes.shape[1])
-    steep = steeper_probability(ensemble.shape, ensemble.degrees, modes, ensemble.signed)
+    steep = trend_probability_of_random_walk(
+        ensemble.shape, ensemble.degrees, modes, ensemble.signed
+    )
     if alone or steep < RARE:
-        return _by_exponent(ensemble, _own_bends(ensemble))
-    return _Found(UNDECIDED, (_cannot_tell(ensemble),))
+        return _finding_by_growth_exponent(ensemble, _bends_of_each_start(ensemble))
+    return _Found(UNDECIDED, (_why_few_starts_are_undecided(ensemble),))
 
 
-def _cannot_tell(ensemble):
+def _why_few_starts_are_undecided(ensemble):
     """Why so few starts, or such that resemble one another, leave it undecided."""
     modes = min(MODES, ensemble.parts.modes.shape[1])
     k, degrees = np.arange(2, 2 + modes), ensemble.degrees
     # Beside a random walk's, the square of a drift's trend grows like the duration.
     ratio = ensemble.shape[0] / np.mean(k**2 * ensemble.shape[1 : 1 + modes])
     factor = fdtri(degrees, modes * degrees, 1 - RARE) / ratio
-    remedies = (*_more_starts(ensemble, FEWEST_STARTS), *longer(factor))
+    remedies = (
+        *_advise_more_starts_of_ensemble(ensemble, FEWEST_STARTS),
+        *advise_longer_run(factor),
+    )
     numbers = {"starts": starts_in_words(ensemble.starts)}
-    return Reason("independent starts", ensemble.alike, FEWEST_STARTS, remedies, numbers)
+    return Reason(
+        "independent starts", ensemble.independent_starts, FEWEST_STARTS, remedies, numbers
+    )
 
 
-def _hardly_bends(ensemble, bending):
+def _why_growth_hides_in_oscillation(ensemble, bending):
     """That what grows is hardly above the oscillation.
 
     What is measured grows like the root of the number of starts, and where it is small like the
@@ -515,38 +539,42 @@ def _hardly_bends(ensemble, bending):
     """
     remedies = []
     if bending > 0:
-        remedies = _more_starts(ensemble, ensemble.alike * (BENT / bending) ** 2)
-        remedies += longer(np.sqrt(BENT / bending))
+        remedies = _advise_more_starts_of_ensemble(
+            ensemble, ensemble.independent_starts * (BENT / bending) ** 2
+        )
+        remedies += advise_longer_run(np.sqrt(BENT / bending))
     return Reason("bending", bending, BENT, tuple(remedies))
 
 
-def _walks_or_wanders(ensemble, fit):
+def _why_random_walk_or_wandering(ensemble, fit):
     """That a random walk is not told from a wandering about as slow as the run."""
     remedies, needed = [], FEWEST_WALKS
     if fit.lasting > 0:
-        needed = max(needed, ensemble.alike * (CLEAR / fit.lasting) ** 2)
-        remedies += _more_starts(ensemble, needed)
+        needed = max(needed, ensemble.independent_starts * (CLEAR / fit.lasting) ** 2)
+        remedies += _advise_more_starts_of_ensemble(ensemble, needed)
     if fit.memory > LONG:
-        remedies += longer(fit.memory / LONG)
-    numbers = {"starts": starts_in_words(ensemble.starts), "effective": ensemble.alike}
+        remedies += advise_longer_run(fit.memory / LONG)
+    numbers = {"starts": starts_in_words(ensemble.starts), "effective": ensemble.independent_starts}
     return Reason("lasting", fit.lasting, CLEAR, tuple(remedies), numbers)
 
 
-def _own_bends(ensemble):
+def _bends_of_each_start(ensemble):
     """The bends of the growth of each start by itself, whatever its sign."""
     parts = ensemble.parts
-    weights = (np.sign(parts.trend) * _weights(parts))[:, None]
-    return _bends(ensemble, weights, ensemble.alike, of_few=parts.starts < FEWEST_STARTS)
+    weights = (np.sign(parts.trend) * _start_weights_by_noise(parts))[:, None]
+    return _mean_bends(
+        ensemble, weights, ensemble.independent_starts, of_few=parts.starts < FEWEST_STARTS
+    )
 
 
-def _weights(parts):
+def _start_weights_by_noise(parts):
     """Weights of the starts, of mean 1: those with little noise beside their drift count more."""
     noise = np.mean(parts.modes[:, NOISE] ** 2, axis=1)
     weights = 1 / (noise + np.median(noise) + SAME**2 * np.mean(parts.trend**2))
     return weights / weights.mean()
 
 
-def _grown(ensemble):
+def _grown_rms_with_interval(ensemble):
     """Root mean square at the end of what grows in each start, with a 95 % interval.
 
     What the trends have in common with the modes above them, the floor, is taken off.
@@ -555,7 +583,7 @@ def _grown(ensemble):
     strength = np.mean(parts.trend**2)
     # Starts that are alike do not show how far others lie apart: as far as normal ones, at least.
     variance = max(np.var(parts.trend**2), 2 * ensemble.likeness.share * strength**2)
-    spread = np.sqrt(variance / ensemble.alike)
+    spread = np.sqrt(variance / ensemble.independent_starts)
     k = np.arange(2, 2 + parts.modes.shape[1])
     walk = 1 / k**2
     floor = max(np.polynomial.polynomial.polyfit(walk, np.mean(parts.modes**2, axis=0), 1)[0], 0)
@@ -566,19 +594,19 @@ def _grown(ensemble):
     return tuple(float(x) for x in np.sqrt(np.maximum(values, 0.0) * to_end))
 
 
-def _explosive(ensemble):
+def _finding_of_growth_beyond_linear(ensemble):
     """What is found where the rms over the starts grows faster than t at last, or None."""
     parts = ensemble.parts
     if ensemble.starts < FEWEST_STARTS:
         return None
-    since = parts.times - _start(parts.times)
-    slope = growth_exponent(since, parts.squares, parts.members, ensemble.likeness)
-    if slope is None or not slope.exponent.worse:
+    since = parts.times - _run_start_before_windows(parts.times)
+    slope = growth_slope_in_last_decade(since, parts.squares, parts.members, ensemble.likeness)
+    if slope is None or not slope.exponent.surely_beyond_linear:
         return None
     return _Found(WORSE, (), slope.exponent)
 
 
-def _start(times):
+def _run_start_before_windows(times):
     return times[0] - (times[1] - times[0]) / 2
 
 
@@ -606,7 +634,7 @@ class GrowthSlope:
         return Exponent(slope, slope - likely, slope + likely, slope - certain, slope + certain)
 
 
-def growth_exponent(times, squares, members, likeness):
+def growth_slope_in_last_decade(times, squares, members, likeness):
     """Slope of log rms over log t in the last decade.
 
     Parameters
@@ -631,7 +659,7 @@ def growth_exponent(times, squares, members, likeness):
     is in how unevenly the logarithm grows from one piece of the decade to the next, and counts by
     their likeness.
     """
-    late = is_late(times)
+    late = is_in_last_decade(times)
     squares, log_times = squares[:, late], np.log(times[late])
     total = squares.sum(axis=0)
     if not np.all(total > 0) or late.sum() < 2 or len(squares) < 2:
@@ -645,7 +673,7 @@ def growth_exponent(times, squares, members, likeness):
     count, starts = len(squares), members.sum()
     alike = 1 + (starts - 1) * likeness.share
     of_starts = (count - 1) * np.var(others) * alike
-    common, freedom = _unevenness(log_times, log_rms)
+    common, freedom = _slope_variance_between_pieces(log_times, log_rms)
     of_common = likeness.share * common
     both = of_starts + of_common
     independent = max(min(count, starts / alike) - 1, 1.0)
@@ -654,7 +682,7 @@ def growth_exponent(times, squares, members, likeness):
     return GrowthSlope(float(log_rms @ share), float(np.sqrt(both)), float(max(freedom, 1.0)))
 
 
-def _unevenness(log_times, log_rms):
+def _slope_variance_between_pieces(log_times, log_rms):
     """Variance of a slope over pieces whose own slopes scatter, and its degrees of freedom.
 
     From how much each piece's slope differs from the next one's: a steady bend is no scatter.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from integrators.errors import check_known
-from sweep.analysis.runs.selection import describe
+from sweep.analysis.runs.selection import axis_values_in_words
 
 WORK = ("steps", "evaluations", "cpu_time")
 
@@ -44,26 +44,29 @@ class LeastWork:
     least_of_all: bool
 
 
-def marked(rows):
+def with_pareto_flags(rows):
     """The rows, with those marked that are best of their family."""
     best = [[] for _ in rows]
     by_family = {}
     for i, row in enumerate(rows):
         if row.starts and not row.failed:
-            key = (describe(row.parameters), row.error, row.family)
+            key = (axis_values_in_words(row.parameters), row.error, row.family)
             by_family.setdefault(key, []).append(i)
     for places in by_family.values():
         family = [rows[i] for i in places]
         errors = np.array([row.value for row in family])
         floor = np.median([0.0 if math.isnan(row.floor) else row.floor for row in family])
         for against in WORK:
-            work = [getattr(row, against) if row.comparable(against) else np.nan for row in family]
-            for i in front(np.fmax(errors, floor), np.array(work)):
+            work = [
+                getattr(row, against) if row.work_is_comparable(against) else np.nan
+                for row in family
+            ]
+            for i in pareto_front(np.fmax(errors, floor), np.array(work)):
                 best[places[i]].append(against)
     return [replace(row, best=tuple(of)) for row, of in zip(rows, best, strict=True)]
 
 
-def front(errors, work):
+def pareto_front(errors, work):
     """Positions on the Pareto front: points than which none has as small an error for as little.
 
     Parameters
@@ -113,19 +116,19 @@ def least_work(rows, against="evaluations"):
     check_known("measure of work", against, WORK, key="against")
     tables = {}
     for row in rows:
-        if row.starts and not row.failed and row.comparable(against):
-            tables.setdefault((row.error, describe(row.parameters)), []).append(row)
-    return [one for table in tables.values() for one in _least_of(table, against)]
+        if row.starts and not row.failed and row.work_is_comparable(against):
+            tables.setdefault((row.error, axis_values_in_words(row.parameters)), []).append(row)
+    return [one for table in tables.values() for one in _least_work_of_families(table, against)]
 
 
-def _least_of(rows, against):
+def _least_work_of_families(rows, against):
     found, members = [], {}
     for row in rows:
         members.setdefault((row.family, row.integrator), []).append(row)
-    for level in _levels(rows):
+    for level in _resolved_error_levels(rows):
         of_family = {}
         for (family, integrator), points in members.items():
-            work, interpolated = _needed(points, level, against)
+            work, interpolated = _least_work_to_reach_level(points, level, against)
             if work < of_family.get(family, (math.inf,))[0]:
                 of_family[family] = work, interpolated, integrator
         least = min((work for work, *_ in of_family.values()), default=math.nan)
@@ -138,7 +141,7 @@ def _least_of(rows, against):
     return found
 
 
-def _levels(rows):
+def _resolved_error_levels(rows):
     """The powers of ten among the errors that are resolved, from the largest on."""
     errors = [row.value for row in rows if row.resolved]
     if not errors:
@@ -147,7 +150,7 @@ def _levels(rows):
     return [float(f"1e{power}") for power in range(first, last - 1, -1)]
 
 
-def _needed(points, level, against):
+def _least_work_to_reach_level(points, level, against):
     """The least work with which points of one integrator reach a level, and if it is between two.
 
     Infinite where they do not.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sweep.analysis.runs.selection import codes, complete, scanned_axes
+from sweep.analysis.runs.selection import complete_runs, distinct_values_and_codes, scanned_axes
 
 SHORTEST = 0.01  # seconds of a batch: a call is a tenth of that at most
 FEWEST = 3  # repeats whose two least tell what the machine adds
@@ -43,7 +43,7 @@ class RunTimes:
     repeats: np.ndarray
 
 
-def run_times(full, dataset):
+def cpu_times_of_runs(full, dataset):
     """The CPU times of each run.
 
     Parameters
@@ -61,12 +61,14 @@ def run_times(full, dataset):
     count = dataset.sizes["run"]
     if "cpu_time" not in full:
         return RunTimes(*np.full((4, count), np.nan), np.zeros(count, dtype=int))
-    times = np.where(complete(full), full["cpu_time"].values, np.nan)
+    times = np.where(complete_runs(full), full["cpu_time"].values, np.nan)
     repeat = full["repeat"].values if "repeat" in full.coords else np.zeros(len(times), dtype=int)
-    cell = _places(*(full[name].values for name in (*OF_CELL, *scanned_axes(full))))
+    cell = _numbers_of_combinations(
+        *(full[name].values for name in (*OF_CELL, *scanned_axes(full)))
+    )
     # The runs of a batch have its time in equal shares: just the same number.
-    batch = times * np.bincount(same := _places(cell, repeat, times))[same]
-    run = _places(cell, full["initial_condition"].values)
+    batch = times * np.bincount(same := _numbers_of_combinations(cell, repeat, times))[same]
+    run = _numbers_of_combinations(cell, full["initial_condition"].values)
     order = np.lexsort((times, run))  # NaN last
     first = np.flatnonzero(np.diff(run[order], prepend=-1))
     repeats = np.bincount(run, weights=np.isfinite(times), minlength=len(first)).astype(int)
@@ -80,16 +82,16 @@ def run_times(full, dataset):
     return RunTimes(least[of], largest[of], apart[of], batch[order][first][of], repeats[of])
 
 
-def _places(*columns):
+def _numbers_of_combinations(*columns):
     """One whole number for each combination of values, from 0 on."""
     place = np.zeros(len(columns[0]), dtype=np.int64)
     for values in columns:
-        distinct, code = codes(values)
+        distinct, code = distinct_values_and_codes(values)
         _, place = np.unique(place * len(distinct) + code, return_inverse=True)
     return place
 
 
-def is_measured(apart, batch, repeats):
+def is_cpu_time_comparable(apart, batch, repeats):
     """Whether a CPU time can be compared with others.
 
     Parameters
@@ -102,7 +104,7 @@ def is_measured(apart, batch, repeats):
     return batch >= ALONE or (repeats >= FEWEST and apart <= APART)
 
 
-def why_not_measured(rows):
+def why_cpu_times_not_comparable(rows):
     """Why CPU times cannot be compared, and what to add to the study; empty where all can.
 
     Parameters
@@ -114,8 +116,8 @@ def why_not_measured(rows):
     if not lost:
         return ""
     repeats, batches = [row.repeats for row in lost], [row.cpu_time_batch for row in lost]
-    often = "once" if max(repeats) == 1 else f"{_range(repeats)} times"
-    text = f"timed {often}, in batches of {_span(batches)}"
+    often = "once" if max(repeats) == 1 else f"{_range_in_words(repeats)} times"
+    text = f"timed {often}, in batches of {_time_range_in_words(batches)}"
     apart = max((row.cpu_time_apart for row in lost if row.repeats > 1), default=0.0)
     if apart > APART:
         text += f", whose two least are up to {100 * apart:.0f} % apart"
@@ -125,19 +127,19 @@ def why_not_measured(rows):
     elif apart > APART:
         cures.append("more repeats on an idle machine")
     if min(batches) < SHORTEST:
-        cures.append(f"so long a duration that a batch takes {_span([SHORTEST])}")
+        cures.append(f"so long a duration that a batch takes {_time_range_in_words([SHORTEST])}")
     of = "CPU times" if len(lost) == len(timed) else f"{len(lost)} of {len(timed)} CPU times"
     return f"{of} cannot be compared, {text}: the experiment needs {' and '.join(cures)}"
 
 
-def _range(values):
+def _range_in_words(values):
     low, high = f"{min(values):.3g}", f"{max(values):.3g}"
     return low if low == high else f"{low} – {high}"
 
 
-def _span(seconds):
+def _time_range_in_words(seconds):
     """Times with their unit: ``0.8 – 20 ms``."""
     low, high = ((1e3, "ms") if one < 1 else (1, "s") for one in (min(seconds), max(seconds)))
     if low == high:
-        return f"{_range([low[0] * one for one in seconds])} {low[1]}"
+        return f"{_range_in_words([low[0] * one for one in seconds])} {low[1]}"
     return f"{low[0] * min(seconds):.3g} {low[1]} – {high[0] * max(seconds):.3g} {high[1]}"

@@ -9,29 +9,35 @@ from integrators.errors import InputError
 from sweep.analysis.convergence.curves import (
     REFERENCE_SHARE,
     ROUND_OFF,
-    checked_errors,
     error_curve,
-    reference_failed,
+    reference_failed_at_start,
+    run_table_with_error,
 )
 from sweep.analysis.convergence.slopes import MARGIN
-from sweep.analysis.efficiency.pareto import marked
-from sweep.analysis.efficiency.timing import is_measured, run_times
+from sweep.analysis.efficiency.pareto import with_pareto_flags
+from sweep.analysis.efficiency.timing import cpu_times_of_runs, is_cpu_time_comparable
 from sweep.analysis.runs.selection import (
     adaptive_runs,
-    against_reference,
-    codes,
-    complete,
-    descriptions,
-    energy_of,
-    groups,
+    complete_runs,
+    distinct_values_and_codes,
+    groups_of_runs,
+    integrator_descriptions,
+    is_error_against_reference,
+    name_of_energy_quantity,
     run_table,
+    run_table_variable,
+    run_table_without_repeats,
     scanned_axes,
-    take,
-    variable,
-    without_repeats,
+    take_runs,
 )
-from sweep.analysis.runs.states import INITIAL, initial_norms
-from sweep.analysis.runs.summaries import Column, column, errors_kept, reduced, series_of
+from sweep.analysis.runs.states import INITIAL, initial_state_norms
+from sweep.analysis.runs.summaries import (
+    Column,
+    names_of_invariant_errors,
+    names_of_time_series,
+    parse_result_column,
+    reduce_result_columns,
+)
 
 GLOBAL = "global_error"
 SAMPLED = 2**21  # values of a series by which it is found until when the reference holds
@@ -118,9 +124,9 @@ class WorkEstimate:
     @property
     def cpu_time_measured(self):
         """Whether the CPU time is long enough, and timed often enough, to compare it."""
-        return is_measured(self.cpu_time_apart, self.cpu_time_batch, self.repeats)
+        return is_cpu_time_comparable(self.cpu_time_apart, self.cpu_time_batch, self.repeats)
 
-    def comparable(self, against):
+    def work_is_comparable(self, against):
         """Whether a measure of work can be compared with that of others."""
         if against == "cpu_time" and not self.cpu_time_measured:
             return False
@@ -161,17 +167,17 @@ def work_table(dataset, error=None, at="end"):
     measured, see `timing`: long enough, and by repeats that agree.
     """
     full = run_table(dataset)
-    dataset = without_repeats(full)
-    errors = chosen_errors(dataset, error, at)
-    timed = run_times(full, dataset)
-    work, counts = _work(dataset, timed), complete(dataset)
+    dataset = run_table_without_repeats(full)
+    errors = chosen_errors_for_work(dataset, error, at)
+    timed = cpu_times_of_runs(full, dataset)
+    work, counts = _work_measures_of_runs(dataset, timed), complete_runs(dataset)
     if not counts.any():
         raise InputError("no run is complete: `sweep status` says which failed or are pending.")
     stopped = dataset["status"].values > 0 if "status" in dataset else ~counts
-    sizes = {name: _sizes(dataset, name, at) for name in errors}
-    families, axes = families_of(dataset), scanned_axes(dataset)
+    sizes = {name: _error_sizes_of_runs(dataset, name, at) for name in errors}
+    families, axes = integrator_families(dataset), scanned_axes(dataset)
     rows = []
-    for key, runs in groups(dataset, [*axes, "integrator", "step_size", "tolerance"]):
+    for key, runs in groups_of_runs(dataset, [*axes, "integrator", "step_size", "tolerance"]):
         there = runs[counts[runs]]
         of_cell = {
             "integrator": key["integrator"],
@@ -179,16 +185,16 @@ def work_table(dataset, error=None, at="end"):
             "parameters": {axis: key[axis] for axis in axes},
             "step_size": key["step_size"],
             "tolerance": key["tolerance"],
-            **{name: _median(values[there]) for name, values in work.items()},
+            **{name: _median_or_nan(values[there]) for name, values in work.items()},
             "repeats": int(timed.repeats[there].min()) if len(there) else 0,
             "failed": int(stopped[runs].sum()),
         }
         for name, found in sizes.items():
-            rows.append(_estimate(dataset, name, found, there, len(runs), of_cell))
-    return marked(rows)
+            rows.append(_work_estimate_of_cell(dataset, name, found, there, len(runs), of_cell))
+    return with_pareto_flags(rows)
 
 
-def chosen_errors(dataset, error=None, at="end"):
+def chosen_errors_for_work(dataset, error=None, at="end"):
     """Names of the errors to measure, the first of them the one that tells most.
 
     Parameters
@@ -198,11 +204,11 @@ def chosen_errors(dataset, error=None, at="end"):
         As of `work_table`, checked.
     """
     if error is not None:
-        variable(dataset, error)
-        checked_errors(dataset, error, at)
+        run_table_variable(dataset, error)
+        run_table_with_error(dataset, error, at)
         return [error]
-    energy = f"{energy_of(dataset)}_error"
-    kept = sorted(errors_kept(dataset), key=lambda name: name != energy)
+    energy = f"{name_of_energy_quantity(dataset)}_error"
+    kept = sorted(names_of_invariant_errors(dataset), key=lambda name: name != energy)
     errors = [*([GLOBAL] if GLOBAL in dataset else []), *kept]
     if not errors:
         raise InputError(
@@ -210,17 +216,17 @@ def chosen_errors(dataset, error=None, at="end"):
             "and momentum.",
             key="error",
         )
-    checked_errors(dataset, errors[0], at)
+    run_table_with_error(dataset, errors[0], at)
     return errors
 
 
-def families_of(dataset):
+def integrator_families(dataset):
     """The family of each integrator, by label.
 
     The store says it; of one that was written before it did, it is that of the method's name.
     """
     found = {}
-    described = descriptions(dataset)
+    described = integrator_descriptions(dataset)
     for label in dict.fromkeys(dataset["integrator"].values.tolist()):
         said = described.get(label, {})
         name = said.get("name", label)
@@ -243,43 +249,47 @@ class _Sizes:
     at: str
 
 
-def _sizes(dataset, name, at):
-    if not against_reference(dataset, name):
-        (values,) = reduced(dataset, [column(dataset, f"{name}@max")]).values()
+def _error_sizes_of_runs(dataset, name, at):
+    if not is_error_against_reference(dataset, name):
+        (values,) = reduce_result_columns(
+            dataset, [parse_result_column(dataset, f"{name}@max")]
+        ).values()
         ends = np.full(len(values), float(dataset["time"].values[-1]))
-        return _Sizes(values, _round_off(dataset, name), ends, "sup")
+        return _Sizes(values, _round_off_floor_of_invariant(dataset, name), ends, "sup")
     values, floors, times = np.full((3, dataset.sizes["run"]), np.nan)
-    for _, runs in groups(dataset, scanned_axes(dataset)):
-        cell = take(dataset, runs)
-        place = _common_place(cell, name, at)
-        own = _own_error(cell, place, at)
-        values[runs] = np.where(np.isfinite(own), _at(cell, name, place, at), np.nan)
-        floors[runs] = MARGIN * np.maximum(own, ROUND_OFF * initial_norms(cell))
+    for _, runs in groups_of_runs(dataset, scanned_axes(dataset)):
+        cell = take_runs(dataset, runs)
+        place = _last_sample_resolved_by_reference(cell, name, at)
+        own = _reference_error_at_sample(cell, place, at)
+        values[runs] = np.where(
+            np.isfinite(own), _error_size_at_sample(cell, name, place, at), np.nan
+        )
+        floors[runs] = MARGIN * np.maximum(own, ROUND_OFF * initial_state_norms(cell))
         times[runs] = cell["time"].values[place]
     return _Sizes(values, floors, times, at)
 
 
-def _at(dataset, name, place, at):
+def _error_size_at_sample(dataset, name, place, at):
     """Size of an error at a sample, or its largest until then; shape ``(run,)``."""
     dataset = dataset.isel(time=slice(0, place + 1))
     of = Column(name, "time" if at == "end" else "abs_max", place, name)
-    return np.abs(reduced(dataset, [of])[name])
+    return np.abs(reduce_result_columns(dataset, [of])[name])
 
 
-def _own_error(dataset, place, at):
+def _reference_error_at_sample(dataset, place, at):
     """What the reference is wrong by itself; NaN where it failed."""
     if "reference_error" not in dataset:
         return np.zeros(dataset.sizes["run"])
-    return REFERENCE_SHARE * _at(dataset, "reference_error", place, at)
+    return REFERENCE_SHARE * _error_size_at_sample(dataset, "reference_error", place, at)
 
 
-def _common_place(dataset, name, at):
+def _last_sample_resolved_by_reference(dataset, name, at):
     """The last sample at which the reference resolves the errors of every integrator."""
     needed = (name, "reference_error", INITIAL, "status", "sample_count")
     needed = [key for key in needed if key in dataset]
     times = []
-    for _, runs in groups(dataset, ["integrator"]):
-        some = take(dataset, _some_starts(dataset, runs))[needed].load()
+    for _, runs in groups_of_runs(dataset, ["integrator"]):
+        some = take_runs(dataset, _runs_of_starts_that_fit_memory(dataset, runs))[needed].load()
         axis = "tolerance" if adaptive_runs(some)[0] else "step_size"
         curve = error_curve(some, name, at, axis)
         if np.isfinite(curve.errors).any():
@@ -288,28 +298,30 @@ def _common_place(dataset, name, at):
     return int(np.argmin(np.abs(there - min(times)))) if times else len(there) - 1
 
 
-def _some_starts(dataset, runs):
+def _runs_of_starts_that_fit_memory(dataset, runs):
     """The runs of an integrator, of only so many starts that their series fit into memory."""
     if len(runs) * dataset.sizes["time"] <= SAMPLED:
         return runs
-    starts, start = codes(dataset["initial_condition"].values[runs])
+    starts, start = distinct_values_and_codes(dataset["initial_condition"].values[runs])
     few = max(1, SAMPLED * len(starts) // (len(runs) * dataset.sizes["time"]))
     return runs[start < few]
 
 
-def _round_off(dataset, name):
+def _round_off_floor_of_invariant(dataset, name):
     """What round-off does to an invariant or constraint: some ε of its size at the start."""
     quantity, epsilon = name.removesuffix("_error"), np.finfo(float).eps
     runs = dataset.sizes["run"]
     if dataset[name].attrs.get("kind") == "constraint":
         return np.full(runs, ROUNDINGS * epsilon)
     parts = [quantity] if quantity in dataset else [f"{quantity}_{axis}" for axis in "xyz"]
-    parts = [part for part in parts if part in series_of(dataset)]
-    starts = reduced(dataset, [column(dataset, f"{part}@start") for part in parts]).values()
+    parts = [part for part in parts if part in names_of_time_series(dataset)]
+    starts = reduce_result_columns(
+        dataset, [parse_result_column(dataset, f"{part}@start") for part in parts]
+    ).values()
     return ROUNDINGS * epsilon * np.sqrt(sum((start**2 for start in starts), np.zeros(runs)))
 
 
-def _work(dataset, timed):
+def _work_measures_of_runs(dataset, timed):
     """Steps, evaluations and CPU time of each run of `dataset`; NaN where none are counted."""
     counted = {
         "steps": [name for name in ("steps", "rejected_steps") if name in dataset],
@@ -324,29 +336,29 @@ def _work(dataset, timed):
     return work | {"cpu_time_apart": timed.apart, "cpu_time_batch": timed.batch}
 
 
-def _estimate(dataset, name, found, there, runs, of_cell):
+def _work_estimate_of_cell(dataset, name, found, there, runs, of_cell):
     """The row of a cell: `there` are its runs that count, of so many."""
     whole = there
     there = there[np.isfinite(found.values[there])]
     values = found.values[there]
-    referred = against_reference(dataset, name)
+    referred = is_error_against_reference(dataset, name)
     lost = referred and len(whole) > 0 and not len(there)
     return WorkEstimate(
         error=name,
         units=dataset[name].attrs.get("units", "1"),
         reference=referred,
         at=found.at,
-        time=_median(found.times[there]),
-        value=_median(values),
+        time=_median_or_nan(found.times[there]),
+        value=_median_or_nan(values),
         low=float(values.min()) if len(values) else np.nan,
         high=float(values.max()) if len(values) else np.nan,
-        floor=_median(found.floors[there]),
+        floor=_median_or_nan(found.floors[there]),
         starts=len(there),
         left_out=runs - len(there),
-        reference_failed=lost and reference_failed(take(dataset, whole)),
+        reference_failed=lost and reference_failed_at_start(take_runs(dataset, whole)),
         **of_cell,
     )
 
 
-def _median(values):
+def _median_or_nan(values):
     return float(np.median(values)) if len(values) else np.nan

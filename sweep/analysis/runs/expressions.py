@@ -112,17 +112,17 @@ class Expression:
             raise InputError(f"expected an expression as text, got {text!r}", key="where")
         self._text = text.strip()
         if len(self._text) > LONGEST:
-            raise self.unusable(
+            raise self.error_of_expression(
                 f"it has {len(self._text):,} characters; expected {LONGEST:,} at most"
             )
         if not self._text:
-            raise self.unusable("it is empty")
-        plain, names = self._scanned()
-        self._tree = self._parsed(plain)
-        self._check(names)
+            raise self.error_of_expression("it is empty")
+        plain, names = self._scan_names()
+        self._tree = self._parse_as_python(plain)
+        self._check_grammar(names)
         self.names = tuple(dict.fromkeys(names))
 
-    def unusable(self, reason):
+    def error_of_expression(self, reason):
         """The `InputError` that says why this expression cannot be evaluated."""
         shown = self._text if len(self._text) <= SHOWN else f"{self._text[:SHOWN]}…"
         reason = str(reason).rstrip(".")
@@ -131,7 +131,7 @@ class Expression:
             f'{shown!r} cannot be evaluated: {reason}{end} Write it like "{EXAMPLE}".', key="where"
         )
 
-    def holds(self, columns, runs, named=None):
+    def runs_where_it_holds(self, columns, runs, named=None):
         """For which runs the condition holds.
 
         Parameters
@@ -151,25 +151,27 @@ class Expression:
         InputError
             If text meets a number, or what comes out is no condition.
         """
-        values = {name: self._column(name, columns[name]) for name in self.names}
+        values = {name: self._column_as_numbers_or_text(name, columns[name]) for name in self.names}
         with np.errstate(all="ignore"):
-            held = _Evaluation(self, values, named or {}).value(self._tree)
-        if _kind(held) != CONDITION:
-            raise self.unusable("it is no condition that holds or not for each run")
+            held = _Evaluation(self, values, named or {}).evaluate_node(self._tree)
+        if _kind_of_value(held) != CONDITION:
+            raise self.error_of_expression("it is no condition that holds or not for each run")
         return np.array(np.broadcast_to(held, (runs,)))
 
     # --- reading --------------------------------------------------------------------------------
 
-    def _scanned(self):
+    def _scan_names(self):
         """The text with an identifier of ours, n0, n1, …, for each name; the names in order."""
         parts, names, depth = [], [], 0
         for token in TOKEN.finditer(self._text):
             found, kind = token.group(), token.lastgroup
-            if kind in ("foreign", "other") or (kind == "name" and self._is_foreign(found)):
-                raise self.unusable(INSTEAD.get(found, f"{found!r} cannot stand in it: {ALLOWED}"))
+            if kind in ("foreign", "other") or (kind == "name" and self._is_foreign_keyword(found)):
+                raise self.error_of_expression(
+                    INSTEAD.get(found, f"{found!r} cannot stand in it: {ALLOWED}")
+                )
             depth += (found in "([") - (found in ")]") if kind == "sign" else 0
             if depth > DEEPEST:
-                raise self._too_deep()
+                raise self._error_of_nesting()
             if kind == "name" and found not in WORDS:
                 names.append(found)
                 found = f"n{len(names) - 1}"
@@ -177,29 +179,31 @@ class Expression:
         return "".join(parts), names
 
     @staticmethod
-    def _is_foreign(word):
+    def _is_foreign_keyword(word):
         return keyword.iskeyword(word) and word not in WORDS
 
-    def _parsed(self, plain):
+    def _parse_as_python(self, plain):
         try:
             with warnings.catch_warnings():  # Python warns of text such as '\d'
                 warnings.simplefilter("ignore")
                 return ast.parse(plain, mode="eval").body
         except (MemoryError, RecursionError):
-            raise self._too_deep() from None
+            raise self._error_of_nesting() from None
         except (SyntaxError, ValueError) as error:
-            raise self.unusable(getattr(error, "msg", str(error))) from None
+            raise self.error_of_expression(getattr(error, "msg", str(error))) from None
 
-    def _too_deep(self):
-        return self.unusable(f"it is nested too deeply; expected {DEEPEST} levels at most")
+    def _error_of_nesting(self):
+        return self.error_of_expression(
+            f"it is nested too deeply; expected {DEEPEST} levels at most"
+        )
 
-    def _check(self, names):
+    def _check_grammar(self, names):
         """Refuse what is not of the grammar; each name gets its text back."""
         waiting = [(self._tree, 1)]
         while waiting:
             node, depth = waiting.pop()
             if depth > DEEPEST:
-                raise self._too_deep()
+                raise self._error_of_nesting()
             match node:
                 case ast.Name():
                     node.id = names[int(node.id[1:])]
@@ -209,7 +213,7 @@ class Expression:
                 case ast.Constant(value=int()) if abs(node.value) < 2**1023:
                     parts = []
                 case ast.Constant(value=int()):
-                    raise self.unusable("a number in it is too large")
+                    raise self.error_of_expression("a number in it is too large")
                 case ast.BoolOp():
                     parts = node.values
                 case ast.UnaryOp(op=ast.Not() | ast.USub() | ast.UAdd()):
@@ -217,28 +221,30 @@ class Expression:
                 case ast.BinOp() if type(node.op) in ARITHMETIC:
                     parts = [node.left, node.right]
                 case ast.Compare():
-                    parts = [node.left, *self._compared(node)]
+                    parts = [node.left, *self._operands_of_comparison(node)]
                 case ast.List() | ast.Tuple():
-                    raise self.unusable("a list stands only behind 'in'")
+                    raise self.error_of_expression("a list stands only behind 'in'")
                 case ast.Call():
-                    raise self.unusable(f"functions cannot be called: {ALLOWED}")
+                    raise self.error_of_expression(f"functions cannot be called: {ALLOWED}")
                 case _:
-                    raise self.unusable(ALLOWED)
+                    raise self.error_of_expression(ALLOWED)
             waiting += [(part, depth + 1) for part in parts]
 
-    def _compared(self, node):
+    def _operands_of_comparison(self, node):
         """What a comparison has on its right, apart from lists, which are checked."""
         for op, right in zip(node.ops, node.comparators, strict=True):
             if not isinstance(op, (ast.In, ast.NotIn)):
                 yield right
             elif not isinstance(right, (ast.List, ast.Tuple)):
-                raise self.unusable("behind 'in' stands a list, such as ['rk4', 'rk45']")
-            elif not all(map(_is_constant, right.elts)):
-                raise self.unusable("a list has numbers or text in quotes, and nothing else")
+                raise self.error_of_expression("behind 'in' stands a list, such as ['rk4', 'rk45']")
+            elif not all(map(_is_constant_node, right.elts)):
+                raise self.error_of_expression(
+                    "a list has numbers or text in quotes, and nothing else"
+                )
             else:
                 yield from right.elts
 
-    def _column(self, name, array):
+    def _column_as_numbers_or_text(self, name, array):
         """A column as numbers, booleans, or objects that are text or missing."""
         array = np.asarray(array)
         if array.dtype.kind in "biuf":
@@ -250,16 +256,16 @@ class Expression:
         try:
             return objects.astype(float)
         except (TypeError, ValueError):
-            raise self.unusable(f"{name!r} has neither numbers nor text") from None
+            raise self.error_of_expression(f"{name!r} has neither numbers nor text") from None
 
 
-def _is_constant(node):
+def _is_constant_node(node):
     if isinstance(node, ast.UnaryOp) and type(node.op) in SIGNS:
         return isinstance(node.operand, ast.Constant) and not isinstance(node.operand.value, str)
     return isinstance(node, ast.Constant)
 
 
-def _kind(value):
+def _kind_of_value(value):
     if isinstance(value, str) or (isinstance(value, np.ndarray) and value.dtype == object):
         return TEXT
     return CONDITION if np.asarray(value).dtype.kind == "b" else NUMERIC
@@ -269,9 +275,13 @@ class _Evaluation:
     """Values of the parts of an `Expression`: Python's constants, or arrays over the runs."""
 
     def __init__(self, expression, columns, named):
-        self._unusable, self._columns, self._named = expression.unusable, columns, named
+        self._error_of_expression, self._columns, self._named = (
+            expression.error_of_expression,
+            columns,
+            named,
+        )
 
-    def value(self, node):
+    def evaluate_node(self, node):
         match node:
             case ast.Name():
                 return self._columns[node.id]
@@ -279,65 +289,68 @@ class _Evaluation:
                 return node.value
             case ast.BoolOp():
                 join = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
-                return functools.reduce(join, map(self._condition, node.values))
+                return functools.reduce(join, map(self._evaluate_condition, node.values))
             case ast.UnaryOp(op=ast.Not()):
-                return np.logical_not(self._condition(node.operand))
+                return np.logical_not(self._evaluate_condition(node.operand))
             case ast.UnaryOp():
-                return SIGNS[type(node.op)](self._number(node.operand))
+                return SIGNS[type(node.op)](self._evaluate_number(node.operand))
             case ast.BinOp():
-                sides = map(self._number, (node.left, node.right))
+                sides = map(self._evaluate_number, (node.left, node.right))
                 return ARITHMETIC[type(node.op)](*(np.asarray(side, float) for side in sides))
             case ast.Compare():
-                return self._comparison(node)
+                return self._evaluate_comparison_chain(node)
 
-    def _condition(self, node):
-        found = self.value(node)
-        if _kind(found) != CONDITION:
-            raise self._unusable(
-                f"{ast.unparse(node)} is {_kind(found)} where a condition is expected: compare it"
+    def _evaluate_condition(self, node):
+        found = self.evaluate_node(node)
+        if _kind_of_value(found) != CONDITION:
+            raise self._error_of_expression(
+                f"{ast.unparse(node)} is {_kind_of_value(found)} where a condition is expected: "
+                "compare it"
             )
         return found
 
-    def _number(self, node):
+    def _evaluate_number(self, node):
         """A number, exactly if it is a constant, otherwise in double precision."""
-        found = self.value(node)
-        if _kind(found) == TEXT:
-            raise self._unusable(f"{ast.unparse(node)} is text, which cannot be calculated with")
+        found = self.evaluate_node(node)
+        if _kind_of_value(found) == TEXT:
+            raise self._error_of_expression(
+                f"{ast.unparse(node)} is text, which cannot be calculated with"
+            )
         return found if isinstance(found, (bool, int, float)) else np.asarray(found, dtype=float)
 
-    def _comparison(self, node):
+    def _evaluate_comparison_chain(self, node):
         """All comparisons of a chain: ``a < b < c`` is ``a < b and b < c``."""
         sides = [node.left, *node.comparators]
         columns = (side.id for side in sides if isinstance(side, ast.Name))
         column = next((name for name in columns if name in self._named), None)
-        values = [self._side(side, column) for side in sides]
+        values = [self._evaluate_comparison_side(side, column) for side in sides]
         held = True
         for i, op in enumerate(node.ops):
             if isinstance(op, (ast.In, ast.NotIn)):
-                found = self._is_in(sides[i], values[i], values[i + 1])
+                found = self._evaluate_membership(sides[i], values[i], values[i + 1])
                 found = found if isinstance(op, ast.In) else np.logical_not(found)
             else:
-                self._check_kinds(sides[i], values[i], sides[i + 1], values[i + 1])
-                found = _compare(COMPARISONS[type(op)], values[i], values[i + 1])
+                self._check_kinds_are_comparable(sides[i], values[i], sides[i + 1], values[i + 1])
+                found = _compare_numbers_or_texts(COMPARISONS[type(op)], values[i], values[i + 1])
             held = np.logical_and(held, found)
         return held
 
-    def _side(self, node, column):
+    def _evaluate_comparison_side(self, node, column):
         """The value of a side, a list of a list's; text as its number where `column` has names."""
         if isinstance(node, (ast.List, ast.Tuple)):
-            return [self._side(item, column) for item in node.elts]
-        found = self.value(node)
+            return [self._evaluate_comparison_side(item, column) for item in node.elts]
+        found = self.evaluate_node(node)
         if column is None or not isinstance(found, str):
             return found
         if found not in self._named[column]:
             close = nearest(found, self._named[column])
-            raise self._unusable(f"unknown {column} {found!r}.{close}")
+            raise self._error_of_expression(f"unknown {column} {found!r}.{close}")
         return self._named[column][found]
 
-    def _is_in(self, node, value, items):
+    def _evaluate_membership(self, node, value, items):
         for item in items:
-            self._check_kinds(node, value, None, item)
-        if _kind(value) == TEXT:
+            self._check_kinds_are_comparable(node, value, None, item)
+        if _kind_of_value(value) == TEXT:
             known = frozenset(items)
             if isinstance(value, str):
                 return value in known
@@ -347,27 +360,27 @@ class _Evaluation:
             held = np.logical_or(held, value == item)
         return held
 
-    def _check_kinds(self, left, one, right, other):
-        if (_kind(one) == TEXT) == (_kind(other) == TEXT):
+    def _check_kinds_are_comparable(self, left, one, right, other):
+        if (_kind_of_value(one) == TEXT) == (_kind_of_value(other) == TEXT):
             return
         text = repr(other) if right is None else ast.unparse(right)
-        raise self._unusable(
-            f"{ast.unparse(left)} is {_kind(one)} and {text} is {_kind(other)}: compare numbers "
-            "with numbers, and text with text in quotes"
+        raise self._error_of_expression(
+            f"{ast.unparse(left)} is {_kind_of_value(one)} and {text} is {_kind_of_value(other)}: "
+            "compare numbers with numbers, and text with text in quotes"
         )
 
 
-def _compare(compared, left, right):
+def _compare_numbers_or_texts(compared, left, right):
     """A comparison of two numbers, or of two texts of which some may be missing."""
-    if _kind(left) != TEXT:
+    if _kind_of_value(left) != TEXT:
         return compared(left, right)
     left, right = np.broadcast_arrays(*(np.array(side, dtype=object, ndmin=1)
                                         for side in (left, right)))  # fmt: skip
-    there = _is_text(left) & _is_text(right)
+    there = _which_are_text(left) & _which_are_text(right)
     held = np.full(left.shape, compared is operator.ne)
     held[there] = compared(left[there], right[there])
     return held
 
 
-def _is_text(objects):
+def _which_are_text(objects):
     return np.fromiter((isinstance(v, str) for v in objects), dtype=bool, count=len(objects))

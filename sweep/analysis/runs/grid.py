@@ -10,10 +10,10 @@ import xarray as xr
 from integrators.errors import InputError
 from sweep.analysis.runs.selection import (
     adaptive_runs,
-    codes,
-    describe,
-    of_starts,
-    plain,
+    axis_values_in_words,
+    distinct_values_and_codes,
+    is_axis_of_starts,
+    plain_python_value,
     run_table,
     scanned_axes,
 )
@@ -50,28 +50,41 @@ def grid(dataset):
     >>> grid(ds.query(run="integrator == 'rk4'")).energy_error_abs_max.median("initial_condition")
     """
     dataset = run_table(dataset)
-    names = ("integrator", _step_axis(dataset), *scanned_axes(dataset), "initial_condition")
+    names = (
+        "integrator",
+        _step_size_or_tolerance_axis(dataset),
+        *scanned_axes(dataset),
+        "initial_condition",
+    )
     if "repeat" in dataset.coords and len(np.unique(dataset["repeat"].values)) > 1:
         names += ("repeat",)
-    axes, place = _places(dataset, names)
+    axes, place = _axes_and_grid_places(dataset, names)
     dense = xr.Dataset(
-        {name: _pivot(array, names, axes, place) for name, array in dataset.data_vars.items()},
+        {
+            name: _pivot_runs_to_grid(array, names, axes, place)
+            for name, array in dataset.data_vars.items()
+        },
         attrs=dataset.attrs,
     )
     coordinates = {name: (name, axes[name], dataset[name].attrs) for name in names}
     for name, array in dataset.coords.items():
         if name in names or name == "run":
             continue
-        if of_starts(array) and (values := _by_start(dataset, array, axes)) is not None:
+        if (
+            is_axis_of_starts(array)
+            and (values := _axis_along_initial_condition(dataset, array, axes)) is not None
+        ):
             coordinates[name] = values
         else:
-            coordinates[name] = _pivot(array, names, axes, place) if "run" in array.dims else array
+            coordinates[name] = (
+                _pivot_runs_to_grid(array, names, axes, place) if "run" in array.dims else array
+            )
     return dense.assign_coords(coordinates)
 
 
-def _by_start(dataset, array, axes):
+def _axis_along_initial_condition(dataset, array, axes):
     """An axis of a family along ``initial_condition`` alone; None if a label has two values."""
-    _, start = codes(dataset["initial_condition"].values)
+    _, start = distinct_values_and_codes(dataset["initial_condition"].values)
     values = np.full(len(axes["initial_condition"]), np.nan)
     values[start] = array.values
     if not np.array_equal(values[start], array.values, equal_nan=True):
@@ -79,7 +92,7 @@ def _by_start(dataset, array, axes):
     return xr.Variable("initial_condition", values, array.attrs)
 
 
-def _step_axis(dataset):
+def _step_size_or_tolerance_axis(dataset):
     """``step_size`` or ``tolerance``; a mix of both kinds has no common axis."""
     adaptive = adaptive_runs(dataset)
     if adaptive.all():
@@ -93,44 +106,50 @@ def _step_axis(dataset):
     return "step_size"
 
 
-def _places(dataset, names):
+def _axes_and_grid_places(dataset, names):
     """The values of each axis, and the place of each run in the raveled grid."""
     axes, all_codes = {}, []
     for name in names:
-        axes[name], code = codes(dataset[name].values)
+        axes[name], code = distinct_values_and_codes(dataset[name].values)
         all_codes.append(code)
     shape = [len(axis) for axis in axes.values()]
     place = np.ravel_multi_index(all_codes, shape)
-    _refuse_duplicates(dataset, names, place)
+    _refuse_runs_sharing_grid_place(dataset, names, place)
     return axes, place
 
 
-def _refuse_duplicates(dataset, names, place):
+def _refuse_runs_sharing_grid_place(dataset, names, place):
     taken, first, count = np.unique(place, return_index=True, return_counts=True)
     if len(taken) == len(place):
         return
     twice = first[np.argmax(count > 1)]
-    key = describe({name: plain(dataset[name].values[twice]) for name in names})
+    key = axis_values_in_words(
+        {name: plain_python_value(dataset[name].values[twice]) for name in names}
+    )
     raise InputError(
         f"{count.max()} runs share the place {key}, so the selection is no grid. "
         "Runs that an edited study no longer holds are left out by ds.query(run='in_study')."
     )
 
 
-def _pivot(array, names, axes, place):
+def _pivot_runs_to_grid(array, names, axes, place):
     """`array` with its dimension `run` spread over the dimensions `names`."""
     if "run" not in array.dims:
         return array.variable
     array = array.transpose("run", ...)
     values = array.values
     shape = tuple(len(axes[name]) for name in names)
-    dense = np.full((int(np.prod(shape)), *values.shape[1:]), _missing(array), dtype=values.dtype)
+    dense = np.full(
+        (int(np.prod(shape)), *values.shape[1:]),
+        _fill_value_of_missing_runs(array),
+        dtype=values.dtype,
+    )
     dense[place] = values
     dense = dense.reshape(shape + values.shape[1:])
     return xr.Variable((*names, *array.dims[1:]), dense, array.attrs)
 
 
-def _missing(array):
+def _fill_value_of_missing_runs(array):
     if array.name in MISSING:
         return MISSING[array.name]
     kind = array.dtype.kind

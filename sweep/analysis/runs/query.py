@@ -6,7 +6,7 @@ import xarray as xr
 from integrators.errors import InputError, nearest
 from sweep.analysis.runs.expressions import Expression
 from sweep.analysis.runs.selection import run_table
-from sweep.analysis.runs.summaries import AT, column, reduced
+from sweep.analysis.runs.summaries import AT, parse_result_column, reduce_result_columns
 
 LISTED = 8  # values of a coordinate that a message names
 
@@ -43,18 +43,19 @@ def query(data, expression):
     >>> query(tree["order"], "integrator == 'rk4' and step_size < 0.05")   # doctest: +SKIP
     """
     if isinstance(data, xr.DataTree) and data.children:
-        return _query_tree(data, expression)
+        return _query_each_experiment(data, expression)
     dataset = run_table(data)
-    holds = holding(dataset, expression)
+    holds = runs_where_expression_holds(dataset, expression)
     if not holds.any():
         raise InputError(
-            f"no run is selected by {expression}. There is {_what_there_is(dataset, expression)}",
+            f"no run is selected by {expression}. There is "
+            f"{_values_that_runs_have(dataset, expression)}",
             key="where",
         )
     return dataset.isel(run=np.flatnonzero(holds))
 
 
-def _query_tree(tree, expression):
+def _query_each_experiment(tree, expression):
     chosen, refused = {}, []
     for name, node in tree.children.items():
         try:
@@ -62,17 +63,17 @@ def _query_tree(tree, expression):
         except InputError as error:
             refused.append((name, error))
     if not chosen:
-        raise InputError("\n".join(refusals(refused)), key="where")
-    return _tree_of(tree, chosen)
+        raise InputError("\n".join(query_refusals_in_words(refused)), key="where")
+    return _tree_of_chosen_experiments(tree, chosen)
 
 
-def _tree_of(tree, chosen):
+def _tree_of_chosen_experiments(tree, chosen):
     result = xr.DataTree.from_dict(chosen)
     result.attrs = tree.attrs
     return result
 
 
-def refusals(refused):
+def query_refusals_in_words(refused):
     """Messages of several experiments, each once behind the names that it holds for."""
     names = {}
     for name, error in refused:
@@ -82,7 +83,7 @@ def refusals(refused):
     return [f"{', '.join(of)}: {text}" for text, of in names.items()]
 
 
-def holding(dataset, expression):
+def runs_where_expression_holds(dataset, expression):
     """For which runs an expression holds.
 
     Parameters
@@ -102,29 +103,33 @@ def holding(dataset, expression):
         When it cannot be evaluated.
     """
     parsed = Expression(expression)
-    columns = _columns(dataset, parsed)
-    return parsed.holds(columns, dataset.sizes["run"], {"status": _statuses(dataset)})
+    columns = _columns_named_in_expression(dataset, parsed)
+    return parsed.runs_where_it_holds(
+        columns, dataset.sizes["run"], {"status": _status_numbers_by_name(dataset)}
+    )
 
 
-def _statuses(dataset):
+def _status_numbers_by_name(dataset):
     """The numbers of statuses by their names."""
     attributes = dataset["status"].attrs if "status" in dataset else {}
     meanings = attributes.get("flag_meanings", "").split()
     return dict(zip(meanings, attributes.get("flag_values", ()), strict=False))
 
 
-def _columns(dataset, expression):
+def _columns_named_in_expression(dataset, expression):
     """What the names in an expression stand for, by name; `InputError` for unknown ones."""
     scalars = [
         str(key) for key in (*dataset.coords, *dataset.data_vars) if dataset[key].dims == ("run",)
     ]
     for name in expression.names:
         if AT not in name and name not in scalars:
-            raise expression.unusable(_unknown(dataset, name, scalars))
-    return reduced(dataset, [column(dataset, name) for name in expression.names])
+            raise expression.error_of_expression(_why_name_is_unknown(dataset, name, scalars))
+    return reduce_result_columns(
+        dataset, [parse_result_column(dataset, name) for name in expression.names]
+    )
 
 
-def _unknown(dataset, name, scalars):
+def _why_name_is_unknown(dataset, name, scalars):
     """What to say of a name that no run has: a series, a label without quotes, or a mistake."""
     if name in dataset.variables:
         return (
@@ -138,17 +143,22 @@ def _unknown(dataset, name, scalars):
     return f"the runs have no {name!r}. {hint}{known}"
 
 
-def _what_there_is(dataset, expression):
+def _values_that_runs_have(dataset, expression):
     """The values that the runs have of what an expression names."""
-    columns = _columns(dataset, Expression(expression))
+    columns = _columns_named_in_expression(dataset, Expression(expression))
     columns = columns or {"integrator": dataset["integrator"].values}
-    return "; ".join(f"{name}: {_listed(dataset, name, columns[name])}" for name in sorted(columns))
+    return "; ".join(
+        f"{name}: {_column_values_in_words(dataset, name, columns[name])}"
+        for name in sorted(columns)
+    )
 
 
-def _listed(dataset, name, column):
+def _column_values_in_words(dataset, name, column):
     if name == "status":
         present = {*column.tolist()}
-        return ", ".join(text for text, value in _statuses(dataset).items() if value in present)
+        return ", ".join(
+            text for text, value in _status_numbers_by_name(dataset).items() if value in present
+        )
     values = [value for value in dict.fromkeys(column.tolist()) if value == value]
     if not values:
         return "none"

@@ -48,16 +48,16 @@ def run_table(dataset):
     return dataset
 
 
-def without_repeats(dataset):
+def run_table_without_repeats(dataset):
     """The run table with each run once: repeats, for their times, are no starts of their own."""
     dataset = run_table(dataset)
     if "repeat" not in dataset.coords:
         return dataset
     repeat = dataset["repeat"].values
-    return take(dataset, np.flatnonzero(repeat == repeat.min()))
+    return take_runs(dataset, np.flatnonzero(repeat == repeat.min()))
 
 
-def variable(dataset, name):
+def run_table_variable(dataset, name):
     """`dataset[name]`, or an InputError that says what there is instead."""
     if name not in dataset.data_vars:
         there = [str(key) for key in dataset.data_vars if str(key).endswith("_error")]
@@ -70,12 +70,12 @@ def variable(dataset, name):
     return dataset[name]
 
 
-def against_reference(dataset, name):
+def is_error_against_reference(dataset, name):
     """Whether a variable is an error that is measured against a reference."""
     return name in REFERENCE_ERRORS or dataset[name].attrs.get("kind") == "state_error"
 
 
-def energy_of(dataset):
+def name_of_energy_quantity(dataset):
     """Name of the quantity of kind ``energy``, ``energy`` where none says that it is one."""
     for name, array in dataset.data_vars.items():
         if array.attrs.get("kind") == "energy":
@@ -88,16 +88,18 @@ def scanned_axes(dataset):
     return tuple(
         str(name)
         for name, coordinate in dataset.coords.items()
-        if coordinate.dims == ("run",) and name not in RUN_COORDINATES and not of_starts(coordinate)
+        if coordinate.dims == ("run",)
+        and name not in RUN_COORDINATES
+        and not is_axis_of_starts(coordinate)
     )
 
 
-def of_starts(coordinate):
+def is_axis_of_starts(coordinate):
     """Whether a coordinate is an axis of a family of initial conditions, such as ``theta``."""
     return coordinate.attrs.get("axis_of") == "initial_condition"
 
 
-def complete(dataset, also_stopped=False):
+def complete_runs(dataset, also_stopped=False):
     """Which runs count: computed to the end, and still in the study; shape ``(run,)``, bool.
 
     With `also_stopped` those too that blew up, left their domain or did not converge: they are
@@ -124,7 +126,7 @@ def adaptive_runs(dataset):
     return np.isnan(dataset["step_size"].values)
 
 
-def codes(values):
+def distinct_values_and_codes(values):
     """Distinct values and, for each value, its place among them.
 
     Labels keep the order in which they first appear, which is the study's; numbers are sorted.
@@ -146,13 +148,13 @@ def codes(values):
     return np.array(list(place), dtype=object), code
 
 
-def take(dataset, runs):
+def take_runs(dataset, runs):
     """The runs at the given ascending positions; contiguous ones are read as a slice."""
     contiguous = len(runs) > 0 and runs[-1] - runs[0] + 1 == len(runs)
     return dataset.isel(run=slice(runs[0], runs[-1] + 1) if contiguous else runs)
 
 
-def groups(dataset, names):
+def groups_of_runs(dataset, names):
     """Split the runs by the values of the coordinates `names`.
 
     Yields
@@ -164,7 +166,7 @@ def groups(dataset, names):
     """
     keys, place = [], np.zeros(dataset.sizes["run"], dtype=np.int64)
     for name in names:
-        distinct, code = codes(dataset[name].values)
+        distinct, code = distinct_values_and_codes(dataset[name].values)
         keys.append(distinct)
         place = place * len(distinct) + code
     shape = [len(distinct) for distinct in keys]
@@ -173,22 +175,25 @@ def groups(dataset, names):
     for runs in np.split(order, firsts[1:]):
         where = np.unravel_index(place[runs[0]], shape) if names else ()
         yield (
-            {name: plain(key[i]) for name, key, i in zip(names, keys, where, strict=True)},
+            {
+                name: plain_python_value(key[i])
+                for name, key, i in zip(names, keys, where, strict=True)
+            },
             runs,
         )
 
 
-def plain(value):
+def plain_python_value(value):
     """A NumPy scalar as the Python object that prints and serialises like one."""
     return value.item() if isinstance(value, np.generic) else value
 
 
-def descriptions(dataset):
+def integrator_descriptions(dataset):
     """What the store says of each integrator: ``{label: {name, options, order, …}}``."""
     return json.loads(dataset.attrs.get("integrators", "{}"))
 
 
-def describe(key):
+def axis_values_in_words(key):
     """``{"gravity": 1.0}`` as the text ``gravity=1``, as tables and plots show it."""
     return ", ".join(
         f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"

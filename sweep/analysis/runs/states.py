@@ -7,12 +7,12 @@ run that failed, or is not computed, and makes a norm NaN.
 
 import numpy as np
 
-from sweep.analysis.runs.summaries import run_blocks
+from sweep.analysis.runs.summaries import slices_of_runs
 
 INITIAL = "initial_state"
 
 
-def present_rows(dataset):
+def present_state_rows(dataset):
     """Which rows of ``row`` the system of each run has.
 
     Parameters
@@ -29,14 +29,14 @@ def present_rows(dataset):
     return np.isfinite(first.transpose("run", "row", "component").values).all(axis=2)
 
 
-def norms(states, present):
+def state_norms(states, present):
     """Euclidean norms of states over the rows that are present.
 
     Parameters
     ----------
     states : ndarray, shape ``(…, row, component)``
     present : ndarray of bool, broadcast to ``(…, row)``
-        Of `present_rows`.
+        Of `present_state_rows`.
 
     Returns
     -------
@@ -47,13 +47,13 @@ def norms(states, present):
     return np.where(present.any(axis=-1), np.sqrt(squares), np.nan)
 
 
-def initial_norms(dataset):
+def initial_state_norms(dataset):
     """Norm of the initial state of each run, shape ``(run,)``; 1 where the table has none."""
     if INITIAL not in dataset:
         return np.ones(dataset.sizes["run"])
     state = dataset[INITIAL].transpose("run", "row", "component")
     parts = [np.ones(0)]
-    for runs in run_blocks(state.shape[0], state.shape[1] * state.shape[2]):
+    for runs in slices_of_runs(state.shape[0], state.shape[1] * state.shape[2]):
         block = state.isel(run=runs).values
-        parts.append(norms(block, np.isfinite(block).all(axis=2)))
+        parts.append(state_norms(block, np.isfinite(block).all(axis=2)))
     return np.concatenate(parts)

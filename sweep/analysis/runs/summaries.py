@@ -14,8 +14,8 @@ from integrators.errors import InputError, nearest
 from sweep.analysis.runs.selection import (
     RUN_COORDINATES,
     adaptive_runs,
-    against_reference,
-    energy_of,
+    is_error_against_reference,
+    name_of_energy_quantity,
     run_table,
 )
 
@@ -54,7 +54,7 @@ class Column:
     text: str
 
     @property
-    def of_size(self):
+    def is_largest_size(self):
         """Whether it is the largest size of an error."""
         return self.of == "max" and self.variable.endswith("_error")
 
@@ -90,12 +90,12 @@ def results(dataset, columns=None):
     >>> results(ds, ["status", "energy_error@max"]).to_dataframe()   # doctest: +SKIP
     """
     dataset = run_table(dataset)
-    texts = default_columns(dataset) if columns is None else list(dict.fromkeys(columns))
-    chosen = [column(dataset, text) for text in texts]
-    values = reduced(dataset, chosen)
+    texts = default_result_columns(dataset) if columns is None else list(dict.fromkeys(columns))
+    chosen = [parse_result_column(dataset, text) for text in texts]
+    values = reduce_result_columns(dataset, chosen)
     return xr.Dataset(
         {
-            one.text: ("run", values[one.text], attributes_of(dataset, one))
+            one.text: ("run", values[one.text], result_column_attributes(dataset, one))
             for one in chosen
             if one.text not in dataset.coords
         },
@@ -131,10 +131,10 @@ def units(dataset):
     }
 
 
-def default_columns(dataset):
+def default_result_columns(dataset):
     """Every variable over runs, the end of every series, and the largest size of every error."""
     names = [str(name) for name, array in dataset.data_vars.items() if array.dims == ("run",)]
-    for name in series_of(dataset):
+    for name in names_of_time_series(dataset):
         if not name.endswith(tuple(f"_error{of}" for of in STATISTICS)):
             names.append(f"{name}{AT}end")
         if name.endswith("_error") and name != "reference_error":
@@ -142,50 +142,53 @@ def default_columns(dataset):
     return names
 
 
-def main_columns(dataset):
+def main_result_columns(dataset):
     """The few that answer what a run is for: how it ended, how far off, and what it kept."""
     names = [name for name in ("status",) if name in dataset]
     names += [f"{name}{AT}end" for name in ("global_error",) if name in dataset]
-    kept = sorted(errors_kept(dataset), key=lambda name: name != f"{energy_of(dataset)}_error")
+    kept = sorted(
+        names_of_invariant_errors(dataset),
+        key=lambda name: name != f"{name_of_energy_quantity(dataset)}_error",
+    )
     return names + [
         f"{name}{AT}max" for name in kept if dataset[name].attrs.get("kind") != "constraint"
     ]
 
 
-def errors_kept(dataset):
+def names_of_invariant_errors(dataset):
     """Names of the errors of invariants and constraints, in the store's order."""
     return [
         name
-        for name in series_of(dataset)
+        for name in names_of_time_series(dataset)
         if name.endswith("_error")
         and name != "reference_error"
-        and not against_reference(dataset, name)
+        and not is_error_against_reference(dataset, name)
     ]
 
 
-def varying_coordinates(dataset):
+def coordinates_that_vary_between_runs(dataset):
     """Names of the coordinates that tell the runs apart, in the order in which a table has them."""
     order = ["integrator", "step_size", "tolerance", "initial_condition", "repeat"]
     there = [str(name) for name, array in dataset.coords.items() if array.dims == ("run",)]
     scanned = [name for name in there if name not in RUN_COORDINATES]
     wanted = [name for name in (*order[:3], *scanned, *order[3:]) if name in there]
-    return [name for name in wanted if _varies(dataset[name].values)] or wanted[:1]
+    return [name for name in wanted if _values_vary(dataset[name].values)] or wanted[:1]
 
 
-def _varies(values):
+def _values_vary(values):
     if values.dtype.kind == "f":
         return len(np.unique(values)) > 1
     return bool((values != values[0]).any())
 
 
-def series_of(dataset):
+def names_of_time_series(dataset):
     """Names of the variables over ``(run, time)``."""
     return [
         str(name) for name, array in dataset.data_vars.items() if set(array.dims) == {"run", "time"}
     ]
 
 
-def column(dataset, text):
+def parse_result_column(dataset, text):
     """The `Column` of a text such as ``energy_error@abs_max``.
 
     Raises
@@ -195,14 +198,14 @@ def column(dataset, text):
     """
     name, at, of = str(text).partition(AT)
     scalars = [str(key) for key in dataset.variables if dataset[key].dims == ("run",)]
-    series = series_of(dataset)
+    series = names_of_time_series(dataset)
     if not at and name in scalars:
         return Column(name, "", 0, name)
     if not at and name in series:
         raise InputError(
             f"{name!r} is a series over time: say what of it, {name}{AT}end, {name}{AT}max, "
             f"another of {', '.join(OF_SERIES)}, or a sample time, e.g. "
-            f"{name}{AT}{_last_time(dataset):g}.",
+            f"{name}{AT}{_last_sample_time(dataset):g}.",
             key="column",
         )
     if name not in series:
@@ -212,14 +215,14 @@ def column(dataset, text):
         raise InputError(f"unknown {kind} {name!r}.{hint or nearest(name, known)}", key="column")
     if of in OF_SERIES:
         return Column(name, of, 0, str(text))
-    return Column(name, "time", _place(dataset, text, of), str(text))
+    return Column(name, "time", _place_of_sample_time(dataset, text, of), str(text))
 
 
-def _last_time(dataset):
+def _last_sample_time(dataset):
     return float(dataset["time"].values[-1])
 
 
-def _place(dataset, text, of):
+def _place_of_sample_time(dataset, text, of):
     """The place of a sample time; `InputError`, which says the neighbours, if there is none."""
     times = dataset["time"].values
     try:
@@ -240,18 +243,18 @@ def _place(dataset, text, of):
     return place
 
 
-def attributes_of(dataset, one):
+def result_column_attributes(dataset, one):
     """Units and long name of a column, and of a variable over runs all that it has."""
     attributes = dataset[one.variable].attrs
     if not one.of:
         return attributes
-    of = OF_SERIES.get("abs_max" if one.of_size else one.of)
+    of = OF_SERIES.get("abs_max" if one.is_largest_size else one.of)
     of = of or f"at t = {one.text.partition(AT)[2]}"
     text = attributes.get("long_name", one.variable.replace("_", " "))
     return {"units": attributes.get("units", "1"), "long_name": f"{text}, {of}"}
 
 
-def reduced(dataset, columns):
+def reduce_result_columns(dataset, columns):
     """The values of columns, read block by block.
 
     Parameters
@@ -266,19 +269,21 @@ def reduced(dataset, columns):
         By the column's text.
     """
     found = {one.text: dataset[one.variable].values for one in columns if not one.of}
-    sought = [part for one in columns if one.of for part in _parts(dataset, one)]
+    sought = [
+        part for one in columns if one.of for part in _variables_read_for_column(dataset, one)
+    ]
     for name in dict.fromkeys(part.variable for part in sought):
         array = dataset[name].variable.transpose("run", "time")
         parts = [part for part in sought if part.variable == name]
-        for text, values in _of_series(array, parts).items():
+        for text, values in _reduce_series_to_columns(array, parts).items():
             found[text] = np.fmax(found[text], values) if text in found else values
     for one in columns:
         if one.of == "end":
-            found[one.text] = np.where(_ended(dataset), found[one.text], np.nan)
+            found[one.text] = np.where(_runs_that_ended(dataset), found[one.text], np.nan)
     return found
 
 
-def _ended(dataset):
+def _runs_that_ended(dataset):
     """Which runs came to their end: what others had last is no result of theirs."""
     ended = np.ones(dataset.sizes["run"], dtype=bool)
     if "status" in dataset:
@@ -288,10 +293,10 @@ def _ended(dataset):
     return ended
 
 
-def _parts(dataset, one):
+def _variables_read_for_column(dataset, one):
     """What is read for a column: of an error's largest size its statistic of every step too."""
     every_step = f"{one.variable}_abs_max"
-    if not one.of_size:
+    if not one.is_largest_size:
         return [one]
     of_samples = replace(one, of="abs_max")
     if every_step not in dataset:
@@ -301,16 +306,16 @@ def _parts(dataset, one):
     return [of_steps, of_samples] if adaptive_runs(dataset).any() else [of_steps]
 
 
-def _of_series(array, columns):
+def _reduce_series_to_columns(array, columns):
     runs, times = array.shape
     found = {one.text: np.full(runs, np.nan) for one in columns}
     counts = np.zeros(runs) if any(one.of == "mean" for one in columns) else None
     only = sorted({one.place for one in columns}) if all(c.of == "time" for c in columns) else None
-    for rows in run_blocks(runs, 1 if only else times):
-        for span in [slice(k, k + 1) for k in only] if only else time_blocks(times):
+    for rows in slices_of_runs(runs, 1 if only else times):
+        for span in [slice(k, k + 1) for k in only] if only else slices_of_samples(times):
             values = array[rows, span].values
             for one in columns:
-                _take_in(found[one.text][rows], values, span, one)
+                _accumulate_block(found[one.text][rows], values, span, one)
             if counts is not None:
                 counts[rows] += (~np.isnan(values)).sum(axis=1)
     for one in columns:
@@ -319,7 +324,7 @@ def _of_series(array, columns):
     return found
 
 
-def _take_in(result, values, span, one):
+def _accumulate_block(result, values, span, one):
     """Add a block of a series, ``(runs, times)``, to the results of these runs, in place."""
     if one.of == "time":
         if span.start <= one.place < span.stop:
@@ -341,16 +346,16 @@ def _take_in(result, values, span, one):
         reduce(result, reduce.reduce(values, axis=1), out=result)
 
 
-def run_blocks(runs, width):
+def slices_of_runs(runs, width):
     """Slices of runs, whole chunks each, that hold about `BLOCK` values of so many a run."""
     rows = max(1, BLOCK // max(1, min(width, BLOCK // ROWS)) // ROWS) * ROWS
-    return _slices(runs, rows)
+    return _consecutive_slices(runs, rows)
 
 
-def time_blocks(times, width=1):
+def slices_of_samples(times, width=1):
     """Slices of samples of so many values each, for blocks of `ROWS` runs."""
-    return _slices(times, max(1, BLOCK // ROWS // width))
+    return _consecutive_slices(times, max(1, BLOCK // ROWS // width))
 
 
-def _slices(size, step):
+def _consecutive_slices(size, step):
     return [slice(start, min(start + step, size)) for start in range(0, size, step)]

@@ -20,7 +20,7 @@ STARTS = {"spatial": "spatial start", "planar": "planar start, as in the paper"}
 # --- figure 5 ------------------------------------------------------------------------------------
 
 
-def convergence(datasets):
+def draw_chain_convergence(datasets):
     """Figure 5: errors of the Lie group methods at the end against the step size."""
     study = datasets["celledoni-orders"]
     with rc_context(STYLE):
@@ -28,7 +28,7 @@ def convergence(datasets):
         axes = figure.subplots(1, 2, sharey=True)
         for ax, (name, title) in zip(axes, STARTS.items(), strict=True):
             rows = sorted(order_table(study[name]), key=lambda row: row.declared)
-            looks = _looks_by_order(rows)
+            looks = _curve_styles_by_order(rows)
             for row in rows:
                 error_curve(ax, row, looks[row.integrator], with_order(row))
             ax.set(xscale="log", xlabel=label_of(study[name]["step_size"], "step size h"))
@@ -46,7 +46,7 @@ def convergence(datasets):
     return figure
 
 
-def _looks_by_order(rows):
+def _curve_styles_by_order(rows):
     """A colour for each declared order, a marker for each of its methods."""
     looks, seen = {}, {}
     for row in rows:
@@ -71,21 +71,23 @@ CLASSICAL = {
 }
 
 
-def unit_length(datasets):
+def draw_chain_unit_length(datasets):
     """Figure 6: 1 − q·q of both links, of Lie group methods and of classical ones."""
-    return _departures(datasets, "unit_length_error", "1 − q·q", lambda q, _: 1 - _dot(q, q), 1e-15)
+    return _draw_departures_from_constraint(
+        datasets, "unit_length_error", "1 − q·q", lambda q, _: 1 - _dot_product(q, q), 1e-15
+    )
 
 
-def tangency(datasets):
+def draw_chain_tangency(datasets):
     """Figure 7: q·ω of both links, of Lie group methods and of classical ones."""
-    return _departures(datasets, "tangency_error", "q·ω", _dot, 5e-15)
+    return _draw_departures_from_constraint(datasets, "tangency_error", "q·ω", _dot_product, 5e-15)
 
 
-def _dot(a, b):
+def _dot_product(a, b):
     return np.sum(a * b, axis=-1)
 
 
-def _departures(datasets, error, name, departure, apart):
+def _draw_departures_from_constraint(datasets, error, name, departure, apart):
     """Classical methods above, on a logarithmic axis; below them a line for each other method."""
     dataset = datasets["celledoni-manifold"]["double-pendulum"]
     methods = [
@@ -96,10 +98,10 @@ def _departures(datasets, error, name, departure, apart):
         axes = figure.subplots(2, 2, sharex=True, sharey="row", height_ratios=(2, 3))
         for link, (upper, lower) in enumerate(axes.T):
             for label, look in CLASSICAL.items():
-                values = abs(_along_time(dataset, label, departure, link))
+                values = abs(_departure_of_link_along_time(dataset, label, departure, link))
                 upper.plot(dataset["time"][1:], values[1:], lw=1.1, **look)
             for place, label in enumerate(methods):
-                values = _along_time(dataset, label, departure, link)
+                values = _departure_of_link_along_time(dataset, label, departure, link)
                 lower.axhline(-place, color="0.85", lw=0.6, zorder=0)
                 lower.plot(dataset["time"], values / apart - place, color=COLOUR, lw=0.6)
             error_axis(upper)
@@ -114,7 +116,7 @@ def _departures(datasets, error, name, departure, apart):
     return figure
 
 
-def _along_time(dataset, label, departure, link):
+def _departure_of_link_along_time(dataset, label, departure, link):
     """A departure of one link, of the run from the spatial start."""
     run = one_run(dataset, label, initial_condition="celledoni_spatial")
     q, omega = np.split(run["state"].values[0], 2, axis=1)

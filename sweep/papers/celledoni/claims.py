@@ -20,15 +20,17 @@ LIE_GROUP = (
     "crouch_grossman3",
 )  # fmt: skip
 
-_orders = partial(Computed, "celledoni-orders", "spatial", measure=diagnostics.order)
+_orders = partial(
+    Computed, "celledoni-orders", "spatial", measure=diagnostics.measured_convergence_order
+)
 _manifold = partial(Computed, "celledoni-manifold", "double-pendulum")
 
 
-def _at_most(part, text, measured, bound, note="", **printed):
+def _upper_bound_claim(part, text, measured, bound, note="", **printed):
     return Claim(part, text, measured, low=0.0, high=bound, note=note, **printed)
 
 
-def _order(part, measured, expected, paper=None):
+def _convergence_order_claim(part, measured, expected, paper=None):
     low, high = expected - ORDERS, expected + ORDERS
     return Claim(part, "order", measured, paper=paper, digits=1, exact=True, low=low, high=high)
 
@@ -46,48 +48,61 @@ SPUN = (
     (-60.78138777065879205657978, -35.34504274805124843063056, -1.0817296875),
 )
 _top = partial(Computed, "celledoni-top")
-_least = diagnostics.lowest("energy_error_min")
-_most = diagnostics.highest("energy_error_max")
+_least = diagnostics.least_value_over_time("energy_error_min")
+_most = diagnostics.largest_value_over_time("energy_error_max")
 
 
-def _top_order(theta, expected, scan, paper=None):
-    measured = _top("orders", SLGI[theta], scan=scan, measure=diagnostics.order)
-    return _order("Figure 2", measured, expected, paper=paper)
+def _heavy_top_order_claim(theta, expected, scan, paper=None):
+    measured = _top(
+        "orders", SLGI[theta], scan=scan, measure=diagnostics.measured_convergence_order
+    )
+    return _convergence_order_claim("Figure 2", measured, expected, paper=paper)
 
 
-def _energy(text, theta, inertia, measure, **bounds):
+def _heavy_top_energy_claim(text, theta, inertia, measure, **bounds):
     measured = _top("long", SLGI[theta], scan=inertia | COTANGENT, measure=measure)
     return Claim("Figure 3", text, measured, note="6000 steps", **bounds)
 
 
-def _energies(inertia, ranges):
+def _heavy_top_energy_claims(inertia, ranges):
     """Least and largest energy error, for each θ."""
     for theta, (least, most) in ranges.items():
-        yield _energy("least H − H₀", theta, inertia, _least, **least)
-        yield _energy("largest H − H₀", theta, inertia, _most, **most)
+        yield _heavy_top_energy_claim("least H − H₀", theta, inertia, _least, **least)
+        yield _heavy_top_energy_claim("largest H − H₀", theta, inertia, _most, **most)
 
 
 FIGURES_2_AND_3 = (
-    _top_order(0.0, 1, PRINTED | COTANGENT),
-    _top_order(0.5, 2, PRINTED | COTANGENT, paper=2.0),
-    _top_order(1.0, 1, PRINTED | COTANGENT),
-    _top_order(0.5, 2, PRINTED | QUADRATIC, paper=2.0),
-    _top_order(0.5, 2, FIXED_POINT | COTANGENT),
-    _at_most(
+    _heavy_top_order_claim(0.0, 1, PRINTED | COTANGENT),
+    _heavy_top_order_claim(0.5, 2, PRINTED | COTANGENT, paper=2.0),
+    _heavy_top_order_claim(1.0, 1, PRINTED | COTANGENT),
+    _heavy_top_order_claim(0.5, 2, PRINTED | QUADRATIC, paper=2.0),
+    _heavy_top_order_claim(0.5, 2, FIXED_POINT | COTANGENT),
+    _upper_bound_claim(
         "Figure 2", "distance from the state in quadruple precision",
-        _top("state", "SLGI θ = 1/2, Kahan–Li 8", measure=diagnostics.distance_at_end(SPUN)), 1e-12,
+        _top(
+            "state", "SLGI θ = 1/2, Kahan–Li 8",
+            measure=diagnostics.distance_from_state_at_end(SPUN),
+        ),
+        1e-12,
     ),
-    _at_most(
+    _upper_bound_claim(
         "Figure 2", "distance of SLGIKK from SLGI",
-        _top("paths", SLGI[0.5], scan=PRINTED, measure=diagnostics.formulations_apart), 1e-13,
+        _top(
+            "paths", SLGI[0.5], scan=PRINTED,
+            measure=diagnostics.distance_between_top_formulations,
+        ),
+        1e-13,
         note="θ = 1/2: the quadratic formulation gives the same map",
     ),
     Claim(
         "Figure 3", "H₀",
-        _top("long", SLGI[0.5], scan=PRINTED | COTANGENT, measure=diagnostics.first("energy")),
+        _top(
+            "long", SLGI[0.5], scan=PRINTED | COTANGENT,
+            measure=diagnostics.value_at_start("energy"),
+        ),
         expected=5275.933796782547,
     ),
-    *_energies(
+    *_heavy_top_energy_claims(
         PRINTED,
         {
             0.0: ({"expected": -1.7586e-2}, {"expected": 21.9655}),
@@ -95,26 +110,30 @@ FIGURES_2_AND_3 = (
             1.0: ({"expected": -1.8191e-2}, {"expected": 21.9652}),
         },
     ),
-    *_energies(FIXED_POINT, {0.5: ({"low": -1e-7, "high": math.inf}, {"expected": 2.44677})}),
+    *_heavy_top_energy_claims(
+        FIXED_POINT, {0.5: ({"low": -1e-7, "high": math.inf}, {"expected": 2.44677})},
+    ),
 )  # fmt: skip
 
 # --- orthogonality and Casimirs ------------------------------------------------------------------
 
-_rotations = partial(_top, "rotations", measure=diagnostics.largest("orthogonality_error"))
+_rotations = partial(
+    _top, "rotations", measure=diagnostics.largest_size_over_time("orthogonality_error")
+)
 _casimirs = partial(_top, "casimirs")
 TOP = (
-    _at_most("3.4.1", "max |RᵀR − 1|", _rotations((*SLGI.values(), *LIE_GROUP)), 1e-14),
+    _upper_bound_claim("3.4.1", "max |RᵀR − 1|", _rotations((*SLGI.values(), *LIE_GROUP)), 1e-14),
     Claim("3.4.1", "max |RᵀR − 1|", _rotations("rk4"), expected=2.22663e-3),
     *(
-        _at_most(
+        _upper_bound_claim(
             "3.4.2", f"largest relative change of {name}",
-            _casimirs(LIE_GROUP[1:], measure=diagnostics.largest_relative(quantity)), 1e-13,
+            _casimirs(LIE_GROUP[1:], measure=diagnostics.largest_relative_change(quantity)), 1e-13,
         )
         for name, quantity in (("|Γ|²", "squared_gravity"), ("Π·Γ", "momentum_along_gravity"))
     ),
     Claim(
         "3.4.2", "largest relative change of Π·Γ",
-        _casimirs("rk4", measure=diagnostics.largest_relative("momentum_along_gravity")),
+        _casimirs("rk4", measure=diagnostics.largest_relative_change("momentum_along_gravity")),
         expected=1.42796e-3,
     ),
 )  # fmt: skip
@@ -131,36 +150,38 @@ _others = {
     "rkmk4, 1 commutator": 3, "rkmk4, 0 commutators": 2,
 }  # fmt: skip
 FIGURE_5 = tuple(
-    _order("Figure 5", _orders(label, start=SPATIAL), order, paper=_named.get(label))
+    _convergence_order_claim(
+        "Figure 5", _orders(label, start=SPATIAL), order, paper=_named.get(label)
+    )
     for label, order in (_named | _others).items()
 )
 
 # --- figures 6 and 7 -----------------------------------------------------------------------------
 
-_unit_length = diagnostics.largest("unit_length_error")
-_tangency = diagnostics.largest("tangency_error")
+_unit_length = diagnostics.largest_size_over_time("unit_length_error")
+_tangency = diagnostics.largest_size_over_time("tangency_error")
 
 
-def _classical(part, text, integrator, measure, expected):
+def _classical_method_claim(part, text, integrator, measure, expected):
     return Claim(
         part, text, _manifold(integrator, start=SPATIAL, measure=measure), expected=expected
     )
 
 
 FIGURES_6_AND_7 = (
-    _at_most(
+    _upper_bound_claim(
         "Figure 6", "max |1 − q·q|", _manifold(LIE_GROUP, start=SPATIAL, measure=_unit_length),
         5e-15,
     ),
-    _classical("Figure 6", "max |1 − q·q|", "rk4", _unit_length, 1.22322e-5),
-    _classical("Figure 6", "max |1 − q·q|", "rk45", _unit_length, 3.60208e-3),
-    _at_most(
+    _classical_method_claim("Figure 6", "max |1 − q·q|", "rk4", _unit_length, 1.22322e-5),
+    _classical_method_claim("Figure 6", "max |1 − q·q|", "rk45", _unit_length, 3.60208e-3),
+    _upper_bound_claim(
         "Figure 7", "max |q·ω|", _manifold(LIE_GROUP, start=SPATIAL, measure=_tangency), 2e-14,
         paper=1e-14, digits=1, behaviour=KeptToRoundOff(),
     ),
-    _classical("Figure 7", "max |q·ω|", "rk4", _tangency, 6.77822e-5),
-    _classical("Figure 7", "max |q·ω|", "rk45", _tangency, 1.06192e-2),
-    _at_most(
+    _classical_method_claim("Figure 7", "max |q·ω|", "rk4", _tangency, 6.77822e-5),
+    _classical_method_claim("Figure 7", "max |q·ω|", "rk45", _tangency, 1.06192e-2),
+    _upper_bound_claim(
         "Figure 7", "max |q·ω|",
         _manifold((*LIE_GROUP, "rk4", "rk45"), start=PLANAR, measure=_tangency), 0.0,
         note="planar, as printed: 0 whatever the method",
@@ -171,13 +192,13 @@ FIGURES_6_AND_7 = (
 
 _steps = partial(Computed, "celledoni-steps")
 _pendulum = partial(_steps, "double-pendulum", "rkmk5, small steps")
-_at_end = diagnostics.last("global_error")
+_at_end = diagnostics.size_at_end("global_error")
 
 
-def _compared(part, experiment, count, steps, variable, constant):
+def _adaptive_step_claims(part, experiment, count, steps, variable, constant):
     """The number of steps of RKMK5(4), its error, and that of RKMK5 with as many."""
     measured = partial(_steps, experiment, scan={"count": count})
-    taken = measured("rkmk54", measure=diagnostics.per_run("steps"))
+    taken = measured("rkmk54", measure=diagnostics.value_per_run("steps"))
     links = {"unit-links": "links of 1 m", "shared-length": "links of 5/N m"}[experiment]
     yield Claim(part, "steps", taken, low=steps, high=steps, note=links)
     for name, error, note in (
@@ -188,22 +209,26 @@ def _compared(part, experiment, count, steps, variable, constant):
         yield Claim(part, "error at the end", at_end, expected=error, note=note)
 
 
-def _peak(link, size, time):
+def _velocity_peak_claims(link, size, time):
     """The largest |ω_y| of a link, and when."""
     row = 1 + link
     for text, measure, bounds in (
-        (f"peak of |ω_y| of link {link}", diagnostics.peak, {"expected": size}),
-        ("its time", diagnostics.peak_time, {"paper": 2.2, "digits": 2, "expected": time}),
+        (f"peak of |ω_y| of link {link}", diagnostics.component_peak_size, {"expected": size}),
+        (
+            "its time",
+            diagnostics.component_peak_time,
+            {"paper": 2.2, "digits": 2, "expected": time},
+        ),
     ):
         yield Claim("Figure 11", text, _pendulum(measure=measure(row, 1)), **bounds)
 
 
 FIGURES_8_TO_11 = (
-    *_compared("Figure 8", "unit-links", 2, 120, 1.1184e-5, 3.3914e-3),
-    *_compared("Figure 8", "unit-links", 20, 374, 1.2566e-5, 2.5160e-5),
-    *_compared("Figure 10", "shared-length", 20, 820, 5.6562e-5, 8.0613e-2),
-    *_peak(1, 9.67413, 2.2752),
-    *_peak(2, 12.2228, 2.2744),
+    *_adaptive_step_claims("Figure 8", "unit-links", 2, 120, 1.1184e-5, 3.3914e-3),
+    *_adaptive_step_claims("Figure 8", "unit-links", 20, 374, 1.2566e-5, 2.5160e-5),
+    *_adaptive_step_claims("Figure 10", "shared-length", 20, 820, 5.6562e-5, 8.0613e-2),
+    *_velocity_peak_claims(1, 9.67413, 2.2752),
+    *_velocity_peak_claims(2, 12.2228, 2.2744),
 )
 
 # --- quadrotors ----------------------------------------------------------------------------------
@@ -230,26 +255,30 @@ _tracking = partial(_quadrotors, "tracking", "rkmk4")
 _copter_orders = {"lie_euler": 1, "lie_euler_heun": 2, "rkmk3": 3, "rkmk4": 4}
 FIGURES_13_TO_18 = (
     *(
-        _order("Figure 13", _quadrotors("orders", label, measure=diagnostics.order), order)
+        _convergence_order_claim(
+            "Figure 13",
+            _quadrotors("orders", label, measure=diagnostics.measured_convergence_order), order,
+        )
         for label, order in _copter_orders.items()
     ),
-    _at_most(
+    _upper_bound_claim(
         "6.2", "distance from the state in quadruple precision",
-        _quadrotors("state", "rkmk4", measure=diagnostics.distance_at_end(CARRIED)), 1e-9,
+        _quadrotors("state", "rkmk4", measure=diagnostics.distance_from_state_at_end(CARRIED)),
+        1e-9,
     ),
     Claim(
         "Figure 16", "distance of the load from its path at the end",
-        _tracking(measure=diagnostics.last("tracking_distance")), expected=5.8705e-4,
+        _tracking(measure=diagnostics.size_at_end("tracking_distance")), expected=5.8705e-4,
     ),
     Claim(
         "Figure 17", "|q − q_d| of the first link at the end",
-        _tracking(measure=diagnostics.last("link_deviation_1")), expected=7.0599e-6,
+        _tracking(measure=diagnostics.size_at_end("link_deviation_1")), expected=7.0599e-6,
     ),
-    _at_most("Figure 18", "max |1 − q·q|", _tracking(measure=_unit_length), 5e-15),
-    _at_most("Figure 18", "max |q·ω|", _tracking(measure=_tangency), 2e-14),
-    _at_most(
+    _upper_bound_claim("Figure 18", "max |1 − q·q|", _tracking(measure=_unit_length), 5e-15),
+    _upper_bound_claim("Figure 18", "max |q·ω|", _tracking(measure=_tangency), 2e-14),
+    _upper_bound_claim(
         "Figure 18", "max |RᵀR − 1|",
-        _tracking(measure=diagnostics.largest("orthogonality_error")), 1e-14,
+        _tracking(measure=diagnostics.largest_size_over_time("orthogonality_error")), 1e-14,
     ),
 )  # fmt: skip
 

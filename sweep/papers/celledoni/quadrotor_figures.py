@@ -23,25 +23,28 @@ ARM = 0.18  # of a quadrotor, m
 UP = np.array([1.0, 1.0, -1.0])  # e3 points down; pictures have z up
 
 
-def _tracking(datasets):
+def _quadrotor_tracking_run(datasets):
     return datasets["celledoni-quadrotors"]["tracking"].isel(run=0)
 
 
-def _rows(dataset, *names):
+def _state_rows_of_quadrotors(dataset, *names):
     """Rows of the state by name, shape (times, names, 3)."""
     state = dataset["state"].transpose("time", "row", "component")
     return state.sel(row=list(names)).values
 
 
-def orders(datasets):
+def draw_quadrotor_orders(datasets):
     """Figure 13: errors of four Runge–Kutta–Munthe-Kaas methods against the step size."""
     return convergence(datasets["celledoni-quadrotors"]["orders"])
 
 
-def snapshots(datasets):
+def draw_quadrotor_snapshots(datasets):
     """Figure 14: load, links and quadrotors at six times."""
-    dataset = _tracking(datasets)
-    load, links = _rows(dataset, "y") * UP, _rows(dataset, "q1", "q2") * UP
+    dataset = _quadrotor_tracking_run(datasets)
+    load, links = (
+        _state_rows_of_quadrotors(dataset, "y") * UP,
+        _state_rows_of_quadrotors(dataset, "q1", "q2") * UP,
+    )
     length = np.array(json.loads(dataset.attrs["system"])["parameters"]["length"])
     copters = load - length[:, None] * links
     wanted = np.stack([dataset[f"desired_position_{axis}"].values for axis in AXES], axis=1)
@@ -56,8 +59,10 @@ def snapshots(datasets):
             ax.plot(*load[k].T, "o", color=LOAD, ms=6)
             for i, colour in enumerate(COPTERS):
                 ax.plot(*np.stack([load[k, 0], copters[k, i]]).T, color="0.5", lw=0.9)
-                _copter(ax, copters[k, i], _rows(dataset, *ROTATION[i])[k], colour)
-            _stamp(
+                _draw_quadrotor(
+                    ax, copters[k, i], _state_rows_of_quadrotors(dataset, *ROTATION[i])[k], colour
+                )
+            _write_time_beneath_load(
                 ax, load[k, 0], label_of(dataset["time"], f"{dataset['time'].values[k]:g}", "{} {}")
             )
         for i, colour in enumerate(COPTERS):
@@ -68,50 +73,50 @@ def snapshots(datasets):
     return figure
 
 
-def _stamp(ax, place, text):
+def _write_time_beneath_load(ax, place, text):
     """The time beneath a load."""
     white = [withStroke(linewidth=2.5, foreground="white")]
     look = {"fontsize": 8, "ha": "center", "va": "top", "zorder": 20, "path_effects": white}
     ax.text(*(place - (0.0, 0.0, 0.12)), text, **look)
 
 
-def _copter(ax, place, rotation, colour):
+def _draw_quadrotor(ax, place, rotation, colour):
     """A quadrotor as two crossed arms along the first two axes of its body."""
     for axis in rotation.T[:2]:
         ends = place + np.outer((-ARM, ARM), axis * UP)
         ax.plot(*ends.T, color=colour, lw=1.8, solid_capstyle="round")
 
 
-def load_position(datasets):
+def draw_quadrotor_load_position(datasets):
     """Figure 15: components of the load's position and of the desired one."""
-    dataset = _tracking(datasets)
+    dataset = _quadrotor_tracking_run(datasets)
     with rc_context(STYLE):
         figure = new_figure(9.5, 3.4)
         for ax, axis in zip(figure.subplots(1, 3), AXES, strict=True):
             ax.plot(dataset["time"], dataset[f"load_position_{axis}"], color=LOAD, label="load")
             look = {"color": DESIRED, "ls": "--", "label": "desired"}
             ax.plot(dataset["time"], dataset[f"desired_position_{axis}"], **look)
-            _along_time(ax, dataset, f"{axis}{', downwards' * (axis == 'z')} [m]")
+            _label_axes_along_time(ax, dataset, f"{axis}{', downwards' * (axis == 'z')} [m]")
             ax.legend(frameon=False)
     return figure
 
 
-def deviation(datasets):
+def draw_quadrotor_load_deviation(datasets):
     """Figure 16: deviation of the load from its desired position."""
-    dataset = _tracking(datasets)
+    dataset = _quadrotor_tracking_run(datasets)
     with rc_context(STYLE):
         figure = new_figure(6.0, 3.6)
         ax = figure.subplots()
         for axis, colour in zip(AXES, ("#0072B2", "#D55E00", "#009E73"), strict=True):
             ax.plot(dataset["time"], dataset[f"deviation_{axis}"], color=colour, label=axis)
-        _along_time(ax, dataset, "deviation of the load [m]")
+        _label_axes_along_time(ax, dataset, "deviation of the load [m]")
         ax.legend(frameon=False)
     return figure
 
 
-def directions(datasets):
+def draw_quadrotor_link_directions(datasets):
     """Figure 17: distance of the links' directions from those that are wanted."""
-    dataset = _tracking(datasets)
+    dataset = _quadrotor_tracking_run(datasets)
     with rc_context(STYLE):
         figure = new_figure(6.0, 3.6)
         ax = figure.subplots()
@@ -120,26 +125,26 @@ def directions(datasets):
                 dataset["time"], dataset[f"link_deviation_{i}"], color=colour, label=f"link {i}"
             )
         error_axis(ax)
-        _along_time(ax, dataset, "direction error |q − q_d|")
+        _label_axes_along_time(ax, dataset, "direction error |q − q_d|")
         ax.legend(frameon=False)
     return figure
 
 
-def unit_length(datasets):
+def draw_quadrotor_unit_length(datasets):
     """Figure 18: departure of the links' directions from unit length."""
-    dataset = _tracking(datasets)
+    dataset = _quadrotor_tracking_run(datasets)
     with rc_context(STYLE):
         figure = new_figure(6.0, 3.6)
         axes = figure.subplots(2, 1, sharex=True, sharey=True)
         for i, (ax, colour) in enumerate(zip(axes, LINKS, strict=True)):
-            q = _rows(dataset, f"q{i + 1}")[:, 0]
+            q = _state_rows_of_quadrotors(dataset, f"q{i + 1}")[:, 0]
             ax.plot(dataset["time"], 1e16 * (1.0 - np.sum(q * q, axis=1)), color=colour, lw=0.7)
-            _along_time(ax, dataset, "1 − q·q [1e-16]", f"link {i + 1}")
+            _label_axes_along_time(ax, dataset, "1 − q·q [1e-16]", f"link {i + 1}")
         axes[0].set_xlabel("")
     return figure
 
 
-def _along_time(ax, dataset, text, title=""):
+def _label_axes_along_time(ax, dataset, text, title=""):
     plain_axis(ax, title)
     ax.set(xlabel=label_of(dataset["time"], "time t"), ylabel=text)
     ax.set_xlim(0.0, dataset["time"].values[-1])

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib import rc_context
 from scipy.interpolate import CubicSpline
 
-from sweep.analysis.runs.selection import take
+from sweep.analysis.runs.selection import take_runs
 from sweep.plots.selection import one_run
 from sweep.plots.style import STYLE, error_axis, label_of, new_figure, plain_axis
 
@@ -29,17 +29,19 @@ PEAK = (2.1, 3.0)  # the last part of the motion, in which ω_y has its peak
 # --- figures 8 and 10 ----------------------------------------------------------------------------
 
 
-def unit_links(datasets):
+def draw_unit_links(datasets):
     """Figure 8: errors at t = 3 for N links of 1 m, and the step sizes of 20."""
-    return _adaptation(datasets["celledoni-steps"], "unit-links", "N links of 1 m", 1.0)
+    return _draw_step_adaptation(datasets["celledoni-steps"], "unit-links", "N links of 1 m", 1.0)
 
 
-def shared_length(datasets):
+def draw_links_of_shared_length(datasets):
     """Figure 10: errors at t = 3 for N links of 5/N m, and the step sizes of 20."""
-    return _adaptation(datasets["celledoni-steps"], "shared-length", "N links of 5/N m", 0.25)
+    return _draw_step_adaptation(
+        datasets["celledoni-steps"], "shared-length", "N links of 5/N m", 0.25
+    )
 
 
-def _adaptation(study, name, title, length):
+def _draw_step_adaptation(study, name, title, length):
     dataset = study[name]
     with rc_context(STYLE):
         figure = new_figure(9.5, 3.8)
@@ -57,12 +59,14 @@ def _adaptation(study, name, title, length):
         plain_axis(left, title)
         left.legend(frameon=False)
         sizes = study["step-sizes"]
-        _step_sizes(right, take(sizes, np.flatnonzero(sizes["length"].values == length)))
+        _draw_step_sizes_along_time(
+            right, take_runs(sizes, np.flatnonzero(sizes["length"].values == length))
+        )
         plain_axis(right, f"step sizes of 20 links of {length:g} m")
     return figure
 
 
-def _step_sizes(ax, dataset):
+def _draw_step_sizes_along_time(ax, dataset):
     """Step sizes along time: those of the adaptive methods, and the constant one."""
     for label, look in METHODS.items():
         run = one_run(dataset, label)
@@ -76,13 +80,13 @@ def _step_sizes(ax, dataset):
 # --- figures 9 and 11 ----------------------------------------------------------------------------
 
 
-def _states(datasets, label):
+def _double_pendulum_states(datasets, label):
     """The states of a run of the double pendulum, shape (times, 4, 3)."""
     run = one_run(datasets["celledoni-steps"]["double-pendulum"], label)
     return run["state"].values[0]
 
 
-def components(datasets):
+def draw_double_pendulum_components(datasets):
     """Figure 9: q and ω of both links along time."""
     times = datasets["celledoni-steps"]["double-pendulum"]["time"].values
     marks = {EQUAL: SQUARE, "rkmk54": CROSS, "rk45": PLUS}
@@ -91,10 +95,12 @@ def components(datasets):
         axes = figure.subplots(2, 2, sharex=True, sharey="row")
         for row, k in np.ndindex(4, 3):
             ax, colour = axes[row // 2, row % 2], COMPONENTS[k][1]
-            path = _states(datasets, FINE)[:, row, k]
+            path = _double_pendulum_states(datasets, FINE)[:, row, k]
             ax.plot(times, path, color=colour, lw=0.9)
             for label, mark in marks.items() if path.any() else ():
-                ax.plot(times, _states(datasets, label)[:, row, k], color=colour, **mark)
+                ax.plot(
+                    times, _double_pendulum_states(datasets, label)[:, row, k], color=colour, **mark
+                )
         for ax, title in zip(axes.flat, ("link 1", "link 2", "", ""), strict=True):
             plain_axis(ax, title)
             ax.set(xlim=(times[0], times[-1]), xlabel="" if title else "time t [s]")
@@ -107,21 +113,21 @@ def components(datasets):
     return figure
 
 
-def peak(datasets):
+def draw_velocity_peak(datasets):
     """Figure 11: step sizes, ω_y, its errors, and how fast it varies."""
     dataset = datasets["celledoni-steps"]["double-pendulum"]
     times = dataset["time"].values
-    exact = _states(datasets, FINE)[:, 2:, 1]
+    exact = _double_pendulum_states(datasets, FINE)[:, 2:, 1]
     rate = CubicSpline(times, exact).derivative()(times)
     with rc_context(STYLE):
         figure = new_figure(9.5, 6.4)
         (steps, omega), (errors, speed) = figure.subplots(2, 2)
-        _step_sizes(steps, dataset)
+        _draw_step_sizes_along_time(steps, dataset)
         for link, (name, colour) in enumerate(LINKS):
             omega.plot(times, exact[:, link], color=colour, label=name, lw=1.1)
             speed.plot(times, rate[:, link], color=colour, label=name, lw=1.1)
         for label, look in METHODS.items():
-            off = np.abs(_states(datasets, label)[:, 2:, 1] - exact).max(axis=1)
+            off = np.abs(_double_pendulum_states(datasets, label)[:, 2:, 1] - exact).max(axis=1)
             last = times >= PEAK[0]
             errors.plot(times[last], off[last], lw=1.0, **look)
         error_axis(errors)

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib import rc_context
 
 from sweep.analysis.convergence.orders import order_table
-from sweep.analysis.runs.selection import take
+from sweep.analysis.runs.selection import take_runs
 from sweep.plots.orders import error_curve, error_label
 from sweep.plots.projection import OBLIQUE, View, draw_paths, draw_points, outline
 from sweep.plots.selection import one_run
@@ -37,11 +37,11 @@ FINE = "SLGI θ = 1/2"
 VIEW = View.along(OBLIQUE)
 
 
-def _name(label, formulation):
+def _method_label_of_formulation(label, formulation):
     return label if formulation == "cotangent" else label.replace("SLGI", "SLGIKK")
 
 
-def _vectors(run, name):
+def _vectors_along_run(run, name):
     """A quantity with three components of one run, shape (times, 3)."""
     return np.stack([run[f"{name}_{axis}"].values[0] for axis in COMPONENTS], axis=1)
 
@@ -49,7 +49,7 @@ def _vectors(run, name):
 # --- figure 2 ------------------------------------------------------------------------------------
 
 
-def short_run(datasets):
+def draw_short_heavy_top_run(datasets):
     """Figure 2: gravity in the body and the axis QX on [0, 1], and errors by the step size."""
     study = datasets["celledoni-top"]
     with rc_context(STYLE):
@@ -57,31 +57,31 @@ def short_run(datasets):
         for part, (inertia, title) in zip(figure.subfigures(2, 1), INERTIAS.items(), strict=True):
             part.suptitle(title, x=0.01, ha="left", fontsize=9, fontweight="bold")
             disc, axis, order = part.subplots(1, 3, width_ratios=(0.75, 1.3, 1.1))
-            _gravity(disc, study["paths"], inertia)
-            _axis(axis, study, inertia)
-            _orders(order, study["orders"], inertia)
+            _draw_gravity_in_body(disc, study["paths"], inertia)
+            _draw_top_axis_components(axis, study, inertia)
+            _draw_heavy_top_orders(order, study["orders"], inertia)
     return figure
 
 
-def _gravity(ax, dataset, inertia):
+def _draw_gravity_in_body(ax, dataset, inertia):
     """The direction of MℓQ⁻¹Γ₀, dotted behind the sphere."""
     run = one_run(dataset, FINE, inertia=inertia, formulation="cotangent")
-    directions = _directions(run)[None]
+    directions = _gravity_directions_in_body(run)[None]
     outline(ax, VIEW)
     draw_paths(ax, VIEW, directions, color="0.25", lw=0.8)
     draw_paths(ax, VIEW.far_side, directions, color="0.6", lw=0.6, ls=(0, (1, 1.5)))
     ax.set_title(f"direction of MℓQ⁻¹Γ₀, {step_size_of(run)}", loc="left")
 
 
-def _directions(run):
-    vectors = _vectors(run, "gravity_in_body")
+def _gravity_directions_in_body(run):
+    vectors = _vectors_along_run(run, "gravity_in_body")
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-def _axis(ax, study, inertia):
+def _draw_top_axis_components(ax, study, inertia):
     """Components of QX by all methods with a large step, and by one with a small step."""
     fine = one_run(study["paths"], FINE, inertia=inertia, formulation="cotangent")
-    for k, values in enumerate(_vectors(fine, "axis").T):
+    for k, values in enumerate(_vectors_along_run(fine, "axis").T):
         ax.plot(fine["time"], values, color="0.6", lw=0.8, zorder=1)
         ax.annotate(
             COMPONENTS[k], (1.0, values[-1]), (4, 0), textcoords="offset points", va="center"
@@ -89,19 +89,27 @@ def _axis(ax, study, inertia):
     for (label, formulation), look in METHODS.items():
         run = one_run(study["long"], label, inertia=inertia, formulation=formulation)
         run = run.isel(time=slice(0, COARSE + 1, EVERY))
-        name, look = _name(label, formulation), look | {"mfc": "none", "mew": 0.8, "ls": "none"}
-        for k, values in enumerate(_vectors(run, "axis").T):
+        name, look = (
+            _method_label_of_formulation(label, formulation),
+            look | {"mfc": "none", "mew": 0.8, "ls": "none"},
+        )
+        for k, values in enumerate(_vectors_along_run(run, "axis").T):
             ax.plot(run["time"], values, label=name if k == 0 else None, **look)
     plain_axis(ax, f"components of QX, {step_size_of(run)}; lines, {step_size_of(fine)}")
     ax.set(xlabel=label_of(fine["time"], "time t"), xlim=(-0.02, 1.04), ylim=(-1.1, 1.1))
     ax.legend(frameon=False, loc="lower left")
 
 
-def _orders(ax, dataset, inertia):
-    own = take(dataset, np.flatnonzero(dataset["inertia"].values == inertia))
+def _draw_heavy_top_orders(ax, dataset, inertia):
+    own = take_runs(dataset, np.flatnonzero(dataset["inertia"].values == inertia))
     rows = {(row.integrator, row.parameters["formulation"]): row for row in order_table(own)}
     for key, look in METHODS.items():
-        error_curve(ax, rows[key], look | {"lw": 0.9}, f"{rows[key].order:.2f}   {_name(*key)}")
+        error_curve(
+            ax,
+            rows[key],
+            look | {"lw": 0.9},
+            f"{rows[key].order:.2f}   {_method_label_of_formulation(*key)}",
+        )
     ax.set(xscale="log", xlabel=label_of(dataset["step_size"], "step size h"))
     ax.set_ylabel(error_label(dataset, list(rows.values())))
     error_axis(ax)
@@ -113,7 +121,7 @@ def _orders(ax, dataset, inertia):
 # --- figure 3 ------------------------------------------------------------------------------------
 
 
-def long_run(datasets):
+def draw_long_heavy_top_run(datasets):
     """Figure 3: energy error over 6000 steps, and where gravity points in the body."""
     dataset = datasets["celledoni-top"]["long"]
     with rc_context(STYLE):
@@ -128,8 +136,10 @@ def long_run(datasets):
             plain_axis(upper, f"{label}\n{INERTIAS[inertia]}")
             upper.set(xlabel=label_of(run["time"], "time t"), xlim=(0.0, run["time"].values[-1]))
             outline(lower, VIEW)
-            draw_points(lower, VIEW.far_side, _directions(run), 0.5, color=colour, alpha=0.3)
-            draw_points(lower, VIEW, _directions(run), 0.7, color=colour)
+            draw_points(
+                lower, VIEW.far_side, _gravity_directions_in_body(run), 0.5, color=colour, alpha=0.3
+            )
+            draw_points(lower, VIEW, _gravity_directions_in_body(run), 0.7, color=colour)
         axes[0, 0].set_ylabel(label_of(dataset["energy"], "H − H₀"))
         axes[1, 0].set_title("direction of MℓQ⁻¹Γ₀", loc="left")
     return figure

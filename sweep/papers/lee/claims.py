@@ -17,7 +17,7 @@ VARIATIONAL = "variational"
 GAINED, LOST = EnergyTrend(rises=True), EnergyTrend(rises=False)  # as the pictures show it
 
 
-def _length_at_most(part, measured, paper):
+def _unit_length_error_claim(part, measured, paper):
     """Of a unit length error at round-off only the order of magnitude means anything."""
     return Claim(
         part, LENGTH, measured, paper=paper, low=0.0, high=paper, behaviour=KeptToRoundOff()
@@ -44,7 +44,7 @@ EXAMPLE_1 = (
         "Example 1", ENERGY, _one("printed-data", VARIATIONAL, step_size=0.01),
         paper=2.1641e-5, expected=2.0832e-3, note="m = 1 kg, l = 9.81 m, as printed",
     ),
-    _length_at_most(
+    _unit_length_error_claim(
         "Example 1", _one("unit-data", VARIATIONAL, "unit_length", step_size=0.01), 8.8893e-15
     ),
     Claim(
@@ -83,7 +83,7 @@ EXAMPLE_3 = (
         "Example 3", ENERGY, _three(VARIATIONAL),
         paper=3.6171e-5, expected=3.617083e-5, note="κ = 10, 20, 30, 40; no h or T is printed",
     ),
-    _length_at_most("Example 3", _three(VARIATIONAL, "unit_length"), 4.2712e-15),
+    _unit_length_error_claim("Example 3", _three(VARIATIONAL, "unit_length"), 4.2712e-15),
     *(
         Claim("Example 3", ENERGY, _three(f"{label} (q, ω)"), expected=expected)
         for label, expected in (
@@ -107,7 +107,7 @@ EXAMPLE_4 = (
         "Example 4", ENERGY, _four("inertia", VARIATIONAL, **_consistent),
         low=3.0e-6, high=4.2e-6, note="the inertia of slender elements",
     ),
-    _length_at_most(
+    _unit_length_error_claim(
         "Example 4", _four("inertia", VARIATIONAL, "unit_length", **_printed), 2.9747e-14
     ),
     Claim(
@@ -134,7 +134,7 @@ EXAMPLE_5 = (
         "Example 5", ENERGY, _five("as-printed", VARIATIONAL, step_size=1e-3),
         paper=8.5403e-10, low=1.08e-8, high=1.25e-8, note="M = m l²/12, as printed; 1e-14 apart",
     ),
-    _length_at_most(
+    _unit_length_error_claim(
         "Example 5", _five("as-run", VARIATIONAL, "unit_length", step_size=1e-3), 1.6140e-14
     ),
     Claim(
@@ -152,7 +152,7 @@ EXAMPLE_6 = (
         "Example 6", ENERGY, _six(),
         paper=1.8893e-3, low=1.8917e-3, high=1.9299e-3, note="the paper leaves σ and vortices open",
     ),
-    _length_at_most("Example 6", _six("unit_length"), 5.2623e-15),
+    _unit_length_error_claim("Example 6", _six("unit_length"), 5.2623e-15),
 )  # fmt: skip
 
 LEE = Paper(

@@ -26,14 +26,14 @@ INSIDE = -1e-12  # a point on the edge of a face is in it
 PERCENTILES = (5, 25, 50, 75, 95)
 
 
-def _energy_and_length(curves):
+def _draw_energy_and_unit_length(curves):
     """Total energy and unit length error over time, of (name, run, look)."""
     with rc_context(STYLE):
         figure = new_figure(8.5, 3.6)
         left, right = figure.subplots(1, 2)
         for name, run, look in curves:
             time, energy = run["time"].values, run["energy"].values[0]
-            left.plot(time, energy, label=_labelled(name, run), **look)
+            left.plot(time, energy, label=_method_label_with_step(name, run), **look)
             error = run["unit_length_error"].values[0]
             shown = (time > 0) & (error > 0)  # the start is on the spheres
             right.plot(time[shown], error[shown], **look)
@@ -49,19 +49,19 @@ def _energy_and_length(curves):
     return figure
 
 
-def _labelled(name, run):
+def _method_label_with_step(name, run):
     """The name of a method with its step size or tolerance."""
     if np.isfinite(run["step_size"].values[0]):
         return label_of(run["step_size"], f"{name}, h = {run['step_size'].values[0]:g}", "{} {}")
     return f"{name}, RelTol = {run['tolerance'].values[0]:g}"
 
 
-def _with_rk45(number, experiment, **scan):
+def _figure_drawer_against_rk45(number, experiment, **scan):
     """Figure of an example that compares the variational integrator with RK45."""
 
     def draw(datasets):
         study = datasets[f"lee-example-{number}"]
-        return _energy_and_length(
+        return _draw_energy_and_unit_length(
             [
                 ("RK45", one_run(study["runge-kutta"], "rk45"), RUNGE_KUTTA),
                 ("variational", one_run(study[experiment], "variational", **scan), VARIATIONAL),
@@ -71,7 +71,7 @@ def _with_rk45(number, experiment, **scan):
     return draw
 
 
-def step_sizes(datasets):
+def draw_errors_by_step_size(datasets):
     """Figure 3.2: mean energy and unit length errors against the step size."""
     dataset = datasets["lee-example-2"]["step-sizes"]
     rows = drift_table(dataset, ("energy", "unit_length"))
@@ -99,7 +99,7 @@ def step_sizes(datasets):
     return figure
 
 
-def springs(datasets):
+def draw_spring_example_by_methods(datasets):
     """Figure 3.3: RK2, RK2 with reprojection and the variational integrator."""
     dataset = datasets["lee-example-3"]["formulations"]
     largest = dataset["step_size"].values.max()
@@ -108,7 +108,7 @@ def springs(datasets):
         ("RK2 with projection", "rk2_midpoint+projected (q, ω)", PROJECTED),
         ("variational", "variational", VARIATIONAL),
     )
-    return _energy_and_length(
+    return _draw_energy_and_unit_length(
         [(text, one_run(dataset, name, largest), look) for text, name, look in curves]
     )
 
@@ -116,30 +116,30 @@ def springs(datasets):
 # --- Example 6 -----------------------------------------------------------------------------------
 
 
-def _molecules(datasets):
+def _molecules_run(datasets):
     return datasets["lee-example-6"]["molecules"].isel(run=0)
 
 
-def _positions(dataset):
+def _molecule_positions(dataset):
     """q at every sample, shape (times, n, 3)."""
     return dataset["state"].values[:, : dataset.sizes["row"] // 2]
 
 
-def _kinetic_energies(dataset):
+def _molecule_kinetic_energies(dataset):
     """Of every molecule at every sample, shape (times, n): ½ m |ω|², since |q̇| = |ω|."""
     omega = dataset["state"].values[:, dataset.sizes["row"] // 2 :]
     mass = json.loads(dataset.attrs["system"])["parameters"]["mass"]
     return 0.5 * mass * np.sum(omega**2, axis=2)
 
 
-def trajectories(datasets):
+def draw_molecule_trajectories(datasets):
     """Figure 3.6: paths of the molecules seen from e3, between the vortices, and total energy."""
-    dataset = _molecules(datasets)
-    paths, time = _positions(dataset), dataset["time"].values
+    dataset = _molecules_run(datasets)
+    paths, time = _molecule_positions(dataset), dataset["time"].values
     with rc_context(STYLE):
         figure = new_figure(8.5, 3.9)
         left, right = figure.subplots(1, 2)
-        _outline(left)
+        _draw_sphere_outline(left)
         pieces = np.stack([paths[:-1], paths[1:]], axis=2)  # (times − 1, n, 2, 3)
         seen = (pieces[..., 2] > 0).all(axis=2)
         when = np.broadcast_to(time[1:, None], seen.shape)
@@ -156,7 +156,7 @@ def trajectories(datasets):
     return figure
 
 
-def _outline(ax):
+def _draw_sphere_outline(ax):
     """An orthographic picture of the sphere: nothing but its outline yet."""
     angle = np.linspace(0.0, 2 * np.pi, 361)
     ax.plot(np.cos(angle), np.sin(angle), color=GREY, lw=0.6)
@@ -164,7 +164,7 @@ def _outline(ax):
     ax.set_axis_off()
 
 
-def local_averages(mesh, positions, values):
+def local_averages_on_mesh(mesh, positions, values):
     """Average of `values` in each face of a mesh and the faces that touch it; NaN where none is.
 
     Parameters
@@ -193,13 +193,13 @@ def local_averages(mesh, positions, values):
     return np.divide(total, molecules, out=np.full(count, np.nan), where=molecules > 0)
 
 
-def kinetic_energy(datasets):
+def draw_molecule_kinetic_energy(datasets):
     """Figure 3.7: kinetic energy on the sphere's 5120 faces, and its distribution over time."""
-    dataset = _molecules(datasets)
+    dataset = _molecules_run(datasets)
     mesh, time = icosphere(FACES), dataset["time"].values
-    positions, energies = _positions(dataset), _kinetic_energies(dataset)
+    positions, energies = _molecule_positions(dataset), _molecule_kinetic_energies(dataset)
     shown = np.linspace(0, len(time) - 1, 6).astype(int)
-    maps = [local_averages(mesh, positions[k], energies[k]) for k in shown]
+    maps = [local_averages_on_mesh(mesh, positions[k], energies[k]) for k in shown]
     scale = ScalarMappable(Normalize(0.0, np.nanpercentile(maps, 99)), "turbo")
     scale.cmap.set_bad("0.85")
     with rc_context(STYLE):
@@ -208,7 +208,7 @@ def kinetic_energy(datasets):
         axes = upper.subplots(2, len(shown))
         for column, k in enumerate(shown):
             for ax, sign in zip(axes[:, column], (1.0, -1.0), strict=True):
-                _map(ax, mesh, np.ma.masked_invalid(maps[column]), sign, scale)
+                _draw_hemisphere_map(ax, mesh, np.ma.masked_invalid(maps[column]), sign, scale)
             axes[0, column].set_title(label_of(dataset["time"], f"t = {time[k]:g}", "{} {}"))
         axes[0, 0].text(-1.25, 0.0, "from e₃", rotation=90, va="center", color="0.3")
         axes[1, 0].text(-1.25, 0.0, "from −e₃", rotation=90, va="center", color="0.3")
@@ -219,13 +219,13 @@ def kinetic_energy(datasets):
             extend="max",
             label="local kinetic energy (grey: no molecule)",
         )
-        _distribution(lower.subplots(), time, energies, dataset)
+        _draw_energy_distribution(lower.subplots(), time, energies, dataset)
     return figure
 
 
-def _map(ax, mesh, values, sign, scale):
+def _draw_hemisphere_map(ax, mesh, values, sign, scale):
     """The faces of one hemisphere, seen along ±e3, coloured by `values`."""
-    _outline(ax)
+    _draw_sphere_outline(ax)
     corners = mesh.vertices[mesh.faces]
     seen = sign * corners.sum(axis=1)[:, 2] > 0
     flat = corners[seen][..., :2] * (sign, 1.0)  # from behind, left and right change places
@@ -234,7 +234,7 @@ def _map(ax, mesh, values, sign, scale):
     )
 
 
-def _distribution(ax, time, energies, dataset):
+def _draw_energy_distribution(ax, time, energies, dataset):
     """Percentiles and mean of the molecules' kinetic energies over time."""
     low, lower, middle, upper, high = np.percentile(energies, PERCENTILES, axis=1)
     color = VARIATIONAL["color"]
@@ -249,11 +249,11 @@ def _distribution(ax, time, energies, dataset):
 
 
 LEE = {
-    "figure-3.1": _with_rk45(1, "unit-data"),
-    "figure-3.2": step_sizes,
-    "figure-3.3": springs,
-    "figure-3.4": _with_rk45(4, "inertia", inertia="printed"),
-    "figure-3.5": _with_rk45(5, "as-run"),
-    "figure-3.6": trajectories,
-    "figure-3.7": kinetic_energy,
+    "figure-3.1": _figure_drawer_against_rk45(1, "unit-data"),
+    "figure-3.2": draw_errors_by_step_size,
+    "figure-3.3": draw_spring_example_by_methods,
+    "figure-3.4": _figure_drawer_against_rk45(4, "inertia", inertia="printed"),
+    "figure-3.5": _figure_drawer_against_rk45(5, "as-run"),
+    "figure-3.6": draw_molecule_trajectories,
+    "figure-3.7": draw_molecule_kinetic_energy,
 }

@@ -11,7 +11,7 @@ from matplotlib import colormaps, rc_context
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 
-from sweep.analysis.runs.selection import take
+from sweep.analysis.runs.selection import take_runs
 from sweep.plots.projection import OBLIQUE, View, draw_paths, draw_points, outline
 from sweep.plots.spheres import sphere
 from sweep.plots.style import STYLE, error_axis, label_of, new_figure, step_size_of
@@ -30,54 +30,56 @@ METHODS = (
 VIEW = View.along(OBLIQUE)
 
 
-def _sides(axes):
+def _draw_empty_sphere_sides(axes):
     """Empty discs on a pair of axes, and the views of their sides."""
     for ax, view in zip(axes, (VIEW, VIEW.opposite), strict=True):
         outline(ax, view)
         yield ax, view
 
 
-def _first_spin(dataset):
+def _states_of_first_spin(dataset):
     """w of the first spin, shape (runs, times, 3)."""
     return dataset["state"].values[:, :, 0]
 
 
-def _portrait(axes, dataset, draw):
+def _draw_phase_portrait(axes, dataset, draw):
     """The first spin's trajectories on both sides of the sphere, and the scale of their colours."""
-    paths, energy = _first_spin(dataset), dataset["energy"].values[:, 0]
+    paths, energy = _states_of_first_spin(dataset), dataset["energy"].values[:, 0]
     scale = ScalarMappable(Normalize(energy.min(), energy.max()), LEVELS)
-    for ax, view in _sides(axes):
+    for ax, view in _draw_empty_sphere_sides(axes):
         for path, colour in zip(paths, scale.to_rgba(energy), strict=True):
             draw(ax, view, path, color=colour)
     return scale
 
 
-def _energy_bar(figure, axes, scale):
+def _draw_energy_colour_bar(figure, axes, scale):
     figure.colorbar(scale, ax=list(axes), label="energy H", shrink=0.7, aspect=30, pad=0.01)
 
 
-def _line(ax, view, path, color):
+def _draw_path_on_sphere(ax, view, path, color):
     draw_paths(ax, view, path[None], lw=0.8, color=color)
 
 
-def _dots(ax, view, path, color):
+def _draw_dots_on_sphere(ax, view, path, color):
     draw_points(ax, view, path, 0.9, color=color)
 
 
-def free_rigid_body(datasets):
+def draw_free_rigid_body(datasets):
     """Figure 2: phase portraits of the free rigid body, of both inertias."""
     dataset = datasets["mclachlan-portraits"]["free-rigid-body"]
     titles = {"printed": "I = (1, 2, 4), as printed", "figure": "I = (1, 4/3, 2), of section 3.3"}
     with rc_context(STYLE):
         figure = new_figure(7.4, 6.8)
         for axes, (label, title) in zip(figure.subplots(2, 2), titles.items(), strict=True):
-            own = take(dataset, np.flatnonzero(dataset["inertia"].values == label))
-            _energy_bar(figure, axes, _portrait(axes, own, _line))
+            own = take_runs(dataset, np.flatnonzero(dataset["inertia"].values == label))
+            _draw_energy_colour_bar(
+                figure, axes, _draw_phase_portrait(axes, own, _draw_path_on_sphere)
+            )
             axes[0].set_title(title, loc="left")
     return figure
 
 
-def errors(datasets):
+def draw_errors_of_three_methods(datasets):
     """Figure 3: largest errors of three methods on [0, 10] against the step size."""
     experiments = {
         "I = (1, 2, 4), as printed": "printed-inertia",
@@ -103,28 +105,30 @@ def errors(datasets):
     return figure
 
 
-def irreversible_body(datasets):
+def draw_irreversible_body(datasets):
     """Figure 4: phase portrait, a trajectory of each of two methods, and their energy errors."""
     portrait = datasets["mclachlan-portraits"]["irreversible-body"]
     pair = datasets["mclachlan-trajectories"]["irreversible-body"]
     colours = {"implicit_midpoint": "0.55", "spherical_midpoint": SPHERICAL["color"]}
-    runs = {name: take(pair, np.flatnonzero(pair["integrator"].values == name)) for name in colours}
+    runs = {
+        name: take_runs(pair, np.flatnonzero(pair["integrator"].values == name)) for name in colours
+    }
     with rc_context(STYLE):
         figure = new_figure(11.0, 5.3)
         upper, lower = figure.subfigures(2, 1, height_ratios=(2.7, 2.3))
         axes = upper.subplots(1, 4)
-        scale = _portrait(axes[:2], portrait, _dots)
+        scale = _draw_phase_portrait(axes[:2], portrait, _draw_dots_on_sphere)
         upper.colorbar(scale, ax=list(axes), label="energy H in (a)", shrink=0.8, aspect=25)
-        for ax, view in _sides(axes[2:]):
+        for ax, view in _draw_empty_sphere_sides(axes[2:]):
             for name, run in runs.items():
-                draw_points(ax, view, _first_spin(run), 0.8, color=colours[name])
+                draw_points(ax, view, _states_of_first_spin(run), 0.8, color=colours[name])
         axes[0].set_title(f"(a) spherical midpoint, {step_size_of(portrait)}", loc="left")
         axes[2].set_title("(b) the same start by two methods", loc="left")
-        _energy_errors(lower.subplots(), runs, colours)
+        _draw_energy_errors(lower.subplots(), runs, colours)
     return figure
 
 
-def _energy_errors(ax, runs, colours):
+def _draw_energy_errors(ax, runs, colours):
     for name, text, _ in METHODS[1:]:
         time, error = runs[name]["time"], runs[name]["energy_error"].values[0]
         ax.plot(time, error, label=text, color=colours[name], lw=0.6)
@@ -136,12 +140,12 @@ def _energy_errors(ax, runs, colours):
         line.set_linewidth(2.0)
 
 
-def sections(datasets):
+def draw_poincare_sections(datasets):
     """Figure 5: Poincaré sections of the forced rigid body, ε = 0.01 and 0.07."""
     return sphere(datasets["mclachlan-sections"]["forced-body"])
 
 
-def vortices(datasets):
+def draw_vortices(datasets):
     """Figure 7: trajectories of the first vortex on the invariant manifold.
 
     Vortices meet at ±e_k; at the corners of the triangles they rest, unstably, and at their
@@ -161,8 +165,10 @@ def vortices(datasets):
     with rc_context(STYLE):
         figure = new_figure(7.4, 3.9)
         axes = figure.subplots(1, 2)
-        scale = _portrait(axes, datasets["mclachlan-portraits"]["vortices"], _line)
-        _energy_bar(figure, axes, scale)
+        scale = _draw_phase_portrait(
+            axes, datasets["mclachlan-portraits"]["vortices"], _draw_path_on_sphere
+        )
+        _draw_energy_colour_bar(figure, axes, scale)
         for ax, view in zip(axes, (VIEW, VIEW.opposite), strict=True):
             for place, marker, colour, text in points:
                 look = {"marker": marker, "color": colour, "label": text, "ms": 3.5, "ls": "none"}
@@ -172,16 +178,16 @@ def vortices(datasets):
     return figure
 
 
-def spin_chain(datasets):
+def draw_spin_chain(datasets):
     """Figure 8: a closed curve of a hundred spins at six times."""
     return sphere(datasets["mclachlan-trajectories"]["spin-chain"])
 
 
 MCLACHLAN = {
-    "figure-2": free_rigid_body,
-    "figure-3": errors,
-    "figure-4": irreversible_body,
-    "figure-5": sections,
-    "figure-7": vortices,
-    "figure-8": spin_chain,
+    "figure-2": draw_free_rigid_body,
+    "figure-3": draw_errors_of_three_methods,
+    "figure-4": draw_irreversible_body,
+    "figure-5": draw_poincare_sections,
+    "figure-7": draw_vortices,
+    "figure-8": draw_spin_chain,
 }

@@ -7,7 +7,7 @@ from short_series import KINDS, coverage
 
 from integrators.errors import InputError
 from sweep.analysis import drift_table
-from sweep.analysis.drift.drifts import fit_drift
+from sweep.analysis.drift.drifts import fit_drift_slope
 
 TIMES = np.linspace(0.0, 100.0, 101)
 
@@ -26,7 +26,7 @@ def energy_table(error, step_sizes=(0.1,), starts=("lee",), **statistics):
 def test_a_straight_line_gives_its_slope(slope, start, intervals):
     ends = np.linspace(0.0, 10.0, intervals + 1)
     middles = (ends[1:] + ends[:-1]) / 2
-    measured, low, high, reason = fit_drift(ends, (start + slope * middles)[None])
+    measured, low, high, reason = fit_drift_slope(ends, (start + slope * middles)[None])
     assert measured == pytest.approx(slope, abs=1e-9)
     assert low <= measured <= high
     assert high - low < 1e-9
@@ -37,10 +37,10 @@ def test_a_straight_line_gives_its_slope(slope, start, intervals):
 def test_adding_a_trend_shifts_and_a_factor_scales(trend, factor, seed):
     ends = np.linspace(0.0, 10.0, 101)
     noise = np.random.default_rng(seed).normal(size=(3, 100))
-    slope, low, high, _ = fit_drift(ends, noise)
+    slope, low, high, _ = fit_drift_slope(ends, noise)
     line = trend * (ends[1:] + ends[:-1]) / 2
-    shifted = fit_drift(ends, noise + line)
-    scaled = fit_drift(ends, factor * noise)
+    shifted = fit_drift_slope(ends, noise + line)
+    scaled = fit_drift_slope(ends, factor * noise)
     assert shifted[:3] == pytest.approx((slope + trend, low + trend, high + trend), abs=1e-9)
     assert scaled[:3] == pytest.approx((factor * slope, factor * low, factor * high), rel=1e-9)
 
@@ -49,7 +49,7 @@ def test_adding_a_trend_shifts_and_a_factor_scales(trend, factor, seed):
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_the_bound_covers_the_truth_in_a_single_short_run(kind, intervals):
     trials = 200
-    interval, bound, _ = coverage(fit_drift, kind, intervals, trials, trend=20.0)
+    interval, bound, _ = coverage(fit_drift_slope, kind, intervals, trials, trend=20.0)
     # Of 94 % there are fewer than 88 % in two hundred trials with a probability below 1e-3.
     assert bound >= 0.89
     assert interval >= 0.87  # of 93 %, with a memory of a tenth of the run
@@ -58,21 +58,21 @@ def test_the_bound_covers_the_truth_in_a_single_short_run(kind, intervals):
 def test_an_ensemble_of_random_walks_is_covered():
     rng = np.random.default_rng(2)
     ends = np.linspace(0.0, 1.0, 101)
-    fits = [fit_drift(ends, rng.normal(size=(16, 100)).cumsum(axis=1)) for _ in range(400)]
+    fits = [fit_drift_slope(ends, rng.normal(size=(16, 100)).cumsum(axis=1)) for _ in range(400)]
     assert np.mean([low <= 0 <= high for _, low, high, _ in fits]) >= 0.92
 
 
 def test_a_drift_small_beside_the_oscillation_is_seen():
     ends = np.linspace(0.0, 100.0, 1001)
     middles = (ends[1:] + ends[:-1]) / 2
-    _, low, high, _ = fit_drift(ends, (np.sin(7.3 * middles) + 1e-3 * middles)[None])
+    _, low, high, _ = fit_drift_slope(ends, (np.sin(7.3 * middles) + 1e-3 * middles)[None])
     assert 0 < low < 1e-3 < high < 2e-3
 
 
 def test_samples_that_thin_out_with_time():
     ends = np.concatenate([[0.0], np.geomspace(0.01, 100.0, 400)])
     middles = (ends[1:] + ends[:-1]) / 2
-    slope, _, _, _ = fit_drift(ends, (2.0 * middles)[None])
+    slope, _, _, _ = fit_drift_slope(ends, (2.0 * middles)[None])
     assert slope == pytest.approx(2.0)
 
 

@@ -31,7 +31,7 @@ def holds(text):
         if name not in COLUMNS:
             raise InputError(f"no {name!r}")
         columns[name] = COLUMNS[name]
-    return expression.holds(columns, RUNS, NAMED)
+    return expression.runs_where_it_holds(columns, RUNS, NAMED)
 
 
 @pytest.mark.parametrize(
@@ -171,9 +171,9 @@ def test_long_lists_and_chains_are_no_depth():
 def test_columns_that_are_neither_text_nor_number():
     expression = Expression("when > 1")
     with pytest.raises(InputError, match="neither numbers nor text"):
-        expression.holds({"when": np.array([[1], "a", None], dtype=object)}, 3)
+        expression.runs_where_it_holds({"when": np.array([[1], "a", None], dtype=object)}, 3)
     mixed = np.array([1, 2.5, None], dtype=object)
-    assert expression.holds({"when": mixed}, 3).tolist() == [False, True, False]
+    assert expression.runs_where_it_holds({"when": mixed}, 3).tolist() == [False, True, False]
     with pytest.raises(InputError, match="expected an expression as text, got 5"):
         Expression(5)
 
@@ -365,7 +365,9 @@ OF_PYTHON = COLUMNS | {"few": np.array([1, -2, 3, 4, 5, 7])}
 @given(CONDITIONS)
 def test_well_formed_ones_mean_what_they_mean_to_python_run_by_run(text):
     expression = Expression(text)
-    found = expression.holds({name: OF_PYTHON[name] for name in expression.names}, RUNS, NAMED)
+    found = expression.runs_where_it_holds(
+        {name: OF_PYTHON[name] for name in expression.names}, RUNS, NAMED
+    )
     plain = " ".join(text.replace("energy_error@max", "energy_error_max").splitlines())
     for run in range(RUNS):
         values = {name.replace("@", "_"): v[run].item() if hasattr(v[run], "item") else v[run]

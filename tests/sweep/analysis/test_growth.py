@@ -6,7 +6,7 @@ from run_tables import run_table, with_series
 
 from integrators.errors import InputError
 from sweep.analysis import growth_table
-from sweep.analysis.drift.growth import fit_growth
+from sweep.analysis.drift.growth import fit_growth_exponent
 from sweep.tables import growth, json_rows, text_of
 
 STARTS = 64
@@ -22,7 +22,7 @@ def walks(rng, starts=STARTS):
 
 def test_random_walks_grow_like_the_root_of_time():
     rng = np.random.default_rng(1)
-    fits = [fit_growth(TIMES, walks(rng)) for _ in range(300)]
+    fits = [fit_growth_exponent(TIMES, walks(rng)) for _ in range(300)]
     assert np.mean([fit.exponent for fit in fits]) == pytest.approx(0.5, abs=0.02)
     covered = np.mean([fit.low <= 0.5 <= fit.high for fit in fits])
     assert covered >= 0.89  # 94 % of a thousand; two standard errors of 300 are 3 %, of tests 5
@@ -32,7 +32,7 @@ def test_random_walks_grow_like_the_root_of_time():
 
 def test_a_drift_of_the_mean_is_seen_below_the_walk():
     rng = np.random.default_rng(2)
-    fit = fit_growth(TIMES, walks(rng) + 0.03 * TIMES)  # of a standard error of 0.004
+    fit = fit_growth_exponent(TIMES, walks(rng) + 0.03 * TIMES)  # of a standard error of 0.004
     assert fit.biased and fit.verdict == "linear"
     assert fit.drift == pytest.approx(0.03, abs=4 * fit.drift_error)
     assert fit.drift_error == pytest.approx(1 / np.sqrt(1000.0 * STARTS), rel=0.4)
@@ -40,18 +40,18 @@ def test_a_drift_of_the_mean_is_seen_below_the_walk():
 
 def test_a_drift_of_another_sign_in_each_run_shows_in_the_exponent():
     rng = np.random.default_rng(3)
-    fit = fit_growth(TIMES, rng.normal(size=(STARTS, 1)) * TIMES)
+    fit = fit_growth_exponent(TIMES, rng.normal(size=(STARTS, 1)) * TIMES)
     assert fit.exponent == pytest.approx(1.0)
     assert not fit.biased and fit.verdict == "linear"
 
 
 def test_noise_that_does_not_grow_lies_below():
-    fit = fit_growth(TIMES, np.random.default_rng(4).normal(size=(STARTS, len(TIMES))))
+    fit = fit_growth_exponent(TIMES, np.random.default_rng(4).normal(size=(STARTS, len(TIMES))))
     assert abs(fit.exponent) < 0.2 and fit.verdict == "no drift seen"
 
 
 def test_sizes_have_no_drift():
-    fit = fit_growth(TIMES, np.abs(walks(np.random.default_rng(7))), signed=False)
+    fit = fit_growth_exponent(TIMES, np.abs(walks(np.random.default_rng(7))), signed=False)
     assert np.isnan(fit.drift) and not fit.biased and fit.verdict == "√t"
 
 
@@ -68,7 +68,7 @@ def test_sizes_have_no_drift():
     ],
 )
 def test_what_cannot_be_measured_says_why(error, times, reason):
-    fit = fit_growth(times, error)
+    fit = fit_growth_exponent(times, error)
     assert np.isnan(fit.exponent) and fit.reason == reason
     assert fit.verdict == ("undecided" if error.any() else "no drift seen")
 

@@ -10,7 +10,13 @@ from run_tables import run_table
 from integrators.errors import InputError
 from sweep import tables
 from sweep.analysis import order_table
-from sweep.analysis.convergence.slopes import FLOOR, LEAST, PRE_ASYMPTOTIC, USED, fit_order
+from sweep.analysis.convergence.slopes import (
+    FLOOR,
+    LEAST,
+    PRE_ASYMPTOTIC,
+    USED,
+    fit_convergence_order,
+)
 
 # At least three step sizes, each smaller than the one before by its own ratio.
 RATIOS = st.lists(st.floats(1.05, 4.0), min_size=2, max_size=8)
@@ -28,7 +34,7 @@ def only(rows):
 @given(RATIOS, st.floats(0.6, 10.0), st.floats(1e-6, 1e6))
 def test_an_exact_power_law_gives_its_exponent(ratios, order, constant):
     h = step_sizes(ratios)
-    fit = fit_order(h, constant * h**order)
+    fit = fit_convergence_order(h, constant * h**order)
     assert fit.order == pytest.approx(order, abs=1e-9)
     assert fit.low <= fit.order <= fit.high
     assert fit.high - fit.low < 2.1 * LEAST
@@ -43,25 +49,30 @@ def test_an_exact_power_law_gives_its_exponent(ratios, order, constant):
 def test_neither_the_errors_unit_nor_the_rows_order_matters(noise, scale, shuffled):
     h = step_sizes([2.0, 1.5, 1.25, 2.0])
     error = h**3 * noise
-    fit = fit_order(h, error)
-    for other in (fit_order(h, scale * error), fit_order(h[shuffled], error[shuffled])):
+    fit = fit_convergence_order(h, error)
+    for other in (
+        fit_convergence_order(h, scale * error),
+        fit_convergence_order(h[shuffled], error[shuffled]),
+    ):
         assert other.order == pytest.approx(fit.order, abs=1e-9)
         assert other.low == pytest.approx(fit.low, abs=1e-8)
-    assert fit_order(h[shuffled], error[shuffled]).use == tuple(fit.use[i] for i in shuffled)
+    assert fit_convergence_order(h[shuffled], error[shuffled]).use == tuple(
+        fit.use[i] for i in shuffled
+    )
 
 
 @given(st.floats(0.1, 10.0))
 def test_the_unit_of_the_step_size_does_not_matter(scale):
     h = step_sizes([2.0, 1.5, 1.25])
     error = h**4 * np.array([1.0, 1.02, 0.99, 1.0])
-    fits = fit_order(h, error), fit_order(scale * h, error)
+    fits = fit_convergence_order(h, error), fit_convergence_order(scale * h, error)
     assert fits[0].order == pytest.approx(fits[1].order, abs=1e-9)
 
 
 def test_a_round_off_floor_is_left_out():
     h = 0.1 / 2.0 ** np.arange(8)
     # Round-off that grows with the number of steps, as it does in practice.
-    fit = fit_order(h, h**6 + 1e-14 / np.sqrt(h))
+    fit = fit_convergence_order(h, h**6 + 1e-14 / np.sqrt(h))
     assert fit.order == pytest.approx(6, abs=0.05)
     assert fit.use[:3] == (USED,) * 3
     assert fit.use[-3:] == (FLOOR,) * 3
@@ -71,21 +82,21 @@ def test_a_round_off_floor_is_left_out():
 def test_a_floor_of_noise_is_left_out(seed):
     h = 0.1 / 1.5 ** np.arange(12)
     noise = np.exp(0.5 * np.random.default_rng(seed).normal(size=12))
-    fit = fit_order(h, h**4 + 1e-9 * noise)
+    fit = fit_convergence_order(h, h**4 + 1e-9 * noise)
     assert fit.order == pytest.approx(4, abs=0.1)
     assert fit.use[-4:] == (FLOOR,) * 4
 
 
 def test_a_loose_solver_is_a_floor_too():
     h = 0.1 / 2.0 ** np.arange(8)
-    fit = fit_order(h, 100 * h**2 + 1e-3)
+    fit = fit_convergence_order(h, 100 * h**2 + 1e-3)
     assert fit.order == pytest.approx(2, abs=0.05) or np.isnan(fit.order)
     assert fit.use[-1] == FLOOR
 
 
 def test_coarse_step_sizes_before_the_asymptotic_range_are_left_out():
     h = 0.4 / 2.0 ** np.arange(7)
-    fit = fit_order(h, h**2 / (1 + (h / 0.1) ** 4))
+    fit = fit_convergence_order(h, h**2 / (1 + (h / 0.1) ** 4))
     assert fit.use[0] == PRE_ASYMPTOTIC
     assert fit.order == pytest.approx(2, abs=0.05)
 
@@ -93,20 +104,20 @@ def test_coarse_step_sizes_before_the_asymptotic_range_are_left_out():
 def test_the_asymptotic_order_is_that_of_the_fine_step_sizes():
     h = 0.4 / 2.0 ** np.arange(10)
     # Order 4 for large steps, and 1 in the limit.
-    assert fit_order(h, h**4 + 1e-5 * h).order == pytest.approx(1, abs=0.1)
+    assert fit_convergence_order(h, h**4 + 1e-5 * h).order == pytest.approx(1, abs=0.1)
 
 
 def test_a_start_missing_at_one_step_size_does_not_bend_the_curve():
     h = step_sizes([2.0, 2.0, 2.0])
     error = h[:, None] ** 2 * np.array([1.0, 1e4, 3.0])
     error[1, 1] = np.nan
-    fit = fit_order(h, error)
+    fit = fit_convergence_order(h, error)
     assert fit.order == pytest.approx(2, abs=1e-9)
 
 
 def test_starts_that_disagree_widen_the_interval():
     h = step_sizes([2.0, 2.0, 2.0])
-    fit = fit_order(h, h[:, None] ** np.array([1.5, 2.0, 2.5]))
+    fit = fit_convergence_order(h, h[:, None] ** np.array([1.5, 2.0, 2.5]))
     assert fit.order == pytest.approx(2, abs=1e-9)
     assert fit.high - fit.low > 0.5
 
@@ -151,7 +162,7 @@ def test_the_interval_of_an_ensemble_covers_the_order(orders, bend):
     fits = []
     for _ in range(40):
         h, error = error_series(rng, orders, 16, 12, bend)
-        fits.append(fit_order(h, error, 1e-13, symmetric=orders[1] == 2))
+        fits.append(fit_convergence_order(h, error, 1e-13, symmetric=orders[1] == 2))
     order = orders[0]
     assert np.mean([fit.low <= order <= fit.high for fit in fits]) >= 0.95
     narrow = [order - 0.1 <= fit.low and fit.high <= order + 0.1 for fit in fits]
@@ -162,21 +173,24 @@ def test_starts_narrow_the_interval():
     rng = np.random.default_rng(4)
     width = {}
     for starts in (2, 8, 32):
-        fits = [fit_order(*error_series(rng, (8, 2), starts, 12, 2.0), 1e-13) for _ in range(20)]
+        fits = [
+            fit_convergence_order(*error_series(rng, (8, 2), starts, 12, 2.0), 1e-13)
+            for _ in range(20)
+        ]
         width[starts] = np.median([fit.high - fit.low for fit in fits])
     assert width[32] < 0.7 * width[2]
 
 
 def test_what_the_reference_is_wrong_by_is_in_the_interval():
     h = step_sizes([1.5, 1.5, 1.5, 1.5])
-    fits = [fit_order(h, h**2, share * h[-1] ** 2) for share in (0.0, 1e-3, 9e-3)]
+    fits = [fit_convergence_order(h, h**2, share * h[-1] ** 2) for share in (0.0, 1e-3, 9e-3)]
     assert fits[0].budget == 0.0
     widths = [fit.high - fit.low for fit in fits]
     assert widths[0] < widths[1] < widths[2]
     # As far as an error that is wrong by so much at the finest step size could tilt the slope.
     error = h**2
     error[-1] *= 1 + 9e-3
-    assert fits[2].low <= fit_order(h, error).order <= fits[2].high
+    assert fits[2].low <= fit_convergence_order(h, error).order <= fits[2].high
 
 
 def test_the_ranges_that_are_left_out_are_said():

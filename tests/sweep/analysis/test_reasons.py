@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from run_tables import run_table, with_series
 
 from sweep.analysis import drift_table, growth_table, order_table
-from sweep.analysis.drift.growth import fit_growth
+from sweep.analysis.drift.growth import fit_growth_exponent
 from sweep.analysis.drift.verdicts import LINEAR, NONE, UNDECIDED, WALK, WORSE
 from sweep.tables import drifts, growth, orders, text_of
 
@@ -174,7 +174,9 @@ def test_alike_starts_are_worth_one_for_the_growth_too():
     for seed in range(60):
         rng = np.random.default_rng(seed)
         kicks = rng.normal(size=(1, 61)) + 1e-3 * rng.normal(size=(17, 61))
-        fit = fit_growth(times, np.cumsum(kicks * np.sqrt(np.diff(times, prepend=0.0)), axis=1))
+        fit = fit_growth_exponent(
+            times, np.cumsum(kicks * np.sqrt(np.diff(times, prepend=0.0)), axis=1)
+        )
         assert fit.likeness.effective < 1.5 and not fit.biased
         held += fit.low <= 0.5 <= fit.high
         narrowest = min(narrowest, fit.high - fit.low)

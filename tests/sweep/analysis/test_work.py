@@ -11,8 +11,8 @@ import sweep
 from integrators.errors import InputError
 from sweep import plots, tables
 from sweep.analysis import least_work, work_table
-from sweep.analysis.efficiency.pareto import front
-from sweep.analysis.efficiency.work import families_of
+from sweep.analysis.efficiency.pareto import pareto_front
+from sweep.analysis.efficiency.work import integrator_families
 
 ORDERS = {"variational": 2, "variational+suzuki4": 4, "rk4": 4}
 STAGES = {"variational": 1, "variational+suzuki4": 5, "rk4": 4, "rk45": 6}
@@ -88,8 +88,8 @@ def test_errors_are_taken_where_the_reference_resolves_all_integrators(table):
 
 def test_the_front_is_what_nothing_else_dominates():
     errors, work = np.array([4.0, 3.0, 3.0, 2.0, 1.0]), np.array([1.0, 2.0, 2.5, 2.0, 9.0])
-    assert front(errors, work) == [0, 3, 4]
-    assert front(np.array([1.0, 1.0, np.nan]), np.array([2.0, 2.0, 1.0])) == [0, 1]
+    assert pareto_front(errors, work) == [0, 3, 4]
+    assert pareto_front(np.array([1.0, 1.0, np.nan]), np.array([2.0, 2.0, 1.0])) == [0, 1]
 
 
 def test_best_of_a_family_is_its_front(table):
@@ -161,7 +161,7 @@ def test_the_store_says_the_family_or_the_name_does(table):
         "variational+suzuki4": {"name": "ralston+x"},
     }
     table.attrs["integrators"] = json.dumps(described)
-    assert families_of(table) == {
+    assert integrator_families(table) == {
         "variational": "mine", "rk4": "runge_kutta", "variational+suzuki4": "ralston"
     }  # fmt: skip
 

@@ -7,7 +7,7 @@ import pytest
 
 from sweep import tables
 from sweep.analysis import order_table, tolerance_table, work_table
-from sweep.analysis.runs.states import initial_norms, norms, present_rows
+from sweep.analysis.runs.states import initial_state_norms, present_state_rows, state_norms
 from sweep.campaign.coordinator import run
 from sweep.store import studies
 from sweep.store.open import open_study
@@ -124,18 +124,18 @@ def test_work_of_each_size_is_that_of_the_size_alone(tree, kind, axis, values):
 def test_rows_that_a_system_lacks_are_no_data_and_a_failure_is_none_of_these(tree):
     table = tree["pendula-scan"].load().copy(deep=True)
     small = (table["count"] == 1).values
-    present = present_rows(table)
+    present = present_state_rows(table)
     assert (present.sum(axis=1) == 2 * table["count"].values).all()
-    assert (present_rows(table.drop_vars("initial_state")) == present).all()
+    assert (present_state_rows(table.drop_vars("initial_state")) == present).all()
     start = np.nan_to_num(table["initial_state"].values)
-    assert initial_norms(table) == pytest.approx(np.linalg.norm(start, axis=(1, 2)))
+    assert initial_state_norms(table) == pytest.approx(np.linalg.norm(start, axis=(1, 2)))
     state = table["state"].values
-    assert np.isfinite(norms(state[small], present[small][:, None])).all()
+    assert np.isfinite(state_norms(state[small], present[small][:, None])).all()
     state[small, -1, 1, 0] = np.nan  # in a row that the smallest system has
-    assert np.isnan(norms(state[small], present[small][:, None])).sum() == small.sum()
+    assert np.isnan(state_norms(state[small], present[small][:, None])).sum() == small.sum()
     rows = [row for row in order_table(table, "self") if row.parameters["count"] == 1]
     assert [row.starts for row in rows] == [0, 0]
-    assert np.isnan(norms(state[small], np.zeros_like(present[small])[:, None])).all()
+    assert np.isnan(state_norms(state[small], np.zeros_like(present[small])[:, None])).all()
 
 
 def test_a_run_that_failed_is_left_out_and_not_of_another_size(tree):

@@ -10,7 +10,12 @@ from picture_text import assert_plain
 
 from integrators.errors import InputError
 from sweep.papers import PAPERS, Claim, Row, figures, reproduce
-from sweep.papers.agreement import Agreement, EnergyTrend, KeptToRoundOff, agreement
+from sweep.papers.agreement import (
+    Agreement,
+    EnergyTrend,
+    KeptToRoundOff,
+    agreement_with_printed_figure,
+)
 from sweep.papers.lee.claims import EXAMPLE_2
 from sweep.papers.measuring import Measured
 from sweep.tables import claims
@@ -60,13 +65,13 @@ def test_a_step_that_does_not_divide_is_refused(example_2, tmp_path):
 
 def test_bounds():
     exact = Claim("Example 1", "", MEASURED, expected=2.0)
-    assert exact.bounds == (2.0 * 0.999, 2.0 * 1.001)
-    assert Claim("Example 1", "", MEASURED, low=1.0, high=3.0).bounds == (1.0, 3.0)
+    assert exact.bounds_that_hold == (2.0 * 0.999, 2.0 * 1.001)
+    assert Claim("Example 1", "", MEASURED, low=1.0, high=3.0).bounds_that_hold == (1.0, 3.0)
 
 
 def test_the_unit_length_error_of_states_is_a_mean_over_samples_and_bodies(computed):
     _, datasets = computed
-    runs = MEASURED.runs(datasets, 1.0)
+    runs = MEASURED.selected_runs(datasets, 1.0)
     state = np.zeros((1, runs.sizes["time"], runs.sizes["row"], 3))
     state[:, :, :, 0] = 1.0
     state[0, 0, 0, 1] = 1.0  # one body of one sample is off by 1
@@ -75,13 +80,13 @@ def test_the_unit_length_error_of_states_is_a_mean_over_samples_and_bodies(compu
     )
     measured = dataclasses.replace(MEASURED, quantity="unit_length")
     expected = 1.0 / (runs.sizes["time"] * 3)
-    assert measured.value(runs) == pytest.approx((expected,) * 3)
+    assert measured.value_and_range(runs) == pytest.approx((expected,) * 3)
 
 
 def test_a_claim_without_runs_is_refused(computed):
     claim = Claim("Example 2", "", dataclasses.replace(MEASURED, integrator="rk9"), expected=1.0)
     with pytest.raises(InputError, match="rk9"):
-        claim.row(computed[1], 1.0)
+        claim.computed_row(computed[1], 1.0)
 
 
 def test_labels_of_a_figure_are_plain_text(computed):
@@ -107,20 +112,30 @@ def test_labels_of_a_figure_are_plain_text(computed):
     ],
 )
 def test_a_figure_agrees_in_its_digits_or_in_its_order_of_magnitude(value, found):
-    assert agreement(2.1641e-5, value, value, value, digits=5) is Agreement(found)
+    assert agreement_with_printed_figure(2.1641e-5, value, value, value, digits=5) is Agreement(
+        found
+    )
 
 
 def test_a_range_is_that_of_an_ensemble():
     chaotic = (1.4310e-6, 1.477e-6, 1.12e-6, 1.98e-6)
-    assert agreement(*chaotic, digits=5, ensemble=True) is Agreement.RANGE
-    assert agreement(*chaotic, digits=5) is Agreement.MAGNITUDE  # of step sizes, say
+    assert agreement_with_printed_figure(*chaotic, digits=5, ensemble=True) is Agreement.RANGE
+    assert (
+        agreement_with_printed_figure(*chaotic, digits=5) is Agreement.MAGNITUDE
+    )  # of step sizes, say
     beside = (1.4310e-6, 1.477e-6, 1.44e-6, 1.98e-6)
-    assert agreement(*beside, digits=5, ensemble=True) is Agreement.MAGNITUDE
+    assert agreement_with_printed_figure(*beside, digits=5, ensemble=True) is Agreement.MAGNITUDE
 
 
 def test_an_exact_figure_agrees_in_its_digits_or_not_at_all():
-    assert agreement(2.5065, 1.5213, 1.5213, 1.5213, digits=5, exact=True) is Agreement.NONE
-    assert agreement(4.0, 3.98, 3.98, 3.98, digits=1, exact=True) is Agreement.DIGITS
+    assert (
+        agreement_with_printed_figure(2.5065, 1.5213, 1.5213, 1.5213, digits=5, exact=True)
+        is Agreement.NONE
+    )
+    assert (
+        agreement_with_printed_figure(4.0, 3.98, 3.98, 3.98, digits=1, exact=True)
+        is Agreement.DIGITS
+    )
 
 
 def test_behaviour_decides_where_sizes_differ_and_can_refuse_any():
@@ -129,8 +144,14 @@ def test_behaviour_decides_where_sizes_differ_and_can_refuse_any():
         (None, Agreement.NONE, Agreement.DIGITS),
         (False, Agreement.NONE, Agreement.NONE),
     ):
-        assert agreement(1e-14, 1e-17, 1e-17, 1e-17, digits=5, behaves=behaves) is far
-        assert agreement(1e-14, 1e-14, 1e-14, 1e-14, digits=5, behaves=behaves) is near
+        assert (
+            agreement_with_printed_figure(1e-14, 1e-17, 1e-17, 1e-17, digits=5, behaves=behaves)
+            is far
+        )
+        assert (
+            agreement_with_printed_figure(1e-14, 1e-14, 1e-14, 1e-14, digits=5, behaves=behaves)
+            is near
+        )
 
 
 def energies(*slopes):
@@ -151,14 +172,14 @@ def energies(*slopes):
     ],
 )
 def test_the_sign_of_the_drift_of_each_run_is_counted(rises, slopes, behaves, words):
-    assert EnergyTrend(rises).seen(energies(*slopes), 0.0) == (behaves, words)
+    assert EnergyTrend(rises).is_seen_in_runs(energies(*slopes), 0.0) == (behaves, words)
 
 
 def test_round_off_is_small_in_every_run():
-    kept, words = KeptToRoundOff().seen(None, 3e-14)
+    kept, words = KeptToRoundOff().is_seen_in_runs(None, 3e-14)
     assert kept and words == "round-off, as in the paper: ≤ 1e-13"
-    assert KeptToRoundOff().seen(None, 2e-13) == (False, "not round-off: up to 2.0e-13")
-    assert not KeptToRoundOff().seen(None, np.nan)[0]
+    assert KeptToRoundOff().is_seen_in_runs(None, 2e-13) == (False, "not round-off: up to 2.0e-13")
+    assert not KeptToRoundOff().is_seen_in_runs(None, np.nan)[0]
 
 
 def test_the_closing_lines_count_each_agreement():

@@ -73,7 +73,7 @@ def test_the_other_claims_have_their_runs():
         experiments = {one.name: one for one in load(measured.study).experiments}
         experiment = experiments[measured.experiment]
         labels = {entry.label for entry in experiment.integrators}
-        assert labels >= set(measured.labels), claim
+        assert labels >= set(measured.integrator_labels), claim
         axes = {axis.name: axis for axis in experiment.scan}
         assert axes.keys() >= measured.scan.keys(), claim
 
@@ -125,7 +125,7 @@ def test_both_formulations_of_the_top_take_the_same_steps(datasets):
     paths = datasets["celledoni-top"]["paths"]
     own = paths.isel(run=(paths["inertia"] == "printed") & (paths["integrator"] == "SLGI θ = 1/2"))
     assert own.sizes["run"] == 2
-    assert 0.0 < diagnostics.formulations_apart(own) < 1e-13
+    assert 0.0 < diagnostics.distance_between_top_formulations(own) < 1e-13
 
 
 # --- diagnostics ---------------------------------------------------------------------------------
@@ -142,17 +142,17 @@ def test_a_peak_is_found_between_samples():
     state[0, :, 1, 2] = -5.0 / (1.0 + (4.0 * (times - 1.2345)) ** 2)
     state[1, :, 1, 2] = times  # largest at the end
     dataset = table(state, times)
-    assert diagnostics.peak(1, 2)(dataset) == pytest.approx([5.0, 3.0], rel=1e-5)
-    assert diagnostics.peak_time(1, 2)(dataset) == pytest.approx([1.2345, 3.0], abs=1e-5)
+    assert diagnostics.component_peak_size(1, 2)(dataset) == pytest.approx([5.0, 3.0], rel=1e-5)
+    assert diagnostics.component_peak_time(1, 2)(dataset) == pytest.approx([1.2345, 3.0], abs=1e-5)
 
 
 def test_rows_after_those_of_the_given_state_do_not_count():
     state = np.zeros((1, 2, 3, 3))
     state[0, -1, 0], state[0, -1, 2] = (0.0, 3.0, 4.0), (7.0, 7.0, 7.0)
     dataset = table(state, np.arange(2.0))
-    assert diagnostics.distance_at_end([[0.0, 0.0, 0.0]] * 2)(dataset) == [5.0]
+    assert diagnostics.distance_from_state_at_end([[0.0, 0.0, 0.0]] * 2)(dataset) == [5.0]
 
 
 def test_the_value_at_the_end():
     values = xr.Dataset({"error": (("run", "time"), [[0.0, 9.0, -2.0]])})
-    assert diagnostics.last("error")(values) == [2.0]
+    assert diagnostics.size_at_end("error")(values) == [2.0]
