@@ -23,8 +23,8 @@ __all__ = [
     "TaskFailed",
     "Unreachable",
     "VersionMismatch",
-    "distinct",
-    "gathered",
+    "check_distinct_nodes",
+    "read_nodes_gathering_problems",
 ]
 
 MOST_PROBLEMS = 100  # of a study that are told; nobody reads more
@@ -63,25 +63,25 @@ class Gathered:
         except StudyError as error:
             self.problems.extend(error.problems)
             if len(self.problems) > MOST_PROBLEMS:
-                self.finish()
+                self.raise_problems()
             return self.FAILED
 
-    def finish(self):
+    def raise_problems(self):
         """Raise all problems, if there are any."""
         if self.problems:
             # a default's problem is found once by each experiment that uses it
             raise StudyError(*dict.fromkeys(self.problems))
 
 
-def gathered(read, nodes, *needs):
+def read_nodes_gathering_problems(read, nodes, *needs):
     """``read(node, *needs)`` of every node; the problems of all are reported together."""
     gather = Gathered()
     values = tuple(gather(read, node, *needs) for node in nodes)
-    gather.finish()
+    gather.raise_problems()
     return values
 
 
-def distinct(nodes, values, what, remedy=""):
+def check_distinct_nodes(nodes, values, what, remedy=""):
     """Refuse a value that stands twice."""
     first = {}
     for node, value in zip(nodes, values, strict=True):
@@ -105,7 +105,7 @@ class Unreachable(GeosweepError, OSError):
         return self.strerror
 
     @classmethod
-    def because(cls, text):
+    def for_reason(cls, text):
         """One of this reason."""
         return cls(errno.EIO, text)
 

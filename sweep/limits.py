@@ -42,7 +42,7 @@ class Limit:
     what: str
     remedy: str
 
-    def error(self, amount):
+    def limit_error(self, amount):
         """The `InputError` of a study that asks for too much."""
         return InputError(
             f"comes to {amount:,} {self.what}; at most {self.most:,} are possible: {self.remedy}"
@@ -52,11 +52,11 @@ class Limit:
 class MemoryLimit(Limit):
     """A `Limit` in bytes."""
 
-    def error(self, amount):
+    def limit_error(self, amount):
         """The `InputError` of a study that asks for too much."""
         return InputError(
-            f"would take {size_in_words(amount)} of memory for {self.what}, at most "
-            f"{size_in_words(self.most)} are possible: {self.remedy}"
+            f"would take {byte_size_in_words(amount)} of memory for {self.what}, at most "
+            f"{byte_size_in_words(self.most)} are possible: {self.remedy}"
         )
 
 
@@ -96,15 +96,15 @@ class Budget:
     def __init__(self):
         self._taken = collections.Counter()
 
-    def take(self, limit, amount):
+    def take_from_budget(self, limit, amount):
         """Count an amount; `InputError` where it exceeds the `Limit` with all that was taken."""
         total = self._taken[limit] + amount
         if total > limit.most:
-            raise limit.error(total)
+            raise limit.limit_error(total)
         self._taken[limit] = total
 
 
-def size_in_words(count):
+def byte_size_in_words(count):
     """A number of bytes in the unit that suits it: ``7.8 GB``."""
     for unit in ("bytes", "kB", "MB", "GB", "TB"):
         if count < 1000:
@@ -113,7 +113,7 @@ def size_in_words(count):
     return f"{count:,.0f} PB"
 
 
-def open_regular(path, most, what):
+def open_regular_file(path, most, what):
     """Open a regular file of at most so many bytes for reading; it is not waited for.
 
     Parameters
@@ -159,9 +159,9 @@ def open_regular(path, most, what):
         raise
 
 
-def read_regular(path, most, what):
-    """The bytes of a regular file, as `open_regular`; however it grows meanwhile."""
-    with open_regular(path, most, what) as file:
+def read_regular_file(path, most, what):
+    """The bytes of a regular file, as `open_regular_file`; however it grows meanwhile."""
+    with open_regular_file(path, most, what) as file:
         data = file.read(most + 1)
     if len(data) > most:
         raise InputError(f"{path} grows beyond {most:,} bytes; expected {what}")

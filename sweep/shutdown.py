@@ -47,8 +47,8 @@ class Drain:
         self._before = {}
         if threading.current_thread() is threading.main_thread():
             for number in ENDING:
-                self._before[number] = signal.signal(number, self._signalled)
-        self._thread = threading.Thread(target=self._wait, daemon=True)
+                self._before[number] = signal.signal(number, self._request_end_on_signal)
+        self._thread = threading.Thread(target=self._wait_for_end, daemon=True)
         self._thread.start()
         return self
 
@@ -86,12 +86,12 @@ class Drain:
         if self.requested:
             raise Interrupted(self.reason)
 
-    def _signalled(self, number, frame):
+    def _request_end_on_signal(self, number, frame):
         if self.requested:
             raise KeyboardInterrupt
         self.request(CTRL_C if number == signal.SIGINT else TERMINATED)
 
-    def _wait(self):
+    def _wait_for_end(self):
         left = self.deadline - time.monotonic()
         if not self._wake.wait(min(max(left, 0.0), threading.TIMEOUT_MAX)):
             self.request(TIME_IS_UP)

@@ -10,7 +10,7 @@ UNSEEN, UNSEEN_OR_NEWLINE = re.compile(f"[{CONTROLS}]"), re.compile(f"[{CONTROLS
 SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-def number(value, digits=3):
+def format_number(value, digits=3):
     """A number in as few characters as `digits` significant ones need; an en dash for none."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
@@ -19,20 +19,20 @@ def number(value, digits=3):
     return str(value)
 
 
-def visible(text):
+def escape_control_characters(text):
     """A label or name in one line: its control characters and newlines as escapes, ``\\x1b``."""
-    return UNSEEN_OR_NEWLINE.sub(_escaped, str(text))
+    return UNSEEN_OR_NEWLINE.sub(_escape_of_control_character, str(text))
 
 
-def visible_lines(text):
+def escape_controls_in_lines(text):
     """Lines of text: control characters as escapes, newlines as they are.
 
     From ``\\u007f`` on the escapes are those of JSON as well, which stays what it is.
     """
-    return UNSEEN.sub(_escaped, text)
+    return UNSEEN.sub(_escape_of_control_character, text)
 
 
-def _escaped(match):
+def _escape_of_control_character(match):
     code = ord(match.group())
     return SHORT.get(match.group()) or (f"\\x{code:02x}" if code < 0x20 else f"\\u{code:04x}")
 
@@ -40,7 +40,7 @@ def _escaped(match):
 def format_table(headers, rows):
     """Text in aligned columns: words to the left, numbers to the right.
 
-    Each cell is one line: what cannot be seen in it is shown, see `visible`.
+    Each cell is one line: what cannot be seen in it is shown, see `escape_control_characters`.
 
     Parameters
     ----------
@@ -52,7 +52,10 @@ def format_table(headers, rows):
     str
         A header, a rule and one line for each row, without a newline at the end.
     """
-    headers, rows = [*map(visible, headers)], [[*map(visible, row)] for row in rows]
+    headers, rows = (
+        [*map(escape_control_characters, headers)],
+        [[*map(escape_control_characters, row)] for row in rows],
+    )
     columns = list(zip(headers, *rows, strict=True))
     widths = [max(len(cell) for cell in column) for column in columns]
     right = [bool(rows) and all(_is_numeric(cell) for cell in column[1:]) for column in columns]
@@ -70,23 +73,23 @@ def _is_numeric(cell):
     return cell[:1] == "–" or cell.lstrip("+-.")[:1].isdigit()
 
 
-def jsonable(value):
+def value_for_json(value):
     """Numpy numbers as Python's, tuples as lists, and NaN and infinities as None."""
     if isinstance(value, dict):
-        return {key: jsonable(item) for key, item in value.items()}
+        return {key: value_for_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [jsonable(item) for item in value]
+        return [value_for_json(item) for item in value]
     value = value.item() if hasattr(value, "dtype") and hasattr(value, "item") else value
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def interval(seconds, most):
+def format_time_interval(seconds, most):
     """Two times, between which one lies; ``12 s`` where both read the same."""
-    low, high = duration(seconds), duration(most)
+    low, high = format_duration(seconds), format_duration(most)
     return low if low == high else f"{low} – {high}"
 
 
-def duration(seconds):
+def format_duration(seconds):
     """A time in the unit that suits it: ``12 s``, ``3.4 min``, ``2.1 h``."""
     for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * size:
@@ -94,6 +97,6 @@ def duration(seconds):
     return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
 
 
-def counted(count, noun):
+def count_with_noun(count, noun):
     """A number of things in words: ``1 run``, ``2 runs``."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

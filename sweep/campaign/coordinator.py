@@ -222,7 +222,7 @@ class _Coordinator:
         recover(self.store)
         entries = diff.compare(self.store, self.study)
         if not sessions.is_working():  # or it was submitted by whose approval it is
-            approvals.approve(self.study.library.plugins)
+            approvals.approve_plugins(self.study.library.plugins)
         self.watcher.compared(entries)
         pending = any(entry.pending.any() for entry in entries)
         try:

@@ -97,7 +97,7 @@ def _hand_over(study, store, client, options):
     submission = Submission.here(study.name, client.scheduler.address)
     with Drain() as drain, acquire(store, drain.request, drain.check) as lease:
         diff.compare(store, study)
-        approvals.approve(study.library.plugins)
+        approvals.approve_plugins(study.library.plugins)
         inspect(client, store, lease.token, drain)
         before = submission_of(store)
         if before is not None and _is_known(client, before.name):

@@ -31,19 +31,19 @@ def command(directory, host, days):
     folder = make(directory, host, days)
     click.echo(f"Wrote to {folder}, valid for {days} days; for tests and networks of one's own.")
     click.echo("Copy ca.pem and the pair of its role to each host; ca-key.pem stays here.\n")
-    click.echo(_usage(folder))
+    click.echo(_tls_command_lines(folder))
 
 
-def _usage(folder):
+def _tls_command_lines(folder):
 
-    def options(role):
+    def tls_options(role):
         files = ("ca-file", "ca"), ("cert", role), ("key", f"{role}-key")
         return " ".join(f"--tls-{o} {shlex.quote(f'{folder}/{name}.pem')}" for o, name in files)
 
     lines = [
-        f"dask scheduler --protocol tls {options('scheduler')}",
-        f"dask worker tls://HOST:8786 --nthreads 1 {options('worker')}",
-        f"sweep run STUDY --scheduler tls://HOST:8786 {options('client')}",
+        f"dask scheduler --protocol tls {tls_options('scheduler')}",
+        f"dask worker tls://HOST:8786 --nthreads 1 {tls_options('worker')}",
+        f"sweep run STUDY --scheduler tls://HOST:8786 {tls_options('client')}",
         "",
         "Or, in place of the options, in Dask's configuration (~/.config/dask/tls.yaml):",
         "",

@@ -3,7 +3,7 @@
 import click
 
 import sweep
-from sweep.cli.common import study_argument, trust_option, warn_of_stability
+from sweep.cli.common import study_argument, trust_option, warn_of_stability_limits
 from sweep.text import format_table
 
 
@@ -22,13 +22,13 @@ def command(study, trust_plugins):
     """
     loaded, tables = sweep.check(study, trust_plugins)
     for table in tables:
-        warn_of_stability(table)
+        warn_of_stability_limits(table)
     columns = {
         "experiment": [table.experiment.name for table in tables],
         "system": [table.experiment.system for table in tables],
         "integrators": [str(len(table.experiment.integrators)) for table in tables],
-        "step sizes": [_distinct(table.step_size) for table in tables],
-        "tolerances": [_distinct(table.tolerance) for table in tables],
+        "step sizes": [_count_distinct_as_text(table.step_size) for table in tables],
+        "tolerances": [_count_distinct_as_text(table.tolerance) for table in tables],
         "starts": [str(table.start_count) for table in tables],
         "scanned": [str(len(table.systems)) for table in tables],
         "repeats": [str(table.experiment.repeat) for table in tables],
@@ -39,12 +39,12 @@ def command(study, trust_plugins):
             del columns[name]
     click.echo(format_table(list(columns), list(zip(*columns.values(), strict=True))))
     for plugin in loaded.library.plugins:
-        added = ", ".join(f"{kind} {name}" for kind, name in plugin.named)
+        added = ", ".join(f"{kind} {name}" for kind, name in plugin.exported_names)
         click.echo(f"plugin {plugin.name}, sha256 {plugin.hash[:16]}…: {added}")
     click.echo(f"{loaded.name}: valid, {sum(table.size for table in tables):,} runs")
 
 
-def _distinct(values):
+def _count_distinct_as_text(values):
     """How many different numbers there are, as text; NaN is none."""
     there = values[values == values]
     return str(len({*there[:1].tolist(), *there[1:][there[1:] != there[:-1]].tolist()}))

@@ -9,10 +9,10 @@ import click
 
 import sweep
 from integrators.errors import InputError, check_known
-from sweep.cli.streams import raw
+from sweep.cli.streams import raw_terminal_stream
 from sweep.clusters.spec import ClusterSpec
 from sweep.shutdown import process_age
-from sweep.text import jsonable, visible
+from sweep.text import escape_control_characters, value_for_json
 
 UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 
@@ -105,10 +105,10 @@ def scheduler_options(command):
     """
 
     @functools.wraps(command)
-    def called(**given):
-        return command(cluster=_take_spec(given, _REACHING), **given)
+    def command_with_cluster(**given):
+        return command(cluster=_pop_cluster_options(given, _REACHING), **given)
 
-    return _with_options(called, _SCHEDULER_OPTIONS)
+    return _apply_click_options(command_with_cluster, _SCHEDULER_OPTIONS)
 
 
 def run_options(command):
@@ -118,24 +118,26 @@ def run_options(command):
     """
 
     @functools.wraps(command)
-    def called(cluster, max_time, checkpoint_every, **given):
+    def command_with_run_options(cluster, max_time, checkpoint_every, **given):
         given["profile"] = cluster
         options = {
-            "cluster": _take_spec(given, (*_STARTING, *_REACHING)),
-            "max_time": time_left(max_time),
+            "cluster": _pop_cluster_options(given, (*_STARTING, *_REACHING)),
+            "max_time": remaining_max_time(max_time),
             "checkpoint_every": checkpoint_every,
         }
         return command(options=options, **given)
 
-    return _with_options(called, (*_RUN_OPTIONS, *_SCHEDULER_OPTIONS, *_PACE_OPTIONS))
+    return _apply_click_options(
+        command_with_run_options, (*_RUN_OPTIONS, *_SCHEDULER_OPTIONS, *_PACE_OPTIONS)
+    )
 
 
-def _take_spec(given, names):
+def _pop_cluster_options(given, names):
     """The `ClusterSpec` of some of the options, which are taken out of `given`."""
     return ClusterSpec(**{name: given.pop(name) for name in names})
 
 
-def _with_options(command, options):
+def _apply_click_options(command, options):
     for option in reversed(options):
         command = option(command)
     return command
@@ -158,14 +160,14 @@ experiment_option = click.option(
 )
 
 
-def library_option(command):
+def plugin_library_option(command):
     """Add the options of what a study's plugins add: they become one argument, `library`.
 
     It is a `sweep.plugins.registry.Library`, of what is built in if no study was named.
     """
 
     @functools.wraps(command)
-    def called(source, trust_plugins, **given):
+    def command_with_library(source, trust_plugins, **given):
 
         named = source is not None
         library = (
@@ -175,10 +177,10 @@ def library_option(command):
         )
         return command(library=library, **given)
 
-    return _with_options(called, (_source_option, trust_option))
+    return _apply_click_options(command_with_library, (_source_option, trust_option))
 
 
-def opened(store, experiments=(), everything=False):
+def open_experiments_for_command(store, experiments=(), everything=False):
     """The datasets of a store by experiment; only `experiments` if some are named.
 
     Runs that left the study are left out, and experiments that did, unless `everything` is
@@ -198,13 +200,13 @@ def opened(store, experiments=(), everything=False):
     return {name: data for name, data in current.items() if data.sizes["run"]}
 
 
-def selected(store, experiments=(), expression=None):
+def select_runs_for_command(store, experiments=(), expression=None):
     """The runs of a store for which an expression holds, and how many there are; by experiment.
 
     Of the experiments that have some; `InputError` if none has.
     """
     chosen, refused = {}, []
-    for name, dataset in opened(store, experiments).items():
+    for name, dataset in open_experiments_for_command(store, experiments).items():
         try:
             runs = dataset if expression is None else sweep.query(dataset, expression)
             chosen[name] = runs, dataset.sizes["run"]
@@ -219,7 +221,7 @@ def selected(store, experiments=(), expression=None):
 
 def echo_json(value):
     """Print a value as JSON; NaN as null, which JSON has not."""
-    click.echo(json.dumps(jsonable(value), indent=2, ensure_ascii=False))
+    click.echo(json.dumps(value_for_json(value), indent=2, ensure_ascii=False))
 
 
 def echo_document(text):
@@ -230,21 +232,21 @@ def echo_document(text):
     if sys.stdout.isatty():
         click.echo(text.replace("\r\n", "\n").expandtabs())
     else:
-        click.echo(text, file=raw(sys.stdout))
+        click.echo(text, file=raw_terminal_stream(sys.stdout))
 
 
 def progress_bar(length, label, **options):
     """A progress bar on standard error where that is a terminal; used as `click.progressbar`."""
     return click.progressbar(
         length=max(1, length),
-        label=visible(label),
-        file=raw(sys.stderr),  # it moves the cursor
+        label=escape_control_characters(label),
+        file=raw_terminal_stream(sys.stderr),  # it moves the cursor
         hidden=not sys.stderr.isatty(),
         **options,
     )
 
 
-def save_plots(dataset, directory, name, ending=".png", kinds=None, skipped=None):
+def save_experiment_plots(dataset, directory, name, ending=".png", kinds=None, skipped=None):
     """Write an experiment's plots, as `sweep.plots.save_all`. `InputError` if that cannot be."""
     try:
         return sweep.plots.save_all(dataset, directory, name, ending, kinds, skipped)
@@ -252,13 +254,13 @@ def save_plots(dataset, directory, name, ending=".png", kinds=None, skipped=None
         raise InputError(f"{directory} cannot be written: {error.strerror}") from None
 
 
-def warn_of_stability(table, among=None):
+def warn_of_stability_limits(table, among=None):
     """Print a line on stderr for each integrator and step size beyond a stability limit."""
     for found in sweep.study.beyond_limit(table, among):
         click.echo(str(found), err=True)
 
 
-def time_left(max_time):
+def remaining_max_time(max_time):
     """What is left of ``--max-time``, which counts from the start of the process."""
     if max_time is None:
         return None

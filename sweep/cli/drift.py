@@ -4,7 +4,13 @@ import click
 
 import sweep
 from integrators.errors import InputError
-from sweep.cli.common import echo_json, experiment_option, json_option, opened, store_argument
+from sweep.cli.common import (
+    echo_json,
+    experiment_option,
+    json_option,
+    open_experiments_for_command,
+    store_argument,
+)
 
 
 @click.command("drift")
@@ -38,12 +44,12 @@ def command(store, experiment, quantity, all_steps, growth, as_json):
       sweep drift round-off.zarr -q energy --growth
     """
     analyse, tables_of = (
-        (sweep.growth_table, sweep.tables.growth)
+        (sweep.growth_table, sweep.tables.growth_as_tables)
         if growth
-        else (sweep.drift_table, sweep.tables.drifts)
+        else (sweep.drift_table, sweep.tables.drifts_as_tables)
     )
     found, refused = {}, []
-    for name, dataset in opened(store, experiment).items():
+    for name, dataset in open_experiments_for_command(store, experiment).items():
         try:
             found[name] = analyse(dataset, quantity or None, "all" if all_steps else "smallest")
         except InputError as reason:
@@ -55,7 +61,7 @@ def command(store, experiment, quantity, all_steps, growth, as_json):
     for name, reason in refused:
         click.echo(f"{name}: {reason}", err=True)
     if as_json:
-        echo_json({name: sweep.tables.json_rows(rows) for name, rows in found.items()})
+        echo_json({name: sweep.tables.table_rows_for_json(rows) for name, rows in found.items()})
         return
     for name, rows in found.items():
-        click.echo(f"{name}\n{sweep.tables.text_of(tables_of(rows))}\n")
+        click.echo(f"{name}\n{sweep.tables.tables_as_text(tables_of(rows))}\n")

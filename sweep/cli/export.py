@@ -3,7 +3,7 @@
 import click
 
 import sweep
-from sweep.cli.common import experiment_option, selected, store_argument
+from sweep.cli.common import experiment_option, select_runs_for_command, store_argument
 from sweep.store.store import Store
 
 
@@ -40,7 +40,9 @@ def command(store, output, experiment, where, kind, series, columns, force):
     """
     import xarray as xr
 
-    chosen = {name: data for name, (data, _) in selected(store, experiment, where).items()}
+    chosen = {
+        name: data for name, (data, _) in select_runs_for_command(store, experiment, where).items()
+    }
     tree = xr.DataTree.from_dict(chosen)
     tree.attrs = Store.at(store).attributes
     asked = {"series": series, "columns": columns or None, "force": force}

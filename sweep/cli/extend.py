@@ -4,7 +4,7 @@ import click
 
 import sweep
 from sweep.cli.common import experiment_option, run_options, store_argument, trust_option
-from sweep.cli.run import Terminal, end_with
+from sweep.cli.run import Terminal, print_outcome_and_exit
 from sweep.store.store import Store
 
 
@@ -54,4 +54,6 @@ def command(
     options |= {"experiments": experiment, "trust_plugins": trust_plugins}
     store = Store.at(store)
     terminal = Terminal(store.attributes.get("study_name"))
-    end_with(sweep.extend(store, duration, samples, watcher=terminal, **additions, **options))
+    print_outcome_and_exit(
+        sweep.extend(store, duration, samples, watcher=terminal, **additions, **options)
+    )

@@ -4,7 +4,7 @@ import click
 
 from sweep.cli.common import echo_json, experiment_option, json_option, store_argument
 from sweep.store.failures import failed_runs, shared_values
-from sweep.text import format_table, number, visible
+from sweep.text import escape_control_characters, format_number, format_table
 
 SHOWN = 40
 
@@ -26,30 +26,32 @@ def command(store, experiment, everything, as_json):
     """
     rows, shared = failed_runs(store, experiment), shared_values(store, experiment)
     if as_json:
-        echo_json({"shared": [_plain(one) for one in shared], "failures": rows})
+        echo_json({"shared": [_shared_cause_as_dict(one) for one in shared], "failures": rows})
         return
     if not rows:
         click.echo("No run failed.")
         return
     for one in shared:
-        click.echo(visible(one))
+        click.echo(escape_control_characters(one))
     for name in dict.fromkeys(row["experiment"] for row in rows):
         mine = [row for row in rows if row["experiment"] == name]
-        click.echo(f"\n{name}\n{_table(mine if everything else mine[:SHOWN])}")
+        click.echo(
+            f"\n{name}\n{_without_uninformative_columns(mine if everything else mine[:SHOWN])}"
+        )
         if len(mine) > SHOWN and not everything:
             click.echo(f"… and {len(mine) - SHOWN:,} more; --all lists them")
 
 
-def _plain(shared):
+def _shared_cause_as_dict(shared):
     return {**vars(shared), "text": str(shared)}
 
 
-def _table(rows):
+def _without_uninformative_columns(rows):
     """The rows without the columns that say nothing here."""
     wanted = [
         name
         for name in rows[0]
-        if name != "experiment" and any(number(row[name]) not in ("–", "") for row in rows)
+        if name != "experiment" and any(format_number(row[name]) not in ("–", "") for row in rows)
     ]
-    cells = [[number(row[name], 5) for name in wanted] for row in rows]
+    cells = [[format_number(row[name], 5) for name in wanted] for row in rows]
     return format_table([name.replace("_", " ") for name in wanted], cells)

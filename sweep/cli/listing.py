@@ -8,7 +8,7 @@ import integrators
 import sweep
 import systems
 from integrators.errors import check_known
-from sweep.cli.common import echo_json, json_option, library_option
+from sweep.cli.common import echo_json, json_option, plugin_library_option
 from sweep.text import format_table
 
 KINDS = ("systems", "integrators", "observables", "plots", "studies")
@@ -16,7 +16,7 @@ KINDS = ("systems", "integrators", "observables", "plots", "studies")
 
 @click.command("ls")
 @click.argument("kind", metavar=f"{{{'|'.join(KINDS)}}}")
-@library_option
+@plugin_library_option
 @json_option
 def command(kind, library, as_json):
     """List systems, integrators, observables, kinds of plots or packaged studies.
@@ -31,18 +31,25 @@ def command(kind, library, as_json):
     """
     check_known("kind", kind, KINDS)
     rows = {
-        "systems": _systems, "integrators": _integrators, "observables": _observables,
-        "plots": _plots, "studies": _studies,
-    }[kind](library)  # fmt: skip
+        "systems": _list_systems,
+        "integrators": _list_integrators,
+        "observables": _list_observables,
+        "plots": _list_plot_kinds,
+        "studies": _list_packaged_studies,
+    }[kind](library)
     if as_json:
         echo_json(rows)
     elif rows:
-        click.echo(format_table(list(rows[0]), [[_text(v) for v in row.values()] for row in rows]))
+        click.echo(
+            format_table(
+                list(rows[0]), [[_listing_cell_text(v) for v in row.values()] for row in rows]
+            )
+        )
     else:
         click.echo(f"There are no {kind}")
 
 
-def _systems(library):
+def _list_systems(library):
     return [
         {
             "name": system.name,
@@ -52,12 +59,12 @@ def _systems(library):
         }
         for system in (
             *systems.ALL_SYSTEMS,
-            *sweep.plugins.with_installed(library, "system").systems,
+            *sweep.plugins.with_installed_plugins(library, "system").systems,
         )
     ]
 
 
-def _integrators(library):
+def _list_integrators(library):
     return [
         {
             "name": method.name,
@@ -69,12 +76,12 @@ def _integrators(library):
         }
         for method in (
             *integrators.ALL_INTEGRATORS,
-            *sweep.plugins.with_installed(library, "integrator").methods,
+            *sweep.plugins.with_installed_plugins(library, "integrator").methods,
         )
     ]
 
 
-def _observables(library):
+def _list_observables(library):
     return [
         {
             "name": observable.name,
@@ -82,13 +89,13 @@ def _observables(library):
             "of": [*observable.systems, *(form.__name__ for form in observable.forms)],
             "description": observable.long_name,
         }
-        for observable in sweep.plugins.with_installed(library, "observable").observables
+        for observable in sweep.plugins.with_installed_plugins(library, "observable").observables
     ]
 
 
-def _plots(library):
+def _list_plot_kinds(library):
     kinds = sweep.plots.KINDS
-    installed = sweep.plugins.with_installed(library, "plot", taken=kinds)
+    installed = sweep.plugins.with_installed_plugins(library, "plot", taken=kinds)
     every = kinds | sweep.plots.added_by(installed)
     return [
         {
@@ -99,14 +106,14 @@ def _plots(library):
     ]
 
 
-def _studies(library):
+def _list_packaged_studies(library):
     return [
         {"name": name, "description": sweep.store.load(name).description}
         for name in sweep.study.packaged()
     ]
 
 
-def _text(value):
+def _listing_cell_text(value):
     if isinstance(value, bool):
         return "yes" if value else "no"
     if value is None:

@@ -18,7 +18,7 @@ import threading
 import click
 
 from integrators.errors import InputError
-from sweep.cli.streams import show_controls
+from sweep.cli.streams import show_control_characters
 from sweep.errors import Interrupted, StoreLost, TaskFailed
 from sweep.store.backends.disk import cannot_store, remedy, why_not_stored
 
@@ -71,7 +71,7 @@ def group():
 
 def main():
     """Entry point of the command `sweep`."""
-    show_controls()
+    show_control_characters()
     # Imports make a million objects that stay: looking for garbage among them took 0.4 s.
     gc.set_threshold(50_000)
     atexit.register(gc.freeze)
@@ -86,13 +86,13 @@ def main():
         error.show()
         sys.exit(BAD_INPUT)
     except click.Abort:
-        _say("Interrupted; the same command goes on from where it was.")
+        _echo_to_stderr("Interrupted; the same command goes on from where it was.")
         sys.exit(INCOMPLETE)
     except BrokenPipeError:
         sys.stderr.close()  # whoever read the output has enough
         sys.exit(0)
     except (ValueError, RuntimeError, OSError) as error:
-        _known_or_raise(error)
+        _error_message_or_raise(error)
 
 
 @contextlib.contextmanager
@@ -108,31 +108,31 @@ def _sigterm_as_ctrl_c():
         signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)
 
 
-def _say(text):
+def _echo_to_stderr(text):
     click.echo(text, err=True, color=True)  # outside of a command: as in its context
 
 
-def _known_or_raise(error):
+def _error_message_or_raise(error):
     """One message for bad input or a task that failed; anything else is ours, with traceback."""
     if str(error).startswith("A dask config file"):  # Dask reads them when it is imported
-        _say(f"Error: {' '.join(str(error).split())}. Mend that file or move it")
+        _echo_to_stderr(f"Error: {' '.join(str(error).split())}. Mend that file or move it")
         sys.exit(BAD_INPUT)
 
     if cannot_store(error):
         text = why_not_stored(error.filename or ".", error)
-        _say(f"Stopped: {text}. {remedy(error)}, and repeat it")
+        _echo_to_stderr(f"Stopped: {text}. {remedy(error)}, and repeat it")
         sys.exit(INCOMPLETE)
 
     if isinstance(error, StoreLost):
-        _say(f"Error: {error}.")
+        _echo_to_stderr(f"Error: {error}.")
         sys.exit(INTERNAL)
     if isinstance(error, Interrupted):
-        _say(f"Stopped ({error}); the same command goes on from what is kept.")
+        _echo_to_stderr(f"Stopped ({error}); the same command goes on from what is kept.")
         sys.exit(INCOMPLETE)
     if isinstance(error, InputError):
-        _say(f"Error: {error}")
+        _echo_to_stderr(f"Error: {error}")
         sys.exit(BAD_INPUT)
     if isinstance(error, TaskFailed):
-        _say(f"Error: {error}. What is committed stays; the same command goes on.")
+        _echo_to_stderr(f"Error: {error}. What is committed stays; the same command goes on.")
         sys.exit(INTERNAL)
     raise error

@@ -38,7 +38,7 @@ def command(stores, out, prefer_first, study, trust_plugins):
             progress=bar.progress,
         )  # fmt: skip
     for share in merged.shares:
-        click.echo(_said(share, stores))
+        click.echo(_merged_share_in_words(share, stores))
     if len(merged.kinds) > 1:
         click.echo(
             "Warning: the runs of this store are from different kinds of machines, whose sines may "
@@ -54,7 +54,7 @@ def command(stores, out, prefer_first, study, trust_plugins):
         click.echo(f"{merged.pending:,} runs are not computed yet{apart}. To compute them: {how}")
 
 
-def _said(share, stores):
+def _merged_share_in_words(share, stores):
     parts = [
         f"{count:,} from {store}" for count, store in zip(share.taken, stores, strict=True) if count
     ]

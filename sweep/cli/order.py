@@ -4,7 +4,13 @@ import click
 
 import sweep
 from integrators.errors import InputError, nearest
-from sweep.cli.common import echo_json, experiment_option, json_option, opened, store_argument
+from sweep.cli.common import (
+    echo_json,
+    experiment_option,
+    json_option,
+    open_experiments_for_command,
+    store_argument,
+)
 
 
 @click.command("order")
@@ -36,24 +42,26 @@ def command(store, experiment, at, error, as_json):
       sweep order quickstart.zarr --experiment pendulum
       sweep order quickstart.zarr --error energy_error --at sup
     """
-    datasets = _measurable(opened(store, experiment), store, error, bool(experiment))
+    datasets = _experiments_with_error(
+        open_experiments_for_command(store, experiment), store, error, bool(experiment)
+    )
     found = {
         name: sweep.analysis.orders_and_tolerances(dataset, error, at)
         for name, dataset in datasets.items()
     }
     if as_json:
         rows = {name: [*fixed, *adaptive] for name, (fixed, adaptive) in found.items()}
-        echo_json({name: sweep.tables.json_rows(of) for name, of in rows.items()})
+        echo_json({name: sweep.tables.table_rows_for_json(of) for name, of in rows.items()})
         return
     for name, (fixed, adaptive) in found.items():
         of = (fixed or adaptive)[0].error
         what = "differences between step sizes" if of == sweep.analysis.SELF else of
-        when = sweep.tables.times_of([*fixed, *adaptive])
-        text = sweep.tables.text_of(sweep.tables.errors(fixed, adaptive))
+        when = sweep.tables.error_times_for_title([*fixed, *adaptive])
+        text = sweep.tables.tables_as_text(sweep.tables.errors_as_tables(fixed, adaptive))
         click.echo(f"{name}: order of {what}{when}\n{text}\n")
 
 
-def _measurable(datasets, store, error, chosen):
+def _experiments_with_error(datasets, store, error, chosen):
     """The experiments that have the error; all that were chosen by name."""
     found = {
         name: data

@@ -9,9 +9,9 @@ from sweep.cli.common import (
     optional_store,
     study_argument,
     trust_option,
-    warn_of_stability,
+    warn_of_stability_limits,
 )
-from sweep.text import counted, duration, format_table, interval
+from sweep.text import count_with_noun, format_duration, format_table, format_time_interval
 
 
 @click.command("plan")
@@ -34,18 +34,18 @@ def command(study, store, workers, trust_plugins, as_json):
     """
     planned = sweep.plan(study, store, workers, trust_plugins)
     for plan in planned.experiments:
-        warn_of_stability(plan.entry.table, plan.entry.pending)
+        warn_of_stability_limits(plan.entry.table, plan.entry.pending)
     if as_json:
         least, most = planned.cpu_seconds
         total = {"cpu_seconds": least, "cpu_seconds_most": most, "tasks": planned.tasks}
-        rows = [_row(plan) for plan in planned.experiments]
+        rows = [_plan_row(plan) for plan in planned.experiments]
         echo_json({"store": str(planned.store), **total, "experiments": rows})
         return
     click.echo(f"Store: {planned.store}")
-    click.echo(format_plan(planned.experiments, planned.tasks))
+    click.echo(format_plan_table(planned.experiments, planned.tasks))
 
 
-def _row(plan):
+def _plan_row(plan):
     least, most = plan.cpu_time.interval
     return {
         "experiment": plan.entry.name,
@@ -62,9 +62,9 @@ def _row(plan):
     }
 
 
-def format_plan(plans, tasks):
+def format_plan_table(plans, tasks):
     """The plan as a table and a line of totals."""
-    rows = [_row(plan) for plan in plans]
+    rows = [_plan_row(plan) for plan in plans]
     cells = [
         [
             row["experiment"],
@@ -72,20 +72,21 @@ def format_plan(plans, tasks):
             f"{row['references']:,}",
             f"{row['steps']:,}",
             f"{row['files']:,}",
-            _size(row["bytes"]),
-            interval(row["cpu_seconds"], row["cpu_seconds_most"]),
+            _byte_count_text(row["bytes"]),
+            format_time_interval(row["cpu_seconds"], row["cpu_seconds_most"]),
         ]
         for row in rows
     ]
     names = ["experiment", "runs", "references", "steps", "files", "at most", "CPU time"]
-    total = interval(*sweep.campaign.total_cpu_time(plans).interval)
+    total = format_time_interval(*sweep.campaign.total_cpu_time(plans).interval)
     runs, beside = sum(row["runs"] for row in rows), sum(plan.beside for plan in plans)
-    text = f"{counted(runs, 'run')} to compute in {counted(tasks, 'task')}, {total} of CPU time"
-    text += f", and {duration(beside)} to record them" * (beside > 0)
+    text = f"{count_with_noun(runs, 'run')} to compute in {count_with_noun(tasks, 'task')}, "
+    text += f"{total} of CPU time"
+    text += f", and {format_duration(beside)} to record them" * (beside > 0)
     return f"{format_table(names, cells)}\n{text}"
 
 
-def _size(count):
+def _byte_count_text(count):
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000:
             return f"{count:.3g} {unit}"

@@ -6,8 +6,8 @@ import click
 
 import sweep
 from integrators.errors import InputError, check_known
-from sweep.cli.common import experiment_option, opened, save_plots
-from sweep.cli.summary import plot_directory
+from sweep.cli.common import experiment_option, open_experiments_for_command, save_experiment_plots
+from sweep.cli.summary import default_plot_directory
 from sweep.store.backends.places import local_path
 from sweep.store.store import Store
 from sweep.study.toml.nodes import parse_toml
@@ -52,23 +52,23 @@ def command(what, experiment, where, output, suffix, body, view):
       sweep plot energy quickstart.zarr -e pendulum --where "step_size < 0.02" -o energy.svg
       sweep plot sphere mclachlan-portraits.zarr -e vortices --body 0 --view 1 1 1
     """
-    kind, store = _kind_and_store(what)
-    kinds = _chosen(kind, store, body, view)
-    datasets = opened(store, experiment)
-    path = local_path(output or plot_directory(store))
-    if _is_file(path, kind, suffix):
-        _write_one(datasets, where, *kinds.items(), path)
+    kind, store = _split_kind_and_store_arguments(what)
+    kinds = _plot_kinds_with_options(kind, store, body, view)
+    datasets = open_experiments_for_command(store, experiment)
+    path = local_path(output or default_plot_directory(store))
+    if _is_output_one_picture(path, kind, suffix):
+        _write_only_picture(datasets, where, *kinds.items(), path)
         return
     if (path / "zarr.json").exists():
         raise InputError(f"{path} is a store, and no place for pictures: give another directory")
-    written, reasons = _write_all(datasets, where, kinds, path, f".{suffix or 'png'}")
+    written, reasons = _write_all_pictures(datasets, where, kinds, path, f".{suffix or 'png'}")
     for file in written:
         click.echo(file)
     if kind or body or view or where or not written:
-        _say_left_out(written, reasons)
+        _echo_pictures_not_drawn(written, reasons)
 
 
-def _kind_and_store(what):
+def _split_kind_and_store_arguments(what):
     """The name of a kind, or none, and the store, of one or two arguments."""
     if len(what) == 1 and what[0] in sweep.plots.KINDS and not Path(what[0]).exists():
         raise InputError(f"`sweep plot {what[0]}` of which store? Write its path behind the kind")
@@ -77,7 +77,7 @@ def _kind_and_store(what):
     return (None, *what) if len(what) == 1 else what
 
 
-def _chosen(kind, store, bodies, view):
+def _plot_kinds_with_options(kind, store, bodies, view):
     """The kinds to draw with their options: that one, or all, or the sphere that options are of."""
     options = {"bodies": bodies} if bodies else {}
     options |= {"view": view} if view else {}
@@ -87,23 +87,23 @@ def _chosen(kind, store, bodies, view):
         return {sweep.plots.KINDS["sphere"]: options}
     if kind in sweep.plots.KINDS:
         return {sweep.plots.KINDS[kind]: {}}
-    offered = sweep.plots.KINDS | _brought(store, kind)
+    offered = sweep.plots.KINDS | _plot_kinds_of_plugins(store, kind)
     if kind is None:
         return dict.fromkeys(offered.values(), {})
     check_known("kind of plot", kind, offered, key="kind")
     return {offered[kind]: {}}
 
 
-def _brought(store, name):
+def _plot_kinds_of_plugins(store, name):
     """Kinds of plots that are not built in, by name: with a name, what cannot be used is an error.
 
     They come from plugins of the study that a store keeps, where this user has approved these, and
     from installed distributions.
     """
-    library, found = sweep.plugins.Library(_approved(store)), {}
+    library, found = sweep.plugins.Library(_approved_plot_plugins(store)), {}
     try:
         found = sweep.plots.added_by(library)
-        library = sweep.plugins.with_installed(
+        library = sweep.plugins.with_installed_plugins(
             library, "plot", None if name is None else [name], sweep.plots.KINDS
         )
         return sweep.plots.added_by(library)
@@ -114,7 +114,7 @@ def _brought(store, name):
         return found
 
 
-def _approved(store):
+def _approved_plot_plugins(store):
     """The plugins with plots that the study of a store names, if they may run."""
     try:
         attributes = Store.at(store).attributes
@@ -122,12 +122,12 @@ def _approved(store):
         kept = attributes.get("plugins", {})
         # Looking at a store runs nothing but what it takes for pictures.
         drawing = {key: kept[key] for key in named if key in kept and "PLOTS" in str(kept[key])}
-        return tuple(sweep.plugins.brought({"plugins": drawing}, store).values())
+        return tuple(sweep.plugins.approved_plugins_of_store({"plugins": drawing}, store).values())
     except (InputError, TypeError, ValueError):
         return ()
 
 
-def _is_file(path, kind, suffix):
+def _is_output_one_picture(path, kind, suffix):
     """Whether the output is one picture; `InputError` if it can be neither that nor a directory."""
     ending = path.suffix.lower()
     if path.is_dir() or not ending[1:].isalpha():
@@ -151,12 +151,14 @@ def _is_file(path, kind, suffix):
     return True
 
 
-def _write_one(datasets, where, drawing, path):
+def _write_only_picture(datasets, where, drawing, path):
     """The only picture of a kind that a store has the results for."""
     (kind, options), figures, reasons = drawing, {}, []
     for name, dataset in datasets.items():
         try:
-            figures[name] = sweep.plots.picture(kind, _selected(dataset, where), **options)
+            figures[name] = sweep.plots.picture(
+                kind, _filter_runs_by_expression(dataset, where), **options
+            )
         except InputError as error:
             reasons.append(f"{name}: {error}")
     if not figures:
@@ -174,24 +176,26 @@ def _write_one(datasets, where, drawing, path):
         raise InputError(f"{path} cannot be written: {error.strerror}") from None
 
 
-def _write_all(datasets, where, kinds, directory, ending):
+def _write_all_pictures(datasets, where, kinds, directory, ending):
     """The files of all pictures of some kinds, and why others are not drawn."""
     written, reasons = [], []
     for name, dataset in datasets.items():
         try:
-            dataset = _selected(dataset, where)
+            dataset = _filter_runs_by_expression(dataset, where)
         except InputError as error:
             reasons.append(f"{name}: {error}")
             continue
 
-        def skipped(of_kind, error, name=name):
+        def note_why_not_drawn(of_kind, error, name=name):
             reasons.append(f"{name}: {of_kind}: {error}")
 
-        written += save_plots(dataset, directory, name, ending, kinds, skipped)
+        written += save_experiment_plots(
+            dataset, directory, name, ending, kinds, note_why_not_drawn
+        )
     return written, reasons
 
 
-def _say_left_out(written, reasons):
+def _echo_pictures_not_drawn(written, reasons):
 
     if not written:
         raise InputError("nothing to draw. " + "\n".join(reasons))
@@ -199,6 +203,6 @@ def _say_left_out(written, reasons):
         click.echo(f"Not drawn: {reason}", err=True)
 
 
-def _selected(dataset, where):
+def _filter_runs_by_expression(dataset, where):
     """The runs for which an expression holds; all without one."""
     return dataset if where is None else sweep.query(dataset, where)

@@ -5,7 +5,7 @@ import json
 import click
 
 import sweep
-from sweep.cli.common import experiment_option, json_option, selected, store_argument
+from sweep.cli.common import experiment_option, json_option, select_runs_for_command, store_argument
 
 
 @click.command("query")
@@ -38,22 +38,26 @@ def command(store, expression, experiment, columns, sort, reverse, limit, as_jso
       sweep query quickstart.zarr 'energy_error@max > 1e-4' -e pendulum --sort energy_error@max
       sweep query quickstart.zarr -c integrator -c step_size -c global_error@2 --limit 5
     """
-    chosen = selected(store, experiment, expression)
+    chosen = select_runs_for_command(store, experiment, expression)
     asked = {"columns": columns or None, "sort": sort, "reverse": reverse}
     if as_json:
-        _print_json(chosen, {**asked, "limit": limit or None}, sweep.tables.run_rows)
+        _print_query_as_json(
+            chosen, {**asked, "limit": limit or None}, sweep.tables.runs_as_json_rows
+        )
         return
     asked["limit"] = sweep.tables.SHOWN if limit is None else limit or None
-    tables = {name: sweep.tables.runs(dataset, **asked) for name, (dataset, _) in chosen.items()}
+    tables = {
+        name: sweep.tables.runs_as_table(dataset, **asked) for name, (dataset, _) in chosen.items()
+    }
     for name, table in tables.items():
         dataset, total = chosen[name]
         click.echo(f"{name}: {dataset.sizes['run']:,} of {total:,} runs\n{table}\n")
 
 
-def _print_json(chosen, asked, rows_of):
+def _print_query_as_json(chosen, asked, rows_of):
     """An object of lists, a row a line; written as it is read, for a million runs."""
     for dataset, _ in chosen.values():  # mistakes are said before anything is printed
-        sweep.tables.chosen_columns(
+        sweep.tables.chosen_table_columns(
             dataset, [*(asked["columns"] or ()), *filter(None, [asked["sort"]])]
         )
     click.echo("{")

@@ -10,7 +10,7 @@ import click
 
 import sweep
 from integrators.errors import InputError, check_known
-from sweep.cli.common import echo_json, json_option, max_time_option, time_left
+from sweep.cli.common import echo_json, json_option, max_time_option, remaining_max_time
 from sweep.cli.main import DOES_NOT_HOLD
 from sweep.store.backends.places import local_path
 
@@ -42,7 +42,7 @@ def command(paper, plots, output, keep, step_factor, workers, max_time, as_json)
     check_known("paper", paper, sweep.papers.PAPERS, key="PAPER")
     directory = local_path(output or f"{paper}-plots")
     if plots:
-        _check_directory(directory)
+        _check_output_directory(directory)
     with contextlib.ExitStack() as stack:
         stores = keep or stack.enter_context(tempfile.TemporaryDirectory(prefix="geosweep-"))
         rows, datasets = sweep.reproduce(
@@ -51,12 +51,12 @@ def command(paper, plots, output, keep, step_factor, workers, max_time, as_json)
             step_factor=step_factor,
             workers=workers,
             pictures=plots,
-            max_time=time_left(max_time),
+            max_time=remaining_max_time(max_time),
             told=lambda name: click.echo(f"Running {name}", err=True),
         )
-        print_rows(rows, as_json)
+        print_paper_comparison(rows, as_json)
         if plots:
-            for path in _save_plots(paper, datasets, directory):
+            for path in _save_paper_plots(paper, datasets, directory):
                 click.echo(path, err=as_json)
     if step_factor != 1.0:
         text = f"Step sizes are multiplied by {step_factor:g}; the bounds are those of the original"
@@ -65,7 +65,7 @@ def command(paper, plots, output, keep, step_factor, workers, max_time, as_json)
         sys.exit(DOES_NOT_HOLD)
 
 
-def _check_directory(path):
+def _check_output_directory(path):
     """Refuse a directory that cannot be made, before anything is computed."""
     place = path.absolute()
     while not place.parent.exists():
@@ -80,16 +80,16 @@ def _check_directory(path):
         raise InputError(f"{path} cannot be written: {error.strerror}", key="output") from None
 
 
-def print_rows(rows, as_json):
+def print_paper_comparison(rows, as_json):
     """The table, or a list of rows as JSON."""
     if as_json:
-        echo_json(sweep.tables.json_rows(rows))
+        echo_json(sweep.tables.table_rows_for_json(rows))
         return
 
-    click.echo(sweep.tables.claims(rows))
+    click.echo(sweep.tables.paper_claims_as_table(rows))
 
 
-def _save_plots(paper, datasets, directory):
+def _save_paper_plots(paper, datasets, directory):
     from sweep.papers.figures import FIGURES
 
     directory.mkdir(parents=True, exist_ok=True)

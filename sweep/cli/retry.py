@@ -4,7 +4,7 @@ import click
 
 import sweep
 from sweep.cli.common import run_options, store_argument, trust_option
-from sweep.cli.run import Terminal, end_with
+from sweep.cli.run import Terminal, print_outcome_and_exit
 from sweep.store.store import Store
 
 
@@ -30,12 +30,12 @@ def command(store, where, among, trust_plugins, options):
         "trust_plugins": trust_plugins,
         "watcher": Terminal(Store.at(store).attributes.get("study_name")),
     }
-    outcome = sweep.retry(store, where, among, chosen=_say, **options)
+    outcome = sweep.retry(store, where, among, chosen=_echo_retried_runs, **options)
     if outcome is not None:
-        end_with(outcome)
+        print_outcome_and_exit(outcome)
 
 
-def _say(rows):
+def _echo_retried_runs(rows):
     if not rows:
         click.echo("No run that failed is to be tried again.")
     for name, mine in rows.items():

@@ -15,12 +15,12 @@ from sweep.cli.common import (
     run_options,
     study_argument,
     trust_option,
-    warn_of_stability,
+    warn_of_stability_limits,
 )
 from sweep.cli.main import DOES_NOT_HOLD, INCOMPLETE
-from sweep.cli.plan import format_plan
-from sweep.cli.status import on_their_way
-from sweep.cli.summary import print_summary
+from sweep.cli.plan import format_plan_table
+from sweep.cli.status import checkpoint_progress_lines
+from sweep.cli.summary import print_run_summary
 from sweep.errors import Damaged
 from sweep.store.progress import Counter
 from sweep.store.store import Store
@@ -57,34 +57,37 @@ def command(study, store, summary, trust_plugins, options):
     click.echo(f"Store: {store}")
     outcome = sweep.run(loaded, store, watcher=Terminal(loaded.name), **options)
     if summary and outcome.complete:
-        print_summary(store)
-    end_with(outcome)
+        print_run_summary(store)
+    print_outcome_and_exit(outcome)
 
 
-def end_with(outcome):
+def print_outcome_and_exit(outcome):
     """Print how the run ended, what failed or how to go on, and exit accordingly."""
-    print_outcome(outcome)
+    print_run_outcome(outcome)
     if not outcome.complete:
-        _print_what_is_underway(outcome.store)
+        _print_checkpointed_progress(outcome.store)
         sys.exit(INCOMPLETE)
     if outcome.failed:
         sys.exit(DOES_NOT_HOLD)
 
 
-def _print_what_is_underway(store):
+def _print_checkpointed_progress(store):
     """How much of the runs that are not done is in checkpoints, if there is a store."""
     with contextlib.suppress(InputError, Damaged):
-        for line in on_their_way(Counter(Store.at(store)).count()):
+        for line in checkpoint_progress_lines(Counter(Store.at(store)).count()):
             click.echo(line)
 
 
-def print_outcome(outcome):
+def print_run_outcome(outcome):
     """How the run ended: what failed, or how to go on."""
     runs = sum(tally.runs for tally in outcome.tallies)
     done = sum(tally.done for tally in outcome.tallies)
     for tally in outcome.tallies:
         for meaning, count in tally.failed:
-            click.echo(f"{tally.experiment}: {count:,} of {tally.runs:,} runs {_words(meaning)}")
+            click.echo(
+                f"{tally.experiment}: {count:,} of {tally.runs:,} runs "
+                f"{_failure_status_in_words(meaning)}"
+            )
     if outcome.failed:
         click.echo(f"Which runs: {shlex.join(['sweep', 'failures', str(outcome.store)])}")
     if outcome.complete:
@@ -95,7 +98,7 @@ def print_outcome(outcome):
         click.echo(f"Stopped{why} with {done:,} of {runs:,} runs committed. To go on: {command}")
 
 
-def _words(meaning):
+def _failure_status_in_words(meaning):
     return {
         "left_domain": "left the domain of the method (step too large)",
         "not_converged": "did not converge",
@@ -123,7 +126,7 @@ class Terminal:
         if not waiting:
             click.echo("Nothing to compute.")
         for entry in entries:
-            warn_of_stability(entry.table, entry.pending)
+            warn_of_stability_limits(entry.table, entry.pending)
 
     def mixed(self, kinds):
         """Say that results may differ in their last bits."""
@@ -136,7 +139,7 @@ class Terminal:
     def planned(self, plans, tasks, workers):
         """The plan."""
 
-        click.echo(format_plan(plans, tasks) + f", {workers} worker{'s' * (workers > 1)}")
+        click.echo(format_plan_table(plans, tasks) + f", {workers} worker{'s' * (workers > 1)}")
 
     def compiling(self, workers):
         """Say that this takes a while."""

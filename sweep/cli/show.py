@@ -10,7 +10,7 @@ import click
 import integrators
 import sweep
 from integrators.errors import InputError
-from sweep.cli.common import echo_document, echo_json, json_option, library_option
+from sweep.cli.common import echo_document, echo_json, json_option, plugin_library_option
 from sweep.store.backends.places import local_path
 from sweep.store.store import Store
 
@@ -18,7 +18,7 @@ from sweep.store.store import Store
 @click.command("show")
 @click.argument("kind", type=click.Choice(["system", "integrator", "study", "plugins"]))
 @click.argument("name")
-@library_option
+@plugin_library_option
 @click.option("--output", "-o", metavar="DIRECTORY", help="Write the plugins' files there.")
 @json_option
 def command(kind, name, library, output, as_json):
@@ -40,14 +40,14 @@ def command(kind, name, library, output, as_json):
     if output is not None:
         if kind != "plugins":
             raise click.UsageError("--output is for plugins")
-        _write_plugins(name, output)
+        _write_plugin_sources(name, output)
         return
     if kind in ("study", "plugins"):
         {"study": _show_study, "plugins": _show_plugins}[kind](name, as_json)
         return
     plain = name.partition("+")[0]
-    library = sweep.plugins.with_installed(library, kind, [plain])
-    facts, text = {"system": _system, "integrator": _integrator}[kind](name, library)
+    library = sweep.plugins.with_installed_plugins(library, kind, [plain])
+    facts, text = {"system": _system_facts, "integrator": _integrator_facts}[kind](name, library)
     if source := library.origin(kind, plain):
         facts["from"] = f"{source.in_words}, sha256 {source.hash}"
     if as_json:
@@ -55,7 +55,7 @@ def command(kind, name, library, output, as_json):
         return
     width = max(map(len, facts))
     for key, value in facts.items():
-        for line in _lines(value):
+        for line in _fact_lines(value):
             click.echo(f"{key:<{width}}  {line}")
             key = ""
     if text:
@@ -80,7 +80,7 @@ def _show_plugins(name, as_json):
 
     known = set()
     with contextlib.suppress(InputError):  # which is said when they are to be run
-        known = sweep.plugins.approved()
+        known = sweep.plugins.approved_plugin_hashes()
     rows = [
         {
             "name": plugin.name,
@@ -88,7 +88,7 @@ def _show_plugins(name, as_json):
             "approved": plugin.hash in known,
             "source": plugin.text,
         }
-        for plugin in _plugins_of(name)
+        for plugin in _plugins_of_store_or_study(name)
     ]
     if as_json:
         echo_json(rows)
@@ -101,18 +101,18 @@ def _show_plugins(name, as_json):
         click.echo(row["source"].replace("\r\n", "\n").expandtabs().rstrip())  # not to the letter
 
 
-def _plugins_of(name):
+def _plugins_of_store_or_study(name):
     """The plugins of a store, or of a study's file; none is run."""
     return (
-        sweep.plugins.kept(Store.at(name).attributes, name)
+        sweep.plugins.plugins_kept_in_store(Store.at(name).attributes, name)
         if sweep.store.is_store(name)
         else sweep.study.plugins_of(name)
     )
 
 
-def _write_plugins(name, output):
+def _write_plugin_sources(name, output):
     """Write the source of plugins as it was, byte by byte; never over a file."""
-    for plugin in _plugins_of(name):
+    for plugin in _plugins_of_store_or_study(name):
         path = local_path(output) / f"{Path(plugin.name).name.removesuffix('.py')}.py"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -126,7 +126,7 @@ def _write_plugins(name, output):
         click.echo(f"Wrote {path}")
 
 
-def _convergence(system):
+def _declared_convergence_facts(system):
     """What ``duration = "declared"`` and ``step_size = "declared"`` stand for, if for anything."""
     declared = system.convergence
     if declared is None:
@@ -136,11 +136,11 @@ def _convergence(system):
     return {"duration": f"{declared.duration:g}{unit}", "step sizes": steps}
 
 
-def _system(name, library):
+def _system_facts(name, library):
     system = library.system_class(name)
     made = library.system(name, {})
     parameters = {
-        key: f"{_plain(value)} {system.parameter_units[key]}".removesuffix(" 1")
+        key: f"{_tuples_as_lists(value)} {system.parameter_units[key]}".removesuffix(" 1")
         for key, value in made.parameters.items()
     }
     facts = {
@@ -150,8 +150,8 @@ def _system(name, library):
         "parameters": parameters,
         "state": f"({made.rows}, 3): {made.rows_in_words}",
         "starts": {start.name: start.description for start in system.named_starts},
-        "convergence": _convergence(system),
-        "families": {family.name: _family(family) for family in system.families},
+        "convergence": _declared_convergence_facts(system),
+        "families": {family.name: _state_family_facts(family) for family in system.families},
         "record": {
             q.name: f"{q.long_name}, {q.kind}, in {q.units}" for q in library.quantities(made)
         },
@@ -161,13 +161,13 @@ def _system(name, library):
     return facts, inspect.getdoc(inspect.getmodule(system))
 
 
-def _family(family):
+def _state_family_facts(family):
     """What the states of a family are, and its axes with their defaults."""
     axes = ", ".join(f"{axis} = {value:g}" for axis, value in family.axes.items())
     return f"{family.description} ({axes})"
 
 
-def _integrator(name, library):
+def _integrator_facts(name, library):
 
     method, _ = integrators.named(name, library.methods)
     made = library.integrator(name, method.example)
@@ -201,11 +201,11 @@ def _integrator(name, library):
     return facts, None
 
 
-def _plain(value):
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+def _tuples_as_lists(value):
+    return [_tuples_as_lists(item) for item in value] if isinstance(value, tuple) else value
 
 
-def _lines(value):
+def _fact_lines(value):
     if isinstance(value, dict):
         return [f"{key}: {item}" for key, item in value.items()] or ["none"]
     return [value]

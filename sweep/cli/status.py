@@ -8,14 +8,14 @@ import click
 
 from integrators.errors import InputError
 from sweep.cli.common import echo_json, json_option, store_argument
-from sweep.cli.streams import raw
+from sweep.cli.streams import raw_terminal_stream
 from sweep.errors import Damaged
 from sweep.store.failures import failed_runs
 from sweep.store.lease.lease import holder_of
 from sweep.store.lease.requests import submission_of
 from sweep.store.progress import Counter, Rate, predictions_of
 from sweep.store.store import Store
-from sweep.text import duration, format_table, interval, number
+from sweep.text import format_duration, format_number, format_table, format_time_interval
 
 REDRAWN, PRINTED = 1.0, 30.0  # seconds between two looks: on a terminal, and elsewhere
 
@@ -48,50 +48,56 @@ def command(store, failed, watch, every, as_json):
     try:
         counter = Counter(store)
     except ValueError:  # no store: perhaps it is still to be made
-        if watch or (submission := _submission(store)) is None:
+        if watch or (submission := _submission_or_none(store)) is None:
             raise
-        text = _sentence(submission)
+        text = _submission_sentence(submission)
         echo_json({"submission": vars(submission)}) if as_json else click.echo(text)
         return
     if watch:
         with contextlib.suppress(KeyboardInterrupt):  # of who watches, not of the run
-            _watch(counter, every)
+            _watch_progress(counter, every)
         return
-    progresses = _counted(counter)
-    rows = [_row(progress) for progress in progresses]
-    failures = _failures(store) if failed else []
-    holder, submission = holder_of(store), _submission(store)
+    progresses = _count_progress(counter)
+    rows = [_status_row(progress) for progress in progresses]
+    failures = _failed_run_rows(store) if failed else []
+    holder, submission = holder_of(store), _submission_or_none(store)
     total, predictions = predictions_of(store)
     if as_json:
         for row, progress in zip(rows, progresses, strict=True):
             row["in_checkpoints"] = progress.partly
             own = predictions.get(progress.experiment)
-            row["last_plan"] = own and _compared(own, [progress])
+            row["last_plan"] = own and _compare_plan_with_use(own, [progress])
         found = {"experiments": rows, **({"failures": failures} if failed else {})}
-        found["last_plan"] = total and _compared(total, _planned(progresses, predictions))
+        found["last_plan"] = total and _compare_plan_with_use(
+            total, _progresses_with_prediction(progresses, predictions)
+        )
         found |= {"holder": holder and vars(holder), "submission": submission and vars(submission)}
         echo_json(found)
         return
-    click.echo(_table(rows))
+    click.echo(_format_status_table(rows))
     if total is not None:
-        click.echo(_plan_sentence(_compared(total, _planned(progresses, predictions))))
+        click.echo(
+            _plan_sentence(
+                _compare_plan_with_use(total, _progresses_with_prediction(progresses, predictions))
+            )
+        )
     if holder is not None:
         click.echo(f"Held by {holder} since {holder.since}")
     if submission is not None:
-        click.echo(_sentence(submission, holder))
-    for line in on_their_way(progresses):
+        click.echo(_submission_sentence(submission, holder))
+    for line in checkpoint_progress_lines(progresses):
         click.echo(line)
     if failed and failures:
-        click.echo("\n" + _table(failures))
+        click.echo("\n" + _format_status_table(failures))
     elif failed:
         click.echo("\nNo run failed.")
 
 
-def _planned(progresses, predictions):
+def _progresses_with_prediction(progresses, predictions):
     return [progress for progress in progresses if progress.experiment in predictions]
 
 
-def _compared(prediction, progresses):
+def _compare_plan_with_use(prediction, progresses):
     """What a plan expected of some experiments, and what they used since."""
     used = sum(progress.cpu_seconds for progress in progresses) - prediction.before
     pending = sum(progress.pending for progress in progresses)
@@ -108,26 +114,27 @@ def _compared(prediction, progresses):
 def _plan_sentence(plan):
 
     references = f" and {plan['references']:,} references" if plan["references"] else ""
+    expected = format_time_interval(plan["cpu_seconds"], plan["cpu_seconds_most"])
     return (
-        f"Last plan: {interval(plan['cpu_seconds'], plan['cpu_seconds_most'])} of CPU time for "
-        f"{plan['runs']:,} runs{references}; used since: {duration(plan['cpu_seconds_used'])}, "
+        f"Last plan: {expected} of CPU time for {plan['runs']:,} runs{references}; "
+        f"used since: {format_duration(plan['cpu_seconds_used'])}, "
         f"with {plan['runs_done']:,} of the runs done"
     )
 
 
-def _submission(store):
+def _submission_or_none(store):
 
     with contextlib.suppress(OSError):  # of a bucket that is not there
         return submission_of(store)
 
 
-def _sentence(submission, holder=None):
+def _submission_sentence(submission, holder=None):
     text = f"{submission}"[:1].upper() + f"{submission}"[1:]
     lost = submission.state == "running" and holder is None
     return text + ", or that is gone and another worker waits to take it over" * lost
 
 
-def on_their_way(progresses):
+def checkpoint_progress_lines(progresses):
     """What checkpoints hold of runs that are not done, a line for each experiment."""
     for progress in progresses:
         if progress.partly:
@@ -135,7 +142,7 @@ def on_their_way(progresses):
             yield f"{progress.experiment}: {share:.1%} of what is not done is in checkpoints"
 
 
-def _counted(counter):
+def _count_progress(counter):
 
     try:
         return counter.count()
@@ -146,7 +153,7 @@ def _counted(counter):
         ) from None
 
 
-def _row(progress):
+def _status_row(progress):
     return {
         "experiment": progress.experiment,
         "runs": progress.runs,
@@ -159,27 +166,29 @@ def _row(progress):
     }
 
 
-def _failures(store):
+def _failed_run_rows(store):
 
     names = ("experiment", "run", "integrator", "step_size", "tolerance", "initial_condition")
     names += ("status", "stop_step", "stop_time", "stop_residual")
     return [{name: row[name] for name in names} for row in failed_runs(store)]
 
 
-def _table(rows):
+def _format_status_table(rows):
 
-    return format_table(list(rows[0]), [[_cell(v) for v in row.values()] for row in rows])
+    return format_table(
+        list(rows[0]), [[_status_cell_text(v) for v in row.values()] for row in rows]
+    )
 
 
-def _cell(value):
+def _status_cell_text(value):
 
-    return f"{value:,}" if isinstance(value, int) else number(value, 4)
+    return f"{value:,}" if isinstance(value, int) else format_number(value, 4)
 
 
 # --- watching --------------------------------------------------------------------------------
 
 
-def _watch(counter, every):
+def _watch_progress(counter, every):
     """Look again and again; a terminal shows one table, anything else gets a line now and then."""
     terminal = sys.stdout.isatty()
     every = every or (REDRAWN if terminal else PRINTED)
@@ -189,13 +198,13 @@ def _watch(counter, every):
             progresses, troubles = counter.count(), 0
         except Damaged:  # arrays change their places while they are compacted
             troubles += 1
-            progresses = _counted(counter) if troubles > 5 else []
+            progresses = _count_progress(counter) if troubles > 5 else []
         now = time.monotonic()
         for progress in progresses:
             rates.setdefault(progress.experiment, Rate()).add(now, progress.done + progress.partly)
-        text = _seen(progresses, rates, terminal) if progresses else ""
+        text = _watched_progress_text(progresses, rates, terminal) if progresses else ""
         if text and terminal:
-            raw(sys.stdout).write("\x1b[A\x1b[2K" * height)
+            raw_terminal_stream(sys.stdout).write("\x1b[A\x1b[2K" * height)
             click.echo(text)
             height = text.count("\n") + 1
         elif text:
@@ -205,7 +214,7 @@ def _watch(counter, every):
         time.sleep(every)
 
 
-def _seen(progresses, rates, terminal):
+def _watched_progress_text(progresses, rates, terminal):
     rows = [
         {
             "experiment": progress.experiment,
@@ -215,14 +224,14 @@ def _seen(progresses, rates, terminal):
             "pending": progress.pending,
             "failed": progress.failed,
             "runs/s": rates[progress.experiment].per_second,
-            "time left": _duration(
+            "time left": _remaining_time_in_words(
                 rates[progress.experiment].seconds_left(progress.left - progress.partly)
             ),
         }
         for progress in progresses
     ]
     if terminal:
-        return _table(rows)
+        return _format_status_table(rows)
     return "\n".join(
         f"{time.strftime('%H:%M:%S')} {row['experiment']}: {row['done']:,} of {row['runs']:,} "
         f"done, {row['running']:,} running, {row['pending']:,} pending, {row['failed']:,} failed, "
@@ -231,7 +240,7 @@ def _seen(progresses, rates, terminal):
     )
 
 
-def _duration(seconds):
+def _remaining_time_in_words(seconds):
     """A time of day's length as one says it: 45 s, 3 min 20 s, 5 h 12 min, 2 d 3 h."""
     if seconds != seconds:
         return "–"

@@ -2,12 +2,12 @@
 
 Labels, file names, lock files and error texts are other people's. Whatever is written to standard
 output and standard error, tracebacks and warnings too, shows their control characters as escapes;
-the few sequences of our own go to `raw`.
+the few sequences of our own go to `raw_terminal_stream`.
 """
 
 import sys
 
-from sweep.text import visible_lines
+from sweep.text import escape_controls_in_lines
 
 
 class VisibleStream:
@@ -23,8 +23,8 @@ class VisibleStream:
         self.beneath = stream
 
     def write(self, text):
-        """Write text, as `sweep.text.visible_lines` has it; the number of its characters."""
-        self.beneath.write(visible_lines(text))
+        """Write text, by `sweep.text.escape_controls_in_lines`; the number of its characters."""
+        self.beneath.write(escape_controls_in_lines(text))
         return len(text)
 
     def writelines(self, lines):
@@ -37,14 +37,14 @@ class VisibleStream:
         return getattr(self.beneath, name)
 
 
-def show_controls():
+def show_control_characters():
     """Let standard output and standard error of this process show control characters."""
     if sys.stdout is not None:
-        sys.stdout = VisibleStream(raw(sys.stdout))
+        sys.stdout = VisibleStream(raw_terminal_stream(sys.stdout))
     if sys.stderr is not None:
-        sys.stderr = VisibleStream(raw(sys.stderr))
+        sys.stderr = VisibleStream(raw_terminal_stream(sys.stderr))
 
 
-def raw(stream):
+def raw_terminal_stream(stream):
     """The stream that takes control characters: for progress bars and what is drawn again."""
     return stream.beneath if isinstance(stream, VisibleStream) else stream

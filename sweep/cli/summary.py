@@ -4,22 +4,22 @@ import click
 
 import sweep
 from integrators.errors import InputError
-from sweep.cli.common import opened, save_plots
+from sweep.cli.common import open_experiments_for_command, save_experiment_plots
 from sweep.store.store import Store
 
 KINDS = ("order", "energy", "unit-length", "sphere")  # that end a run; `sweep plot` has them all
 
 
-def print_summary(store):
+def print_run_summary(store):
     """Print order and drift tables of each experiment, and where the plots are."""
-    datasets = opened(store)
+    datasets = open_experiments_for_command(store)
     for name, dataset in datasets.items():
         title = f"{name}: {dataset.attrs['title'].partition(': ')[2]}"
         click.echo(f"\n{title}\n{'=' * len(title)}")
         if sweep.analysis.run_table_has_error(dataset):
             click.echo(
-                sweep.tables.text_of(
-                    sweep.tables.errors(*sweep.analysis.orders_and_tolerances(dataset))
+                sweep.tables.tables_as_text(
+                    sweep.tables.errors_as_tables(*sweep.analysis.orders_and_tolerances(dataset))
                 )
                 + "\n"
             )
@@ -28,26 +28,28 @@ def print_summary(store):
         ]
         if quantities:
             click.echo(
-                sweep.tables.text_of(
-                    sweep.tables.drifts(
+                sweep.tables.tables_as_text(
+                    sweep.tables.drifts_as_tables(
                         sweep.drift_table(dataset, quantities, step_sizes="smallest")
                     )
                 )
             )
-    _plot(store, datasets)
+    _save_summary_plots(store, datasets)
 
 
-def _plot(store, datasets):
+def _save_summary_plots(store, datasets):
     """Write the plots; where that cannot be, the run is complete all the same."""
-    directory, left_out = plot_directory(store), []
+    directory, left_out = default_plot_directory(store), []
     try:
         for name, dataset in datasets.items():
 
-            def skipped(kind, error, name=name, stored="state" in dataset):
+            def note_why_not_drawn(kind, error, name=name, stored="state" in dataset):
                 if kind == "sphere" and stored:
                     left_out.append(f"No picture of {name} on the sphere: {error}")
 
-            save_plots(dataset, directory, name, kinds=dict.fromkeys(KINDS, {}), skipped=skipped)
+            save_experiment_plots(
+                dataset, directory, name, kinds=dict.fromkeys(KINDS, {}), skipped=note_why_not_drawn
+            )
     except InputError as error:
         click.echo(f"\nNo plots: {error}", err=True)
         return
@@ -55,6 +57,6 @@ def _plot(store, datasets):
     click.echo("\n" + "\n".join([f"Plots: {directory}", *left_out, page]))
 
 
-def plot_directory(store):
+def default_plot_directory(store):
     """Where the plots of a store go unless told: NAME-plots, beside it or here."""
     return Store.at(store).product("-plots")

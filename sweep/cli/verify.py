@@ -12,7 +12,7 @@ from sweep.cli.main import DOES_NOT_HOLD
 from sweep.store.lease.lease import holder_of
 from sweep.store.store import Store
 from sweep.store.upkeep import COPY, NOTHING, REMOVE, RUN, STUDY
-from sweep.text import counted, format_table
+from sweep.text import count_with_noun, format_table
 
 SHOWN = 20
 
@@ -52,30 +52,30 @@ def command(store, repair, trust_plugins, as_json):
                 "store": str(store),
                 "chunks": bar.chunks,
                 "sound": not findings,
-                "findings": [_plain(finding) for finding in findings],
+                "findings": [_finding_as_dict(finding) for finding in findings],
                 "marked": marked,
                 "left": len(left),
             }
         )
     else:
-        _print(store, bar.chunks, findings, marked, left, repair)
+        _print_findings(store, bar.chunks, findings, marked, left, repair)
     if findings:
         sys.exit(DOES_NOT_HOLD)
 
 
-def _plain(finding):
+def _finding_as_dict(finding):
     return {
         "place": finding.place,
         "array": finding.array,
         "chunk": list(finding.chunk),
         "problem": finding.text,
         "remedy": finding.remedy,
-        "rows": _ranges(finding.rows),
+        "rows": _row_ranges(finding.rows),
         "committed_runs": finding.runs,
     }
 
 
-def _ranges(rows):
+def _row_ranges(rows):
     """Rows as pairs of the first and the last of each stretch."""
     if not len(rows):
         return []
@@ -84,22 +84,25 @@ def _ranges(rows):
     return [[int(part[0]), int(part[-1])] for part in parts]
 
 
-def _print(store, chunks, findings, marked, left, repair):
+def _print_findings(store, chunks, findings, marked, left, repair):
     if not findings:
         click.echo(f"{store} is sound: {chunks:,} chunks read.")
         return
 
     headers = ["experiment", "array", "chunk", "problem", "runs", "rows"]
-    rows = [_cells(finding) for finding in findings[:SHOWN]]
+    rows = [_finding_cells(finding) for finding in findings[:SHOWN]]
     click.echo(format_table(headers, rows))
     if len(findings) > SHOWN:
         click.echo(f"… and {len(findings) - SHOWN:,} more; --json lists them")
-    click.echo(f"\n{store}: {counted(len(findings), 'finding')} in {counted(chunks, 'chunk')}")
-    (_print_mended if repair else _print_remedies)(store, findings, marked, left)
+    click.echo(
+        f"\n{store}: {count_with_noun(len(findings), 'finding')} "
+        f"in {count_with_noun(chunks, 'chunk')}"
+    )
+    (_print_repaired if repair else _print_repair_remedies)(store, findings, marked, left)
 
 
-def _cells(finding):
-    stretches = _ranges(finding.rows)
+def _finding_cells(finding):
+    stretches = _row_ranges(finding.rows)
     rows = ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in stretches[:3])
     return [
         finding.place,
@@ -111,12 +114,12 @@ def _cells(finding):
     ]
 
 
-def _print_remedies(store, findings, marked, left):
+def _print_repair_remedies(store, findings, marked, left):
     """What --repair would do."""
     count = dict.fromkeys((RUN, STUDY, COPY, REMOVE, NOTHING), 0)
     for finding in findings:
         count[finding.remedy] += 1
-    for place, rows in _concerned(findings).items():
+    for place, rows in _count_rows_to_rerun(findings).items():
         what = "references" if place.startswith("_") else "runs"
         click.echo(f"{place}: {rows:,} {what} would be computed again")
     if count[STUDY]:
@@ -130,7 +133,7 @@ def _print_remedies(store, findings, marked, left):
     click.echo(f"To mend it: sweep verify {store} --repair")
 
 
-def _concerned(findings):
+def _count_rows_to_rerun(findings):
 
     rows = {}
     for finding in findings:
@@ -139,7 +142,7 @@ def _concerned(findings):
     return {place: len(mine) for place, mine in rows.items()}
 
 
-def _print_mended(store, findings, marked, left):
+def _print_repaired(store, findings, marked, left):
     runs = {place: count for place, count in marked.items() if not place.startswith("_")}
     for place, count in runs.items():
         click.echo(f"{place}: {count:,} runs are marked as not computed")
@@ -167,9 +170,9 @@ class _Bar:
         return self
 
     def __exit__(self, *exception):
-        self._close()
+        self._close_progress_bar()
 
-    def _close(self):
+    def _close_progress_bar(self):
         if self._bar is not None:
             self._bar.__exit__(None, None, None)
             self._bar = None
@@ -177,7 +180,7 @@ class _Bar:
     def progress(self, done, of):
         """So many chunks are read, of so many."""
         if self._bar is None or done < self._done:
-            self._close()
+            self._close_progress_bar()
             self._done, self.chunks = 0, of
             self._bar = progress_bar(of, "Reading")
             self._bar.__enter__()

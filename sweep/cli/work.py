@@ -4,7 +4,13 @@ import click
 
 import sweep
 from integrators.errors import InputError
-from sweep.cli.common import echo_json, experiment_option, json_option, opened, store_argument
+from sweep.cli.common import (
+    echo_json,
+    experiment_option,
+    json_option,
+    open_experiments_for_command,
+    store_argument,
+)
 
 AGAINST = {"steps": "steps", "evaluations": "evaluations", "cpu-time": "cpu_time"}
 
@@ -39,7 +45,7 @@ def command(store, experiment, error, against, at, as_json):
       sweep work quickstart.zarr -e pendulum
       sweep work quickstart.zarr --error energy_error --against cpu-time
     """
-    datasets, measure = opened(store, experiment), AGAINST[against]
+    datasets, measure = open_experiments_for_command(store, experiment), AGAINST[against]
     if error is not None and not experiment:
         datasets = {name: data for name, data in datasets.items() if error in data} or datasets
     found, refused = {}, []
@@ -58,14 +64,16 @@ def command(store, experiment, error, against, at, as_json):
         echo_json(
             {
                 name: {
-                    "rows": sweep.tables.json_rows(rows),
-                    "least": sweep.tables.json_rows(sweep.least_work(rows, measure)),
+                    "rows": sweep.tables.table_rows_for_json(rows),
+                    "least": sweep.tables.table_rows_for_json(sweep.least_work(rows, measure)),
                 }
                 for name, rows in found.items()
             }
         )
         return
     for name, rows in found.items():
-        click.echo(f"{name}\n{sweep.tables.text_of(sweep.tables.work(rows, measure))}\n")
+        click.echo(
+            f"{name}\n{sweep.tables.tables_as_text(sweep.tables.work_as_tables(rows, measure))}\n"
+        )
         if error is None and "global_error" not in datasets[name]:
             click.echo(f"{name} has no global error: it needs 'reference' in the study\n")

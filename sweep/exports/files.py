@@ -81,30 +81,34 @@ def export(data, path, format=None, *, series=False, columns=None, force=False):
     >>> export(tree["pendulum"], "pendulum.parquet", series=True)      # doctest: +SKIP
     """
     path = local_path(path)
-    kind = _checked_format(path, format, series, columns)
-    experiments, attributes = _experiments(data)
-    _check_place(path, force)
-    paths = (path, columns_file(path)) if kind == CSV else (path,)
+    kind = _checked_export_format(path, format, series, columns)
+    experiments, attributes = _experiments_to_export(data)
+    _check_export_file(path, force)
+    paths = (path, csv_units_file(path)) if kind == CSV else (path,)
     if kind == NETCDF:
-        from sweep.exports.netcdf import write
+        from sweep.exports.netcdf import write_netcdf
 
-        rows = _whole(paths, lambda paths: write(paths[0], experiments, attributes))
+        rows = _export_whole_or_nothing(
+            paths, lambda paths: write_netcdf(paths[0], experiments, attributes)
+        )
     else:
-        from sweep.exports.tables import Source, write
+        from sweep.exports.tables import Source, write_csv_or_parquet
 
-        source = Source.of(experiments, series, columns)
-        rows = _whole(paths, lambda paths: write(paths, source, kind, attributes))
+        source = Source.of_experiments(experiments, series, columns)
+        rows = _export_whole_or_nothing(
+            paths, lambda paths: write_csv_or_parquet(paths, source, kind, attributes)
+        )
     return Exported(
         paths=paths,
         experiments=tuple(name for name in experiments if name),
         runs=sum(dataset.sizes["run"] for dataset in experiments.values()),
         rows=rows,
-        unfinished=_unfinished(experiments.values()),
+        unfinished=_count_unfinished_exported_runs(experiments.values()),
     )
 
 
-def _checked_format(path, format, series, columns):
-    kind = _format_of(path, format)
+def _checked_export_format(path, format, series, columns):
+    kind = _export_format_of_path(path, format)
     if kind == NETCDF and (series or columns):
         raise InputError("NetCDF holds everything: series and columns are of CSV and Parquet")
     if series and columns:
@@ -112,12 +116,12 @@ def _checked_format(path, format, series, columns):
     return kind
 
 
-def columns_file(path):
+def csv_units_file(path):
     """Where the units of a CSV file's columns stand: ``runs.columns.csv`` beside ``runs.csv``."""
     return path.with_name(f"{path.stem}.columns.csv")
 
 
-def _format_of(path, format):
+def _export_format_of_path(path, format):
     if format is not None:
         check_known("format", format, FORMATS, key="format")
         return format
@@ -130,7 +134,7 @@ def _format_of(path, format):
     return ENDINGS[path.suffix.lower()]
 
 
-def _experiments(data):
+def _experiments_to_export(data):
     """The run tables by experiment, under None if there is one without a name; root attributes."""
     if isinstance(data, (str, Path, ObjectPlace, Store)):
         data = open_study(data)
@@ -144,7 +148,7 @@ def _experiments(data):
     return {name: run_table(dataset) for name, dataset in data.items()}, {}
 
 
-def _check_place(path, force):
+def _check_export_file(path, force):
     if path.is_dir():
         raise InputError(f"{path} is a directory; expected a file to write", key="output")
     if not path.absolute().parent.is_dir():
@@ -156,7 +160,7 @@ def _check_place(path, force):
         )
 
 
-def _whole(paths, write):
+def _export_whole_or_nothing(paths, write):
     """Call ``write(partial paths)`` and give what it wrote its names, or leave nothing."""
     partial = [path.with_name(path.name + PARTIAL) for path in paths]
     try:
@@ -171,15 +175,15 @@ def _whole(paths, write):
     return result
 
 
-def _unfinished(datasets):
+def _count_unfinished_exported_runs(datasets):
     found = {}
     for dataset in datasets:
-        for status, count in _statuses(dataset).items():
+        for status, count in _count_unfinished_by_status(dataset).items():
             found[status] = found.get(status, 0) + count
     return found
 
 
-def _statuses(dataset):
+def _count_unfinished_by_status(dataset):
     """How many runs of each status but ``complete``; complete ones without all samples are not."""
     if "status" not in dataset:
         return {}

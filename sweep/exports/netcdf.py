@@ -13,7 +13,7 @@ TIMES = 1024  # samples of a chunk
 CODEC = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
 
 
-def write(path, experiments, attributes):
+def write_netcdf(path, experiments, attributes):
     """Write run tables.
 
     Parameters
@@ -32,17 +32,17 @@ def write(path, experiments, attributes):
     import h5netcdf
 
     with h5netcdf.File(path, "w") as file:
-        _attach(file, attributes)
+        _set_netcdf_attributes(file, attributes)
         for name, dataset in experiments.items():
             group = file if name is None else file.create_group(name)
-            _attach(group, dataset.attrs)
+            _set_netcdf_attributes(group, dataset.attrs)
             group.dimensions = {str(dim): size for dim, size in dataset.sizes.items()}
             for key in (*dataset.coords, *dataset.data_vars):
-                _write_variable(group, str(key), dataset)
+                _write_netcdf_variable(group, str(key), dataset)
     return sum(dataset.sizes["run"] for dataset in experiments.values())
 
 
-def _write_variable(group, name, dataset):
+def _write_netcdf_variable(group, name, dataset):
     array = dataset[name].variable
     text, boolean = array.dtype.kind in "OTU", array.dtype.kind == "b"
     options = {"dtype": "i1" if boolean else array.dtype}
@@ -51,22 +51,22 @@ def _write_variable(group, name, dataset):
 
         options = {"dtype": h5py.string_dtype()}
     elif array.ndim:
-        options |= {"chunks": _chunks(array), **CODEC}
+        options |= {"chunks": _netcdf_chunk_extents(array), **CODEC}
     if array.dtype.kind == "f":
         options["fillvalue"] = np.nan
     made = group.create_variable(name, array.dims, **options)
-    _attach(made, array.attrs, array.dtype)
+    _set_netcdf_attributes(made, array.attrs, array.dtype)
     if boolean:
         made.attrs["dtype"] = "bool"  # as xarray reads it
-    if name in dataset.data_vars and (beside := _beside(dataset, array)):
+    if name in dataset.data_vars and (beside := _auxiliary_coordinates(dataset, array)):
         made.attrs["coordinates"] = " ".join(beside)
-    for place in _blocks(array):
+    for place in _blocks_that_fit_memory(array):
         values = array[place].values
         values = values.astype(object) if text else values
         made[place] = values.astype("i1") if boolean else values
 
 
-def _beside(dataset, array):
+def _auxiliary_coordinates(dataset, array):
     """Names of the coordinates that belong to a variable and are no dimensions."""
     return [
         str(name)
@@ -75,7 +75,7 @@ def _beside(dataset, array):
     ]
 
 
-def _chunks(array):
+def _netcdf_chunk_extents(array):
     """Extents of a chunk: whole in all but runs and times."""
     sizes = array.sizes
     times = min(sizes.get("time", 1), TIMES)
@@ -85,7 +85,7 @@ def _chunks(array):
     return tuple(max(1, extents.get(dim, size)) for dim, size in sizes.items())
 
 
-def _blocks(array):
+def _blocks_that_fit_memory(array):
     """Index tuples that cover an array, each of a size that fits into memory."""
     if array.dims[:1] != ("run",):
         return [(slice(None),) * array.ndim] if array.ndim else [()]
@@ -100,17 +100,17 @@ def _blocks(array):
     ]
 
 
-def _attach(owner, attributes, dtype=None):
+def _set_netcdf_attributes(owner, attributes, dtype=None):
     """Attributes that NetCDF has: numbers, lists of them, text; anything else as JSON."""
     for name, value in attributes.items():
         if isinstance(value, bool) or not isinstance(value, (str, numbers.Number, list)):
             value = json.dumps(value, ensure_ascii=False)
         elif isinstance(value, list):
-            value = _listed(value, dtype)
+            value = _list_as_netcdf_attribute(value, dtype)
         owner.attrs[str(name)] = value
 
 
-def _listed(values, dtype):
+def _list_as_netcdf_attribute(values, dtype):
     if values and all(isinstance(value, numbers.Number) for value in values):
         return np.array(values, dtype=dtype if dtype is not None and dtype.kind in "if" else None)
     return json.dumps(values, ensure_ascii=False)

@@ -51,74 +51,76 @@ class Source:
     fields: dict
 
     @classmethod
-    def of(cls, experiments, series, columns):
+    def of_experiments(cls, experiments, series, columns):
         """The union of the columns of all experiments; `InputError` for one that none has."""
         asked = {
-            name: _series_columns(dataset) if series else _run_columns(dataset, columns)
+            name: _columns_of_sample_export(dataset)
+            if series
+            else _chosen_run_columns(dataset, columns)
             for name, dataset in experiments.items()
         }
         fields = {} if None in experiments else {EXPERIMENT: Field("str", {}, {})}
         for name, dataset in experiments.items():
-            for key, kind, attributes in _described(dataset, series, asked[name]):
+            for key, kind, attributes in _describe_export_columns(dataset, series, asked[name]):
                 old = fields.get(key, Field(kind, {}, {}))
                 units = old.units | {name: "" if kind == "str" else attributes.get("units", "1")}
                 texts = old.long_names | {name: attributes.get("long_name", "")}
-                fields[key] = Field(_common(old.kind, kind), units, texts)
+                fields[key] = Field(_common_column_kind(old.kind, kind), units, texts)
         return cls(experiments, series, asked, fields)
 
-    def batches(self):
+    def column_batches(self):
         """The table in pieces, each a dict of columns (arrays or None), and the piece's rows."""
         for name, dataset in self.experiments.items():
-            pieces = _sample_pieces if self.series else _run_pieces
+            pieces = _export_pieces_by_sample if self.series else _export_pieces_by_run
             for rows, values in pieces(dataset, self.columns[name]):
                 if name is not None:
                     values[EXPERIMENT] = np.full(rows, name, dtype=object)
                 yield rows, values
 
 
-def _run_columns(dataset, columns):
+def _chosen_run_columns(dataset, columns):
     chosen = default_result_columns(dataset) if columns is None else list(dict.fromkeys(columns))
     for text in chosen:
         parse_result_column(dataset, text)
     return chosen
 
 
-def _series_columns(dataset):
+def _columns_of_sample_export(dataset):
     names = names_of_time_series(dataset)
     return [*names, "state"] if "state" in dataset else names
 
 
-def _common(one, other):
+def _common_column_kind(one, other):
     kinds = {one, other}
     if len(kinds) == 1:
         return one
     return "str" if "str" in kinds else "float"
 
 
-def _kind(array):
+def _column_kind(array):
     if array.name == "status" or array.dtype.kind in "OTU":
         return "str"
     return {"b": "bool", "i": "int", "u": "int"}.get(array.dtype.kind, "float")
 
 
-def _described(dataset, series, columns):
+def _describe_export_columns(dataset, series, columns):
     """Name, kind and attributes of each column of an experiment, in order."""
-    for name in _coordinates(dataset):
-        yield name, _kind(dataset[name]), dataset[name].attrs
+    for name in _run_coordinates_in_order(dataset):
+        yield name, _column_kind(dataset[name]), dataset[name].attrs
     if series:
         yield "time", "float", dataset["time"].attrs
         for name in columns:
-            for key in _state_names(dataset) if name == "state" else [name]:
+            for key in _state_column_names(dataset) if name == "state" else [name]:
                 yield key, "float", dataset[name].attrs
         return
     for text in columns:
         if text not in dataset.coords:
             one = parse_result_column(dataset, text)
-            kind = "float" if one.of else _kind(dataset[text])
+            kind = "float" if one.of else _column_kind(dataset[text])
             yield text, kind, result_column_attributes(dataset, one)
 
 
-def _coordinates(dataset):
+def _run_coordinates_in_order(dataset):
     """Names of the runs' coordinates, those that a study chooses first."""
     names = [str(name) for name, array in dataset.coords.items() if array.dims == ("run",)]
     scanned = [name for name in names if name not in RUN_COORDINATES]
@@ -126,20 +128,23 @@ def _coordinates(dataset):
     return [name for name in order if name in names and name != "run"]  # the place in the store
 
 
-def _state_names(dataset):
+def _state_column_names(dataset):
     rows, components = dataset["row"].values.tolist(), dataset["component"].values.tolist()
     return [f"state_{row}_{component}" for row in rows for component in components]
 
 
-def _run_pieces(dataset, columns):
+def _export_pieces_by_run(dataset, columns):
     for start in range(0, dataset.sizes["run"], BATCH):
         piece = dataset.isel(run=slice(start, start + BATCH))
         table = results(piece, columns)
-        names = [*_coordinates(dataset), *(name for name in columns if name in table.data_vars)]
-        yield piece.sizes["run"], {name: _values(table[name]) for name in names}
+        names = [
+            *_run_coordinates_in_order(dataset),
+            *(name for name in columns if name in table.data_vars),
+        ]
+        yield piece.sizes["run"], {name: _exported_values(table[name]) for name in names}
 
 
-def _sample_pieces(dataset, columns):
+def _export_pieces_by_sample(dataset, columns):
     """A row for each sample that a run has: none of runs that are pending."""
     times = dataset["time"].values
     step = max(1, SAMPLES // len(times))
@@ -150,19 +155,21 @@ def _sample_pieces(dataset, columns):
         there = np.arange(len(times)) < np.reshape(counts, (-1, 1))
         there = np.broadcast_to(there, (runs, len(times)))
         run, sample = np.nonzero(there)
-        values = {name: _values(piece[name])[run] for name in _coordinates(piece)}
+        values = {
+            name: _exported_values(piece[name])[run] for name in _run_coordinates_in_order(piece)
+        }
         values["time"] = times[sample]
         for name in columns:
             array = piece[name].transpose("run", "time", ...).values[there]
             if name == "state":
                 parts = array.reshape(len(array), -1).T
-                values |= dict(zip(_state_names(dataset), parts, strict=True))
+                values |= dict(zip(_state_column_names(dataset), parts, strict=True))
             else:
                 values[name] = array
         yield len(run), values
 
 
-def _values(array):
+def _exported_values(array):
     """The values; of the status its name."""
     if array.name != "status" or "flag_meanings" not in array.attrs:
         return array.values
@@ -172,7 +179,7 @@ def _values(array):
     return np.array([of.get(v, str(v)) for v in distinct.tolist()], dtype=object)[place]
 
 
-def write(paths, source, kind, attributes):
+def write_csv_or_parquet(paths, source, kind, attributes):
     """Write a `Source`.
 
     Parameters
@@ -195,24 +202,27 @@ def write(paths, source, kind, attributes):
 
     types = {"str": pa.string(), "bool": pa.bool_(), "int": pa.int64(), "float": pa.float64()}
     schema = pa.schema(
-        [pa.field(name, types[f.kind], metadata=_metadata(f)) for name, f in source.fields.items()],
+        [
+            pa.field(name, types[f.kind], metadata=_parquet_field_metadata(f))
+            for name, f in source.fields.items()
+        ],
         metadata={"geosweep": json.dumps(attributes, ensure_ascii=False, default=str)},
     )
     if kind == "csv":
-        _write_columns(paths[1], source.fields)
+        _write_csv_units_file(paths[1], source.fields)
         writer = pyarrow.csv.CSVWriter(paths[0], schema)
     else:
         writer = pyarrow.parquet.ParquetWriter(paths[0], schema, compression="zstd")
     total = 0
     with writer:
-        for rows, values in source.batches():
-            arrays = [_column(pa, values.get(f.name), f.type, rows) for f in schema]
+        for rows, values in source.column_batches():
+            arrays = [_arrow_column(pa, values.get(f.name), f.type, rows) for f in schema]
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
             total += rows
     return total
 
 
-def _column(pa, values, dtype, rows):
+def _arrow_column(pa, values, dtype, rows):
     """An array of Arrow; what is NaN or missing is null."""
     if values is None:
         return pa.nulls(rows, dtype)
@@ -221,11 +231,14 @@ def _column(pa, values, dtype, rows):
     return pa.array(values, type=dtype, from_pandas=True)
 
 
-def _metadata(field):
-    return {"units": said(field.units), "long_name": said(field.long_names)}
+def _parquet_field_metadata(field):
+    return {
+        "units": column_metadata_text(field.units),
+        "long_name": column_metadata_text(field.long_names),
+    }
 
 
-def said(by_experiment):
+def column_metadata_text(by_experiment):
     """What all experiments say, or what each of them does."""
     texts = {}
     for name, text in by_experiment.items():
@@ -235,9 +248,11 @@ def said(by_experiment):
     return "; ".join(f"{text} ({', '.join(names)})" for text, names in texts.items())
 
 
-def _write_columns(path, fields):
+def _write_csv_units_file(path, fields):
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["column", "units", "long_name"])
         for name, field in fields.items():
-            writer.writerow([name, said(field.units), said(field.long_names)])
+            writer.writerow(
+                [name, column_metadata_text(field.units), column_metadata_text(field.long_names)]
+            )

@@ -4,8 +4,13 @@ import json
 from dataclasses import dataclass
 
 from sweep.analysis.runs.selection import distinct_values_and_codes
-from sweep.plots.style import LINE, label_of, plain_units, say
-from sweep.text import number
+from sweep.plots.style import (
+    LINE,
+    add_figure_caption,
+    axis_label_with_units,
+    units_with_superscripts,
+)
+from sweep.text import format_number
 from systems import ALL_SYSTEMS
 
 MOST_VALUES = 4  # of a vector that are written out
@@ -33,7 +38,7 @@ class Shown:
     referred: bool = False
 
     @classmethod
-    def in_runs(cls, dataset, counts, **settings):
+    def of_run_table(cls, dataset, counts, **settings):
         """Of a run table, with what `counts` says of it."""
         return cls(
             tuple(counts),
@@ -42,7 +47,7 @@ class Shown:
         )
 
     @property
-    def starts(self):
+    def starts_in_words(self):
         """How many starts are drawn, in words: ``8 starts``, ``5 – 7 of 8 starts``."""
         low, high = min(self.counts), max(self.counts)
         if self.of == 1:
@@ -50,7 +55,7 @@ class Shown:
         drawn = f"{low:,}" if low == high else f"{low:,} – {high:,}"
         return f"{drawn} starts" if low == self.of else f"{drawn} of {self.of:,} starts"
 
-    def errors(self, time):
+    def error_times_in_words(self, time):
         """The times of errors in words, empty where that is the end of the runs.
 
         Parameters
@@ -65,7 +70,7 @@ class Shown:
         text = "errors against the reference at {}, until which it holds"
         if not self.referred:
             text = "errors at {}, until which they are above round-off"
-        return text.format(label_of(time, when, "{} {}"))
+        return text.format(axis_label_with_units(time, when, "{} {}"))
 
 
 def times_in_words(times):
@@ -74,7 +79,7 @@ def times_in_words(times):
     return f"{low:g}" if low == high else f"{low:g} – {high:g}"
 
 
-def headed(figure, dataset, error=None):
+def add_figure_heading(figure, dataset, error=None):
     """The figure, with the experiment and its setting said above it.
 
     Parameters
@@ -89,18 +94,21 @@ def headed(figure, dataset, error=None):
     -------
     matplotlib.figure.Figure
     """
-    lines = [dataset.attrs.get("title", ""), setting(dataset, getattr(figure, "shown", None))]
-    lines += [norm(dataset, error)] if error in dataset else []
+    lines = [
+        dataset.attrs.get("title", ""),
+        setting_caption(dataset, getattr(figure, "shown", None)),
+    ]
+    lines += [error_norm_caption(dataset, error)] if error in dataset else []
     said = figure.get_suptitle()
     figure.suptitle("")
     for line in filter(None, [*lines, *said.split("\n")]):
-        say(figure, line)
+        add_figure_caption(figure, line)
     more = figure.get_suptitle().count("\n") - said.count("\n")
     figure.set_figheight(figure.get_figheight() + LINE * (more + (not said)))
     return figure
 
 
-def setting(dataset, shown):
+def setting_caption(dataset, shown):
     """Parameters, duration and starts of a picture: ``mass = 1 kg, …; T = 50 s; 8 starts``.
 
     Parameters
@@ -115,47 +123,52 @@ def setting(dataset, shown):
     str
         With the times of errors that are not those of the end.
     """
-    words = [", ".join(_together(f"{k} = {v}") for k, v in parameters(dataset).items())]
-    words.append(shown.errors(dataset["time"]) if shown and shown.times else "")
+    words = [
+        ", ".join(
+            _with_no_break_spaces(f"{k} = {v}")
+            for k, v in fixed_parameter_captions(dataset).items()
+        )
+    ]
+    words.append(shown.error_times_in_words(dataset["time"]) if shown and shown.times else "")
     if dataset.sizes.get("time", 0):
         end = f"T = {dataset['time'].values[-1]:g}"
-        words.append(_together(label_of(dataset["time"], end, "{} {}")))
-    words.append(_together(shown.starts) if shown else "")
+        words.append(_with_no_break_spaces(axis_label_with_units(dataset["time"], end, "{} {}")))
+    words.append(_with_no_break_spaces(shown.starts_in_words) if shown else "")
     return "; ".join(filter(None, words))
 
 
-def _together(text):
+def _with_no_break_spaces(text):
     """Text that no line breaks."""
     return text.replace(" ", "\N{NO-BREAK SPACE}")
 
 
-def norm(dataset, error):
+def error_norm_caption(dataset, error):
     """What an error is the norm of: ``global error: Euclidean norm of …``."""
     name = error.replace("_", " ")
     meaning = dataset[error].attrs.get("long_name", name)
     return "" if meaning == name else f"{name}: {meaning}"
 
 
-def parameters(dataset):
+def fixed_parameter_captions(dataset):
     """The parameters of the system that are not scanned, as text with units, by their names."""
     system = json.loads(dataset.attrs.get("system", "{}"))
     units = next((s.parameter_units for s in ALL_SYSTEMS if s.name == system.get("name")), {})
     values = system.get("parameters", {}).items()
     return {
-        name: _value(value, plain_units(units.get(name, "1")))
+        name: _parameter_value_text(value, units_with_superscripts(units.get(name, "1")))
         for name, value in values
         if name not in dataset.coords and value is not None
     }
 
 
-def _value(value, units=""):
+def _parameter_value_text(value, units=""):
     """A parameter as text: ``1 kg``, ``(1, 2) kg``, ``1 kg each``."""
     if not isinstance(value, list) or not value:
-        return f"{number(value, 6)} {units}".strip()
+        return f"{format_number(value, 6)} {units}".strip()
     if any(isinstance(item, list) for item in value) or len(set(value)) > MOST_VALUES:
         return f"({len(value)} values)"
     if len(set(value)) == 1:
-        return _value(value[0], units) + (" each" if len(value) > 1 else "")
+        return _parameter_value_text(value[0], units) + (" each" if len(value) > 1 else "")
     if len(value) > MOST_VALUES:
         return f"({len(value)} values)"
-    return f"({', '.join(number(item, 6) for item in value)}) {units}".strip()
+    return f"({', '.join(format_number(item, 6) for item in value)}) {units}".strip()

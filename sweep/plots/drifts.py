@@ -19,19 +19,19 @@ from sweep.analysis.runs.selection import (
     take_runs,
 )
 from sweep.plots.captions import Shown
-from sweep.plots.selection import runs_to_show
+from sweep.plots.selection import runs_to_draw
 from sweep.plots.style import (
     GREY,
     NARROW,
     STYLE,
-    is_compact,
-    label_of,
-    log_time_axis,
-    looks_of,
+    add_figure_caption,
+    axis_label_with_units,
+    curve_looks_of_integrators,
+    is_compact_figure,
     new_figure,
-    plain_axis,
-    raised,
-    say,
+    style_log_time_axis,
+    style_plain_axis,
+    superscript_number,
 )
 
 MOST_STARTS = 4096  # that are drawn; of more, so many spread evenly over them
@@ -69,8 +69,8 @@ def drift_over_time(dataset, quantity=None, step_size=None):
     """
     dataset = run_table_without_repeats(dataset)
     (quantity,) = chosen_drift_quantities(dataset, [quantity or name_of_energy_quantity(dataset)])
-    looks = looks_of(dataset)
-    runs, steps = runs_to_show(dataset, step_size)
+    looks = curve_looks_of_integrators(dataset)
+    runs, steps = runs_to_draw(dataset, step_size)
     shown = take_runs(dataset, runs)
     rows = {
         (axis_values_in_words(r.parameters), r.integrator): r
@@ -81,36 +81,36 @@ def drift_over_time(dataset, quantity=None, step_size=None):
         integrator = key.pop("integrator")
         cells[axis_values_in_words(key), integrator] = take_runs(shown, members)
     cells = {key: cell for key, cell in cells.items() if rows[key].starts}
-    columns, strips = _layout(cells, looks)
+    columns, strips = _drift_figure_layout(cells, looks)
     with rc_context(STYLE):
-        figure = _sheet(len(columns), len(strips))
+        figure = _new_drift_figure(len(columns), len(strips))
         axes = figure.subplots(len(strips), len(columns), sharex=True, squeeze=False)
         counts = []
         for (panel, integrator), cell in cells.items():
             ax = axes[strips.index(integrator), columns.index(panel)]
             row = rows[panel, integrator]
             said = [integrator, *([panel] if panel else []), steps[panel, integrator]]
-            counts.append(_strip(ax, cell, row, said, looks[integrator]["color"]))
-        figure.shown = Shown.in_runs(dataset, counts)
-        _finish(figure, axes, dataset, rows, quantity)
+            counts.append(_draw_drift_strip(ax, cell, row, said, looks[integrator]["color"]))
+        figure.shown = Shown.of_run_table(dataset, counts)
+        _label_drift_axes(figure, axes, dataset, rows, quantity)
     return figure
 
 
-def _sheet(columns, strips):
+def _new_drift_figure(columns, strips):
     """An empty figure for so many columns and strips, which have a line more where it is narrow."""
-    if is_compact():
+    if is_compact_figure():
         return new_figure(NARROW, 0.9 + 1.35 * strips)
     return new_figure(7.0 if columns == 1 else 1.2 + 4.4 * columns, 0.7 + 1.25 * strips)
 
 
-def _layout(cells, looks):
+def _drift_figure_layout(cells, looks):
     """The columns and the strips of a figure; `InputError` where they are none or too many."""
     if not cells:
         raise InputError("none of the selected runs is complete.")
     columns = list(dict.fromkeys(panel for panel, _ in cells))
     there = {integrator for _, integrator in cells}
     strips = [label for label in looks if label in there]
-    most = 1 if is_compact() else MOST_COLUMNS
+    most = 1 if is_compact_figure() else MOST_COLUMNS
     if len(columns) > most or len(strips) > MOST_STRIPS:
         raise InputError(
             f"{len(columns)} combinations of scanned values and {len(strips)} integrators are "
@@ -120,7 +120,7 @@ def _layout(cells, looks):
     return columns, strips
 
 
-def _strip(ax, cell, row, said, colour):
+def _draw_drift_strip(ax, cell, row, said, colour):
     """One integrator: what its starts do, and the wedge of its drift; how many starts."""
     times, means = read_cell_window_means(cell, row.quantity, MOST_STARTS)
     middle = np.median(means, axis=0)
@@ -138,17 +138,17 @@ def _strip(ax, cell, row, said, colour):
         fitted, *sides = (line / unit for line in lines)
         ax.fill_between(ends, *sides, color="0.2", alpha=0.25, lw=0, zorder=3)
         ax.plot(ends, fitted, color="black", lw=0.9, zorder=4)
-    plain_axis(ax)
+    style_plain_axis(ax)
     ax.axhline(0.0, color=GREY, lw=0.5, zorder=0)
     ax.yaxis.set_major_locator(MaxNLocator(3))
     units = "" if row.units == "1" else row.units
-    scale = f"10{raised(power)}" if power else ""
+    scale = f"10{superscript_number(power)}" if power else ""
     ax.set_ylabel(f"{scale} {units}".strip() or "1", fontsize=8)
     bold = {"fontsize": 8.5, "color": colour, "fontweight": "bold"}
     found = f"{row.verdict};  |drift| ≤ {row.bound:.1e} {row.rate}"
     if row.reason:
         found = "undecided;  no drift measured" if row.verdict == UNDECIDED else row.in_words
-    if is_compact():  # one above the other
+    if is_compact_figure():  # one above the other
         ax.set_title(", ".join(said), loc="left", pad=17.0, **bold)
         ax.text(0.0, 1.0, found, va="bottom", transform=ax.transAxes, fontsize=8, color="0.15")
     else:
@@ -157,7 +157,7 @@ def _strip(ax, cell, row, said, colour):
     return len(means)
 
 
-def _finish(figure, axes, dataset, rows, quantity):
+def _label_drift_axes(figure, axes, dataset, rows, quantity):
     """Axes of time below, and above it what is drawn."""
     times = dataset["time"].values
     widths = np.diff(times)
@@ -167,15 +167,15 @@ def _finish(figure, axes, dataset, rows, quantity):
             ax.remove()
             continue
         if spread:
-            log_time_axis(ax)
+            style_log_time_axis(ax)
             ax.set_xlim(times[1] / 2, times[-1])
         else:
             ax.set_xlim(times[0], times[-1])
     for ax in axes[-1]:
-        ax.set_xlabel(label_of(dataset["time"], "time t"))
+        ax.set_xlabel(axis_label_with_units(dataset["time"], "time t"))
     row = next(iter(rows.values()))
-    starts = figure.shown.starts
+    starts = figure.shown.starts_in_words
     of = f"median and 90 % of {starts}" if max(figure.shown.counts) > 1 else starts
     name = quantity.replace("_", " ")
     text = f"{name} error, window means: {of}; wedge: drift over {row.span}, 95 %"
-    say(figure, text)
+    add_figure_caption(figure, text)

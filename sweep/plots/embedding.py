@@ -11,8 +11,8 @@ from matplotlib import rc_context
 from PIL import Image
 
 from sweep.plots import compact, picture
-from sweep.plots.captions import setting
-from sweep.plots.style import STYLE, write
+from sweep.plots.captions import setting_caption
+from sweep.plots.style import STYLE, write_figure
 
 MOST_OF_ALL = 3_000_000  # bytes of a page's pictures
 MOST_SVG = 250_000  # bytes of one; more are slow to scroll
@@ -43,7 +43,7 @@ class Drawn:
     setting: str
 
 
-def drawn(kind, dataset, name, said, most):
+def draw_embedded_picture(kind, dataset, name, said, most):
     """One picture of an experiment, drawn for a narrow column.
 
     Parameters
@@ -70,20 +70,20 @@ def drawn(kind, dataset, name, said, most):
         warnings.filterwarnings("ignore", "Glyph .* missing")  # the browser has other fonts
         figure = picture(kind, dataset, heading=False)
         width, height = (round(72 * size) for size in figure.get_size_inches())
-        said_of_it = setting(dataset, figure.shown)
-        svg = inline_svg(figure, name, said)
+        said_of_it = setting_caption(dataset, figure.shown)
+        svg = figure_as_inline_svg(figure, name, said)
         if len(svg.encode()) <= most:
             return Drawn(svg, "", width, height, said_of_it)
-        png = _png(figure, DPI if most > COARSE[1] else COARSE[0])
+        png = _figure_as_base64_png(figure, DPI if most > COARSE[1] else COARSE[0])
         return Drawn("", png, width, height, said_of_it)
 
 
-def most_bytes(count):
+def max_svg_bytes_per_picture(count):
     """How large each of `count` pictures may be as SVG."""
     return min(MOST_SVG, MOST_OF_ALL // max(1, count))
 
 
-def inline_svg(figure, name, said):
+def figure_as_inline_svg(figure, name, said):
     """A figure as an SVG element of an HTML page.
 
     Its text is text, in the page's type. Names are unique in the page, and numbers as fine as one
@@ -92,7 +92,7 @@ def inline_svg(figure, name, said):
     buffer = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     with rc_context(STYLE | {"svg.hashsalt": name}):
-        write(figure, buffer, format="svg", dpi=DPI, metadata=nothing)
+        write_figure(figure, buffer, format="svg", dpi=DPI, metadata=nothing)
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", text, flags=re.S)
@@ -108,10 +108,10 @@ def inline_svg(figure, name, said):
     return opening + text[text.index(">") + 1 :].strip()
 
 
-def _png(figure, dpi):
+def _figure_as_base64_png(figure, dpi):
     buffer = io.BytesIO()
     with rc_context(STYLE):
-        write(figure, buffer, format="png", dpi=dpi)
+        write_figure(figure, buffer, format="png", dpi=dpi)
     buffer.seek(0)
     few = Image.open(buffer).convert("RGB").quantize(128, dither=Image.Dither.NONE)
     small = io.BytesIO()

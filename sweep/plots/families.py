@@ -16,7 +16,7 @@ SPELLED = {
 }
 
 
-def families_of(dataset):
+def panel_families_of_integrators(dataset):
     """The family of each integrator, by its label; ``""`` for all where they fit one panel.
 
     Labels are ordered by their families, and within one as in the study.
@@ -34,22 +34,30 @@ def families_of(dataset):
     if len(labels) <= MOST_CURVES:
         return dict.fromkeys(labels, "")
     known = integrator_descriptions(dataset)
-    family = {label: _family(label, known.get(label, {})) for label in labels}
+    family = {label: _family_in_words(label, known.get(label, {})) for label in labels}
     large = {name for name, size in Counter(family.values()).items() if size > MOST_CURVES}
-    family |= {label: _base(label, known) for label, name in family.items() if name in large}
+    family |= {
+        label: _base_method_in_words(label, known)
+        for label, name in family.items()
+        if name in large
+    }
     sizes = Counter(family.values())
     family = {label: name if sizes[name] >= FEWEST else OTHERS for label, name in family.items()}
     order = list(dict.fromkeys(family.values()))
     return dict(sorted(family.items(), key=lambda item: order.index(item[1])))
 
 
-def _family(label, described):
+def _family_in_words(label, described):
     """The one that the store knows, in words; else the method that it is made of."""
     family = described.get("family")
-    return SPELLED.get(family, family.replace("_", " ")) if family else _base(label, {})
+    return (
+        SPELLED.get(family, family.replace("_", " "))
+        if family
+        else _base_method_in_words(label, {})
+    )
 
 
-def _base(label, known):
+def _base_method_in_words(label, known):
     """The method that a composition or projection is made of, in words."""
     name = known.get(label, {}).get("name", label)
     return re.split(r"[+ ]", name)[0].replace("_", " ")

@@ -4,13 +4,13 @@ from pathlib import Path
 
 from integrators.errors import InputError, check_known
 from sweep.analysis.runs.selection import run_table, run_table_without_repeats
-from sweep.plots.captions import headed
+from sweep.plots.captions import add_figure_heading
 from sweep.plots.drifts import drift_over_time
 from sweep.plots.orders import convergence
 from sweep.plots.over_time import energy_over_time, unit_length_over_time
 from sweep.plots.spheres import sphere
 from sweep.plots.style import save
-from sweep.plots.work import work
+from sweep.plots.work import plot_work_panels
 from sweep.plugins import PlotKind
 
 # What can be drawn, by the name that the command line and file names give it.
@@ -19,7 +19,7 @@ KINDS = {
     for kind in (
         PlotKind("order", convergence, error="global_error"),
         PlotKind("drift", drift_over_time),
-        PlotKind("work", work, error="global_error"),
+        PlotKind("work", plot_work_panels, error="global_error"),
         PlotKind("energy", energy_over_time),
         PlotKind("unit-length", unit_length_over_time),
         PlotKind("sphere", sphere),
@@ -78,13 +78,17 @@ def picture(kind, dataset, heading=True, **options):
     >>> energy = picture("energy", tree["pendulum"])   # doctest: +SKIP
     >>> save(energy, "energy.pdf")                     # doctest: +SKIP
     """
-    kind = _kind_of(kind)
+    kind = _known_plot_kind(kind)
     dataset = run_table(dataset)
     figure = kind.draw(dataset, **options)
-    return headed(figure, run_table_without_repeats(dataset), kind.error) if heading else figure
+    return (
+        add_figure_heading(figure, run_table_without_repeats(dataset), kind.error)
+        if heading
+        else figure
+    )
 
 
-def _kind_of(kind):
+def _known_plot_kind(kind):
     if isinstance(kind, PlotKind):
         return kind
     check_known("kind of plot", kind, KINDS, key="kind")
@@ -116,7 +120,7 @@ def save_all(dataset, directory, stem, ending=".png", kinds=None, skipped=None):
     directory.mkdir(parents=True, exist_ok=True)
     paths = []
     for given, options in (dict.fromkeys(KINDS, {}) if kinds is None else kinds).items():
-        kind = _kind_of(given)
+        kind = _known_plot_kind(given)
         try:
             figure = picture(kind, dataset, **options)
         except InputError as error:

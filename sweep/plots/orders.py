@@ -14,17 +14,17 @@ from sweep.analysis.runs.selection import (
     run_table_without_repeats,
 )
 from sweep.plots.captions import Shown, times_in_words
-from sweep.plots.families import families_of, panel_title
+from sweep.plots.families import panel_families_of_integrators, panel_title
 from sweep.plots.style import (
     GREY,
     STYLE,
-    error_axis,
-    label_of,
-    legend,
-    looks_of,
-    panelled_figure,
-    plain_step_ticks,
-    raised,
+    add_legend,
+    axis_label_with_units,
+    curve_looks_of_integrators,
+    new_panelled_figure,
+    set_plain_step_ticks,
+    style_log_error_axis,
+    superscript_number,
 )
 
 
@@ -52,7 +52,7 @@ def convergence(dataset, error=None, at="end"):
     """
     dataset = run_table_without_repeats(dataset)
     error = default_error_for_orders(dataset) if error is None else error
-    looks, families = looks_of(dataset), families_of(dataset)
+    looks, families = curve_looks_of_integrators(dataset), panel_families_of_integrators(dataset)
     estimates = order_table(dataset, error, at)
     if not any(point.error > 0 for row in estimates for point in row.points):
         raise InputError(f"no run has an {error!r} to show.", key="error")
@@ -65,9 +65,11 @@ def convergence(dataset, error=None, at="end"):
     times = {title: {row.time for row in rows if row in drawn} for title, rows in panels.items()}
     every = set().union(*times.values())
     with rc_context(STYLE):
-        titles = [_panel_title(dataset, title, times[title], every) for title in panels]
-        figure, axes = panelled_figure(titles)
-        figure.shown = Shown.in_runs(
+        titles = [
+            _panel_title_with_error_time(dataset, title, times[title], every) for title in panels
+        ]
+        figure, axes = new_panelled_figure(titles)
+        figure.shown = Shown.of_run_table(
             dataset,
             [point.starts for row in drawn for point in row.points if point.error > 0],
             times=tuple(every),
@@ -75,20 +77,20 @@ def convergence(dataset, error=None, at="end"):
         )
         for ax, (title, rows) in zip(axes, panels.items(), strict=True):
             for row in rows:
-                label = with_order(row) if once else row.integrator
+                label = curve_label_with_order(row) if once else row.integrator
                 if len(times[title]) > 1 and row in drawn:
-                    label += f", {_at(dataset, [row.time])}"
-                error_curve(ax, row, looks[row.integrator], label)
-            ax.set(xscale="log", xlabel=label_of(dataset["step_size"], "step size h"))
-            error_axis(ax)
-            order_guides(ax, rows)
-            plain_step_ticks(ax)
-        axes[0].set_ylabel(error_label(dataset, estimates))
-        legend(figure, axes, "measured order" if once else None)
+                    label += f", {_error_time_text(dataset, [row.time])}"
+                draw_error_curve(ax, row, looks[row.integrator], label)
+            ax.set(xscale="log", xlabel=axis_label_with_units(dataset["step_size"], "step size h"))
+            style_log_error_axis(ax)
+            draw_order_guides(ax, rows)
+            set_plain_step_ticks(ax)
+        axes[0].set_ylabel(error_axis_label(dataset, estimates))
+        add_legend(figure, axes, "measured order" if once else None)
     return figure
 
 
-def error_label(dataset, estimates):
+def error_axis_label(dataset, estimates):
     """The error that curves are of and its time, if that is the same for all.
 
     Parameters
@@ -98,26 +100,26 @@ def error_label(dataset, estimates):
     """
     error, at = estimates[0].error, estimates[0].at
     times = {row.time for row in estimates if any(point.error > 0 for point in row.points)}
-    when = f" {_at(dataset, times)}" if len(times) == 1 else ""
+    when = f" {_error_time_text(dataset, times)}" if len(times) == 1 else ""
     if error == SELF:
         name = "difference from the next step size"
     else:
-        name = label_of(dataset[error], error.replace("_", " "))
+        name = axis_label_with_units(dataset[error], error.replace("_", " "))
     return f"{name}{when}" if at == "end" else f"largest {name}{when.replace(' at ', ' until ')}"
 
 
-def _at(dataset, times):
+def _error_time_text(dataset, times):
     """``at t = 2 s``."""
-    return f"at {label_of(dataset['time'], f't = {times_in_words(times)}', '{} {}')}"
+    return f"at {axis_label_with_units(dataset['time'], f't = {times_in_words(times)}', '{} {}')}"
 
 
-def _panel_title(dataset, title, times, every):
+def _panel_title_with_error_time(dataset, title, times, every):
     """The title of a panel, with the time of its errors where panels have one each."""
-    own = [_at(dataset, times)] if len(times) == 1 < len(every) else []
+    own = [_error_time_text(dataset, times)] if len(times) == 1 < len(every) else []
     return ", ".join(filter(None, [title, *own]))
 
 
-def with_order(row):
+def curve_label_with_order(row):
     """The label of an integrator after the order that it shows."""
     # First, since digits are of one width: so they line up in the legend.
     half = (row.high - row.low) / 2
@@ -127,7 +129,7 @@ def with_order(row):
     return f"{measured}   {row.integrator}"
 
 
-def error_curve(ax, row, look, label):
+def draw_error_curve(ax, row, look, label):
     """One integrator's errors by step size; filled marks count for its order, open ones do not."""
     points = [point for point in row.points if point.error > 0]
     h = np.array([point.step_size for point in points])
@@ -142,7 +144,7 @@ def error_curve(ax, row, look, label):
     ax.plot(h[~used], error[~used], **(look | open_mark))
 
 
-def order_guides(ax, rows):
+def draw_order_guides(ax, rows):
     """A short line of the declared slope below the lowest curve of each order."""
     lowest = {}
     for row in rows:
@@ -156,4 +158,4 @@ def order_guides(ax, rows):
         ax.plot(h, guide, color=GREY, lw=0.8, zorder=1)
         small = {"ha": "left", "va": "top", "color": "0.3", "fontsize": 8}
         place = {"xy": (h[0], guide[0]), "xytext": (2, -3), "textcoords": "offset points"}
-        ax.annotate(f"h{raised(order)}", **place, **small)
+        ax.annotate(f"h{superscript_number(order)}", **place, **small)

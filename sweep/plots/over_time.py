@@ -19,17 +19,17 @@ from sweep.analysis.runs.selection import (
     take_runs,
 )
 from sweep.plots.captions import Shown
-from sweep.plots.families import families_of, panel_title
-from sweep.plots.selection import runs_to_show
+from sweep.plots.families import panel_families_of_integrators, panel_title
+from sweep.plots.selection import runs_to_draw
 from sweep.plots.style import (
     STYLE,
-    error_axis,
-    is_compact,
-    label_of,
-    legend,
-    log_time_axis,
-    looks_of,
-    panelled_figure,
+    add_legend,
+    axis_label_with_units,
+    curve_looks_of_integrators,
+    is_compact_figure,
+    new_panelled_figure,
+    style_log_error_axis,
+    style_log_time_axis,
 )
 
 MOST_POINTS = 250  # along time: more cannot be told apart in print
@@ -58,25 +58,25 @@ class Series:
     stopped: np.ndarray
 
     @property
-    def starts(self):
+    def runs_with_values(self):
         """How many of the runs have a value."""
         return int(np.isfinite(self.values).any(axis=1).sum())
 
     @property
-    def last(self):
+    def last_time_positions(self):
         """The last time of each run that has a value, as a position; shape (runs,)."""
         backwards = np.isfinite(self.values)[:, ::-1]
         return self.values.shape[1] - 1 - backwards.argmax(axis=1)
 
     @property
-    def median(self):
+    def median_over_runs(self):
         """Median over the runs, shape (times,): one that stopped is above all others from there.
 
         So it is infinite, and its curve ends, when half of them have stopped; those that are left
         do not stand for all.
         """
         values = self.values.copy()
-        past = np.arange(values.shape[1]) > self.last[:, None]
+        past = np.arange(values.shape[1]) > self.last_time_positions[:, None]
         values[past & self.stopped[:, None]] = np.inf
         return np.nanmedian(values, axis=0)
 
@@ -114,7 +114,7 @@ def energy_over_time(dataset, step_size=None):
     name = f"{energy}_error_abs_max" if every_step else f"{energy}_error"
     size = "|E − E₀|" if energy == "energy" else f"|{energy.replace('_', ' ')} error|"
     text = f"max {size} over steps" if every_step else size
-    return _over_time(dataset, name, text, step_size)
+    return _plot_error_over_time(dataset, name, text, step_size)
 
 
 def unit_length_over_time(dataset, step_size=None):
@@ -126,10 +126,10 @@ def unit_length_over_time(dataset, step_size=None):
     every_step = "unit_length_error_mean" in dataset
     name = "unit_length_error_mean" if every_step else "unit_length_error"
     text = "mean |q·q − 1| over steps" if every_step else "|q·q − 1|"
-    return _over_time(dataset, name, text, step_size)
+    return _plot_error_over_time(dataset, name, text, step_size)
 
 
-def _over_time(dataset, name, text, step_size):
+def _plot_error_over_time(dataset, name, text, step_size):
     if name not in dataset:
         quantity = name.partition("_error")[0]
         raise InputError(
@@ -139,8 +139,8 @@ def _over_time(dataset, name, text, step_size):
         )
     if dataset.sizes["time"] < 3:
         raise InputError("a picture over time needs at least 2 sample intervals.", key="samples")
-    looks, families = looks_of(dataset), families_of(dataset)
-    runs, steps = runs_to_show(dataset, step_size)
+    looks, families = curve_looks_of_integrators(dataset), panel_families_of_integrators(dataset)
+    runs, steps = runs_to_draw(dataset, step_size)
     needed = [key for key in (name, "status") if key in dataset]
     shown = dataset[needed].isel(run=runs)
     panels, said = {}, {}
@@ -148,48 +148,56 @@ def _over_time(dataset, name, text, step_size):
         integrator = key.pop("integrator")
         scanned = axis_values_in_words(key)
         panel = scanned, families[integrator]
-        panels.setdefault(panel, {})[integrator] = series_of(shown, members, name)
+        panels.setdefault(panel, {})[integrator] = error_series_to_draw(shown, members, name)
         said.setdefault(panel, {})[integrator] = steps[scanned, integrator]
     every = [series for cells in panels.values() for series in cells.values()]
     if not any((series.values > 0).any() for series in every):
         raise InputError(f"no run has a {name!r} other than 0 to show.")
     common = {word for own in said.values() for word in own.values()}
-    titles = [_panel_title(panel, set(said[panel].values()), common) for panel in panels]
+    titles = [
+        _panel_title_with_step_size(panel, set(said[panel].values()), common) for panel in panels
+    ]
     with rc_context(STYLE):
-        shown = Shown.in_runs(dataset, [series.starts for series in every if series.starts])
-        figure, axes = panelled_figure(titles, _said(every, common, shown))
+        shown = Shown.of_run_table(
+            dataset, [series.runs_with_values for series in every if series.runs_with_values]
+        )
+        figure, axes = new_panelled_figure(titles, _over_time_caption(every, common, shown))
         figure.shown = shown
         for ax, (panel, cells) in zip(axes, panels.items(), strict=True):
             several = len(set(said[panel].values())) > 1
             for i, (integrator, series) in enumerate(cells.items()):
                 label = f"{integrator}, {said[panel][integrator]}" if several else integrator
-                _time_curve(ax, series, label, looks[integrator], i / len(cells))
-            error_axis(ax)
-            _time_axis(ax, dataset["time"].values)
-        _labels(axes, label_of(dataset["time"], "time t"), label_of(dataset[name], text))
-        legend(figure, axes)
+                _draw_time_curve(ax, series, label, looks[integrator], i / len(cells))
+            style_log_error_axis(ax)
+            _set_time_axis(ax, dataset["time"].values)
+        _label_panel_axes(
+            axes,
+            axis_label_with_units(dataset["time"], "time t"),
+            axis_label_with_units(dataset[name], text),
+        )
+        add_legend(figure, axes)
     return figure
 
 
-def _labels(axes, along, up):
+def _label_panel_axes(axes, along, up):
     """Labels of the panels' axes: below each, and beside each row or the first."""
     for ax in axes:
         ax.set_xlabel(along)
-        if ax is axes[0] or ax.get_subplotspec().is_first_col() and not is_compact():
+        if ax is axes[0] or ax.get_subplotspec().is_first_col() and not is_compact_figure():
             ax.set_ylabel(up)
 
 
-def _panel_title(panel, steps, common):
+def _panel_title_with_step_size(panel, steps, common):
     """Scanned values and the family; the step size too where panels have one each."""
     title = panel_title(*panel)
     return ", ".join([title, *steps]) if len(steps) == 1 < len(common) else title
 
 
-def _said(every, steps, shown):
+def _over_time_caption(every, steps, shown):
     """What a picture shows, in words: the step size if it is one, and of how many starts."""
     starts = max(shown.counts)
     words = [*steps] if len(steps) == 1 else []
-    words += [f"median and range over {shown.starts}"] if starts > 1 else []
+    words += [f"median and range over {shown.starts_in_words}"] if starts > 1 else []
     text = ", ".join(words)
     if any(series.stopped.any() for series in every):
         # Of several starts, the median says that it counts them.
@@ -198,7 +206,7 @@ def _said(every, steps, shown):
     return text
 
 
-def _time_axis(ax, times):
+def _set_time_axis(ax, times):
     """From the start to the end; logarithmic where the samples thin out with time.
 
     Not where they are of a few lengths only, as after an extension by longer intervals.
@@ -206,19 +214,19 @@ def _time_axis(ax, times):
     widths = np.diff(times)
     lengths = len(np.unique(np.round(widths / widths[0], 6)))
     if lengths > 4 and widths.max() > 3 * widths[0]:
-        log_time_axis(ax)
+        style_log_time_axis(ax)
     else:
         ax.set_xlim(times[0], times[-1])
 
 
-def _time_curve(ax, series, label, look, phase):
+def _draw_time_curve(ax, series, label, look, phase):
     count = int(series.stopped.sum())
     if count:
         label += f" ({count:,} of {len(series.values):,} stopped)"
     if not np.isfinite(series.values).any():
         ax.plot([], [], label=label, **look)
         return
-    median = series.median
+    median = series.median_over_runs
     there = np.isfinite(median)
     times = series.times[there]
     # Marks differ in phase, so that they stay apart where curves coincide.
@@ -230,19 +238,19 @@ def _time_curve(ax, series, label, look, phase):
         low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
         high = np.minimum(high, ABOVE * max(median[there].max(), 1e-300))
         ax.fill_between(times, low, high, where=low > 0, color=look["color"], alpha=0.12, lw=0)
-    _crosses(ax, series, look)
+    _draw_crosses_where_runs_stopped(ax, series, look)
 
 
-def _crosses(ax, series, look):
+def _draw_crosses_where_runs_stopped(ax, series, look):
     """A cross where each run stopped, at its last value."""
     runs = np.flatnonzero(series.stopped & np.isfinite(series.values).any(axis=1))[:MOST_CROSSES]
-    last = series.last[runs]
+    last = series.last_time_positions[runs]
     mark = {"ls": "none", "marker": "x", "ms": 6.0, "mew": 1.4, "clip_on": False, "zorder": 5}
     if len(runs):
         ax.plot(series.times[last], series.values[runs, last], color=look["color"], **mark)
 
 
-def series_of(dataset, runs, name):
+def error_series_to_draw(dataset, runs, name):
     """The sizes of an error along some runs, at no more times than can be told apart.
 
     They are read some thousand runs at a time, and take little memory however many they are.
@@ -264,7 +272,7 @@ def series_of(dataset, runs, name):
     parts = []
     for first in range(0, len(runs), BLOCK):
         block = take_runs(dataset, runs[first : first + BLOCK])[name].transpose("run", "time")
-        times, values = _thinned(dataset["time"].values, np.abs(block.values))
+        times, values = _thin_series_for_drawing(dataset["time"].values, np.abs(block.values))
         parts.append(values.astype(kind))
     values = np.concatenate(parts)
     status = dataset["status"].values[runs] if "status" in dataset else np.zeros(len(runs))
@@ -272,7 +280,7 @@ def series_of(dataset, runs, name):
     return Series(times[there], values[:, there], status > 0)
 
 
-def _thinned(times, values):
+def _thin_series_for_drawing(times, values):
     """At most `MOST_POINTS` times; each keeps the largest value of those that it stands for."""
     if len(times) <= MOST_POINTS:
         return times, values

@@ -31,7 +31,7 @@ class View:
     up: np.ndarray
 
     @classmethod
-    def along(cls, direction=OBLIQUE):
+    def along_direction(cls, direction=OBLIQUE):
         """The view from a direction, with e3 up, or e2 where one looks along e3.
 
         Raises
@@ -52,16 +52,16 @@ class View:
         return cls(towards, right, np.cross(towards, right))
 
     @property
-    def opposite(self):
+    def view_from_behind(self):
         """The view from behind, with the same side up."""
         return View(-self.towards, -self.right, self.up)
 
     @property
-    def far_side(self):
+    def view_of_far_side(self):
         """The same view through the sphere, of the half that it hides."""
         return View(-self.towards, self.right, self.up)
 
-    def seen(self, points):
+    def project_onto_disc(self, points):
         """Points on the disc, NaN where they are on the other side of the sphere.
 
         Parameters
@@ -78,20 +78,22 @@ class View:
         return flat
 
 
-def outline(ax, view):
+def draw_sphere_outline(ax, view):
     """An empty disc: the rim, the great circles of the coordinate planes, and the axes."""
     angle = np.linspace(0.0, 2.0 * np.pi, 361)
     circle = np.stack([np.cos(angle), np.sin(angle), np.zeros_like(angle)], axis=1)
     ax.plot(*circle[:, :2].T, color=GREY, lw=0.6, gid="rim")
     for axis in range(3):
-        ax.plot(*view.seen(np.roll(circle, axis, axis=1)).T, color="0.85", lw=0.6, zorder=0)
+        ax.plot(
+            *view.project_onto_disc(np.roll(circle, axis, axis=1)).T, color="0.85", lw=0.6, zorder=0
+        )
         sign = 1.0 if view.towards[axis] >= 0.0 else -1.0
-        _stub(ax, view, axis, sign)
+        _draw_axis_towards_viewer(ax, view, axis, sign)
     ax.set(xlim=(-RIM, RIM), ylim=(-RIM, RIM), aspect="equal")
     ax.set_axis_off()
 
 
-def _stub(ax, view, axis, sign):
+def _draw_axis_towards_viewer(ax, view, axis, sign):
     """The end of an axis that comes towards the viewer, with its name."""
     pole = sign * np.eye(3)[axis]
     flat = np.array([pole @ view.right, pole @ view.up])
@@ -113,7 +115,7 @@ def _stub(ax, view, axis, sign):
     )
 
 
-def draw_paths(ax, view, paths, **look):
+def draw_paths_on_sphere(ax, view, paths, **look):
     """Curves through points on the sphere, as far as they show.
 
     Parameters
@@ -121,11 +123,11 @@ def draw_paths(ax, view, paths, **look):
     paths : ndarray, shape (paths, points, 3)
     """
     apart = np.full((len(paths), 1, 2), np.nan)
-    joined = np.concatenate([view.seen(paths), apart], axis=1).reshape(-1, 2)
+    joined = np.concatenate([view.project_onto_disc(paths), apart], axis=1).reshape(-1, 2)
     return ax.plot(*joined.T, solid_joinstyle="round", **look)
 
 
-def draw_points(ax, view, points, size, **look):
+def draw_points_on_sphere(ax, view, points, size, **look):
     """Points on the sphere, as far as they show; `size` in points of type.
 
     Of very many a PDF or SVG holds a picture.
@@ -134,13 +136,13 @@ def draw_points(ax, view, points, size, **look):
     ----------
     points : ndarray, shape (…, 3)
     """
-    flat = view.seen(points).reshape(-1, 2)
+    flat = view.project_onto_disc(points).reshape(-1, 2)
     flat = flat[np.isfinite(flat[:, 0])]
     mark = {"ls": "none", "marker": ".", "ms": 2.0 * size, "mew": 0.0}  # a "." is half as wide
     look = {"rasterized": len(flat) > MOST_VECTOR_POINTS} | look
     return ax.plot(*flat.T, **mark, **look)
 
 
-def size_of(count):
+def marker_size_of_points(count):
     """Diameter of each of `count` points, in points of type, such that they stay apart."""
     return float(np.clip(110.0 / np.sqrt(max(count, 1)), 0.7, 3.0))

@@ -11,10 +11,10 @@ from sweep.analysis.runs.selection import (
     scanned_axes,
     take_runs,
 )
-from sweep.plots.style import label_of
+from sweep.plots.style import axis_label_with_units
 
 
-def runs_to_show(dataset, step_size=None):
+def runs_to_draw(dataset, step_size=None):
     """The runs to show, and in words the step size of each integrator in each panel.
 
     Parameters
@@ -54,21 +54,21 @@ def runs_to_show(dataset, step_size=None):
             size = own[0]
             words[cell] = f"tolerance = {size:g}"
         else:
-            wanted = _most_shared(of, sizes, adaptive) if step_size is None else step_size
+            wanted = _most_shared_step_size(of, sizes, adaptive) if step_size is None else step_size
             size = own[np.argmin(np.abs(np.log(own / wanted)))]
-            words[cell] = label_of(dataset["step_size"], f"h = {size:g}", "{} {}")
+            words[cell] = axis_label_with_units(dataset["step_size"], f"h = {size:g}", "{} {}")
         chosen.append(runs[sizes[runs] == size])
     return np.sort(np.concatenate(chosen)), words
 
 
-def _most_shared(of, sizes, adaptive):
+def _most_shared_step_size(of, sizes, adaptive):
     """The smallest of the step sizes that most integrators, in most panels, have."""
     own = [np.unique(sizes[runs]) for runs in of.values() if not adaptive[runs[0]]]
     distinct, count = np.unique(np.concatenate(own), return_counts=True)
     return distinct[count == count.max()].min()
 
 
-def one_run(dataset, integrator, step_size=None, **wanted):
+def first_run_to_draw(dataset, integrator, step_size=None, **wanted):
     """The first run of an integrator, at a step size, scanned values and a start.
 
     Parameters

@@ -22,22 +22,22 @@ from sweep.plots.projection import (
     OBLIQUE,
     RIM,
     View,
-    draw_paths,
-    draw_points,
-    outline,
-    size_of,
+    draw_paths_on_sphere,
+    draw_points_on_sphere,
+    draw_sphere_outline,
+    marker_size_of_points,
 )
-from sweep.plots.selection import runs_to_show
+from sweep.plots.selection import runs_to_draw
 from sweep.plots.style import (
     LINE,
     MORE_COLOURS,
     MOST_PANELS,
     NARROW,
     STYLE,
-    is_compact,
-    label_of,
+    add_figure_caption,
+    axis_label_with_units,
+    is_compact_figure,
     new_figure,
-    say,
 )
 
 MOST_BODIES = 4  # whose paths are drawn; of more, the states at some times
@@ -76,7 +76,7 @@ class Panel:
     unit: bool
 
     @property
-    def drawn(self):
+    def starts_with_directions(self):
         """How many starts have a direction at any time."""
         return int(np.isfinite(self.directions[..., 0]).any(axis=(1, 2)).sum())
 
@@ -108,31 +108,31 @@ class Picture:
     of_several: bool
 
     @property
-    def by_body(self):
+    def colours_are_bodies(self):
         """Whether a colour is a body; otherwise it is a start."""
         return all(len(panel.starts) == 1 for panel in self.panels)
 
-    def colours(self, panel):
+    def path_colours(self, panel):
         """Which colour each path of a panel has, an int of shape (starts, bodies)."""
         shape = (len(panel.starts), len(self.bodies))
-        place = np.arange(shape[1]) if self.by_body else panel.starts[:, None]
+        place = np.arange(shape[1]) if self.colours_are_bodies else panel.starts[:, None]
         return np.broadcast_to(place % len(MORE_COLOURS), shape)
 
-    def legend(self, figure, labels):
+    def add_colour_legend(self, figure, labels):
         """Name each colour, where there is one for each of `labels`."""
         if 1 < len(labels) <= len(MORE_COLOURS):
             handles = [Line2D([], [], color=color, lw=2.0) for color in MORE_COLOURS[: len(labels)]]
             place = {"loc": "outside right center"}
-            if is_compact():
+            if is_compact_figure():
                 columns = 2 if max(map(len, labels)) < 24 else 1
                 figure.set_figheight(figure.get_figheight() + LINE * (-(-len(labels) // columns)))
                 place = {"loc": "outside lower left", "ncols": columns}
             figure.legend(handles, labels, frameon=False, **place)
 
-    def caption(self, figure, *said):
+    def add_sphere_caption(self, figure, *said):
         """What it shows, above it."""
         figure.shown = self.shown
-        say(figure, ", ".join([*self.said, *said]))
+        add_figure_caption(figure, ", ".join([*self.said, *said]))
 
 
 def sphere(dataset, step_size=None, bodies=None, view=OBLIQUE):
@@ -164,16 +164,16 @@ def sphere(dataset, step_size=None, bodies=None, view=OBLIQUE):
         When no state is recorded or it has no directions, there is no such body, or the selection
         would fill more than six panels.
     """
-    view = View.along(view)
+    view = View.along_direction(view)
     dataset = run_table_without_repeats(dataset)
-    rows, names = _rows_of(dataset, bodies)
+    rows, names = _direction_rows_of_bodies(dataset, bodies)
     many = bodies is None and len(rows) > MOST_BODIES
-    picture = _picture(dataset, rows, names, step_size, TIMES if many else None)
+    picture = _prepare_sphere_picture(dataset, rows, names, step_size, TIMES if many else None)
     with rc_context(STYLE):
-        return _at_some_times(picture, view) if many else _paths(picture, view)
+        return _draw_sphere_snapshots(picture, view) if many else _draw_path_panels(picture, view)
 
 
-def _rows_of(dataset, bodies):
+def _direction_rows_of_bodies(dataset, bodies):
     """The rows of the state that are directions of the chosen bodies, and their labels."""
     if "state" not in dataset:
         raise InputError(
@@ -181,7 +181,7 @@ def _rows_of(dataset, bodies):
             "in `record`, into a store of its own.",
             key="record",
         )
-    found = _directions_of(dataset)
+    found = _direction_row_by_body(dataset)
     if not found:
         rows = ", ".join(map(str, dataset["row"].values[:6]))
         raise InputError(
@@ -199,18 +199,18 @@ def _rows_of(dataset, bodies):
     return rows, [f"{WORDS[label[0]]} {label[1:]}" for label in labels]
 
 
-def _directions_of(dataset):
+def _direction_row_by_body(dataset):
     """The row of each body's direction, by its number."""
     rows = enumerate(map(str, dataset["row"].values))
     return {int(found[1]): row for row, label in rows if (found := DIRECTION.match(label))}
 
 
-def _picture(dataset, rows, names, step_size, count):
+def _prepare_sphere_picture(dataset, rows, names, step_size, count):
     """A `Panel` for each integrator and scanned value, and what holds for all of them.
 
     With `count` so many of the samples, from the first to the last.
     """
-    runs, words = runs_to_show(dataset, step_size)
+    runs, words = runs_to_draw(dataset, step_size)
     shown = dataset[["state"]].isel(run=runs)
     starts, place = distinct_values_and_codes(shown["initial_condition"].values)
     cells = list(groups_of_runs(shown, [*scanned_axes(shown), "integrator"]))
@@ -224,7 +224,9 @@ def _picture(dataset, rows, names, step_size, count):
     for key, members in cells:
         integrator = key.pop("integrator")
         methods.append(f"{integrator}, {words[axis_values_in_words(key), integrator]}")
-        panels.append(_panel(axis_values_in_words(key), shown, members, rows, count, place))
+        panels.append(
+            _prepare_sphere_panel(axis_values_in_words(key), shown, members, rows, count, place)
+        )
     said = []
     if len(set(methods)) == 1:
         said.append(methods[0])
@@ -233,24 +235,24 @@ def _picture(dataset, rows, names, step_size, count):
             replace(panel, title=", ".join(filter(None, [panel.title, method])))
             for panel, method in zip(panels, methods, strict=True)
         ]
-    of_state = Shown.in_runs(dataset, [panel.drawn for panel in panels])
+    of_state = Shown.of_run_table(dataset, [panel.starts_with_directions for panel in panels])
     if of_state.of > 1:
-        said.append(of_state.starts)
+        said.append(of_state.starts_in_words)
     if not all(panel.unit for panel in panels):
         said.append("directions only")
-    several = len(_directions_of(dataset)) > 1
+    several = len(_direction_row_by_body(dataset)) > 1
     return Picture(panels, of_state, said, dataset["time"], list(starts), names, several)
 
 
-def _panel(title, shown, members, rows, count, place):
+def _prepare_sphere_panel(title, shown, members, rows, count, place):
     """The directions of some runs, as many as can be drawn."""
     few = min(len(members), MOST_STARTS)
-    members = members[_evenly(len(members), few)]
+    members = members[_evenly_spaced_places(len(members), few)]
     samples = shown.sizes["time"]
     if count is None:
         times = np.arange(max(1, min(samples, MOST_POINTS // (few * len(rows)))))
     else:
-        times = _evenly(samples, min(samples, count))
+        times = _evenly_spaced_places(samples, min(samples, count))
     state = take_runs(shown, members)["state"].isel(time=times, row=rows).values
     length = np.linalg.norm(state, axis=-1, keepdims=True)
     with np.errstate(invalid="ignore"):  # 0 has no direction
@@ -259,7 +261,7 @@ def _panel(title, shown, members, rows, count, place):
     return Panel(title, shown["time"].values[times], directions, place[members], unit)
 
 
-def _evenly(size, count):
+def _evenly_spaced_places(size, count):
     """`count` of the places up to `size`, the first and the last among them."""
     return np.linspace(0, size - 1, count).round().astype(int)
 
@@ -267,18 +269,22 @@ def _evenly(size, count):
 # --- paths ---------------------------------------------------------------------------------------
 
 
-def _paths(picture, view):
+def _draw_path_panels(picture, view):
     panels = picture.panels
-    columns = 1 if len(panels) <= 2 or is_compact() else 2
+    columns = 1 if len(panels) <= 2 or is_compact_figure() else 2
     rows = -(-len(panels) // columns)
-    size = (NARROW, 0.4 + 2.1 * rows) if is_compact() else (0.4 + 6.6 * columns, 0.3 + 3.4 * rows)
+    size = (
+        (NARROW, 0.4 + 2.1 * rows)
+        if is_compact_figure()
+        else (0.4 + 6.6 * columns, 0.3 + 3.4 * rows)
+    )
     figure = new_figure(*size)
     axes = figure.subplots(rows, 2 * columns, squeeze=False).reshape(-1, 2)
-    lines = all(is_dense(panel.directions) for panel in panels)
+    lines = all(is_dense_enough_for_lines(panel.directions) for panel in panels)
     for panel, pair in zip(panels, axes, strict=False):
-        for ax, side in zip(pair, (view, view.opposite), strict=True):
-            outline(ax, side)
-            draw_panel(ax, side, panel, picture.colours(panel), lines)
+        for ax, side in zip(pair, (view, view.view_from_behind), strict=True):
+            draw_sphere_outline(ax, side)
+            draw_sphere_panel(ax, side, panel, picture.path_colours(panel), lines)
         pair[0].set_title(panel.title, loc="left", pad=TITLE_PAD)
     for ax in axes[len(panels) :].flat:
         ax.remove()
@@ -286,13 +292,15 @@ def _paths(picture, view):
     said = [", ".join(picture.bodies)] if picture.of_several else []
     samples = max(len(panel.times) for panel in panels)
     last = max(panel.times[-1] for panel in panels)
-    until = label_of(picture.time, f"t = {last:g}", "{} {}")
-    picture.caption(figure, *said, f"{samples} samples until {until}")
-    picture.legend(figure, picture.bodies if picture.by_body else picture.starts)
+    until = axis_label_with_units(picture.time, f"t = {last:g}", "{} {}")
+    picture.add_sphere_caption(figure, *said, f"{samples} samples until {until}")
+    picture.add_colour_legend(
+        figure, picture.bodies if picture.colours_are_bodies else picture.starts
+    )
     return figure
 
 
-def is_dense(directions):
+def is_dense_enough_for_lines(directions):
     """Whether consecutive samples are so close that a line may join them.
 
     Parameters
@@ -304,7 +312,7 @@ def is_dense(directions):
     return len(chords) > 0 and bool(np.quantile(chords, 0.95) <= DENSE)
 
 
-def draw_panel(ax, view, panel, colours, lines, cmap=MORE_COLOURS):
+def draw_sphere_panel(ax, view, panel, colours, lines, cmap=MORE_COLOURS):
     """The paths of a panel on a disc, as lines or as points.
 
     Parameters
@@ -318,20 +326,22 @@ def draw_panel(ax, view, panel, colours, lines, cmap=MORE_COLOURS):
     for i in np.unique(colours):
         own, look = paths[colours == i], {"color": cmap[i]}
         if lines:
-            draw_paths(ax, view, own, lw=0.7, **look)
+            draw_paths_on_sphere(ax, view, own, lw=0.7, **look)
         else:
-            draw_points(ax, view, own, size_of(count), rasterized=many, **look)
+            draw_points_on_sphere(
+                ax, view, own, marker_size_of_points(count), rasterized=many, **look
+            )
 
 
 # --- many bodies ---------------------------------------------------------------------------------
 
 
-def _at_some_times(picture, view):
+def _draw_sphere_snapshots(picture, view):
     panels = picture.panels
     count = len(panels[0].times)
-    across = min(3, count) if is_compact() else count
+    across = min(3, count) if is_compact_figure() else count
     down = -(-count // across)  # rows of discs of a panel
-    wide, high = ((NARROW - 0.2) / across, 1.6) if is_compact() else (2.0, 2.3)
+    wide, high = ((NARROW - 0.2) / across, 1.6) if is_compact_figure() else (2.0, 2.3)
     figure = new_figure(0.4 + wide * across, 0.3 + high * down * len(panels))
     grid = figure.subplots(down * len(panels), across, squeeze=False)
     for panel, axes in zip(panels, grid.reshape(len(panels), -1), strict=True):
@@ -339,36 +349,36 @@ def _at_some_times(picture, view):
             if k >= count:
                 ax.remove()
                 continue
-            draw_bodies(ax, view, panel, k)
-            now = label_of(picture.time, f"t = {panel.times[k]:g}", "{} {}")
+            draw_bodies_on_disc(ax, view, panel, k)
+            now = axis_label_with_units(picture.time, f"t = {panel.times[k]:g}", "{} {}")
             ax.set_title(now, pad=TITLE_PAD)
             if view.towards[2] >= 0.0:
                 ax.set_ylim(-1.05, RIM)  # no axis points down
         if panel.title:
             axes[0].text(-1.4, 0.0, panel.title, rotation=90, va="center", ha="right")
     many = MANY[picture.bodies[0].split()[0]]
-    picture.caption(figure, f"{len(picture.bodies)} {many}, far side pale")
-    picture.legend(figure, picture.starts)
+    picture.add_sphere_caption(figure, f"{len(picture.bodies)} {many}, far side pale")
+    picture.add_colour_legend(figure, picture.starts)
     return figure
 
 
-def draw_bodies(ax, view, panel, sample):
+def draw_bodies_on_disc(ax, view, panel, sample):
     """The bodies of a panel at a sample, on one disc: the far side of the sphere is pale."""
-    outline(ax, view)
+    draw_sphere_outline(ax, view)
     for start, place in enumerate(panel.starts):
         first, now = panel.directions[start, 0], panel.directions[start, sample]
         there = np.isfinite(first[:, 0])
-        chain = joined(first[there])
+        chain = body_chain_to_draw(first[there])
         bodies = now[there][[*range(there.sum()), 0] if chain == "closed" else slice(None)]
-        for side, look in ((view.far_side, {"alpha": 0.35}), (view, {})):
+        for side, look in ((view.view_of_far_side, {"alpha": 0.35}), (view, {})):
             look = look | {"color": MORE_COLOURS[place % len(MORE_COLOURS)]}
             if chain:
-                draw_paths(ax, side, bodies[None], lw=1.1, **look)
+                draw_paths_on_sphere(ax, side, bodies[None], lw=1.1, **look)
             else:
-                draw_points(ax, side, bodies, size_of(len(bodies)), **look)
+                draw_points_on_sphere(ax, side, bodies, marker_size_of_points(len(bodies)), **look)
 
 
-def joined(directions):
+def body_chain_to_draw(directions):
     """Whether bodies follow one another closely: ``"closed"``, ``"open"``, or ``""`` if not.
 
     Closed are those whose last is as close to the first as others are to the next, all the way

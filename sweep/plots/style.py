@@ -14,8 +14,8 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from matplotlib.transforms import ScaledTranslation
 
 from integrators.errors import InputError
-from sweep.plots.families import families_of
-from sweep.text import visible_lines
+from sweep.plots.families import panel_families_of_integrators
+from sweep.text import escape_controls_in_lines
 
 # Okabe and Ito's colours, told apart by colour-blind readers; without yellow, too pale for a line.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
@@ -55,18 +55,18 @@ def compact():
         _compact.reset(token)
 
 
-def is_compact():
+def is_compact_figure():
     """Whether figures are drawn for a narrow column, see `compact`."""
     return _compact.get()
 
 
-def looks_of(dataset):
+def curve_looks_of_integrators(dataset):
     """Colour, marker and line of each integrator, by its place in its family in the study.
 
     Later ones are finer, so that of curves that coincide the lower one still shows.
     """
     members = {}
-    for label, family in families_of(dataset).items():
+    for label, family in panel_families_of_integrators(dataset).items():
         members.setdefault(family, []).append(label)
     return {
         label: {
@@ -101,7 +101,7 @@ def new_figure(width, height):
     return figure
 
 
-def plain_axis(ax, title=""):
+def style_plain_axis(ax, title=""):
     """An axis without a box, with its title on the left and a pale grid."""
     ax.set_title(title, loc="left")
     ax.grid(visible=True, which="major", lw=0.4, color="0.9")
@@ -109,7 +109,7 @@ def plain_axis(ax, title=""):
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def panelled_figure(titles, said=""):
+def new_panelled_figure(titles, said=""):
     """A figure with a panel for each title, and above them what it shows."""
     if len(titles) > MOST_OF_A_KIND:
         raise InputError(
@@ -117,25 +117,25 @@ def panelled_figure(titles, said=""):
             f"{MOST_OF_A_KIND}: select some, e.g. those with {titles[0]} "
             "(sweep plot --where, or query)."
         )
-    columns = 1 if is_compact() else min(len(titles), 3)
+    columns = 1 if is_compact_figure() else min(len(titles), 3)
     rows = -(-len(titles) // columns)
-    if is_compact():
+    if is_compact_figure():
         figure = new_figure(NARROW, (2.9 if rows == 1 else 2.4) * rows)
     else:
         figure = new_figure(3.0 + 3.8 * columns**0.8, 4.0 * rows**0.9)
     axes = list(figure.subplots(rows, columns, sharey=True, squeeze=False).flat)
     for ax, title in zip(axes, titles, strict=False):
-        plain_axis(ax, title)
+        style_plain_axis(ax, title)
     for ax in axes[len(titles) :]:
         ax.remove()
-    if len(titles) == 1 and not is_compact():
+    if len(titles) == 1 and not is_compact_figure():
         axes[0].set_title(said, loc="left", color="0.3")
     elif said:
-        say(figure, said)
+        add_figure_caption(figure, said)
     return figure, axes[: len(titles)]
 
 
-def panel_grid(count, columns, width, height):
+def new_panel_grid(count, columns, width, height):
     """A figure of so many panels, with axes of their own each.
 
     Parameters
@@ -150,18 +150,18 @@ def panel_grid(count, columns, width, height):
     figure : matplotlib.figure.Figure
     axes : list of matplotlib.axes.Axes
     """
-    columns, width = (1, NARROW) if is_compact() else (columns, width)
+    columns, width = (1, NARROW) if is_compact_figure() else (columns, width)
     rows = -(-count // columns)
     figure = new_figure(width, 0.5 + height * rows)
     axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for ax in axes[count:]:
         ax.remove()
     for ax in axes[:count]:
-        plain_axis(ax)
+        style_plain_axis(ax)
     return figure, axes[:count]
 
 
-def fitted(figure, text, size=9.0):
+def wrap_text_to_figure(figure, text, size=9.0):
     """Text in lines that are no wider than a figure."""
     most = int(figure.get_figwidth() / (size * CHARACTER))
     whole = text.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
@@ -169,14 +169,14 @@ def fitted(figure, text, size=9.0):
     return "\n".join(lines).replace("\N{NO-BREAK SPACE}", " ")
 
 
-def say(figure, text):
+def add_figure_caption(figure, text):
     """What a figure shows, above it, under what is said already."""
-    lines = [figure.get_suptitle(), fitted(figure, text)]
+    lines = [figure.get_suptitle(), wrap_text_to_figure(figure, text)]
     text = "\n".join(filter(None, lines))
     figure.suptitle(text, x=0.01, ha="left", fontsize=9, color="0.3", linespacing=1.4)
 
 
-def legend(figure, axes, title=None):
+def add_legend(figure, axes, title=None):
     """What the curves are: one legend beside the panels, or below where the column is narrow.
 
     Panels that have no curve in common have a legend each, below them.
@@ -186,12 +186,12 @@ def legend(figure, axes, title=None):
     entries = {label: entries[label] for own in of for label in own}
     look = {"frameon": False, "handlelength": 3.2, "title": title, "alignment": "left"}
     if len(axes) > 1 and len(entries) == sum(map(len, of)):
-        _legends_below(figure, axes, of, look)
+        _add_legends_below_panels(figure, axes, of, look)
         return
     labels, lines = list(entries), len(entries) + (title is not None) + 1
     width, height = figure.get_size_inches()
-    if is_compact():
-        columns = _columns(labels, width)
+    if is_compact_figure():
+        columns = _legend_column_count(labels, width)
         figure.set_figheight(height + LINE * -(-lines // columns))
         place = {"loc": "outside lower left", "ncols": columns}
     else:
@@ -200,10 +200,12 @@ def legend(figure, axes, title=None):
     figure.legend(entries.values(), labels, **place, **look)
 
 
-def _legends_below(figure, axes, of, look):
+def _add_legends_below_panels(figure, axes, of, look):
     """A legend below each of the panels, which become higher by it."""
-    width = figure.get_figwidth() / (1 if is_compact() else min(len(axes), 3))
-    count = {ax: _columns(list(own), 0.9 * width) for ax, own in zip(axes, of, strict=True)}
+    width = figure.get_figwidth() / (1 if is_compact_figure() else min(len(axes), 3))
+    count = {
+        ax: _legend_column_count(list(own), 0.9 * width) for ax, own in zip(axes, of, strict=True)
+    }
     rows = {}
     for ax, own in zip(axes, of, strict=True):
         row = ax.get_subplotspec().rowspan.start
@@ -216,29 +218,29 @@ def _legends_below(figure, axes, of, look):
         ax.legend(own.values(), own.keys(), **place, **look)
 
 
-def _columns(labels, width):
+def _legend_column_count(labels, width):
     """How many columns of a legend there is space for."""
     widest = max(map(len, labels), default=0) * 8.0 * CHARACTER + 0.65
     return max(1, min(len(labels), int(width / widest)))
 
 
-def label_of(array, text, form="{} [{}]"):
+def axis_label_with_units(array, text, form="{} [{}]"):
     """`text` with the units of `array`, unless they are 1."""
-    units = plain_units(array.attrs.get("units", "1"))
+    units = units_with_superscripts(array.attrs.get("units", "1"))
     return form.format(text, units) if units else text
 
 
-def step_size_of(run):
+def step_size_label(run):
     """``h = 0.01 s``, of a run table of one step size."""
-    return label_of(run["step_size"], f"h = {run['step_size'].values[0]:g}", "{} {}")
+    return axis_label_with_units(run["step_size"], f"h = {run['step_size'].values[0]:g}", "{} {}")
 
 
-def plain_units(units):
+def units_with_superscripts(units):
     """``m s-2`` as ``m s⁻²``, and nothing for 1."""
     return "" if units == "1" else units.translate(SUPERSCRIPTS)
 
 
-def error_axis(ax):
+def style_log_error_axis(ax):
     """A logarithmic axis labelled in plain text, which is drawn twice as fast as formulas.
 
     Of curves that are drawn already: where they span few powers of ten, others are labelled too.
@@ -247,18 +249,18 @@ def error_axis(ax):
     low, high = ax.get_ylim()
     if high < 100 * low:
         ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    ax.yaxis.set_major_formatter(lambda value, place: _scientific(value))
+    ax.yaxis.set_major_formatter(lambda value, place: _scientific_tick_label(value))
     ax.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _scientific(value):
+def _scientific_tick_label(value):
     """A number of a digit or two times a power of ten, without the digit where it is 1."""
     power = math.floor(math.log10(value) + 1e-9)
     digits = f"{value / 10.0**power:.2g}"
-    return f"{'' if digits == '1' else f'{digits}·'}10{raised(power)}"
+    return f"{'' if digits == '1' else f'{digits}·'}10{superscript_number(power)}"
 
 
-def plain_step_ticks(ax):
+def set_plain_step_ticks(ax):
     """Ticks at 1, 2 and 5 over a decade or two, written as decimals."""
     low, high = ax.get_xlim()
     ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 150 * low else (1,)))
@@ -266,14 +268,14 @@ def plain_step_ticks(ax):
     ax.xaxis.set_minor_formatter(NullFormatter())
 
 
-def log_time_axis(ax):
+def style_log_time_axis(ax):
     """A logarithmic axis of time, labelled in plain text: labels are not parsed as formulas."""
     ax.set_xscale("log")
-    ax.xaxis.set_major_formatter(lambda value, place: _scientific(value))
+    ax.xaxis.set_major_formatter(lambda value, place: _scientific_tick_label(value))
     ax.xaxis.set_minor_formatter(NullFormatter())
 
 
-def raised(power):
+def superscript_number(power):
     """A whole number as superscript."""
     return str(power).translate(SUPERSCRIPTS)
 
@@ -296,11 +298,11 @@ def save(figure, path):
             key="output",
         )
     with rc_context(STYLE):
-        write(figure, path, dpi=200)
+        write_figure(figure, path, dpi=200)
     return path
 
 
-def write(figure, file, **options):
+def write_figure(figure, file, **options):
     """Write a figure to a path or file; control characters in its text, as of labels, are shown.
 
     Parameters
@@ -311,5 +313,5 @@ def write(figure, file, **options):
         Of its ``savefig``.
     """
     for text in figure.findobj(Text):  # of these SVG could not be read
-        text.set_text(visible_lines(text.get_text()))
+        text.set_text(escape_controls_in_lines(text.get_text()))
     figure.savefig(file, **options)

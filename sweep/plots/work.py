@@ -15,13 +15,13 @@ from sweep.plots.captions import Shown
 from sweep.plots.style import (
     MOST_PANELS,
     STYLE,
-    error_axis,
-    is_compact,
-    label_of,
-    legend,
-    looks_of,
-    panel_grid,
-    panelled_figure,
+    add_legend,
+    axis_label_with_units,
+    curve_looks_of_integrators,
+    is_compact_figure,
+    new_panel_grid,
+    new_panelled_figure,
+    style_log_error_axis,
 )
 
 AXES = {"steps": "steps", "evaluations": "evaluations", "cpu_time": "CPU time [s]"}
@@ -67,33 +67,34 @@ def work_precision(dataset, error=None, against="evaluations", at="end"):
     """
     check_known("measure of work", against, WORK, key="against")
     dataset = run_table_without_repeats(full := dataset)
-    looks = looks_of(dataset)
+    looks = curve_looks_of_integrators(dataset)
     error = chosen_errors_for_work(dataset, error, at)[0]
     panels = {}
-    rows = shown(work_table(full, error, at), error, against)
+    rows = rows_on_log_axis(work_table(full, error, at), error, against)
     for row in rows:
         panels.setdefault(axis_values_in_words(row.parameters), []).append(row)
-    if not any(_compares(of_panel, against) for of_panel in panels.values()):
+    if not any(_panel_compares_work(of_panel, against) for of_panel in panels.values()):
         raise InputError(f"{why_cpu_times_not_comparable(rows)}.", key="against")
     times = {title: of_panel[0].time for title, of_panel in panels.items()}
     once = len(set(times.values())) == 1
     with rc_context(STYLE):
         titles = [
-            title if once else f"{title}, at {_when(dataset, times[title])}" for title in panels
+            title if once else f"{title}, at {_error_time_label(dataset, times[title])}"
+            for title in panels
         ]
-        figure, axes = panelled_figure(titles)
-        figure.shown = _shown(dataset, rows)
+        figure, axes = new_panelled_figure(titles)
+        figure.shown = _work_caption(dataset, rows)
         drawn = [
             ax
             for ax, of_panel in zip(axes, panels.values(), strict=True)
-            if _panel(ax, of_panel, against, looks)
+            if _draw_work_panel(ax, of_panel, against, looks)
         ]
-        drawn[0].set_ylabel(_error_label(dataset, rows[0], once))
-        legend(figure, drawn, BEST)
+        drawn[0].set_ylabel(_work_error_axis_label(dataset, rows[0], once))
+        add_legend(figure, drawn, BEST)
     return figure
 
 
-def work(dataset):
+def plot_work_panels(dataset):
     """Errors against evaluations and CPU time: the picture that ``sweep plot`` makes.
 
     A panel for each error against evaluations, and against CPU time for the first two of them; of
@@ -117,20 +118,20 @@ def work(dataset):
     if len({axis_values_in_words(row.parameters) for row in rows}) > 1:
         return work_precision(dataset)
     dataset = run_table_without_repeats(dataset)
-    looks, panels = looks_of(dataset), _panels(rows)
+    looks, panels = curve_looks_of_integrators(dataset), _work_panels(rows)
     with rc_context(STYLE):
-        figure, axes = panel_grid(len(panels), 2, WIDTH, HEIGHT)
-        figure.shown = _shown(dataset, [row for of_panel, _ in panels for row in of_panel])
+        figure, axes = new_panel_grid(len(panels), 2, WIDTH, HEIGHT)
+        figure.shown = _work_caption(dataset, [row for of_panel, _ in panels for row in of_panel])
         drawn = []
         for ax, (of_panel, against) in zip(axes, panels, strict=True):
-            if _panel(ax, of_panel, against, looks):
-                ax.set_ylabel(_error_label(dataset, of_panel[0]))
+            if _draw_work_panel(ax, of_panel, against, looks):
+                ax.set_ylabel(_work_error_axis_label(dataset, of_panel[0]))
                 drawn.append(ax)
-        legend(figure, drawn, BEST)
+        add_legend(figure, drawn, BEST)
     return figure
 
 
-def _panels(rows):
+def _work_panels(rows):
     """What is drawn: rows of one error, and the work that they are drawn against."""
     # Where all keep something to round-off, there is nothing to compare.
     errors = list(dict.fromkeys(row.error for row in rows if row.reference or row.resolved))
@@ -138,10 +139,12 @@ def _panels(rows):
     for error in errors:
         for against in ("evaluations", "cpu_time"):
             try:
-                of_error = shown(rows, error, against)
+                of_error = rows_on_log_axis(rows, error, against)
             except InputError:
                 continue
-            if _compares(of_error, against) or error == errors[0]:  # why not is said once
+            if (
+                _panel_compares_work(of_error, against) or error == errors[0]
+            ):  # why not is said once
                 found[error, against] = of_error
     if not found:
         raise InputError("no run has an error above round-off to show.", key="error")
@@ -150,10 +153,10 @@ def _panels(rows):
         first = error in errors[:2]
         if first or against == "evaluations":
             (main if first else others).append((of, against))
-    return [*main, *others][: MOST_BELOW if is_compact() else MOST_PANELS]
+    return [*main, *others][: MOST_BELOW if is_compact_figure() else MOST_PANELS]
 
 
-def shown(rows, error, against):
+def rows_on_log_axis(rows, error, against):
     """The rows of one error that a logarithmic axis can show; `InputError` if there are none."""
     of_error = [row for row in rows if row.error == error]
     found = [row for row in of_error if row.value > 0 and getattr(row, against) > 0]
@@ -162,28 +165,28 @@ def shown(rows, error, against):
     return found
 
 
-def _compares(rows, against):
+def _panel_compares_work(rows, against):
     """Whether a panel compares any work: of CPU times some must be measured."""
     measured = sum(row.cpu_time_measured for row in rows)
     return against != "cpu_time" or measured >= min(FEWEST_MEASURED, len(rows))
 
 
-def _shown(dataset, rows):
+def _work_caption(dataset, rows):
     """What a picture of these rows shows."""
     times = {row.time for row in rows if row.reference}
     counts = [row.starts for row in rows]
-    return Shown.in_runs(dataset, counts, times=tuple(times), referred=True)
+    return Shown.of_run_table(dataset, counts, times=tuple(times), referred=True)
 
 
-def _panel(ax, rows, against, looks):
+def _draw_work_panel(ax, rows, against, looks):
     """The curves of all integrators in a panel, or why there are none; whether there are."""
     why = why_cpu_times_not_comparable(rows) if against == "cpu_time" else ""
-    if not _compares(rows, against):
+    if not _panel_compares_work(rows, against):
         ax.set_axis_off()
         ax.text(
             0.0,
             0.95,
-            _lines(f"No CPU time is drawn. {why}."),
+            _wrap_text_to_panel(f"No CPU time is drawn. {why}."),
             va="top",
             transform=ax.transAxes,
             color="0.3",
@@ -193,27 +196,27 @@ def _panel(ax, rows, against, looks):
     for row in rows:
         by_integrator.setdefault(row.integrator, []).append(row)
     for integrator, points in by_integrator.items():
-        _curve(ax, points, against, looks[integrator])
+        _draw_work_curve(ax, points, against, looks[integrator])
     ax.set(xscale="log", xlabel=AXES[against])
-    error_axis(ax)
+    style_log_error_axis(ax)
     low, high = ax.get_xlim()
     subs = next((subs for span, subs in TICKS if high < span * low), (1,))
     ax.xaxis.set_major_locator(LogLocator(subs=subs))
     ax.xaxis.set_major_formatter("{x:g}" if against == "cpu_time" else "{x:,.0f}")
     ax.xaxis.set_minor_formatter(NullFormatter())
     if why:
-        said = _lines(f"{UNMEASURED} {why}")
+        said = _wrap_text_to_panel(f"{UNMEASURED} {why}")
         ax.set_title("\n".join(filter(None, [ax.get_title(loc="left"), said])), loc="left")
     return True
 
 
-def _lines(text):
+def _wrap_text_to_panel(text):
     """Text in lines that fit a panel."""
     whole = text.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
     return textwrap.fill(whole, REASON).replace("\N{NO-BREAK SPACE}", " ")
 
 
-def _curve(ax, points, against, look):
+def _draw_work_curve(ax, points, against, look):
     """One integrator: a pale line, open marks, and filled ones where it is best."""
     ax.plot([], [], label=points[0].integrator, **look)
     if against == "cpu_time":
@@ -240,14 +243,14 @@ def _curve(ax, points, against, look):
     ax.plot(work[~best], error[~best], **(marks | open_mark | {"zorder": look["zorder"] - 1}))
 
 
-def _error_label(dataset, row, once=True):
+def _work_error_axis_label(dataset, row, once=True):
     """The error and its time, unless panels have a time each."""
     text = row.error.replace("_", " ")
     if row.at != "end":
-        return label_of(dataset[row.error], f"largest {text}")
-    when = f" at {_when(dataset, row.time)}" if once else ""
-    return f"{label_of(dataset[row.error], text)}{when}"
+        return axis_label_with_units(dataset[row.error], f"largest {text}")
+    when = f" at {_error_time_label(dataset, row.time)}" if once else ""
+    return f"{axis_label_with_units(dataset[row.error], text)}{when}"
 
 
-def _when(dataset, time):
-    return label_of(dataset["time"], f"t = {time:g}", "{} {}")
+def _error_time_label(dataset, time):
+    return axis_label_with_units(dataset["time"], f"t = {time:g}", "{} {}")

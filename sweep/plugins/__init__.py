@@ -12,9 +12,9 @@ _HOMES = {
     "BUILT_IN": "sweep.plugins.registry",
     "Library": "sweep.plugins.registry",
     "PlotKind": "sweep.plugins.plots",
-    "approved": "sweep.plugins.approvals",
-    "brought": "sweep.plugins.approvals",
-    "kept": "sweep.plugins.loader",
-    "with_installed": "sweep.plugins.registry",
+    "approved_plugin_hashes": "sweep.plugins.approvals",
+    "approved_plugins_of_store": "sweep.plugins.approvals",
+    "plugins_kept_in_store": "sweep.plugins.loader",
+    "with_installed_plugins": "sweep.plugins.registry",
 }
 __getattr__, __dir__, __all__ = lazy(__name__, _HOMES)

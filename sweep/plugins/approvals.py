@@ -21,7 +21,7 @@ FILE = "approved-plugins"
 DIGITS = 64  # of a hash, which each line begins with; the plugin's name follows for the reader
 
 
-def brought(attributes, store, trust_plugins=False):
+def approved_plugins_of_store(attributes, store, trust_plugins=False):
     """The plugins that a store brings, which may run.
 
     Parameters
@@ -42,10 +42,10 @@ def brought(attributes, store, trust_plugins=False):
     InputError
         If they are not approved; with the hash, and how to look at their source.
     """
-    found = loader.kept(attributes, store)
+    found = loader.plugins_kept_in_store(attributes, store)
     if trust_plugins:
-        approve(found)
-    elif found and (unknown := [p for p in found if p.hash not in approved()]):
+        approve_plugins(found)
+    elif found and (unknown := [p for p in found if p.hash not in approved_plugin_hashes()]):
         show = shlex.join(["sweep", "show", "plugins", str(store)])
         names = ", ".join(f"{plugin.name!r} (sha256 {plugin.hash})" for plugin in unknown)
         raise InputError(
@@ -56,7 +56,7 @@ def brought(attributes, store, trust_plugins=False):
     return {plugin.name: dataclasses.replace(plugin, trusted=True) for plugin in found}
 
 
-def approved():
+def approved_plugin_hashes():
     """The hashes that this user has approved, as a set.
 
     Raises
@@ -64,7 +64,7 @@ def approved():
     InputError
         If others could have written them.
     """
-    file = _file()
+    file = _plugin_approvals_file()
     if file is None:
         return set()
     if why := why_shared(file.parent) or why_shared(file):
@@ -81,7 +81,7 @@ def approved():
     return {line[:DIGITS] for line in lines}
 
 
-def approve(found):
+def approve_plugins(found):
     """Remember the hashes of plugins; where that cannot be, it is said on stderr.
 
     Parameters
@@ -89,16 +89,18 @@ def approve(found):
     found : iterable of sweep.plugins.loader.Plugin
     """
     try:
-        known = approved()
+        known = approved_plugin_hashes()
         new = [plugin for plugin in found if plugin.hash not in known]
         if new:
-            _append("".join(f"{plugin.hash}  {json.dumps(plugin.name)}\n" for plugin in new))
+            _append_plugin_approvals(
+                "".join(f"{plugin.hash}  {json.dumps(plugin.name)}\n" for plugin in new)
+            )
     except (InputError, OSError) as error:
         print(f"Warning: the approval of plugins is not remembered: {error}", file=sys.stderr)
 
 
-def _append(lines):
-    file = _file()
+def _append_plugin_approvals(lines):
+    file = _plugin_approvals_file()
     if file is None:
         raise InputError("there is no home directory; set XDG_CONFIG_HOME")
     make_private(file.parent)
@@ -107,7 +109,7 @@ def _append(lines):
         opened.write(lines)
 
 
-def _file():
+def _plugin_approvals_file():
     """Where approvals are kept; None where there is no home."""
     base = Path(os.environ.get("XDG_CONFIG_HOME", ""))
     if not base.is_absolute():  # which the specification ignores

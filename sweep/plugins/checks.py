@@ -56,10 +56,10 @@ def check_gradient(system, states):
     for index, state in enumerate(np.asarray(states)[:, :n]):
         q = np.ascontiguousarray(state)
         work = gradient.work(form.rows)
-        slope = evaluated(gradient, q, own, n, work, f"{names} of {system.name!r}")
+        slope = evaluate_plugin_kernel(gradient, q, own, n, work, f"{names} of {system.name!r}")
         for _ in range(DIRECTIONS):
-            along = _direction(q, unit, generator)
-            ends = [_moved(q, sign * EPSILON * along, unit) for sign in (1, -1)]
+            along = _random_tangent_direction(q, unit, generator)
+            ends = [_point_moved_by_step(q, sign * EPSILON * along, unit) for sign in (1, -1)]
             ahead, behind = (float(value.scalar(0.0, end, own)) for end in ends)
             expected, found = (ahead - behind) / (2 * EPSILON), float(np.sum(slope * along))
             if not np.isfinite([found, expected]).all() and index:
@@ -69,13 +69,13 @@ def check_gradient(system, states):
                 raise InputError(
                     f"{names} of {system.name!r} is {found:.9g} along a direction in which the "
                     f"differences of {value.function.__name__} give {expected:.9g}; expected the "
-                    f"same to {AGREED:g}, at {_shown(q)}"
+                    f"same to {AGREED:g}, at {_point_in_words(q)}"
                 )
             worst = max(worst, off)
     return worst
 
 
-def _direction(q, unit, generator):
+def _random_tangent_direction(q, unit, generator):
     """A random direction, tangent to the spheres at q where these are unit vectors."""
     along = generator.standard_normal(q.shape)
     if unit:
@@ -83,17 +83,17 @@ def _direction(q, unit, generator):
     return along / np.linalg.norm(along)
 
 
-def _moved(q, step, unit):
+def _point_moved_by_step(q, step, unit):
     moved = q + step
     return moved / np.linalg.norm(moved, axis=1, keepdims=True) if unit else moved
 
 
-def _shown(q):
+def _point_in_words(q):
     first = ", ".join(f"{x:.3g}" for x in q[0])
     return f"({first})" + (f" and {len(q) - 1} more" if len(q) > 1 else "")
 
 
-def evaluated(function, state, parameters, rows, work, what):
+def evaluate_plugin_kernel(function, state, parameters, rows, work, what):
     """The `rows` rows that a kernel of the whole state writes with scratch of `work` numbers.
 
     Raises
@@ -111,7 +111,7 @@ def evaluated(function, state, parameters, rows, work, what):
     return mine
 
 
-def try_system(library, name, system, start):
+def try_plugin_system(library, name, system, start):
     """Try a plugin's system at and about a start; `InputError` if it is wrong.
 
     Parameters
@@ -125,43 +125,45 @@ def try_system(library, name, system, start):
     plugin = library.origin("system", name)
     if plugin is None:
         return
-    with plugin.blamed(f"fails with the system {name!r}"):
+    with plugin.blame_plugin_for_errors(f"fails with the system {name!r}"):
         states = np.concatenate([start[None], system.ensemble(NEARBY, 0, start, SPREAD)])
         check_gradient(system, states)
         field = system.form.vector_field()
         for quantity in system.quantities:
-            _try_quantity(quantity, start, field.parameters, name)
+            _try_plugin_quantity(quantity, start, field.parameters, name)
         work = field.field.work(system.rows)
         what = f"the field of {name!r}"
-        found = evaluated(field.field, start, field.parameters, system.rows, work, what)
+        found = evaluate_plugin_kernel(
+            field.field, start, field.parameters, system.rows, work, what
+        )
         if not np.isfinite(found).all():
             raise InputError(f"{what} is not finite at a start, or leaves a row unwritten")
 
 
-def try_observables(library, record, system, start):
+def try_plugin_observables(library, record, system, start):
     """Try the plugins' observables that are recorded of a system; `InputError` if one fails."""
     own = np.array(system.form.parameters, dtype=float)
     state = velocities(start) if isinstance(system.form, SpheresLagrangian) else start
     for quantity in library.quantities(system):
         plugin = library.origin("observable", quantity.name)
         if plugin is not None and quantity.name in record:
-            with plugin.blamed(f"fails with the observable {quantity.name!r}"):
-                _try_quantity(quantity, state, own, system.name)
+            with plugin.blame_plugin_for_errors(f"fails with the observable {quantity.name!r}"):
+                _try_plugin_quantity(quantity, state, own, system.name)
 
 
-def _try_quantity(quantity, start, parameters, name):
+def _try_plugin_quantity(quantity, start, parameters, name):
     what = f"{quantity.name!r} of {name!r}"
     work = quantity.function.work(len(start))
-    values = evaluated(quantity.function, start, parameters, 1, work, what)[0]
+    values = evaluate_plugin_kernel(quantity.function, start, parameters, 1, work, what)[0]
     if np.isnan(values[list(quantity.columns)]).any():
         raise InputError(f"{what} is NaN at a start, or leaves a component of its row unwritten")
 
 
-def try_integrators(library, entries, system):
+def try_plugin_integrators(library, entries, system):
     """Compile integrators for a system where one of both is from a plugin; or `InputError`."""
     of_system = library.origin("system", system.name)
     for entry in entries:
         plugin = library.origin("integrator", entry.name.partition("+")[0]) or of_system
         if plugin is not None:
-            with plugin.blamed(f"fails with {entry.label!r} on {system.name!r}"):
+            with plugin.blame_plugin_for_errors(f"fails with {entry.label!r} on {system.name!r}"):
                 entry.integrator().bind(system).kernels(lanes=False)

@@ -36,13 +36,13 @@ class Export:
     names: str = "[A-Za-z][A-Za-z0-9_]*"
     naming: str = "a letter, then letters, digits and '_'"
 
-    def fits(self, item):
+    def is_of_kind(self, item):
         """Whether `item` is such a thing."""
         if self.type is System:
             return isinstance(item, type) and issubclass(item, System)
         return isinstance(item, self.type)
 
-    def check_name(self, of, name):
+    def check_export_name(self, of, name):
         """Raise `InputError` unless studies and command lines can say the name."""
         if not isinstance(name, str) or not re.fullmatch(self.names, name):
             raise InputError(f"{of} has the name {name!r}; expected {self.naming}")
@@ -66,49 +66,52 @@ MOST_TOLD = 300  # characters of what its code raised
 class Source:
     """Where things come from that are not built in: a plugin, or an installed distribution.
 
-    A subclass has `of`, `in_words`, `hash` of the source, and `file`, its name in tracebacks.
+    A subclass has `exports_of_kind`, `in_words`, `hash` of the source, and `file`, its name in
+    tracebacks.
     """
 
-    def of(self, kind):
+    def exports_of_kind(self, kind):
         """The tuple of what it adds of a kind, a key of `EXPORTS`."""
         raise NotImplementedError
 
     @property
     def systems(self):
         """The classes of systems that it adds."""
-        return self.of("system")
+        return self.exports_of_kind("system")
 
     @property
     def methods(self):
         """The `integrators.Method`s that it adds."""
-        return self.of("integrator")
+        return self.exports_of_kind("integrator")
 
     @property
     def observables(self):
         """The `systems.Observable`s that it adds."""
-        return self.of("observable")
+        return self.exports_of_kind("observable")
 
     @property
     def plots(self):
         """The `PlotKind`s that it adds."""
-        return self.of("plot")
+        return self.exports_of_kind("plot")
 
     @property
-    def named(self):
+    def exported_names(self):
         """What it adds, as pairs of a kind and a name."""
-        return tuple((kind, item.name) for kind in EXPORTS for item in self.of(kind))
+        return tuple((kind, item.name) for kind in EXPORTS for item in self.exports_of_kind(kind))
 
     @contextlib.contextmanager
-    def blamed(self, doing, kept=(InputError,)):
+    def blame_plugin_for_errors(self, doing, kept=(InputError,)):
         """Turn whatever its code raises, but for `kept`, into an `InputError` that says where."""
         try:
             yield
         except (*kept, Interrupted):
             raise
         except (Exception, SystemExit) as error:
-            raise InputError(f"{self.in_words} {doing}: {self._told(error)}") from error
+            raise InputError(
+                f"{self.in_words} {doing}: {self._plugin_error_in_words(error)}"
+            ) from error
 
-    def _told(self, error):
+    def _plugin_error_in_words(self, error):
         if isinstance(error, SyntaxError) and error.filename == self.file:
             return f"line {error.lineno}: {error.msg}"
         frames = traceback.extract_tb(error.__traceback__)
@@ -120,17 +123,17 @@ class Source:
         return f"{where}{type(error).__name__}" + (f": {message}" if message else "")
 
 
-def check(source, kind, item, of):
+def check_plugin_export(source, kind, item, of):
     """Raise `InputError` unless a `Source` may add `item` as a thing of a kind; `of` says where."""
     export = EXPORTS[kind]
-    if not export.fits(item):
+    if not export.is_of_kind(item):
         raise InputError(f"{of} has {item!r}; expected {export.words}")
     if kind == "system":
-        _check_system(source, item)
-    export.check_name(of, item.name)
+        _check_plugin_system(source, item)
+    export.check_export_name(of, item.name)
 
 
-def _check_system(source, item):
+def _check_plugin_system(source, item):
     """Raise `InputError` for a class of systems that lacks something."""
     name = item.__name__
 
@@ -144,11 +147,11 @@ def _check_system(source, item):
     for key in ("name", "description"):
         if not isinstance(getattr(item, key, None), str):
             refuse(f"has no {key}; expected a text, {key} = …")
-    _check_units(item, refuse)
+    _check_plugin_units(item, refuse)
     starts = getattr(item, "named_starts", None)
     if not isinstance(starts, tuple) or not all(isinstance(start, Start) for start in starts):
         refuse(f"has named_starts = {starts!r}; expected a tuple of systems.plugin.Start")
-    with source.blamed(f"cannot make the system {name} with default parameters"):
+    with source.blame_plugin_for_errors(f"cannot make the system {name} with default parameters"):
         made = item()
         quantities, _ = made.quantities, made.form
     for quantity in quantities:
@@ -156,7 +159,7 @@ def _check_system(source, item):
             refuse(f"has {quantity!r} among its quantities; expected systems.Quantity")
 
 
-def _check_units(item, refuse):
+def _check_plugin_units(item, refuse):
     units, own = getattr(item, "units", None), getattr(item, "parameter_units", None)
     keys = ("energy", "momentum", "time")
     if not isinstance(units, dict) or not set(keys) <= set(units):

@@ -21,7 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from integrators.errors import InputError
-from sweep.plugins.exports import EXPORTS, Source, check
+from sweep.plugins.exports import EXPORTS, Source, check_plugin_export
 
 GROUPS = {kind: f"geosweep.{kind}s" for kind in EXPORTS}
 
@@ -39,7 +39,7 @@ class Installed(Source):
     distribution : str
         Whose they are, with its version.
     hash : str
-        SHA-256 of the source, once `read` has loaded that.
+        SHA-256 of the source, once `with_source_hash` has loaded that.
     """
 
     kind: str
@@ -57,29 +57,29 @@ class Installed(Source):
     def file(self):
         """The name of its module in tracebacks."""
         with contextlib.suppress(Exception):  # which are told when it is loaded
-            return find_spec(self.point.module).origin
+            return find_spec(self.entry_point.module).origin
         return self.value
 
     @property
-    def point(self):
+    def entry_point(self):
         """As the metadata have it."""
         return EntryPoint(self.name, self.value, GROUPS[self.kind])
 
-    def of(self, kind):
+    def exports_of_kind(self, kind):
         """The tuple of what it adds of a kind; loaded when it is asked for."""
-        return (_same(self),) if kind == self.kind else ()
+        return (_installed_with_same_hash(self),) if kind == self.kind else ()
 
     @property
-    def named(self):
+    def exported_names(self):
         """What it adds, as pairs of a kind and a name; it is not loaded."""
         return ((self.kind, self.name),)
 
-    def read(self):
+    def with_source_hash(self):
         """The same with the hash of the source that is installed here."""
-        return replace(self, hash=_loaded(self)[1])
+        return replace(self, hash=_load_entry_point(self)[1])
 
 
-def offered(kind, taken):
+def offered_entry_points(kind, taken):
     """What distributions add of a kind, not loaded.
 
     Parameters
@@ -99,8 +99,8 @@ def offered(kind, taken):
         If a name is taken, or is no name.
     """
     found = {}
-    for one in map(_of_point, entry_points(group=GROUPS[kind])):
-        EXPORTS[kind].check_name(one.in_words, one.name)
+    for one in map(_installed_of_entry_point, entry_points(group=GROUPS[kind])):
+        EXPORTS[kind].check_export_name(one.in_words, one.name)
         if one.name in taken or one.name in found:
             other = found[one.name].in_words if one.name in found else "what is built in"
             raise InputError(
@@ -111,20 +111,20 @@ def offered(kind, taken):
     return found
 
 
-def _of_point(point):
+def _installed_of_entry_point(point):
     kind = next(kind for kind, group in GROUPS.items() if group == point.group)
     owner = f"{point.dist.name} {point.dist.version}"
     return Installed(kind, point.name, point.value, owner)
 
 
 @functools.cache
-def _same(one):
+def _installed_with_same_hash(one):
     """What is installed here under a name, if its source has the hash that is asked for."""
     points = entry_points(group=GROUPS[one.kind], name=one.name)
-    here = next(map(_of_point, points), None)
+    here = next(map(_installed_of_entry_point, points), None)
     if here is None:
         raise InputError(f"{one.in_words} is not installed here; expected it on every worker")
-    item, digest = _loaded(here)
+    item, digest = _load_entry_point(here)
     if digest != one.hash:
         raise InputError(
             f"{one.in_words} has other source here, of {here.distribution}: its hash is "
@@ -135,19 +135,19 @@ def _same(one):
 
 
 @functools.cache
-def _loaded(one):
+def _load_entry_point(one):
     """What an entry point names, checked, and the hash of its source when it was loaded."""
-    with one.blamed("cannot be loaded", kept=()):
-        item = one.point.load()
-        digest = _hash_of(sys.modules[one.point.module])
-    check(one, one.kind, item, one.in_words)
+    with one.blame_plugin_for_errors("cannot be loaded", kept=()):
+        item = one.entry_point.load()
+        digest = _hash_of_module_source(sys.modules[one.entry_point.module])
+    check_plugin_export(one, one.kind, item, one.in_words)
     if item.name != one.name:
         raise InputError(f"{one.in_words} names {item.name!r}; expected the same name")
     return item, digest
 
 
 @functools.cache
-def _hash_of(module):
+def _hash_of_module_source(module):
     """SHA-256 of a module's source; of a package's module, of all that the package has.
 
     As it was when the module was loaded, whatever becomes of the files.

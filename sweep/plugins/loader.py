@@ -20,8 +20,8 @@ import threading
 from pathlib import Path
 
 from integrators.errors import InputError
-from sweep.limits import read_regular
-from sweep.plugins.exports import EXPORTS, Source, check
+from sweep.limits import read_regular_file
+from sweep.plugins.exports import EXPORTS, Source, check_plugin_export
 
 MOST_BYTES = 1_000_000  # it is sent with each task
 _loading = threading.Lock()
@@ -61,12 +61,12 @@ class Plugin(Source):
         """Its name in tracebacks."""
         return self.name
 
-    def of(self, kind):
+    def exports_of_kind(self, kind):
         """The tuple of what it adds of a kind."""
-        return _exports(self)[kind]
+        return _exports_of_plugin(self)[kind]
 
 
-def read(name, directory):
+def read_plugin_source(name, directory):
     """The `Plugin` of a name in a study.
 
     Parameters
@@ -84,9 +84,9 @@ def read(name, directory):
         path = directory / name
         where = f"no file {name!r} in {directory.resolve()}"
     else:
-        path, where = _file_of_module(name, directory), f"no source of the module {name!r}"
+        path, where = _source_file_of_module(name, directory), f"no source of the module {name!r}"
     try:
-        data = read_regular(path, MOST_BYTES, "Python source, sent with each task")
+        data = read_regular_file(path, MOST_BYTES, "Python source, sent with each task")
     except FileNotFoundError:
         raise InputError(
             f"there is {where}; expected the path of a Python file, relative to the study's, or "
@@ -101,7 +101,7 @@ def read(name, directory):
         raise InputError(f"{name!r} is no UTF-8 text, in line {line}") from None
 
 
-def kept(attributes, store):
+def plugins_kept_in_store(attributes, store):
     """The plugins that a store brings, none of which may run yet.
 
     Parameters
@@ -124,13 +124,13 @@ def kept(attributes, store):
     try:
         sources = {name: plugin["source"] for name, plugin in found.items()}
         for name, source in sources.items():
-            _check_size(name, source.encode())
+            _check_plugin_size(name, source.encode())
     except (AttributeError, KeyError, TypeError, UnicodeEncodeError):
         raise InputError(f"{store}: the plugins that it keeps cannot be read") from None
     return tuple(Plugin(name, source) for name, source in sources.items())
 
 
-def _check_size(name, data):
+def _check_plugin_size(name, data):
     if len(data) > MOST_BYTES:
         raise InputError(
             f"{name!r} has {len(data):,} bytes; expected at most {MOST_BYTES:,}: it is sent with "
@@ -138,7 +138,7 @@ def _check_size(name, data):
         )
 
 
-def _file_of_module(name, directory):
+def _source_file_of_module(name, directory):
     """The source file of an importable module, or `InputError`; a package has several."""
     beside = directory / f"{name}.py"
     hint = f" Did you mean {beside.name!r}?" if os.path.isfile(beside) else ""
@@ -178,7 +178,7 @@ class _Loader(importlib.abc.InspectLoader):
 
 
 @functools.cache
-def _module(plugin):
+def _load_plugin_module(plugin):
     """The module of a plugin, loaded once; its name tells it from an edited one."""
     if not plugin.trusted:
         raise InputError(f"plugin {plugin.name!r}, sha256 {plugin.hash}, is not approved to run")
@@ -189,7 +189,7 @@ def _module(plugin):
         spec = importlib.util.spec_from_loader(name, _Loader(plugin))
         module = sys.modules[name] = importlib.util.module_from_spec(spec)
         try:
-            with plugin.blamed("cannot be imported", kept=()):
+            with plugin.blame_plugin_for_errors("cannot be imported", kept=()):
                 spec.loader.exec_module(module)
         except BaseException:
             del sys.modules[name]
@@ -198,26 +198,26 @@ def _module(plugin):
 
 
 @functools.cache
-def _exports(plugin):
+def _exports_of_plugin(plugin):
     """What a plugin exports, checked: a tuple by each kind of `EXPORTS`."""
-    module, keys = _module(plugin), [export.key for export in EXPORTS.values()]
+    module, keys = _load_plugin_module(plugin), [export.key for export in EXPORTS.values()]
     if not any(key in vars(module) for key in keys):
         raise InputError(
             f"{plugin.in_words} exports nothing; expected one of {', '.join(keys)}, such as "
             "SYSTEMS = (MySystem,)"
         )
     return {
-        kind: _checked(plugin, kind, getattr(module, export.key, ()))
+        kind: _checked_plugin_exports(plugin, kind, getattr(module, export.key, ()))
         for kind, export in EXPORTS.items()
     }
 
 
-def _checked(plugin, kind, items):
+def _checked_plugin_exports(plugin, kind, items):
     """What is exported of a kind, as a tuple."""
     export = EXPORTS[kind]
     of = f"{plugin.in_words}: {export.key}"
     if not isinstance(items, (tuple, list)):
         raise InputError(f"{of} = {items!r}; expected a tuple of {export.words}")
     for item in items:
-        check(plugin, kind, item, of)
+        check_plugin_export(plugin, kind, item, of)
     return tuple(items)

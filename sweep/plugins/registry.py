@@ -8,7 +8,7 @@ import integrators
 import systems
 from integrators.errors import InputError, check_known
 from integrators.method import STEPS_OF
-from sweep.errors import Gathered, StudyError, distinct, gathered
+from sweep.errors import Gathered, StudyError, check_distinct_nodes, read_nodes_gathering_problems
 from sweep.plugins import installed
 from sweep.plugins import loader as plugins
 
@@ -24,7 +24,7 @@ class Library:
     ----------
     plugins : tuple of sweep.plugins.loader.Plugin
     installed : tuple of sweep.plugins.installed.Installed
-        Those that are asked for; see `with_installed`.
+        Those that are asked for; see `with_installed_plugins`.
     """
 
     plugins: tuple = ()
@@ -53,7 +53,11 @@ class Library:
     @property
     def plots(self):
         """The `PlotKind`s that these add; what their code raises is an `InputError`."""
-        return tuple(_guarded(source, kind) for source in self.sources for kind in source.plots)
+        return tuple(
+            _plot_kind_blaming_plugin(source, kind)
+            for source in self.sources
+            for kind in source.plots
+        )
 
     def system_class(self, name):
         """The class of a system, or `InputError`."""
@@ -77,7 +81,11 @@ class Library:
             As `systems.get`; also for whatever else a plugin's code raises.
         """
         source = self.origin("system", name)
-        with source.blamed(f"cannot make {name!r}") if source else contextlib.nullcontext():
+        with (
+            source.blame_plugin_for_errors(f"cannot make {name!r}")
+            if source
+            else contextlib.nullcontext()
+        ):
             made = systems.made(self.system_class(name), parameters)
             if source:  # these are made when they are first asked for
                 _ = made.form, made.quantities
@@ -94,7 +102,9 @@ class Library:
 
     def origin(self, kind, name):
         """The source of the ``"system"``, ``"integrator"`` and so on; None if it is built in."""
-        return next((source for source in self.sources if (kind, name) in source.named), None)
+        return next(
+            (source for source in self.sources if (kind, name) in source.exported_names), None
+        )
 
     def hashes(self, system=None, integrator=None, options=None, observables=()):
         """Hashes of the plugins and distributions that some things are from.
@@ -123,18 +133,18 @@ class Library:
 BUILT_IN = Library()
 
 
-def _guarded(source, kind):
+def _plot_kind_blaming_plugin(source, kind):
     """A `PlotKind` whose errors are the source's."""
 
     @functools.wraps(kind.draw)
     def draw(*arguments, **options):
-        with source.blamed(f"cannot draw {kind.name!r}"):
+        with source.blame_plugin_for_errors(f"cannot draw {kind.name!r}"):
             return kind.draw(*arguments, **options)
 
     return replace(kind, draw=draw)
 
 
-def with_installed(library, kind, names=None, taken=()):
+def with_installed_plugins(library, kind, names=None, taken=()):
     """A library, and what installed distributions add to it that is neither built in nor there.
 
     Nothing is looked for where all names are known.
@@ -153,26 +163,26 @@ def with_installed(library, kind, names=None, taken=()):
     InputError
         If a name of an entry point is taken, or one that is asked for cannot be loaded.
     """
-    built_in = {*_built_in(kind), *taken}
+    built_in = {*_built_in_names(kind), *taken}
     if names is not None:
         asked = (name for name in names if name not in built_in)
         names = {name for name in asked if library.origin(kind, name) is None}
         if not names:
             return library
-    offered = installed.offered(kind, built_in).values()
-    there = {pair for source in library.sources for pair in source.named}
+    offered = installed.offered_entry_points(kind, built_in).values()
+    there = {pair for source in library.sources for pair in source.exported_names}
     found = (one for one in offered if (names is None or one.name in names))
-    new = tuple(one.read() for one in found if (kind, one.name) not in there)
+    new = tuple(one.with_source_hash() for one in found if (kind, one.name) not in there)
     return replace(library, installed=(*library.installed, *new))
 
 
-def _built_in(kind):
+def _built_in_names(kind):
     if kind == "system":
         return systems.names()
     return [m.name for m in integrators.ALL_INTEGRATORS] if kind == "integrator" else []
 
 
-def read_library(node):
+def read_plugin_library(node):
     """The `Library` of a study's array of plugins.
 
     Parameters
@@ -185,18 +195,18 @@ def read_library(node):
         If a plugin cannot be used, or what one adds has a name that is taken.
     """
     nodes = node.elements(least=0)
-    read = gathered(_run, nodes)
-    distinct(nodes, [plugin.name for plugin in read], "plugin")
+    read = read_nodes_gathering_problems(_run_plugin_node, nodes)
+    check_distinct_nodes(nodes, [plugin.name for plugin in read], "plugin")
     library = Library(read)
-    _check_distinct(nodes, library)
+    _check_distinct_plugin_names(nodes, library)
     gather = Gathered()
     for own, plugin in zip(nodes, read, strict=True):
-        gather(_check_systems_of, own, plugin, library)
-    gather.finish()
+        gather(_check_systems_of_observables, own, plugin, library)
+    gather.raise_problems()
     return library
 
 
-def read_plugins(node):
+def read_plugins_of_study(node):
     """The plugins of a study's array of them; their source is read and not run.
 
     Parameters
@@ -212,32 +222,32 @@ def read_plugins(node):
     StudyError
         If one cannot be read.
     """
-    return gathered(_plugin, node.elements(least=0))
+    return read_nodes_gathering_problems(_read_plugin_node, node.elements(least=0))
 
 
-def _plugin(node):
+def _read_plugin_node(node):
     name, kept = node.label(), node.source.plugins
     with node.context():
         if kept is None:
-            return plugins.read(name, node.source.directory)
+            return plugins.read_plugin_source(name, node.source.directory)
         if name not in kept:  # nor is it looked for on this machine
             raise InputError(f"the store does not keep the source of the plugin {name!r}")
         return kept[name]
 
 
-def _run(node):
-    plugin = _plugin(node)
+def _run_plugin_node(node):
+    plugin = _read_plugin_node(node)
     with node.context():
-        _ = plugin.named
+        _ = plugin.exported_names
     return plugin
 
 
-def _check_distinct(nodes, library):
+def _check_distinct_plugin_names(nodes, library):
     """Refuse a name that something built in has, or that stands in two plugins."""
     kinds = ("system", "integrator")
-    taken = {(kind, name): "is built in" for kind in kinds for name in _built_in(kind)}
+    taken = {(kind, name): "is built in" for kind in kinds for name in _built_in_names(kind)}
     for node, plugin in zip(nodes, library.plugins, strict=True):
-        for pair in plugin.named:
+        for pair in plugin.exported_names:
             if pair in taken:
                 kind, name = pair
                 raise node.error(
@@ -247,7 +257,7 @@ def _check_distinct(nodes, library):
             taken[pair] = f"is added by {plugin.name!r}"
 
 
-def _check_systems_of(node, plugin, library):
+def _check_systems_of_observables(node, plugin, library):
     known = [*systems.names(), *(system.name for system in library.systems)]
     with node.context():
         for observable in plugin.observables:
@@ -255,7 +265,7 @@ def _check_systems_of(node, plugin, library):
                 check_known(f"system of the observable {observable.name!r}:", name, known)
 
 
-def with_observables(table, family, library, names_of, taken):
+def family_without_observable_clashes(table, family, library, names_of, taken):
     """`family`, unless one of the observables of a system has a name that is taken there.
 
     Parameters

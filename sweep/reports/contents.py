@@ -7,13 +7,13 @@ import numpy as np
 
 from integrators.errors import InputError
 from sweep.analysis.runs.selection import distinct_values_and_codes, scanned_axes, take_runs
-from sweep.plots.captions import parameters
-from sweep.plots.embedding import drawn, most_bytes
-from sweep.plots.families import families_of
+from sweep.plots.captions import fixed_parameter_captions
+from sweep.plots.embedding import draw_embedded_picture, max_svg_bytes_per_picture
+from sweep.plots.families import panel_families_of_integrators
 from sweep.plots.kinds import KINDS
-from sweep.plots.style import label_of, plain_units
+from sweep.plots.style import axis_label_with_units, units_with_superscripts
 from sweep.reports.sections import SECTIONS
-from sweep.text import number
+from sweep.text import format_number
 
 MOST_ROWS = 200  # of a table
 MOST_NOTES = 12
@@ -87,7 +87,7 @@ class ExperimentPart:
     progress: object
 
 
-def experiment_part(dataset, name, place, count, progress):
+def report_part_of_experiment(dataset, name, place, count, progress):
     """What a report says of an experiment.
 
     Parameters
@@ -103,29 +103,31 @@ def experiment_part(dataset, name, place, count, progress):
     ExperimentPart
     """
     kinds = sum(len(section.pictures) for section in SECTIONS)
-    most = most_bytes(kinds * count * len(set(families_of(dataset).values())))
+    most = max_svg_bytes_per_picture(
+        kinds * count * len(set(panel_families_of_integrators(dataset).values()))
+    )
     parts, not_drawn, sentences, counts = [], [], [], {}
-    raised = _exponents_of(dataset)
+    raised = _unit_exponent_writer(dataset)
     for section in SECTIONS:
-        answer, missing = _answer(section, dataset)
+        answer, missing = _section_answer(section, dataset)
         pictures = []
         for kind, text in section.pictures.items():
-            found, why = _picture(kind, dataset, f"p{place}-{kind}", name, text, most)
+            found, why = _section_pictures(kind, dataset, f"p{place}-{kind}", name, text, most)
             pictures += found
             not_drawn += [] if missing else why
         if answer is not None:
             sentences += [raised(sentence) for sentence in answer.sentences]
             counts[section.title] = answer.counts
-        found = [] if answer is None else [table_part(t, raised) for t in answer.tables]
+        found = [] if answer is None else [table_on_report_page(t, raised) for t in answer.tables]
         if found or pictures or missing:
             parts.append(Part(section.title, section.text, found, pictures, missing))
     title = dataset.attrs.get("title", name).partition(": ")[2]
     anchor = f"experiment-{place}"
-    facts = facts_of(dataset)
+    facts = experiment_facts(dataset)
     return ExperimentPart(name, title, anchor, facts, parts, not_drawn, sentences, counts, progress)
 
 
-def _answer(section, dataset):
+def _section_answer(section, dataset):
     """What a section answers, and why it cannot."""
     if section.answer is None:
         return None, ""
@@ -135,15 +137,15 @@ def _answer(section, dataset):
         return None, str(error)
 
 
-def _picture(kind, dataset, place, name, text, most):
+def _section_pictures(kind, dataset, place, name, text, most):
     """The pictures of a kind, one or none, and why there is none."""
     if kind not in KINDS:
         return [], []
     pictures, reasons = [], []
-    for i, (family, members) in enumerate(_by_family(dataset)):
+    for i, (family, members) in enumerate(_runs_by_family(dataset)):
         said = f"{text} {family}." if family else text
         try:
-            found = drawn(kind, members, f"{place}-{i}", f"{name}: {said}", most)
+            found = draw_embedded_picture(kind, members, f"{place}-{i}", f"{name}: {said}", most)
         except InputError as error:
             reasons.append((kind, str(error)))
         else:
@@ -151,9 +153,9 @@ def _picture(kind, dataset, place, name, text, most):
     return pictures, [] if pictures else reasons[:1]
 
 
-def _by_family(dataset):
+def _runs_by_family(dataset):
     """The runs of each family of integrators, where they are too many for one narrow picture."""
-    families = families_of(dataset)
+    families = panel_families_of_integrators(dataset)
     if len(set(families.values())) == 1:
         yield "", dataset
         return
@@ -163,26 +165,28 @@ def _by_family(dataset):
         yield family[:1].upper() + family[1:], take_runs(dataset, runs)
 
 
-def _exponents_of(dataset):
+def _unit_exponent_writer(dataset):
     """A function that writes the exponents of the dataset's units in a text as such."""
     units = {array.attrs.get("units", "1") for array in dataset.variables.values()}
-    units = sorted((text for text in units if plain_units(text) != text != "1"), key=len)
+    units = sorted(
+        (text for text in units if units_with_superscripts(text) != text != "1"), key=len
+    )
 
-    def raised(text):
+    def with_unit_exponents(text):
         for each in reversed(units):
-            text = text.replace(each, plain_units(each))
+            text = text.replace(each, units_with_superscripts(each))
         return text
 
-    return raised
+    return with_unit_exponents
 
 
-def table_part(table, words=str):
+def table_on_report_page(table, words=str):
     """A `sweep.tables.Table` as the page shows it, its first rows if there are very many.
 
     `words` is applied to its title and notes.
     """
     rows, notes = list(table.rows), list(table.notes)
-    numeric = [all(_is_number(row[i]) for row in rows) for i in range(len(table.headers))]
+    numeric = [all(_is_number_cell(row[i]) for row in rows) for i in range(len(table.headers))]
     if len(rows) > MOST_ROWS:
         notes.insert(0, f"The first {MOST_ROWS} of {len(rows):,} rows.")
     if len(notes) > MOST_NOTES:
@@ -191,73 +195,78 @@ def table_part(table, words=str):
     return TablePart(words(table.title), headers, rows[:MOST_ROWS], [words(n) for n in notes])
 
 
-def _is_number(cell):
+def _is_number_cell(cell):
     return cell[:1] in "–±≤" or cell.lstrip("+-−.")[:1].isdigit()
 
 
 # --- facts -----------------------------------------------------------------------------------
 
 
-def facts_of(dataset):
+def experiment_facts(dataset):
     """What an experiment is, in words, as pairs."""
     fixed = json.loads(dataset.attrs.get("fixed", "{}"))
     facts = [
-        ("System", _system(dataset, fixed)),
-        ("Parameters", ", ".join(f"{k} = {v}" for k, v in parameters(dataset).items())),
+        ("System", _system_fact(dataset, fixed)),
+        (
+            "Parameters",
+            ", ".join(f"{k} = {v}" for k, v in fixed_parameter_captions(dataset).items()),
+        ),
     ]
     for axis in scanned_axes(dataset):
-        facts.append((f"Scanned: {axis}", _values(dataset[axis])))
+        facts.append((f"Scanned: {axis}", _scanned_values_fact(dataset[axis])))
     labels, _ = distinct_values_and_codes(dataset["integrator"].values)
     facts.append((f"Integrators ({len(labels)})", ", ".join(labels)))
     for name, title in (("step_size", "Step sizes"), ("tolerance", "Tolerances")):
         if np.isfinite(dataset[name].values).any():
-            facts.append((title, _values(dataset[name])))
+            facts.append((title, _scanned_values_fact(dataset[name])))
     facts += [
-        ("Starts", _starts(dataset)),
-        ("Duration", _duration(dataset, fixed)),
+        ("Starts", _starts_fact(dataset)),
+        ("Duration", _duration_fact(dataset, fixed)),
         ("Recorded", ", ".join(fixed.get("record", []))),
         ("Statistics", WORDS.get(fixed.get("statistics"), fixed.get("statistics", ""))),
-        ("Reference", _reference(fixed.get("reference"))),
+        ("Reference", _reference_fact(fixed.get("reference"))),
     ]
     return [(name, text) for name, text in facts if text]
 
 
-def _system(dataset, fixed):
+def _system_fact(dataset, fixed):
     words = dataset.attrs.get("title", "").partition(": ")[2]
     name = fixed.get("system", "–")
     return f"{words} ({name})" if words else name
 
 
-def _values(coordinate, most=8):
+def _scanned_values_fact(coordinate, most=8):
     """The distinct values of a coordinate, or their number and range."""
     values, _ = distinct_values_and_codes(coordinate.values)
     if values.dtype.kind == "f":
         values = values[np.isfinite(values)]
-    words = [number(float(v), 6) if values.dtype.kind == "f" else str(v) for v in values]
+    words = [format_number(float(v), 6) if values.dtype.kind == "f" else str(v) for v in values]
     if len(words) > most:
-        return f"{len(words)}, from {words[0]} to {words[-1]}{_units(coordinate)}"
-    return ", ".join(words) + _units(coordinate)
+        return f"{len(words)}, from {words[0]} to {words[-1]}{_units_suffix(coordinate)}"
+    return ", ".join(words) + _units_suffix(coordinate)
 
 
-def _units(coordinate):
-    units = plain_units(coordinate.attrs.get("units", "1"))
+def _units_suffix(coordinate):
+    units = units_with_superscripts(coordinate.attrs.get("units", "1"))
     return f" {units}" if units else ""
 
 
-def _starts(dataset, most=4):
+def _starts_fact(dataset, most=4):
     names, _ = distinct_values_and_codes(dataset["initial_condition"].values)
     said = ", ".join(names[:most])
     return said if len(names) <= most else f"{len(names):,}: {said}, …"
 
 
-def _duration(dataset, fixed):
+def _duration_fact(dataset, fixed):
     duration = fixed.get("duration", float(dataset["time"].values[-1]))
-    time = label_of(dataset["time"], f"{duration:g}", "{} {}")
+    time = axis_label_with_units(dataset["time"], f"{duration:g}", "{} {}")
     return f"{time}, {dataset.sizes['time'] - 1:,} sample intervals"
 
 
-def _reference(reference):
+def _reference_fact(reference):
     if not reference:
         return "none"
-    settings = ", ".join(f"{k} = {number(v)}" for k, v in reference.items() if k != "integrator")
+    settings = ", ".join(
+        f"{k} = {format_number(v)}" for k, v in reference.items() if k != "integrator"
+    )
     return f"{reference.get('integrator', '')} ({settings})"

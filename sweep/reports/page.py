@@ -9,7 +9,7 @@ from markupsafe import Markup, escape
 
 from integrators.errors import InputError
 from sweep.errors import Damaged
-from sweep.reports.contents import experiment_part, table_part
+from sweep.reports.contents import report_part_of_experiment, table_on_report_page
 from sweep.reports.sections import VERDICTS
 from sweep.store import files, provenance
 from sweep.store.backends.places import is_written, local_path
@@ -18,7 +18,7 @@ from sweep.store.open import open_study
 from sweep.store.progress import Counter
 from sweep.store.store import Store
 from sweep.tables import Table
-from sweep.text import number, visible_lines
+from sweep.text import escape_controls_in_lines, format_number
 
 ENDINGS = (".html", ".htm")
 NO_PACKAGE = ("cpu", "libm", "system", "commit")  # of what an environment says
@@ -62,7 +62,7 @@ def report(store, output=None):
         raise InputError(f"{output} is a directory; give a file, as report.html", key="output")
     if output.suffix.lower() not in ENDINGS:
         raise InputError(f"{output} is to be HTML: give a name that ends in .html", key="output")
-    text = page(store)
+    text = report_as_html(store)
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(text, encoding="utf-8")
@@ -71,10 +71,10 @@ def report(store, output=None):
     return output
 
 
-def page(store):
+def report_as_html(store):
     """The report of a store as HTML."""
     tree = open_study(store)
-    progress = {each.experiment: each for each in _progress(store)}
+    progress = {each.experiment: each for each in _report_progress(store)}
     tables = {str(name): node.to_dataset() for name, node in tree.children.items()}
     tables = {
         name: table.isel(run=table["in_study"].values.astype(bool))
@@ -82,34 +82,34 @@ def page(store):
     }
     tables = {name: table for name, table in tables.items() if table.sizes["run"]}
     experiments = [
-        experiment_part(table, name, place, len(tables), progress.get(name))
+        report_part_of_experiment(table, name, place, len(tables), progress.get(name))
         for place, (name, table) in enumerate(tables.items(), 1)
     ]
-    text = _template().render(
+    text = _report_template().render(
         name=tree.attrs.get("study_name", store.place.stem),
         description=tree.attrs.get("description", ""),
         study=tree.attrs.get("study", ""),
-        summary=_summary(experiments, progress.values()),
+        summary=_report_summary(experiments, progress.values()),
         experiments=experiments,
-        failures=_failures(store),
+        failures=_report_failures(store),
         unfinished=[each for each in progress.values() if each.left],
-        provenance=_provenance(store, tree.attrs, progress.values()),
+        provenance=_report_provenance(store, tree.attrs, progress.values()),
         store=store.name,
-        style=_text("style.css"),
+        style=_read_report_asset("style.css"),
         verdicts=VERDICTS,
         most_open=MOST_OPEN,
-        made=_date(datetime.datetime.now(datetime.UTC)),
+        made=_report_date(datetime.datetime.now(datetime.UTC)),
     )
-    return visible_lines(text.replace("\r\n", "\n").expandtabs())  # HTML has no others
+    return escape_controls_in_lines(text.replace("\r\n", "\n").expandtabs())  # HTML has no others
 
 
-def _of_study(table):
+def _runs_that_study_asks_for(table):
     """The runs that the study asks for, without those that have left it."""
     wanted = table["in_study"].values.astype(bool)
     return table if wanted.all() else table.isel(run=np.flatnonzero(wanted))
 
 
-def _progress(store):
+def _report_progress(store):
     try:
         return Counter(store).count()
     except Damaged as damage:
@@ -121,7 +121,7 @@ def _progress(store):
 # --- what all experiments say together -------------------------------------------------------
 
 
-def _summary(experiments, progresses):
+def _report_summary(experiments, progresses):
     """The answers in short, of all experiments together."""
     runs, done = (sum(getattr(p, of) for p in progresses) for of in ("runs", "done"))
     failed = sum(p.failed for p in progresses)
@@ -142,7 +142,7 @@ def _summary(experiments, progresses):
     return lines
 
 
-def _failures(store):
+def _report_failures(store):
     """What failed runs share, and the first of them, by experiment."""
     rows, shared = failed_runs(store, most=MOST_FAILURES), shared_values(store)
     found = []
@@ -151,18 +151,18 @@ def _failures(store):
         wanted = [
             key
             for key in mine[0]
-            if key != "experiment" and any(number(row[key]) not in ("–", "") for row in mine)
+            if key != "experiment" and any(format_number(row[key]) not in ("–", "") for row in mine)
         ]
-        cells = [[number(row[key], 5) for key in wanted] for row in mine]
+        cells = [[format_number(row[key], 5) for key in wanted] for row in mine]
         said = [one for one in shared if one.experiment == name]
         more = sum(one.failed for one in said) - len(mine)
         notes = [f"… and {more:,} more: sweep failures STORE --all lists them."] if more else []
         table = Table([key.replace("_", " ") for key in wanted], cells, name, notes)
-        found.append(([str(one) for one in said], table_part(table)))
+        found.append(([str(one) for one in said], table_on_report_page(table)))
     return found
 
 
-def _provenance(store, attributes, progresses):
+def _report_provenance(store, attributes, progresses):
     """Which program made the store, where and when, as pairs."""
     used = dict(attributes.get("versions", {}))
     facts = [("Commit", used.pop("commit", ""))]
@@ -185,31 +185,31 @@ def _provenance(store, attributes, progresses):
     facts += [
         ("CPU time of the runs", f"{seconds:,.3g} s"),
         ("Store", store.name),
-        ("Last written", _date(datetime.datetime.fromtimestamp(written, datetime.UTC))),
+        ("Last written", _report_date(datetime.datetime.fromtimestamp(written, datetime.UTC))),
         ("Report made by", f"geosweep {provenance.versions()['geosweep']}"),
     ]
     return [(name, text) for name, text in facts if text]
 
 
-def _date(moment):
+def _report_date(moment):
     return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
 # --- template --------------------------------------------------------------------------------
 
 
-def _text(name):
+def _read_report_asset(name):
     return (Path(__file__).parent / name).read_text(encoding="utf-8")
 
 
-def _breakable(text):
+def _breakable_html(text):
     """Text whose long names may be broken before a + and behind a _."""
     return Markup(str(escape(text)).replace("+", "<wbr>+").replace("_", "_<wbr>"))
 
 
-def _template():
+def _report_template():
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["breakable"] = _breakable
-    return environment.from_string(_text("template.html"))
+    environment.filters["breakable"] = _breakable_html
+    return environment.from_string(_read_report_asset("template.html"))

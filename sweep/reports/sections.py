@@ -9,8 +9,8 @@ from integrators.errors import InputError
 from sweep import tables
 from sweep.analysis import adaptive_runs, drift_table, order_table, tolerance_table, work_table
 from sweep.analysis.convergence.curves import run_table_has_error
-from sweep.tables.base import scientific
-from sweep.text import number
+from sweep.tables.base import scientific_cell
+from sweep.text import format_number
 
 VERDICTS = ("confirmed", "refuted", "undecided")
 
@@ -53,7 +53,7 @@ class Section:
     pictures: dict
 
 
-def of_orders(dataset):
+def order_section_answer(dataset):
     """The orders of the fixed-step integrators, and the errors of the adaptive ones."""
     if not run_table_has_error(dataset):
         raise InputError(
@@ -67,34 +67,34 @@ def of_orders(dataset):
     found, sentences, counts = [], [], {}
     if not adaptive.all():
         rows = order_table(dataset)
-        found.append(tables.orders(rows))
+        found.append(tables.orders_as_table(rows))
         verdicts = Counter(row.verdict for row in rows)
         counts = {verdict: verdicts[verdict] for verdict in VERDICTS}
-        sentences.append(_of_verdicts(rows, counts))
+        sentences.append(_verdicts_sentence(rows, counts))
     if referred and adaptive.any():
-        found.append(tables.tolerances(tolerance_table(dataset)))
+        found.append(tables.tolerances_as_table(tolerance_table(dataset)))
         labels = dict.fromkeys(dataset["integrator"].values[adaptive])
         sentences.append(f"Errors by tolerance, of {', '.join(labels)}: a table below.")
     return Answer(found, sentences, counts)
 
 
-def _of_verdicts(rows, counts):
+def _verdicts_sentence(rows, counts):
     """``Orders: 9 confirmed, 1 undecided (rk4)``; the names of those that are not confirmed."""
     parts = []
     for verdict in VERDICTS:
         names = dict.fromkeys(row.integrator for row in rows if row.verdict == verdict)
-        named = f" ({_listed(names)})" if names and verdict != VERDICTS[0] else ""
+        named = f" ({_names_in_words(names)})" if names and verdict != VERDICTS[0] else ""
         parts.append(f"{counts[verdict]} {verdict}{named}")
     return f"Orders: {', '.join(parts)}."
 
 
-def _listed(names, most=6):
+def _names_in_words(names, most=6):
     names = list(names)
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
-def of_drifts(dataset):
+def drift_section_answer(dataset):
     """Errors of the recorded invariants and constraints, at the smallest step sizes."""
     rows = drift_table(dataset, step_sizes="smallest")
     if not rows:
@@ -107,11 +107,11 @@ def of_drifts(dataset):
     for row in rows:
         by_quantity.setdefault(row.quantity, []).append(row)
     counts = dict(Counter(row.verdict for row in rows if getattr(row, "verdict", "")))
-    sentences = [_of_drift(name, of) for name, of in by_quantity.items()]
-    return Answer(tables.drifts(rows), sentences, counts)
+    sentences = [_drift_bounds_sentence(name, of) for name, of in by_quantity.items()]
+    return Answer(tables.drifts_as_tables(rows), sentences, counts)
 
 
-def _of_drift(quantity, rows):
+def _drift_bounds_sentence(quantity, rows):
     """The largest and the smallest bound of a quantity's drift, or why there is none."""
     name = quantity.replace("_", " ").capitalize()
     bounded = sorted((row for row in rows if np.isfinite(row.bound)), key=lambda row: row.bound)
@@ -120,19 +120,20 @@ def _of_drift(quantity, rows):
     least, most = bounded[0], bounded[-1]
     text = f"{name}: {most.sentence}"
     if least is not most:
-        text += f", the largest, {_of(most)}; the smallest {scientific(least.bound)}, {_of(least)}"
+        text += f", the largest, {_row_origin_in_words(most)}; the smallest "
+        text += f"{scientific_cell(least.bound)}, {_row_origin_in_words(least)}"
     missing = len(rows) - len(bounded)
     return text + (f"; not measured of {missing} of {len(rows)}." if missing else ".")
 
 
-def _of(row):
-    values = [f"{axis} = {number(value)}" for axis, value in row.parameters.items()]
+def _row_origin_in_words(row):
+    values = [f"{axis} = {format_number(value)}" for axis, value in row.parameters.items()]
     return ", ".join([f"of {row.integrator}", *values])
 
 
-def of_work(dataset):
+def work_section_answer(dataset):
     """What errors cost, and which integrator of each family is best."""
-    return Answer(tables.work(work_table(dataset)), [], {})
+    return Answer(tables.work_as_tables(work_table(dataset)), [], {})
 
 
 SECTIONS = (
@@ -140,7 +141,7 @@ SECTIONS = (
         "Order of convergence",
         "An order is the slope of log error over log step size, with a 95 % interval, over the "
         "step sizes that count: those too coarse and those at round-off do not.",
-        of_orders,
+        order_section_answer,
         {
             "order": "Error against step size, with the orders that it shows. Filled marks count, "
             "open ones do not; grey lines fall with the declared orders."
@@ -150,7 +151,7 @@ SECTIONS = (
         "Drift of invariants and constraints",
         "At the smallest step size of each integrator. |drift| ≤ is what the drift stays below "
         "with 95 % confidence: it says how much could hide, not that there is none.",
-        of_drifts,
+        drift_section_answer,
         {
             "drift": "Drift of each invariant, with its interval.",
             "energy": "Size of the energy error over time.",
@@ -161,7 +162,7 @@ SECTIONS = (
         "Work and precision",
         "What errors cost. Best of a family is an integrator that no other of its family beats in "
         "both error and work.",
-        of_work,
+        work_section_answer,
         {
             "work": "Errors against evaluations, and CPU time where it can be compared. Filled "
             "marks are best of their family, open ones are not."

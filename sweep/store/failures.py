@@ -11,7 +11,7 @@ from sweep.errors import Damaged
 from sweep.store import files
 from sweep.store.progress import IN_STUDY, MARKER, STATUS
 from sweep.store.store import Store
-from sweep.text import number
+from sweep.text import format_number
 
 COMPLETE = 0
 FEW = 4  # labels that a condition may list
@@ -178,14 +178,14 @@ def _range(axis, values, mine, known):
     others = values[known & np.isfinite(values)]
     above, below = low > others.min(), high < others.max()
     if low == high:
-        text, holds = f"{axis} = {number(float(low), 6)}", values == low
+        text, holds = f"{axis} = {format_number(float(low), 6)}", values == low
     elif above and below:
-        text = f"{axis} from {number(float(low), 6)} to {number(float(high), 6)}"
+        text = f"{axis} from {format_number(float(low), 6)} to {format_number(float(high), 6)}"
         holds = (values >= low) & (values <= high)
     elif above:
-        text, holds = f"{axis} ≥ {number(float(low), 6)}", values >= low
+        text, holds = f"{axis} ≥ {format_number(float(low), 6)}", values >= low
     else:
-        text, holds = f"{axis} ≤ {number(float(high), 6)}", values <= high
+        text, holds = f"{axis} ≤ {format_number(float(high), 6)}", values <= high
     return None if holds[known].all() else (text, holds)
 
 

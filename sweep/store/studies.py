@@ -6,7 +6,7 @@ from pathlib import Path
 
 from integrators.errors import InputError, check_known
 from sweep.errors import StoreError
-from sweep.limits import MOST_TEXT, read_regular
+from sweep.limits import MOST_TEXT, read_regular_file
 from sweep.plugins import approvals
 from sweep.store import diff
 from sweep.store.backends.places import is_dir, is_file
@@ -84,7 +84,7 @@ def of_store(attributes, store, directory=".", text=None, trust_plugins=False):
     InputError
         If it brings a plugin that this user has not approved.
     """
-    plugins = approvals.brought(attributes, store, trust_plugins)
+    plugins = approvals.approved_plugins_of_store(attributes, store, trust_plugins)
     text = attributes["study"] if text is None else text
     return parse(text, f"the study in {store}", directory, plugins, store, trust_plugins)
 
@@ -146,7 +146,7 @@ def _kept_store(study, store):
     """The store that a study may have been run into; None if there is none."""
     if store is None:
         try:
-            text = read_regular(Path(study), MOST_TEXT, "a study").decode("utf-8-sig")
+            text = read_regular_file(Path(study), MOST_TEXT, "a study").decode("utf-8-sig")
             name = parse_toml(text, study)["name"].string()
         except (OSError, ValueError, KeyError):
             return None  # a packaged study, or one with a mistake, which is said later

@@ -5,7 +5,7 @@ import dataclasses
 from integrators.errors import InputError, check_known
 from integrators.stepping.adaptive import check_tolerance
 from sweep import limits
-from sweep.errors import Gathered, StudyError, distinct, gathered
+from sweep.errors import Gathered, StudyError, check_distinct_nodes, read_nodes_gathering_problems
 from sweep.study.experiment import (
     Axis,
     IntegratorEntry,
@@ -30,14 +30,14 @@ def system_class(node, library):
 def fixed_parameters(node, system):
     """A table of parameters of a class of systems, as a dict."""
     node.table(system.parameter_names(), kind="parameter")
-    values = gathered(_setting, [node[key] for key in node.value])
+    values = read_nodes_gathering_problems(_setting, [node[key] for key in node.value])
     return dict(zip(node.value, values, strict=True))
 
 
 def _setting(node):
     """A number, a string, or an array of them as a tuple."""
     if type(node.value) is list:
-        return gathered(_setting, node.elements())
+        return read_nodes_gathering_problems(_setting, node.elements())
     return node.value if type(node.value) is str else node.number()
 
 
@@ -50,7 +50,7 @@ def scan_axes(node, system, fixed, together):
     for key in node.value:
         if key in fixed:
             raise node[key].error(f"{key!r} is scanned here and fixed by 'parameters'")
-    return gathered(_axis, [node[key] for key in node.value], together)
+    return read_nodes_gathering_problems(_axis, [node[key] for key in node.value], together)
 
 
 def _axis(node, together):
@@ -63,14 +63,14 @@ def _axis(node, together):
         for point in nodes:
             point.table(("label", "value"), ("label", "value"))
         labels = tuple(point["label"].label() for point in nodes)
-        values = gathered(_setting, [point["value"] for point in nodes])
-        distinct(nodes, labels, "label")
+        values = read_nodes_gathering_problems(_setting, [point["value"] for point in nodes])
+        check_distinct_nodes(nodes, labels, "label")
     else:
         labels = None
         read = Node.label if type(nodes[0].value) is str else _scalar
-        values = gathered(read, nodes)
+        values = read_nodes_gathering_problems(read, nodes)
     if name not in together:
-        distinct(nodes, values, "value")
+        check_distinct_nodes(nodes, values, "value")
     return Axis(name, values, labels, where=node.where)
 
 
@@ -113,8 +113,8 @@ def zipped(node, scan):
         if type(group.value) is not list or len(group.value) < 2:
             raise group.expected('an array of the names of at least two axes: zip = [["a", "b"]]')
     nodes = [name for group in groups for name in group.elements()]
-    names = gathered(_zipped_axis, nodes, lengths)
-    distinct(nodes, names, "axis", "; an axis is in one group, and once")
+    names = read_nodes_gathering_problems(_zipped_axis, nodes, lengths)
+    check_distinct_nodes(nodes, names, "axis", "; an axis is in one group, and once")
     for group in groups:
         with group.context():
             check_equal_lengths({name: lengths[name] for name in group.value if name in lengths})
@@ -192,7 +192,11 @@ def _largest_step(table, samples):
     for node in (table["step_size"] for table in tables if "step_size" in table):
         generated = type(node.value) is dict
         places = [node] if generated else node.one_or_more()
-        values = [float(max(_ends(node)))] if generated else gathered(Node.real, places)
+        values = (
+            [float(max(_ends(node)))]
+            if generated
+            else read_nodes_gathering_problems(Node.real, places)
+        )
         found += [(place, value, generated) for place, value in zip(places, values, strict=True)]
     if found:
         return max(found, key=lambda one: one[1])
@@ -219,11 +223,11 @@ def step_sizes(node, time_axis, together):
         return tuple({time_axis.steps(value): value for value in snapped}.values())
     nodes = node.one_or_more()
     node.take(limits.NUMBERS, len(nodes))
-    values = gathered(_step_size, nodes, time_axis)
+    values = read_nodes_gathering_problems(_step_size, nodes, time_axis)
     if "step_size" in together:
         return values
     exact = [time_axis.interval / time_axis.steps(value) for value in values]
-    distinct(nodes, exact, "step size")
+    check_distinct_nodes(nodes, exact, "step size")
     return values
 
 
@@ -241,8 +245,8 @@ def tolerances(node):
             return tuple(check_tolerance(value) for value in value_range(node))
     nodes = node.one_or_more()
     node.take(limits.NUMBERS, len(nodes))
-    values = gathered(_tolerance, nodes)
-    distinct(nodes, values, "tolerance")
+    values = read_nodes_gathering_problems(_tolerance, nodes)
+    check_distinct_nodes(nodes, values, "tolerance")
     return values
 
 
@@ -274,8 +278,10 @@ def integrator_entries(node, family, library):
     nodes = node.one_or_more()
     node.take(limits.INTEGRATORS, len(nodes))
     node.take(limits.PAIRS, len(nodes) * len(family))
-    entries = gathered(_integrator, nodes, family, library)
-    distinct(nodes, [entry.label for entry in entries], "label", "; give each a label of its own")
+    entries = read_nodes_gathering_problems(_integrator, nodes, family, library)
+    check_distinct_nodes(
+        nodes, [entry.label for entry in entries], "label", "; give each a label of its own"
+    )
     return entries
 
 
@@ -310,10 +316,10 @@ def _integrator(node, family, library):
 def _option(node):
     """A number or a string; an array or a table of them, which may be empty, as tuple or dict."""
     if type(node.value) is dict:
-        values = gathered(_option, [node[key] for key in node.value])
+        values = read_nodes_gathering_problems(_option, [node[key] for key in node.value])
         return dict(zip(node.value, values, strict=True))
     if type(node.value) is list:
-        return gathered(_option, node.elements(least=0))
+        return read_nodes_gathering_problems(_option, node.elements(least=0))
     return _setting(node)
 
 
@@ -335,7 +341,7 @@ def with_step_sizes(node, entries, time_axis, shared, shared_tolerances, togethe
     gather = Gathered()
     for own, entry in zip(node.one_or_more(), entries, strict=True):
         gather(read, own, entry)
-    gather.finish()
+    gather.raise_problems()
     return tuple(made)
 
 

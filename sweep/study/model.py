@@ -7,8 +7,8 @@ from pathlib import Path
 
 from integrators.errors import InputError, nearest
 from sweep.errors import StudyError
-from sweep.limits import MOST_TEXT, read_regular
-from sweep.plugins.registry import BUILT_IN, Library, read_plugins
+from sweep.limits import MOST_TEXT, read_regular_file
+from sweep.plugins.registry import BUILT_IN, Library, read_plugins_of_study
 from sweep.study.reader import FORMAT, read_study
 from sweep.study.toml.nodes import parse_toml
 from sweep.study.toml.writer import study_text
@@ -206,7 +206,7 @@ def plugins_of(study):
     if isinstance(study, Study):
         return study.library.plugins
     top = parse_toml(*_text_of(study))
-    return read_plugins(top["plugins"]) if "plugins" in top else ()
+    return read_plugins_of_study(top["plugins"]) if "plugins" in top else ()
 
 
 def _text_of(study):
@@ -214,7 +214,7 @@ def _text_of(study):
     path, shelf = Path(study), _packaged_files()
     is_directory = False
     try:
-        text = _decoded(read_regular(path, MOST_TEXT, "a study"), str(study))
+        text = _decoded(read_regular_file(path, MOST_TEXT, "a study"), str(study))
         return text, str(study), path.parent
     except FileNotFoundError:
         pass

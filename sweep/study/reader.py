@@ -8,9 +8,14 @@ import integrators
 from integrators.errors import InputError
 from integrators.method import STEPS_OF
 from sweep import limits
-from sweep.errors import Gathered, distinct, gathered
+from sweep.errors import Gathered, check_distinct_nodes, read_nodes_gathering_problems
 from sweep.plugins import checks
-from sweep.plugins.registry import BUILT_IN, read_library, with_installed, with_observables
+from sweep.plugins.registry import (
+    BUILT_IN,
+    family_without_observable_clashes,
+    read_plugin_library,
+    with_installed_plugins,
+)
 from sweep.study import axes, schema, structure, system_defaults
 from sweep.study.exclude import Condition, Rule
 from sweep.study.experiment import STATISTICS, Reference, ResolvedExperiment
@@ -49,7 +54,7 @@ def read_study(top):
     gather = Gathered()
     read = _reader(top, gather)
     gather(top.table, STUDY_KEYS, ("format", "name", "experiment"))
-    library = read("plugins", read_library, default=BUILT_IN)
+    library = read("plugins", read_plugin_library, default=BUILT_IN)
     defaults = read("defaults", _defaults, default=None)
     read("format", _check_format)
     found = {
@@ -58,7 +63,7 @@ def read_study(top):
         "experiments": read("experiment", _experiments, defaults, library),
         "library": library,
     }
-    gather.finish()
+    gather.raise_problems()
     return found
 
 
@@ -98,8 +103,8 @@ def _experiments(node, defaults, library):
     tables = node.elements()
     node.take(limits.EXPERIMENTS, len(tables))
     nodes = [dataclasses.replace(table.table(), fallback=defaults) for table in tables]
-    found = gathered(_experiment, nodes, library)
-    distinct([table["name"] for table in nodes], [e.name for e in found], "name")
+    found = read_nodes_gathering_problems(_experiment, nodes, library)
+    check_distinct_nodes([table["name"] for table in nodes], [e.name for e in found], "name")
     return found
 
 
@@ -116,10 +121,10 @@ def _experiment(table, library):
     family = gather(axes.family_of, table, library, system, fixed, scan, zipped)
     library = gather(_with_recorded, table, family, library)
     names = schema.variable_names, schema.taken_names
-    family = gather(with_observables, table, family, library, *names)
+    family = gather(family_without_observable_clashes, table, family, library, *names)
     table = gather(system_defaults.with_declared, table, family, library)
     if table is Gathered.FAILED:
-        gather.finish()
+        gather.raise_problems()
     read = _reader(table, gather)
     duration = read("duration", Node.real)
     samples = read("samples", axes.samples)
@@ -152,7 +157,7 @@ def _experiment(table, library):
         "repeat": read("repeat", Node.integer, default=1),
         "time_unit": read("time_unit", _time_unit, default=1.0),
     }
-    gather.finish()
+    gather.raise_problems()
     with table.context():
         values |= _own_times(values)
         experiment = ResolvedExperiment(**values, where=table.where, library=library)
@@ -166,7 +171,7 @@ def _with_named(table, library):
     for key, kind in (("system", "system"), ("integrators", "integrator")):
         names = (name.partition("+")[0] for name in _strings(table, key))
         with table.get(key, table).context():
-            library = with_installed(library, kind, names, words)
+            library = with_installed_plugins(library, kind, names, words)
     return library
 
 
@@ -174,7 +179,7 @@ def _with_recorded(table, family, library):
     """The library, and the installed observables that an experiment records."""
     known = {*(of.name for of in family[0].quantities), "state", *STEPS, *STRUCTURE}
     with table.get("record", table).context():
-        return with_installed(library, "observable", _strings(table, "record"), known)
+        return with_installed_plugins(library, "observable", _strings(table, "record"), known)
 
 
 def _strings(table, key):
@@ -264,8 +269,8 @@ def _record(table, family, library):
         return tuple(quantity.name for quantity in offered if quantity.kind in RECORDED)
     nodes = table["record"].elements(least=0)
     valid = [quantity.name for quantity in offered] + ["state", *STEPS, *STRUCTURE]
-    names = gathered(Node.choice, nodes, _of_all(family), valid)
-    distinct(nodes, names, "quantity")
+    names = read_nodes_gathering_problems(Node.choice, nodes, _of_all(family), valid)
+    check_distinct_nodes(nodes, names, "quantity")
     return names
 
 
@@ -283,11 +288,11 @@ def _try_plugins(table, library, family, starts, record, entries):
         return
     system, start = family[0], starts[0].states(family[0])[0]
     with table["system"].context():
-        checks.try_system(library, system.name, system, start)
+        checks.try_plugin_system(library, system.name, system, start)
     with table["integrators"].context():
-        checks.try_integrators(library, entries, system)
+        checks.try_plugin_integrators(library, entries, system)
     with table.get("record", table).context():
-        checks.try_observables(library, record, system, start)
+        checks.try_plugin_observables(library, record, system, start)
 
 
 def _reference(node, family, duration):
@@ -323,14 +328,16 @@ def _exclude(node, entries, starts, scan):
     for axis in scan:
         words = axis.labels is not None or isinstance(axis.values[0], str)
         columns[axis.name] = axis.column.tolist() if words else None
-    return gathered(_rule, rules, columns)
+    return read_nodes_gathering_problems(_rule, rules, columns)
 
 
 def _rule(node, columns):
     node.table(columns)
     if not node.value:
         raise node.expected("a table of conditions")
-    return Rule(gathered(_condition, [node[key] for key in node.value], columns))
+    return Rule(
+        read_nodes_gathering_problems(_condition, [node[key] for key in node.value], columns)
+    )
 
 
 def _condition(node, columns):

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 
-from sweep.text import format_table, jsonable, number, visible
+from sweep.text import escape_control_characters, format_number, format_table, value_for_json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,17 +26,19 @@ class Table:
     notes: list = ()
 
     def __str__(self):
-        lines = [visible(self.title)] if self.title else []
+        lines = [escape_control_characters(self.title)] if self.title else []
         lines.append(format_table(self.headers, self.rows))
-        return "\n".join([*lines, *(["", *map(visible, self.notes)] if self.notes else [])])
+        return "\n".join(
+            [*lines, *(["", *map(escape_control_characters, self.notes)] if self.notes else [])]
+        )
 
 
-def scientific(value, digits=2):
+def scientific_cell(value, digits=2):
     """An error in scientific notation, which lines up in a column: ``1.2e-09``."""
     return "–" if math.isnan(value) else f"{value:.{digits - 1}e}"
 
 
-def json_rows(rows):
+def table_rows_for_json(rows):
     """Frozen dataclasses and their properties as dictionaries for `json`; NaN becomes None.
 
     Parameters
@@ -47,31 +49,31 @@ def json_rows(rows):
     -------
     list of dict
     """
-    return [jsonable(dataclasses.asdict(row) | _properties(row)) for row in rows]
+    return [value_for_json(dataclasses.asdict(row) | _property_values(row)) for row in rows]
 
 
-def _properties(row):
+def _property_values(row):
     members = vars(type(row)).items()
     return {name: getattr(row, name) for name, member in members if isinstance(member, property)}
 
 
-def axes_of(estimates):
+def scanned_axes_of_rows(estimates):
     """Names of the scanned axes of a table's rows."""
     return list(dict.fromkeys(axis for row in estimates for axis in row.parameters))
 
 
-def name_of(row):
+def table_row_label(row):
     """The integrator of a row, with the values of the scanned axes."""
-    values = ", ".join(f"{axis}={number(value)}" for axis, value in row.parameters.items())
+    values = ", ".join(f"{axis}={format_number(value)}" for axis, value in row.parameters.items())
     return f"{row.integrator} ({values})" if values else row.integrator
 
 
-def notes_of(rows, remark):
+def table_notes(rows, remark):
     """What `remark` says of each row, each remark once behind the names that it holds for."""
-    plain = [name_of(row) for row in rows]
+    plain = [table_row_label(row) for row in rows]
     names = {}
     for row, name in zip(rows, plain, strict=True):
-        name = _with_step(row, name) if plain.count(name) > 1 else name
+        name = _row_label_with_step_size(row, name) if plain.count(name) > 1 else name
         names.setdefault(remark(row), []).append(name)
     return [
         f"{f'all {len(rows)}' if 1 < len(of) == len(rows) else ', '.join(of)}: {text}"
@@ -80,18 +82,18 @@ def notes_of(rows, remark):
     ]
 
 
-def _with_step(row, name):
+def _row_label_with_step_size(row, name):
     """A name with the step size or tolerance, of rows that differ in that alone."""
     step = row.tolerance if math.isnan(row.step_size) else row.step_size
-    return f"{name} at {number(step)}"
+    return f"{name} at {format_number(step)}"
 
 
-def fixed(value):
+def two_decimal_cell(value):
     """A number with two decimals."""
     return "–" if math.isnan(value) else f"{value:.2f}"
 
 
-def left_out_note(rows):
+def left_out_runs_note(rows):
     """What to say of runs that do not count; an empty list where all do."""
     failed = sum(row.left_out for row in rows)
     why = "failed, unfinished, without an error or no longer in the study"

@@ -2,76 +2,83 @@
 
 import math
 
-from sweep.tables.base import Table, axes_of, fixed, left_out_note, notes_of, scientific
-from sweep.text import number
+from sweep.tables.base import (
+    Table,
+    left_out_runs_note,
+    scanned_axes_of_rows,
+    scientific_cell,
+    table_notes,
+    two_decimal_cell,
+)
+from sweep.text import format_number
 
 
-def orders(estimates):
+def orders_as_table(estimates):
     """The order table, and below it why an order is not confirmed.
 
     Parameters
     ----------
     estimates : sequence of OrderEstimate
     """
-    axes = axes_of(estimates)
+    axes = scanned_axes_of_rows(estimates)
     headers = ["integrator", *axes, "order", "95 %", "declared", "verdict", "points", "step sizes"]
     headers += ["left out"]
     rows = [
         [
             row.integrator,
-            *(number(row.parameters[axis]) for axis in axes),
-            fixed(row.order),
+            *(format_number(row.parameters[axis]) for axis in axes),
+            two_decimal_cell(row.order),
             f"±{(row.high - row.low) / 2:.2f}" if math.isfinite(row.order) else "–",
-            number(row.declared),
+            format_number(row.declared),
             row.verdict,
             f"{row.used} of {len(row.points) + row.absent + row.unmeasured}",
-            f"{number(row.step_low)} – {number(row.step_high)}" if row.used else "–",
-            _left_out(row),
+            f"{format_number(row.step_low)} – {format_number(row.step_high)}" if row.used else "–",
+            _left_out_step_sizes_text(row),
         ]
         for row in estimates
     ]
-    notes = notes_of(estimates, lambda row: row.reason and f"{row.verdict}, {row.reason}")
-    return Table(headers, rows, notes=notes + left_out_note(estimates))
+    notes = table_notes(estimates, lambda row: row.reason and f"{row.verdict}, {row.reason}")
+    return Table(headers, rows, notes=notes + left_out_runs_note(estimates))
 
 
-def _left_out(row):
+def _left_out_step_sizes_text(row):
     """Which step sizes do not count, at either end."""
     floor = "floor" if row.level_count < row.floor_count else "flat"
     ends = {
-        f"≤ {number(row.floor_until)} {floor}": row.floor_count,
-        f"≥ {number(row.pre_asymptotic_from)} coarse": row.pre_asymptotic,
+        f"≤ {format_number(row.floor_until)} {floor}": row.floor_count,
+        f"≥ {format_number(row.pre_asymptotic_from)} coarse": row.pre_asymptotic,
         f"{row.absent} not complete": row.absent,
         f"{row.unmeasured} without an error": row.unmeasured,
     }
     return ", ".join(text for text, count in ends.items() if count) or "–"
 
 
-def tolerances(estimates):
+def tolerances_as_table(estimates):
     """The errors of adaptive integrators by tolerance, medians over the starts.
 
     Parameters
     ----------
     estimates : sequence of ToleranceEstimate
     """
-    axes = axes_of(estimates)
+    axes = scanned_axes_of_rows(estimates)
     headers = ["integrator", *axes, "tolerance", "error", "range", "steps", "rejected", "until"]
     rows = [
         [
             row.integrator,
-            *(number(row.parameters[axis]) for axis in axes),
-            number(row.tolerance),
-            scientific(row.value),
-            f"{scientific(row.low)} – {scientific(row.high)}" if row.starts > 1 else "–",
-            number(row.steps, 6),
-            number(row.rejected_steps, 6),
-            number(row.time),
+            *(format_number(row.parameters[axis]) for axis in axes),
+            format_number(row.tolerance),
+            scientific_cell(row.value),
+            f"{scientific_cell(row.low)} – {scientific_cell(row.high)}" if row.starts > 1 else "–",
+            format_number(row.steps, 6),
+            format_number(row.rejected_steps, 6),
+            format_number(row.time),
         ]
         for row in estimates
     ]
     return Table(headers, rows)
 
 
-def errors(fixed, adaptive):
+def errors_as_tables(fixed, adaptive):
     """Tables of orders and of errors by tolerance, those of which there are any.
 
     Parameters
@@ -79,10 +86,13 @@ def errors(fixed, adaptive):
     fixed : sequence of OrderEstimate
     adaptive : sequence of ToleranceEstimate
     """
-    return [*([orders(fixed)] if fixed else []), *([tolerances(adaptive)] if adaptive else [])]
+    return [
+        *([orders_as_table(fixed)] if fixed else []),
+        *([tolerances_as_table(adaptive)] if adaptive else []),
+    ]
 
 
-def times_of(estimates):
+def error_times_for_title(estimates):
     """When errors are measured: `` at t = 2``, `` until t = 1.5 – 2``; empty where none is.
 
     Parameters
@@ -92,6 +102,6 @@ def times_of(estimates):
     times = sorted({row.time for row in estimates if row.starts})
     if not times:
         return ""
-    low, high = number(times[0], 6), number(times[-1], 6)
+    low, high = format_number(times[0], 6), format_number(times[-1], 6)
     when = "at" if estimates[0].at == "end" else "in the sup norm until"
     return f" {when} t = {low if low == high else f'{low} – {high}'}"

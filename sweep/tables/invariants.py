@@ -3,13 +3,20 @@
 import math
 
 from sweep.analysis.drift.verdicts import LINEAR, NONE, WORSE
-from sweep.tables.base import Table, axes_of, fixed, left_out_note, notes_of, scientific
-from sweep.text import number
+from sweep.tables.base import (
+    Table,
+    left_out_runs_note,
+    scanned_axes_of_rows,
+    scientific_cell,
+    table_notes,
+    two_decimal_cell,
+)
+from sweep.text import format_number
 
 DRIFTING = (LINEAR, WORSE)
 
 
-def drifts(estimates):
+def drifts_as_tables(estimates):
     """A drift table for each quantity, medians over the starts; below it what is missing.
 
     Parameters
@@ -19,11 +26,11 @@ def drifts(estimates):
     by_quantity = {}
     for row in estimates:
         by_quantity.setdefault(row.quantity, []).append(row)
-    return [_drift_section(rows) for rows in by_quantity.values()]
+    return [_drift_table_of_quantity(rows) for rows in by_quantity.values()]
 
 
-def _drift_section(rows):
-    axes = axes_of(rows)
+def _drift_table_of_quantity(rows):
+    axes = scanned_axes_of_rows(rows)
     steps = [
         name
         for name in ("step_size", "tolerance")
@@ -35,29 +42,29 @@ def _drift_section(rows):
     cells = [
         [
             row.integrator,
-            *(number(row.parameters[axis]) for axis in axes),
-            *(number(getattr(row, name)) for name in steps),
+            *(format_number(row.parameters[axis]) for axis in axes),
+            *(format_number(getattr(row, name)) for name in steps),
             *([f"{row.starts} of {row.starts + row.left_out}"] if missing else []),
-            scientific(row.mean_abs.median, 4),
-            scientific(row.max_abs.median),
-            scientific(row.drift),
-            scientific(row.bound),
+            scientific_cell(row.mean_abs.median, 4),
+            scientific_cell(row.max_abs.median),
+            scientific_cell(row.drift),
+            scientific_cell(row.bound),
             row.verdict,
         ]
         for row in rows
     ]
-    notes = notes_of(rows, _remark)
-    return Table(headers, cells, _drift_title(rows), notes)
+    notes = table_notes(rows, _drift_row_remark)
+    return Table(headers, cells, _drift_table_title(rows), notes)
 
 
-def _remark(row):
+def _drift_row_remark(row):
     """What the cells of a row leave open: what is missing, or how a drift was seen."""
     if row.reason:
         return row.sentence
     return row.in_words if row.advice or row.verdict != NONE else ""
 
 
-def _drift_title(rows):
+def _drift_table_title(rows):
     first = rows[0]
     name, units = first.quantity.replace("_", " "), first.units
     sampled = list(dict.fromkeys(row.integrator for row in rows if not row.every_step))
@@ -73,7 +80,7 @@ def _drift_title(rows):
     )
 
 
-def growth(estimates):
+def growth_as_tables(estimates):
     """How errors grow, a table for each quantity; below it what the verdicts rest on.
 
     Parameters
@@ -83,26 +90,26 @@ def growth(estimates):
     by_quantity = {}
     for row in estimates:
         by_quantity.setdefault(row.quantity, []).append(row)
-    return [_growth_section(rows) for rows in by_quantity.values()]
+    return [_growth_table_of_quantity(rows) for rows in by_quantity.values()]
 
 
-def _growth_section(rows):
-    axes = axes_of(rows)
+def _growth_table_of_quantity(rows):
+    axes = scanned_axes_of_rows(rows)
     headers = ["integrator", *axes, "step size", "starts", "steps", "rms", "exponent", "95 %"]
     headers += ["drift/ε a step", "verdict"]
     cells = [
         [
             row.integrator,
-            *(number(row.parameters[axis]) for axis in axes),
-            number(row.step_size if math.isfinite(row.step_size) else row.tolerance),
+            *(format_number(row.parameters[axis]) for axis in axes),
+            format_number(row.step_size if math.isfinite(row.step_size) else row.tolerance),
             str(row.starts),
-            number(row.steps),
-            scientific(row.rms),
-            fixed(row.exponent),
+            format_number(row.steps),
+            scientific_cell(row.rms),
+            two_decimal_cell(row.exponent),
             "–" if math.isnan(row.low) else f"{row.low:.2f} – {row.high:.2f}",
             "–"
             if math.isnan(row.drift)
-            else f"{scientific(row.drift)} ± {scientific(row.drift_error, 1)}",
+            else f"{scientific_cell(row.drift)} ± {scientific_cell(row.drift_error, 1)}",
             row.verdict,
         ]
         for row in rows
@@ -113,5 +120,5 @@ def _growth_section(rows):
         f"{first.quantity.replace('_', ' ')} error{units}: rms over the starts at the end, its "
         "growth in the last decade; drift of the mean in ε of the quantity, ± standard error"
     )
-    notes = notes_of(rows, lambda row: row.reason or (row.verdict in DRIFTING and row.sign))
-    return Table(headers, cells, title, notes + left_out_note(rows))
+    notes = table_notes(rows, lambda row: row.reason or (row.verdict in DRIFTING and row.sign))
+    return Table(headers, cells, title, notes + left_out_runs_note(rows))

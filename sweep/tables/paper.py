@@ -13,7 +13,7 @@ MEANINGS = {  # of each `sweep.papers.Agreement`, behind the number of figures
 }
 
 
-def claims(rows):
+def paper_claims_as_table(rows):
     """What a paper prints, what was computed, within which bounds, and in which setting.
 
     Parameters
@@ -25,25 +25,25 @@ def claims(rows):
         [
             row.part,
             row.claim,
-            _printed(row),
+            _printed_value_cell(row),
             f"{row.here:.5e}",
             row.agreement or "–",
             "–" if row.least == row.most else f"{row.least:.2e} – {row.most:.2e}",
-            _bounds(row),
+            _bounds_cell(row),
             "holds" if row.holds else "OUTSIDE",
             row.setting,
         ]
         for row in rows
     ]
-    return Table(headers, cells, notes=_counts(rows))
+    return Table(headers, cells, notes=_paper_agreement_note(rows))
 
 
-def _printed(row):
+def _printed_value_cell(row):
     """With as many digits as the paper prints, and five of those of a formula."""
     return "–" if row.paper is None else f"{row.paper:.{min(row.digits, 5) - 1}e}"
 
 
-def _bounds(row):
+def _bounds_cell(row):
     if math.isinf(row.high):
         return f"≥ {row.low:.2e}"
     if row.low == 0:
@@ -51,7 +51,7 @@ def _bounds(row):
     return f"{row.low:.4e} – {row.high:.4e}"
 
 
-def _counts(rows):
+def _paper_agreement_note(rows):
     """How many figures are within their bounds, and how many agree how far with printed ones."""
     found = [row.agreement for row in rows if row.paper is not None]
     counts = [

@@ -10,14 +10,14 @@ from sweep.analysis.runs.summaries import (
     parse_result_column,
     results,
 )
-from sweep.tables.base import Table, scientific
-from sweep.text import jsonable, number
+from sweep.tables.base import Table, scientific_cell
+from sweep.text import format_number, value_for_json
 
 SHOWN = 40
 BATCH = 4096  # runs in memory at once where all are wanted
 
 
-def runs(dataset, columns=None, sort=None, reverse=False, limit=SHOWN):
+def runs_as_table(dataset, columns=None, sort=None, reverse=False, limit=SHOWN):
     """A table of runs.
 
     Parameters
@@ -44,34 +44,34 @@ def runs(dataset, columns=None, sort=None, reverse=False, limit=SHOWN):
     InputError
         For a column that there is not.
     """
-    names = chosen_columns(dataset, columns)
-    rows = ordered(dataset, sort, reverse)
+    names = chosen_table_columns(dataset, columns)
+    rows = sort_runs_by_column(dataset, sort, reverse)
     shown = dataset.isel(run=rows[:limit])
     table = results(shown, names)
-    cells = [[_text(table[name], value) for value in table[name].values] for name in names]
-    notes = _more(len(rows), shown.sizes["run"]) + _units(table, names)
+    cells = [[_run_cell_text(table[name], value) for value in table[name].values] for name in names]
+    notes = _more_runs_note(len(rows), shown.sizes["run"]) + _column_units_note(table, names)
     if columns is None:
-        notes += _further(dataset, names)
+        notes += _further_columns_note(dataset, names)
     return Table(names, [list(row) for row in zip(*cells, strict=True)], notes=notes)
 
 
-def run_rows(dataset, columns=None, sort=None, reverse=False, limit=None):
+def runs_as_json_rows(dataset, columns=None, sort=None, reverse=False, limit=None):
     """The same as dictionaries for JSON, one after another.
 
     Yields
     ------
     dict
     """
-    names = chosen_columns(dataset, columns)
-    rows = ordered(dataset, sort, reverse)[:limit]
+    names = chosen_table_columns(dataset, columns)
+    rows = sort_runs_by_column(dataset, sort, reverse)[:limit]
     for start in range(0, len(rows), BATCH):
         table = results(dataset.isel(run=rows[start : start + BATCH]), names)
-        values = [_plain(table[name]) for name in names]
+        values = [_column_values_for_json(table[name]) for name in names]
         for row in zip(*values, strict=True):
-            yield jsonable(dict(zip(names, row, strict=True)))
+            yield value_for_json(dict(zip(names, row, strict=True)))
 
 
-def chosen_columns(dataset, columns):
+def chosen_table_columns(dataset, columns):
     """The columns that are asked for, checked, or those of a table unless told."""
     if not columns:
         return [*coordinates_that_vary_between_runs(dataset), *main_result_columns(dataset)]
@@ -80,7 +80,7 @@ def chosen_columns(dataset, columns):
     return list(dict.fromkeys(columns))
 
 
-def ordered(dataset, sort, reverse=False):
+def sort_runs_by_column(dataset, sort, reverse=False):
     """Positions of the runs by the values of a column, missing ones last; in order without one."""
     if sort is None:
         rows = np.arange(dataset.sizes["run"])
@@ -93,33 +93,33 @@ def ordered(dataset, sort, reverse=False):
     return np.lexsort([keys, missing])
 
 
-def _text(array, value):
+def _run_cell_text(array, value):
     """A value as it is printed: errors to two digits, so that they line up."""
     if array.name == "status":
-        return _status(array, value)
+        return _run_status_cell(array, value)
     if "_error" in str(array.name) or "defect" in str(array.name):
-        return scientific(float(value))
-    return number(value.item() if isinstance(value, np.generic) else value, 4)
+        return scientific_cell(float(value))
+    return format_number(value.item() if isinstance(value, np.generic) else value, 4)
 
 
-def _status(array, value):
+def _run_status_cell(array, value):
     meanings = array.attrs.get("flag_meanings", "").split()
     flags = dict(zip(array.attrs.get("flag_values", ()), meanings, strict=False))
     return flags.get(int(value), str(value))
 
 
-def _plain(array):
+def _column_values_for_json(array):
     if array.name == "status":
-        return [_status(array, value) for value in array.values]
+        return [_run_status_cell(array, value) for value in array.values]
     return array.values.tolist()
 
 
-def _more(total, shown):
+def _more_runs_note(total, shown):
     more = total - shown
     return [f"… and {more:,} more of {total:,} runs; --limit 0 lists all"] if more else []
 
 
-def _units(table, names):
+def _column_units_note(table, names):
     units = {name: table[name].attrs.get("units", "1") for name in names}
     by_unit = {}
     for name, unit in units.items():
@@ -129,7 +129,7 @@ def _units(table, names):
     return [f"Units: {'; '.join(texts)}"] if texts else []
 
 
-def _further(dataset, names):
+def _further_columns_note(dataset, names):
     """What else there is to ask for."""
     shown = {name.partition(AT)[0] for name in names}
     scalars = [str(n) for n, a in dataset.data_vars.items() if a.dims == ("run",)]

@@ -4,14 +4,14 @@ import math
 
 from sweep.analysis.efficiency.pareto import WORK, least_work
 from sweep.analysis.efficiency.timing import why_cpu_times_not_comparable
-from sweep.tables.base import Table, axes_of, left_out_note, scientific
-from sweep.text import number
+from sweep.tables.base import Table, left_out_runs_note, scanned_axes_of_rows, scientific_cell
+from sweep.text import format_number
 
 NAMES = {"steps": "steps", "evaluations": "evaluations", "cpu_time": "CPU time"}
 BEST, LEAST, FLOOR, AT_MOST, UNMEASURED = "*", "*", "~", "≤", "?"
 
 
-def work(estimates, against="evaluations"):
+def work_as_tables(estimates, against="evaluations"):
     """The table of work and precision, and below it the least work for each error.
 
     Parameters
@@ -30,13 +30,16 @@ def work(estimates, against="evaluations"):
     found = {}
     for one in least_work(first, against):
         found.setdefault(tuple(one.parameters.items()), []).append(one)
-    notes = [] if found else [f"No least {NAMES[against]}: {_why_none(first, against)}"]
-    least = [_least_section(rows, against) for rows in found.values()]
-    return [_precision(estimates, against, notes), *least]
+    notes = [] if found else [f"No least {NAMES[against]}: {_why_no_least_work(first, against)}"]
+    least = [_least_work_table(rows, against) for rows in found.values()]
+    return [_work_precision_table(estimates, against, notes), *least]
 
 
-def _precision(estimates, against, notes):
-    axes, errors = axes_of(estimates), list(dict.fromkeys(row.error for row in estimates))
+def _work_precision_table(estimates, against, notes):
+    axes, errors = (
+        scanned_axes_of_rows(estimates),
+        list(dict.fromkeys(row.error for row in estimates)),
+    )
     steps = [
         name
         for name in ("step_size", "tolerance")
@@ -44,56 +47,56 @@ def _precision(estimates, against, notes):
     ]
     ranged = len(errors) == 1 and any(row.starts > 1 for row in estimates)
     headers = ["integrator", *axes, *(name.replace("_", " ") for name in steps), *NAMES.values()]
-    headers += [_name(error) for error in errors]
+    headers += [_error_column_name(error) for error in errors]
     cells = [
         [
             row.integrator,
-            *(number(row.parameters[axis]) for axis in axes),
-            *(number(getattr(row, name)) for name in steps),
-            number(row.steps, 6),
-            number(row.evaluations, 6),
-            _time_of(row),
-            *(_marked(one, against) for one in (row, *others)),
-            *([_range(row)] if ranged else []),
+            *(format_number(row.parameters[axis]) for axis in axes),
+            *(format_number(getattr(row, name)) for name in steps),
+            format_number(row.steps, 6),
+            format_number(row.evaluations, 6),
+            _cpu_time_cell(row),
+            *(_marked_error_cell(one, against) for one in (row, *others)),
+            *([_error_range_cell(row)] if ranged else []),
         ]
-        for row, *others in _cells(estimates, len(errors))
+        for row, *others in _error_cells(estimates, len(errors))
     ]
     headers += ["range"] if ranged else []
     first = [row for row in estimates if row.error == errors[0]]
-    if any(_at_floor(row) for row in first):
+    if any(_is_below_reference_error(row) for row in first):
         notes = [f"{FLOOR}: less than the reference resolves", *notes]
     if unmeasured := why_cpu_times_not_comparable(first):
         notes = [f"{UNMEASURED}: {unmeasured}", *notes]
-    notes = [*notes, _units(estimates), *left_out_note(first)]
-    return Table(headers, cells, _title(estimates, errors, against), notes)
+    notes = [*notes, _work_units_note(estimates), *left_out_runs_note(first)]
+    return Table(headers, cells, _work_table_title(estimates, errors, against), notes)
 
 
-def _cells(estimates, errors):
+def _error_cells(estimates, errors):
     """The errors of each integrator and step size, so many, together."""
     return zip(*(estimates[i::errors] for i in range(errors)), strict=True)
 
 
-def _time_of(row):
+def _cpu_time_cell(row):
     """CPU time, marked where it cannot be compared."""
     marked = row.cpu_time > 0 and not row.cpu_time_measured
-    return scientific(row.cpu_time) + UNMEASURED * marked
+    return scientific_cell(row.cpu_time) + UNMEASURED * marked
 
 
-def _marked(row, against):
-    marks = BEST * (against in row.best) + FLOOR * _at_floor(row)
-    return f"{scientific(row.value)}{marks:<1}"
+def _marked_error_cell(row, against):
+    marks = BEST * (against in row.best) + FLOOR * _is_below_reference_error(row)
+    return f"{scientific_cell(row.value)}{marks:<1}"
 
 
-def _at_floor(row):
+def _is_below_reference_error(row):
     """Whether an error against a reference is below what that resolves."""
     return row.reference and row.starts > 0 and not row.resolved
 
 
-def _range(row):
-    return f"{scientific(row.low)} – {scientific(row.high)}" if row.starts > 1 else "–"
+def _error_range_cell(row):
+    return f"{scientific_cell(row.low)} – {scientific_cell(row.high)}" if row.starts > 1 else "–"
 
 
-def _title(estimates, errors, against):
+def _work_table_title(estimates, errors, against):
     """What the columns are."""
     starts = max(row.starts for row in estimates)
     median = f", medians over {starts} starts" if starts > 1 else ""
@@ -103,36 +106,39 @@ def _title(estimates, errors, against):
         names.setdefault((when, row.reference), {})[row.error] = None
         times.setdefault((when, row.reference), set()).add(row.time)
     parts = [
-        f"{', '.join(map(_name, of))} {when} {_time(times[when, reference])}"
+        f"{', '.join(map(_error_column_name, of))} {when} "
+        f"{_error_time_text(times[when, reference])}"
         for (when, reference), of in names.items()
     ]
     return (
         f"Work of a whole run, and size of the error{median}: {'; '.join(parts)}\n"
-        f"{BEST} best of its family: no member reaches as small an error for as {_little(against)}"
+        f"{BEST} best of its family: no member reaches as small an error for as "
+        f"{_little_work_in_words(against)}"
     )
 
 
-def _name(error):
+def _error_column_name(error):
     return error.removesuffix("_error").replace("_", " ")
 
 
-def _time(times):
+def _error_time_text(times):
     """One time, or from when to when."""
     there = sorted(time for time in times if not math.isnan(time))
-    return f"t = {' – '.join(number(t, 6) for t in dict.fromkeys(there[:1] + there[-1:])) or '–'}"
+    ends = dict.fromkeys(there[:1] + there[-1:])
+    return f"t = {' – '.join(format_number(time, 6) for time in ends) or '–'}"
 
 
-def _units(estimates):
-    units = {_name(row.error): row.units for row in estimates}
+def _work_units_note(estimates):
+    units = {_error_column_name(row.error): row.units for row in estimates}
     units = {"CPU time": "s"} | {name: unit for name, unit in units.items() if unit != "1"}
     return f"Units: {', '.join(f'{name} [{unit}]' for name, unit in units.items())}"
 
 
-def _little(against):
+def _little_work_in_words(against):
     return f"little {NAMES[against]}" if against == "cpu_time" else f"few {NAMES[against]}"
 
 
-def _why_none(estimates, against):
+def _why_no_least_work(estimates, against):
     if not any(row.starts for row in estimates):
         if any(row.reference_failed for row in estimates):
             return "the reference failed"
@@ -146,21 +152,23 @@ def _why_none(estimates, against):
     return "some runs failed at every step size"
 
 
-def _least_section(rows, against):
+def _least_work_table(rows, against):
     families = list(dict.fromkeys(row.family for row in rows))
     by_level = {}
     for row in rows:
         by_level.setdefault(row.level, {})[row.family] = row
     units = " [s]" if against == "cpu_time" else ""
     cells = [
-        [f"{level:.0e}", *(part for f in families for part in _needs(of.get(f)))]
+        [f"{level:.0e}", *(part for f in families for part in _least_work_cells(of.get(f)))]
         for level, of in by_level.items()
     ]
     headers = ["error ≤"]
     for family in families:
         headers += [family, "with"]
     first = rows[0]
-    where = ", ".join(f"{name} = {number(value)}" for name, value in first.parameters.items())
+    where = ", ".join(
+        f"{name} = {format_number(value)}" for name, value in first.parameters.items()
+    )
     title = (
         f"Least {NAMES[against]}{units} by size of the {first.error.replace('_', ' ')} and family"
         f"{where and f', {where}'}; {LEAST} of all"
@@ -171,9 +179,9 @@ def _least_section(rows, against):
     return Table(headers, cells, title, notes)
 
 
-def _needs(row):
+def _least_work_cells(row):
     if row is None:
         return ["–", ""]
-    work = scientific(row.work) if row.against == "cpu_time" else f"{row.work:.0f}"
+    work = scientific_cell(row.work) if row.against == "cpu_time" else f"{row.work:.0f}"
     mark = LEAST if row.least_of_all else ""
     return [f"{'' if row.interpolated else AT_MOST}{work}{mark}", row.integrator]

@@ -9,7 +9,7 @@ import pytest
 import zarr
 
 import sweep
-from sweep.text import counted
+from sweep.text import count_with_noun
 
 RUNS = 136
 ENOUGH = 41  # 30 % of the runs
@@ -68,7 +68,7 @@ def test_all_processes_killed(long_study, under_way, check_complete, committed, 
     again = done_again.stdout
     lost = RUNS - done.sum()
     assert f"Study long: 0 new runs, {RUNS} kept ({lost} of them not computed yet)\n" in again
-    assert f"{counted(lost, 'run')} to compute" in again
+    assert f"{count_with_noun(lost, 'run')} to compute" in again
     assert f"Complete: {RUNS} runs" in again
     after = arrays(store, "pendulum")
     for name in ("cpu_time", "wall_time", "energy", "state", "status"):

@@ -95,7 +95,7 @@ def open_source(store, trust_plugins, progress):
     root = store.existing_root()
     if root is None:
         raise StoreError(f"{store}: there is no store to merge")
-    approvals.brought(root.attrs, store, trust_plugins)
+    approvals.approved_plugins_of_store(root.attrs, store, trust_plugins)
     found = verify.verify(store, functools.partial(progress, f"Reading {store.name}"))
     found = [finding for finding in found if finding.remedy != verify.REMOVE]
     if found:

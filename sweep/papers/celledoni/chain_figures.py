@@ -8,9 +8,21 @@ import numpy as np
 from matplotlib import rc_context
 
 from sweep.analysis.convergence.orders import order_table
-from sweep.plots.orders import error_curve, error_label, order_guides, with_order
-from sweep.plots.selection import one_run
-from sweep.plots.style import STYLE, error_axis, label_of, new_figure, plain_axis, plain_step_ticks
+from sweep.plots.orders import (
+    curve_label_with_order,
+    draw_error_curve,
+    draw_order_guides,
+    error_axis_label,
+)
+from sweep.plots.selection import first_run_to_draw
+from sweep.plots.style import (
+    STYLE,
+    axis_label_with_units,
+    new_figure,
+    set_plain_step_ticks,
+    style_log_error_axis,
+    style_plain_axis,
+)
 
 ORDERS = {1: "black", 2: "#CC79A7", 3: "#009E73", 4: "#0072B2", 5: "#D55E00"}
 MARKERS = "osD^v"
@@ -30,14 +42,16 @@ def draw_chain_convergence(datasets):
             rows = sorted(order_table(study[name]), key=lambda row: row.declared)
             looks = _curve_styles_by_order(rows)
             for row in rows:
-                error_curve(ax, row, looks[row.integrator], with_order(row))
-            ax.set(xscale="log", xlabel=label_of(study[name]["step_size"], "step size h"))
-            error_axis(ax)
-            plain_step_ticks(ax)
-            plain_axis(ax, title)
+                draw_error_curve(ax, row, looks[row.integrator], curve_label_with_order(row))
+            ax.set(
+                xscale="log", xlabel=axis_label_with_units(study[name]["step_size"], "step size h")
+            )
+            style_log_error_axis(ax)
+            set_plain_step_ticks(ax)
+            style_plain_axis(ax, title)
         spatial = order_table(study["spatial"])
-        axes[0].set_ylabel(error_label(study["spatial"], spatial))
-        order_guides(axes[0], spatial)
+        axes[0].set_ylabel(error_axis_label(study["spatial"], spatial))
+        draw_order_guides(axes[0], spatial)
         handles, labels = axes[0].get_legend_handles_labels()
         figure.legend(
             handles, labels, loc="outside right center", frameon=False, alignment="left",
@@ -104,20 +118,22 @@ def _draw_departures_from_constraint(datasets, error, name, departure, apart):
                 values = _departure_of_link_along_time(dataset, label, departure, link)
                 lower.axhline(-place, color="0.85", lw=0.6, zorder=0)
                 lower.plot(dataset["time"], values / apart - place, color=COLOUR, lw=0.6)
-            error_axis(upper)
-            plain_axis(upper, f"link {link + 1}")
+            style_log_error_axis(upper)
+            style_plain_axis(upper, f"link {link + 1}")
             lower.spines[["top", "right"]].set_visible(False)
-            lower.set_xlabel(label_of(dataset["time"], "time t"))
+            lower.set_xlabel(axis_label_with_units(dataset["time"], "time t"))
         lower.set_yticks(range(0, -len(methods), -1), methods)
         lower.set(xlim=(0.0, dataset["time"][-1]), ylim=(0.3 - len(methods), 0.7))
-        axes[0, 0].set_ylabel(label_of(dataset[error], f"|{name}|"))
-        axes[1, 0].set_ylabel(f"{label_of(dataset[error], name)}, lines {apart:g} apart")
+        axes[0, 0].set_ylabel(axis_label_with_units(dataset[error], f"|{name}|"))
+        axes[1, 0].set_ylabel(
+            f"{axis_label_with_units(dataset[error], name)}, lines {apart:g} apart"
+        )
         axes[0, 0].legend(frameon=False)
     return figure
 
 
 def _departure_of_link_along_time(dataset, label, departure, link):
     """A departure of one link, of the run from the spatial start."""
-    run = one_run(dataset, label, initial_condition="celledoni_spatial")
+    run = first_run_to_draw(dataset, label, initial_condition="celledoni_spatial")
     q, omega = np.split(run["state"].values[0], 2, axis=1)
     return departure(q[:, link], omega[:, link])

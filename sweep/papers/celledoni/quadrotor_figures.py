@@ -11,7 +11,13 @@ from matplotlib import rc_context
 from matplotlib.patheffects import withStroke
 
 from sweep.plots.orders import convergence
-from sweep.plots.style import STYLE, error_axis, label_of, new_figure, plain_axis
+from sweep.plots.style import (
+    STYLE,
+    axis_label_with_units,
+    new_figure,
+    style_log_error_axis,
+    style_plain_axis,
+)
 
 LOAD, DESIRED = "#0072B2", "#D55E00"
 COPTERS = ("black", "#009E73")
@@ -63,7 +69,9 @@ def draw_quadrotor_snapshots(datasets):
                     ax, copters[k, i], _state_rows_of_quadrotors(dataset, *ROTATION[i])[k], colour
                 )
             _write_time_beneath_load(
-                ax, load[k, 0], label_of(dataset["time"], f"{dataset['time'].values[k]:g}", "{} {}")
+                ax,
+                load[k, 0],
+                axis_label_with_units(dataset["time"], f"{dataset['time'].values[k]:g}", "{} {}"),
             )
         for i, colour in enumerate(COPTERS):
             ax.plot([], [], color=colour, lw=1.8, label=f"quadrotor {i + 1}")
@@ -124,7 +132,7 @@ def draw_quadrotor_link_directions(datasets):
             ax.plot(
                 dataset["time"], dataset[f"link_deviation_{i}"], color=colour, label=f"link {i}"
             )
-        error_axis(ax)
+        style_log_error_axis(ax)
         _label_axes_along_time(ax, dataset, "direction error |q − q_d|")
         ax.legend(frameon=False)
     return figure
@@ -145,6 +153,6 @@ def draw_quadrotor_unit_length(datasets):
 
 
 def _label_axes_along_time(ax, dataset, text, title=""):
-    plain_axis(ax, title)
-    ax.set(xlabel=label_of(dataset["time"], "time t"), ylabel=text)
+    style_plain_axis(ax, title)
+    ax.set(xlabel=axis_label_with_units(dataset["time"], "time t"), ylabel=text)
     ax.set_xlim(0.0, dataset["time"].values[-1])

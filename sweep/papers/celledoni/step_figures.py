@@ -9,8 +9,14 @@ from matplotlib import rc_context
 from scipy.interpolate import CubicSpline
 
 from sweep.analysis.runs.selection import take_runs
-from sweep.plots.selection import one_run
-from sweep.plots.style import STYLE, error_axis, label_of, new_figure, plain_axis
+from sweep.plots.selection import first_run_to_draw
+from sweep.plots.style import (
+    STYLE,
+    axis_label_with_units,
+    new_figure,
+    style_log_error_axis,
+    style_plain_axis,
+)
 
 VARIABLE = {"label": "RKMK5(4), variable steps", "color": "#D55E00"}
 CONSTANT = {"label": "RKMK5, as many constant steps", "color": "#0072B2"}
@@ -53,26 +59,29 @@ def _draw_step_adaptation(study, name, title, length):
             look = METHODS[label] | {"marker": marker, "ms": 4.0, "lw": 1.0}
             left.plot(dataset["count"].values[own], error, **look)
         left.set(xlabel="number of links N", xticks=np.unique(dataset["count"].values))
-        end = label_of(dataset["time"], f"t = {dataset['time'].values[-1]:g}", "{} {}")
+        end = axis_label_with_units(dataset["time"], f"t = {dataset['time'].values[-1]:g}", "{} {}")
         left.set_ylabel(f"global error at {end}")
-        error_axis(left)
-        plain_axis(left, title)
+        style_log_error_axis(left)
+        style_plain_axis(left, title)
         left.legend(frameon=False)
         sizes = study["step-sizes"]
         _draw_step_sizes_along_time(
             right, take_runs(sizes, np.flatnonzero(sizes["length"].values == length))
         )
-        plain_axis(right, f"step sizes of 20 links of {length:g} m")
+        style_plain_axis(right, f"step sizes of 20 links of {length:g} m")
     return figure
 
 
 def _draw_step_sizes_along_time(ax, dataset):
     """Step sizes along time: those of the adaptive methods, and the constant one."""
     for label, look in METHODS.items():
-        run = one_run(dataset, label)
+        run = first_run_to_draw(dataset, label)
         ax.plot(run["time"], run["current_step_size"].values[0], lw=0.9, **look)
-    ax.set(xlabel=label_of(dataset["time"], "time t"), xlim=(0.0, dataset["time"].values[-1]))
-    ax.set_ylabel(label_of(dataset["current_step_size"], "step size h"))
+    ax.set(
+        xlabel=axis_label_with_units(dataset["time"], "time t"),
+        xlim=(0.0, dataset["time"].values[-1]),
+    )
+    ax.set_ylabel(axis_label_with_units(dataset["current_step_size"], "step size h"))
     ax.set_ylim(0.0, 1.35 * np.nanmax(dataset["current_step_size"].values))  # room for the legend
     ax.legend(frameon=False, loc="upper center", ncols=2)
 
@@ -82,7 +91,7 @@ def _draw_step_sizes_along_time(ax, dataset):
 
 def _double_pendulum_states(datasets, label):
     """The states of a run of the double pendulum, shape (times, 4, 3)."""
-    run = one_run(datasets["celledoni-steps"]["double-pendulum"], label)
+    run = first_run_to_draw(datasets["celledoni-steps"]["double-pendulum"], label)
     return run["state"].values[0]
 
 
@@ -102,7 +111,7 @@ def draw_double_pendulum_components(datasets):
                     times, _double_pendulum_states(datasets, label)[:, row, k], color=colour, **mark
                 )
         for ax, title in zip(axes.flat, ("link 1", "link 2", "", ""), strict=True):
-            plain_axis(ax, title)
+            style_plain_axis(ax, title)
             ax.set(xlim=(times[0], times[-1]), xlabel="" if title else "time t [s]")
         axes[0, 0].set_ylabel("q")
         axes[1, 0].set_ylabel("ω [rad s⁻¹]")
@@ -130,14 +139,14 @@ def draw_velocity_peak(datasets):
             off = np.abs(_double_pendulum_states(datasets, label)[:, 2:, 1] - exact).max(axis=1)
             last = times >= PEAK[0]
             errors.plot(times[last], off[last], lw=1.0, **look)
-        error_axis(errors)
+        style_log_error_axis(errors)
         for ax, title, text in (
             (steps, "(a) step sizes", None),
             (omega, "(b) ω_y", "ω_y [rad s⁻¹]"),
             (errors, "(c) error of ω_y, the larger of both links", "|error| [rad s⁻¹]"),
             (speed, "(d) rate of change of ω_y", "dω_y/dt [rad s⁻²]"),
         ):
-            plain_axis(ax, title)
+            style_plain_axis(ax, title)
             ax.set(xlabel="time t [s]", xlim=PEAK if ax is errors else (0.0, 3.0))
             if text:
                 ax.set_ylabel(text)

@@ -11,17 +11,23 @@ from matplotlib import rc_context
 
 from sweep.analysis.convergence.orders import order_table
 from sweep.analysis.runs.selection import take_runs
-from sweep.plots.orders import error_curve, error_label
-from sweep.plots.projection import OBLIQUE, View, draw_paths, draw_points, outline
-from sweep.plots.selection import one_run
+from sweep.plots.orders import draw_error_curve, error_axis_label
+from sweep.plots.projection import (
+    OBLIQUE,
+    View,
+    draw_paths_on_sphere,
+    draw_points_on_sphere,
+    draw_sphere_outline,
+)
+from sweep.plots.selection import first_run_to_draw
 from sweep.plots.style import (
     STYLE,
-    error_axis,
-    label_of,
+    axis_label_with_units,
     new_figure,
-    plain_axis,
-    plain_step_ticks,
-    step_size_of,
+    set_plain_step_ticks,
+    step_size_label,
+    style_log_error_axis,
+    style_plain_axis,
 )
 
 INERTIAS = {"printed": "inertia as printed", "fixed_point": "inertia about the fixed point"}
@@ -34,7 +40,7 @@ METHODS = {
 COMPONENTS = "xyz"
 COARSE, EVERY = 100, 4  # steps of 0.01 s that Figure 2 shows, and how many of them
 FINE = "SLGI θ = 1/2"
-VIEW = View.along(OBLIQUE)
+VIEW = View.along_direction(OBLIQUE)
 
 
 def _method_label_of_formulation(label, formulation):
@@ -65,12 +71,14 @@ def draw_short_heavy_top_run(datasets):
 
 def _draw_gravity_in_body(ax, dataset, inertia):
     """The direction of MℓQ⁻¹Γ₀, dotted behind the sphere."""
-    run = one_run(dataset, FINE, inertia=inertia, formulation="cotangent")
+    run = first_run_to_draw(dataset, FINE, inertia=inertia, formulation="cotangent")
     directions = _gravity_directions_in_body(run)[None]
-    outline(ax, VIEW)
-    draw_paths(ax, VIEW, directions, color="0.25", lw=0.8)
-    draw_paths(ax, VIEW.far_side, directions, color="0.6", lw=0.6, ls=(0, (1, 1.5)))
-    ax.set_title(f"direction of MℓQ⁻¹Γ₀, {step_size_of(run)}", loc="left")
+    draw_sphere_outline(ax, VIEW)
+    draw_paths_on_sphere(ax, VIEW, directions, color="0.25", lw=0.8)
+    draw_paths_on_sphere(
+        ax, VIEW.view_of_far_side, directions, color="0.6", lw=0.6, ls=(0, (1, 1.5))
+    )
+    ax.set_title(f"direction of MℓQ⁻¹Γ₀, {step_size_label(run)}", loc="left")
 
 
 def _gravity_directions_in_body(run):
@@ -80,14 +88,14 @@ def _gravity_directions_in_body(run):
 
 def _draw_top_axis_components(ax, study, inertia):
     """Components of QX by all methods with a large step, and by one with a small step."""
-    fine = one_run(study["paths"], FINE, inertia=inertia, formulation="cotangent")
+    fine = first_run_to_draw(study["paths"], FINE, inertia=inertia, formulation="cotangent")
     for k, values in enumerate(_vectors_along_run(fine, "axis").T):
         ax.plot(fine["time"], values, color="0.6", lw=0.8, zorder=1)
         ax.annotate(
             COMPONENTS[k], (1.0, values[-1]), (4, 0), textcoords="offset points", va="center"
         )
     for (label, formulation), look in METHODS.items():
-        run = one_run(study["long"], label, inertia=inertia, formulation=formulation)
+        run = first_run_to_draw(study["long"], label, inertia=inertia, formulation=formulation)
         run = run.isel(time=slice(0, COARSE + 1, EVERY))
         name, look = (
             _method_label_of_formulation(label, formulation),
@@ -95,8 +103,12 @@ def _draw_top_axis_components(ax, study, inertia):
         )
         for k, values in enumerate(_vectors_along_run(run, "axis").T):
             ax.plot(run["time"], values, label=name if k == 0 else None, **look)
-    plain_axis(ax, f"components of QX, {step_size_of(run)}; lines, {step_size_of(fine)}")
-    ax.set(xlabel=label_of(fine["time"], "time t"), xlim=(-0.02, 1.04), ylim=(-1.1, 1.1))
+    style_plain_axis(
+        ax, f"components of QX, {step_size_label(run)}; lines, {step_size_label(fine)}"
+    )
+    ax.set(
+        xlabel=axis_label_with_units(fine["time"], "time t"), xlim=(-0.02, 1.04), ylim=(-1.1, 1.1)
+    )
     ax.legend(frameon=False, loc="lower left")
 
 
@@ -104,17 +116,17 @@ def _draw_heavy_top_orders(ax, dataset, inertia):
     own = take_runs(dataset, np.flatnonzero(dataset["inertia"].values == inertia))
     rows = {(row.integrator, row.parameters["formulation"]): row for row in order_table(own)}
     for key, look in METHODS.items():
-        error_curve(
+        draw_error_curve(
             ax,
             rows[key],
             look | {"lw": 0.9},
             f"{rows[key].order:.2f}   {_method_label_of_formulation(*key)}",
         )
-    ax.set(xscale="log", xlabel=label_of(dataset["step_size"], "step size h"))
-    ax.set_ylabel(error_label(dataset, list(rows.values())))
-    error_axis(ax)
-    plain_step_ticks(ax)
-    plain_axis(ax, "orders")
+    ax.set(xscale="log", xlabel=axis_label_with_units(dataset["step_size"], "step size h"))
+    ax.set_ylabel(error_axis_label(dataset, list(rows.values())))
+    style_log_error_axis(ax)
+    set_plain_step_ticks(ax)
+    style_plain_axis(ax, "orders")
     ax.legend(frameon=False)
 
 
@@ -129,17 +141,25 @@ def draw_long_heavy_top_run(datasets):
         axes = figure.subplots(2, 4, height_ratios=(1.0, 1.15))
         for column, (inertia, label) in enumerate(product(INERTIAS, (FINE, "SLGI θ = 0"))):
             upper, lower = axes[:, column]
-            run = one_run(dataset, label, inertia=inertia, formulation="cotangent")
+            run = first_run_to_draw(dataset, label, inertia=inertia, formulation="cotangent")
             colour = METHODS[label, "cotangent"]["color"]
             look = {"color": colour, "ls": "none", "marker": ".", "ms": 1.6, "mew": 0.0}
             upper.plot(run["time"], run["energy_error"].values[0], **look)
-            plain_axis(upper, f"{label}\n{INERTIAS[inertia]}")
-            upper.set(xlabel=label_of(run["time"], "time t"), xlim=(0.0, run["time"].values[-1]))
-            outline(lower, VIEW)
-            draw_points(
-                lower, VIEW.far_side, _gravity_directions_in_body(run), 0.5, color=colour, alpha=0.3
+            style_plain_axis(upper, f"{label}\n{INERTIAS[inertia]}")
+            upper.set(
+                xlabel=axis_label_with_units(run["time"], "time t"),
+                xlim=(0.0, run["time"].values[-1]),
             )
-            draw_points(lower, VIEW, _gravity_directions_in_body(run), 0.7, color=colour)
-        axes[0, 0].set_ylabel(label_of(dataset["energy"], "H − H₀"))
+            draw_sphere_outline(lower, VIEW)
+            draw_points_on_sphere(
+                lower,
+                VIEW.view_of_far_side,
+                _gravity_directions_in_body(run),
+                0.5,
+                color=colour,
+                alpha=0.3,
+            )
+            draw_points_on_sphere(lower, VIEW, _gravity_directions_in_body(run), 0.7, color=colour)
+        axes[0, 0].set_ylabel(axis_label_with_units(dataset["energy"], "H − H₀"))
         axes[1, 0].set_title("direction of MℓQ⁻¹Γ₀", loc="left")
     return figure

@@ -14,8 +14,15 @@ from matplotlib.colors import Normalize
 from scipy.sparse import csr_array
 
 from sweep.analysis import drift_table
-from sweep.plots.selection import one_run
-from sweep.plots.style import GREY, STYLE, error_axis, label_of, new_figure, plain_step_ticks
+from sweep.plots.selection import first_run_to_draw
+from sweep.plots.style import (
+    GREY,
+    STYLE,
+    axis_label_with_units,
+    new_figure,
+    set_plain_step_ticks,
+    style_log_error_axis,
+)
 from systems.mechanical.icosphere import icosphere
 
 VARIATIONAL = {"color": "#D55E00", "ls": "-", "lw": 1.2}
@@ -39,12 +46,12 @@ def _draw_energy_and_unit_length(curves):
             right.plot(time[shown], error[shown], **look)
         run = curves[0][1]
         for ax in (left, right):
-            ax.set_xlabel(label_of(run["time"], "time t"))
+            ax.set_xlabel(axis_label_with_units(run["time"], "time t"))
             ax.set_xlim(0.0, run["time"].values[-1])
             ax.spines[["top", "right"]].set_visible(False)
-        left.set_ylabel(label_of(run["energy"], "total energy"))
+        left.set_ylabel(axis_label_with_units(run["energy"], "total energy"))
         right.set_ylabel("max |q·q − 1| over bodies")
-        error_axis(right)
+        style_log_error_axis(right)
         left.legend(frameon=False)
     return figure
 
@@ -52,7 +59,9 @@ def _draw_energy_and_unit_length(curves):
 def _method_label_with_step(name, run):
     """The name of a method with its step size or tolerance."""
     if np.isfinite(run["step_size"].values[0]):
-        return label_of(run["step_size"], f"{name}, h = {run['step_size'].values[0]:g}", "{} {}")
+        return axis_label_with_units(
+            run["step_size"], f"{name}, h = {run['step_size'].values[0]:g}", "{} {}"
+        )
     return f"{name}, RelTol = {run['tolerance'].values[0]:g}"
 
 
@@ -63,8 +72,12 @@ def _figure_drawer_against_rk45(number, experiment, **scan):
         study = datasets[f"lee-example-{number}"]
         return _draw_energy_and_unit_length(
             [
-                ("RK45", one_run(study["runge-kutta"], "rk45"), RUNGE_KUTTA),
-                ("variational", one_run(study[experiment], "variational", **scan), VARIATIONAL),
+                ("RK45", first_run_to_draw(study["runge-kutta"], "rk45"), RUNGE_KUTTA),
+                (
+                    "variational",
+                    first_run_to_draw(study[experiment], "variational", **scan),
+                    VARIATIONAL,
+                ),
             ]
         )
 
@@ -91,9 +104,13 @@ def draw_errors_by_step_size(datasets):
                 own = [r for r in rows if (r.integrator, r.quantity) == (name, quantity)]
                 own = [r for r in own if r.mean_abs.median > 0]
                 ax.plot([r.step_size for r in own], [r.mean_abs.median for r in own], **look)
-            ax.set(xscale="log", xlabel=label_of(dataset["step_size"], "step size h"), ylabel=text)
-            plain_step_ticks(ax)
-            error_axis(ax)
+            ax.set(
+                xscale="log",
+                xlabel=axis_label_with_units(dataset["step_size"], "step size h"),
+                ylabel=text,
+            )
+            set_plain_step_ticks(ax)
+            style_log_error_axis(ax)
             ax.spines[["top", "right"]].set_visible(False)
             ax.legend(frameon=False)
     return figure
@@ -109,7 +126,7 @@ def draw_spring_example_by_methods(datasets):
         ("variational", "variational", VARIATIONAL),
     )
     return _draw_energy_and_unit_length(
-        [(text, one_run(dataset, name, largest), look) for text, name, look in curves]
+        [(text, first_run_to_draw(dataset, name, largest), look) for text, name, look in curves]
     )
 
 
@@ -145,12 +162,14 @@ def draw_molecule_trajectories(datasets):
         when = np.broadcast_to(time[1:, None], seen.shape)
         lines = LineCollection(pieces[seen][..., :2], array=when[seen], cmap="viridis", lw=0.7)
         left.add_collection(lines)
-        figure.colorbar(lines, ax=left, label=label_of(dataset["time"], "time t"), shrink=0.8)
+        figure.colorbar(
+            lines, ax=left, label=axis_label_with_units(dataset["time"], "time t"), shrink=0.8
+        )
         left.set_title("seen from e₃", loc="left", color="0.3")
         size = f"variational, h = {dataset['step_size'].values:g}"
         right.plot(time, dataset["energy"].values, label=size, **VARIATIONAL)
-        right.set(xlabel=label_of(dataset["time"], "time t"), xlim=(0.0, time[-1]))
-        right.set_ylabel(label_of(dataset["energy"], "total energy"))
+        right.set(xlabel=axis_label_with_units(dataset["time"], "time t"), xlim=(0.0, time[-1]))
+        right.set_ylabel(axis_label_with_units(dataset["energy"], "total energy"))
         right.spines[["top", "right"]].set_visible(False)
         right.legend(frameon=False)
     return figure
@@ -209,7 +228,9 @@ def draw_molecule_kinetic_energy(datasets):
         for column, k in enumerate(shown):
             for ax, sign in zip(axes[:, column], (1.0, -1.0), strict=True):
                 _draw_hemisphere_map(ax, mesh, np.ma.masked_invalid(maps[column]), sign, scale)
-            axes[0, column].set_title(label_of(dataset["time"], f"t = {time[k]:g}", "{} {}"))
+            axes[0, column].set_title(
+                axis_label_with_units(dataset["time"], f"t = {time[k]:g}", "{} {}")
+            )
         axes[0, 0].text(-1.25, 0.0, "from e₃", rotation=90, va="center", color="0.3")
         axes[1, 0].text(-1.25, 0.0, "from −e₃", rotation=90, va="center", color="0.3")
         upper.colorbar(
@@ -242,7 +263,10 @@ def _draw_energy_distribution(ax, time, energies, dataset):
     ax.fill_between(time, lower, upper, color=color, alpha=0.3, lw=0, label="25 – 75 %")
     ax.plot(time, middle, color=color, lw=1.4, label="median")
     ax.plot(time, energies.mean(axis=1), color="black", lw=1.0, ls="--", label="mean")
-    ax.set(xlabel=label_of(dataset["time"], "time t"), ylabel="kinetic energy of a molecule")
+    ax.set(
+        xlabel=axis_label_with_units(dataset["time"], "time t"),
+        ylabel="kinetic energy of a molecule",
+    )
     ax.set(xlim=(0.0, time[-1]), ylim=(0.0, None))
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False, ncols=4, loc="upper right")

@@ -12,9 +12,21 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 
 from sweep.analysis.runs.selection import take_runs
-from sweep.plots.projection import OBLIQUE, View, draw_paths, draw_points, outline
+from sweep.plots.projection import (
+    OBLIQUE,
+    View,
+    draw_paths_on_sphere,
+    draw_points_on_sphere,
+    draw_sphere_outline,
+)
 from sweep.plots.spheres import sphere
-from sweep.plots.style import STYLE, error_axis, label_of, new_figure, step_size_of
+from sweep.plots.style import (
+    STYLE,
+    axis_label_with_units,
+    new_figure,
+    step_size_label,
+    style_log_error_axis,
+)
 
 SPHERICAL = {"color": "#D55E00", "ls": "-", "lw": 1.2}
 CLASSICAL = {"color": "#0072B2", "ls": ":", "lw": 1.2}
@@ -27,13 +39,13 @@ METHODS = (
     ("implicit_midpoint", "classical midpoint", {**CLASSICAL, "marker": "s", "ms": 4}),
     ("spherical_midpoint", "spherical midpoint", {**SPHERICAL, "marker": "o", "ms": 4}),
 )
-VIEW = View.along(OBLIQUE)
+VIEW = View.along_direction(OBLIQUE)
 
 
 def _draw_empty_sphere_sides(axes):
     """Empty discs on a pair of axes, and the views of their sides."""
-    for ax, view in zip(axes, (VIEW, VIEW.opposite), strict=True):
-        outline(ax, view)
+    for ax, view in zip(axes, (VIEW, VIEW.view_from_behind), strict=True):
+        draw_sphere_outline(ax, view)
         yield ax, view
 
 
@@ -57,11 +69,11 @@ def _draw_energy_colour_bar(figure, axes, scale):
 
 
 def _draw_path_on_sphere(ax, view, path, color):
-    draw_paths(ax, view, path[None], lw=0.8, color=color)
+    draw_paths_on_sphere(ax, view, path[None], lw=0.8, color=color)
 
 
 def _draw_dots_on_sphere(ax, view, path, color):
-    draw_points(ax, view, path, 0.9, color=color)
+    draw_points_on_sphere(ax, view, path, 0.9, color=color)
 
 
 def draw_free_rigid_body(datasets):
@@ -95,8 +107,8 @@ def draw_errors_of_three_methods(datasets):
                 own = np.flatnonzero(dataset["integrator"].values == integrator)
                 own = own[np.argsort(dataset["step_size"].values[own])]
                 ax.plot(dataset["step_size"].values[own], largest[own], label=text, **look)
-            ax.set(xscale="log", xlabel=label_of(dataset["step_size"], "step size h"))
-            error_axis(ax)
+            ax.set(xscale="log", xlabel=axis_label_with_units(dataset["step_size"], "step size h"))
+            style_log_error_axis(ax)
             ax.xaxis.set_major_formatter("{x:g}")
             ax.set_title(title, loc="left")
             ax.spines[["top", "right"]].set_visible(False)
@@ -121,8 +133,10 @@ def draw_irreversible_body(datasets):
         upper.colorbar(scale, ax=list(axes), label="energy H in (a)", shrink=0.8, aspect=25)
         for ax, view in _draw_empty_sphere_sides(axes[2:]):
             for name, run in runs.items():
-                draw_points(ax, view, _states_of_first_spin(run), 0.8, color=colours[name])
-        axes[0].set_title(f"(a) spherical midpoint, {step_size_of(portrait)}", loc="left")
+                draw_points_on_sphere(
+                    ax, view, _states_of_first_spin(run), 0.8, color=colours[name]
+                )
+        axes[0].set_title(f"(a) spherical midpoint, {step_size_label(portrait)}", loc="left")
         axes[2].set_title("(b) the same start by two methods", loc="left")
         _draw_energy_errors(lower.subplots(), runs, colours)
     return figure
@@ -133,7 +147,7 @@ def _draw_energy_errors(ax, runs, colours):
         time, error = runs[name]["time"], runs[name]["energy_error"].values[0]
         ax.plot(time, error, label=text, color=colours[name], lw=0.6)
     ax.set_title("(c)", loc="left")
-    ax.set(xlabel=label_of(time, "time t"), ylabel="energy error H(wₖ) − H(w₀)")
+    ax.set(xlabel=axis_label_with_units(time, "time t"), ylabel="energy error H(wₖ) − H(w₀)")
     ax.set_xlim(0.0, time.values[-1])
     ax.spines[["top", "right"]].set_visible(False)
     for line in ax.legend(frameon=False, loc="upper left").get_lines():
@@ -169,10 +183,10 @@ def draw_vortices(datasets):
             axes, datasets["mclachlan-portraits"]["vortices"], _draw_path_on_sphere
         )
         _draw_energy_colour_bar(figure, axes, scale)
-        for ax, view in zip(axes, (VIEW, VIEW.opposite), strict=True):
+        for ax, view in zip(axes, (VIEW, VIEW.view_from_behind), strict=True):
             for place, marker, colour, text in points:
                 look = {"marker": marker, "color": colour, "label": text, "ms": 3.5, "ls": "none"}
-                ax.plot(*view.seen(place).T, zorder=3, **look)
+                ax.plot(*view.project_onto_disc(place).T, zorder=3, **look)
         handles = axes[0].get_legend_handles_labels()
         figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False)
     return figure

@@ -150,7 +150,7 @@ def _asking(place):
     try:
         import obstore
     except ImportError:
-        raise Unreachable.because(
+        raise Unreachable.for_reason(
             f"{place} is in an object store, for which a package is missing: "
             "pip install 'geosweep[s3]'"
         ) from None
@@ -178,7 +178,7 @@ def _client(bucket, seconds, settings, prefix=None):
     }
     endpoint = _endpoint(known)
     if endpoint and not endpoint.startswith(("http://", "https://")):
-        raise Unreachable.because(
+        raise Unreachable.for_reason(
             f"AWS_ENDPOINT_URL is {endpoint!r}; expected such as https://HOST or http://HOST:9000"
         )
     if endpoint.startswith("http://"):
@@ -212,7 +212,7 @@ def _credentials(known):
     try:
         return Boto3CredentialProvider()
     except ValueError:  # it finds none either
-        raise Unreachable.because(
+        raise Unreachable.for_reason(
             "no credentials for the object store were found: set AWS_ACCESS_KEY_ID and "
             "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
         ) from None
@@ -244,23 +244,23 @@ def _unreachable(asked, error):
     bucket = getattr(asked, "bucket", None) or asked.config["bucket"]
     server = _endpoint(os.environ) or "AWS"
     if "NoSuchBucket" in text:
-        return Unreachable.because(f"there is no bucket {bucket!r} at {server}")
+        return Unreachable.for_reason(f"there is no bucket {bucket!r} at {server}")
     if any(sign in text for sign in ("/latest/api/token", "/latest/meta-data", "redentials")):
-        return Unreachable.because(
+        return Unreachable.for_reason(
             "no credentials for the object store were found: set AWS_ACCESS_KEY_ID and "
             "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
         )
     if kind in ("PermissionDeniedError", "UnauthenticatedError") or "403 Forbidden" in text:
         what = "written" if " PUT " in text or " DELETE " in text or " POST " in text else "read"
-        return Unreachable.because(
+        return Unreachable.for_reason(
             f"the bucket {bucket!r} at {server} may not be {what} with these credentials"
         )
     if "redirect" in text.lower():
-        return Unreachable.because(
+        return Unreachable.for_reason(
             f"the bucket {bucket!r} is in another region than AWS_REGION says"
         )
     reason = text.partition("\n")[0]
     reason = reason.rpartition(" - ")[2] or reason
-    return Unreachable.because(
+    return Unreachable.for_reason(
         f"the object store at {server} does not answer, as to the bucket {bucket!r}: {reason[:300]}"
     )

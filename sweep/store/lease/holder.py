@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 from sweep.store.backends.places import ObjectPlace
-from sweep.text import visible
+from sweep.text import escape_control_characters
 
 BEAT_SECONDS = 3.0
 MOST_BEAT_SECONDS, LEAST_BEAT_SECONDS = 3.0, 0.01  # that are believed
@@ -182,7 +182,7 @@ def json_object(content):
 
 def printable(said, most=MOST_LETTERS):
     """Texts of another process as they may be printed; ValueError if one is no text."""
-    return {name: visible(_checked(v, lambda v: isinstance(v, str)))[:most]
+    return {name: escape_control_characters(_checked(v, lambda v: isinstance(v, str)))[:most]
             for name, v in said.items()}  # fmt: skip
 
 

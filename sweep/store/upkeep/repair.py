@@ -73,7 +73,7 @@ def repair(store, trust_plugins=False, progress=lambda done, of: None):
     attributes = store.attributes
     if store.is_unwritable():
         raise InputError(f"{store} cannot be written: no permission")
-    approvals.brought(attributes, store, trust_plugins)
+    approvals.approved_plugins_of_store(attributes, store, trust_plugins)
     with acquire(store):
         return mend(
             store.anew(), lambda: stored_study(store, trust_plugins=trust_plugins), progress

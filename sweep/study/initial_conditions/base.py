@@ -9,7 +9,7 @@ import zipfile
 import numpy as np
 
 from integrators.errors import InputError
-from sweep.limits import MEMORY, MOST_STATES, open_regular
+from sweep.limits import MEMORY, MOST_STATES, open_regular_file
 from systems.checking import check_members
 
 MOST_FILE = MEMORY.most  # bytes
@@ -305,7 +305,7 @@ def _load_states(path):
             key="file",
         )
     try:
-        with open_regular(path, MOST_FILE, "an array of states") as file:
+        with open_regular_file(path, MOST_FILE, "an array of states") as file:
             values = _array(file) if path.suffix == ".npy" else _only_array(path, file)
     except FileNotFoundError:
         raise InputError(

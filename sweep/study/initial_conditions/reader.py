@@ -2,7 +2,7 @@
 
 from integrators.errors import check_known, nearest
 from sweep import limits
-from sweep.errors import distinct, gathered
+from sweep.errors import check_distinct_nodes, read_nodes_gathering_problems
 from sweep.study import schema
 from sweep.study.axes import value_range
 from sweep.study.initial_conditions import from_store
@@ -24,8 +24,10 @@ def initial_conditions(node, family):
     nodes = node.one_or_more()
     node.take(limits.STARTS, len(nodes))
     node.take(limits.PAIRS, len(nodes) * len(family))
-    starts = gathered(_start, nodes, family)
-    distinct(nodes, [start.label for start in starts], "label", "; give each a label of its own")
+    starts = read_nodes_gathering_problems(_start, nodes, family)
+    check_distinct_nodes(
+        nodes, [start.label for start in starts], "label", "; give each a label of its own"
+    )
     return starts
 
 
@@ -67,7 +69,7 @@ def _family_starts(node, family, system):
     if type(node.value) is not str:
         node.table(("name", "label", *family.axes), kind=f"axis of {family.name}")
         nodes = [node[key] for key in node.value if key in family.axes]
-        values = gathered(_axis_values, nodes)
+        values = read_nodes_gathering_problems(_axis_values, nodes)
         given = {axis.path[-1]: of for axis, of in zip(nodes, values, strict=True)}
     defaults = {axis: (value,) for axis, value in family.axes.items() if axis not in given}
     taken = schema.taken_names(system)
@@ -87,8 +89,8 @@ def _axis_values(node):
         return value_range(node)
     nodes = node.one_or_more()
     node.take(limits.NUMBERS, len(nodes))
-    values = gathered(Node.number, nodes)
-    distinct(nodes, values, "value")
+    values = read_nodes_gathering_problems(Node.number, nodes)
+    check_distinct_nodes(nodes, values, "value")
     return values
 
 
@@ -113,7 +115,7 @@ def _given_start(node, system):
     node.table((*keys, "normalize", "label"), keys)
     position = f"[{node.path[-1]}]" if type(node.path[-1]) is int else ""
     rows = system.state_rows
-    vectors = gathered(lambda key: _vectors(node[key], rows[key]), keys)
+    vectors = read_nodes_gathering_problems(lambda key: _vectors(node[key], rows[key]), keys)
     return GivenStart(
         vectors=dict(zip(keys, vectors, strict=True)),
         normalize=node.optional("normalize", Node.boolean, False),
@@ -143,7 +145,7 @@ def _vectors(node, rows):
     """The rows of a part of a state; a single one may be written as a vector."""
     if rows == 1 and type(node.value) is list and not any(type(v) is list for v in node.value):
         return (_vector(node),)
-    return gathered(_vector, node.elements())
+    return read_nodes_gathering_problems(_vector, node.elements())
 
 
 def _vector(node):

@@ -92,7 +92,7 @@ class Node:
     def take(self, limit, amount):
         """Count what this value asks for, and refuse it beyond a `Limit` on the whole study."""
         with self.context():
-            self.source.budget.take(limit, amount)
+            self.source.budget.take_from_budget(limit, amount)
 
     def __contains__(self, key):
         own = isinstance(self.value, dict) and key in self.value
@@ -197,7 +197,7 @@ class Node:
         for key in required:
             if key not in self:
                 gather.problems += self.error(f"the key {key!r} is missing").problems
-        gather.finish()
+        gather.raise_problems()
         return self
 
     def _known(self, kind, keys):

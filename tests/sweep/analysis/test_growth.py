@@ -7,7 +7,7 @@ from run_tables import run_table, with_series
 from integrators.errors import InputError
 from sweep.analysis import growth_table
 from sweep.analysis.drift.growth import fit_growth_exponent
-from sweep.tables import growth, json_rows, text_of
+from sweep.tables import growth_as_tables, table_rows_for_json, tables_as_text
 
 STARTS = 64
 EPSILON = 2.0**-52
@@ -86,8 +86,8 @@ def test_the_table_has_steps_and_units_of_epsilon():
     assert (row.starts, row.left_out, row.steps, row.duration) == (63, 1, 2000.0, 1000.0)
     assert row.drift == pytest.approx(0.25, abs=4 * row.drift_error)
     assert row.verdict == "linear" and row.biased
-    text = text_of(growth(rows))
+    text = tables_as_text(growth_as_tables(rows))
     assert "of one sign in all starts" in text and "Left out" in text and "2.5e-01" in text
-    assert json_rows(rows)[0]["verdict"] == "linear"
+    assert table_rows_for_json(rows)[0]["verdict"] == "linear"
     with pytest.raises(InputError, match="Did you mean 'energy'"):
         growth_table(table, ["enrgy"])

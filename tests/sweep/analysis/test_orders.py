@@ -359,7 +359,7 @@ def test_a_failed_reference_says_so():
     row = only(order_table(table))
     assert "the reference failed" in row.reason
     assert (row.starts, row.left_out, row.absent, row.unmeasured) == (0, 5, 0, 5)
-    assert "5 without an error" in str(tables.orders([row]))
+    assert "5 without an error" in str(tables.orders_as_table([row]))
 
 
 def test_a_reference_that_failed_at_once_makes_nothing_exact():

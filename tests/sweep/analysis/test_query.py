@@ -11,7 +11,7 @@ from integrators.errors import InputError
 from sweep import tables
 from sweep.analysis import query, results, units
 from sweep.analysis.runs import summaries
-from sweep.tables.runs import run_rows
+from sweep.tables.runs import runs_as_json_rows
 
 TIMES = np.linspace(0.0, 2.0, 5)
 STATUS = {"flag_values": [-1, 0, 1, 2], "flag_meanings": "pending complete left_domain not_finite"}
@@ -143,7 +143,7 @@ def test_results_are_a_table_with_units(table):
 
 
 def test_the_table_shows_what_varies_and_what_came_of_it(table):
-    text = tables.runs(query(table, "integrator == 'rk4' and step_size < 0.05"))
+    text = tables.runs_as_table(query(table, "integrator == 'rk4' and step_size < 0.05"))
     assert text.headers == [
         "step_size", "initial_condition", "status", "global_error@end", "energy_error@max"
     ]  # fmt: skip
@@ -152,21 +152,23 @@ def test_the_table_shows_what_varies_and_what_came_of_it(table):
 
 
 def test_rows_are_sorted_and_limited(table):
-    shown = tables.runs(table, ["integrator", "global_error@end"], "global_error@end", True, 3)
+    shown = tables.runs_as_table(
+        table, ["integrator", "global_error@end"], "global_error@end", True, 3
+    )
     assert [row[0] for row in shown.rows] == ["variational"] * 3
     values = [float(row[1]) for row in shown.rows]
     assert values == sorted(values, reverse=True) and values[0] == 0.04
     assert shown.notes[0] == "… and 17 more of 20 runs; --limit 0 lists all"
     table["global_error"][0] = np.nan
-    order = tables.runs(table, ["run_id"], "global_error@end", limit=None).rows
+    order = tables.runs_as_table(table, ["run_id"], "global_error@end", limit=None).rows
     assert order[-1] == ["0" * 16]  # what is missing comes last
     with pytest.raises(InputError, match="unknown column 'stps'"):
-        tables.runs(table, sort="stps")
+        tables.runs_as_table(table, sort="stps")
 
 
 def test_rows_for_json_have_the_same(table):
     table["global_error"][0] = np.nan
-    rows = list(run_rows(table, ["status", "global_error@end", "steps"]))
+    rows = list(runs_as_json_rows(table, ["status", "global_error@end", "steps"]))
     assert json.loads(json.dumps(rows, allow_nan=False))[0] == {
         "status": "complete", "global_error@end": None, "steps": 20
     }  # fmt: skip

@@ -12,7 +12,7 @@ from run_tables import run_table, with_series
 from sweep.analysis import drift_table, growth_table, order_table
 from sweep.analysis.drift.growth import fit_growth_exponent
 from sweep.analysis.drift.verdicts import LINEAR, NONE, UNDECIDED, WALK, WORSE
-from sweep.tables import drifts, growth, orders, text_of
+from sweep.tables import drifts_as_tables, growth_as_tables, orders_as_table, tables_as_text
 
 TIMES = np.linspace(0.0, 64.0, 65)  # as many intervals as windows
 MIDDLES = (TIMES[1:] + TIMES[:-1]) / 2
@@ -235,9 +235,11 @@ def test_the_growth_table_says_the_same(means):
     assert [getattr(row, n) for n in named] == [getattr(drift, n) for n in named]
     assume(drift.why is not None and drift.bound * drift.duration < drift.max_abs.median)
     assert (row.verdict, row.biased) == (drift.verdict, drift.shared)
-    text = text_of(growth([row]))
+    text = tables_as_text(growth_as_tables([row]))
     if row.verdict in (LINEAR, WORSE) and row.starts > 1:
-        assert row.sign and row.sign in text and row.sign in text_of(drifts([drift]))
+        assert (
+            row.sign and row.sign in text and row.sign in tables_as_text(drifts_as_tables([drift]))
+        )
     if row.low == row.low:
         assert row.low <= row.exponent <= row.high
 
@@ -295,7 +297,7 @@ def test_every_clause_of_an_order_holds_of_the_errors(table):
         assert above > 0
     if row.level_count < row.floor_count and row.floor_count:
         assert np.any(share < 100)  # a table that says "floor" means that errors are at one
-    if " flat" in str(orders([row])):
+    if " flat" in str(orders_as_table([row])):
         assert row.level_count == row.floor_count > 0
 
 
@@ -344,5 +346,5 @@ def test_errors_that_fall_at_every_halving_are_not_said_to_be_in_round_off():
     assert reason.value == pytest.approx(slope)
     assert reason.numbers["above"] > 10
     assert "from h = 0.0125 to 0.00625 the error does not fall faster than h^0.5" in row.reason
-    assert "≤ 0.1 flat" in str(orders([row]))
+    assert "≤ 0.1 flat" in str(orders_as_table([row]))
     assert {remedy.what for remedy in reason.remedies} >= {"smaller step size"}

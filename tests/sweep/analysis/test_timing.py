@@ -105,16 +105,16 @@ def test_times_that_are_none_are_neither_best_nor_least():
     assert not any("cpu_time" in row.best for row in rows)
     assert any("evaluations" in row.best for row in rows)
     assert least_work(rows, "cpu_time") == []
-    text = tables.text_of(tables.work(rows, "cpu_time"))
+    text = tables.tables_as_text(tables.work_as_tables(rows, "cpu_time"))
     assert text.count("e-05?") + text.count("e-04?") == len(rows)
     assert f"?: {why_cpu_times_not_comparable(rows)}" in text
     assert "No least CPU time: none can be compared, see ?" in text
     assert not any(
-        row["cpu_time_measured"] for row in json.loads(json.dumps(tables.json_rows(rows)))
+        row["cpu_time_measured"] for row in json.loads(json.dumps(tables.table_rows_for_json(rows)))
     )
     rows = work_table(timed(0.1, repeats=5), "global_error")
     assert least_work(rows, "cpu_time") and any("cpu_time" in row.best for row in rows)
-    assert "?" not in tables.text_of(tables.work(rows, "cpu_time"))
+    assert "?" not in tables.tables_as_text(tables.work_as_tables(rows, "cpu_time"))
 
 
 def test_a_panel_without_measured_times_is_its_reason():

@@ -122,7 +122,7 @@ def test_a_step_size_at_which_runs_failed_is_never_best(table):
     table["status"][np.flatnonzero(place)[0]] = 3
     row = cell(work_table(table), "rk4", 0.1)
     assert (row.failed, row.left_out, row.starts, row.best) == (1, 1, 2, ())
-    text = tables.text_of(tables.work(work_table(table)))
+    text = tables.tables_as_text(tables.work_as_tables(work_table(table)))
     assert "no longer in the study: 1 runs." in text
 
 
@@ -183,13 +183,13 @@ def test_a_reference_that_failed_is_said(table):
     for name in ("global_error", "reference_error"):
         table[name][:, 1:] = np.nan
     rows = work_table(table, "global_error", "end")
-    text = tables.text_of(tables.work(rows))
+    text = tables.tables_as_text(tables.work_as_tables(rows))
     assert all(row.reference_failed for row in rows)
     assert "No least evaluations: the reference failed" in text
 
 
 def test_tables_mark_the_best_and_fit(table):
-    first, least = tables.work(work_table(table, "global_error"), "cpu_time")
+    first, least = tables.work_as_tables(work_table(table, "global_error"), "cpu_time")
     assert first.headers[-2:] == ["global", "range"]
     assert "as little CPU time" in first.title and "global at t = 1" in first.title
     assert [row[5] for row in first.rows][:2] == ["2.0e-04 ", "8.0e-04 "]
@@ -212,7 +212,7 @@ def test_scanned_values_have_fronts_and_panels_of_their_own():
     assert {row.parameters["gravity"] for row in rows if row.best} == {1.0, 9.81}
     assert len(plots.work_precision(table).axes) == 2
     assert len(plots.KINDS["work"].draw(table).axes) == 2
-    assert len(tables.work(rows)) == 3
+    assert len(tables.work_as_tables(rows)) == 3
 
 
 def test_the_picture_fills_the_best_and_says_what_it_shows(table):

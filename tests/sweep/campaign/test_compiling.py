@@ -122,7 +122,10 @@ def test_a_kernel_that_was_interrupted_is_compiled_another_time():
 
 
 def test_an_interruption_is_no_fault_of_a_plugin():
-    with pytest.raises(Interrupted, match="enough"), Plugin("own.py", "").blamed("fails"):
+    with (
+        pytest.raises(Interrupted, match="enough"),
+        Plugin("own.py", "").blame_plugin_for_errors("fails"),
+    ):
         raise Interrupted("enough")
 
 

@@ -19,7 +19,7 @@ from sweep.cli.common import Duration
 from sweep.errors import Interrupted
 from sweep.papers import PAPERS, reproduce
 from sweep.shutdown import CTRL_C, TERMINATED, TIME_IS_UP, Drain, process_age
-from sweep.text import counted
+from sweep.text import count_with_noun
 
 RUNS = 136
 
@@ -46,7 +46,8 @@ def test_sigterm_to_the_whole_job_and_the_rerun(
         long_study, *shlex.split(printed.partition("To go on: ")[2].splitlines()[0])[1:]
     ).stdout
     assert (
-        f"{counted(RUNS - done, 'run')} to compute" in again and f"Complete: {RUNS} runs" in again
+        f"{count_with_noun(RUNS - done, 'run')} to compute" in again
+        and f"Complete: {RUNS} runs" in again
     )
     assert_same_runs(undisturbed, store, "pendulum")
 

@@ -162,5 +162,5 @@ def test_an_error_that_only_another_system_has_is_no_failure(tree):
             assert row.order == pytest.approx(4, abs=0.2)
     alone = work_table(tree["tops-scan"].isel(run=table["formulation"] == "lie_poisson"),
                        "attitude_error")  # fmt: skip
-    said = tables.text_of(tables.work(alone))
+    said = tables.tables_as_text(tables.work_as_tables(alone))
     assert "No least evaluations: no complete run has the error attitude_error" in said

@@ -18,7 +18,7 @@ from sweep.cli.streams import VisibleStream
 from sweep.store.lease import holder, lease, local
 from sweep.store.lease.holder import LeaseHolder, counter_line, first_line
 from sweep.store.store import Store
-from sweep.text import format_table, visible, visible_lines
+from sweep.text import escape_control_characters, escape_controls_in_lines, format_table
 
 NASTY = "\x1b[31m\x1b]0;title\x07\x9b2J\u202eevil\u2066\u2028\x7f\b\r"
 LINES = "\nforged line"
@@ -119,7 +119,7 @@ def test_a_run_says_labels_and_paths_so_that_they_are_seen(ran):
         ("run", f"--{NASTY}"),
         ("query", "nasty.zarr", "--limit", NASTY),
     ],
-    ids=lambda arguments: "-".join(visible(a)[:12] for a in arguments),
+    ids=lambda arguments: "-".join(escape_control_characters(a)[:12] for a in arguments),
 )
 def test_every_command(ran, place, called, arguments):
     is_clean(called(place, *arguments))
@@ -178,7 +178,7 @@ def test_on_a_terminal_only_our_own_sequences_are_obeyed(ran, place):
 
 def test_tracebacks_and_warnings_too(tmp_path):
     code = (
-        "import sys, warnings; from sweep.cli.streams import show_controls; show_controls();"
+        "import sys, warnings; from sweep.cli import streams; streams.show_control_characters();"
         f"warnings.warn({NASTY!r}); print({NASTY!r}); raise TypeError({NASTY!r})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -196,7 +196,9 @@ def test_bytes_do_not_come_past(tmp_path):
 
 def test_tables_keep_their_rows():
     assert format_table(["a\nb"], [["c\td\x9b"]]) == "a\\nb\n──────────\nc\\td\\u009b"
-    assert visible_lines("a\nb") == "a\nb" and visible("a\nb") == r"a\nb"
+    assert (
+        escape_controls_in_lines("a\nb") == "a\nb" and escape_control_characters("a\nb") == r"a\nb"
+    )
 
 
 # --- lock files ------------------------------------------------------------------------------

@@ -120,14 +120,14 @@ def test_a_file_is_whole_or_not_there(tree, tmp_path, monkeypatch):
     path.write_text("precious")
     with pytest.raises(InputError, match="exists.*--force"):
         sweep.export(tree, path)
-    pieces = tables.Source.batches
+    pieces = tables.Source.column_batches
 
     def broken(source):
         yield next(iter(pieces(source)))
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(tables.Source, "batches", broken)
+        patch.setattr(tables.Source, "column_batches", broken)
         with pytest.raises(OSError, match="No space left"):
             sweep.export(tree, path, force=True)
     assert path.read_text() == "precious"

@@ -190,7 +190,7 @@ def test_a_long_series_keeps_its_peaks():
     times = np.linspace(0.0, 1.0, 10_001)
     values = np.ones((1, times.size))
     values[0, 4321] = 9.0
-    thin_times, thin_values = over_time._thinned(times, values)
+    thin_times, thin_values = over_time._thin_series_for_drawing(times, values)
     assert thin_times.size <= over_time.MOST_POINTS
     assert thin_values.max() == 9.0
     assert thin_times[-1] == times[-1]
@@ -314,7 +314,7 @@ def test_captions_count_the_starts_that_are_drawn(kind):
     assert f"T = 10 s; {expected}" in said
     with plots.compact():
         figure = plots.picture(kind, table, heading=False)
-    assert figure.shown.starts == expected
+    assert figure.shown.starts_in_words == expected
 
 
 @pytest.mark.parametrize("kind", ["order", "drift", "energy", "unit-length"])

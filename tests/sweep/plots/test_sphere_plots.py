@@ -55,23 +55,28 @@ def drawn(ax):
 def test_a_view_shows_each_point_from_one_side_and_its_opposite_the_others():
     points = np.random.default_rng(1).normal(size=(200, 3))
     points /= np.linalg.norm(points, axis=1, keepdims=True)
-    view = View.along((1.0, 2.0, 2.0))
-    front, back = view.seen(points), view.opposite.seen(points)
+    view = View.along_direction((1.0, 2.0, 2.0))
+    front, back = view.project_onto_disc(points), view.view_from_behind.project_onto_disc(points)
     hidden = np.isnan(front[:, 0])
     assert 50 < hidden.sum() < 150
     np.testing.assert_array_equal(hidden, ~np.isnan(back[:, 0]))
     depth = points @ [1 / 3, 2 / 3, 2 / 3]
     np.testing.assert_allclose(np.sum(front**2, axis=1)[~hidden], (1 - depth**2)[~hidden])
-    through = view.far_side.seen(points)[hidden]
+    through = view.view_of_far_side.project_onto_disc(points)[hidden]
     np.testing.assert_allclose(through, back[hidden] * (-1.0, 1.0), atol=1e-15)
 
 
 def test_e3_is_up_and_from_above_e1_is_right():
-    assert View.along((1.0, 1.0, 0.0)).seen(np.eye(3))[2].tolist() == [0.0, 1.0]
-    np.testing.assert_allclose(View.along((0.0, 0.0, 2.0)).seen(np.eye(3)), np.eye(3)[:, :2])
+    assert View.along_direction((1.0, 1.0, 0.0)).project_onto_disc(np.eye(3))[2].tolist() == [
+        0.0,
+        1.0,
+    ]
+    np.testing.assert_allclose(
+        View.along_direction((0.0, 0.0, 2.0)).project_onto_disc(np.eye(3)), np.eye(3)[:, :2]
+    )
     for direction in ((0.0, 0.0, 0.0), (1.0, 0.0), (np.nan, 0.0, 1.0)):
         with pytest.raises(InputError, match="view = .*other than 0, 0, 0"):
-            View.along(direction)
+            View.along_direction(direction)
 
 
 # --- paths ------------------------------------------------------------------------------------
@@ -86,9 +91,9 @@ def test_every_state_is_on_one_of_the_two_discs():
             assert np.all(np.sum(points**2, axis=1) <= 1 + 1e-12)
             found[colour] = found.get(colour, 0) + len(points)
     assert found == dict.fromkeys(COLOURS[:3], len(TIMES))
-    view = View.along(projection.OBLIQUE)
+    view = View.along_direction(projection.OBLIQUE)
     np.testing.assert_allclose(
-        drawn(front)[0][1], [p for p in view.seen(circle(0.5)) if np.isfinite(p[0])]
+        drawn(front)[0][1], [p for p in view.project_onto_disc(circle(0.5)) if np.isfinite(p[0])]
     )
 
 
@@ -192,10 +197,12 @@ def test_bodies_apart_are_points():
 
 def test_what_a_chain_is():
     curve = chain()["state"].values[0, 0]
-    assert spheres.joined(curve) == "closed"
-    assert spheres.joined(curve[:15]) == "open"
-    assert spheres.joined(np.tile(curve[:1], (9, 1))) == "open"  # a rod that hangs straight
-    assert spheres.joined(curve[::5]) == ""
+    assert spheres.body_chain_to_draw(curve) == "closed"
+    assert spheres.body_chain_to_draw(curve[:15]) == "open"
+    assert (
+        spheres.body_chain_to_draw(np.tile(curve[:1], (9, 1))) == "open"
+    )  # a rod that hangs straight
+    assert spheres.body_chain_to_draw(curve[::5]) == ""
 
 
 # --- what is refused, and the command ---------------------------------------------------------
@@ -382,5 +389,5 @@ def test_a_start_without_states_is_not_counted():
     table = states(starts=3)
     table["state"].values[1] = np.nan
     figure = plots.picture("sphere", table)
-    assert figure.shown.starts == "2 of 3 starts"
+    assert figure.shown.starts_in_words == "2 of 3 starts"
     assert figure.get_suptitle().replace("\xa0", " ").count("2 of 3 starts") == 2

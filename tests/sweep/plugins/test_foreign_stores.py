@@ -86,8 +86,8 @@ def ran(made):
 
 def _forget():
     """Let this process not remember the modules that it made of plugins."""
-    loader._module.cache_clear()
-    loader._exports.cache_clear()
+    loader._load_plugin_module.cache_clear()
+    loader._exports_of_plugin.cache_clear()
     for name in [name for name in sys.modules if name.startswith("geosweep_plugin_")]:
         del sys.modules[name]
 
@@ -326,8 +326,8 @@ def test_approvals_are_in_the_home_without_xdg(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     for value in ("", "relative"):
         monkeypatch.setenv("XDG_CONFIG_HOME", value)
-        approvals.approve([Plugin("a.py", value)])
-        assert hashlib.sha256(value.encode()).hexdigest() in approvals.approved()
+        approvals.approve_plugins([Plugin("a.py", value)])
+        assert hashlib.sha256(value.encode()).hexdigest() in approvals.approved_plugin_hashes()
     assert (tmp_path / ".config" / "geosweep" / "approved-plugins").exists()
 
 
@@ -338,21 +338,21 @@ def test_a_submitted_coordinator_approves_nothing(made, place, ran, monkeypatch,
     assert ran()
     monkeypatch.setattr(coordinator.sessions, "is_working", lambda: True)
     assert coordinator.run(loaded, place / STORE, cluster).complete
-    assert approvals.approved() == set()
+    assert approvals.approved_plugin_hashes() == set()
     monkeypatch.undo()
 
 
 @pytest.mark.parametrize("found", [[], {"a": 3}, {"a": {}}, {"a": {"source": "\ud800"}}])
 def test_plugins_that_are_none(found):
     with pytest.raises(ValueError, match="s.zarr: the plugins that it keeps cannot be read"):
-        loader.kept({"plugins": found}, "s.zarr")
+        loader.plugins_kept_in_store({"plugins": found}, "s.zarr")
 
 
 def test_large_plugins_of_stores_are_refused():
     with pytest.raises(ValueError, match="1,000,001 bytes; expected at most"):
-        loader.kept({"plugins": {"a.py": {"source": "#" * 1_000_001}}}, "s.zarr")
+        loader.plugins_kept_in_store({"plugins": {"a.py": {"source": "#" * 1_000_001}}}, "s.zarr")
 
 
 def test_what_a_store_keeps(made, digest):
-    (plugin,) = loader.kept(Store.at(made / STORE).attributes, made / STORE)
+    (plugin,) = loader.plugins_kept_in_store(Store.at(made / STORE).attributes, made / STORE)
     assert (plugin.hash, plugin.trusted) == (digest, False)

@@ -13,7 +13,7 @@ from sweep import errors
 from sweep.plots import KINDS, picture
 from sweep.plugins import approvals
 from sweep.plugins.loader import Plugin
-from sweep.plugins.registry import BUILT_IN, Library, with_installed
+from sweep.plugins.registry import BUILT_IN, Library, with_installed_plugins
 from sweep.store import studies
 from sweep.study.run_table import expand
 
@@ -85,7 +85,7 @@ def test_of_a_package_all_source_counts(install):
     (package / "inner.py").write_text(NAMED)
     points = file.parent / "beads-1.0.dist-info" / "entry_points.txt"
     points.write_text(points.read_text().replace("PACKAGE", package.name))
-    (one,) = with_installed(BUILT_IN, "system", ["bead"]).installed
+    (one,) = with_installed_plugins(BUILT_IN, "system", ["bead"]).installed
     assert one.hash != hashlib.sha256(NAMED.encode()).hexdigest()
     assert one.systems[0].name == "bead"
 
@@ -146,7 +146,7 @@ def test_two_distributions_with_one_name(install):
 
 def test_another_version_or_none_on_a_worker(install):
     file = install("beads")
-    library = with_installed(BUILT_IN, "system", ["bead"])
+    library = with_installed_plugins(BUILT_IN, "system", ["bead"])
     (one,) = library.installed
     assert library.system("bead", {"stiffness": 4.0}).stiffness == 4.0
     other = Library(installed=(dataclasses.replace(one, hash="0" * 64),))
@@ -184,7 +184,7 @@ def test_plots_of_a_plugin_take_consent(plugged, called):
     done = called(home, "plot", "heights", plugged, "-o", "heights.svg")
     assert done.returncode == 2 and "unknown kind of plot 'heights'" in done.stderr
     assert "heights" not in called(home, "plot", plugged, "-o", "before").stdout
-    approvals.approve([Plugin("bead.py", NAMED)])
+    approvals.approve_plugins([Plugin("bead.py", NAMED)])
     assert called(home, "plot", "heights", plugged, "-o", "heights.svg").returncode == 0
     assert "spring-heights.png" in called(home, "plot", plugged, "-o", "after").stdout
     assert "heights" in called(home, "ls", "plots", "--study", plugged).stdout

@@ -33,7 +33,7 @@ def test_the_library_of_a_study(tmp_path):
     loaded = studies.load(write(tmp_path))
     (plugin,) = loaded.library.plugins
     assert plugin.hash == hashlib.sha256((tmp_path / "bead.py").read_bytes()).hexdigest()
-    assert plugin.named == (
+    assert plugin.exported_names == (
         ("system", "bead"), ("integrator", "ralston"), ("observable", "height"),
     )  # fmt: skip
     bead = loaded.library.system("bead", {"stiffness": 4.0})

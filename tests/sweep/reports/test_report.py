@@ -16,7 +16,7 @@ from run_tables import run_table, with_series
 
 import sweep
 from integrators.errors import InputError
-from sweep.plots.embedding import drawn
+from sweep.plots.embedding import draw_embedded_picture
 
 ODD = 'rk4 <b>&"ü$h$'
 STUDY = f"""\
@@ -227,9 +227,9 @@ def test_bad_input_is_refused_with_a_reason(folder, tmp_path, command):
 
 def test_a_picture_is_png_where_svg_is_large():
     table = with_series(run_table({"rk4": 4}, times=np.linspace(0, 1, 40)), "energy_error", 1e-9)
-    small = drawn("energy", table, "p1-energy", 'a "title" & more', most=10**6)
+    small = draw_embedded_picture("energy", table, "p1-energy", 'a "title" & more', most=10**6)
     assert small.png == "" and 'aria-label="a &#34;title&#34; &amp; more"' in small.svg
-    large = drawn("energy", table, "p1-energy", "a title", most=1000)
+    large = draw_embedded_picture("energy", table, "p1-energy", "a title", most=1000)
     assert large.svg == "" and base64.b64decode(large.png).startswith(b"\x89PNG")
     assert large.width == 288  # points, of a narrow column
 

@@ -111,7 +111,7 @@ def test_files_that_grow_while_they_are_read(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fstat", before_it_grew)
     with pytest.raises(limits.InputError, match="grows beyond 10 bytes"):
-        limits.read_regular(tmp_path / "log", 10, "a text")
+        limits.read_regular_file(tmp_path / "log", 10, "a text")
 
 
 def test_many_problems_are_told_in_part():

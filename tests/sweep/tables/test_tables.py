@@ -6,7 +6,7 @@ from run_tables import run_table, with_series
 
 from sweep import tables
 from sweep.analysis import drift_table, order_table
-from sweep.text import format_table, number
+from sweep.text import format_number, format_table
 
 TIMES = np.linspace(0.0, 100.0, 101)
 
@@ -32,16 +32,16 @@ def test_a_table_of_nothing_is_its_header():
 
 
 def test_numbers_have_sensible_digits():
-    assert number(0.0123456) == "0.0123"
-    assert number(float("nan")) == number(None) == "–"
-    assert number(4) == "4"
-    assert tables.scientific(2.16472e-5, 4) == "2.165e-05"
+    assert format_number(0.0123456) == "0.0123"
+    assert format_number(float("nan")) == format_number(None) == "–"
+    assert format_number(4) == "4"
+    assert tables.scientific_cell(2.16472e-5, 4) == "2.165e-05"
 
 
 def test_the_order_table_shows_orders_and_why_not(table):
     table["status"][0] = 3
     table = table.isel(run=~((table.integrator == "rk4") & (table.step_size > 0.03)).values)
-    text = str(tables.orders(order_table(table.isel(run=table.step_size.values > 0.01))))
+    text = str(tables.orders_as_table(order_table(table.isel(run=table.step_size.values > 0.01))))
     lines = text.splitlines()
     assert lines[0].split()[:4] == ["integrator", "gravity", "order", "95"]
     assert "variational" in lines[2] and "2.00" in lines[2] and "confirmed" in lines[2]
@@ -54,7 +54,9 @@ def test_the_order_table_shows_orders_and_why_not(table):
 
 def test_the_drift_table_has_a_part_for_each_quantity(table):
     table = with_series(table, "momentum_error", 0.0 * TIMES)
-    parts = tables.text_of(tables.drifts(drift_table(table, step_sizes="smallest"))).split("\n\n")
+    parts = tables.tables_as_text(
+        tables.drifts_as_tables(drift_table(table, step_sizes="smallest"))
+    ).split("\n\n")
     assert parts[0].startswith("energy error [J]: mean and max of |error| of every step")
     assert parts[1].startswith("momentum error [J]: mean and max of |error| of samples")
     assert "J/s over 100 s (95 %)" in parts[0]
@@ -62,7 +64,7 @@ def test_the_drift_table_has_a_part_for_each_quantity(table):
 
 
 def test_what_holds_for_all_rows_is_said_once(table):
-    text = tables.text_of(tables.drifts(drift_table(table.isel(time=slice(0, 5)))))
+    text = tables.tables_as_text(tables.drifts_as_tables(drift_table(table.isel(time=slice(0, 5)))))
     assert (
         text.splitlines()[-1]
         == "all 20: no drift measured: needs 8 sample intervals, has 4: 8 samples at "
@@ -73,15 +75,15 @@ def test_what_holds_for_all_rows_is_said_once(table):
 def test_lines_fit_a_terminal(table):
     table = table.isel(run=(table.gravity == 1.0).values).drop_vars("gravity")
     for text in (
-        str(tables.orders(order_table(table))),
-        tables.text_of(tables.drifts(drift_table(table))).split("\n", 1)[1],
+        str(tables.orders_as_table(order_table(table))),
+        tables.tables_as_text(tables.drifts_as_tables(drift_table(table))).split("\n", 1)[1],
     ):
         assert max(map(len, text.splitlines())) <= 80
 
 
 def test_rows_for_json_have_no_nan(table):
     table["status"][:5] = 3
-    rows = tables.json_rows([*order_table(table), *drift_table(table)])
+    rows = tables.table_rows_for_json([*order_table(table), *drift_table(table)])
     text = json.dumps(rows, allow_nan=False)
     order, drift = json.loads(text)[0], json.loads(text)[-1]
     assert order["parameters"] == {"gravity": 1.0}

@@ -107,7 +107,7 @@ def test_a_heart_beats_and_who_lost_the_lock_stops(bucket, until, monkeypatch):
             made = real(place, data, tag)
             if not failed and made is not None:
                 failed.append(made)
-                raise errors.Unreachable.because("no answer")
+                raise errors.Unreachable.for_reason("no answer")
             return made
 
         with monkeypatch.context() as patch:

@@ -133,7 +133,7 @@ def test_a_silent_server_is_no_damage(store, monkeypatch):
 
     def silent(place):
         if place.name != "zarr.json":
-            raise errors.Unreachable.because("no answer")
+            raise errors.Unreachable.for_reason("no answer")
         return real(place)
 
     real = s3.get
