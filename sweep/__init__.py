@@ -24,7 +24,7 @@ _HOMES = {
     "grid": "sweep.analysis",
     "growth_table": "sweep.analysis",
     "least_work": "sweep.analysis",
-    "load_study": "sweep.store.studies:load",
+    "load_study": "sweep.store.studies:load_study_file",
     "merge": "sweep.campaign.merge.merge",
     "open_study": "sweep.store.open",
     "order_table": "sweep.analysis",

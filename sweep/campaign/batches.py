@@ -69,7 +69,7 @@ class Batches:
         first, sizes = runs[place % WIDTH == 0], np.bincount(of_run)
         rows = np.array([made.rows for made in table.systems])[table.system_index[first]]
         kinds = np.stack([table.integrator_index[first], rows, sizes > 1], axis=1)
-        return cls(runs, of_run, first, sizes, kinds, _amounts(entry, first))
+        return cls(runs, of_run, first, sizes, kinds, _remaining_work_of_runs(entry, first))
 
     def by_kind(self):
         """Each kind, as a tuple, with the indices of its batches."""
@@ -77,7 +77,7 @@ class Batches:
             yield tuple(kind.tolist()), np.flatnonzero(np.all(self.kinds == kind, axis=1))
 
 
-def _amounts(entry, runs):
+def _remaining_work_of_runs(entry, runs):
     """Work of runs from where they stand: steps, or time by the tolerance."""
     table, axis = entry.table, entry.experiment.time_axis
     amounts = table.steps_per_sample[runs] * float(axis.intervals)

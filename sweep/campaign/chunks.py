@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 from integrators.compiler.lanes import WIDTH
-from sweep.campaign.recorder import Recorder, Underway
+from sweep.campaign.recorder import BatchUnderway, Recorder
 from sweep.store import checkpoints, provenance, storage
 from sweep.store.files import references_name, whole
 from sweep.study import schema
@@ -93,7 +93,9 @@ class ChunkWork:
 
     def _read(self, partly):
         """Buffers of the chunk's rows: what is in the store, fill values where nothing is."""
-        written = {name: array for name, array in self.arrays.items() if _is_result(name, array)}
+        written = {
+            name: array for name, array in self.arrays.items() if _is_result_array(name, array)
+        }
         if partly or np.any(self.arrays[MARKER][self.span] > 0):
             return {name: array[self.span] for name, array in written.items()}
         return {name: self._blank(array) for name, array in written.items()}
@@ -137,10 +139,10 @@ class ChunkWork:
                 yield left[batch], standing[batch[0]]
 
     def _begun(self, group, recorder, standing):
-        """The `Underway` of a batch, where it stands."""
+        """The `BatchUnderway` of a batch, where it stands."""
         chunk, rows = self.chunk, self.chunk.rows[group] - self.chunk.start
         first = group[0]
-        runs = Underway.begin(
+        runs = BatchUnderway.begin(
             self.initial[rows, : recorder.problem.rows],
             float(chunk.step_size[first]),
             int(chunk.steps_per_sample[first]),
@@ -167,7 +169,7 @@ class ChunkWork:
 
     def _compute_batch(self, group, standing):
         """Compute a batch into the buffers; whether to its end, and not stopped before."""
-        recorder = _recorder(self.task, self.chunk, group[0])
+        recorder = _recorder_of_run(self.task, self.chunk, group[0])
         runs = self._begun(group, recorder, standing)
         rows = self.chunk.rows[group] - self.chunk.start
         references = self.references(group, recorder.problem.rows)
@@ -219,7 +221,7 @@ class ChunkWork:
             self._commit()
         else:
             self.attempt.check()
-            names = [name for name, array in self.arrays.items() if _is_sampled(name, array)]
+            names = [name for name, array in self.arrays.items() if _is_sampled_array(name, array)]
             columns = {name: self.columns[name] for name in names}
             storage.write_samples(
                 self.arrays, self.chunk.start, columns, slice(stored, runs.sample + 1)
@@ -239,20 +241,20 @@ class ChunkWork:
 STANDING = ("checkpoints", "valid_samples", "alive", "cpu", "wall")
 
 
-def _is_result(name, array):
+def _is_result_array(name, array):
     """Whether a worker writes this array: a variable over runs, not a coordinate."""
     chunked = array.metadata.dimension_names[0] == "run"
     return chunked and (array.ndim > 1 or name in _SCALARS) and name != schema.INITIAL_STATE.name
 
 
-def _is_sampled(name, array):
-    return _is_result(name, array) and array.ndim > 1
+def _is_sampled_array(name, array):
+    return _is_result_array(name, array) and array.ndim > 1
 
 
 _SCALARS = {variable.name for variable in schema.ALL_RUN_VARIABLES}
 
 
-def _recorder(task, chunk, index):
+def _recorder_of_run(task, chunk, index):
     return _made_recorder(
         task.recipe,
         task.systems[chunk.system[index]],
@@ -264,16 +266,16 @@ _made_recorder = functools.lru_cache(maxsize=256)(Recorder)
 
 
 @functools.lru_cache(maxsize=8)
-def reference_arrays(store, experiment, session):
+def open_reference_arrays(store, experiment, session):
     """The arrays of an experiment's references, opened once."""
     return dict(store.group(references_name(experiment), "r+").arrays())
 
 
-def read_references(task, chunk, session):
+def make_reference_reader(task, chunk, session):
     """A function from a batch to its reference states and errors, or to None."""
     if not len(chunk.reference):
         return lambda group, rows: None
-    arrays = reference_arrays(task.store, task.experiment, session)
+    arrays = open_reference_arrays(task.store, task.experiment, session)
     distinct, index = np.unique(chunk.reference, return_inverse=True)
     states = arrays["states"].oindex[distinct]
     errors = arrays["error"].oindex[distinct]

@@ -11,8 +11,8 @@ from integrators.compiler.kernels import checking
 from integrators.errors import check_number
 from sweep.campaign import planning
 from sweep.campaign.pilot import Rehearsal
-from sweep.campaign.task_window import count_workers, execute, noticing_its_loss
-from sweep.campaign.tasks import CHECKPOINT_EVERY, rehearse
+from sweep.campaign.task_window import count_task_slots, execute_tasks, noticing_scheduler_loss
+from sweep.campaign.tasks import CHECKPOINT_EVERY, compile_rehearsed_kernels
 from sweep.clusters.launch import connecting
 from sweep.clusters.spec import specified
 from sweep.clusters.workers import (
@@ -191,12 +191,12 @@ def run(
     ):
         presence = Presence(store)
         coordinator = _Coordinator(store, study, lease, drain, watcher, checkpoint_every, presence)
-        with _interrupted_if_not_stored(store), presence.noticed():
+        with _interrupting_if_not_storable(store), presence.noticed():
             return coordinator.run(client, spec)
 
 
 @contextlib.contextmanager
-def _interrupted_if_not_stored(store):
+def _interrupting_if_not_storable(store):
     try:
         yield
     except OSError as error:
@@ -226,12 +226,16 @@ class _Coordinator:
         self.watcher.compared(entries)
         pending = any(entry.pending.any() for entry in entries)
         try:
-            with _connecting(client, spec, pending, self.drain, self.watcher) as connected:
+            with _connecting_if_pending(
+                client, spec, pending, self.drain, self.watcher
+            ) as connected:
                 stopped = self._bring_to_end(entries, connected if pending else None)
-                return finish(self.store, entries, stopped, writes=self.lease.is_held())
+                return compact_and_tally_store(
+                    self.store, entries, stopped, writes=self.lease.is_held()
+                )
         except Interrupted as reason:  # before anything was computed
             return Outcome(
-                self.store.place, tuple(_as_found(entry) for entry in entries), str(reason)
+                self.store.place, tuple(_tally_of_entry(entry) for entry in entries), str(reason)
             )
 
     def _bring_to_end(self, entries, connected):
@@ -240,7 +244,7 @@ class _Coordinator:
         session, workers = None, {}
         if connected:
             session = Session(uuid.uuid4().hex, self.lease.token, code())
-            with noticing_its_loss(connected()):
+            with noticing_scheduler_loss(connected()):
                 workers = inspect(connected(), self.store, self.lease.token, self.drain)
                 self.drain.check()
                 self._compile(connected(), session, workers, plans)
@@ -255,14 +259,14 @@ class _Coordinator:
         create.bring_up(self.store, self.study, entries, chunk_rows)
         if not connected:
             return ""
-        with noticing_its_loss(connected()):
+        with noticing_scheduler_loss(connected()):
             return self._compute(connected(), session, workers, plans)
 
     def _compile(self, client, session, workers, plans):
         """Compile the kernels once on each host and kind of CPU, unless the pilot has done it."""
         if addresses := first_of_each_kind(workers):
             self.watcher.compiling(len(addresses))
-            compiling = functools.partial(rehearse, Rehearsal.of(plans), session)
+            compiling = functools.partial(compile_rehearsed_kernels, Rehearsal.of(plans), session)
             try:
                 call_on(client, addresses, compiling, self.drain)
             except (Interrupted, KeyboardInterrupt):
@@ -274,11 +278,11 @@ class _Coordinator:
         spread(self.store)
         begin_session(self.store, session)
         self.presence.begun(session)
-        kinds = _note_hosts(self.store, hosts_of(workers.values()))
+        kinds = _record_worker_hosts(self.store, hosts_of(workers.values()))
         if len(kinds) > 1:
             self.watcher.mixed(kinds)
         root = self.store.root("a")
-        slots = count_workers(client, self.drain.check)
+        slots = count_task_slots(client, self.drain.check)
         made = planning.make_tasks(self.store, root, plans, slots, self.checkpoint_every)
         self.watcher.planned(plans, sum(map(len, made)), slots)
         self._note_prediction(plans)
@@ -304,16 +308,16 @@ class _Coordinator:
             self.presence.check()
             flight.note(running)
 
-        execute(client, tasks, session, self.drain, self.watcher.progressed, on_running)
+        execute_tasks(client, tasks, session, self.drain, self.watcher.progressed, on_running)
 
     def _note_prediction(self, plans):
         """Keep what the plans expect, beside what was used before, for `sweep status`."""
         before = {own.experiment: own.cpu_seconds for own in Counter(self.store).count()}
-        found = {plan.entry.name: _prediction([plan], before) for plan in plans}
-        note_plan(self.store, _prediction(plans, before), found)
+        found = {plan.entry.name: _predict_cpu_time([plan], before) for plan in plans}
+        note_plan(self.store, _predict_cpu_time(plans, before), found)
 
 
-def _prediction(plans, before):
+def _predict_cpu_time(plans, before):
     least, most = planning.total_cpu_time(plans).interval
     return Prediction(
         runs=sum(int(plan.entry.pending.sum()) for plan in plans),
@@ -324,7 +328,7 @@ def _prediction(plans, before):
     )
 
 
-def _note_hosts(store, hosts):
+def _record_worker_hosts(store, hosts):
     """Add hosts that the store does not know yet; the kinds of CPU and systems of all.
 
     Results may depend on them by the sines and logarithms of their libraries.
@@ -335,16 +339,16 @@ def _note_hosts(store, hosts):
     return sorted({host["kind"] for host in every if "kind" in host})
 
 
-def _connecting(client, spec, pending, drain, watcher):
+def _connecting_if_pending(client, spec, pending, drain, watcher):
     """A context with a function that gives the client; none is needed if nothing is pending."""
     if client is not None or not pending:
         return contextlib.nullcontext(lambda: client)
     return connecting(spec, drain.check, watcher.connecting)
 
 
-def finish(store, entries, stopped="", writes=True):
+def compact_and_tally_store(store, entries, stopped="", writes=True):
     """Compact the store and note its workers, if `writes`; count what it holds of the study."""
-    tallies = tuple(_tally(store.root(), entry) for entry in entries)
+    tallies = tuple(_tally_experiment(store.root(), entry) for entry in entries)
     outcome = Outcome(store.place, tallies, stopped)
     try:
         if writes and outcome.complete:
@@ -359,7 +363,7 @@ def finish(store, entries, stopped="", writes=True):
     return outcome
 
 
-def _tally(root, entry):
+def _tally_experiment(root, entry):
     group = storage.open_group(root, entry.name)
     done = storage.committed(group, len(entry.experiment.times))[entry.rows]
     status = group["status"][:][entry.rows][done]
@@ -378,6 +382,6 @@ def _tally(root, entry):
     return Tally(entry.name, entry.table.size, int(done.sum()), failed)
 
 
-def _as_found(entry):
+def _tally_of_entry(entry):
     done = int((~entry.pending).sum())
     return Tally(entry.name, entry.table.size, done, ())

@@ -13,7 +13,7 @@ import numpy as np
 
 from integrators import status
 from integrators.stepping.adaptive import prepare
-from sweep.campaign.recorder import Named, Recipe, Recorder
+from sweep.campaign.recorder import NamedComponent, Recipe, Recorder
 from sweep.study import schema
 from sweep.study.time_axis import TimeAxis
 
@@ -87,7 +87,7 @@ class Line:
 
     @classmethod
     def through(cls, amounts, times):
-        """The line through two measurements, as `grown` gives them.
+        """The line through two measurements, as `time_growing_work` gives them.
 
         What was measured whole at first already costs in proportion.
         """
@@ -138,7 +138,7 @@ class Cost:
         return Estimate(float(least), float(usual), float(spread), count)
 
 
-def repeated(work, amount, clock=time.thread_time):
+def time_repeatedly(work, amount, clock=time.thread_time):
     """Time a piece of work several times.
 
     Parameters
@@ -164,7 +164,7 @@ def repeated(work, amount, clock=time.thread_time):
     return np.array([min(times), np.median(times)]), ended
 
 
-def grown(work, amount, most, seconds, clock=time.thread_time):
+def time_growing_work(work, amount, most, seconds, clock=time.thread_time):
     """Time more and more of a piece of work, until the least of the repeats is long enough.
 
     Where a machine is overloaded, a call alone may take twenty times as long as elsewhere, and all
@@ -175,7 +175,7 @@ def grown(work, amount, most, seconds, clock=time.thread_time):
     Parameters
     ----------
     work, clock
-        As in `repeated`.
+        As in `time_repeatedly`.
     amount, most : float or int
         To begin with, and all that there is.
     seconds : float
@@ -189,7 +189,7 @@ def grown(work, amount, most, seconds, clock=time.thread_time):
         The least and the median of each.
     """
     whole, first = type(most), amount
-    found, ended = repeated(work, amount, clock)
+    found, ended = time_repeatedly(work, amount, clock)
     begun, again = found, AGAIN
     while amount < most and not ended:
         wanted = max(seconds, min(PREVAILS * begun[0], LONGEST))
@@ -197,10 +197,10 @@ def grown(work, amount, most, seconds, clock=time.thread_time):
         factor = 0.6 * wanted / max(growing, wanted / GROWTH)  # then it is doubled
         factor = max(2.0, min(factor, LONGEST / max(found[0], LONGEST / GROWTH)))
         more = min(most, whole(amount * factor))
-        longer, ended = repeated(work, more, clock)
+        longer, ended = time_repeatedly(work, more, clock)
         if longer[0] > UNEVEN * more / amount * found[0] and again:  # one of the two is wrong
             again -= 1
-            found, _ = repeated(work, amount, clock)
+            found, _ = time_repeatedly(work, amount, clock)
             begun = np.minimum(begun, found) if amount == first else begun
             ended = False
             continue
@@ -227,8 +227,8 @@ class Probe:
     """
 
     recipe: Recipe
-    system: Named
-    integrator: Named
+    system: NamedComponent
+    integrator: NamedComponent
     initial: np.ndarray
     step_size: float
     tolerance: float
@@ -242,8 +242,8 @@ class Probe:
         """Compile all kernels that such a batch needs."""
         recorder = self.recorder()
         self._part(recorder, self._first)()
-        recording_seconds(recorder, self, 1, lambda: 0.0)
-        structure_cost(recorder, self, lambda: 0.0)
+        measure_recording_seconds(recorder, self, 1, lambda: 0.0)
+        measure_structure_cost(recorder, self, lambda: 0.0)
 
     def line(self, recorder, seconds, clock=time.thread_time):
         """The `Line` of the batch by its amount of work, and the steps of a unit of it.
@@ -254,10 +254,10 @@ class Probe:
         """
         work = functools.partial(self._part, recorder)
         work(self._first)()  # compiles, or loads what is compiled
-        amounts, times = grown(work, self._first, self._all, seconds, clock)
+        amounts, times = time_growing_work(work, self._first, self._all, seconds, clock)
         if self._fixed:
             return Line.through(amounts, times), 1.0
-        small, large = np.array(amounts) * work_per_time(recorder, self.tolerance)
+        small, large = np.array(amounts) * work_per_unit_time(recorder, self.tolerance)
         return Line.through((small, large), times), self._steps(recorder, amounts[1]) / large
 
     @property
@@ -310,12 +310,12 @@ class Probe:
         return max(float(found[0].counters["steps"][0]), 1.0)
 
 
-def work_per_time(recorder, tolerance):
+def work_per_unit_time(recorder, tolerance):
     """Units of work in a unit of time of adaptive runs, by their tolerance."""
     return tolerance ** (-1 / recorder.order)
 
 
-def recording_seconds(recorder, probe, repeats=REPEATS, clock=time.thread_time):
+def measure_recording_seconds(recorder, probe, repeats=REPEATS, clock=time.thread_time):
     """Seconds to record a sample of a trajectory, beside those of the integration.
 
     Parameters
@@ -340,7 +340,7 @@ def recording_seconds(recorder, probe, repeats=REPEATS, clock=time.thread_time):
     return max(min(found[1:]), 0.0) / (len(probe.initial) * (samples + 1))
 
 
-def structure_cost(recorder, probe, clock=time.thread_time):
+def measure_structure_cost(recorder, probe, clock=time.thread_time):
     """What the measured structure of a run costs: ``again`` and ``run`` of a `Cost`.
 
     Parameters
@@ -362,6 +362,6 @@ def structure_cost(recorder, probe, clock=time.thread_time):
         recorder.structure(few, few, probe.step_size, 1, probe.tolerance)
 
     measured()  # compiles
-    seconds, _ = repeated(lambda _: measured, 1, clock)
+    seconds, _ = time_repeatedly(lambda _: measured, 1, clock)
     back = schema.REVERSAL_ERROR in record and np.isnan(probe.tolerance)
     return {"again": float(back), "run": float(seconds[1]) / len(few)}

@@ -88,11 +88,11 @@ def submit(study, store=None, cluster=None, *, trust_plugins=False, **options):
         )
     study, store = study_and_store(study, store, trust_plugins)
     with contextlib.nullcontext(cluster) if is_client else connect(cluster) as client:
-        submission = _hand_over(study, store, client, options)
+        submission = _submit_coordinator(study, store, client, options)
     return Submitted(submission.name, submission.scheduler, store.place)
 
 
-def _hand_over(study, store, client, options):
+def _submit_coordinator(study, store, client, options):
     """Hand the coordinator of a study to the cluster of a client; its `Submission`."""
     submission = Submission.here(study.name, client.scheduler.address)
     with Drain() as drain, acquire(store, drain.request, drain.check) as lease:
@@ -100,19 +100,19 @@ def _hand_over(study, store, client, options):
         approvals.approve_plugins(study.library.plugins)
         inspect(client, store, lease.token, drain)
         before = submission_of(store)
-        if before is not None and _is_known(client, before.name):
+        if before is not None and _scheduler_has_task(client, before.name):
             raise InputError(
                 f"{store}: a coordinator is there already, {before}. `sweep cancel {store}` ends it"
             )
         requests.withdraw(store)
         requests.note(store, submission)
     future = client.submit(
-        coordinate, study, store, submission.name, options,
+        coordinate_on_cluster, study, store, submission.name, options,
         key=submission.name, priority=PRIORITY, pure=False,
     )  # fmt: skip
     fire_and_forget(future)
     deadline = time.monotonic() + ACCEPTED_SECONDS
-    while not _is_known(client, submission.name):  # this process may end as soon as it is
+    while not _scheduler_has_task(client, submission.name):  # this process may end as soon as it is
         if future.done():
             break
         if time.monotonic() > deadline:
@@ -125,13 +125,13 @@ def _hand_over(study, store, client, options):
     return submission
 
 
-def _is_known(client, key):
+def _scheduler_has_task(client, key):
     """Whether the scheduler has a task that is not done."""
     status = client.sync(client.scheduler.get_task_status, keys=[key])
     return status.get(key) in ("queued", "no-worker", "waiting", "processing")
 
 
-def coordinate(study, store, name, options):
+def coordinate_on_cluster(study, store, name, options):
     """Run a study on the cluster that this process is a worker of: the task that is submitted.
 
     Parameters
@@ -146,11 +146,11 @@ def coordinate(study, store, name, options):
     attempt = secrets.token_hex(8)
     try:
         with sessions.working():
-            outcome = _run_when_free(study, store, name, attempt, client, options)
+            outcome = _run_when_store_is_free(study, store, name, attempt, client, options)
     except Exception as error:
         if sessions.is_leaving() and isinstance(error, Interrupted):
             raise Reschedule from None
-        _end(store, name, attempt, f"{type(error).__name__}: {error}")
+        _mark_submission_ended(store, name, attempt, f"{type(error).__name__}: {error}")
         raise
     if outcome is None:
         return
@@ -160,21 +160,21 @@ def coordinate(study, store, name, options):
         requests.forget(store)
     else:
         why = outcome.stopped or f"complete, {outcome.failed:,} runs failed"
-        _end(store, name, attempt, why)
+        _mark_submission_ended(store, name, attempt, why)
 
 
-def _run_when_free(study, store, name, attempt, client, options):
+def _run_when_store_is_free(study, store, name, attempt, client, options):
     """The outcome of the run; None if it was cancelled, or replaced, before it began."""
     for again in itertools.count():
         if reason := requests.cancelled(store, name):
-            _end(store, name, attempt, reason)
+            _mark_submission_ended(store, name, attempt, reason)
             requests.withdraw(store)
             return None
         found = submission_of(store)
         if found is None or found.name != name:
             return None
         try:
-            watcher = _Noting(store, name, attempt)
+            watcher = _SubmissionWatcher(store, name, attempt)
             return coordinator.run(study, store, client, watcher=watcher, name=name, **options)
         except StoreError:
             if holder_of(store) is None and again:  # the first time it may have ended just now
@@ -182,7 +182,7 @@ def _run_when_free(study, store, name, attempt, client, options):
         time.sleep(AGAIN_SECONDS)
 
 
-class _Noting(coordinator.Watcher):
+class _SubmissionWatcher(coordinator.Watcher):
     """Notes that the coordinator is at work, once it holds the store."""
 
     def __init__(self, store, name, attempt):
@@ -190,22 +190,22 @@ class _Noting(coordinator.Watcher):
 
     def compared(self, entries):
         """The store is held."""
-        _begin(*self._noted)
+        _mark_submission_running(*self._noted)
 
 
-def _begin(store, name, attempt):
+def _mark_submission_running(store, name, attempt):
     if (found := submission_of(store)) is not None and found.name == name:
-        _note(store, found, state=RUNNING, host=platform.node(), attempt=attempt)
+        _update_submission(store, found, state=RUNNING, host=platform.node(), attempt=attempt)
 
 
-def _end(store, name, attempt, why):
+def _mark_submission_ended(store, name, attempt, why):
     found = submission_of(store)
     if found is None or found.name != name:
         return
     if found.attempt in ("", attempt) or holder_of(store) is None:  # nobody took it over
-        _note(store, found, state=ENDED, host=platform.node(), why=why)
+        _update_submission(store, found, state=ENDED, host=platform.node(), why=why)
 
 
-def _note(store, found, **changes):
+def _update_submission(store, found, **changes):
     with contextlib.suppress(OSError):
         requests.note(store, dataclasses.replace(found, **changes))

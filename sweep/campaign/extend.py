@@ -8,14 +8,15 @@ import integrators
 from integrators.errors import InputError, check_known
 from sweep.campaign import coordinator
 from sweep.campaign.merge import editing
-from sweep.campaign.merge.editing import in_units, listed, put
+from sweep.campaign.merge.editing import elements_as_list, exact_multiple_of_unit, set_table_key
 from sweep.errors import StoreError
 from sweep.store.store import Store
 from sweep.store.studies import prolonged, stored_axis, stored_study
 from sweep.study.initial_conditions.base import RandomStarts
-from sweep.study.reader import time_axis
+from sweep.study.reader import read_time_axis
 from sweep.study.time_axis import TimeAxis
 from sweep.study.toml.nodes import parse_toml
+from sweep.study.toml.writer import as_toml_item
 
 EQUAL = 1e-9  # relative difference up to which a step size is one that there is
 
@@ -79,7 +80,7 @@ def extend(
     InputError
         If nothing is to be extended, an experiment cannot be, or as `sweep.run`.
     """
-    added = map(_several, (integrators, step_sizes, tolerances, initial_conditions))
+    added = map(_as_tuple, (integrators, step_sizes, tolerances, initial_conditions))
     additions = Additions(*added, members)
     if duration is None and samples is not None:
         raise InputError("samples are of a longer duration: give that too", key="samples")
@@ -89,19 +90,19 @@ def extend(
             "initial conditions or members"
         )
     store = Store.at(store).absolute()
-    experiments = _several(experiments)
-    study = amended_study(store, additions, experiments, trust_plugins=trust_plugins)
+    experiments = _as_tuple(experiments)
+    study = study_with_additions(store, additions, experiments, trust_plugins=trust_plugins)
     if duration is not None:
         study = prolonged(study, duration, samples, experiments)
     return coordinator.run(study, store, **options)
 
 
-def _several(values):
+def _as_tuple(values):
     """Values as a tuple; a name or a number stands for itself alone."""
     return (values,) if isinstance(values, str | int | float) else tuple(values)
 
 
-def amended_study(store, additions, names=(), directory=".", trust_plugins=False):
+def study_with_additions(store, additions, names=(), directory=".", trust_plugins=False):
     """The study that a store keeps, with additions in its text.
 
     Parameters
@@ -129,10 +130,10 @@ def amended_study(store, additions, names=(), directory=".", trust_plugins=False
     known = {experiment.name: experiment for experiment in study.experiments}
     for name in names:
         check_known("experiment", name, known)
-    written = editing.document(study.text)
+    written = editing.parse_toml_document(study.text)
     tables, defaults = editing.experiment_tables(written), written.get("defaults", {})
-    for key, values in _by_key(additions).items():
-        able = [name for name in names or known if _can_take(known[name], key, additions)]
+    for key, values in _additions_by_key(additions).items():
+        able = [name for name in names or known if _accepts_addition(known[name], key, additions)]
         lacking = [name for name in names if name not in able]
         if lacking or not able:
             where = (
@@ -141,8 +142,8 @@ def amended_study(store, additions, names=(), directory=".", trust_plugins=False
             has = "has no" if lacking else "has any"
             raise InputError(f"{where} {has} {_TAKERS[key]}", key=key)
         for name in able:
-            _add(key, values, known[name], tables[name], defaults)
-    return stored_study(store, directory, editing.text_of(written), trust_plugins)
+            _add_to_experiment_key(key, values, known[name], tables[name], defaults)
+    return stored_study(store, directory, editing.text_of_toml_document(written), trust_plugins)
 
 
 _TAKERS = {
@@ -154,7 +155,7 @@ _TAKERS = {
 }
 
 
-def _by_key(additions):
+def _additions_by_key(additions):
     """What is to be added, by the key of the study that it belongs to."""
     found = {
         "integrators": additions.integrators,
@@ -166,55 +167,55 @@ def _by_key(additions):
     return {key: values for key, values in found.items() if values}
 
 
-def _can_take(experiment, key, additions):
+def _accepts_addition(experiment, key, additions):
     if key in ("step_size", "tolerance"):
         adaptive = key == "tolerance"
         entries = [e for e in experiment.integrators if e.adaptive == adaptive]
-        added = any(_is_adaptive(name) == adaptive for name in additions.integrators)
+        added = any(_is_adaptive_integrator(name) == adaptive for name in additions.integrators)
         return added or any((e.tolerances if adaptive else e.step_sizes) is None for e in entries)
     if key == "random":
         return any(isinstance(start, RandomStarts) for start in experiment.initial_conditions)
     return True
 
 
-def _is_adaptive(name):
+def _is_adaptive_integrator(name):
     return integrators.get(name).adaptive
 
 
-def _add(key, values, experiment, table, defaults):
+def _add_to_experiment_key(key, values, experiment, table, defaults):
     """Add to a key of an experiment's table; taken over from the defaults if it is theirs."""
     of = "initial_condition" if key == "random" else key
     if of not in table and of in defaults:
-        put(table, of, _plain(defaults[of]))
+        set_table_key(table, of, _plain(defaults[of]))
     if key == "random":
-        _grow(table, experiment, values)
+        _grow_random_ensembles(table, experiment, values)
     elif key in ("step_size", "tolerance"):
         adaptive = key == "tolerance"
         there = experiment.tolerances if adaptive else experiment.step_sizes
         unit = 1.0 if adaptive else experiment.time_unit
-        there = [value if unit == 1.0 else in_units(value, unit) for value in there]
+        there = [value if unit == 1.0 else exact_multiple_of_unit(value, unit) for value in there]
         new = [v for v in values if not any(abs(v - known) <= EQUAL * known for known in there)]
         if new:
-            _append(table, key, there, list(dict.fromkeys(new)))
+            _append_to_array(table, key, there, list(dict.fromkeys(new)))
     else:
-        there = listed(_plain(table[of]))
+        there = elements_as_list(_plain(table[of]))
         bare = [raw["name"] if isinstance(raw, dict) and set(raw) == {"name"} else raw
                 for raw in there]  # fmt: skip
         new = [name for name in dict.fromkeys(values) if name not in bare]
         if new:
-            _append(table, of, there, new)
+            _append_to_array(table, of, there, new)
 
 
-def _append(table, key, there, new):
+def _append_to_array(table, key, there, new):
     """Append to an array, whose comments stay; one is made of what is no array."""
     if key in table and isinstance(_plain(table[key]), list):
         for value in new:
-            table[key].append(editing.as_item(value))
+            table[key].append(as_toml_item(value))
     else:
-        put(table, key, [*there, *new])
+        set_table_key(table, key, [*there, *new])
 
 
-def _grow(table, experiment, members):
+def _grow_random_ensembles(table, experiment, members):
     """Let random ensembles have so many members."""
     raws = _plain(table["initial_condition"])
     for index, start in enumerate(experiment.initial_conditions):
@@ -237,7 +238,7 @@ def _plain(value):
 # --- as text ---------------------------------------------------------------------------------
 
 
-def stored_text(store):
+def stored_study_text(store):
     """The text of the study that a store keeps, with the durations that it was extended to.
 
     An axis that no study can ask for, since its samples became coarser, is said in a comment. No
@@ -257,13 +258,13 @@ def stored_text(store):
     if root is None:
         raise StoreError(f"{store}: there is no store")
     text, notes = root.attrs["study"], []
-    for name, before in _axes_in(text).items():
+    for name, before in _time_axes_in_text(text).items():
         stored = json.loads(root[name].attrs.get("time_axis", "{}")) if name in root else {}
         if not stored or stored["duration"] == before.duration:
             continue
         axis = stored_axis(**stored)
-        longer, duration = _with_axis(text, name, before, axis)
-        if _axes_in(longer).get(name) == axis:
+        longer, duration = _text_with_time_axis(text, name, before, axis)
+        if _time_axes_in_text(longer).get(name) == axis:
             text = longer
         else:
             notes.append(
@@ -273,7 +274,7 @@ def stored_text(store):
     return "".join(notes) + text
 
 
-def _axes_in(text):
+def _time_axes_in_text(text):
     """The time axes of a study's text by experiment, where no plugin is needed to know them."""
     found = {}
     with contextlib.suppress(InputError):  # it is valid no longer, and is shown as it is
@@ -282,20 +283,20 @@ def _axes_in(text):
             table = dataclasses.replace(table, fallback=top.get("defaults", None))
             with contextlib.suppress(InputError):
                 name = table.table(required=("name",))["name"].string()
-                found[name] = time_axis(table)
+                found[name] = read_time_axis(table)
     return found
 
 
-def _with_axis(text, name, before, axis):
+def _text_with_time_axis(text, name, before, axis):
     """The text with another time axis of an experiment, and its duration as the text has it."""
-    written = editing.document(text)
+    written = editing.parse_toml_document(text)
     table, defaults = editing.experiment_tables(written)[name], written.get("defaults", {})
     unit = float(_plain(table.get("time_unit", defaults.get("time_unit", 1.0))))
-    duration = in_units(axis.duration, unit)
-    put(table, "duration", duration)
+    duration = exact_multiple_of_unit(axis.duration, unit)
+    set_table_key(table, "duration", duration)
     if isinstance(axis, TimeAxis):
-        put(table, "samples", axis.samples)
+        set_table_key(table, "samples", axis.samples)
     reference = _plain(table.get("reference", defaults.get("reference")))
     if reference and reference.get("until", 0.0) * unit == before.duration:
-        put(table, "reference", reference | {"until": duration})
-    return editing.text_of(written), duration
+        set_table_key(table, "reference", reference | {"until": duration})
+    return editing.text_of_toml_document(written), duration

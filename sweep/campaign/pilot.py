@@ -10,9 +10,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from sweep.campaign.batches import Batches
-from sweep.campaign.cost_model import Cost, Line, Probe, grown, recording_seconds, structure_cost
-from sweep.campaign.recorder import Named, Recipe, system_of
-from sweep.campaign.reference import reference_trajectory
+from sweep.campaign.cost_model import (
+    Cost,
+    Line,
+    Probe,
+    measure_recording_seconds,
+    measure_structure_cost,
+    time_growing_work,
+)
+from sweep.campaign.recorder import NamedComponent, Recipe, make_system
+from sweep.campaign.reference import compute_reference_trajectory
 from sweep.store.diff import references_of
 
 PROBES = 3  # batches of each kind, and references of an experiment
@@ -24,7 +31,7 @@ REFERENCE_PART = 1 / 64  # of its time, at first
 REHEARSED_TOLERANCE = 1e-3
 
 
-def recipe_of(table):
+def recipe_of_run_table(table):
     """The `Recipe` of an experiment's runs."""
     experiment = table.experiment
     references = references_of(table)
@@ -36,25 +43,29 @@ def recipe_of(table):
     )
 
 
-def named_systems(table):
-    """The systems of a run table as `Named`."""
+def named_systems_of_table(table):
+    """The systems of a run table as `NamedComponent`."""
     library = table.experiment.library
-    return tuple(Named.of(made.name, made.parameters, library) for made in table.systems)
+    return tuple(NamedComponent.of(made.name, made.parameters, library) for made in table.systems)
 
 
-def named_integrators(table):
-    """The integrators of a run table as `Named`."""
+def named_integrators_of_table(table):
+    """The integrators of a run table as `NamedComponent`."""
     library = table.experiment.library
-    return tuple(Named.of(e.name, e.options, library) for e in table.experiment.integrators)
+    return tuple(
+        NamedComponent.of(e.name, e.options, library) for e in table.experiment.integrators
+    )
 
 
-def seconds_of_probes(entries):
+def least_pilot_seconds(entries):
     """Seconds that a measurement takes at least, when the pilot has those of some `Entry`s."""
     kinds = sum(len(np.unique(Batches.of(entry).kinds, axis=0)) for entry in entries)
     return float(np.clip(ALL_SECONDS / (PROBES * max(kinds, 1)), LEAST_SECONDS, MOST_SECONDS))
 
 
-def pilot(entry, batches, seconds, between=lambda: None, clock=time.thread_time, known=None):
+def pilot_batch_costs(
+    entry, batches, seconds, between=lambda: None, clock=time.thread_time, known=None
+):
     """Measure what the batches of an experiment cost.
 
     Parameters
@@ -76,13 +87,13 @@ def pilot(entry, batches, seconds, between=lambda: None, clock=time.thread_time,
         By the kind of the batches.
     """
     costs = dict(known or {})
-    for kind, probes in _probes(entry.table, batches, PROBES, costs).items():
+    for kind, probes in _choose_probes(entry.table, batches, PROBES, costs).items():
         between()
-        costs[kind] = _cost(probes, seconds, clock)
+        costs[kind] = _measure_cost_of_probes(probes, seconds, clock)
     return costs
 
 
-def _cost(probes, seconds, clock):
+def _measure_cost_of_probes(probes, seconds, clock):
     """The `Cost` of some `Probe`s of one kind."""
     first, lines, steps = probes[0].recorder(), [], []
     for probe in probes:
@@ -92,20 +103,20 @@ def _cost(probes, seconds, clock):
         steps.append(rate)
     return Cost(
         lines=tuple(lines),
-        sample=recording_seconds(first, probes[0], clock=clock),
+        sample=measure_recording_seconds(first, probes[0], clock=clock),
         steps=float(np.mean(steps)),
-        **structure_cost(first, probes[0], clock),
+        **measure_structure_cost(first, probes[0], clock),
     )
 
 
-def _probes(table, batches, count, known=()):
+def _choose_probes(table, batches, count, known=()):
     """A few `Probe`s of each kind of batch that is not known, in which most of the work is.
 
     Batches are in order of their step sizes, or tolerances; each probe stands for an equal share
     of the work.
     """
-    recipe = recipe_of(table)  # shared: references are found by hashes
-    systems, methods, found = named_systems(table), named_integrators(table), {}
+    recipe = recipe_of_run_table(table)  # shared: references are found by hashes
+    systems, methods, found = named_systems_of_table(table), named_integrators_of_table(table), {}
     for kind, own in batches.by_kind():
         if kind in known:
             continue
@@ -114,12 +125,12 @@ def _probes(table, batches, count, known=()):
         wanted = (np.arange(count) + 0.5) / count * until[-1]
         chosen = np.unique(np.minimum(np.searchsorted(until, wanted), len(own) - 1))
         found[kind] = [
-            _probe(table, batches, batch, recipe, systems, methods) for batch in own[chosen]
+            _make_probe(table, batches, batch, recipe, systems, methods) for batch in own[chosen]
         ]
     return found
 
 
-def _probe(table, batches, batch, recipe, systems, methods):
+def _make_probe(table, batches, batch, recipe, systems, methods):
     runs = batches.runs[batches.of_run == batch]
     run = runs[0]
     return Probe(
@@ -133,7 +144,7 @@ def _probe(table, batches, batch, recipe, systems, methods):
     )
 
 
-def pilot_references(table, chosen, clock=time.thread_time):
+def pilot_reference_cost(table, chosen, clock=time.thread_time):
     """The `Cost` of reference trajectories by their amount of work, the time that they cover.
 
     Parameters
@@ -153,22 +164,28 @@ def pilot_references(table, chosen, clock=time.thread_time):
     for run in chosen[places]:
         system = table.systems[table.system_index[run]]
         work = functools.partial(
-            _reference_part, system, table.initial_state(run), times, experiment.reference.tolerance
+            _integration_of_reference_part,
+            system,
+            table.initial_state(run),
+            times,
+            experiment.reference.tolerance,
         )
         end = float(times[-1])
         work(end * REFERENCE_PART)()  # compiles
         lines.append(
-            Line.through(*grown(work, end * REFERENCE_PART, end, REFERENCE_SECONDS, clock))
+            Line.through(
+                *time_growing_work(work, end * REFERENCE_PART, end, REFERENCE_SECONDS, clock)
+            )
         )
     return Cost(lines=tuple(lines))
 
 
-def _reference_part(system, state, times, tolerance, span):
+def _integration_of_reference_part(system, state, times, tolerance, span):
     """A function that computes a reference up to a time, and says that more takes longer."""
     upto = np.append(times[times < span * (1 - 1e-12)], span)
 
     def computed():
-        reference_trajectory(system, state, upto, tolerance)
+        compute_reference_trajectory(system, state, upto, tolerance)
         return False
 
     return computed
@@ -194,11 +211,11 @@ class Rehearsal:
         probes, references = [], []
         for plan in (plan for plan in plans if plan.entry.pending.any()):
             table, batches = plan.entry.table, Batches.of(plan.entry, plan.chunk_rows)
-            for few in _probes(table, batches, 1).values():
+            for few in _choose_probes(table, batches, 1).values():
                 probes += few
             if table.experiment.reference is not None:
                 times = table.experiment.times[:2]
-                references.append((named_systems(table)[0], table.initial_state(0), times))
+                references.append((named_systems_of_table(table)[0], table.initial_state(0), times))
         return cls(tuple(probes), tuple(references))
 
     def compile(self):
@@ -206,4 +223,4 @@ class Rehearsal:
         for probe in self.probes:
             probe.compile()
         for named, state, times in self.references:
-            reference_trajectory(system_of(named), state, times, REHEARSED_TOLERANCE)
+            compute_reference_trajectory(make_system(named), state, times, REHEARSED_TOLERANCE)

@@ -13,12 +13,12 @@ import numpy as np
 from sweep.campaign.batches import Batches
 from sweep.campaign.cost_model import Estimate
 from sweep.campaign.pilot import (
-    named_integrators,
-    named_systems,
-    pilot,
-    pilot_references,
-    recipe_of,
-    seconds_of_probes,
+    least_pilot_seconds,
+    named_integrators_of_table,
+    named_systems_of_table,
+    pilot_batch_costs,
+    pilot_reference_cost,
+    recipe_of_run_table,
 )
 from sweep.campaign.tasks import CHECKPOINT_EVERY, Chunk, ReferenceTask, RunTask
 from sweep.store import chunk_layout, diff, storage
@@ -177,7 +177,7 @@ def plan_study(entries, between=lambda: None, clock=time.thread_time):
     -------
     list of ExperimentPlan
     """
-    seconds = seconds_of_probes(entries)
+    seconds = least_pilot_seconds(entries)
     plans = [plan_experiment(entry, between, clock, seconds) for entry in entries]
     allowed = shares([plan.files for plan in plans], chunk_layout.MOST_FILES)
     return [
@@ -197,26 +197,29 @@ def plan_experiment(entry, between=lambda: None, clock=time.thread_time, seconds
     clock : callable
         As in `plan_study`.
     seconds : float, optional
-        Of a measurement, see `sweep.campaign.pilot.seconds_of_probes`.
+        Of a measurement, see `sweep.campaign.pilot.least_pilot_seconds`.
 
     Returns
     -------
     ExperimentPlan
     """
-    seconds = seconds or seconds_of_probes([entry])
+    seconds = seconds or least_pilot_seconds([entry])
     batches = Batches.of(entry)
-    costs = pilot(entry, batches, seconds, between, clock)
-    wanted = _wanted_rows(entry, batches, costs)
-    layout = _layout(entry, wanted)
+    costs = pilot_batch_costs(entry, batches, seconds, between, clock)
+    wanted = _wanted_chunk_rows(entry, batches, costs)
+    layout = _plan_chunk_layout(entry, wanted)
     batches = Batches.of(entry, layout.chunk_rows)  # as they will be
-    costs = pilot(entry, batches, seconds, between, clock, costs)
+    costs = pilot_batch_costs(entry, batches, seconds, between, clock, costs)
     between()
-    references, reference_seconds = _plan_references(entry, clock)
-    of_batch, beside = _batch_seconds(entry, batches, costs), _beside(entry, batches, costs)
+    references, reference_seconds = _plan_reference_costs(entry, clock)
+    of_batch, beside = (
+        _seconds_per_batch(entry, batches, costs),
+        _recording_seconds_per_batch(entry, batches, costs),
+    )
     return ExperimentPlan(
         entry=entry,
-        run_steps=_per_run(entry, batches, _batch_steps(batches, costs)),
-        seconds=_per_run(entry, batches, (of_batch + beside) / batches.sizes),
+        run_steps=_spread_batches_over_runs(entry, batches, _steps_per_batch(batches, costs)),
+        seconds=_spread_batches_over_runs(entry, batches, (of_batch + beside) / batches.sizes),
         runs=sum(
             (costs[kind].estimate(batches.amounts[own]) for kind, own in batches.by_kind()),
             Estimate(),
@@ -229,15 +232,17 @@ def plan_experiment(entry, between=lambda: None, clock=time.thread_time, seconds
     )
 
 
-def _wanted_rows(entry, batches, costs):
+def _wanted_chunk_rows(entry, batches, costs):
     """Rows of a chunk, for the work's sake."""
     table = entry.table
-    seconds = _batch_seconds(entry, batches, costs) + _beside(entry, batches, costs)
+    seconds = _seconds_per_batch(entry, batches, costs) + _recording_seconds_per_batch(
+        entry, batches, costs
+    )
     lanes = max(len(starts) for starts in table.starts) > 1 and not table.adaptive.all()
     return choose_chunk_rows(table.size, float(seconds.sum()) / max(len(batches.runs), 1), lanes)
 
 
-def _batch_seconds(entry, batches, costs):
+def _seconds_per_batch(entry, batches, costs):
     """Expected CPU time of the integration of each batch."""
     seconds = np.zeros(len(batches.sizes))
     for kind, own in batches.by_kind():
@@ -245,7 +250,7 @@ def _batch_seconds(entry, batches, costs):
     return seconds
 
 
-def _beside(entry, batches, costs):
+def _recording_seconds_per_batch(entry, batches, costs):
     """Expected CPU time of each batch to record it, and to measure its structure."""
     seconds = np.zeros(len(batches.sizes))
     for kind, own in batches.by_kind():
@@ -256,7 +261,7 @@ def _beside(entry, batches, costs):
     return seconds
 
 
-def _batch_steps(batches, costs):
+def _steps_per_batch(batches, costs):
     """Expected steps of a run of each batch."""
     steps = np.zeros(len(batches.sizes))
     for kind, own in batches.by_kind():
@@ -264,29 +269,29 @@ def _batch_steps(batches, costs):
     return steps
 
 
-def _per_run(entry, batches, values):
+def _spread_batches_over_runs(entry, batches, values):
     """What each run of a batch has, as an array over the table's runs; 0 of those not pending."""
     found = np.zeros(entry.table.size)
     found[batches.runs] = values[batches.of_run]
     return found
 
 
-def _plan_references(entry, clock):
+def _plan_reference_costs(entry, clock):
     """The `Estimate` of the references that are lacking, and the seconds of each reference."""
     found = references_of(entry.table)
     if found is None:
         return Estimate(), np.zeros(0)
-    left = _reference_share(entry, found)
+    left = _lacking_part_of_references(entry, found)
     lacking, seconds = left > 0, np.zeros(len(left))
     if not lacking.any():
         return Estimate(), seconds
     times = entry.experiment.times[: found.samples]
-    cost = pilot_references(entry.table, found.first_run[lacking], clock)
+    cost = pilot_reference_cost(entry.table, found.first_run[lacking], clock)
     seconds[lacking] = cost.seconds(times[-1] * left[lacking])
     return cost.estimate(times[-1] * left[lacking]), seconds
 
 
-def _reference_share(entry, references):
+def _lacking_part_of_references(entry, references):
     """What part of each reference pending runs need that is not there yet."""
     needed = np.zeros(len(references.ids), dtype=bool)
     needed[references.of_run[entry.pending]] = True
@@ -297,7 +302,7 @@ def _reference_share(entry, references):
     return np.where(needed & ~complete, 1.0 - done, 0.0)
 
 
-def _layout(entry, wanted):
+def _plan_chunk_layout(entry, wanted):
     """The arrays of an experiment: as they are, or of chunks of so many rows."""
     table, experiment = entry.table, entry.experiment
     sampled = len(schema.sampled_variables(experiment, table.systems))
@@ -337,23 +342,25 @@ def make_tasks(store, root, plans, workers, checkpoint_every=CHECKPOINT_EVERY):
     references, runs : list of ReferenceTask, list of RunTask
     """
     references = [
-        task for plan in plans for task in _reference_tasks(store, root, plan, checkpoint_every)
+        task
+        for plan in plans
+        for task in _make_reference_tasks(store, root, plan, checkpoint_every)
     ]
     runs = [
         task
-        for plan, groups in zip(plans, _group_chunks(plans, workers), strict=True)
-        for task in _run_tasks(store, root, plan, groups, checkpoint_every)
+        for plan, groups in zip(plans, _group_chunks_into_tasks(plans, workers), strict=True)
+        for task in _make_run_tasks(store, root, plan, groups, checkpoint_every)
     ]
     return references, sorted(runs, key=lambda task: -task.cost)
 
 
 def count_tasks(plans, workers):
     """Number of tasks that `make_tasks` would make, without a store that knows references."""
-    runs = sum(len(groups) for groups in _group_chunks(plans, workers))
-    return runs + sum(len(_reference_chunks(plan.entry)) for plan in plans)
+    runs = sum(len(groups) for groups in _group_chunks_into_tasks(plans, workers))
+    return runs + sum(len(_chunks_lacking_references(plan.entry)) for plan in plans)
 
 
-def _reference_chunks(entry):
+def _chunks_lacking_references(entry):
     """The chunks of references in which some are lacking that pending runs need."""
     found = references_of(entry.table)
     if found is None:
@@ -362,10 +369,10 @@ def _reference_chunks(entry):
     for run_id in found.ids.tolist():
         row_of.setdefault(run_id, len(row_of))
     rows = np.array([row_of[run_id] for run_id in found.ids.tolist()])
-    return np.unique(rows[_reference_share(entry, found) > 0] // REFERENCE_CHUNK)
+    return np.unique(rows[_lacking_part_of_references(entry, found) > 0] // REFERENCE_CHUNK)
 
 
-def _group_chunks(plans, workers):
+def _group_chunks_into_tasks(plans, workers):
     """The chunks of each task and its seconds, as a list for each plan.
 
     Tasks get smaller: each takes a share of what its plan has left (guided self-scheduling),
@@ -373,14 +380,14 @@ def _group_chunks(plans, workers):
     """
     groups = []
     for plan in plans:
-        chunks, seconds = _chunk_costs(plan)
+        chunks, seconds = _seconds_of_pending_chunks(plan)
         left = np.cumsum(seconds[::-1])[::-1]
         targets = np.clip(left / (TASKS_PER_WORKER * max(workers, 1)), LEAST_TASK, MOST_TASK)
-        groups.append(_grouped(chunks, seconds, targets))
+        groups.append(_group_consecutive_chunks(chunks, seconds, targets))
     return groups
 
 
-def _chunk_costs(plan):
+def _seconds_of_pending_chunks(plan):
     """Chunks with pending runs, and their seconds: two arrays."""
     entry = plan.entry
     chunk = entry.rows[entry.pending] // plan.chunk_rows
@@ -389,7 +396,7 @@ def _chunk_costs(plan):
     return distinct, seconds + plan.layout.variables * WRITE_SECONDS
 
 
-def _grouped(chunks, seconds, targets):
+def _group_consecutive_chunks(chunks, seconds, targets):
     """Lists of consecutive chunks of about the seconds that the first one's target says."""
     groups, current, cost, target = [], [], 0.0, 0.0
     for chunk, own, wanted in zip(chunks, seconds, targets, strict=True):
@@ -403,7 +410,7 @@ def _grouped(chunks, seconds, targets):
     return [*groups, (current, cost)] if current else groups
 
 
-def _run_tasks(store, root, plan, groups, checkpoint_every):
+def _make_run_tasks(store, root, plan, groups, checkpoint_every):
     """The tasks of a plan, of groups of its chunks and their cost."""
     entry, table = plan.entry, plan.entry.table
     if not entry.pending.any():
@@ -414,7 +421,11 @@ def _run_tasks(store, root, plan, groups, checkpoint_every):
         if references
         else None
     )
-    recipe, systems, methods = recipe_of(table), named_systems(table), named_integrators(table)
+    recipe, systems, methods = (
+        recipe_of_run_table(table),
+        named_systems_of_table(table),
+        named_integrators_of_table(table),
+    )
     order = np.flatnonzero(entry.pending)
     order = order[np.argsort(entry.rows[order], kind="stable")]
     chunk_of = entry.rows[order] // plan.chunk_rows
@@ -444,7 +455,7 @@ def _run_tasks(store, root, plan, groups, checkpoint_every):
     return tasks
 
 
-def _reference_tasks(store, root, plan, checkpoint_every):
+def _make_reference_tasks(store, root, plan, checkpoint_every):
     """Tasks for the references of pending runs that are not in the store yet."""
     entry, table = plan.entry, plan.entry.table
     references = references_of(table)
@@ -467,7 +478,7 @@ def _reference_tasks(store, root, plan, checkpoint_every):
                     experiment=entry.name,
                     times=entry.experiment.times[: references.samples],
                     tolerance=entry.experiment.reference.tolerance,
-                    systems=named_systems(table),
+                    systems=named_systems_of_table(table),
                     rows=rows[mine],
                     system=system[mine],
                     start=start,

@@ -24,7 +24,7 @@ EVERY_STEP = "every_step"
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedComponent:
     """A system or an integrator of a library by name.
 
     Parameters or options are sorted pairs. A worker has all of a plugin that it needs here.
@@ -40,8 +40,8 @@ class Named:
         return cls(name, tuple(sorted(settings.items())), library)
 
 
-def system_of(named):
-    """The `systems.System` of a `Named`."""
+def make_system(named):
+    """The `systems.System` of a `NamedComponent`."""
     return named.library.system(named.name, dict(named.settings))
 
 
@@ -75,7 +75,7 @@ class Recipe:
 
 
 @dataclass(eq=False)
-class Underway:
+class BatchUnderway:
     """Up to eight runs of one recorder that differ in their initial state, on their way.
 
     Parameters
@@ -125,16 +125,16 @@ class Recorder:
     Parameters
     ----------
     recipe : Recipe
-    system, integrator : Named
+    system, integrator : NamedComponent
     """
 
     recipe: Recipe
-    system: Named
-    integrator: Named
+    system: NamedComponent
+    integrator: NamedComponent
 
     @cached_property
     def _system(self):
-        return system_of(self.system)
+        return make_system(self.system)
 
     @cached_property
     def _integrator(self):
@@ -157,14 +157,14 @@ class Recorder:
         return self.problem.checkpoint_size > 0
 
     def run(self, initial, step_size, steps_per_sample, reference=None, tolerance=np.nan):
-        """Integrate up to eight initial states, at once; see `Underway`.
+        """Integrate up to eight initial states, at once; see `BatchUnderway`.
 
         Returns
         -------
         dict of str to ndarray
             By the names of `sweep.study.schema`; the first axis is the runs.
         """
-        runs = Underway.begin(initial, step_size, steps_per_sample, tolerance)
+        runs = BatchUnderway.begin(initial, step_size, steps_per_sample, tolerance)
         sampled = self.advance(runs, self.recipe.time_axis.samples, reference)
         return sampled | self.finish(runs)
 
@@ -311,7 +311,11 @@ class Recorder:
         counters = counters_of(self._integrator, self.problem, batch.report, steps, step_size)
         counters["rejected_steps"] = np.zeros(len(initial), dtype=np.int64)
         shape = batch.states.shape[:2]
-        return batch, counters, _along(np.full(shape, step_size), np.zeros(shape))
+        return (
+            batch,
+            counters,
+            _step_variables_along_runs(np.full(shape, step_size), np.zeros(shape)),
+        )
 
     def integrate_adaptive(self, initial, times, tolerance, prepared=None, checkpoints=None):
         """As `integrate_fixed`, of an adaptive integrator, up to sample times."""
@@ -319,7 +323,11 @@ class Recorder:
             self.problem, initial, times, tolerance, self._keeps_statistics,
             prepared=prepared, checkpoints=checkpoints,
         )  # fmt: skip
-        return found, found.counters, _along(found.step_sizes, found.rejected_so_far)
+        return (
+            found,
+            found.counters,
+            _step_variables_along_runs(found.step_sizes, found.rejected_so_far),
+        )
 
     def _sampled(self, batch, raw, states, where):
         """The recorded quantities and their statistics at samples `where`, shape (runs, S) each."""
@@ -382,13 +390,13 @@ class Recorder:
         """Errors against the reference where there is one, NaN elsewhere."""
         if not self.recipe.reference_samples:
             return {}
-        names = schema.reference_errors(self._system)
+        names = schema.reference_error_names(self._system)
         columns = {name: np.full(states.shape[:2], np.nan) for name in names}
         if reference is not None:
             known, own_error = reference
             upto = slice(0, int(np.sum(where < self.recipe.reference_samples)))
             known, own_error = known[:, where[upto]], own_error[:, where[upto]]
-            squares = squared_errors(self._system, states[:, upto] - known)
+            squares = squared_state_errors(self._system, states[:, upto] - known)
             for name, values in squares.items():
                 columns[name][:, upto] = np.sqrt(values)
             columns[schema.GLOBAL_ERROR][:, upto] = np.sqrt(sum(squares.values()))
@@ -396,7 +404,7 @@ class Recorder:
         return columns
 
 
-def _along(step_sizes, rejected):
+def _step_variables_along_runs(step_sizes, rejected):
     """What can be recorded of the steps along runs: variables and their values, by key."""
     return {
         "step_size": (schema.CURRENT_STEP_SIZE, step_sizes),
@@ -404,7 +412,7 @@ def _along(step_sizes, rejected):
     }
 
 
-def squared_errors(system, errors):
+def squared_state_errors(system, errors):
     """|error|² of the rows that each of a system's errors is about."""
     return {
         error.name: np.sum(errors[..., error.rows, :] ** 2, axis=(-2, -1))

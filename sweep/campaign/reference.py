@@ -10,7 +10,7 @@ import numpy as np
 
 from integrators.methods import dormand_prince
 from sweep.campaign.chunks import PROBE, SEGMENT
-from sweep.campaign.recorder import squared_errors, system_of
+from sweep.campaign.recorder import make_system, squared_state_errors
 from sweep.store import checkpoints, storage
 from sweep.study import schema
 
@@ -46,7 +46,7 @@ class ReferenceWork:
             If another coordinator holds the store by now, or another process computes the task:
             what they have is not touched.
         """
-        made = [system_of(named) for named in self.task.systems]
+        made = [make_system(named) for named in self.task.systems]
         whole = True
         for row, index in zip(self.task.rows - self.task.start, self.task.system, strict=True):
             whole = whole and self._go_on(row, made[index])
@@ -57,7 +57,9 @@ class ReferenceWork:
         """Compute a reference to its end; False if it was stopped before."""
         times, count = self.task.times, self._known(row)
         state = self.initial[row, : system.rows]
-        reference_trajectory(system, state, times[:1], self.task.tolerance)  # no step: only loads
+        compute_reference_trajectory(
+            system, state, times[:1], self.task.tolerance
+        )  # no step: only loads
         length = self._first_length(len(times) - count)
         while count < len(times):
             if self.attempt.is_stopped:
@@ -87,7 +89,7 @@ class ReferenceWork:
         first = max(count - 1, 0)
         size = checkpoints.reference_checkpoints(system.rows)
         began = time.thread_time()
-        states, error, stands = reference_trajectory(
+        states, error, stands = compute_reference_trajectory(
             system,
             self.initial[row, : system.rows],
             self.task.times[first:upto],
@@ -108,7 +110,7 @@ class ReferenceWork:
         self.written = time.perf_counter()
 
 
-def reference_trajectory(system, initial, times, tolerance, checkpoints=None):
+def compute_reference_trajectory(system, initial, times, tolerance, checkpoints=None):
     """A reference trajectory and its own error.
 
     Parameters
@@ -137,5 +139,5 @@ def reference_trajectory(system, initial, times, tolerance, checkpoints=None):
     for state, own, part in zip(starts, tolerances, stood, strict=True):
         solved.append(dormand_prince.solve(system, state, times, own, part))
     (states, _, fine), (coarse, _, rough) = solved
-    error = np.sqrt(sum(squared_errors(system, states - coarse).values()))
+    error = np.sqrt(sum(squared_state_errors(system, states - coarse).values()))
     return states, error, np.concatenate([fine, rough])

@@ -14,7 +14,7 @@ from sweep.store.studies import stored_study
 from sweep.store.upkeep.mark import mark_not_computed
 
 
-def failed_rows(store, where="", among=()):
+def rows_of_failed_runs(store, where="", among=()):
     """The rows of runs of the study that failed.
 
     Parameters
@@ -67,7 +67,7 @@ def retry(store, where="", among=(), *, chosen=lambda rows: None, trust_plugins=
     among : str or sequence of str, optional
         Only runs of these statuses, such as ``"not_converged"``.
     chosen : callable
-        Called with what `failed_rows` found, before anything is written.
+        Called with what `rows_of_failed_runs` found, before anything is written.
     trust_plugins : bool
         Whether to approve the plugins that the store brings; see `sweep.plugins.approvals`.
     **options
@@ -81,7 +81,7 @@ def retry(store, where="", among=(), *, chosen=lambda rows: None, trust_plugins=
     Raises
     ------
     InputError
-        As `failed_rows` and `sweep.campaign.coordinator.run`; then nothing was changed.
+        As `rows_of_failed_runs` and `sweep.campaign.coordinator.run`; then nothing was changed.
     """
     store = Store.at(store).absolute()
     among = (among,) if isinstance(among, str) else among
@@ -89,7 +89,7 @@ def retry(store, where="", among=(), *, chosen=lambda rows: None, trust_plugins=
     with acquire(store):
         coordinator.recover(store)
         entries = diff.compare(store, study)
-        rows = failed_rows(store, where, among)
+        rows = rows_of_failed_runs(store, where, among)
         chosen(rows)
         if not rows and not any(entry.pending.any() for entry in entries):
             return None

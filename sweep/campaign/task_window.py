@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from distributed import KilledWorker
 
-from sweep.campaign.tasks import committed_samples, compute
+from sweep.campaign.tasks import committed_samples_of_task, compute_task
 from sweep.clusters.workers import ask, stop_session
 from sweep.errors import Interrupted, TaskFailed
 from sweep.shutdown import TIME_IS_UP
@@ -29,7 +29,7 @@ LEAST_BETWEEN = 0.05  # seconds between checkpoints of a task whose workers die 
 
 
 @contextlib.contextmanager
-def noticing_its_loss(client):
+def noticing_scheduler_loss(client):
     """Within this, what is raised since the scheduler of a client is gone is an `Interrupted`."""
     try:
         yield
@@ -41,12 +41,12 @@ def noticing_its_loss(client):
         raise Interrupted(GONE) from error
 
 
-def count_workers(client, check):
+def count_task_slots(client, check):
     """Number of task slots of the cluster; `check` is called while this waits, and may raise."""
     return max(1, sum(ask(client, client.nthreads, check).values()))
 
 
-def execute(client, tasks, session, drain, on_receipt, on_running=lambda running: None):
+def execute_tasks(client, tasks, session, drain, on_receipt, on_running=lambda running: None):
     """Compute tasks on the cluster, in order, a few in flight at a time.
 
     Parameters
@@ -86,13 +86,13 @@ def execute(client, tasks, session, drain, on_receipt, on_running=lambda running
         task, error = flight.failure
         if cannot_store(error):
             raise Interrupted(why_not_stored(task.store.place, error))
-        raise TaskFailed(_explain(task, error)) from error
+        raise TaskFailed(_explain_task_failure(task, error)) from error
     if flight.waiting or flight.cut:
-        raise Interrupted(drain.reason or _too_short(flight.waiting))
+        raise Interrupted(drain.reason or _time_is_up_message(flight.waiting))
 
 
 class _Flight:
-    """The tasks of `execute`: those that wait, and those in flight."""
+    """The tasks of `execute_tasks`: those that wait, and those in flight."""
 
     def __init__(self, client, tasks, session, drain):
         self.waiting = list(reversed(tasks))  # the next one is the last
@@ -109,7 +109,7 @@ class _Flight:
         """Submit what may be submitted now."""
         self._look()
         while len(self.flying) < WINDOW * self._pace.slots and (task := self._next()) is not None:
-            future = self._client.submit(compute, task, self._session, pure=False)
+            future = self._client.submit(compute_task, task, self._session, pure=False)
             self.flying[future.key] = task
             self._pace.began(future.key, task.cost)
             future.add_done_callback(self._landed.put)
@@ -166,7 +166,7 @@ class _Flight:
             return task, receipt
         self._pace.ended(future.key)
         if isinstance(error, KilledWorker) and self._may_go_on(task, error):
-            self.waiting.append(_sooner(task))
+            self.waiting.append(_with_shorter_checkpoint_interval(task))
         elif error is None:
             self.waiting.append(task)
         else:
@@ -186,7 +186,7 @@ class _Flight:
 
     def _may_go_on(self, task, error):
         """Whether not too many workers died, since something was committed, that had this task."""
-        before, now = self._stood.get(task.place, 0), committed_samples(task)
+        before, now = self._stood.get(task.place, 0), committed_samples_of_task(task)
         self._stood[task.place] = now
         self._deaths = 0 if now > before else self._deaths + error.allowed_failures + 1
         return self._deaths < MOST_DEATHS
@@ -206,17 +206,17 @@ def _receipt_and_error(future):
     return None, None
 
 
-def _sooner(task):
+def _with_shorter_checkpoint_interval(task):
     """The task with shorter times between its checkpoints."""
     return replace(task, checkpoint_every=max(LEAST_BETWEEN, task.checkpoint_every / 2))
 
 
-def _too_short(waiting):
+def _time_is_up_message(waiting):
     least = min(task.seconds_to_stop for task in waiting)
     return f"{TIME_IS_UP}: what is left takes {least:.2g} s at least"
 
 
-def _explain(task, error):
+def _explain_task_failure(task, error):
     if isinstance(error, KilledWorker):
         return (
             f"a task of experiment {task.experiment!r} ended its workers again and again: too "

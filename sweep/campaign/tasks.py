@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from integrators.compiler import kernels
-from sweep.campaign.chunks import SEGMENT, ChunkWork, read_references, reference_arrays
+from sweep.campaign.chunks import SEGMENT, ChunkWork, make_reference_reader, open_reference_arrays
 from sweep.campaign.recorder import Recipe
 from sweep.campaign.reference import ReferenceWork
 from sweep.errors import FencedOff, Interrupted, LeaseLost
@@ -154,7 +154,7 @@ class Receipt:
     superseded: bool = False
 
 
-def compute(task, session):
+def compute_task(task, session):
     """Do a `RunTask` or a `ReferenceTask` of a `sweep.store.lease.sessions.Session`; the receipt.
 
     Raises
@@ -174,7 +174,7 @@ def compute(task, session):
                 kernels.checking(session.check_stopped),
                 Attempt(task, session) as attempt,
             ):
-                whole = _compute(task, attempt, statuses)
+                whole = _compute_and_commit_task(task, attempt, statuses)
         except FencedOff:  # by the one that the cluster knows of
             pass
         except Interrupted:  # while it compiled
@@ -183,7 +183,7 @@ def compute(task, session):
             superseded = True
             session.stop()
         except Exception as error:
-            failure = _portable(error)
+            failure = _picklable_error(error)
     if failure is not None:  # raised here, since what it is raised from would be sent with it
         raise failure
     status = np.array(statuses, dtype=int)
@@ -191,7 +191,7 @@ def compute(task, session):
     return Receipt(task.experiment, len(status), failed, seconds, whole, superseded)
 
 
-def rehearse(rehearsal, session):
+def compile_rehearsed_kernels(rehearsal, session):
     """Compile the kernels of a `sweep.campaign.pilot.Rehearsal`, until its session is stopped."""
     with (
         contextlib.suppress(Interrupted),
@@ -201,7 +201,7 @@ def rehearse(rehearsal, session):
         rehearsal.compile()
 
 
-def _portable(error):
+def _picklable_error(error):
     """An exception that the coordinator can be told of; Dask would wait for ever for another."""
     try:
         pickle.loads(pickle.dumps(error))
@@ -211,25 +211,27 @@ def _portable(error):
     return error if known else RuntimeError(f"{type(error).__name__}: {error}")
 
 
-def _compute(task, attempt, statuses):
+def _compute_and_commit_task(task, attempt, statuses):
     """Compute and commit; the statuses of runs are appended. Whether all of it was done."""
     session = attempt.session
     if isinstance(task, ReferenceTask):
-        arrays = reference_arrays(task.store, task.experiment, session)
+        arrays = open_reference_arrays(task.store, task.experiment, session)
         return ReferenceWork(task, arrays, attempt).compute()
-    arrays = _arrays(task.store, task.experiment, session)
+    arrays = _open_group_arrays(task.store, task.experiment, session)
     for chunk in task.chunks:
         if session.is_stopped:
             return False
-        references = read_references(task, chunk, session)
-        work = ChunkWork(task, chunk, arrays, _ends(task, session), references, attempt)
+        references = make_reference_reader(task, chunk, session)
+        work = ChunkWork(
+            task, chunk, arrays, _open_checkpoint_array(task, session), references, attempt
+        )
         statuses.extend(work.compute())
         if not work.whole:
             return False
     return True
 
 
-def committed_samples(task):
+def committed_samples_of_task(task):
     """How many samples of a task's runs are stored, those of runs on their way too.
 
     Parameters
@@ -249,12 +251,12 @@ def committed_samples(task):
 
 
 @functools.lru_cache(maxsize=64)
-def _arrays(store, group, session):
+def _open_group_arrays(store, group, session):
     """The arrays of a group, opened once."""
     return dict(store.group(group, "r+").arrays())
 
 
-def _ends(task, session):
-    return _arrays(task.store, checkpoints.ends_name(task.experiment), session)[
+def _open_checkpoint_array(task, session):
+    return _open_group_arrays(task.store, checkpoints.ends_name(task.experiment), session)[
         checkpoints.CHECKPOINT.name
     ]

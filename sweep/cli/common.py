@@ -256,7 +256,7 @@ def save_experiment_plots(dataset, directory, name, ending=".png", kinds=None, s
 
 def warn_of_stability_limits(table, among=None):
     """Print a line on stderr for each integrator and step size beyond a stability limit."""
-    for found in sweep.study.beyond_limit(table, among):
+    for found in sweep.study.steps_beyond_stability_limit(table, among):
         click.echo(str(found), err=True)
 
 

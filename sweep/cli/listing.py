@@ -109,7 +109,7 @@ def _list_plot_kinds(library):
 def _list_packaged_studies(library):
     return [
         {"name": name, "description": sweep.store.load(name).description}
-        for name in sweep.study.packaged()
+        for name in sweep.study.packaged_study_names()
     ]
 
 

@@ -65,7 +65,7 @@ def command(kind, name, library, output, as_json):
 def _show_study(name, as_json):
 
     if sweep.store.is_store(name):
-        text = sweep.campaign.stored_text(name)
+        text = sweep.campaign.stored_study_text(name)
         store = Store.at(name)
         groups = [store.group(experiment) for experiment in store.attributes["experiments"]]
         expanded = [json.loads(group.attrs["experiment"]) for group in groups]
@@ -106,7 +106,7 @@ def _plugins_of_store_or_study(name):
     return (
         sweep.plugins.plugins_kept_in_store(Store.at(name).attributes, name)
         if sweep.store.is_store(name)
-        else sweep.study.plugins_of(name)
+        else sweep.study.plugins_of_study(name)
     )
 
 

@@ -11,7 +11,7 @@ from sweep.errors import Interrupted
 from sweep.papers.registry import PAPERS
 from sweep.shutdown import Drain
 from sweep.store.open import open_study
-from sweep.store.studies import load
+from sweep.store.studies import load_study_file
 
 
 def reproduce(
@@ -63,7 +63,7 @@ def reproduce(
         paper = PAPERS[paper]
     factor = check_number("step_factor", step_factor, above=0.0)
     names = dict.fromkeys(paper.study_names + (paper.pictures if pictures else ()))
-    studies = [_study_with_scaled_steps(load(name), factor) for name in names]
+    studies = [_study_with_scaled_steps(load_study_file(name), factor) for name in names]
     if max_time is not None:
         max_time = check_number("max_time", max_time, above=0.0)
     datasets = dict(_compute_studies_of_paper(studies, Path(directory), workers, max_time, told))

@@ -5,7 +5,7 @@ from integrators.lazy import lazy
 _HOMES = {
     "Store": "sweep.store.store",
     "is_store": "sweep.store.studies",
-    "load": "sweep.store.studies",
+    "load": "sweep.store.studies:load_study_file",
     "open_study": "sweep.store.open",
     "stored_study": "sweep.store.studies",
     "study_and_store": "sweep.store.studies",

@@ -56,7 +56,7 @@ class Saved:
         Last one that is in the store.
     checkpoints : ndarray, shape (runs, size)
     valid_samples, alive, cpu, wall : ndarray, shape (runs,)
-        As in `recorder.Underway`.
+        As in `recorder.BatchUnderway`.
     """
 
     runs: np.ndarray

@@ -15,8 +15,8 @@ from sweep.errors import StoreError
 from sweep.store import storage
 from sweep.store.files import references_name
 from sweep.study import schema
-from sweep.study.run_id import method_digest, run_digests, start_digest
-from sweep.study.run_table import expand
+from sweep.study.run_id import initial_state_digest, method_digest, run_digests
+from sweep.study.run_table import expand_experiment
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +124,7 @@ def _check_plugins(store, root, library):
 
 
 def _entry(store, root, experiment):
-    table = expand(experiment)
+    table = expand_experiment(experiment)
     if root is None or experiment.name not in root:
         everything, none = np.arange(table.size), np.zeros(table.size, dtype=int)
         return Entry(table, everything, np.ones(table.size, dtype=bool), none, 0, 0, None)
@@ -292,7 +292,7 @@ def references_of(table):
         system = table.systems[value // width]
         made = experiment.reference.integrator, {}, math.nan, tolerance
         method = method_digest(system, *made, experiment.library.hashes(experiment.system))
-        start = start_digest(table.initial_state(run))
+        start = initial_state_digest(table.initial_state(run))
         ids.append(next(run_digests(method, [start])).hex())
     samples = int(np.sum(experiment.times <= experiment.reference.until * (1 + 1e-12)))
     return References(np.array(ids), of_run, first_run, samples)

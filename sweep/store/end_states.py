@@ -14,7 +14,7 @@ from sweep.store import checkpoints, storage
 from sweep.store.open import open_study
 from sweep.store.store import Store
 from sweep.study.initial_conditions.from_store import StoreStarts
-from sweep.study.run_table import expand
+from sweep.study.run_table import expand_experiment
 
 
 def load(store, *, read_study, kept=None, trust_plugins=False, **settings):
@@ -152,7 +152,7 @@ def _of_checkpoints(store, experiment, ids, rows, read_study, trust_plugins):
         _refuse(store, experiment, "its final checkpoints are of another version of the kernels")
     study = read_study(store, trust_plugins=trust_plugins)
     made = next(e for e in study.experiments if e.name == experiment)
-    table = expand(made)
+    table = expand_experiment(made)
     run_of = {run_id: run for run, run_id in enumerate(table.run_id.tolist())}
     stored = ends[checkpoints.CHECKPOINT.name].oindex[rows]
     states = np.full((len(rows), max(s.rows for s in table.systems), 3), np.nan)

@@ -13,9 +13,9 @@ from sweep.store.backends.places import is_dir, is_file
 from sweep.store.files import METADATA
 from sweep.store.store import Store
 from sweep.study.initial_conditions import from_store
-from sweep.study.model import Study, load, parse
-from sweep.study.run_table import outline
-from sweep.study.time_axis import ExtendedTimeAxis, LogarithmicTimeAxis, TimeAxis, extended
+from sweep.study.model import Study, load_study_file, parse_study
+from sweep.study.run_table import outline_run_table
+from sweep.study.time_axis import ExtendedTimeAxis, LogarithmicTimeAxis, TimeAxis, extend_time_axis
 from sweep.study.toml.nodes import parse_toml
 
 
@@ -25,7 +25,7 @@ def _load_starts(*arguments, **settings):
     return end_states.load(*arguments, read_study=stored_study, **settings)
 
 
-from_store.register_loader(_load_starts)
+from_store.register_end_state_reader(_load_starts)
 
 
 def check(study, trust_plugins=False):
@@ -49,8 +49,8 @@ def check(study, trust_plugins=False):
     StudyError
         With every problem that was found: where, what, and what was expected.
     """
-    read = load(study, trust_plugins=trust_plugins)
-    return read, [outline(experiment) for experiment in read.experiments]
+    read = load_study_file(study, trust_plugins=trust_plugins)
+    return read, [outline_run_table(experiment) for experiment in read.experiments]
 
 
 def is_store(store):
@@ -69,7 +69,7 @@ def of_store(attributes, store, directory=".", text=None, trust_plugins=False):
         Of the store's root.
     store : Store
     directory, trust_plugins
-        As in `parse`.
+        As in `parse_study`.
     text : str, optional
         Another text than the one that it keeps.
 
@@ -86,7 +86,7 @@ def of_store(attributes, store, directory=".", text=None, trust_plugins=False):
     """
     plugins = approvals.approved_plugins_of_store(attributes, store, trust_plugins)
     text = attributes["study"] if text is None else text
-    return parse(text, f"the study in {store}", directory, plugins, store, trust_plugins)
+    return parse_study(text, f"the study in {store}", directory, plugins, store, trust_plugins)
 
 
 def stored_study(store, directory=".", text=None, trust_plugins=False):
@@ -138,7 +138,7 @@ def study_and_store(study, store=None, trust_plugins=False):
         made, store = stored_study(study, trust_plugins=trust_plugins), study
     else:
         study = study.place if isinstance(study, Store) else study
-        made = load(study, _kept_store(study, store), trust_plugins)
+        made = load_study_file(study, _kept_store(study, store), trust_plugins)
     return made, Store.at(store if store is not None else f"{made.name}.zarr").absolute()
 
 
@@ -196,7 +196,7 @@ def _extended(experiment, duration, samples):
         return experiment  # it was cut short: what is pending goes on
     diff.check_extendable(experiment)
     try:
-        axis = extended(experiment.time_axis, duration * experiment.time_unit, samples)
+        axis = extend_time_axis(experiment.time_axis, duration * experiment.time_unit, samples)
     except InputError as error:
         raise InputError(f"experiment {experiment.name!r}: {error}") from None
     return _over(experiment, axis)

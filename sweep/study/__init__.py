@@ -4,9 +4,9 @@ from integrators.lazy import lazy
 
 _HOMES = {
     "Study": "sweep.study.model",
-    "beyond_limit": "sweep.study.stability",
-    "plugins_of": "sweep.study.model",
-    "packaged": "sweep.study.model",
+    "steps_beyond_stability_limit": "sweep.study.stability",
+    "plugins_of_study": "sweep.study.model",
+    "packaged_study_names": "sweep.study.model",
     "Axis": "sweep.study.experiment",
     "Experiment": "sweep.study.model",
     "FamilyStarts": "sweep.study.initial_conditions.families",

@@ -9,39 +9,39 @@ from sweep.errors import Gathered, StudyError, check_distinct_nodes, read_nodes_
 from sweep.study.experiment import (
     Axis,
     IntegratorEntry,
-    check_equal_lengths,
-    combinations,
-    count_places,
+    check_equal_axis_lengths,
+    count_scan_combinations,
+    scan_combinations,
 )
 from sweep.study.system_defaults import DECLARED
-from sweep.study.time_axis import PerDecade, TimeAxis, check_count, spaced
+from sweep.study.time_axis import PerDecade, TimeAxis, check_range_count, spaced_values
 from sweep.study.toml.nodes import Node
 
 TOLERANCE_KEYS = ("tolerance", "relative_tolerance")  # of an entry; they mean the same
 ENTRY_KEYS = ("name", "label", "step_size", *TOLERANCE_KEYS)  # all others are options
 
 
-def system_class(node, library):
+def read_system_class(node, library):
     """The class of the system of a `Library` that `node` names."""
     with node.context():
         return library.system_class(node.string())
 
 
-def fixed_parameters(node, system):
+def read_fixed_parameters(node, system):
     """A table of parameters of a class of systems, as a dict."""
     node.table(system.parameter_names(), kind="parameter")
-    values = read_nodes_gathering_problems(_setting, [node[key] for key in node.value])
+    values = read_nodes_gathering_problems(_read_setting, [node[key] for key in node.value])
     return dict(zip(node.value, values, strict=True))
 
 
-def _setting(node):
+def _read_setting(node):
     """A number, a string, or an array of them as a tuple."""
     if type(node.value) is list:
-        return read_nodes_gathering_problems(_setting, node.elements())
+        return read_nodes_gathering_problems(_read_setting, node.elements())
     return node.value if type(node.value) is str else node.number()
 
 
-def scan_axes(node, system, fixed, together):
+def read_scan_axes(node, system, fixed, together):
     """A table of scanned parameters, as a tuple of `Axis`; those in `fixed` are refused.
 
     Values may stand twice on the axes named in `together`, which advance with others.
@@ -50,62 +50,64 @@ def scan_axes(node, system, fixed, together):
     for key in node.value:
         if key in fixed:
             raise node[key].error(f"{key!r} is scanned here and fixed by 'parameters'")
-    return read_nodes_gathering_problems(_axis, [node[key] for key in node.value], together)
+    return read_nodes_gathering_problems(
+        _read_scan_axis, [node[key] for key in node.value], together
+    )
 
 
-def _axis(node, together):
+def _read_scan_axis(node, together):
     name = node.path[-1]
     if type(node.value) is dict:
-        return Axis(name, value_range(node), where=node.where)
+        return Axis(name, read_value_range(node), where=node.where)
     nodes = node.elements()
     node.take(limits.NUMBERS, len(nodes))
     if type(nodes[0].value) is dict:
         for point in nodes:
             point.table(("label", "value"), ("label", "value"))
         labels = tuple(point["label"].label() for point in nodes)
-        values = read_nodes_gathering_problems(_setting, [point["value"] for point in nodes])
+        values = read_nodes_gathering_problems(_read_setting, [point["value"] for point in nodes])
         check_distinct_nodes(nodes, labels, "label")
     else:
         labels = None
-        read = Node.label if type(nodes[0].value) is str else _scalar
+        read = Node.label if type(nodes[0].value) is str else _read_scalar
         values = read_nodes_gathering_problems(read, nodes)
     if name not in together:
         check_distinct_nodes(nodes, values, "value")
     return Axis(name, values, labels, where=node.where)
 
 
-def _scalar(node):
+def _read_scalar(node):
     if type(node.value) is list:
         raise node.error('a vector needs a label: write { label = "…", value = […] }')
     return node.number()
 
 
-def value_range(node):
+def read_value_range(node):
     """A table of ``start``, ``stop``, ``count`` and ``spacing`` as a tuple of numbers."""
-    ends = _ends(node)
-    spacing = node.optional("spacing", _spacing, "linear")
+    ends = _read_range_ends(node)
+    spacing = node.optional("spacing", _read_spacing, "linear")
     with node.context():
-        count = check_count(node["count"].integer())
+        count = check_range_count(node["count"].integer())
         node["count"].take(limits.NUMBERS, count)
-        return spaced(*ends, count, spacing)
+        return spaced_values(*ends, count, spacing)
 
 
-def _ends(node):
+def _read_range_ends(node):
     node.table(("start", "stop", "count", "spacing"), ("start", "stop", "count"))
     return node["start"].number(), node["stop"].number()
 
 
-def _spacing(node):
+def _read_spacing(node):
     return node.choice("spacing", ("linear", "log"))
 
 
-def zipped_names(node):
-    """The names in groups of axes, as far as they are any: `zipped` says what is wrong."""
+def names_in_zip_groups(node):
+    """The names in groups of axes, as far as they are any: `read_zip_groups` says what is wrong."""
     groups = node.value if type(node.value) is list else []
     return {name for group in groups if type(group) is list for name in group if type(name) is str}
 
 
-def zipped(node, scan):
+def read_zip_groups(node, scan):
     """Groups of names of axes that advance together: scanned ones, and ``step_size``."""
     lengths = {axis.name: len(axis.values) for axis in scan}
     groups = node.elements()
@@ -113,30 +115,32 @@ def zipped(node, scan):
         if type(group.value) is not list or len(group.value) < 2:
             raise group.expected('an array of the names of at least two axes: zip = [["a", "b"]]')
     nodes = [name for group in groups for name in group.elements()]
-    names = read_nodes_gathering_problems(_zipped_axis, nodes, lengths)
+    names = read_nodes_gathering_problems(_read_zipped_axis, nodes, lengths)
     check_distinct_nodes(nodes, names, "axis", "; an axis is in one group, and once")
     for group in groups:
         with group.context():
-            check_equal_lengths({name: lengths[name] for name in group.value if name in lengths})
+            check_equal_axis_lengths(
+                {name: lengths[name] for name in group.value if name in lengths}
+            )
     return tuple(tuple(group.value) for group in groups)
 
 
-def _zipped_axis(node, lengths):
+def _read_zipped_axis(node, lengths):
     with node.context():
         check_known("axis", node.string(), (*lengths, "step_size"))
     return node.value
 
 
-def family_of(table, library, system, fixed, scan, zipped):
+def make_system_family(table, library, system, fixed, scan, zipped):
     """The systems of an experiment's table: a tuple, one for each combination of `scan`."""
     family = []
-    table.get("scan", table).take(limits.SYSTEMS, count_places(scan, zipped))
-    for chosen in combinations(scan, zipped):
+    table.get("scan", table).take(limits.SYSTEMS, count_scan_combinations(scan, zipped))
+    for chosen in scan_combinations(scan, zipped):
         try:
             one = library.system(system.name, fixed | chosen)
             family.append(one)
             table["system"].take(limits.ROWS, one.rows)
-            table["system"].take(limits.MEMORY, _size_of(one))
+            table["system"].take(limits.MEMORY, _system_bytes(one))
         except StudyError:
             raise
         except InputError as error:
@@ -146,7 +150,7 @@ def family_of(table, library, system, fixed, scan, zipped):
     return tuple(family)
 
 
-def _size_of(system):
+def _system_bytes(system):
     """Bytes of a system's arrays, and of its parameters as Python's numbers."""
     arrays = sum(getattr(value, "nbytes", 0) for value in vars(system.form).values())
     return arrays + 100 * system.rows
@@ -165,7 +169,7 @@ def _place_of_parameter(table, scan, name, chosen):
 # --- time, step sizes, integrators ------------------------------------------------------------
 
 
-def samples(node):
+def read_sample_count(node):
     """The number of sample intervals, or so many `PerDecade`."""
     if type(node.value) is not dict:
         return node.integer()
@@ -173,18 +177,18 @@ def samples(node):
     return PerDecade(node["per_decade"].integer(), node.optional("first", Node.real, None))
 
 
-def time_axis_of(table, duration, samples):
+def make_time_axis(table, duration, samples):
     """The time axis of an experiment's table."""
     with table.context():
         equal = TimeAxis(duration, 1 if isinstance(samples, PerDecade) else samples)
     if not isinstance(samples, PerDecade):
         return equal
-    place, largest, generated = _largest_step(table, samples)
+    place, largest, generated = _largest_step_size(table, samples)
     with table["samples"].context(otherwise=place):
         return samples.axis(duration, largest, generated)
 
 
-def _largest_step(table, samples):
+def _largest_step_size(table, samples):
     """The largest step size of an experiment: where it stands, its value, whether of a range."""
     entries = table["integrators"].one_or_more() if "integrators" in table else []
     tables = [table, *(node for node in entries if type(node.value) is dict)]
@@ -193,7 +197,7 @@ def _largest_step(table, samples):
         generated = type(node.value) is dict
         places = [node] if generated else node.one_or_more()
         values = (
-            [float(max(_ends(node)))]
+            [float(max(_read_range_ends(node)))]
             if generated
             else read_nodes_gathering_problems(Node.real, places)
         )
@@ -208,7 +212,7 @@ def _largest_step(table, samples):
     return table["samples"], samples.first, False
 
 
-def step_sizes(node, time_axis, together):
+def read_step_sizes(node, time_axis, together):
     """A number, an array or a range as step sizes; those of a range are snapped.
 
     Each once, unless ``step_size`` is in `together`, the names of axes that advance with others.
@@ -217,13 +221,13 @@ def step_sizes(node, time_axis, together):
         return ()  # each integrator has its own
     if type(node.value) is dict:
         with node.context():
-            snapped = [time_axis.snapped(float(value)) for value in value_range(node)]
+            snapped = [time_axis.snapped(float(value)) for value in read_value_range(node)]
         if "step_size" in together:
             return tuple(snapped)
         return tuple({time_axis.steps(value): value for value in snapped}.values())
     nodes = node.one_or_more()
     node.take(limits.NUMBERS, len(nodes))
-    values = read_nodes_gathering_problems(_step_size, nodes, time_axis)
+    values = read_nodes_gathering_problems(_read_step_size, nodes, time_axis)
     if "step_size" in together:
         return values
     exact = [time_axis.interval / time_axis.steps(value) for value in values]
@@ -231,31 +235,31 @@ def step_sizes(node, time_axis, together):
     return values
 
 
-def _step_size(node, time_axis):
+def _read_step_size(node, time_axis):
     value = node.real()
     with node.context():
         time_axis.steps(value)
     return value
 
 
-def tolerances(node):
+def read_tolerances(node):
     """A number, an array or a range as tolerances of adaptive integrators."""
     if type(node.value) is dict:
         with node.context():
-            return tuple(check_tolerance(value) for value in value_range(node))
+            return tuple(check_tolerance(value) for value in read_value_range(node))
     nodes = node.one_or_more()
     node.take(limits.NUMBERS, len(nodes))
-    values = read_nodes_gathering_problems(_tolerance, nodes)
+    values = read_nodes_gathering_problems(_read_tolerance, nodes)
     check_distinct_nodes(nodes, values, "tolerance")
     return values
 
 
-def _tolerance(node):
+def _read_tolerance(node):
     with node.context():
         return check_tolerance(node.real())
 
 
-def check_axes(table, entries):
+def check_steps_are_used(table, entries):
     """Refuse step sizes or tolerances that an experiment gives and none of `entries` takes."""
     kinds = {entry.adaptive for entry in entries}
     if "tolerance" in table.value and True not in kinds:
@@ -270,7 +274,7 @@ def check_axes(table, entries):
         )
 
 
-def integrator_entries(node, family, library):
+def read_integrator_entries(node, family, library):
     """Integrators of a `Library` that fit all systems in `family`: a tuple of `IntegratorEntry`.
 
     Their own step sizes are not read yet, so that a mistake in the time axis hides no other.
@@ -278,18 +282,18 @@ def integrator_entries(node, family, library):
     nodes = node.one_or_more()
     node.take(limits.INTEGRATORS, len(nodes))
     node.take(limits.PAIRS, len(nodes) * len(family))
-    entries = read_nodes_gathering_problems(_integrator, nodes, family, library)
+    entries = read_nodes_gathering_problems(_read_integrator_entry, nodes, family, library)
     check_distinct_nodes(
         nodes, [entry.label for entry in entries], "label", "; give each a label of its own"
     )
     return entries
 
 
-def _integrator(node, family, library):
+def _read_integrator_entry(node, family, library):
     named, options = node, {}
     if type(node.value) is dict:
         named = node.table(required=("name",))["name"]
-        options = {key: _option(node[key]) for key in node.value if key not in ENTRY_KEYS}
+        options = {key: _read_option(node[key]) for key in node.value if key not in ENTRY_KEYS}
     with node.context(otherwise=named):
         integrator = library.integrator(named.string(), options)
     with named.context():
@@ -313,17 +317,17 @@ def _integrator(node, family, library):
     return IntegratorEntry(label, *own, where=node.where, library=library)
 
 
-def _option(node):
+def _read_option(node):
     """A number or a string; an array or a table of them, which may be empty, as tuple or dict."""
     if type(node.value) is dict:
-        values = read_nodes_gathering_problems(_option, [node[key] for key in node.value])
+        values = read_nodes_gathering_problems(_read_option, [node[key] for key in node.value])
         return dict(zip(node.value, values, strict=True))
     if type(node.value) is list:
-        return read_nodes_gathering_problems(_option, node.elements(least=0))
-    return _setting(node)
+        return read_nodes_gathering_problems(_read_option, node.elements(least=0))
+    return _read_setting(node)
 
 
-def with_step_sizes(node, entries, time_axis, shared, shared_tolerances, together):
+def with_own_step_sizes(node, entries, time_axis, shared, shared_tolerances, together):
     """`entries`, the integrators of `node`, with step sizes or tolerances of their own.
 
     Without them they take the `shared` ones of the experiment, of which there must be some.
@@ -332,10 +336,10 @@ def with_step_sizes(node, entries, time_axis, shared, shared_tolerances, togethe
 
     def read(own, entry):
         if entry.adaptive:
-            mine = _own_tolerances(own, entry, shared_tolerances)
+            mine = _tolerances_of_entry(own, entry, shared_tolerances)
             made.append(dataclasses.replace(entry, tolerances=mine))
         else:
-            mine = _own_step_sizes(own, time_axis, shared, together)
+            mine = _step_sizes_of_entry(own, time_axis, shared, together)
             made.append(dataclasses.replace(entry, step_sizes=mine))
 
     gather = Gathered()
@@ -345,10 +349,10 @@ def with_step_sizes(node, entries, time_axis, shared, shared_tolerances, togethe
     return tuple(made)
 
 
-def _own_tolerances(node, entry, shared):
+def _tolerances_of_entry(node, entry, shared):
     for key in TOLERANCE_KEYS:
         if key in node:
-            return tolerances(node[key])
+            return read_tolerances(node[key])
     if not shared:
         how = "takes its steps at a tolerance" if "steps_of" in entry.options else "is adaptive"
         raise node.error(
@@ -359,9 +363,9 @@ def _own_tolerances(node, entry, shared):
     return None
 
 
-def _own_step_sizes(node, time_axis, shared, together):
+def _step_sizes_of_entry(node, time_axis, shared, together):
     if "step_size" in node:
-        return step_sizes(node["step_size"], time_axis, together)
+        return read_step_sizes(node["step_size"], time_axis, together)
     if not shared:
         raise node.error("there is no 'step_size', neither here nor in the experiment")
     return None

@@ -211,7 +211,7 @@ class ResolvedExperiment:
                         continue
                     of = f" of {entry.label!r}" if entry.step_sizes else ""
                     found[f"step_size{of}"] = len(self.steps_of(entry))
-            check_equal_lengths(found)
+            check_equal_axis_lengths(found)
 
     @property
     def duration(self):
@@ -242,7 +242,7 @@ class ResolvedExperiment:
         if axis is not None:
             sizes[False] //= len(self.scan[axis].values)  # one step size for each value
         starts = sum(start.size for start in self.initial_conditions)
-        places = count_places(self.scan, self.zipped)
+        places = count_scan_combinations(self.scan, self.zipped)
         return self.repeat * sum(sizes.values()) * starts * places
 
     @property
@@ -264,7 +264,7 @@ class ResolvedExperiment:
         """The systems, one for each combination of scanned values; the last axis is fastest."""
         return tuple(
             self.library.system(self.system, self.parameters | chosen)
-            for chosen in combinations(self.scan, self.zipped)
+            for chosen in scan_combinations(self.scan, self.zipped)
         )
 
     def plugin_hashes(self, entry=None):
@@ -279,12 +279,12 @@ class ResolvedExperiment:
 
     def expanded(self):
         """The experiment with all that was generated, as lists, dicts, strings and numbers."""
-        plain = _plain(self)
+        plain = _as_plain_data(self)
         del plain["time_axis"]
         return plain | {"duration": self.duration, "samples": self.time_axis.settings}
 
 
-def check_equal_lengths(lengths):
+def check_equal_axis_lengths(lengths):
     """Raise InputError unless the axes of a group, by name, have one length."""
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"{name} has {count}" for name, count in lengths.items())
@@ -295,38 +295,38 @@ def check_equal_lengths(lengths):
         )
 
 
-def combinations(scan, zipped=()):
+def scan_combinations(scan, zipped=()):
     """The combinations of the values of `scan`, as dicts; the last axis is fastest."""
-    for place in places(scan, zipped):
+    for place in scan_index_combinations(scan, zipped):
         yield {axis.name: axis.values[i] for axis, i in zip(scan, place, strict=True)}
 
 
-def places(scan, zipped=()):
+def scan_index_combinations(scan, zipped=()):
     """The combinations as tuples of the index of each axis; those `zipped` advance together."""
-    blocks, block_of = _blocks(scan, zipped)
+    blocks, block_of = _axis_group_lengths(scan, zipped)
     for chosen in itertools.product(*(range(size) for size in blocks.values())):
         index = dict(zip(blocks, chosen, strict=True))
         yield tuple(index[block_of[axis.name]] for axis in scan)
 
 
-def count_places(scan, zipped=()):
-    """The number of `places`."""
-    return math.prod(_blocks(scan, zipped)[0].values())
+def count_scan_combinations(scan, zipped=()):
+    """The number of `scan_index_combinations`."""
+    return math.prod(_axis_group_lengths(scan, zipped)[0].values())
 
 
-def _blocks(scan, zipped):
+def _axis_group_lengths(scan, zipped):
     """The length of each group of axes, an axis of its own being one; and the group of each."""
     together = {name: tuple(group) for group in zipped for name in group}
     block_of = {axis.name: together.get(axis.name, (axis.name,)) for axis in scan}
     return {block_of[axis.name]: len(axis.values) for axis in scan}, block_of
 
 
-def _plain(value):
+def _as_plain_data(value):
     if dataclasses.is_dataclass(value):
         fields = (field.name for field in dataclasses.fields(value) if field.compare)
-        return {name: _plain(getattr(value, name)) for name in fields}
+        return {name: _as_plain_data(getattr(value, name)) for name in fields}
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: _as_plain_data(item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
-        return [_plain(item) for item in value]
+        return [_as_plain_data(item) for item in value]
     return value

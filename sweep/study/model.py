@@ -11,7 +11,7 @@ from sweep.limits import MOST_TEXT, read_regular_file
 from sweep.plugins.registry import BUILT_IN, Library, read_plugins_of_study
 from sweep.study.reader import FORMAT, read_study
 from sweep.study.toml.nodes import parse_toml
-from sweep.study.toml.writer import study_text
+from sweep.study.toml.writer import write_study_text
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -116,7 +116,7 @@ class Study:
                     f"{reprlib.repr(experiment)}"
                 )
         try:
-            return study_text(top, list(map(vars, self.experiments)))
+            return write_study_text(top, list(map(vars, self.experiments)))
         except InputError as error:
             raise StudyError(f"study {self.name!r}: {error}") from None
 
@@ -125,7 +125,7 @@ class Study:
         return self.text
 
 
-def parse(
+def parse_study(
     text,
     source="study",
     directory=".",
@@ -166,7 +166,7 @@ def parse(
     return Study(**read, text=text, source=source)
 
 
-def load(study, kept=None, trust_plugins=False):
+def load_study_file(study, kept=None, trust_plugins=False):
     """Read a study from a file, or a packaged one by its name. A file wins.
 
     Parameters
@@ -174,7 +174,7 @@ def load(study, kept=None, trust_plugins=False):
     study : str, Path or Study
         One that was read is returned as it is.
     kept, trust_plugins
-        As in `parse`.
+        As in `parse_study`.
 
     Returns
     -------
@@ -187,17 +187,17 @@ def load(study, kept=None, trust_plugins=False):
     """
     if isinstance(study, Study):
         return study
-    text, source, directory = _text_of(study)
-    return parse(text, source, directory, kept=kept, trust_plugins=trust_plugins)
+    text, source, directory = _text_of_study(study)
+    return parse_study(text, source, directory, kept=kept, trust_plugins=trust_plugins)
 
 
-def plugins_of(study):
+def plugins_of_study(study):
     """The plugins that a study's file names; their source is read and not run.
 
     Parameters
     ----------
     study : str or Path
-        As in `load`.
+        As in `load_study_file`.
 
     Returns
     -------
@@ -205,16 +205,16 @@ def plugins_of(study):
     """
     if isinstance(study, Study):
         return study.library.plugins
-    top = parse_toml(*_text_of(study))
+    top = parse_toml(*_text_of_study(study))
     return read_plugins_of_study(top["plugins"]) if "plugins" in top else ()
 
 
-def _text_of(study):
+def _text_of_study(study):
     """The text of a file or packaged study, its name, and the directory that it is relative to."""
     path, shelf = Path(study), _packaged_files()
     is_directory = False
     try:
-        text = _decoded(read_regular_file(path, MOST_TEXT, "a study"), str(study))
+        text = _decode_study_text(read_regular_file(path, MOST_TEXT, "a study"), str(study))
         return text, str(study), path.parent
     except FileNotFoundError:
         pass
@@ -224,7 +224,7 @@ def _text_of(study):
         raise StudyError(f"{study}: cannot be read: {error.strerror}") from None
     if str(study) in shelf:
         file = shelf[str(study)]
-        return _decoded(file.read_bytes(), file.name), file.name, "."
+        return _decode_study_text(file.read_bytes(), file.name), file.name, "."
     if is_directory:
         raise StudyError(f"{study}: is a directory; expected a study file")
     raise StudyError(
@@ -233,7 +233,7 @@ def _text_of(study):
     )
 
 
-def packaged():
+def packaged_study_names():
     """Names of the packaged studies, in alphabetical order."""
     return tuple(_packaged_files())
 
@@ -244,7 +244,7 @@ def _packaged_files():
     return {file.name.removesuffix(".toml"): file for file in files if file.name.endswith(".toml")}
 
 
-def _decoded(data, name):
+def _decode_study_text(data, name):
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -52,22 +52,22 @@ def read_study(top):
         With every problem that was found.
     """
     gather = Gathered()
-    read = _reader(top, gather)
+    read = _make_key_reader(top, gather)
     gather(top.table, STUDY_KEYS, ("format", "name", "experiment"))
     library = read("plugins", read_plugin_library, default=BUILT_IN)
-    defaults = read("defaults", _defaults, default=None)
-    read("format", _check_format)
+    defaults = read("defaults", _read_defaults, default=None)
+    read("format", _check_study_format)
     found = {
-        "name": read("name", _study_name),
-        "description": read("description", _description, default=""),
-        "experiments": read("experiment", _experiments, defaults, library),
+        "name": read("name", _read_study_name),
+        "description": read("description", _read_description, default=""),
+        "experiments": read("experiment", _read_experiments, defaults, library),
         "library": library,
     }
     gather.raise_problems()
     return found
 
 
-def _reader(table, gather):
+def _make_key_reader(table, gather):
     """A function that reads a key of `table`, and keeps its problems in `gather`."""
 
     def read(key, reader, *needs, default=Gathered.FAILED):
@@ -76,12 +76,12 @@ def _reader(table, gather):
     return read
 
 
-def _check_format(node):
+def _check_study_format(node):
     if node.integer() != FORMAT:
         raise node.error(f"this version reads format {FORMAT}, got {node.value}")
 
 
-def _study_name(node):
+def _read_study_name(node):
     if not re.fullmatch("[A-Za-z0-9][A-Za-z0-9_.-]*", node.label()):
         raise node.error(
             f"expected letters, digits, '_', '-' and '.', as for a file, got {node.value!r}"
@@ -89,56 +89,56 @@ def _study_name(node):
     return node.value
 
 
-def _description(node):
+def _read_description(node):
     return node.string() if node.value != "" else ""
 
 
-def _defaults(node):
+def _read_defaults(node):
     return node.table(DEFAULT_KEYS)
 
 
-def _experiments(node, defaults, library):
+def _read_experiments(node, defaults, library):
     if type(node.value) is dict:
         raise node.error("expected an array of tables, got a table; write [[experiment]]")
     tables = node.elements()
     node.take(limits.EXPERIMENTS, len(tables))
     nodes = [dataclasses.replace(table.table(), fallback=defaults) for table in tables]
-    found = read_nodes_gathering_problems(_experiment, nodes, library)
+    found = read_nodes_gathering_problems(_read_experiment, nodes, library)
     check_distinct_nodes([table["name"] for table in nodes], [e.name for e in found], "name")
     return found
 
 
-def _experiment(table, library):
+def _read_experiment(table, library):
     gather = Gathered()
-    read = _reader(table, gather)
+    read = _make_key_reader(table, gather)
     gather(table.table, EXPERIMENT_KEYS, REQUIRED_KEYS)
-    library = gather(_with_named, table, library)
-    system = read("system", axes.system_class, library)
-    fixed = read("parameters", axes.fixed_parameters, system, default={})
-    together = read("zip", axes.zipped_names, default=set())
-    scan = read("scan", axes.scan_axes, system, fixed, together, default=())
-    zipped = read("zip", axes.zipped, scan, default=())
-    family = gather(axes.family_of, table, library, system, fixed, scan, zipped)
-    library = gather(_with_recorded, table, family, library)
-    names = schema.variable_names, schema.taken_names
+    library = gather(_library_with_named_plugins, table, library)
+    system = read("system", axes.read_system_class, library)
+    fixed = read("parameters", axes.read_fixed_parameters, system, default={})
+    together = read("zip", axes.names_in_zip_groups, default=set())
+    scan = read("scan", axes.read_scan_axes, system, fixed, together, default=())
+    zipped = read("zip", axes.read_zip_groups, scan, default=())
+    family = gather(axes.make_system_family, table, library, system, fixed, scan, zipped)
+    library = gather(_library_with_recorded_plugins, table, family, library)
+    names = schema.variable_names_of_quantity, schema.taken_variable_names
     family = gather(family_without_observable_clashes, table, family, library, *names)
-    table = gather(system_defaults.with_declared, table, family, library)
+    table = gather(system_defaults.with_declared_defaults, table, family, library)
     if table is Gathered.FAILED:
         gather.raise_problems()
-    read = _reader(table, gather)
+    read = _make_key_reader(table, gather)
     duration = read("duration", Node.real)
-    samples = read("samples", axes.samples)
-    time_axis = gather(axes.time_axis_of, table, duration, samples)
-    steps = read("step_size", axes.step_sizes, time_axis, together, default=())
-    entries = read("integrators", axes.integrator_entries, family, library)
-    tolerances = read("tolerance", axes.tolerances, default=())
-    gather(axes.check_axes, table, entries)
+    samples = read("samples", axes.read_sample_count)
+    time_axis = gather(axes.make_time_axis, table, duration, samples)
+    steps = read("step_size", axes.read_step_sizes, time_axis, together, default=())
+    entries = read("integrators", axes.read_integrator_entries, family, library)
+    tolerances = read("tolerance", axes.read_tolerances, default=())
+    gather(axes.check_steps_are_used, table, entries)
     sizes = steps, tolerances, together
-    entries = read("integrators", axes.with_step_sizes, entries, time_axis, *sizes)
-    starts = read("initial_condition", conditions.initial_conditions, family)
-    record = gather(_record, table, family, library)
-    gather(_check_measurable, table, record, family, entries)
-    gather(_try_plugins, table, library, family, starts, record, entries)
+    entries = read("integrators", axes.with_own_step_sizes, entries, time_axis, *sizes)
+    starts = read("initial_condition", conditions.read_initial_conditions, family)
+    record = gather(_read_record, table, family, library)
+    gather(_check_structure_measurable, table, record, family, entries)
+    gather(_try_plugins_at_first_start, table, library, family, starts, record, entries)
     values = {
         "name": read("name", Node.label),
         "system": table.value.get("system"),
@@ -150,39 +150,41 @@ def _experiment(table, library):
         "initial_conditions": starts,
         "time_axis": time_axis,
         "record": record,
-        "statistics": read("statistics", _statistics, default=STATISTICS[0]),
-        "reference": read("reference", _reference, family, duration, default=None),
-        "exclude": read("exclude", _exclude, entries, starts, scan, default=()),
+        "statistics": read("statistics", _read_statistics, default=STATISTICS[0]),
+        "reference": read("reference", _read_reference, family, duration, default=None),
+        "exclude": read("exclude", _read_exclusion_rules, entries, starts, scan, default=()),
         "zipped": zipped,
         "repeat": read("repeat", Node.integer, default=1),
-        "time_unit": read("time_unit", _time_unit, default=1.0),
+        "time_unit": read("time_unit", _read_time_unit, default=1.0),
     }
     gather.raise_problems()
     with table.context():
-        values |= _own_times(values)
+        values |= _times_in_system_unit(values)
         experiment = ResolvedExperiment(**values, where=table.where, library=library)
     table.take(limits.RUNS, experiment.size)
     return experiment
 
 
-def _with_named(table, library):
+def _library_with_named_plugins(table, library):
     """The library, and the installed system and integrators that an experiment names."""
     words = system_defaults.ALL, system_defaults.DECLARED
     for key, kind in (("system", "system"), ("integrators", "integrator")):
-        names = (name.partition("+")[0] for name in _strings(table, key))
+        names = (name.partition("+")[0] for name in _strings_under_key(table, key))
         with table.get(key, table).context():
             library = with_installed_plugins(library, kind, names, words)
     return library
 
 
-def _with_recorded(table, family, library):
+def _library_with_recorded_plugins(table, family, library):
     """The library, and the installed observables that an experiment records."""
     known = {*(of.name for of in family[0].quantities), "state", *STEPS, *STRUCTURE}
     with table.get("record", table).context():
-        return with_installed_plugins(library, "observable", _strings(table, "record"), known)
+        return with_installed_plugins(
+            library, "observable", _strings_under_key(table, "record"), known
+        )
 
 
-def _strings(table, key):
+def _strings_under_key(table, key):
     """Names under a key of an experiment: itself, those of a list, and of tables in it."""
     value = table[key].value if key in table else []
     names = []
@@ -191,7 +193,7 @@ def _strings(table, key):
     return [name for name in names if type(name) is str]
 
 
-def time_axis(table):
+def read_time_axis(table):
     """The time axis that an experiment's table asks for, in the system's own unit of time.
 
     Parameters
@@ -205,25 +207,29 @@ def time_axis(table):
     """
     table.table(required=("system", "duration", "samples"))
     if system_defaults.DECLARED in (table["duration"].value, table.get("step_size", table).value):
-        library = _with_named(table, BUILT_IN)
-        system = axes.system_class(table["system"], library)
-        fixed = table.optional("parameters", lambda node: axes.fixed_parameters(node, system), {})
-        together = table.optional("zip", axes.zipped_names, set())
-        scan = table.optional("scan", lambda n: axes.scan_axes(n, system, fixed, together), ())
-        zipped = table.optional("zip", lambda node: axes.zipped(node, scan), ())
-        family = axes.family_of(table, library, system, fixed, scan, zipped)
-        table = system_defaults.with_declared(table, family, library)
-    axis = axes.time_axis_of(table, table["duration"].real(), axes.samples(table["samples"]))
-    return axis.times_unit(table.optional("time_unit", _time_unit, 1.0))
+        library = _library_with_named_plugins(table, BUILT_IN)
+        system = axes.read_system_class(table["system"], library)
+        fixed = table.optional(
+            "parameters", lambda node: axes.read_fixed_parameters(node, system), {}
+        )
+        together = table.optional("zip", axes.names_in_zip_groups, set())
+        scan = table.optional("scan", lambda n: axes.read_scan_axes(n, system, fixed, together), ())
+        zipped = table.optional("zip", lambda node: axes.read_zip_groups(node, scan), ())
+        family = axes.make_system_family(table, library, system, fixed, scan, zipped)
+        table = system_defaults.with_declared_defaults(table, family, library)
+    axis = axes.make_time_axis(
+        table, table["duration"].real(), axes.read_sample_count(table["samples"])
+    )
+    return axis.times_unit(table.optional("time_unit", _read_time_unit, 1.0))
 
 
-def _time_unit(node):
+def _read_time_unit(node):
     if not node.real() > 0:
         raise node.error(f"expected a positive number, got {node.value}")
     return node.real()
 
 
-def _own_times(values):
+def _times_in_system_unit(values):
     """What an experiment says of times in the system's own unit, from multiples of another.
 
     A step size is the product of what the study gives and of the unit: the run is the same one
@@ -252,16 +258,16 @@ def _own_times(values):
     }
 
 
-def _statistics(node):
+def _read_statistics(node):
     return node.choice("statistics", STATISTICS)
 
 
-def _of_all(family):
+def _describe_quantity_kind(family):
     """What is recorded of every system of an experiment, for messages."""
     return f"quantity of {family[0].name}" + " with every scanned value" * (len(family) > 1)
 
 
-def _record(table, family, library):
+def _read_record(table, family, library):
     every = [library.quantities(system) for system in family]
     shared = set.intersection(*({quantity.name for quantity in own} for own in every))
     offered = [quantity for quantity in every[0] if quantity.name in shared]
@@ -269,20 +275,26 @@ def _record(table, family, library):
         return tuple(quantity.name for quantity in offered if quantity.kind in RECORDED)
     nodes = table["record"].elements(least=0)
     valid = [quantity.name for quantity in offered] + ["state", *STEPS, *STRUCTURE]
-    names = read_nodes_gathering_problems(Node.choice, nodes, _of_all(family), valid)
+    names = read_nodes_gathering_problems(
+        Node.choice, nodes, _describe_quantity_kind(family), valid
+    )
     check_distinct_nodes(nodes, names, "quantity")
     return names
 
 
-def _check_measurable(table, record, family, entries):
+def _check_structure_measurable(table, record, family, entries):
     """Refuse measured structure that no run of the experiment has."""
     for index, name in enumerate(record):
-        reason = structure.obstacle(name, family, entries) if name in STRUCTURE else ""
+        reason = (
+            structure.obstacle_to_measuring_structure(name, family, entries)
+            if name in STRUCTURE
+            else ""
+        )
         if reason:
             raise table["record"][index].error(f"{name!r} {reason}; leave it out")
 
 
-def _try_plugins(table, library, family, starts, record, entries):
+def _try_plugins_at_first_start(table, library, family, starts, record, entries):
     """Refuse what is not built in of the experiment where it does not work at its first start."""
     if not library.sources:
         return
@@ -295,7 +307,7 @@ def _try_plugins(table, library, family, starts, record, entries):
         checks.try_plugin_observables(library, record, system, start)
 
 
-def _reference(node, family, duration):
+def _read_reference(node, family, duration):
     if node.value is False:  # none, where the defaults have one
         return None
     node.table(("integrator", "tolerance", "until"), ("integrator",))
@@ -314,7 +326,7 @@ def _reference(node, family, duration):
         )
 
 
-def _exclude(node, entries, starts, scan):
+def _read_exclusion_rules(node, entries, starts, scan):
     rules = node.elements(least=0)
     named = any("initial_condition" in rule for rule in rules)  # there can be very many
     columns = {
@@ -328,19 +340,21 @@ def _exclude(node, entries, starts, scan):
     for axis in scan:
         words = axis.labels is not None or isinstance(axis.values[0], str)
         columns[axis.name] = axis.column.tolist() if words else None
-    return read_nodes_gathering_problems(_rule, rules, columns)
+    return read_nodes_gathering_problems(_read_exclusion_rule, rules, columns)
 
 
-def _rule(node, columns):
+def _read_exclusion_rule(node, columns):
     node.table(columns)
     if not node.value:
         raise node.expected("a table of conditions")
     return Rule(
-        read_nodes_gathering_problems(_condition, [node[key] for key in node.value], columns)
+        read_nodes_gathering_problems(
+            _read_exclusion_condition, [node[key] for key in node.value], columns
+        )
     )
 
 
-def _condition(node, columns):
+def _read_exclusion_condition(node, columns):
     written = node.value if type(node.value) is str else node.number()
     column = node.path[-1]
     with node.context():

@@ -47,7 +47,7 @@ def method_digest(system, integrator_name, options, step_size, tolerance=math.na
     bytes
     """
     return SystemDigest(system).method(
-        method_text(integrator_name, options, step_size, tolerance, plugins)
+        method_as_json(integrator_name, options, step_size, tolerance, plugins)
     )
 
 
@@ -55,28 +55,28 @@ class SystemDigest:
     """Makes the `method_digest` of many methods of a system, whose parameters are read once."""
 
     def __init__(self, system):
-        begun = _text([system.name, system.parameters])[:-1]
+        begun = _canonical_json([system.name, system.parameters])[:-1]
         self._hash = hashlib.blake2b(begun.encode(), digest_size=16)
 
     def method(self, text):
-        """The `method_digest` of the method with a `method_text`."""
+        """The `method_digest` of the method with a `method_as_json`."""
         found = self._hash.copy()
         found.update(text)
         return found.digest()
 
 
-def method_text(integrator_name, options, step_size, tolerance=math.nan, plugins=None):
+def method_as_json(integrator_name, options, step_size, tolerance=math.nan, plugins=None):
     """What of the JSON comes after the system, as bytes, from the arguments of `method_digest`."""
     if math.isfinite(tolerance):
         options, step_size = {**options, "tolerance": tolerance}, 0.0
     parts = [integrator_name, options, step_size]
     if plugins:
         parts.append(plugins)
-    return f",{_text(parts)[1:]}".encode()
+    return f",{_canonical_json(parts)[1:]}".encode()
 
 
-def _text(value):
-    return json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"))
+def _canonical_json(value):
+    return json.dumps(_with_hexadecimal_numbers(value), sort_keys=True, separators=(",", ":"))
 
 
 def repeat_digest(method, repeat):
@@ -86,14 +86,14 @@ def repeat_digest(method, repeat):
     return hashlib.blake2b(method + repeat.to_bytes(8, "little"), digest_size=16).digest()
 
 
-def start_digest(state):
+def initial_state_digest(state):
     """Digest of an initial state, an ndarray of shape ``(rows, 3)``, as bytes."""
     data = np.ascontiguousarray(state, dtype="<f8").tobytes()
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
 def run_digests(method, starts):
-    """Digests of the runs of one `method_digest` from many `start_digest`.
+    """Digests of the runs of one `method_digest` from many `initial_state_digest`.
 
     Parameters
     ----------
@@ -129,10 +129,10 @@ def run_id(system, integrator_name, options, step_size, state, *, tolerance=math
     """
     method = method_digest(system, integrator_name, options, step_size, tolerance)
     method = repeat_digest(method, repeat)
-    return next(run_digests(method, [start_digest(state)])).hex()
+    return next(run_digests(method, [initial_state_digest(state)])).hex()
 
 
-def _canonical(value):
+def _with_hexadecimal_numbers(value):
     """`value` with its numbers in hexadecimal, by which 1 and 1.0 are the same.
 
     A dataclass, such as a tableau, is a table of its fields.
@@ -140,9 +140,9 @@ def _canonical(value):
     if dataclasses.is_dataclass(value):
         value = dataclasses.asdict(value)
     if isinstance(value, dict):
-        return {key: _canonical(item) for key, item in value.items()}
+        return {key: _with_hexadecimal_numbers(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)):
-        return [_canonical(item) for item in value]
+        return [_with_hexadecimal_numbers(item) for item in value]
     if isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
         return float(value).hex()
     return value

@@ -7,9 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from sweep.errors import StudyError
-from sweep.study.experiment import ResolvedExperiment, places
+from sweep.study.experiment import ResolvedExperiment, scan_index_combinations
 from sweep.study.initial_conditions.base import FileStarts, GivenStart, RandomStarts
-from sweep.study.run_id import SystemDigest, method_text, repeat_digest, run_digests, start_digest
+from sweep.study.run_id import (
+    SystemDigest,
+    initial_state_digest,
+    method_as_json,
+    repeat_digest,
+    run_digests,
+)
 
 
 class InitialStates(Sequence):
@@ -57,7 +63,7 @@ class RunTable:
     repeat : ndarray of int
         From 0.
     run_id : ndarray of str
-        16 hexadecimal digits, see `sweep.study.run_id`; empty in an `outline`.
+        16 hexadecimal digits, see `sweep.study.run_id`; empty in an `outline_run_table`.
     """
 
     experiment: ResolvedExperiment
@@ -153,7 +159,9 @@ class RunTable:
         conditions = experiment.initial_conditions
         for number, axis in enumerate(experiment.scan):
             if axis.name == name:
-                return axis.column, _places(experiment)[:, number][self.system_index]
+                return axis.column, _axis_indices_of_systems(experiment)[:, number][
+                    self.system_index
+                ]
         match name:
             case "integrator":
                 labels = np.array([entry.label for entry in experiment.integrators])
@@ -166,7 +174,7 @@ class RunTable:
         return (axes[name], self.start_index) if name in axes else (getattr(self, name), ...)
 
 
-def expand(experiment):
+def expand_experiment(experiment):
     """Expand an experiment to its runs.
 
     Parameters
@@ -182,14 +190,14 @@ def expand(experiment):
     StudyError
         If two entries of the study give the same run, or every run is excluded.
     """
-    table = _without_excluded(_all_runs(experiment))
-    digests = _digests(table)
-    _check_distinct(table, np.frombuffer(digests, dtype=">u8"))
+    table = _without_excluded_runs(_table_of_all_runs(experiment))
+    digests = _digests_of_runs(table)
+    _check_runs_distinct(table, np.frombuffer(digests, dtype=">u8"))
     run_id = np.frombuffer(digests.hex().encode(), dtype="S16").astype("U16")
     return dataclasses.replace(table, run_id=run_id)
 
 
-def outline(experiment):
+def outline_run_table(experiment):
     """The run table of an experiment that is only looked at: without identifiers.
 
     Parameters
@@ -203,15 +211,15 @@ def outline(experiment):
     Raises
     ------
     StudyError
-        As `expand`.
+        As `expand_experiment`.
     """
-    table = _without_excluded(_all_runs(experiment))
-    if not _is_product_of_distinct(table):
-        _check_distinct(table, np.frombuffer(_digests(table), dtype=">u8"))
+    table = _without_excluded_runs(_table_of_all_runs(experiment))
+    if not _has_distinct_methods_and_starts(table):
+        _check_runs_distinct(table, np.frombuffer(_digests_of_runs(table), dtype=">u8"))
     return table
 
 
-def _is_product_of_distinct(table):
+def _has_distinct_methods_and_starts(table):
     """Whether no two methods are the same and no two starts, and so no two runs.
 
     Random states are not drawn: no two are the same but by seed, number, centre and spread.
@@ -227,24 +235,24 @@ def _is_product_of_distinct(table):
             sizes = {own[entry.adaptive] for own in table.experiment.steps_of(entry)}
             if len(sizes) < len(table.experiment.steps_of(entry)):
                 return False
-    methods = _Methods(table)
-    for *method, _ in _blocks(table)[1]:
+    methods = _MethodDigests(table)
+    for *method, _ in _blocks_of_equal_method_and_system(table)[1]:
         methods.digest(*method)
     if len(set(methods.digests.values())) < len(methods.digests):
         return False
     rest = [c for c in conditions if not isinstance(c, RandomStarts)]
     for system in table.systems:
-        starts = [start_digest(state) for c in rest for state in c.states(system)]
+        starts = [initial_state_digest(state) for c in rest for state in c.states(system)]
         if len(set(starts)) < len(starts):
             return False
     return True
 
 
-def _all_runs(experiment):
+def _table_of_all_runs(experiment):
     made = experiment.make_systems()
     starts = InitialStates(made, experiment.initial_conditions)
     steps = [experiment.steps_of(entry) for entry in experiment.integrators]
-    method, system = _methods_and_systems(experiment, steps, len(made))
+    method, system = _pair_methods_and_systems(experiment, steps, len(made))
     count = sum(condition.size for condition in experiment.initial_conditions)
     shape = experiment.repeat, len(method), count
     repeat, pair, start = np.unravel_index(np.arange(np.prod(shape)), shape)
@@ -264,7 +272,7 @@ def _all_runs(experiment):
     )
 
 
-def _methods_and_systems(experiment, steps, systems):
+def _pair_methods_and_systems(experiment, steps, systems):
     """Indices of every pair of a step size, counted on over the integrators, and a system."""
     method, system = np.divmod(np.arange(sum(map(len, steps)) * systems), systems)
     if experiment.axis_of_steps is None:
@@ -273,39 +281,39 @@ def _methods_and_systems(experiment, steps, systems):
     adaptive = np.repeat(
         [entry.adaptive for entry in experiment.integrators], list(map(len, steps))
     )
-    together = nth == _places(experiment)[system, experiment.axis_of_steps]
+    together = nth == _axis_indices_of_systems(experiment)[system, experiment.axis_of_steps]
     together |= adaptive[method]  # a tolerance advances with nothing
     return method[together], system[together]
 
 
-def _places(experiment):
+def _axis_indices_of_systems(experiment):
     """The index of the value of each axis in each system, shape ``(systems, axes)``."""
-    found = list(places(experiment.scan, experiment.zipped))
+    found = list(scan_index_combinations(experiment.scan, experiment.zipped))
     return np.array(found, dtype=np.intp).reshape(len(found), len(experiment.scan))
 
 
-def _without_excluded(table):
+def _without_excluded_runs(table):
     experiment = table.experiment
     if not experiment.exclude:
         return table
     out = np.logical_or.reduce([rule.holds(table.where) for rule in experiment.exclude])
     if out.all():
         raise StudyError(f"{experiment.where}: 'exclude' leaves no run")
-    return _only(table, ~out)
+    return _select_runs(table, ~out)
 
 
-def _only(table, kept):
+def _select_runs(table, kept):
     """The table of the runs where `kept` holds."""
     names = ("integrator_index", "step_size", "tolerance", "system_index", "start_index")
     names += ("repeat", "run_id")
     return dataclasses.replace(table, **{name: getattr(table, name)[kept] for name in names})
 
 
-def _digests(table):
+def _digests_of_runs(table):
     """The digests of all runs, eight bytes each."""
-    starts = [[start_digest(state) for state in states] for states in table.starts]
-    methods = _Methods(table)
-    firsts, blocks = _blocks(table)
+    starts = [[initial_state_digest(state) for state in states] for states in table.starts]
+    methods = _MethodDigests(table)
+    firsts, blocks = _blocks_of_equal_method_and_system(table)
     digests = []
     ends = zip(firsts, [*firsts[1:], table.size], strict=True)
     for (first, last), (system, *method, repeat) in zip(ends, blocks, strict=True):
@@ -315,7 +323,7 @@ def _digests(table):
     return b"".join(digests)
 
 
-class _Methods:
+class _MethodDigests:
     """The `run_id.method_digest` of the runs of a table, each made once."""
 
     def __init__(self, table):
@@ -338,11 +346,11 @@ class _Methods:
             entry = self._experiment.integrators[integrator]
             sizes = (math.nan, size) if adaptive else (size, math.nan)
             plugins = self._experiment.plugin_hashes(entry)
-            self._texts[key] = method_text(entry.name, entry.options, *sizes, plugins)
+            self._texts[key] = method_as_json(entry.name, entry.options, *sizes, plugins)
         return self._texts[key]
 
 
-def _blocks(table):
+def _blocks_of_equal_method_and_system(table):
     """The first run of each block with one method and system, and these.
 
     Returns
@@ -362,12 +370,15 @@ def _blocks(table):
     return firsts.tolist(), list(zip(*(c[firsts].tolist() for c in columns), strict=True))
 
 
-def _check_distinct(table, digests):
+def _check_runs_distinct(table, digests):
     order = np.argsort(digests, kind="stable")
     same = np.flatnonzero(digests[order[1:]] == digests[order[:-1]])
     if same.size:
         first, second = order[same[0]], order[same[0] + 1]
-        one, other = _origin(table, first, second), _origin(table, second, first)
+        one, other = (
+            _place_of_difference(table, first, second),
+            _place_of_difference(table, second, first),
+        )
         what = (
             f"tolerance {table.tolerance[first]}"
             if table.adaptive[first]
@@ -378,7 +389,7 @@ def _check_distinct(table, digests):
         )
 
 
-def _origin(table, run, other):
+def _place_of_difference(table, run, other):
     """Where the study has the entry in which `run` differs from `other`, which is the same."""
     experiment = table.experiment
     entry, twin = table.integrator_index[[run, other]]

@@ -81,42 +81,47 @@ def sampled_variables(experiment, systems):
     variables, system = [], systems[0]
     for quantity in experiment.library.quantities(system):
         if quantity.name in experiment.record:
-            variables += _of_quantity(quantity, experiment.statistics == "every_step")
+            variables += _variables_of_quantity(quantity, experiment.statistics == "every_step")
     if experiment.reference is not None:
-        variables += _state_errors(systems)
+        variables += _state_error_variables(systems)
         variables += [
-            _sampled(name, "1", text, STATE_ERROR) for name, text in REFERENCE_ERRORS.items()
+            _sampled_variable(name, "1", text, STATE_ERROR)
+            for name, text in REFERENCE_ERRORS.items()
         ]
     if "step_size" in experiment.record:
         text = "size of the step that covers the sample time"
-        variables.append(_sampled(CURRENT_STEP_SIZE, system.time_units, text))
+        variables.append(_sampled_variable(CURRENT_STEP_SIZE, system.time_units, text))
     if "rejected_steps" in experiment.record:
         text = "steps rejected until the end of the one that covers the sample time"
-        variables.append(_sampled(REJECTED_SO_FAR, "1", text))
+        variables.append(_sampled_variable(REJECTED_SO_FAR, "1", text))
     if "state" in experiment.record:
         dims = ("run", "time", "row", "component")
         variables.append(Variable("state", dims, "1", system.state_text))
     return variables
 
 
-def _state_errors(systems):
+def _state_error_variables(systems):
     """The errors of states that any of the systems has, each once, with what it is in all."""
     own = {}
     for error in (error for made in systems for error in made.state_errors):
         own.setdefault(error.name, []).append(error)
     return [
-        _sampled(name, errors[0].units, "; ".join(dict.fromkeys(e.long_name for e in errors)),
-                 STATE_ERROR)
+        _sampled_variable(
+            name,
+            errors[0].units,
+            "; ".join(dict.fromkeys(e.long_name for e in errors)),
+            STATE_ERROR,
+        )
         for name, errors in own.items()
-    ]  # fmt: skip
+    ]
 
 
-def reference_errors(system):
+def reference_error_names(system):
     """Names of a system's errors against a reference."""
     return (*(error.name for error in system.state_errors), *REFERENCE_ERRORS)
 
 
-def taken_names(system):
+def taken_variable_names(system):
     """Names that variables and coordinates of an experiment may have, whatever it records or scans.
 
     Parameters
@@ -128,73 +133,73 @@ def taken_names(system):
     set of str
     """
     names = {"time", "row", "component", "state", CURRENT_STEP_SIZE, REJECTED_SO_FAR}
-    names |= {*RUN_COORDINATES, *reference_errors(system), *system.parameter_names()}
+    names |= {*RUN_COORDINATES, *reference_error_names(system), *system.parameter_names()}
     names |= {variable.name for variable in (*ALL_RUN_VARIABLES, INITIAL_STATE)}
-    return names.union(*(variable_names(quantity) for quantity in system.quantities))
+    return names.union(*(variable_names_of_quantity(quantity) for quantity in system.quantities))
 
 
-def variable_names(quantity):
+def variable_names_of_quantity(quantity):
     """Names of the variables that a `systems.Quantity` gives, as a set."""
-    return {variable.name for variable in _of_quantity(quantity, True)}
+    return {variable.name for variable in _variables_of_quantity(quantity, True)}
 
 
-def _of_quantity(quantity, statistics):
+def _variables_of_quantity(quantity, statistics):
     name, units, text = quantity.name, quantity.units, quantity.long_name
     kind = {"kind": quantity.kind}
     if quantity.kind == "constraint":
-        variables = [_sampled(f"{name}_error", units, text, kind)]
+        variables = [_sampled_variable(f"{name}_error", units, text, kind)]
         if statistics and name == "unit_length":
             mean = "mean of |q·q − 1| over bodies and the steps of an interval"
-            variables.append(_sampled("unit_length_error_mean", units, mean))
+            variables.append(_sampled_variable("unit_length_error_mean", units, mean))
         return variables
     if quantity.components:
         variables = [
-            _sampled(f"{name}_{axis}", units, f"{text}, {axis} component")
+            _sampled_variable(f"{name}_{axis}", units, f"{text}, {axis} component")
             for axis in quantity.components
         ]
         error = f"norm of the change of the {text}"
     else:
-        variables = [_sampled(name, units, text)]
+        variables = [_sampled_variable(name, units, text)]
         error = f"change of the {text}"
     if quantity.kind == "observable":  # which changes: that is no error
         return variables
-    variables.append(_sampled(f"{name}_error", units, error, kind))
+    variables.append(_sampled_variable(f"{name}_error", units, error, kind))
     if statistics and quantity.kind == "energy":
         words = name.replace("_", " ")
         variables += [
-            _sampled(f"{name}_error_{of}", units, text.format(words))
+            _sampled_variable(f"{name}_error_{of}", units, text.format(words))
             for of, text in ENERGY_STATISTICS.items()
         ]
     return variables
 
 
-def _sampled(name, units, long_name, attributes=None):
+def _sampled_variable(name, units, long_name, attributes=None):
     return Variable(name, ("run", "time"), units, long_name, attributes=attributes or {})
 
 
-def _count(name, long_name, fill=0, dtype="int64", **attributes):
+def _count_variable(name, long_name, fill=0, dtype="int64", **attributes):
     return Variable(name, ("run",), "1", long_name, dtype, fill, attributes)
 
 
 STOP_TIME, ENVIRONMENT, CPU_TIME = "stop_time", "environment", "cpu_time"
 RUN_VARIABLES = (  # times of a run are in the system's unit: `run_variables`
-    _count("steps", "steps taken"),
-    _count("rejected_steps", "steps rejected by the step control"),
-    _count("evaluations", "evaluations of the system's gradient or field"),
-    _count("iterations_max", "most solver iterations in a stage"),
+    _count_variable("steps", "steps taken"),
+    _count_variable("rejected_steps", "steps rejected by the step control"),
+    _count_variable("evaluations", "evaluations of the system's gradient or field"),
+    _count_variable("iterations_max", "most solver iterations in a stage"),
     Variable("iterations_mean", ("run",), "1", "mean solver iterations in a stage"),
     Variable(CPU_TIME, ("run",), "s", "CPU time of the integration; a lane's share of its batch"),
     Variable("wall_time", ("run",), "s", "time of the integration; a lane's share of its batch"),
-    _count("stop_step", "step at which the run failed; -1 if it did not", fill=-1),
+    _count_variable("stop_step", "step at which the run failed; -1 if it did not", fill=-1),
     Variable("stop_residual", ("run",), "1", "residual with which the run failed"),
     Variable(STOP_TIME, ("run",), "1", "time at which the run failed; NaN if it did not"),
-    _count(
+    _count_variable(
         ENVIRONMENT,
         "what computed the run, by its number in the attribute environments of the root; 0: "
         "not known",
         dtype="int32",
     ),
-    _count("status", "how the run ended", PENDING, "int8", **STATUS_FLAGS),
+    _count_variable("status", "how the run ended", PENDING, "int8", **STATUS_FLAGS),
 )
 SYMPLECTIC_DEFECT, REVERSAL_ERROR = "symplectic_defect", "reversal_error"
 STRUCTURE = {  # what a study's record may ask for besides, each with its variables over runs
@@ -222,7 +227,7 @@ STRUCTURE = {  # what a study's record may ask for besides, each with its variab
         ),
     ),
 }
-MARKER = _count("sample_count", "valid samples; 0: not computed yet, written last")
+MARKER = _count_variable("sample_count", "valid samples; 0: not computed yet, written last")
 """The commit marker: what it does not count is not there."""
 
 ALL_RUN_VARIABLES = (*RUN_VARIABLES, *sum(STRUCTURE.values(), ()), MARKER)

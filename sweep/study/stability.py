@@ -13,7 +13,7 @@ from integrators.diagnostics.stability import explanation, frequencies, largest_
 
 
 @dataclass(frozen=True)
-class Beyond:
+class BeyondStabilityLimit:
     """An integrator's step size that is beyond its stability limit where some runs begin.
 
     Parameters
@@ -42,7 +42,7 @@ class Beyond:
         )
 
 
-def beyond_limit(table, among=None):
+def steps_beyond_stability_limit(table, among=None):
     """What of a run table is beyond a stability limit.
 
     Parameters
@@ -71,12 +71,12 @@ def beyond_limit(table, among=None):
         sizes = table.step_size[mine]
         for size in dict.fromkeys(sizes.tolist()):
             runs = np.flatnonzero(mine)[sizes == size]
-            frequency = _of_runs(table, runs, turning)
+            frequency = _frequency_at_start_of_runs(table, runs, turning)
             outside = size >= largest_step(integrator, frequency)
             if outside.any():
                 worst = float(frequency[outside].max())
                 found.append(
-                    Beyond(
+                    BeyondStabilityLimit(
                         experiment=table.experiment.name,
                         label=entry.label,
                         where=entry.where,
@@ -89,7 +89,7 @@ def beyond_limit(table, among=None):
     return found
 
 
-def _of_runs(table, runs, turning):
+def _frequency_at_start_of_runs(table, runs, turning):
     """The frequency where each of `runs` begins."""
     frequency = np.full(len(runs), np.nan)
     for system in np.unique(table.system_index[runs]):

@@ -19,7 +19,7 @@ from sweep.study.schema import REVERSAL_ERROR, STRUCTURE, SYMPLECTIC_DEFECT
 MOST_BODIES = 128  # for a symplectic defect: its time and memory grow as their square and worse
 
 
-def obstacle(name, systems, entries):
+def obstacle_to_measuring_structure(name, systems, entries):
     """What keeps every run of an experiment from being measured; empty where nothing does.
 
     Parameters
@@ -70,12 +70,12 @@ def symplectic_defects(form, problem, initial, step_size, tolerance, interval):
                 ends, duration = adaptive_map(problem, state, interval, tolerance), interval
             else:
                 ends, duration = fixed_map(problem, step_size, 1), step_size
-            row[:] = _defect(space, ends, state, duration)
+            row[:] = _symplectic_defect_of_map(space, ends, state, duration)
     names = (variable.name for variable in STRUCTURE[SYMPLECTIC_DEFECT])
     return dict(zip(names, found.T, strict=True))
 
 
-def _defect(space, ends, state, duration):
+def _symplectic_defect_of_map(space, ends, state, duration):
     try:
         measured = defect_of_map(space, ends, state, duration)
     except InputError:  # an equilibrium where the phase space has no tangent plane

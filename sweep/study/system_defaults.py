@@ -17,7 +17,7 @@ ALL = "all"
 DECLARED = "declared"
 
 
-def with_declared(table, family, library):
+def with_declared_defaults(table, family, library):
     """An experiment's table with what it leaves to others filled in.
 
     Parameters
@@ -36,41 +36,48 @@ def with_declared(table, family, library):
         If the system declares nothing, no integrator fits, or there is a unit of time.
     """
     filled = {}
-    if _says(table, "duration"):
-        filled["duration"] = _convergence(table["duration"], table, family).duration
+    if _says_declared(table, "duration"):
+        filled["duration"] = _convergence_of_family(table["duration"], table, family).duration
     if "integrators" in table:
         given = table["integrators"]
         nodes = given.one_or_more()
         if len(nodes) > INTEGRATORS.most:  # they are counted later, when they are read
             raise given.error(str(INTEGRATORS.error(len(nodes))))
-        _check_once([node for node in nodes if node.value == ALL])
-        named = {_label(node.value) for node in nodes}
+        _check_all_given_once([node for node in nodes if node.value == ALL])
+        named = {_label_of_entry(node.value) for node in nodes}
         entries = []
         for node in nodes:
-            entries += _fitting(node, family, library, named) if node.value == ALL else [node.value]
-        if _says(table, "step_size"):
-            convergence = _convergence(table["step_size"], table, family)
-            interval = _interval(table, convergence)
-            entries = [_with_steps(entry, convergence, interval, library) for entry in entries]
-        if _says(table, "step_size") or ALL in _values(given):
+            entries += (
+                _fitting_integrators(node, family, library, named)
+                if node.value == ALL
+                else [node.value]
+            )
+        if _says_declared(table, "step_size"):
+            convergence = _convergence_of_family(table["step_size"], table, family)
+            interval = _longest_step_allowed(table, convergence)
+            entries = [
+                _entry_with_declared_steps(entry, convergence, interval, library)
+                for entry in entries
+            ]
+        if _says_declared(table, "step_size") or ALL in _string_values(given):
             filled["integrators"] = entries
     return dataclasses.replace(table, value=table.value | filled) if filled else table
 
 
-def _check_once(nodes):
+def _check_all_given_once(nodes):
     if len(nodes) > 1:
         raise nodes[1].error(f"{ALL!r} stands in {nodes[0].where} too; give it once")
 
 
-def _says(table, key):
+def _says_declared(table, key):
     return key in table and table[key].value == DECLARED
 
 
-def _values(node):
+def _string_values(node):
     return [one.value for one in node.one_or_more() if type(one.value) is str]
 
 
-def _convergence(node, table, family):
+def _convergence_of_family(node, table, family):
     """The `Convergence` of the family's systems, or an error at `node`."""
     system = family[0]
     if system.convergence is None:
@@ -80,22 +87,24 @@ def _convergence(node, table, family):
     return system.convergence
 
 
-def _label(entry):
+def _label_of_entry(entry):
     """The label of an entry as far as it says one; None where it is nothing that has one."""
     label = entry.get("label", entry.get("name")) if type(entry) is dict else entry
     return label if type(label) is str else None
 
 
-def _fitting(node, family, library, named):
+def _fitting_integrators(node, family, library, named):
     """All integrators with a fixed step that fit, but those that the study names itself."""
     known = integrators.names(library.methods)
-    fitting = [name for name in known if _fits(library.integrator(name, {}), family)]
+    fitting = [
+        name for name in known if _integrator_fits_family(library.integrator(name, {}), family)
+    ]
     if not fitting:
         raise node.error(f"no integrator with a fixed step fits {family[0].name!r}")
     return [name for name in fitting if name not in named]
 
 
-def _fits(integrator, family):
+def _integrator_fits_family(integrator, family):
     if integrator.adaptive:
         return False
     try:
@@ -106,7 +115,7 @@ def _fits(integrator, family):
     return True
 
 
-def _interval(table, convergence):
+def _longest_step_allowed(table, convergence):
     """The longest step that the sample interval allows, as far as the table says it."""
     given = table["duration"].value if "duration" in table else None
     duration = convergence.duration if given == DECLARED else given
@@ -118,7 +127,7 @@ def _interval(table, convergence):
         return math.inf
 
 
-def _with_steps(entry, convergence, interval, library):
+def _entry_with_declared_steps(entry, convergence, interval, library):
     """An entry with the step sizes that suit its order; one that has its own, or none, as it is."""
     entry = entry if type(entry) is dict else {"name": entry}
     if "step_size" in entry or type(entry.get("name")) is not str:

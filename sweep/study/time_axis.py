@@ -31,7 +31,7 @@ class Samples:
     @property
     def times(self):
         """Times of the samples, shape ``(samples + 1,)``."""
-        return parts(self.duration, self.marks, self.marks[-1])
+        return times_of_marks(self.duration, self.marks, self.marks[-1])
 
     def steps(self, step_size):
         """Number of steps in an interval.
@@ -47,7 +47,7 @@ class Samples:
         if abs(ratio - steps) > DIVIDES * steps:
             raise InputError(
                 f"the step size {step_size} does not divide {self._words}; "
-                f"{_nearest_that_divide(self.interval, ratio)}"
+                f"{_describe_nearest_divisors(self.interval, ratio)}"
             )
         return steps
 
@@ -110,7 +110,7 @@ class TimeAxis(Samples):
     @property
     def interval(self):
         """Time between two samples."""
-        return float(parts(self.duration, 1, self.samples))
+        return float(times_of_marks(self.duration, 1, self.samples))
 
     @property
     def intervals(self):
@@ -183,7 +183,7 @@ class LogarithmicTimeAxis(Samples):
             raise InputError(
                 f"the largest step size {self.grid}, of which all sample times are multiples, does "
                 f"not divide the duration {self.duration}; "
-                f"{_nearest_that_divide(self.duration, ratio)}",
+                f"{_describe_nearest_divisors(self.duration, ratio)}",
                 key="step_size",
             )
         low, high = (1 - DIVIDES) * self.grid, (1 + DIVIDES) * self.duration
@@ -264,7 +264,7 @@ class PerDecade:
         return LogarithmicTimeAxis(duration, self.per_decade, first, grid)
 
 
-def parts(duration, marks, last):
+def times_of_marks(duration, marks, last):
     """`marks` of `last` parts of a duration, rounded once where the duration has few digits.
 
     Then an axis of thrice the duration and thrice the samples has the same times.
@@ -285,7 +285,7 @@ def check_duration(duration):
         raise InputError(f"expected a positive number, got {duration}", key="duration")
 
 
-def _nearest_that_divide(whole, ratio):
+def _describe_nearest_divisors(whole, ratio):
     """The two that lie on either side of ``whole / ratio``, in words."""
     fits = " and ".join(
         f"{whole / n:.10g} ({n} {'step' if n == 1 else 'steps'})"
@@ -295,14 +295,14 @@ def _nearest_that_divide(whole, ratio):
     return f"the nearest that do are {fits}"
 
 
-def check_count(count):
+def check_range_count(count):
     """A number of values that a range can have, or `InputError`."""
     if not 2 <= count <= MOST_VALUES:
         raise InputError(f"expected 2 to {MOST_VALUES:,} values, got {count:,}", key="count")
     return count
 
 
-def spaced(start, stop, count, spacing):
+def spaced_values(start, stop, count, spacing):
     """Numbers from `start` to `stop`, which are kept as they are.
 
     Those between have six significant digits: logarithms differ between machines in the last
@@ -324,7 +324,7 @@ def spaced(start, stop, count, spacing):
     InputError
         If `count` is out of bounds, or an end is not positive where the spacing is logarithmic.
     """
-    check_count(count)
+    check_range_count(count)
     for key, end in (("start", start), ("stop", stop)):
         if spacing == "log" and end <= 0:
             raise InputError(f"a range with spacing 'log' needs positive ends, got {end}", key=key)
@@ -392,7 +392,7 @@ class ExtendedTimeAxis(Samples):
     @functools.cached_property
     def times(self):
         """Times of the samples, shape ``(samples + 1,)``."""
-        return parts(self.first.duration, self.marks, self.first.intervals)
+        return times_of_marks(self.first.duration, self.marks, self.first.intervals)
 
     @property
     def settings(self):
@@ -405,7 +405,7 @@ class ExtendedTimeAxis(Samples):
         return self.first._words
 
 
-def extended(axis, duration, samples=None):
+def extend_time_axis(axis, duration, samples=None):
     """`axis` and what comes after it, up to a longer duration.
 
     Parameters
@@ -438,11 +438,11 @@ def extended(axis, duration, samples=None):
     if abs(ratio - whole) > DIVIDES * ratio:
         raise InputError(
             f"a duration of {duration:g} does not fit the sample interval: "
-            f"{_nearest_ends(axis, ratio)}",
+            f"{_describe_nearest_ends(axis, ratio)}",
             key="duration",
         )
-    if samples is None and _thins_out(axis):
-        return _plain_if_same(ExtendedTimeAxis(first, (*pieces, (LOG, whole))), duration)
+    if samples is None and _axis_thins_out(axis):
+        return _plain_axis_if_same(ExtendedTimeAxis(first, (*pieces, (LOG, whole))), duration)
     more, last = whole - axis.intervals, int(axis.marks[-1] - axis.marks[-2])
     if samples is None and more % last:
         raise InputError(
@@ -457,17 +457,17 @@ def extended(axis, duration, samples=None):
             f"that divides {more}, the sample intervals of {axis.interval:g} in between",
             key="samples",
         )
-    return _plain_if_same(ExtendedTimeAxis(first, (*pieces, (more // count, count))), duration)
+    return _plain_axis_if_same(ExtendedTimeAxis(first, (*pieces, (more // count, count))), duration)
 
 
-def _thins_out(axis):
+def _axis_thins_out(axis):
     """Whether the last samples of an axis thin out with time."""
     if isinstance(axis, ExtendedTimeAxis):
         return axis.pieces[-1][0] == LOG
     return isinstance(axis, LogarithmicTimeAxis)
 
 
-def _plain_if_same(made, duration):
+def _plain_axis_if_same(made, duration):
     """An axis that a study can ask for, where it has the same times and takes the same steps."""
     if isinstance(made.first, TimeAxis):
         plain = TimeAxis(float(duration), made.samples)
@@ -477,6 +477,9 @@ def _plain_if_same(made, duration):
     return plain if same else made
 
 
-def _nearest_ends(axis, ratio):
-    ends = (parts(axis.duration, n, axis.intervals) for n in (math.floor(ratio), math.ceil(ratio)))
+def _describe_nearest_ends(axis, ratio):
+    ends = (
+        times_of_marks(axis.duration, n, axis.intervals)
+        for n in (math.floor(ratio), math.ceil(ratio))
+    )
     return f"the nearest that do are {' and '.join(f'{end:.10g}' for end in ends)}"

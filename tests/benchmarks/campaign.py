@@ -24,10 +24,14 @@ from timing import Case, Comparison, columns, compile_cpp
 
 from integrators.compiler.memory import aligned
 from sweep.analysis.drift.drifts import fit_drift_slope
-from sweep.campaign.pilot import named_integrators, named_systems, recipe_of
-from sweep.campaign.recorder import Recorder, Underway
+from sweep.campaign.pilot import (
+    named_integrators_of_table,
+    named_systems_of_table,
+    recipe_of_run_table,
+)
+from sweep.campaign.recorder import BatchUnderway, Recorder
 from sweep.store import studies
-from sweep.study.run_table import expand
+from sweep.study.run_table import expand_experiment
 
 DOES_NOT_HOLD = 3  # exit status
 STUDY, RUN = "drift-campaign", "single"
@@ -51,12 +55,14 @@ class Figure:
 
 def campaign(steps):
     """The campaign's run, of so many steps: its recorder, step size and initial state."""
-    (experiment,) = (e for e in studies.load(STUDY).experiments if e.name == RUN)
-    table = expand(experiment)
+    (experiment,) = (e for e in studies.load_study_file(STUDY).experiments if e.name == RUN)
+    table = expand_experiment(experiment)
     axis, step_size = experiment.time_axis, float(table.step_size[0])
     axis = dataclasses.replace(axis, duration=steps * step_size)
-    recipe = dataclasses.replace(recipe_of(table), time_axis=axis)
-    recorder = Recorder(recipe, named_systems(table)[0], named_integrators(table)[0])
+    recipe = dataclasses.replace(recipe_of_run_table(table), time_axis=axis)
+    recorder = Recorder(
+        recipe, named_systems_of_table(table)[0], named_integrators_of_table(table)[0]
+    )
     return recorder, step_size, table.initial_state(0)
 
 
@@ -66,7 +72,9 @@ class Ours:
     def __init__(self, steps):
         self.recorder, self.step_size, initial = campaign(steps)
         self.samples = self.recorder.recipe.time_axis.samples
-        self.runs = Underway.begin(initial[None], self.step_size, steps // self.samples, np.nan)
+        self.runs = BatchUnderway.begin(
+            initial[None], self.step_size, steps // self.samples, np.nan
+        )
         self.errors = []
 
     def turn(self, number):

@@ -48,7 +48,7 @@ statistics = "none"
 
 
 def slept(task, *session):
-    """In the place of `sweep.campaign.tasks.compute`: sleeps as long as the task should take."""
+    """In the place of `sweep.campaign.tasks.compute_task`: sleeps as long as the task should."""
     from distributed import get_worker
 
     from sweep.campaign.tasks import Receipt
@@ -83,13 +83,13 @@ def coordinate(study, store, address, seconds, chunk_seconds, max_time=None):
     """Run a study whose tasks sleep; prints when its work began and ended, and what was planned."""
     from sweep.campaign import coordinator as runner
     from sweep.campaign import planning, task_window
-    from sweep.store.studies import load
+    from sweep.store.studies import load_study_file
 
     planning.MOST_TASK = seconds
     planning.LEAST_TASK = min(planning.LEAST_TASK, seconds)
     planning.chunk_layout.CHUNK_SECONDS = chunk_seconds
-    assert callable(task_window.compute)  # or something else is to be replaced
-    task_window.compute = slept
+    assert callable(task_window.compute_task)  # or something else is to be replaced
+    task_window.compute_task = slept
 
     class Clock(runner.Watcher):
         began_at = ended_at = tasks = files = 0
@@ -104,7 +104,7 @@ def coordinate(study, store, address, seconds, chunk_seconds, max_time=None):
             self.ended_at = time.monotonic()
 
     clock = Clock()
-    runner.run(load(study), store, scheduler=address, max_time=max_time, watcher=clock)
+    runner.run(load_study_file(study), store, scheduler=address, max_time=max_time, watcher=clock)
     print(json.dumps(vars(clock)))
 
 
@@ -218,13 +218,13 @@ def _sized(folder, chunk_seconds, chunks):
     from integrators.compiler.lanes import WIDTH
     from sweep.campaign import planning
     from sweep.store import diff
-    from sweep.store.studies import load
+    from sweep.store.studies import load_study_file
 
     costs = []
     for duration in (100.0, 100.0, 100.0):
         study = written(folder, "sizing", 8, duration)
         (plan,) = planning.plan_study(
-            diff.compare(Store.at(study.with_suffix(".zarr")), load(study))
+            diff.compare(Store.at(study.with_suffix(".zarr")), load_study_file(study))
         )
         costs.append(float(plan.seconds.mean()) / duration)
     own = chunk_seconds - plan.layout.variables * planning.WRITE_SECONDS

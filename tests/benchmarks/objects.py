@@ -49,7 +49,7 @@ def study_of(seconds):
     from sweep.store import studies
 
     steps = max(1, round(seconds / ROWS / STEP_SECONDS / 1000))  # in a sample interval
-    return studies.parse(STUDY.format(step=0.1 / steps, runs=ROWS * CHUNKS))
+    return studies.parse_study(STUDY.format(step=0.1 / steps, runs=ROWS * CHUNKS))
 
 
 def timed_run(study, store, client):
@@ -72,12 +72,12 @@ def timed_run(study, store, client):
 
 def raw_speed(store, rounds=5):
     """MB a second of writing chunk rows of a store that is there, with the commit marker last."""
-    from sweep.campaign.chunks import _is_result
+    from sweep.campaign.chunks import _is_result_array
     from sweep.store import storage
     from sweep.store.store import Store
 
     group = Store.at(store).group("states", "r+")
-    arrays = {name: array for name, array in group.arrays() if _is_result(name, array)}
+    arrays = {name: array for name, array in group.arrays() if _is_result_array(name, array)}
     rows = group.attrs["chunk_rows"]
     one_chunk = {name: array for name, array in arrays.items() if array.chunks[0] == rows}
     columns = {name: array[:rows] for name, array in one_chunk.items()}

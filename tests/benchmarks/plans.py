@@ -23,7 +23,7 @@ import tempfile
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
-from sweep.study import packaged
+from sweep.study import packaged_study_names
 
 WANTED = 0.9
 COMMAND = "import sys; from sweep.cli.main import main; sys.exit(main())"
@@ -38,7 +38,7 @@ def main():
     parser.add_argument("--most", type=float, default=60.0, help="CPU seconds of a study")
     given = parser.parse_args()
     with company(given.busy):
-        found = [study(name, given) for name in given.studies or packaged()]
+        found = [study(name, given) for name in given.studies or packaged_study_names()]
     report([own for own in found if own], given.busy)
 
 

@@ -285,7 +285,7 @@ class Clock(runner.Watcher):
 
 if __name__ == "__main__":
     clock = Clock()
-    sweep.run(studies.load(sys.argv[1]), sys.argv[2], watcher=clock)
+    sweep.run(studies.load_study_file(sys.argv[1]), sys.argv[2], watcher=clock)
     print(clock.tasks, clock.work, clock.wall * clock.workers, clock.own)
 """
 

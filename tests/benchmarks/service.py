@@ -54,14 +54,16 @@ def seconds_of(*command, **environment):
 def bare_seconds(starts):
     """CPU seconds of all runs of `starts` initial states by the kernels and diagnostics alone."""
     import systems
-    from sweep.campaign.recorder import Named, Recipe, Recorder
+    from sweep.campaign.recorder import NamedComponent, Recipe, Recorder
     from sweep.study.time_axis import TimeAxis
 
     system = systems.get("spherical_pendulum_chain")
     record = ("energy", "momentum", "unit_length", "tangency")
     recipe = Recipe(TimeAxis(DURATION, SAMPLES), record, "every_step", 0)
     recorder = Recorder(
-        recipe, Named.of(system.name, system.parameters), Named.of("variational", {})
+        recipe,
+        NamedComponent.of(system.name, system.parameters),
+        NamedComponent.of("variational", {}),
     )
     states = system.ensemble(starts, 1, around="lee", spread=1e-2)
     recorder.run(states[:8], STEP_SIZES[0], 8)  # loads the kernels

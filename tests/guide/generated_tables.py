@@ -204,7 +204,7 @@ def accepted(study):
 
 def _problems(text):
     try:
-        studies.parse(text)
+        studies.parse_study(text)
     except StudyError as error:
         return str(error)
     return ""

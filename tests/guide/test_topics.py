@@ -39,7 +39,7 @@ def test_studies_that_are_shown_are_valid():
     assert len(blocks) >= 3
     for block in blocks:
         top = "" if block.text.startswith("format = 1") else generated_tables.TOP
-        assert studies.parse(top + block.text).experiments
+        assert studies.parse_study(top + block.text).experiments
 
 
 # --- what is made from the program ----------------------------------------------------------------

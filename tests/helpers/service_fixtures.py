@@ -63,7 +63,7 @@ def cluster():
 def undisturbed(cluster, tmp_path_factory):
     """The store of a study of some seconds, ``long.toml`` in the directory `long_study`."""
     path = tmp_path_factory.mktemp("undisturbed") / "long.zarr"
-    assert sweep.run(studies.parse(LONG), path, cluster).complete
+    assert sweep.run(studies.parse_study(LONG), path, cluster).complete
     return path
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from study_text import one_experiment
 
 from sweep.store import studies
-from sweep.study.run_table import outline
-from sweep.study.stability import beyond_limit
+from sweep.study.run_table import outline_run_table
+from sweep.study.stability import steps_beyond_stability_limit
 
 SECONDS = 10  # of CPU time
 BYTES = 1_000_000_000  # beyond what the process has when it begins
@@ -114,9 +114,11 @@ def bomb(name):
 
 def checked(text, directory="."):
     """What ``sweep check`` does of a text: its size, or `StudyError`."""
-    tables = [outline(e) for e in studies.parse(text, "s.toml", directory).experiments]
+    tables = [
+        outline_run_table(e) for e in studies.parse_study(text, "s.toml", directory).experiments
+    ]
     for table in tables:
-        beyond_limit(table)
+        steps_beyond_stability_limit(table)
     return sum(table.size for table in tables)
 
 

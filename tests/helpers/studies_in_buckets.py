@@ -12,7 +12,7 @@ BUCKET = "s3://studies"
 
 
 def run(written, store, cluster):
-    outcome = sweep.run(studies.parse(one_experiment(**written)), store, cluster)
+    outcome = sweep.run(studies.parse_study(one_experiment(**written)), store, cluster)
     assert outcome.complete
     return outcome
 

@@ -4,7 +4,7 @@ import pytest
 
 from sweep import errors
 from sweep.store import studies
-from sweep.study.run_table import expand
+from sweep.study.run_table import expand_experiment
 
 FULL = """\
 format = 1
@@ -87,6 +87,6 @@ def one_experiment(**changes):
 def problems(text):
     """The problems of a study, expanded too."""
     with pytest.raises(errors.StudyError) as caught:
-        for experiment in studies.parse(text, "s.toml").experiments:
-            expand(experiment)
+        for experiment in studies.parse_study(text, "s.toml").experiments:
+            expand_experiment(experiment)
     return str(caught.value).splitlines()

@@ -61,7 +61,7 @@ def test_one_of_two_workers_is_killed(
 def test_a_worker_dies_before_its_receipt_is_fetched(scheduler, worker, until, monkeypatch):
     """Another one computes it again; without any, a run that is to end does."""
     receipt = types.SimpleNamespace(whole=True, seconds=0.1, superseded=False)
-    monkeypatch.setattr(task_window, "compute", lambda task, session: receipt)
+    monkeypatch.setattr(task_window, "compute_task", lambda task, session: receipt)
     monkeypatch.setattr(task_window, "RECEIPT_SECONDS", 0.3)
     monkeypatch.setattr(task_window, "LOOK_SECONDS", 0.1)
     task, drain = types.SimpleNamespace(cost=1.0, seconds_to_stop=1.0), shutdown.Drain()

@@ -79,7 +79,7 @@ def points(monkeypatch, base, copy, action, *places, first=0, every=1):
 
 
 def run(written, path, cluster):
-    outcome = sweep.run(studies.parse(one_experiment(**written)), path, cluster)
+    outcome = sweep.run(studies.parse_study(one_experiment(**written)), path, cluster)
     assert outcome.complete
     return outcome
 
@@ -159,7 +159,7 @@ def test_stopped_after_it_spread_and_before_it_computed(
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(coordinator, "execute", killed)
+        patch.setattr(coordinator, "execute_tasks", killed)
         with pytest.raises(Killed):
             run(larger, store, cluster)
     assert scalar_chunk(store) == 8
@@ -179,7 +179,7 @@ def small(cluster, tmp_path_factory):
 
 
 def bring_up(written, path):
-    parsed = studies.parse(one_experiment(**written))
+    parsed = studies.parse_study(one_experiment(**written))
     create.bring_up(Store.at(path), parsed, diff.compare(Store.at(path), parsed), {"only": 8})
 
 
@@ -195,7 +195,7 @@ def test_stopped_while_it_grows(
     grow = lambda: bring_up(GROWN, copy)  # noqa: E731 (it is passed on)
     for last in points(monkeypatch, small, copy, grow, *WRITES, every=6):
         # whatever was there is found and counted, in its rows
-        entry = diff.compare(Store.at(copy), studies.parse(one_experiment(**GROWN)))[0]
+        entry = diff.compare(Store.at(copy), studies.parse_study(one_experiment(**GROWN)))[0]
         assert (entry.known >= 12, entry.size, entry.gone) == (True, 18, 0)
         assert entry.pending.sum() == 6
         if last % 24 == 0:
@@ -214,7 +214,7 @@ def test_ids_after_a_row_without_one_are_not_known(small, cluster, tmp_path, arr
     bring_up(GROWN, copy)
     ids = storage.open_group(storage.open_root(copy, mode="r+"), "only")["run_id"]
     ids[12:16] = ""
-    entry = diff.compare(Store.at(copy), studies.parse(one_experiment(**GROWN)))[0]
+    entry = diff.compare(Store.at(copy), studies.parse_study(one_experiment(**GROWN)))[0]
     assert (entry.known, entry.size, entry.gone) == (12, 18, 0)
     run(GROWN, copy, cluster)
     found = arrays(copy, "only")["run_id"].tolist()
@@ -239,14 +239,14 @@ def test_stopped_between_two_commits_of_a_task(
 ):
     """Of a chunk of eight runs six are committed: they are kept, and two computed."""
     store, fresh, written = tmp_path / "few.zarr", tmp_path / "fresh.zarr", {"record": '["state"]'}
-    parsed = studies.parse(one_experiment(**written))
+    parsed = studies.parse_study(one_experiment(**written))
     entries = diff.compare(Store.at(store), parsed)
     plans = [planning.plan_experiment(entry) for entry in entries]
     create.bring_up(Store.at(store), parsed, entries, {"only": 8})
     _, (task,) = planning.make_tasks(Store.at(store), storage.open_root(store), plans, 1, 1e-9)
 
     def batches():
-        tasks.compute(task, SESSION)
+        tasks.compute_task(task, SESSION)
 
     assert stopped(monkeypatch, batches, 2, (recorder.Recorder, "finish"))
     before = arrays(store, "only")

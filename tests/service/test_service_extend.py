@@ -9,7 +9,7 @@ from study_text import one_experiment
 import sweep
 from sweep.campaign import coordinator
 from sweep.store import studies
-from sweep.study.time_axis import TimeAxis, extended
+from sweep.study.time_axis import TimeAxis, extend_time_axis
 
 KEYS = {
     "integrators": """[
@@ -42,7 +42,9 @@ class Counts(coordinator.Watcher):
 @pytest.fixture(scope="module")
 def at_once(cluster, tmp_path_factory):
     path = tmp_path_factory.mktemp("extended") / "whole.zarr"
-    assert sweep.run(studies.parse(text(duration="2.0", samples="10")), path, cluster).complete
+    assert sweep.run(
+        studies.parse_study(text(duration="2.0", samples="10")), path, cluster
+    ).complete
     return path
 
 
@@ -55,9 +57,9 @@ def test_runs_in_three_pieces_are_the_runs_at_once(
 ):
     """By a longer study, then by the command; again there is nothing to do."""
     store = tmp_path / "test.zarr"
-    assert sweep.run(studies.parse(text()), store, cluster).complete
+    assert sweep.run(studies.parse_study(text()), store, cluster).complete
     before = arrays(store, "only")
-    longer = studies.parse(text(duration="1.2", samples="6"))
+    longer = studies.parse_study(text(duration="1.2", samples="6"))
     watcher = Counts()
     assert sweep.run(longer, store, cluster, watcher=watcher).complete
     assert watcher.computed == 18
@@ -91,7 +93,7 @@ def test_runs_in_three_pieces_are_the_runs_at_once(
 
 def test_samples_may_become_coarser(cluster, tmp_path, at_once, arrays):
     store, watcher = tmp_path / "test.zarr", Counts()
-    assert sweep.run(studies.parse(text()), store, cluster).complete
+    assert sweep.run(studies.parse_study(text()), store, cluster).complete
     made = studies.prolonged(studies.stored_study(store), 2.0, samples=2)
     assert sweep.run(made, store, cluster, watcher=watcher).complete and watcher.computed == 18
     coarse, fine = arrays(store, "only"), arrays(at_once, "only")
@@ -113,13 +115,13 @@ def test_an_axis_that_was_extended_twice_goes_on(cluster, tmp_path, command, arr
     """By equal intervals first, then by longer ones, which no study can say."""
     written = text(integrators='"variational"', reference=None)
     store, at_once = tmp_path / "test.zarr", tmp_path / "whole.zarr"
-    assert sweep.run(studies.parse(written), store, cluster).complete
+    assert sweep.run(studies.parse_study(written), store, cluster).complete
     for duration, more in ((1.6, ()), (3.2, ("--samples", 4)), (4.8, ())):
         command(tmp_path, "extend", "test.zarr", "--duration", duration, *more)
     assert "Nothing to compute" in command(tmp_path, "run", "test.zarr", "--no-summary").stdout
     assert "3 new runs" in command(tmp_path, "extend", "test.zarr", "--integrator", "rk4").stdout
     whole = text(integrators='"variational"', reference=None, duration="4.8", samples="24")
-    assert sweep.run(studies.parse(whole), at_once, cluster).complete
+    assert sweep.run(studies.parse_study(whole), at_once, cluster).complete
     coarse, fine = arrays(store, "only"), arrays(at_once, "only")
     kept = np.searchsorted(fine["time"], coarse["time"] * (1 - 1e-12))
     np.testing.assert_array_equal(coarse["time"], fine["time"][kept])
@@ -142,7 +144,7 @@ def test_runs_that_failed_stay_and_equal_steps_are_refused(cluster, tmp_path, ar
         "record": '["energy"]',
         "duration": "2.0",
     }
-    outcome = sweep.run(studies.parse(text(**keys)), store, cluster)
+    outcome = sweep.run(studies.parse_study(text(**keys)), store, cluster)
     assert outcome.complete and outcome.failed == 1
     before, watcher = arrays(store, "only"), Counts()
     made = studies.prolonged(studies.stored_study(store), 3.0)
@@ -155,13 +157,13 @@ def test_runs_that_failed_stay_and_equal_steps_are_refused(cluster, tmp_path, ar
     assert after["sample_count"].tolist() == [before["sample_count"][0], 7]
     counted = tmp_path / "counted.zarr"
     one = '{ name = "rk4", steps_of = "rk45", tolerance = 1e-3 }'
-    sweep.run(studies.parse(text(integrators=one, step_size=None)), counted, cluster)
+    sweep.run(studies.parse_study(text(integrators=one, step_size=None)), counted, cluster)
     mark = fingerprint(counted)
     with pytest.raises(ValueError, match="cannot be extended: the steps of 'rk4"):
         studies.prolonged(studies.stored_study(counted), 1.6)
     longer = text(integrators=one, step_size=None, duration="1.6", samples="8")
     with pytest.raises(ValueError, match="cannot be extended: the steps of 'rk4"):
-        sweep.run(studies.parse(longer), counted, cluster)
+        sweep.run(studies.parse_study(longer), counted, cluster)
     assert fingerprint(counted) == mark
 
 
@@ -170,9 +172,9 @@ def test_longer_axes_have_the_times_of_shorter_ones(duration):
     short = TimeAxis(duration, 7)
     long = TimeAxis(float(f"{3 * duration:.12g}"), 21)
     np.testing.assert_array_equal(short.times, long.times[:8])
-    assert extended(short, long.duration) == long
+    assert extend_time_axis(short, long.duration) == long
     odd = TimeAxis(duration * 2 * np.pi, 7)
-    made = extended(odd, 3 * duration * 2 * np.pi)
+    made = extend_time_axis(odd, 3 * duration * 2 * np.pi)
     np.testing.assert_array_equal(made.times[:8], odd.times)
     assert made.samples == 21 and made.interval == odd.interval
 
@@ -182,15 +184,15 @@ def test_thinning_samples_go_on_to_thin_out(cluster, tmp_path, command, arrays, 
     methods = '["variational", { name = "rkmk54", tolerance = 1e-4 }]'
     keys = {"samples": "{ per_decade = 4 }", "reference": None, "integrators": methods}
     store = tmp_path / "test.zarr"
-    assert sweep.run(studies.parse(text(duration="10.0", **keys)), store, cluster).complete
+    assert sweep.run(studies.parse_study(text(duration="10.0", **keys)), store, cluster).complete
     before = arrays(store, "only")
     command(tmp_path, "extend", "test.zarr", "--duration", 100.0)
     whole = tmp_path / "whole.zarr"
     longer = text(duration="100.0", **keys)
-    assert sweep.run(studies.parse(longer), whole, cluster).complete
+    assert sweep.run(studies.parse_study(longer), whole, cluster).complete
     assert_same_runs(whole, store, "only")
     shown = command(tmp_path, "show", "study", "test.zarr").stdout
-    assert studies.parse(shown).experiments == studies.parse(longer).experiments
+    assert studies.parse_study(shown).experiments == studies.parse_study(longer).experiments
     (tmp_path / "longer.toml").write_text(shown)
     assert (
         "Nothing to compute"
@@ -226,7 +228,7 @@ ADDED = {
 def shorter(cluster, tmp_path_factory):
     path = tmp_path_factory.mktemp("amended") / "test.zarr"
     written = text().replace("[[experiment]]", "[[experiment]]   # the only one")
-    assert sweep.run(studies.parse(written), path, cluster).complete
+    assert sweep.run(studies.parse_study(written), path, cluster).complete
     return path
 
 
@@ -240,7 +242,7 @@ def test_the_study_of_a_store_gets_more(what, shorter, tmp_path, command, arrays
     assert "Complete" in said
     shown = command(tmp_path, "show", "study", "test.zarr").stdout
     assert "[[experiment]]   # the only one" in shown and words in shown
-    saved = studies.parse(shown)
+    saved = studies.parse_study(shown)
     assert [e.times.tolist() for e in saved.experiments] == [arrays(store, "only")["time"].tolist()]
     (tmp_path / "saved.toml").write_text(shown)
     assert (

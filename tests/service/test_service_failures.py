@@ -10,7 +10,7 @@ import sweep
 import systems
 from integrators import status as status_of
 from sweep.store import studies
-from sweep.study.run_table import expand
+from sweep.study.run_table import expand_experiment
 
 STUDY = """\
 format = 1
@@ -95,8 +95,8 @@ def test_status_says_which(ended, command):
 def test_nan_from_where_it_stopped_and_the_others_untouched(ended):
     """In lanes beside runs that fail, each run has the bits it has alone."""
     place, _ = ended
-    for experiment in studies.parse(STUDY).experiments:
-        table, dataset = expand(experiment), datasets(place)[experiment.name]
+    for experiment in studies.parse_study(STUDY).experiments:
+        table, dataset = expand_experiment(experiment), datasets(place)[experiment.name]
         meanings = dict(
             zip(
                 dataset.status.attrs["flag_values"],

@@ -46,7 +46,7 @@ STATISTICS = ("mean", "min", "max", "abs_mean", "abs_max")
 @pytest.fixture(scope="module")
 def tree(cluster, tmp_path_factory):
     path = tmp_path_factory.mktemp("forces") / "forces.zarr"
-    assert sweep.run(studies.parse(STUDY), path, cluster).complete
+    assert sweep.run(studies.parse_study(STUDY), path, cluster).complete
     return sweep.open_study(path)
 
 

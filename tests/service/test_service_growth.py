@@ -13,7 +13,7 @@ from sweep.analysis import drift_table, order_table
 from sweep.campaign import coordinator
 from sweep.errors import StoreError
 from sweep.store import create, studies
-from sweep.study.run_table import expand
+from sweep.study.run_table import expand_experiment
 
 KEYS = {
     "integrators": '["variational", "rk4"]',
@@ -46,7 +46,7 @@ class Counts(coordinator.Watcher):
 
 def grow(written, path, cluster):
     watcher = Counts()
-    assert sweep.run(studies.parse(written), path, cluster, watcher=watcher).complete
+    assert sweep.run(studies.parse_study(written), path, cluster, watcher=watcher).complete
     return watcher
 
 
@@ -113,8 +113,8 @@ def test_what_is_missing_is_added(edit, base, store, cluster, tmp_path, arrays, 
     for name in set(before) - {"run_id", "run", "in_study", "integrator", "initial_condition"}:
         if before[name].shape[0] == known:  # along runs: the bits are the old ones, times too
             assert after[name][:known].tobytes() == before[name].tobytes(), name
-    for experiment in studies.parse(written).experiments:
-        check_labels(arrays(store, experiment.name), expand(experiment))
+    for experiment in studies.parse_study(written).experiments:
+        check_labels(arrays(store, experiment.name), expand_experiment(experiment))
     if counts[0]:
         fresh = tmp_path / "fresh.zarr"
         grow(written, fresh, cluster)
@@ -263,7 +263,7 @@ def test_what_a_store_cannot_take_is_refused(change, store, cluster, fingerprint
     written, message = REFUSED[change]
     before, around = fingerprint(store), sorted(store.parent.iterdir())
     with pytest.raises(StoreError) as refused:
-        sweep.run(studies.parse(written), store, cluster)
+        sweep.run(studies.parse_study(written), store, cluster)
     assert str(store) in str(refused.value) and message in str(refused.value)
     assert fingerprint(store) == before
     assert sorted(store.parent.iterdir()) == around
@@ -313,7 +313,7 @@ def test_a_place_that_is_taken_is_refused(change, store, cluster, fingerprint):
     change(store)
     before, around = fingerprint(store.parent), sorted(store.parent.iterdir())
     with pytest.raises(StoreError, match=PLACES[change]):
-        sweep.run(studies.parse(text()), store, cluster)
+        sweep.run(studies.parse_study(text()), store, cluster)
     assert fingerprint(store.parent) == before
     assert sorted(store.parent.iterdir()) == around
 
@@ -324,7 +324,7 @@ def test_a_place_that_is_taken_is_refused(change, store, cluster, fingerprint):
 def test_a_place_that_cannot_be_written_is_refused(place, cluster, tmp_path):
     (tmp_path / "file").write_text("precious")
     with pytest.raises(StoreError, match=r"cannot be|not a directory"):
-        sweep.run(studies.parse(text()), tmp_path / place, cluster)
+        sweep.run(studies.parse_study(text()), tmp_path / place, cluster)
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
 

@@ -46,7 +46,7 @@ def scarce(monkeypatch):
 
 
 def layout(path):
-    entry = diff.compare(Store.at(path), studies.parse(one_experiment(**GROWN)))[0]
+    entry = diff.compare(Store.at(path), studies.parse_study(one_experiment(**GROWN)))[0]
     return dataclasses.replace(planning.plan_experiment(entry).layout, chunk_rows=32)
 
 

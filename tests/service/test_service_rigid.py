@@ -44,7 +44,7 @@ EYE = "[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]"
 @pytest.fixture(scope="module")
 def path(cluster, tmp_path_factory):
     path = tmp_path_factory.mktemp("tops") / "tops.zarr"
-    assert sweep.run(studies.parse(STUDY), path, cluster).complete
+    assert sweep.run(studies.parse_study(STUDY), path, cluster).complete
     return path
 
 
@@ -95,7 +95,7 @@ def test_spelled_starts_and_measured_structure(path):
 def test_it_goes_on_where_it_ended(path, cluster):
     grown = STUDY.replace("[0.01, 0.005]", "[0.01, 0.005, 0.002]")
     before = sweep.open_study(path)["spelled"].to_dataset().load()
-    summary = sweep.run(studies.parse(grown), path, cluster)
+    summary = sweep.run(studies.parse_study(grown), path, cluster)
     assert summary.complete
     after = sweep.open_study(path)["spelled"].to_dataset().load()
     assert before.sizes["run"] == 4 and after.sizes["run"] == 6

@@ -46,7 +46,7 @@ def begun(parsed, store, every):
     references, runs = planning.make_tasks(Store.at(store), root, plans, 1, every)
     session = dataclasses.replace(SESSION, name=uuid.uuid4().hex)  # with its own open arrays
     for task in references:
-        tasks.compute(task, session)
+        tasks.compute_task(task, session)
     return [dataclasses.replace(task, cost=1e6) for task in runs]
 
 
@@ -55,7 +55,7 @@ def test_a_task_goes_on_from_any_checkpoint(
 ):
     """Killed after every third one, it loses nothing and computes no sample twice."""
     store, whole = tmp_path / "cut.zarr", tmp_path / "whole.zarr"
-    parsed = studies.parse(one_experiment(**KEYS))
+    parsed = studies.parse_study(one_experiment(**KEYS))
     made = begun(parsed, store, every=1e-9)
     save, samples = checkpoints.save, []
 
@@ -70,7 +70,7 @@ def test_a_task_goes_on_from_any_checkpoint(
     for task in made:
         while True:
             try:
-                tasks.compute(task, SESSION)
+                tasks.compute_task(task, SESSION)
                 break
             except Killed:
                 deaths += 1
@@ -86,7 +86,9 @@ def test_a_task_goes_on_from_any_checkpoint(
 
 def test_checkpoints_of_another_study_or_code_are_ignored(tmp_path, monkeypatch):
     store = tmp_path / "cut.zarr"
-    (task,) = begun(studies.parse(one_experiment(**KEYS | {"integrators": '"rk4"'})), store, 1e-9)
+    (task,) = begun(
+        studies.parse_study(one_experiment(**KEYS | {"integrators": '"rk4"'})), store, 1e-9
+    )
     save = checkpoints.save
 
     def dying(path, own, saved):
@@ -96,7 +98,7 @@ def test_checkpoints_of_another_study_or_code_are_ignored(tmp_path, monkeypatch)
     with monkeypatch.context() as patch:
         patch.setattr(checkpoints, "save", dying)
         with pytest.raises(Killed):
-            tasks.compute(task, SESSION)
+            tasks.compute_task(task, SESSION)
     path = checkpoints.file_of(Store.at(store), "only", 0)
     own = checkpoints.identity(task.recipe)
     assert checkpoints.load(path, own).sample == 1
@@ -106,7 +108,7 @@ def test_checkpoints_of_another_study_or_code_are_ignored(tmp_path, monkeypatch)
     assert checkpoints.load(path, checkpoints.identity(task.recipe)) is None
     path.write_bytes(path.read_bytes()[:200])
     assert checkpoints.load(path, own) is None
-    assert tasks.compute(task, SESSION).runs == 3
+    assert tasks.compute_task(task, SESSION).runs == 3
     assert not path.exists()
 
 
@@ -139,7 +141,7 @@ def test_a_killed_worker_costs_one_segment(tmp_path, start, until, arrays, clust
     store = tmp_path / "far.zarr"
     path = checkpoints.file_of(Store.at(store), "only", 0)
     own = checkpoints.identity(
-        pilot.recipe_of(diff.compare(Store.at(store), studies.parse(LONG))[0].table)
+        pilot.recipe_of_run_table(diff.compare(Store.at(store), studies.parse_study(LONG))[0].table)
     )
 
     def sample():
@@ -155,7 +157,7 @@ def test_a_killed_worker_costs_one_segment(tmp_path, start, until, arrays, clust
     assert until(lambda: sample() - before or not path.exists()) > 0
     out, errors = process.finish()
     assert process.returncode == 0, out + errors
-    assert sweep.run(studies.parse(LONG), tmp_path / "whole.zarr", cluster).complete
+    assert sweep.run(studies.parse_study(LONG), tmp_path / "whole.zarr", cluster).complete
     one, two = (arrays(tmp_path / name, "only") for name in ("far.zarr", "whole.zarr"))
     for name in ("energy", "energy_error_mean", "state", "steps", "sample_count", "status"):
         assert one[name].tobytes() == two[name].tobytes(), name
@@ -165,18 +167,18 @@ def test_references_go_on_in_segments_and_to_a_longer_duration(tmp_path, monkeyp
     """No sample twice; stopped between two, what is there is kept."""
     keys = KEYS | {"integrators": '"rk4"', "reference": '{ integrator = "dop853" }'}
     short, long = (
-        studies.parse(one_experiment(**keys | {"duration": t, "samples": n}))
+        studies.parse_study(one_experiment(**keys | {"duration": t, "samples": n}))
         for t, n in (("1.0", "5"), ("2.0", "10"))
     )
     store, at_once, starts = tmp_path / "test.zarr", tmp_path / "whole.zarr", []
-    solve = reference.reference_trajectory
+    solve = reference.compute_reference_trajectory
 
     def counted(system, initial, times, *rest):
         if len(times) > 1:  # else it only loads what it needs
             starts.append((times[0], initial.tobytes()))
         return solve(system, initial, times, *rest)
 
-    monkeypatch.setattr(reference, "reference_trajectory", counted)
+    monkeypatch.setattr(reference, "compute_reference_trajectory", counted)
     begun(short, store, every=1e-9)
     assert len(starts) == len(set(starts)) > 3 and max(starts)[0] < 1.0
     starts.clear()
@@ -206,11 +208,13 @@ class Stopping:
 
 def test_a_task_that_is_told_to_stop_does_so_at_its_next_checkpoint(tmp_path, arrays):
     store = tmp_path / "cut.zarr"
-    (task,) = begun(studies.parse(one_experiment(**KEYS | {"integrators": '"rk4"'})), store, 1e6)
+    (task,) = begun(
+        studies.parse_study(one_experiment(**KEYS | {"integrators": '"rk4"'})), store, 1e6
+    )
     (chunk,) = task.chunks
     opened = dict(storage.open_group(storage.open_root(store, mode="r+"), "only").arrays())
     ends = storage.open_group(storage.open_root(store, mode="r+"), checkpoints.ends_name("only"))
-    references = chunks.read_references(task, chunk, SESSION)
+    references = chunks.make_reference_reader(task, chunk, SESSION)
     work = (task, chunk, opened, ends["checkpoint"], references)
     stopping = chunks.ChunkWork(*work, Stopping())
     assert len(stopping.compute()) == 0 and not stopping.whole

@@ -17,7 +17,7 @@ from integrators.forms import forms
 from integrators.stepping.batch import lagrangian, run_batch
 from sweep.store import storage, studies
 from sweep.study import schema
-from sweep.study.run_table import expand
+from sweep.study.run_table import expand_experiment
 
 STUDY = """\
 format = 1
@@ -70,7 +70,7 @@ NAMES = ("pendulum", "ragged", "bodies")
 @pytest.fixture(scope="module")
 def store(cluster, tmp_path_factory):
     path = tmp_path_factory.mktemp("store") / "everything.zarr"
-    outcome = sweep.run(studies.parse(STUDY), path, client=cluster)
+    outcome = sweep.run(studies.parse_study(STUDY), path, client=cluster)
     assert outcome.complete and outcome.failed == 0
     assert [tally.runs for tally in outcome.tallies] == [204, 12, 2]
     return path
@@ -78,7 +78,10 @@ def store(cluster, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tables():
-    return {experiment.name: expand(experiment) for experiment in studies.parse(STUDY).experiments}
+    return {
+        experiment.name: expand_experiment(experiment)
+        for experiment in studies.parse_study(STUDY).experiments
+    }
 
 
 def every_run(table, dataset):
@@ -203,7 +206,7 @@ def test_the_commit_marker_is_written_last(tmp_path):
 
 def test_attributes_say_what_was_run(store):
     pendulum = sweep.open_study(store)["pendulum"].attrs
-    experiment = studies.parse(STUDY).experiments[0]
+    experiment = studies.parse_study(STUDY).experiments[0]
     assert json.loads(pendulum["experiment"]) == json.loads(json.dumps(experiment.expanded()))
     methods = json.loads(pendulum["integrators"])
     assert methods["rk4 on q, qdot"]["name"] == "rk4"
@@ -426,8 +429,8 @@ def test_lanes_give_the_bits_of_one_start_at_a_time(cluster, tmp_path, assert_sa
         for i, start in enumerate(starts)
     )
     alone = 'format = 1\nname = "test"\n' + alone.replace("experiment]]", "[[experiment]]")
-    sweep.run(studies.parse(together), tmp_path / "lanes.zarr", client=cluster)
-    sweep.run(studies.parse(alone), tmp_path / "scalar.zarr", client=cluster)
+    sweep.run(studies.parse_study(together), tmp_path / "lanes.zarr", client=cluster)
+    sweep.run(studies.parse_study(alone), tmp_path / "scalar.zarr", client=cluster)
     lanes = sweep.open_study(tmp_path / "lanes.zarr")["only"].to_dataset().load()
     scalar = sweep.open_study(tmp_path / "scalar.zarr")
     assert len(scalar.children) == 11

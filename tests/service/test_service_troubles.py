@@ -39,8 +39,8 @@ class Handed:
 def flight(monkeypatch):
     """Tasks in flight on a cluster of one slot, and how many samples each has in the store."""
     found = {"samples": 0}
-    monkeypatch.setattr(cluster_module, "count_workers", lambda client, check: 1)
-    monkeypatch.setattr(cluster_module, "committed_samples", lambda task: found["samples"])
+    monkeypatch.setattr(cluster_module, "count_task_slots", lambda client, check: 1)
+    monkeypatch.setattr(cluster_module, "committed_samples_of_task", lambda task: found["samples"])
     return cluster_module._Flight(None, [], None, Drain()), found
 
 
@@ -87,7 +87,7 @@ def test_a_full_disk_is_named(tmp_path):
 
 def test_a_disk_that_fills_up_ends_a_run_in_order(tmp_path, cluster, monkeypatch):
     """What is committed stays, and the same call goes on."""
-    written, store = studies.parse(one_experiment()), tmp_path / "test.zarr"
+    written, store = studies.parse_study(one_experiment()), tmp_path / "test.zarr"
 
     def fills(*arguments):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -121,9 +121,9 @@ def test_what_a_task_raises_reaches_the_coordinator(raised, said, monkeypatch):
     def fails(*arguments):
         raise raised
 
-    monkeypatch.setattr(tasks, "_compute", fails)
+    monkeypatch.setattr(tasks, "_compute_and_commit_task", fails)
     monkeypatch.setattr(tasks, "Attempt", lambda *task: contextlib.nullcontext())
     task = RunTask("store", "only", None, (), (), (), 1.0)
     with pytest.raises(Exception, match=f"^{said}$") as caught:
-        tasks.compute(task, sessions.Session("a session", "", sessions.code()))
+        tasks.compute_task(task, sessions.Session("a session", "", sessions.code()))
     assert pickle.loads(pickle.dumps(caught.value)).args == (said,)

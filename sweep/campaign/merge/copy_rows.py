@@ -53,7 +53,7 @@ class Rows:
         return np.where(self.ids[found] == ids, found, -1)
 
 
-def differing(one, own, other, theirs):
+def runs_with_different_results(one, own, other, theirs):
     """Which runs two groups have different results of, other than the time they took and where.
 
     Parameters
@@ -67,20 +67,23 @@ def differing(one, own, other, theirs):
     ndarray of bool, shape (runs,)
     """
     found = np.zeros(len(own), dtype=bool)
-    for name, array in results(one).items():
+    for name, array in worker_written_arrays(one).items():
         if name not in other or name in OWN:
             continue
         twin = other[name]
-        for part in _parts(array, own):
-            for span in _spans(array):
-                a, b = _read(array, own[part], span), _read(twin, theirs[part], span)
+        for part in _rows_by_block(array, own):
+            for span in _slices_of_other_dimensions(array):
+                a, b = (
+                    _read_array_rows(array, own[part], span),
+                    _read_array_rows(twin, theirs[part], span),
+                )
                 extent = tuple(slice(min(sizes)) for sizes in zip(a.shape, b.shape, strict=True))
-                same = _bits(a[extent]) == _bits(b[extent])
+                same = _comparable_bits(a[extent]) == _comparable_bits(b[extent])
                 found[part] |= ~same.reshape(len(part), -1).all(axis=1)
     return found
 
 
-def copy(source, theirs, target, own, names):
+def copy_rows(source, theirs, target, own, names):
     """Copy rows of arrays; what is longer in the target stays there as it is.
 
     Parameters
@@ -95,16 +98,16 @@ def copy(source, theirs, target, own, names):
     theirs, own = theirs[order], own[order]
     for name in names:
         if name in source and len(own):
-            _copy_array(source[name], theirs, target[name], own)
+            _copy_array_rows(source[name], theirs, target[name], own)
 
 
-def _copy_array(source, theirs, target, own):
+def _copy_array_rows(source, theirs, target, own):
     rows = target.chunks[0]
-    for part in _parts(target, own):
+    for part in _rows_by_block(target, own):
         start = own[part[0]] // rows * rows
         stop = min((own[part[-1]] // rows + 1) * rows, target.shape[0])
-        for span in _spans(target):
-            values = _read(source, theirs[part], span)
+        for span in _slices_of_other_dimensions(target):
+            values = _read_array_rows(source, theirs[part], span)
             buffer = target[(slice(start, stop), *span)]
             within = tuple(
                 slice(min(pair)) for pair in zip(values.shape, buffer.shape, strict=True)
@@ -115,7 +118,7 @@ def _copy_array(source, theirs, target, own):
             target[(slice(start, stop), *span)] = buffer
 
 
-def results(group):
+def worker_written_arrays(group):
     """The arrays of a group that workers write, by name, the commit marker last."""
     scalars = {variable.name for variable in schema.ALL_RUN_VARIABLES}
     found = {
@@ -129,7 +132,7 @@ def results(group):
     return found if marker is None else found | {schema.MARKER.name: marker}
 
 
-def _parts(array, rows):
+def _rows_by_block(array, rows):
     """Indices into sorted or unsorted `rows`, in parts that lie in one block of the array each."""
     per_row = array.dtype.itemsize * int(
         np.prod([min(c, n) for c, n in zip(array.chunks[1:], array.shape[1:], strict=True)])
@@ -140,7 +143,7 @@ def _parts(array, rows):
     return np.split(order, changes) if len(rows) else []
 
 
-def _spans(array):
+def _slices_of_other_dimensions(array):
     """Slices of the dimensions after the first: a chunk of the second, and all of the others."""
     if array.ndim == 1:
         return [()]
@@ -153,7 +156,7 @@ def _spans(array):
     ]
 
 
-def _read(array, rows, span):
+def _read_array_rows(array, rows, span):
     """Some rows of an array: at once where they lie close together."""
     low, high = int(rows.min()), int(rows.max()) + 1
     if high - low <= 2 * len(rows) + array.chunks[0]:
@@ -165,6 +168,6 @@ def _read(array, rows, span):
     return found[back]
 
 
-def _bits(values):
+def _comparable_bits(values):
     """What makes two values the same: of floating-point numbers their bits, so that NaN is NaN."""
     return np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}")

@@ -12,9 +12,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from sweep.campaign import planning
-from sweep.campaign.merge.copy_rows import Rows, copy, differing, results
-from sweep.campaign.merge.sources import acquire_source, check_alike, check_places, open_source
-from sweep.campaign.merge.unite import united
+from sweep.campaign.merge.copy_rows import (
+    Rows,
+    copy_rows,
+    runs_with_different_results,
+    worker_written_arrays,
+)
+from sweep.campaign.merge.sources import (
+    acquire_source_lease,
+    check_merge_places,
+    check_same_study,
+    open_merge_source,
+)
+from sweep.campaign.merge.unite import unite_studies
 from sweep.errors import CannotUnite, StoreError
 from sweep.store import checkpoints, create, diff, provenance, storage, studies
 from sweep.store.backends.trees import copy_tree, remove_tree
@@ -23,7 +33,7 @@ from sweep.store.lease.lease import acquire
 from sweep.store.store import CREATING, Store
 from sweep.store.studies import as_stored
 from sweep.store.upkeep import compact
-from sweep.study.run_table import expand
+from sweep.study.run_table import expand_experiment
 
 
 @dataclass(frozen=True)
@@ -116,21 +126,21 @@ def merge(
         If a store brings a plugin that this user has not approved; nor then.
     """
     stores, out = [Store.at(path).absolute() for path in paths], Store.at(out).absolute()
-    check_places(stores, out)
+    check_merge_places(stores, out)
     with contextlib.ExitStack() as stack:
         for store in stores:
-            acquire_source(stack, store)
+            acquire_source_lease(stack, store)
         stack.enter_context(acquire(out))
-        sources = [open_source(store, trust_plugins, progress) for store in stores]
+        sources = [open_merge_source(store, trust_plugins, progress) for store in stores]
         for other in sources[1:]:
-            check_alike(sources[0], other)
+            check_same_study(sources[0], other)
         whole = _united_study(sources, study, trust_plugins)
-        _check_complete(sources, whole)
-        conflicts = _conflicts(sources, whole, prefer_first)
+        _check_study_covers_sources(sources, whole)
+        conflicts = _count_conflicting_runs(sources, whole, prefer_first)
         try:
             with create.creating(out) as made:
-                shares = _put_together(sources, whole, made, conflicts, progress)
-                kinds = _describe(sources, made)
+                shares = _fill_merged_store(sources, whole, made, conflicts, progress)
+                kinds = _record_hosts_and_versions(sources, made)
                 storage.consolidate(made)
             if not any(share.pending for share in shares):
                 compact.compact(out)
@@ -148,7 +158,7 @@ def merge(
 def _united_study(sources, given, trust_plugins):
     """The study of all sources, over the time axes that they were extended to."""
     if given is not None:
-        whole = studies.load(given, trust_plugins=trust_plugins)
+        whole = studies.load_study_file(given, trust_plugins=trust_plugins)
         if whole.name != sources[0].study.name:
             raise StoreError(
                 f"{given} is the study {whole.name!r}; expected {sources[0].study.name!r}"
@@ -157,7 +167,7 @@ def _united_study(sources, given, trust_plugins):
         whole = sources[0].study
         for source in sources[1:]:
             try:
-                whole = united(whole, source.study)
+                whole = unite_studies(whole, source.study)
             except CannotUnite as error:
                 raise StoreError(
                     f"no study is found that has the runs of {source.store} and of those before: "
@@ -170,25 +180,25 @@ def _united_study(sources, given, trust_plugins):
     return dataclasses.replace(whole, experiments=tuple(made))
 
 
-def _check_complete(sources, whole):
+def _check_study_covers_sources(sources, whole):
     """Refuse a study that does not fit a source or lacks runs of it."""
-    tables = {experiment.name: expand(experiment) for experiment in whole.experiments}
+    tables = {experiment.name: expand_experiment(experiment) for experiment in whole.experiments}
     for source in sources:
         for name in storage.experiments(source.root):
             current = source.group(name)["in_study"][:]
             if name not in tables:
                 if current.any():
-                    _refuse_lack(source, name, int(current.sum()))
+                    _refuse_lacking_runs(source, name, int(current.sum()))
                 continue
             diff.check_unchanged(source.store, source.group(name), tables[name].experiment)
             runs = source.runs(name, len(tables[name].experiment.times))
             asked = runs.ids[current[: len(runs.ids)]]
             lacking = ~np.isin(asked, tables[name].run_id.astype("S16"))
             if lacking.any():
-                _refuse_lack(source, name, int(lacking.sum()))
+                _refuse_lacking_runs(source, name, int(lacking.sum()))
 
 
-def _refuse_lack(source, name, count):
+def _refuse_lacking_runs(source, name, count):
     raise StoreError(
         f"the united study lacks {count:,} runs of experiment {name!r} of {source.store}; files of "
         "initial states, for example, are looked for in the current directory. Write a study that "
@@ -199,7 +209,7 @@ def _refuse_lack(source, name, count):
 # --- runs that several have ------------------------------------------------------------------
 
 
-def _conflicts(sources, whole, prefer_first):
+def _count_conflicting_runs(sources, whole, prefer_first):
     """How many runs two sources have, and of these how many differ; by experiment."""
     found, first = {}, ""
     for experiment in whole.experiments:
@@ -216,7 +226,9 @@ def _conflicts(sources, whole, prefer_first):
                 shared[shared] = every[earlier].whole[rows[shared]]
                 left &= ~shared
                 theirs = np.flatnonzero(shared)
-                apart = differing(every[earlier].group, rows[theirs], every[later].group, theirs)
+                apart = runs_with_different_results(
+                    every[earlier].group, rows[theirs], every[later].group, theirs
+                )
                 both, differ = both + len(theirs), differ + int(apart.sum())
                 if apart.any() and not first:
                     row = theirs[np.argmax(apart)]
@@ -240,12 +252,12 @@ def _conflicts(sources, whole, prefer_first):
 # --- putting it together ---------------------------------------------------------------------
 
 
-def _put_together(sources, whole, store, conflicts, progress):
+def _fill_merged_store(sources, whole, store, conflicts, progress):
     """Fill a new store; a `Share` for each experiment."""
     copy_tree(sources[0].store.place, store.place, ignore=("*.partial", "in-flight.json"))
-    _make_writable(store.place)
+    _make_store_writable(store.place)
     entries = diff.compare(store, whole)
-    create.bring_up(store, whole, entries, _chunk_rows(sources, entries))
+    create.bring_up(store, whole, entries, _chunk_rows_of_new_experiments(sources, entries))
     root = store.root("r+")
     shares = []
     for number, entry in enumerate(entries):
@@ -258,18 +270,22 @@ def _put_together(sources, whole, store, conflicts, progress):
             if index == 0 or runs is None:
                 taken.append(0 if runs is None else int(runs.whole.sum()))
                 continue
-            taken.append(_take_runs(source, runs, root, target, entry))
+            taken.append(_copy_runs_from_source(source, runs, root, target, entry))
             asked = source.group(entry.name)["in_study"][:][: len(runs.ids)]
             left_out += int(
                 np.sum(~asked & runs.whole & (Rows(target, samples).find(runs.ids) < 0))
             )
-            _take_references(source, root, entry)
-        shares.append(_share(sources, entry, target, taken, conflicts[entry.name], left_out))
+            _copy_references_from_source(source, root, entry)
+        shares.append(
+            _summarize_merged_experiment(
+                sources, entry, target, taken, conflicts[entry.name], left_out
+            )
+        )
     progress("Merging", len(entries), len(entries))
     return shares
 
 
-def _make_writable(place):
+def _make_store_writable(place):
     """Let the owner write what was copied from a source that is only read."""
     for directory, _, names in os.walk(place):
         for path in (directory, *(os.path.join(directory, name) for name in names)):
@@ -278,7 +294,7 @@ def _make_writable(place):
                 os.chmod(path, mode | 0o200)
 
 
-def _chunk_rows(sources, entries):
+def _chunk_rows_of_new_experiments(sources, entries):
     """Rows of a chunk of experiments that the first source has not: as the one that has them."""
     made = {}
     for entry in entries:
@@ -292,7 +308,7 @@ def _chunk_rows(sources, entries):
     return made
 
 
-def _take_runs(source, runs, root, target, entry):
+def _copy_runs_from_source(source, runs, root, target, entry):
     """Copy runs that have got further in a source; how many are whole there."""
     there = Rows(target, runs.samples)
     rows = runs.find(there.ids)
@@ -302,12 +318,12 @@ def _take_runs(source, runs, root, target, entry):
     theirs = rows[own]
     ends, place = source.group(checkpoints.ends_name(entry.name)), checkpoints.ends_name(entry.name)
     if ends is not None and ends.attrs.get("code") == checkpoints.code():
-        copy(ends, theirs, storage.open_group(root, place), own, [checkpoints.CHECKPOINT.name])
-    copy(source.group(entry.name), theirs, target, own, list(results(target)))
+        copy_rows(ends, theirs, storage.open_group(root, place), own, [checkpoints.CHECKPOINT.name])
+    copy_rows(source.group(entry.name), theirs, target, own, list(worker_written_arrays(target)))
     return int(runs.whole[theirs].sum())
 
 
-def _take_references(source, root, entry):
+def _copy_references_from_source(source, root, entry):
     """Copy references that are computed in a source, and not yet in the store."""
     place = references_name(entry.name)
     group = source.group(place)
@@ -322,10 +338,10 @@ def _take_references(source, root, entry):
     better = rows >= 0
     better[better] = runs.whole[rows[better]] & ~there.whole[better]
     own = np.flatnonzero(better)
-    copy(group, rows[own], target, own, list(results(target)))
+    copy_rows(group, rows[own], target, own, list(worker_written_arrays(target)))
 
 
-def _share(sources, entry, target, taken, conflicts, left_out):
+def _summarize_merged_experiment(sources, entry, target, taken, conflicts, left_out):
     samples = len(entry.experiment.times)
     pending = ~storage.committed(target, samples)[entry.rows]
     ids = entry.table.run_id.astype("S16")[pending]
@@ -346,7 +362,7 @@ def _share(sources, entry, target, taken, conflicts, left_out):
     )
 
 
-def _describe(sources, store):
+def _record_hosts_and_versions(sources, store):
     """Note hosts and versions of all sources; the kinds of CPU and libm."""
     root = store.root("r+")
     every, numbers = [], {}

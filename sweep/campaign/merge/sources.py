@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sweep.campaign.merge.copy_rows import Rows, results
+from sweep.campaign.merge.copy_rows import Rows, worker_written_arrays
 from sweep.errors import StoreError, Unreachable
 from sweep.plugins import approvals
 from sweep.store import storage
@@ -43,7 +43,7 @@ class Source:
         return self._runs[name]
 
 
-def check_places(stores, out):
+def check_merge_places(stores, out):
     """Raise `StoreError` unless there are stores to read, and a free place to write to."""
     if len({store.real for store in stores}) < max(2, len(stores)):
         raise StoreError("a merge needs two stores or more, each named once")
@@ -52,7 +52,7 @@ def check_places(stores, out):
             if not store.exists():
                 raise StoreError(f"{store}: there is no store to merge")
     with out.reading():
-        is_free = _is_free(out)
+        is_free = _is_free_output_place(out)
     if not is_free:
         raise StoreError(f"{out} exists: a merge makes a new store, expected a path that is free")
     for store in stores:
@@ -60,7 +60,7 @@ def check_places(stores, out):
             raise StoreError(f"{out} lies in {store}: give a path beside it")
 
 
-def _is_free(out):
+def _is_free_output_place(out):
     if out.in_bucket:
         return not out.exists() or out.is_half_made()
     place = out.place
@@ -77,7 +77,7 @@ def _may_be_leased(store):
     return os.access(store.place, os.W_OK) and os.access(store.lease_file.parent, os.W_OK)
 
 
-def acquire_source(stack, store):
+def acquire_source_lease(stack, store):
     """Have the lease of a source, so that nobody writes to it; or else, nobody may do so now."""
     if _may_be_leased(store):
         stack.enter_context(acquire(store))
@@ -87,7 +87,7 @@ def acquire_source(stack, store):
         )
 
 
-def open_source(store, trust_plugins, progress):
+def open_merge_source(store, trust_plugins, progress):
     """The `Source` of a store, whose plugins run; `StoreError` if there is none, or a damaged one.
 
     `InputError` if they are not approved, before it is read.
@@ -107,7 +107,7 @@ def open_source(store, trust_plugins, progress):
     return Source(store, root, stored_study(store, trust_plugins=trust_plugins))
 
 
-def check_alike(one, other):
+def check_same_study(one, other):
     """Refuse stores of two studies, and experiments whose rows would not agree."""
     if one.study.name != other.study.name:
         raise StoreError(
@@ -116,10 +116,10 @@ def check_alike(one, other):
         )
     for name in storage.experiments(one.root):
         if name in other.root:
-            _check_group(one, other, name)
+            _check_same_rows(one, other, name)
 
 
-def _check_group(one, other, name):
+def _check_same_rows(one, other, name):
     groups = one.group(name), other.group(name)
     fixed = [json.loads(group.attrs["fixed"]) for group in groups]
     for scanned in {name for group in groups for name in group.attrs["scanned"]}:
@@ -139,6 +139,6 @@ def _check_group(one, other, name):
             "are at other times there"
         )
     for group, source in zip(groups, (one, other), strict=True):
-        for array in results(group).values():
+        for array in worker_written_arrays(group).values():
             if array.ndim > 1 and array.shape[1] != len(times[0]):
                 raise StoreError(f"{source.store} was left while it grew; `sweep run` mends it")

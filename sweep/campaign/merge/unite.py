@@ -7,15 +7,15 @@ import dataclasses
 
 from integrators.errors import InputError
 from sweep.campaign.merge import editing
-from sweep.campaign.merge.editing import in_units, listed, put
+from sweep.campaign.merge.editing import elements_as_list, exact_multiple_of_unit, set_table_key
 from sweep.errors import CannotUnite
 from sweep.store import studies
-from sweep.study.run_table import expand
+from sweep.study.run_table import expand_experiment
 
 STEPPING = ("step_size", "tolerance", "relative_tolerance")
 
 
-def united(one, other):
+def unite_studies(one, other):
     """A study with all runs of two studies.
 
     Parameters
@@ -33,16 +33,16 @@ def united(one, other):
     CannotUnite
         If their experiments differ in what is no list of values, or a label has two meanings.
     """
-    plugins = _plugins(one, other)
-    written, theirs = editing.document(one.text), editing.document(other.text)
+    plugins = _united_plugins(one, other)
+    written, theirs = editing.parse_toml_document(one.text), editing.parse_toml_document(other.text)
     if written.unwrap() == theirs.unwrap():
         return one
     if written.get("defaults") != theirs.get("defaults"):
-        editing.push_defaults(written)
-        editing.push_defaults(theirs)
+        editing.push_defaults_into_experiments(written)
+        editing.push_defaults_into_experiments(theirs)
     names = [*written.get("plugins", []), *theirs.get("plugins", [])]
     if names:
-        editing.put(written, "plugins", list(dict.fromkeys(names)))
+        editing.set_table_key(written, "plugins", list(dict.fromkeys(names)))
     defaults = written.get("defaults", {})
     mine = editing.experiment_tables(written)
     experiments = {experiment.name: experiment for experiment in one.experiments}
@@ -60,12 +60,14 @@ def united(one, other):
         )
         pair.unite()
     try:
-        return studies.parse(editing.text_of(written), "the united study", plugins=plugins)
+        return studies.parse_study(
+            editing.text_of_toml_document(written), "the united study", plugins=plugins
+        )
     except InputError as error:
         raise CannotUnite(str(error)) from None
 
 
-def _plugins(one, other):
+def _united_plugins(one, other):
     """The plugins of both, by name."""
     found = {}
     for plugin in (*one.library.plugins, *other.library.plugins):
@@ -106,7 +108,7 @@ class _Pair:
         self._starts()
         repeat = max(self.one.repeat, self.other.repeat)
         if repeat != self.one.repeat:
-            put(self.table, "repeat", repeat)
+            set_table_key(self.table, "repeat", repeat)
 
     def _refuse(self, what):
         raise CannotUnite(f"experiment {self.one.name!r}: {what}")
@@ -126,17 +128,19 @@ class _Pair:
                 continue
             if name in together:
                 self._refuse(f"the values of {name!r}, which advances with others, differ")
-            values = _joined(_points(axis), _points(other[name]))
+            values = _join_distinct(
+                _axis_values_as_written(axis), _axis_values_as_written(other[name])
+            )
             labels = [point["label"] for point in values if isinstance(point, dict)]
             if len(set(labels)) < len(labels):
                 self._refuse(f"a label of {name!r} stands for two values")
             if "scan" not in self.table or not hasattr(self.table["scan"], "unwrap"):
-                put(self.table, "scan", self.ours["scan"])
-            put(self.table["scan"], name, values)
+                set_table_key(self.table, "scan", self.ours["scan"])
+            set_table_key(self.table["scan"], name, values)
 
     def _integrators(self):
         """Unite integrators; where they had other steps, each gets the steps that it had."""
-        sides = [_methods(self.one, self.ours), _methods(self.other, self.theirs)]
+        sides = [_methods_by_label(self.one, self.ours), _methods_by_label(self.other, self.theirs)]
         for label in set(sides[0]) & set(sides[1]):
             first, second = sides[0][label].entry, sides[1][label].entry
             if (first.name, first.options) != (second.name, second.options):
@@ -144,7 +148,7 @@ class _Pair:
                     f"the label {label!r} stands for two integrators; give one another label, and "
                     "run that study on its store once more"
                 )
-        steps = {label: _joined(*(side[label].steps for side in sides if label in side))
+        steps = {label: _join_distinct(*(side[label].steps for side in sides if label in side))
                  for label in (*sides[0], *sides[1])}  # fmt: skip
         entry = {label: (sides[0].get(label) or sides[1][label]) for label in steps}
         if "step_size" in {name for group in self.one.zipped for name in group} and any(
@@ -152,7 +156,10 @@ class _Pair:
         ):
             self._refuse("step sizes, which advance with others, differ")
         shared = {
-            adaptive: _joined(_shared(self.one, adaptive), _shared(self.other, adaptive))
+            adaptive: _join_distinct(
+                _shared_steps_as_written(self.one, adaptive),
+                _shared_steps_as_written(self.other, adaptive),
+            )
             for adaptive in (False, True)
         }
         used, made, changed = set(), [], len(steps) > len(sides[0])
@@ -165,28 +172,28 @@ class _Pair:
                 made.append(method.with_steps(steps[label]))
             changed |= made[-1] != method.raw
         if changed:
-            put(self.table, "integrators", made)
+            set_table_key(self.table, "integrators", made)
         for adaptive, key in ((False, "step_size"), (True, "tolerance")):
-            before = set(_shared(self.one, adaptive))
+            before = set(_shared_steps_as_written(self.one, adaptive))
             if adaptive not in used and key in self.table and changed:
                 del self.table[key]
             elif adaptive in used and set(shared[adaptive]) != before:
-                put(self.table, key, shared[adaptive])
+                set_table_key(self.table, key, shared[adaptive])
 
     def _starts(self):
-        ours, theirs = listed(self.ours["initial_condition"]), listed(
+        ours, theirs = elements_as_list(self.ours["initial_condition"]), elements_as_list(
             self.theirs["initial_condition"]
         )  # fmt: skip
         made, labels = list(ours), [start.label for start in self.one.initial_conditions]
         for raw, start in zip(theirs, self.other.initial_conditions, strict=True):
-            place = next((i for i, known in enumerate(made) if _same_start(known, raw)), None)
+            place = next((i for i, known in enumerate(made) if _is_same_start(known, raw)), None)
             if place is None:
-                made.append(_relabelled(raw, start.label, labels))
+                made.append(_start_with_unused_label(raw, start.label, labels))
                 labels.append(start.label)
             elif isinstance(raw, dict) and raw.get("random", 0) > made[place].get("random", 0):
                 made[place] = {**made[place], "random": raw["random"]}
         if made != ours:
-            put(self.table, "initial_condition", made)
+            set_table_key(self.table, "initial_condition", made)
 
     # --- rules -------------------------------------------------------------------------------
 
@@ -197,12 +204,12 @@ class _Pair:
             (self.ours.get("exclude", []), self.one.exclude, self.other),
             (self.theirs.get("exclude", []), self.other.exclude, self.one),
         ):
-            runs = expand(against) if rules else None
+            runs = expand_experiment(against) if rules else None
             for raw, rule in zip(raws, rules, strict=True):
                 if raw not in kept and not rule.holds(runs.where).any():
                     kept.append(raw)
         if kept != self.ours.get("exclude", []):
-            put(self.table, "exclude", kept)
+            set_table_key(self.table, "exclude", kept)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -229,31 +236,33 @@ class _Method:
         return left | {"tolerance" if self.entry.adaptive else "step_size": list(steps)}
 
 
-def _methods(experiment, written):
+def _methods_by_label(experiment, written):
     """The `_Method` of each label."""
-    raws = listed(written["integrators"])
+    raws = elements_as_list(written["integrators"])
     found = {}
     for entry, raw in zip(experiment.integrators, raws, strict=True):
         sizes = experiment.steps_of(entry)
         steps = [size[int(entry.adaptive)] for size in sizes]
-        found[entry.label] = _Method(entry, raw, _as_written(experiment, entry.adaptive, steps))
+        found[entry.label] = _Method(
+            entry, raw, _steps_as_written(experiment, entry.adaptive, steps)
+        )
     return found
 
 
-def _shared(experiment, adaptive):
+def _shared_steps_as_written(experiment, adaptive):
     """The experiment's step sizes or tolerances, as written."""
     own = experiment.tolerances if adaptive else experiment.step_sizes
-    return _as_written(experiment, adaptive, own)
+    return _steps_as_written(experiment, adaptive, own)
 
 
-def _as_written(experiment, adaptive, steps):
+def _steps_as_written(experiment, adaptive, steps):
     """Step sizes in the study's unit of time, exact; tolerances have none."""
     if adaptive or experiment.time_unit == 1.0:
         return list(steps)
-    return [in_units(step, experiment.time_unit) for step in steps]
+    return [exact_multiple_of_unit(step, experiment.time_unit) for step in steps]
 
 
-def _points(axis):
+def _axis_values_as_written(axis):
     """The values of an axis as a study writes them."""
     if axis.labels is None:
         return list(axis.values)
@@ -263,7 +272,7 @@ def _points(axis):
     ]
 
 
-def _joined(*lists):
+def _join_distinct(*lists):
     """The elements of all, each once; they need not be hashable."""
     made = []
     for value in (value for values in lists for value in values):
@@ -272,7 +281,7 @@ def _joined(*lists):
     return made
 
 
-def _same_start(one, other):
+def _is_same_start(one, other):
     """Whether two starts are the same, but for how many members are drawn."""
     one, other = (
         {"name": raw} if isinstance(raw, str) else {k: v for k, v in raw.items() if k != "random"}
@@ -281,7 +290,7 @@ def _same_start(one, other):
     return one == other
 
 
-def _relabelled(raw, label, labels):
+def _start_with_unused_label(raw, label, labels):
     """A start with a label that none of `labels` is; others keep theirs, or have their place's."""
     if label not in labels or label.startswith("state["):
         return raw

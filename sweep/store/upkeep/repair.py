@@ -23,7 +23,7 @@ from sweep.store.upkeep import COPY, REMOVE, RUN, STUDY, compact
 from sweep.store.upkeep.mark import mark_not_computed
 from sweep.store.upkeep.verify import copies, experiment_of, verify
 from sweep.study import schema
-from sweep.study.run_table import expand
+from sweep.study.run_table import expand_experiment
 
 ROUNDS = 5  # metadata that come back show what is wrong with their arrays, and so on
 LOST = "lost"  # an id that says that a row's own cannot be found again
@@ -171,7 +171,7 @@ def _mend_from_study(store, findings, study):
         experiment = experiments.get(experiment_of(place))
         if experiment is None:  # it left the study: nothing knows it
             continue
-        table = expand(experiment)
+        table = expand_experiment(experiment)
         if place.startswith(references_name("")):
             _mend_references(store, root, place, arrays, table)
         else:

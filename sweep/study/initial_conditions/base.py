@@ -250,7 +250,7 @@ class FileStarts(Ensemble):
     @classmethod
     def load(cls, path, **settings):
         """Read ``.npy``, or ``.npz`` with one array; InputError where it holds no states."""
-        members = _load_states(path)
+        members = _load_state_array(path)
         digest = hashlib.blake2b(members.astype("<f8", copy=False), digest_size=16).hexdigest()
         return cls(**settings, digest=digest, members=members)
 
@@ -282,7 +282,7 @@ class FileStarts(Ensemble):
         states = members.reshape(-1, rows, 3)
         if self.normalize:
             with np.errstate(invalid="ignore"):  # what is not finite is refused by `check`
-                states = np.array([_normalized(system, *one) for one in enumerate(states)])
+                states = np.array([_normalize_member(system, *one) for one in enumerate(states)])
         return states
 
     def check(self, system):
@@ -290,14 +290,14 @@ class FileStarts(Ensemble):
         check_members(system, self.states(system))
 
 
-def _normalized(system, member, state):
+def _normalize_member(system, member, state):
     try:
         return system.normalized(state)
     except InputError as error:
         raise InputError(f"member {member}: {error}", key=error.key) from None
 
 
-def _load_states(path):
+def _load_state_array(path):
     """The one array of a file as float64 of shape (rows, 3) or (members, rows, 3)."""
     if path.suffix not in (".npy", ".npz"):
         raise InputError(
@@ -306,7 +306,9 @@ def _load_states(path):
         )
     try:
         with open_regular_file(path, MOST_FILE, "an array of states") as file:
-            values = _array(file) if path.suffix == ".npy" else _only_array(path, file)
+            values = (
+                _read_npy_array(file) if path.suffix == ".npy" else _name_of_only_array(path, file)
+            )
     except FileNotFoundError:
         raise InputError(
             f"there is no file {path.absolute()}; a path is relative to the study's directory",
@@ -329,17 +331,17 @@ def _load_states(path):
     return np.ascontiguousarray(values, dtype=float)
 
 
-def _only_array(path, file):
+def _name_of_only_array(path, file):
     with zipfile.ZipFile(file) as archive:
         names = [name.removesuffix(".npy") for name in archive.namelist()]
         if len(names) != 1:
             shown = ", ".join(names[:SHOWN]) + ", …" * (len(names) > SHOWN)
             raise InputError(f"{path} holds {len(names)} arrays ({shown}); expected one")
         with archive.open(archive.namelist()[0]) as member:
-            return _array(member, archive.infolist()[0].file_size)
+            return _read_npy_array(member, archive.infolist()[0].file_size)
 
 
-def _array(file, size=None):
+def _read_npy_array(file, size=None):
     """The array of an open ``.npy``; its header is believed only as far as there are bytes."""
     size = os.fstat(file.fileno()).st_size if size is None else size
     version = np.lib.format.read_magic(file)

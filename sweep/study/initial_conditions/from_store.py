@@ -8,7 +8,7 @@ from sweep.study.initial_conditions.base import Ensemble, FileStarts
 _loaders = []  # the one by which the room of stores lets studies read them
 
 
-def register_loader(load):
+def register_end_state_reader(load):
     """Register the function that reads end states of a store's runs as `StoreStarts`."""
     _loaders[:] = [load]
 

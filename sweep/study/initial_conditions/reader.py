@@ -4,7 +4,7 @@ from integrators.errors import check_known, nearest
 from sweep import limits
 from sweep.errors import check_distinct_nodes, read_nodes_gathering_problems
 from sweep.study import schema
-from sweep.study.axes import value_range
+from sweep.study.axes import read_value_range
 from sweep.study.initial_conditions import from_store
 from sweep.study.initial_conditions.base import (
     FileStarts,
@@ -19,24 +19,24 @@ from sweep.study.toml.nodes import Node
 BYTES_OF_A_ROW = 24
 
 
-def initial_conditions(node, family):
+def read_initial_conditions(node, family):
     """Starts, as a tuple, all of which are states of all systems in the tuple `family`."""
     nodes = node.one_or_more()
     node.take(limits.STARTS, len(nodes))
     node.take(limits.PAIRS, len(nodes) * len(family))
-    starts = read_nodes_gathering_problems(_start, nodes, family)
+    starts = read_nodes_gathering_problems(_read_start, nodes, family)
     check_distinct_nodes(
         nodes, [start.label for start in starts], "label", "; give each a label of its own"
     )
     return starts
 
 
-def _start(node, family):
+def _read_start(node, family):
     if type(node.value) is str or "name" in node:
-        start = _named_start(node, family[0])
+        start = _read_named_start(node, family[0])
     else:
         kind = next((key for key in _TABLES if key in node), None)
-        start = _TABLES[kind](node) if kind else _given_start(node, family[0])
+        start = _TABLES[kind](node) if kind else _read_given_start(node, family[0])
     node.take(limits.MEMORY, BYTES_OF_A_ROW * start.size * sum(system.rows for system in family))
     if isinstance(start, FamilyStarts | LatticeStarts):
         node.take(limits.STATES, start.size * len(family))
@@ -46,7 +46,7 @@ def _start(node, family):
     return start
 
 
-def _named_start(node, system):
+def _read_named_start(node, system):
     """A named start or a family, by its name or as a table."""
     named = node if type(node.value) is str else node["name"]
     name = named.string()
@@ -54,7 +54,7 @@ def _named_start(node, system):
     with named.context():
         check_known(f"start of {system.name}", name, (*system.starts, *families))
     if name in families:
-        return _family_starts(node, families[name], system)
+        return _read_family_starts(node, families[name], system)
     keys = ("name", "label")
     for key in node.value if named is not node else ():
         if key not in keys:
@@ -64,15 +64,15 @@ def _named_start(node, system):
     return NamedStart(name, node.optional("label", Node.label, name), where=node.where)
 
 
-def _family_starts(node, family, system):
+def _read_family_starts(node, family, system):
     given = {}
     if type(node.value) is not str:
         node.table(("name", "label", *family.axes), kind=f"axis of {family.name}")
         nodes = [node[key] for key in node.value if key in family.axes]
-        values = read_nodes_gathering_problems(_axis_values, nodes)
+        values = read_nodes_gathering_problems(_read_axis_values, nodes)
         given = {axis.path[-1]: of for axis, of in zip(nodes, values, strict=True)}
     defaults = {axis: (value,) for axis, value in family.axes.items() if axis not in given}
-    taken = schema.taken_names(system)
+    taken = schema.taken_variable_names(system)
     with node.context():
         return FamilyStarts(
             name=family.name,
@@ -84,9 +84,9 @@ def _family_starts(node, family, system):
         )
 
 
-def _axis_values(node):
+def _read_axis_values(node):
     if type(node.value) is dict:
-        return value_range(node)
+        return read_value_range(node)
     nodes = node.one_or_more()
     node.take(limits.NUMBERS, len(nodes))
     values = read_nodes_gathering_problems(Node.number, nodes)
@@ -94,7 +94,7 @@ def _axis_values(node):
     return values
 
 
-def _random_starts(node):
+def _read_random_starts(node):
     node.table(("random", "seed", "around", "spread", "label"), ("random", "seed"))
     around = node.optional("around", Node.string, None)
     default = "random" if around is None else f"{around}-random"
@@ -109,13 +109,13 @@ def _random_starts(node):
         )
 
 
-def _given_start(node, system):
+def _read_given_start(node, system):
     keys = system.state_keys
     _check_state_keys(node, system)
     node.table((*keys, "normalize", "label"), keys)
     position = f"[{node.path[-1]}]" if type(node.path[-1]) is int else ""
     rows = system.state_rows
-    vectors = read_nodes_gathering_problems(lambda key: _vectors(node[key], rows[key]), keys)
+    vectors = read_nodes_gathering_problems(lambda key: _read_vectors(node[key], rows[key]), keys)
     return GivenStart(
         vectors=dict(zip(keys, vectors, strict=True)),
         normalize=node.optional("normalize", Node.boolean, False),
@@ -141,20 +141,20 @@ def _check_state_keys(node, system):
         )
 
 
-def _vectors(node, rows):
+def _read_vectors(node, rows):
     """The rows of a part of a state; a single one may be written as a vector."""
     if rows == 1 and type(node.value) is list and not any(type(v) is list for v in node.value):
-        return (_vector(node),)
-    return read_nodes_gathering_problems(_vector, node.elements())
+        return (_read_vector(node),)
+    return read_nodes_gathering_problems(_read_vector, node.elements())
 
 
-def _vector(node):
+def _read_vector(node):
     if type(node.value) is not list or len(node.value) != 3:
         raise node.expected("a vector of 3 numbers")
     return tuple(part.real() for part in node.elements())
 
 
-def _lattice_starts(node):
+def _read_lattice_starts(node):
     node.table(("lattice", "body", "around", "label"), ("lattice",))
     with node.context():
         return LatticeStarts(
@@ -166,7 +166,7 @@ def _lattice_starts(node):
         )
 
 
-def _file_starts(node):
+def _read_file_starts(node):
     node.table(("file", "normalize", "label"), ("file",))
     path = node.source.directory / node["file"].string()
     with node.context():
@@ -179,7 +179,7 @@ def _file_starts(node):
         )
 
 
-def _store_starts(node):
+def _read_store_starts(node):
     node.table(("store", "experiment", "where", "normalize", "label"), ("store",))
     name = node["store"].string()
     with node.context():
@@ -198,8 +198,8 @@ def _store_starts(node):
 
 # What makes the starts of a table, by the key that tells its kind.
 _TABLES = {
-    "random": _random_starts,
-    "lattice": _lattice_starts,
-    "file": _file_starts,
-    "store": _store_starts,
+    "random": _read_random_starts,
+    "lattice": _read_lattice_starts,
+    "file": _read_file_starts,
+    "store": _read_store_starts,
 }

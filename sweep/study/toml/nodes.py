@@ -13,7 +13,7 @@ from pathlib import Path
 from integrators.errors import InputError, check_known
 from sweep.errors import Gathered, StudyError
 from sweep.limits import MOST_DEPTH, MOST_LABEL, MOST_STRING, MOST_TEXT, Budget
-from sweep.study.toml.positions import scan
+from sweep.study.toml.positions import scan_key_positions
 
 _TYPES = {bool: "a boolean", int: "an integer", float: "a number", str: "a string"}
 _TYPES |= {list: "an array", dict: "a table"}
@@ -41,10 +41,10 @@ class Source:
     def where(self, path):
         """``file:line: key.path`` of a path, or of the deepest part of it that is written."""
         if self.lines is None:
-            return f"{self.name}: {key_path(path)}" if path else self.name
+            return f"{self.name}: {format_key_path(path)}" if path else self.name
         while path not in self.lines:
             path = path[:-1]
-        return f"{self.name}:{self.lines[path]}" + (f": {key_path(path)}" if path else "")
+        return f"{self.name}:{self.lines[path]}" + (f": {format_key_path(path)}" if path else "")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -205,7 +205,7 @@ class Node:
             check_known(kind, self.path[-1], keys)
 
 
-def key_path(path):
+def format_key_path(path):
     """A key path as one writes it: ``experiment[0].integrators[2].name``."""
     text = ""
     for part in path:
@@ -230,7 +230,7 @@ def parse_toml(
     directory : str or Path, optional
         That paths in the text are relative to.
     plugins, kept, trust_plugins
-        As in `sweep.study.model.parse`.
+        As in `sweep.study.model.parse_study`.
     has_lines : bool
         Whether messages name lines: those of a text that a program wrote tell nobody anything.
 
@@ -248,7 +248,7 @@ def parse_toml(
             f"{name}: has {len(text):,} characters; at most {MOST_TEXT:,} are possible: put states "
             "into a NumPy file, or write several studies"
         )
-    scanned = scan(text, MOST_DEPTH)  # the parser takes years for some that are deep
+    scanned = scan_key_positions(text, MOST_DEPTH)  # the parser takes years for some that are deep
     if scanned.too_deep is not None:
         raise StudyError(
             f"{name}:{scanned.too_deep}: arrays or tables are nested too deeply; at most "
@@ -257,13 +257,13 @@ def parse_toml(
     try:
         data = tomllib.loads(text)
     except ValueError as error:  # a TOMLDecodeError, or an integer of thousands of digits
-        raise _syntax_error(scanned, name, str(error)) from None
+        raise _explain_syntax_error(scanned, name, str(error)) from None
     lines = scanned.lines if has_lines else None
     source = Source(name, text, lines, Path(directory), plugins, kept, trust_plugins)
     return Node(data, (), source)
 
 
-def _syntax_error(scan, name, message):
+def _explain_syntax_error(scan, name, message):
     found = re.search(r" \(at line (\d+), column (\d+)\)$", message)
     if found is None:
         return StudyError(f"{name}: not valid TOML: {message}")
@@ -272,7 +272,7 @@ def _syntax_error(scan, name, message):
         what = message[: found.start()]
         return StudyError(f"{name}:{line}: not valid TOML: {what}, at column {found[2]}")
     return StudyError(
-        f"{name}:{broken.opened}: {key_path(broken.path)}: the inline table that opens here goes "
-        f"on after the end of line {broken.broken}, which TOML 1.0 forbids. Write {{ … }} on one "
-        "line; only an array inside it may span several"
+        f"{name}:{broken.opened}: {format_key_path(broken.path)}: the inline table that opens "
+        f"here goes on after the end of line {broken.broken}, which TOML 1.0 forbids. "
+        "Write { … } on one line; only an array inside it may span several"
     )

@@ -40,7 +40,7 @@ class Scan:
     too_deep: int | None  # line of the first key path that is too long
 
 
-def scan(text, most_depth=MOST_DEPTH):
+def scan_key_positions(text, most_depth=MOST_DEPTH):
     """Scan a TOML text.
 
     Parameters
@@ -151,7 +151,7 @@ class _Scanner:
         while True:
             self.match(_SPACE)
             key = self.match(_KEY)
-            yield _unquoted(key) if key[0] in "\"'" else key
+            yield _unquote_key(key) if key[0] in "\"'" else key
             self.match(_SPACE)
             if not self.takes("."):
                 return
@@ -195,7 +195,7 @@ class _Scanner:
         self.match(_BLANK)
 
 
-def _unquoted(key):
+def _unquote_key(key):
     try:
         return next(iter(tomllib.loads(f"{key} = 0")))
     except tomllib.TOMLDecodeError:

@@ -10,7 +10,7 @@ from tomlkit.items import AoT, Item
 from integrators.errors import InputError
 
 
-def study_text(top, experiments):
+def write_study_text(top, experiments):
     """The text of a study.
 
     Parameters
@@ -31,25 +31,25 @@ def study_text(top, experiments):
     """
     document, tables = tomlkit.document(), tomlkit.aot()
     for key, value in top.items():
-        document[key] = _item_of(key, value)
+        document[key] = _toml_item_of_key(key, value)
     for index, experiment in enumerate(experiments):
         table = tomlkit.table()
         for key, value in experiment.items():
             if value is not None:
-                table[key] = _item_of(f"experiment[{index}].{key}", value)
+                table[key] = _toml_item_of_key(f"experiment[{index}].{key}", value)
         tables.append(table)
     document["experiment"] = tables
     return tomlkit.dumps(document)
 
 
-def _item_of(key, value):
+def _toml_item_of_key(key, value):
     try:
-        return as_item(value)
+        return as_toml_item(value)
     except TypeError as error:
         raise InputError(f"{key}: {error}") from None
 
 
-def as_item(value):
+def as_toml_item(value):
     """A value as TOML: arrays and tables inline, since they stand within a table.
 
     Parameters
@@ -74,12 +74,12 @@ def as_item(value):
     if isinstance(value, dict):
         table = tomlkit.inline_table()
         for key, of in value.items():
-            table[key] = as_item(of)
+            table[key] = as_toml_item(of)
         return table
     if isinstance(value, (list, tuple)):
         array = tomlkit.array()
         for of in value:
-            array.append(as_item(of))
+            array.append(as_toml_item(of))
         return array.multiline(len(value) > 4 and any(isinstance(of, dict) for of in value))
     if not isinstance(value, (bool, int, float, str)):
         raise TypeError(f"expected a number, text, list or dict, got {reprlib.repr(value)}")

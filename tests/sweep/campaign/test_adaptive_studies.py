@@ -17,7 +17,7 @@ from sweep.campaign import coordinator, planning
 from sweep.store import diff, studies
 from sweep.store.store import Store
 from sweep.study.run_id import run_id
-from sweep.study.run_table import expand
+from sweep.study.run_table import expand_experiment
 
 KEYS = {
     "integrators": """[
@@ -38,7 +38,7 @@ RUNS = 3 * (3 + 3 + 3 + 1 + 2 + 1)
 
 
 def table_of(**changes):
-    return expand(studies.parse(one_experiment(**KEYS | changes)).experiments[0])
+    return expand_experiment(studies.parse_study(one_experiment(**KEYS | changes)).experiments[0])
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +119,7 @@ def test_defaults_may_have_what_an_experiment_does_not_need():
     head = 'format = 1\nname = "two"\n[defaults]\nstep_size = 0.1\ntolerance = 1e-3\n'
     other = table.replace('"only"', '"other"').replace('"rk4"', '"rk45"')
     text = f"{head}[[experiment]]{table}[[experiment]]{other}"
-    fixed, adaptive = studies.parse(text).experiments
+    fixed, adaptive = studies.parse_study(text).experiments
     assert fixed.steps_of(fixed.integrators[0])[0][0] == 0.1
     assert adaptive.steps_of(adaptive.integrators[0])[0][1] == 1e-3
 
@@ -128,7 +128,7 @@ def test_defaults_may_have_what_an_experiment_does_not_need():
 
 
 def test_the_plan_counts_the_steps_that_runs_take(tmp_path, stored):
-    parsed = studies.parse(one_experiment(**KEYS))
+    parsed = studies.parse_study(one_experiment(**KEYS))
     (entry,) = diff.compare(Store.at(tmp_path / "none.zarr"), parsed)
     plan = planning.plan_experiment(entry)
     row_of = {name: row for row, name in enumerate(stored["run_id"].values.tolist())}
@@ -273,7 +273,7 @@ def test_a_new_tolerance_adds_its_runs(cluster, tmp_path, assert_same_runs):
     """The others are kept, and what was half done is finished."""
     path, fresh = tmp_path / "test.zarr", tmp_path / "fresh.zarr"
     small, large = (
-        studies.parse(
+        studies.parse_study(
             one_experiment(**KEYS | {"integrators": '["rk4", "rk45"]', "tolerance": values})
         )
         for values in ("[1e-3, 1e-5]", "[1e-4, 1e-3, 1e-5]")
@@ -298,7 +298,7 @@ def test_a_collision_is_a_result(cluster, tmp_path):
         record='["energy", "step_size"]',
         duration="3.0",
     )
-    outcome = sweep.run(studies.parse(text), tmp_path / "test.zarr", cluster)
+    outcome = sweep.run(studies.parse_study(text), tmp_path / "test.zarr", cluster)
     assert outcome.complete and outcome.failed == 1
     run = sweep.open_study(tmp_path / "test.zarr")["only"].to_dataset().isel(run=0)
     count = int(run["sample_count"])

@@ -51,7 +51,7 @@ samples = 1
 @pytest.fixture(scope="module")
 def tree(cluster, tmp_path_factory):
     path = tmp_path_factory.mktemp("orders") / "some-orders.zarr"
-    assert sweep.run(studies.parse(SMALL), path, cluster).complete
+    assert sweep.run(studies.parse_study(SMALL), path, cluster).complete
     return sweep.open_study(path)
 
 
@@ -81,7 +81,7 @@ def test_step_sizes_suit_the_order(tree):
 
 
 def test_the_packaged_study_has_every_integrator_on_every_system_that_it_fits():
-    experiments = studies.load("all-orders").experiments
+    experiments = studies.load_study_file("all-orders").experiments
     assert [e.system for e in experiments] == [system.name for system in systems.ALL_SYSTEMS]
     for experiment in experiments:
         (system,) = experiment.make_systems()
@@ -101,7 +101,9 @@ def text(system="free_rigid_body", chosen='"all"', more='step_size = "declared"'
 
 def test_all_stands_beside_others_and_has_the_steps_that_are_given():
     chosen = '["all", { name = "rk4", step_size = 0.5 }, { name = "cf4", label = "again" }]'
-    (experiment,) = studies.parse(text(chosen=chosen, more="step_size = [1.0, 0.5]")).experiments
+    (experiment,) = studies.parse_study(
+        text(chosen=chosen, more="step_size = [1.0, 0.5]")
+    ).experiments
     labels = [entry.label for entry in experiment.integrators]
     assert labels[-2:] == ["rk4", "again"] and {"moser_veselov+kahan_li8", "cf4"} <= set(labels)
     assert labels.count("rk4") == 1 and experiment.integrators[-2].step_sizes == (0.5,)
@@ -121,11 +123,11 @@ def test_all_stands_beside_others_and_has_the_steps_that_are_given():
 )
 def test_mistakes_are_said(changed, message):
     with pytest.raises(errors.StudyError) as error:
-        studies.parse(text(**changed))
+        studies.parse_study(text(**changed))
     assert message in str(error.value)
 
 
 def test_a_system_that_declares_nothing_is_said(monkeypatch):
     monkeypatch.setattr(systems.named("free_rigid_body"), "convergence", None)
     with pytest.raises(errors.StudyError, match="'free_rigid_body' declares none: give a number"):
-        studies.parse(text())
+        studies.parse_study(text())

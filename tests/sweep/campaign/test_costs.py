@@ -73,15 +73,15 @@ def told(monkeypatch):
 
         monkeypatch.setattr(Recorder, "integrate_fixed", integrate_fixed)
         monkeypatch.setattr(Recorder, "integrate_adaptive", integrate_adaptive)
-        monkeypatch.setattr(pilot, "reference_trajectory", reference_trajectory)
-        monkeypatch.setattr(pilot, "recording_seconds", lambda *of, **clock: 0.0)
+        monkeypatch.setattr(pilot, "compute_reference_trajectory", reference_trajectory)
+        monkeypatch.setattr(pilot, "measure_recording_seconds", lambda *of, **clock: 0.0)
         return clock
 
     return tell
 
 
 def entry_of(store, **changes):
-    (entry,) = diff.compare(Store.at(store), studies.parse(one_experiment(**FIXED | changes)))
+    (entry,) = diff.compare(Store.at(store), studies.parse_study(one_experiment(**FIXED | changes)))
     return entry
 
 
@@ -110,7 +110,7 @@ def measured(clock, most=10**6, seconds=2e-3):
     def work(amount):
         return lambda: clock.spend(fixed_cost(0.0, amount))
 
-    amounts, times = cost_model.grown(work, 1, most, seconds, clock)
+    amounts, times = cost_model.time_growing_work(work, 1, most, seconds, clock)
     return amounts[1], *times[1], cost_model.Line.through(amounts, times).unit
 
 
@@ -126,7 +126,9 @@ def test_more_is_measured_until_the_least_is_long_enough():
 def test_one_step_that_takes_long_is_measured_twice():
     """The smallest amount that may be believed: a second one takes as much longer."""
     clock = Clock()
-    amounts, _ = cost_model.grown(lambda n: lambda: clock.spend(0.1 * n), 1, 10**6, 2e-3, clock)
+    amounts, _ = cost_model.time_growing_work(
+        lambda n: lambda: clock.spend(0.1 * n), 1, 10**6, 2e-3, clock
+    )
     assert amounts == (1, 2) and clock.calls == 2 * cost_model.REPEATS
 
 
@@ -139,13 +141,17 @@ def test_what_a_call_takes_besides_does_not_count_as_steps():
         def work(amount):
             return lambda: clock.spend((1.5 + 0.5 * chance.random()) * 1e-3 + STEP * amount)
 
-        units.append(cost_model.Line.through(*cost_model.grown(work, 1, 10**6, 1.5e-3, clock)).unit)
+        units.append(
+            cost_model.Line.through(
+                *cost_model.time_growing_work(work, 1, 10**6, 1.5e-3, clock)
+            ).unit
+        )
     assert np.all(np.abs(np.array(units) / STEP - 1.0) < 0.3), "up to 600 times off before"
 
 
 def test_what_ends_early_is_not_repeated_with_more():
     clock = Clock()
-    amounts, times = cost_model.grown(
+    amounts, times = cost_model.time_growing_work(
         lambda _: lambda: clock.spend(1e-5) or True, 8, 10**6, 1.0, clock
     )
     assert amounts == (8, 10**6) and times[1][0] == pytest.approx(1e-5)
@@ -166,7 +172,7 @@ def test_what_disturbs_all_repeats_of_a_brief_call_is_noticed(nth, seconds):
 
         return timed
 
-    amounts, times = cost_model.grown(work, 1, 10**6, 2e-3, clock)
+    amounts, times = cost_model.time_growing_work(work, 1, 10**6, 2e-3, clock)
     unit = cost_model.Line.through(amounts, times).unit
     assert unit[0] == pytest.approx(STEP, rel=1.0), "300 times off before"
     assert amounts[1] >= 1000
@@ -237,8 +243,8 @@ def test_plans_together_are_narrower_than_their_sum(told, tmp_path):
 
 def test_many_kinds_are_measured_more_briefly(tmp_path):
     entry = entry_of(tmp_path / "none.zarr")
-    assert pilot.seconds_of_probes([entry]) == pilot.MOST_SECONDS
-    assert pilot.seconds_of_probes([entry] * 1000) == pilot.LEAST_SECONDS
+    assert pilot.least_pilot_seconds([entry]) == pilot.MOST_SECONDS
+    assert pilot.least_pilot_seconds([entry] * 1000) == pilot.LEAST_SECONDS
 
 
 def test_steps_back_are_counted_beside(told, tmp_path, monkeypatch):
@@ -261,7 +267,7 @@ def test_steps_back_are_counted_beside(told, tmp_path, monkeypatch):
 
 def test_a_batch_is_what_runs_are_computed_in(tmp_path, monkeypatch):
     """Also where chunks cut starts that would go together."""
-    parsed = studies.parse(
+    parsed = studies.parse_study(
         one_experiment(
             integrators='["rk4", { name = "rk45", tolerance = 1e-3 }]',
             initial_condition="{ random = 11, seed = 1 }",
@@ -281,7 +287,7 @@ def test_a_batch_is_what_runs_are_computed_in(tmp_path, monkeypatch):
     _, runs = planning.make_tasks(Store.at(store), root, [plan], 1)
     seen.clear()
     for task in runs:
-        tasks.compute(task, Session("batches", "", code()))
+        tasks.compute_task(task, Session("batches", "", code()))
     found = batches.Batches.of(entry, plan.chunk_rows)
     assert sorted(seen) == sorted(found.sizes.tolist())
     assert found.sizes.sum() == entry.table.size
@@ -315,7 +321,7 @@ def used(store):
 def ran(cluster, tmp_path_factory):
     """A store of a study with references, and the `Plans` of its run."""
     path, watcher = tmp_path_factory.mktemp("planned") / "test.zarr", Plans()
-    parsed = studies.parse(one_experiment(**SMALL))
+    parsed = studies.parse_study(one_experiment(**SMALL))
     assert sweep.run(parsed, path, cluster, watcher=watcher).complete
     return path, watcher
 
@@ -350,7 +356,7 @@ def test_the_tasks_are_those_that_were_counted(ran):
     _, watcher = ran
     assert planning.count_tasks(watcher.plans, watcher.workers) == watcher.tasks
     (plan,) = watcher.plans
-    assert len(planning._reference_chunks(plan.entry)) == math.ceil(18 / 16)
+    assert len(planning._chunks_lacking_references(plan.entry)) == math.ceil(18 / 16)
 
 
 def test_a_longer_study_costs_what_is_left(told, ran, tmp_path):
@@ -358,13 +364,13 @@ def test_a_longer_study_costs_what_is_left(told, ran, tmp_path):
     store, _ = ran
     cost = {}
     for name, where in (("whole", tmp_path / "none.zarr"), ("rest", store)):
-        parsed = studies.parse(one_experiment(**SMALL | {"duration": "8.0", "samples": "40"}))
+        parsed = studies.parse_study(one_experiment(**SMALL | {"duration": "8.0", "samples": "40"}))
         (entry,) = diff.compare(Store.at(where), parsed)
         cost[name] = planning.plan_experiment(entry, clock=told(Clock()))
     whole, rest = cost["whole"], cost["rest"]
     assert rest.steps == pytest.approx(0.75 * whole.steps)
     assert rest.references.usual == pytest.approx(0.75 * whole.references.usual)
-    kept = studies.parse(
+    kept = studies.parse_study(
         one_experiment(**SMALL | {"initial_condition": "{ random = 20, seed = 1 }"})
     )
     (entry,) = diff.compare(Store.at(store), kept)
@@ -375,7 +381,7 @@ def test_a_longer_study_costs_what_is_left(told, ran, tmp_path):
 
 def test_nothing_left_costs_nothing(told, ran):
     store, _ = ran
-    (entry,) = diff.compare(Store.at(store), studies.parse(one_experiment(**SMALL)))
+    (entry,) = diff.compare(Store.at(store), studies.parse_study(one_experiment(**SMALL)))
     clock = told(Clock())
     plan = planning.plan_experiment(entry, clock=clock)
     assert plan.cpu_time.interval == (0.0, 0.0) and plan.steps == plan.lacking_references == 0
@@ -384,7 +390,7 @@ def test_nothing_left_costs_nothing(told, ran):
 
 def test_the_last_plan_is_of_what_was_added(cluster, tmp_path, command):
     store = tmp_path / "test.zarr"
-    assert sweep.run(studies.parse(one_experiment(**SMALL)), store, cluster).complete
+    assert sweep.run(studies.parse_study(one_experiment(**SMALL)), store, cluster).complete
     before = sum(used(store))
     command(tmp_path, "extend", "test.zarr", "--duration", 4)
     found = json.loads(command(tmp_path, "status", "test.zarr", "--json").stdout)
@@ -395,7 +401,7 @@ def test_the_last_plan_is_of_what_was_added(cluster, tmp_path, command):
 def test_references_of_an_earlier_version_are_not_timed(cluster, tmp_path, command):
     """Their store grows, and is sound."""
     store = tmp_path / "test.zarr"
-    assert sweep.run(studies.parse(one_experiment(**SMALL)), store, cluster).complete
+    assert sweep.run(studies.parse_study(one_experiment(**SMALL)), store, cluster).complete
     root = storage.open_root(store, mode="a")
     del root["_geosweep/references/only/cpu_time"]
     (store / "_geosweep" / "prediction.json").unlink()
@@ -405,7 +411,7 @@ def test_references_of_an_earlier_version_are_not_timed(cluster, tmp_path, comma
     assert found["last_plan"] is None and found["experiments"][0]["last_plan"] is None
     assert found["experiments"][0]["cpu_seconds"] == pytest.approx(runs)
     more = SMALL | {"initial_condition": "{ random = 20, seed = 1 }"}
-    assert sweep.run(studies.parse(one_experiment(**more)), store, cluster).complete
+    assert sweep.run(studies.parse_study(one_experiment(**more)), store, cluster).complete
     seconds = storage.open_root(store)["_geosweep/references/only/cpu_time"][:]
     assert np.isnan(seconds[:18]).all() and np.all(seconds[18:] > 0)
     assert "is sound" in command(tmp_path, "verify", "test.zarr").stdout

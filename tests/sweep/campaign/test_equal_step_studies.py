@@ -11,10 +11,10 @@ import integrators
 import sweep
 import systems
 from sweep.analysis import order_table, tolerance_table
-from sweep.campaign.recorder import Named, Recipe, Recorder
+from sweep.campaign.recorder import NamedComponent, Recipe, Recorder
 from sweep.store import studies
 from sweep.study.run_id import run_id
-from sweep.study.run_table import expand
+from sweep.study.run_table import expand_experiment
 from sweep.study.time_axis import TimeAxis
 
 KEYS = {
@@ -117,8 +117,8 @@ def test_counting_is_no_part_of_a_runs_time(monkeypatch):
 
     monkeypatch.setattr(equal_steps.EqualSteps, "prepare", slow)
     recipe = Recipe(TimeAxis(1.0, 2), ("energy",), "none", 0)
-    system = Named.of("spherical_pendulum_chain", {"gravity": -9.81})
-    recorder = Recorder(recipe, system, Named.of("rkmk5", {"steps_of": "rkmk54"}))
+    system = NamedComponent.of("spherical_pendulum_chain", {"gravity": -9.81})
+    recorder = Recorder(recipe, system, NamedComponent.of("rkmk5", {"steps_of": "rkmk54"}))
     start = systems.get("spherical_pendulum_chain", gravity=-9.81).start("celledoni")
     columns = recorder.run(start[None], np.nan, 0, tolerance=1e-4)
     assert clock[0] == 1000.0 and columns["cpu_time"] == [0.0] and columns["steps"] > 5
@@ -151,7 +151,7 @@ def test_a_label_of_its_own_and_an_identity():
         for value in ('{ name = "rkmk5", steps_of = "rkmk54" }', '"rkmk54"',
                       '{ name = "rkmk5", steps_of = "cf43", label = "own" }')
     ]  # fmt: skip
-    tables = [expand(studies.parse(text).experiments[0]) for text in texts]
+    tables = [expand_experiment(studies.parse_study(text).experiments[0]) for text in texts]
     assert [set(table.integrator) for table in tables] == [{LABEL}, {"rkmk54"}, {"own"}]
     assert len({name for table in tables for name in table.run_id}) == 12
 
@@ -185,7 +185,7 @@ COLLISION = one_experiment(
 
 
 def test_a_store_of_an_earlier_version_goes_on(cluster, tmp_path, command):
-    path, parsed = tmp_path / "test.zarr", studies.parse(COLLISION)
+    path, parsed = tmp_path / "test.zarr", studies.parse_study(COLLISION)
     assert sweep.run(parsed, path, cluster).failed == 2
     group = made_older(path)
     read = command(tmp_path, "status", "test.zarr", "--failed", "--json").stdout

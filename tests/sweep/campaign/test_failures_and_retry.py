@@ -53,7 +53,7 @@ duration = 1.0
 @pytest.fixture(scope="session")
 def ended(cluster, tmp_path_factory):
     path = tmp_path_factory.mktemp("steps") / "steps.zarr"
-    assert sweep.run(studies.parse(TEXT), path, cluster).complete
+    assert sweep.run(studies.parse_study(TEXT), path, cluster).complete
     return path
 
 

@@ -13,7 +13,7 @@ import systems
 from integrators.diagnostics.stability import largest_step
 from sweep.analysis import grid
 from sweep.campaign import recorder as computing
-from sweep.campaign.recorder import Named, Recipe, Recorder
+from sweep.campaign.recorder import NamedComponent, Recipe, Recorder
 from sweep.store import studies
 from sweep.store.store import Store
 from sweep.store.upkeep import compact
@@ -52,7 +52,7 @@ MEASURED = ("symplectic_defect", "symplectic_resolution", "reversal_error")
 @pytest.fixture(scope="module")
 def store(cluster, tmp_path_factory):
     path = tmp_path_factory.mktemp("structure") / "structures.zarr"
-    assert sweep.run(studies.parse(STUDY), path, cluster).complete
+    assert sweep.run(studies.parse_study(STUDY), path, cluster).complete
     return path
 
 
@@ -126,7 +126,9 @@ def test_compacted_tables_keep_it(store, tmp_path, monkeypatch, arrays):
 
 def recorder(record):
     recipe = Recipe(TimeAxis(1.0, 2), record, "none", 0)
-    return Recorder(recipe, Named("spherical_pendulum_chain", ()), Named("rk4", ()))
+    return Recorder(
+        recipe, NamedComponent("spherical_pendulum_chain", ()), NamedComponent("rk4", ())
+    )
 
 
 def test_a_runs_own_time_is_without_it(monkeypatch):
@@ -188,11 +190,11 @@ def test_what_makes_no_sense_is_refused(changes, words):
 
 def test_where_some_runs_have_it_it_is_recorded():
     adaptive = '["rk4", { name = "rk45", tolerance = 1e-6 }]'
-    found = studies.parse(one_experiment(integrators=adaptive, record='["reversal_error"]'))
+    found = studies.parse_study(one_experiment(integrators=adaptive, record='["reversal_error"]'))
     assert found.experiments[0].record == ("reversal_error",)
     large = systems.get("heisenberg_chain", count=130)
     assert (
-        structure.obstacle(
+        structure.obstacle_to_measuring_structure(
             schema.SYMPLECTIC_DEFECT, [systems.get("heisenberg_chain", count=3), large], []
         )
         == ""

@@ -57,7 +57,7 @@ def tree(tmp_path_factory, cluster):
     text = 'format = 1\nname = "sizes"\n' + experiments("pendula", PENDULA, "count", COUNTS)
     text += experiments("tops", TOPS, "formulation", FORMULATIONS)
     store = tmp_path_factory.mktemp("sizes") / "sizes.zarr"
-    assert run(studies.parse(text), store, cluster).complete
+    assert run(studies.parse_study(text), store, cluster).complete
     return {name: node.to_dataset() for name, node in open_study(store).items()}
 
 

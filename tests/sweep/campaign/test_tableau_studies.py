@@ -13,7 +13,7 @@ from sweep import errors
 from sweep.cli.show import command as show
 from sweep.store import studies
 from sweep.study.run_id import run_id
-from sweep.study.run_table import expand
+from sweep.study.run_table import expand_experiment
 
 MIDPOINT = "a = [[], [0.5]], b = [0.0, 1.0], order = 2"
 PAIR = f"{MIDPOINT}, embedded = [1.0, 0.0], embedded_order = 1"
@@ -25,12 +25,12 @@ def entry(tableau, label, name="rkmk", more=""):
 
 def table_of(*entries, **changes):
     text = one_experiment(integrators=f"[{', '.join(entries)}]", **changes)
-    return expand(studies.parse(text).experiments[0])
+    return expand_experiment(studies.parse_study(text).experiments[0])
 
 
 def test_a_study_makes_its_own_integrators_and_keeps_them(tmp_path, cluster):
     """With a fixed step, and adaptive; the same command goes on with the same runs."""
-    made = studies.parse(
+    made = studies.parse_study(
         one_experiment(
             integrators=f"""[
     {entry(MIDPOINT, "midpoint on the group")},
@@ -42,7 +42,7 @@ def test_a_study_makes_its_own_integrators_and_keeps_them(tmp_path, cluster):
     )
     store = tmp_path / "own.zarr"
     assert sweep.run(made, store, cluster).complete
-    ids = expand(made.experiments[0]).run_id
+    ids = expand_experiment(made.experiments[0]).run_id
     data = sweep.open_study(store)["only"].to_dataset()
     assert data.run_id.values.tolist() == ids.tolist() and len(set(ids.tolist())) == 5
     assert data.adaptive.values.tolist() == [False, False, True, False, False]
@@ -61,7 +61,7 @@ def test_a_study_makes_its_own_integrators_and_keeps_them(tmp_path, cluster):
         "a": [[], [0.5]], "b": [0.0, 1.0], "embedded": [], "order": 2, "embedded_order": 0,
     }  # fmt: skip
     again = integrators.get("rkmk", **options)
-    table = expand(made.experiments[0])
+    table = expand_experiment(made.experiments[0])
     found = run_id(table.systems[0], "rkmk", again.options, 0.1, table.initial_state(0))
     assert found == ids[0]
     expanded = json.loads(attributes["experiment"])["integrators"][0]["options"]["tableau"]

@@ -168,12 +168,12 @@ def test_help_of_a_command_has_an_example(program, tmp_path, name, monkeypatch):
 
 def test_init_writes_a_study_that_runs(command, cluster, tmp_path):
     assert "sweep check mine.toml" in command(tmp_path, "init", "mine.toml").stdout
-    written = studies.load(tmp_path / "mine.toml")
+    written = studies.load_study_file(tmp_path / "mine.toml")
     assert written.name == "mine" and len(written.experiments) == 2
     checked = command(tmp_path, "check", "mine.toml").stdout
     assert checked.splitlines()[-1] == "mine: valid, 146 runs"
     command(tmp_path, "init")
-    assert studies.load(tmp_path / "study.toml").name == "study"
+    assert studies.load_study_file(tmp_path / "study.toml").name == "study"
     outcome = sweep.run(written, tmp_path / "mine.zarr", cluster)
     assert outcome.complete and not outcome.failed
 
@@ -181,7 +181,7 @@ def test_init_writes_a_study_that_runs(command, cluster, tmp_path):
 def test_init_writes_no_study_that_check_refuses(command, tmp_path):
     """A file may have a name that is none of a study."""
     command(tmp_path, "init", "my study (2).toml")
-    assert studies.load(tmp_path / "my study (2).toml").experiments
+    assert studies.load_study_file(tmp_path / "my study (2).toml").experiments
 
 
 def test_check_counts_runs(answers):
@@ -200,7 +200,7 @@ def test_plan_counts_what_is_to_be_done(answers, place):
     assert plan["store"] == str(place / "new.zarr") and plan["tasks"] >= 1
     pendulum, bodies = plan["experiments"]
     assert (pendulum["experiment"], pendulum["runs"], pendulum["committed"]) == ("pendulum", 32, 0)
-    steps = [round(2.0 / h) for h in studies.parse(STUDY).experiments[0].step_sizes]
+    steps = [round(2.0 / h) for h in studies.parse_study(STUDY).experiments[0].step_sizes]
     assert pendulum["steps"] == 2 * 4 * sum(steps)
     for row in (pendulum, bodies):
         assert 0 < row["cpu_seconds"] < row["cpu_seconds_most"] < math.inf
@@ -387,7 +387,7 @@ def test_ls(answers):
     assert [row["name"] for row in found["systems"]] == systems.names()
     methods = [method.name for method in integrators.ALL_INTEGRATORS]
     assert [row["name"] for row in found["integrators"]] == methods
-    assert [row["name"] for row in found["studies"]] == list(study.packaged())
+    assert [row["name"] for row in found["studies"]] == list(study.packaged_study_names())
     assert all(row["description"] for rows in found.values() for row in rows)
     assert len(answers["ls"].splitlines()) == len(methods) + 2
 
@@ -417,7 +417,7 @@ def test_show_integrator(answers, name):
 
 
 def test_show_study(answers):
-    assert studies.parse(answers["show study"]).name == "quickstart"
+    assert studies.parse_study(answers["show study"]).name == "quickstart"
     experiments = parsed(answers["show study in json"])
     assert [row["name"] for row in experiments] == ["pendulum", "three-bodies"]
     assert np.array(experiments[0]["step_sizes"]).size == 6

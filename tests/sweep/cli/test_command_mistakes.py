@@ -231,7 +231,7 @@ def place(cluster, tmp_path_factory):
     (place / "taken").mkdir()
     (place / "taken" / "thesis.tex").write_text("precious")
     zarr.create_group(place / "zarr.zarr")
-    sweep.run(studies.parse(WRITTEN), place / "test.zarr", cluster)
+    sweep.run(studies.parse_study(WRITTEN), place / "test.zarr", cluster)
     shutil.copytree(place / "test.zarr", place / "young.zarr")
     zarr.open_group(place / "young.zarr").attrs["format_version"] = 2
     return place

@@ -27,7 +27,7 @@ OTHER = {"cpu": "another", "libm": "another", "system": "Linux", "numba": "0"}
 
 def test_each_run_says_what_it_was_computed_with(tmp_path, cluster):
     path = tmp_path / "test.zarr"
-    sweep.run(studies.parse(one_experiment(**KEYS)), path, cluster)
+    sweep.run(studies.parse_study(one_experiment(**KEYS)), path, cluster)
     experiment = sweep.open_study(path)["only"].to_dataset()
     known = sweep.open_study(path).attrs["environments"]
     own = provenance.number_of(provenance.describe())
@@ -38,7 +38,7 @@ def test_each_run_says_what_it_was_computed_with(tmp_path, cluster):
 
 def test_a_store_that_is_made_anew_says_so_too(tmp_path, cluster):
     """The processes of the workers are the same ones."""
-    path, parsed = tmp_path / "test.zarr", studies.parse(one_experiment(**KEYS))
+    path, parsed = tmp_path / "test.zarr", studies.parse_study(one_experiment(**KEYS))
     sweep.run(parsed, path, cluster)
     before = sweep.open_study(path).attrs["environments"]
     shutil.rmtree(path)

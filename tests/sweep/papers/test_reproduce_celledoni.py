@@ -11,7 +11,7 @@ from sweep import guide
 from sweep.campaign import coordinator
 from sweep.papers import PAPERS, diagnostics, figures, reproduce
 from sweep.store.open import open_study
-from sweep.store.studies import load, parse
+from sweep.store.studies import load_study_file, parse_study
 
 PAPER = PAPERS["celledoni"]
 TOPIC = guide.text("papers")
@@ -31,11 +31,11 @@ def computed(tmp_path_factory, lent):
 @pytest.fixture(scope="module")
 def datasets(computed, tmp_path_factory, cluster):
     """What the figures are drawn from, of short runs where it takes long."""
-    text = load("celledoni-top").text
+    text = load_study_file("celledoni-top").text
     for packaged, short in SHORT.items():
         assert packaged in text
         text = text.replace(packaged, short)
-    top = parse(text, "celledoni-top")
+    top = parse_study(text, "celledoni-top")
     shortened = [one for one in top.experiments if one.name in ("orders", "paths", "long")]
     store = tmp_path_factory.mktemp("short") / "top.zarr"
     coordinator.run(dataclasses.replace(top, experiments=tuple(shortened)), store, cluster)
@@ -70,7 +70,7 @@ def test_the_other_claims_have_their_runs():
     """Of the studies that take longer."""
     for claim in PAPER.claims:
         measured = claim.measured
-        experiments = {one.name: one for one in load(measured.study).experiments}
+        experiments = {one.name: one for one in load_study_file(measured.study).experiments}
         experiment = experiments[measured.experiment]
         labels = {entry.label for entry in experiment.integrators}
         assert labels >= set(measured.integrator_labels), claim

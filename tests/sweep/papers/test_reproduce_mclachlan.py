@@ -12,7 +12,7 @@ from sweep.papers import PAPERS, Claim, diagnostics, reproduce
 from sweep.papers.agreement import agreement_with_printed_figure
 from sweep.papers.mclachlan.claims import exact_step_angle, printed_step_angle
 from sweep.papers.measuring import Computed
-from sweep.store.studies import load
+from sweep.store.studies import load_study_file
 from sweep.tables import paper_claims_as_table
 
 PAPER = PAPERS["mclachlan"]
@@ -50,7 +50,7 @@ def test_the_other_claims_have_their_runs():
     assert {claim.measured.study for claim in others} == set(LONGER)
     for claim in others:
         measured = claim.measured
-        experiments = {one.name: one for one in load(measured.study).experiments}
+        experiments = {one.name: one for one in load_study_file(measured.study).experiments}
         labels = {entry.label for entry in experiments[measured.experiment].integrators}
         assert labels >= set(measured.integrator_labels), claim
 

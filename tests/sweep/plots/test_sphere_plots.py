@@ -13,7 +13,7 @@ from sweep.papers.claims import Paper
 from sweep.plots import projection, spheres
 from sweep.plots.projection import View
 from sweep.plots.style import COLOURS
-from sweep.store.studies import load
+from sweep.store.studies import load_study_file
 
 TIMES = np.linspace(0.0, 10.0, 51)
 
@@ -316,7 +316,7 @@ def mclachlan(tmp_path_factory, lent):
 
 def test_the_studies_record_states(mclachlan):
     for name in STUDIES[:3]:
-        assert all("state" in experiment.record for experiment in load(name).experiments)
+        assert all("state" in experiment.record for experiment in load_study_file(name).experiments)
         assert all((data["status"] == 0).all() for data in mclachlan[name].values())
 
 
@@ -351,7 +351,7 @@ def test_energy_drifts_by_the_classical_method_alone(mclachlan):
     np.testing.assert_allclose(np.abs(error["implicit_midpoint"]).max(), 4.8e-2, rtol=2e-2)
 
 
-def test_chaos_grows_with_the_load(mclachlan):
+def test_chaos_grows_with_the_load_study_file(mclachlan):
     """Figure 5: more of the sections of ε = 0.07 scatter over energies."""
     dataset = mclachlan["mclachlan-sections"]["forced-body"]
     inverse = 1.0 / np.array([1.0, 4.0 / 3.0, 2.0])

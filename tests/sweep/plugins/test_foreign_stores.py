@@ -192,10 +192,10 @@ def test_computing_from_python_takes_consent(place, ran, cluster):
     refused(sweep.run, place / "second.toml", client=cluster)
     refused(retry.retry, path, client=cluster)
     refused(studies.stored_study, path)
-    refused(extend.amended_study, path, extend.Additions(integrators=("rk4",)))
+    refused(extend.study_with_additions, path, extend.Additions(integrators=("rk4",)))
     shutil.copytree(path, place / OTHER)
     refused(merge.merge, [path, place / OTHER], place / "both.zarr")
-    refused(studies.load, place / "second.toml")
+    refused(studies.load_study_file, place / "second.toml")
     assert sweep.run(path, client=cluster, trust_plugins=True).complete
     assert ran()
     assert retry.retry(path, client=cluster) is None
@@ -334,7 +334,7 @@ def test_approvals_are_in_the_home_without_xdg(monkeypatch, tmp_path):
 def test_a_submitted_coordinator_approves_nothing(made, place, ran, monkeypatch, cluster):
     """It computes what it was sent; who submitted it has approved that, with his own files."""
     shutil.copy(made / "mine.py", place)
-    loaded = studies.load(made / "study.toml")
+    loaded = studies.load_study_file(made / "study.toml")
     assert ran()
     monkeypatch.setattr(coordinator.sessions, "is_working", lambda: True)
     assert coordinator.run(loaded, place / STORE, cluster).complete

@@ -15,7 +15,7 @@ from sweep.plugins import approvals
 from sweep.plugins.loader import Plugin
 from sweep.plugins.registry import BUILT_IN, Library, with_installed_plugins
 from sweep.store import studies
-from sweep.study.run_table import expand
+from sweep.study.run_table import expand_experiment
 
 BUILT_IN_STUDY = """format = 1
 name = "plain"
@@ -45,7 +45,7 @@ def install(tmp_path, monkeypatch):
 
 def refused(text, match):
     with pytest.raises(errors.StudyError, match=match):
-        studies.parse(text)
+        studies.parse_study(text)
 
 
 # --- studies ---------------------------------------------------------------------------------
@@ -53,7 +53,7 @@ def refused(text, match):
 
 def test_a_study_names_what_is_installed(install):
     file = install("beads")
-    loaded = studies.parse(INSTALLED)
+    loaded = studies.parse_study(INSTALLED)
     assert loaded.library == BUILT_IN
     (spring,) = loaded.experiments
     assert [one.in_words for one in spring.library.installed] == [
@@ -70,11 +70,13 @@ def test_ids_have_the_hash_of_the_source_in_them(install, tmp_path, monkeypatch)
     for text in (NAMED, NAMED, NAMED + "# edited\n"):
         with monkeypatch.context():
             file = install(f"beads{len(ids)}", text)
-            ids.append(expand(studies.parse(INSTALLED).experiments[0]).run_id.tolist())
+            ids.append(
+                expand_experiment(studies.parse_study(INSTALLED).experiments[0]).run_id.tolist()
+            )
             (file.parent / f"beads{len(ids) - 1}-1.0.dist-info" / "entry_points.txt").unlink()
     assert ids[0] == ids[1] and not set(ids[0]) & set(ids[2])
-    plugin = studies.load(write(tmp_path, NAMED)).experiments[0]
-    assert expand(plugin).run_id.tolist() == ids[0]  # the same source is the same run
+    plugin = studies.load_study_file(write(tmp_path, NAMED)).experiments[0]
+    assert expand_experiment(plugin).run_id.tolist() == ids[0]  # the same source is the same run
 
 
 def test_of_a_package_all_source_counts(install):
@@ -93,12 +95,12 @@ def test_of_a_package_all_source_counts(install):
 def test_built_in_names_load_nothing(install):
     install("broken", "1 / 0\n")
     install("clashing", points={"systems": "bead = MODULE:Bead"})
-    assert studies.parse(BUILT_IN_STUDY).experiments[0].library == BUILT_IN
+    assert studies.parse_study(BUILT_IN_STUDY).experiments[0].library == BUILT_IN
 
 
 def test_a_plugin_comes_before_what_is_installed(install, tmp_path):
     install("beads", "1 / 0\n")
-    loaded = studies.load(write(tmp_path))
+    loaded = studies.load_study_file(write(tmp_path))
     assert loaded.experiments[0].library == loaded.library
 
 
@@ -106,7 +108,7 @@ def test_observables_are_recorded_where_they_are_named(install):
     install("beads", edited('long_name="height of the first body",', 'kind="casimir",\n'
                             '        long_name="height",', NAMED))  # fmt: skip
     text = BUILT_IN_STUDY + 'record = ["height"]\n' + BUILT_IN_STUDY[BUILT_IN_STUDY.index("[[") :]
-    named, other = studies.parse(text.replace('"chain"', '"first"', 1)).experiments
+    named, other = studies.parse_study(text.replace('"chain"', '"first"', 1)).experiments
     assert named.record == ("height",)
     assert "height" not in other.record and other.library == BUILT_IN
 

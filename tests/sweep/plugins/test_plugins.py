@@ -14,23 +14,23 @@ from sweep.plugins.checks import check_gradient
 from sweep.plugins.loader import Plugin
 from sweep.plugins.registry import BUILT_IN, Library
 from sweep.store import studies
-from sweep.study.run_table import expand
+from sweep.study.run_table import expand_experiment
 
 
 def problems(directory, text=BEAD, study_text=STUDY):
     path = write(directory, text, study_text)
     with pytest.raises(errors.StudyError) as caught:
-        studies.load(path)
+        studies.load_study_file(path)
     return str(caught.value).replace(str(directory), "DIRECTORY").splitlines()
 
 
 def ids(directory, text=BEAD, study_text=STUDY):
-    loaded = studies.load(write(directory, text, study_text))
-    return [expand(experiment).run_id.tolist() for experiment in loaded.experiments]
+    loaded = studies.load_study_file(write(directory, text, study_text))
+    return [expand_experiment(experiment).run_id.tolist() for experiment in loaded.experiments]
 
 
 def test_the_library_of_a_study(tmp_path):
-    loaded = studies.load(write(tmp_path))
+    loaded = studies.load_study_file(write(tmp_path))
     (plugin,) = loaded.library.plugins
     assert plugin.hash == hashlib.sha256((tmp_path / "bead.py").read_bytes()).hexdigest()
     assert plugin.exported_names == (
@@ -94,7 +94,7 @@ def test_a_module_by_its_name(tmp_path, monkeypatch):
     (tmp_path / "library" / "beads_of_mine.py").write_text(BEAD)
     monkeypatch.syspath_prepend(tmp_path / "library")
     named = STUDY.replace("bead.py", "beads_of_mine")
-    (plugin,) = studies.parse(named, directory=tmp_path).library.plugins
+    (plugin,) = studies.parse_study(named, directory=tmp_path).library.plugins
     assert (plugin.name, plugin.text) == ("beads_of_mine", BEAD)
 
 

@@ -325,7 +325,7 @@ def test_the_lock_goes_whatever_ends_a_run(store, lock, cluster, monkeypatch):
 
     from study_text import one_experiment
 
-    parsed = studies.parse(one_experiment(record="[]"))
+    parsed = studies.parse_study(one_experiment(record="[]"))
     for error in (KeyboardInterrupt(), ValueError(), SystemExit()):
         with pytest.raises(type(error)):
             sweep.run(parsed, store, cluster, watcher=Fails(error))

@@ -53,7 +53,7 @@ def stores(cluster, tmp_path_factory):
     """Two stores, and one of what both ask for."""
     place = tmp_path_factory.mktemp("merge")
     for name, written in (("a", text()), ("b", text(second=True, **OTHER))):
-        assert sweep.run(studies.parse(written), place / f"{name}.zarr", cluster).complete
+        assert sweep.run(studies.parse_study(written), place / f"{name}.zarr", cluster).complete
     return place
 
 
@@ -86,7 +86,7 @@ def test_two_stores_are_one(place, cluster, command, arrays, assert_same_runs, f
     assert sweep.run(merged, both, cluster, watcher=watcher).complete
     assert watcher.computed == pending
     whole = place / "whole.zarr"
-    assert sweep.run(studies.parse(merged.text), whole, cluster).complete
+    assert sweep.run(studies.parse_study(merged.text), whole, cluster).complete
     assert_same_runs(whole, both, "only")
     for group in ("_geosweep/references/only", "_geosweep/ends/only"):
         mine, theirs = arrays(both, group), arrays(whole, group)
@@ -162,7 +162,7 @@ REFUSED = {
 def test_studies_that_do_not_unite(what, place, command, fingerprint):
     """It is for their studies that they are refused: of the third one no run is computed."""
     changes, words = REFUSED[what]
-    parsed = studies.parse(text(**changes))
+    parsed = studies.parse_study(text(**changes))
     store = Store.at(place / "c.zarr")
     create.bring_up(store, parsed, diff.compare(store, parsed), {"only": 8})
     mark = fingerprint(place)
@@ -298,22 +298,22 @@ UNIONS = {
 
 @pytest.mark.parametrize("what", UNIONS)
 def test_united_studies_have_the_runs_of_both(what):
-    from sweep.campaign.merge.unite import united
-    from sweep.study.run_table import expand
+    from sweep.campaign.merge.unite import unite_studies
+    from sweep.study.run_table import expand_experiment
 
     plain = {"initial_condition": '"lee"', "integrators": '["variational", "rk4"]'}
-    one, other = (studies.parse(one_experiment(**plain | own)) for own in UNIONS[what][:2])
-    made = united(one, other)
+    one, other = (studies.parse_study(one_experiment(**plain | own)) for own in UNIONS[what][:2])
+    made = unite_studies(one, other)
     assert UNIONS[what][2] in made.text
-    ids = [set(expand(s.experiments[0]).run_id.tolist()) for s in (one, other, made)]
+    ids = [set(expand_experiment(s.experiments[0]).run_id.tolist()) for s in (one, other, made)]
     assert ids[0] | ids[1] <= ids[2]
     if what == "other integrators at other steps":
         assert ids[0] | ids[1] == ids[2]
 
 
 def test_defaults_that_differ():
-    from sweep.campaign.merge.unite import united
-    from sweep.study.run_table import expand
+    from sweep.campaign.merge.unite import unite_studies
+    from sweep.study.run_table import expand_experiment
 
     texts = [
         'format = 1\nname = "test"\n[defaults]\nsamples = 10\n'
@@ -322,12 +322,12 @@ def test_defaults_that_differ():
         'integrators = "rk4"\ninitial_condition = "lee"\nduration = 1.0\nstep_size = 0.1\n'
         for name, own in (("one", 'record = ["energy"]\n'), ("two", 'record = ["state"]\n'))
     ]
-    one, other = map(studies.parse, texts)
-    made = united(one, other)
+    one, other = map(studies.parse_study, texts)
+    made = unite_studies(one, other)
     assert [e.record for e in made.experiments] == [("energy",), ("state",)]
     assert "# one" in made.text and "# two" in made.text
     for mine, theirs in zip(made.experiments, (*one.experiments, *other.experiments), strict=True):
-        assert expand(mine).run_id.tolist() == expand(theirs).run_id.tolist()
+        assert expand_experiment(mine).run_id.tolist() == expand_experiment(theirs).run_id.tolist()
 
 
 def test_blocks_of_rows(tmp_path, monkeypatch):
@@ -343,7 +343,7 @@ def test_blocks_of_rows(tmp_path, monkeypatch):
     theirs, own = random.permutation(50)[:23], random.permutation(50)[:23]
     expected = root["two/x"][:]
     expected[own] = root["one/x"][:][theirs]
-    copy_rows.copy(root["one"], theirs, root["two"], own, ["x"])
+    copy_rows.copy_rows(root["one"], theirs, root["two"], own, ["x"])
     np.testing.assert_array_equal(root["two/x"][:], expected)
 
 
@@ -351,7 +351,7 @@ def test_cut_short_nothing_is_there(place, monkeypatch):
     def fail(*arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(merge, "copy", fail)
+    monkeypatch.setattr(merge, "copy_rows", fail)
     with pytest.raises(StoreError, match="out.zarr cannot be written: No space left"):
         merge.merge([place / "a.zarr", place / "b.zarr"], place / "out.zarr")
     assert sorted(path.name for path in place.iterdir()) == ["a.zarr", "b.zarr"]

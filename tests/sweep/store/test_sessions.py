@@ -35,7 +35,7 @@ def store(tmp_path):
 @pytest.fixture
 def work(store):
     """The study's task, in a store that has nothing of it yet."""
-    parsed = studies.parse(one_experiment(**KEYS))
+    parsed = studies.parse_study(one_experiment(**KEYS))
     entries = diff.compare(Store.at(store), parsed)
     plans = [planning.plan_experiment(entry) for entry in entries]
     create.bring_up(Store.at(store), parsed, entries, {"only": 8})
@@ -54,17 +54,17 @@ def test_a_task_of_a_coordinator_before_writes_nothing(work, store, fingerprint)
     with acquire(Store.at(store)) as held:
         fencing.begin_session(Store.at(store), session(held.token))
         mark = fingerprint(store)
-        receipt = tasks.compute(work, session(before))
+        receipt = tasks.compute_task(work, session(before))
         assert not receipt.whole and receipt.runs == 0
         assert fingerprint(store) == mark
-        receipt = tasks.compute(work, session(held.token))
+        receipt = tasks.compute_task(work, session(held.token))
         assert receipt.whole and receipt.runs == len(work.chunks[0].rows)
 
 
 def test_a_worker_of_another_version_computes_nothing(work, store, fingerprint):
     mark = fingerprint(store)
     with pytest.raises(errors.VersionMismatch, match="the coordinator 0123: results may differ"):
-        tasks.compute(work, sessions.Session("theirs", "", "0123"))
+        tasks.compute_task(work, sessions.Session("theirs", "", "0123"))
     assert fingerprint(store) == mark
 
 
@@ -97,7 +97,7 @@ def test_kinds_of_machines_are_recorded_and_mixing_them_warns(store, cluster):
         def mixed(self, kinds):
             self.kinds = kinds
 
-    parsed, longer = (studies.parse(one_experiment(**KEYS | more)) for more in ({}, LONGER))
+    parsed, longer = (studies.parse_study(one_experiment(**KEYS | more)) for more in ({}, LONGER))
     watcher = Warned()
     sweep.run(parsed, store, cluster, watcher=watcher)
     assert watcher.kinds == ()
@@ -117,9 +117,9 @@ def test_what_is_in_flight_is_known_while_somebody_holds_the_store(work, store):
             assert progress.running(Store.at(store)) == {"only": 2 * len(work.chunks[0].rows)}
             noted.note([])  # a moment later: not written
             assert progress.running(Store.at(store))
-            kept = (store / "_geosweep" / progress.FILE).read_text()
+            kept = (store / "_geosweep" / progress.IN_FLIGHT).read_text()
         assert progress.running(Store.at(store)) == {}
-        (store / "_geosweep" / progress.FILE).write_text(kept)
+        (store / "_geosweep" / progress.IN_FLIGHT).write_text(kept)
         assert progress.running(Store.at(store))
     assert holder_of(Store.at(store)) is None and progress.running(Store.at(store)) == {}
 
@@ -140,7 +140,7 @@ def test_runs_on_their_way_begin_again_where_their_samples_are_damaged(
     with monkeypatch.context() as patch:
         patch.setattr(checkpoints, "save", dying)
         with pytest.raises(Killed):
-            tasks.compute(work, session(""))
+            tasks.compute_task(work, session(""))
     assert list((store / "_geosweep").rglob("*.npz")) and verify.verify(store) == []
     (file,) = (store / "only" / "energy" / "c" / "0").iterdir()
     content = bytearray(file.read_bytes())
@@ -150,7 +150,7 @@ def test_runs_on_their_way_begin_again_where_their_samples_are_damaged(
     assert "checksum" in finding.text and finding.runs == 0
     assert not repair.mend(Store.at(store), lambda: pytest.fail("the study is not needed")).left
     assert not list((store / "_geosweep").rglob("*.npz"))
-    parsed, whole = studies.parse(one_experiment(**KEYS)), tmp_path / "whole.zarr"
+    parsed, whole = studies.parse_study(one_experiment(**KEYS)), tmp_path / "whole.zarr"
     for path in (store, whole):
         assert sweep.run(parsed, path, cluster).complete
     assert_same_runs(whole, store, "only")
@@ -160,7 +160,7 @@ def test_a_damaged_checkpoint_of_an_end_costs_no_result(
     work, store, cluster, assert_same_runs, tmp_path
 ):
     """It is removed; when the run is extended, it is computed from its start."""
-    parsed, longer = (studies.parse(one_experiment(**KEYS | more)) for more in ({}, LONGER))
+    parsed, longer = (studies.parse_study(one_experiment(**KEYS | more)) for more in ({}, LONGER))
     assert sweep.run(parsed, store, cluster).complete
     (file,) = (store / checkpoints.ends_name("only")).rglob("c/0/*")
     file.write_bytes(file.read_bytes()[:-9])
@@ -194,7 +194,7 @@ def test_a_worker_that_leaves_stores_what_its_task_has(
     with monkeypatch.context() as patch:
         patch.setattr(sessions, "_leaving", threading.Event())
         patch.setattr(Recorder, "advance", counted)
-        receipt = tasks.compute(task, session(""))
+        receipt = tasks.compute_task(task, session(""))
     assert not receipt.whole and not receipt.superseded and len(spans) == 1
     (_, reached) = spans[0]
     assert 0 < reached < 10 and list((store / "_geosweep").rglob("*.npz"))
@@ -202,10 +202,10 @@ def test_a_worker_that_leaves_stores_what_its_task_has(
     with monkeypatch.context() as patch:
         patch.setattr(Recorder, "advance", counted)
         patch.setattr(sessions, "leave", lambda: None)
-        assert tasks.compute(task, session("")).whole
+        assert tasks.compute_task(task, session("")).whole
     assert spans[1][0] == reached and spans[-1][1] == 10
     whole = tmp_path / "whole.zarr"
-    assert sweep.run(studies.parse(one_experiment(**KEYS)), whole, cluster).complete
+    assert sweep.run(studies.parse_study(one_experiment(**KEYS)), whole, cluster).complete
     assert_same_runs(whole, store, "only")
 
 
@@ -233,7 +233,7 @@ def test_tasks_are_computed_in_the_store_that_their_session_was_begun_in(work, s
             fencing.fence_off_all(Store.at(store))
         mark = fingerprint(store)
         with pytest.raises(errors.StoreUnseen, match=f"{mine.name} is not there"):
-            tasks.compute(work, mine)
+            tasks.compute_task(work, mine)
         assert fingerprint(store) == mark
 
 
@@ -250,7 +250,7 @@ def test_a_task_that_another_process_was_given_writes_nothing_more(
         with monkeypatch.context() as patch:
             patch.setattr(fencing.Attempt, "check", check)
             with other:
-                whole = tasks._compute(work, other, [])
+                whole = tasks._compute_and_commit_task(work, other, [])
         assert whole
         written.append(arrays(store, "only"))
         check(attempt)
@@ -259,7 +259,7 @@ def test_a_task_that_another_process_was_given_writes_nothing_more(
     with acquire(Store.at(store)) as held:
         fencing.begin_session(Store.at(store), session(held.token))
         monkeypatch.setattr(fencing.Attempt, "check", taken_over)
-        receipt = tasks.compute(work, session(held.token))
+        receipt = tasks.compute_task(work, session(held.token))
     assert not receipt.whole and not receipt.superseded and receipt.runs == 0
     now = arrays(store, "only")
     for name, values in written[0].items():

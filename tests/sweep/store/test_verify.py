@@ -35,7 +35,7 @@ OF_REFERENCES = ("states", "error", "sample_count", "run_id", "initial_state")
 @pytest.fixture(scope="session")
 def whole(cluster, tmp_path_factory):
     path = tmp_path_factory.mktemp("verify") / "test.zarr"
-    assert sweep.run(studies.parse(TEXT), path, cluster).complete
+    assert sweep.run(studies.parse_study(TEXT), path, cluster).complete
     assert Store.at(path).group("only").attrs["chunk_rows"] == ROWS
     return path
 
@@ -131,7 +131,7 @@ def test_mended_and_run_again_it_is_the_same(copy, whole, cluster, arrays, asser
     assert not list(copy.rglob("*.partial")) and [p.name for p in copy.parent.iterdir()] == [
         "test.zarr"
     ]
-    assert sweep.run(studies.parse(TEXT), copy, cluster).complete
+    assert sweep.run(studies.parse_study(TEXT), copy, cluster).complete
     assert_same_runs(whole, copy, "only")
     assert verify.verify(copy) == []
     kept = [row for row in range(RUNS) if row // ROWS not in (0, 2, 5)]
@@ -147,7 +147,7 @@ def test_compacted_scalars(copy, whole, cluster, monkeypatch, assert_same_runs):
     (finding,) = verify.verify(copy)
     assert finding.runs == RUNS
     assert mend(copy).marked == {"only": RUNS}
-    assert sweep.run(studies.parse(TEXT), copy, cluster).complete
+    assert sweep.run(studies.parse_study(TEXT), copy, cluster).complete
     assert_same_runs(whole, copy, "only")
 
 
@@ -192,7 +192,7 @@ def test_metadata_that_are_gone(copy, whole, arrays):
 def test_an_experiment_that_is_gone(copy, whole, cluster, arrays):
     shutil.rmtree(copy / "only")
     assert not mend(copy).left and verify.verify(copy) == []
-    assert sweep.run(studies.parse(TEXT), copy, cluster).complete
+    assert sweep.run(studies.parse_study(TEXT), copy, cluster).complete
     check_same(whole, copy, arrays)
 
 
@@ -243,7 +243,7 @@ def test_intervals_in_which_no_step_ends(tmp_path, cluster):
         integrators='"rk45"', step_size=None, tolerance="1e-2", initial_condition='"lee"',
         samples="50",
     )  # fmt: skip
-    assert sweep.run(studies.parse(text), tmp_path / "test.zarr", cluster).complete
+    assert sweep.run(studies.parse_study(text), tmp_path / "test.zarr", cluster).complete
     only = sweep.open_study(tmp_path / "test.zarr")["only"]
     assert only["energy_error_mean"][0, 1:].isnull().any()
     assert verify.verify(tmp_path / "test.zarr") == []

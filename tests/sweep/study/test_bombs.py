@@ -19,7 +19,7 @@ from sweep import errors, limits
 from sweep.errors import StudyError
 from sweep.store import studies
 from sweep.study import model
-from sweep.study.run_table import expand, outline
+from sweep.study.run_table import expand_experiment, outline_run_table
 
 PROGRAM = Path(sys.executable).with_name("sweep")
 ADDRESSES = 2_000_000_000  # bytes; checking the quickstart takes less than half of it
@@ -96,7 +96,7 @@ def test_the_command_refuses_it(name, place):
 @pytest.mark.parametrize("name", ["/dev/zero", "pipe.toml"])
 def test_studies_are_regular_files(name, place):
     with bounded(), pytest.raises(limits.InputError, match="a device, a pipe or a socket"):
-        studies.load(place / name)
+        studies.load_study_file(place / name)
     with bounded():
         assert studies._kept_store(place / name, None) is None
 
@@ -164,8 +164,8 @@ def test_a_million_runs_are_looked_at_without_drawing_them(name, monkeypatch):
 
 @pytest.mark.parametrize("text", PACKAGED)
 def test_the_outline_is_the_run_table_without_identifiers(text):
-    for experiment in studies.parse(text).experiments:
-        table, looked = expand(experiment), outline(experiment)
+    for experiment in studies.parse_study(text).experiments:
+        table, looked = expand_experiment(experiment), outline_run_table(experiment)
         for name in ("integrator_index", "step_size", "tolerance", "system_index", "start_index"):
             np.testing.assert_array_equal(getattr(table, name), getattr(looked, name))
 

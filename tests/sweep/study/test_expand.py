@@ -15,11 +15,13 @@ from sweep import errors
 from sweep.store import studies
 from sweep.study import run_table as expanding
 from sweep.study.run_id import run_id
-from sweep.study.run_table import expand
+from sweep.study.run_table import expand_experiment
 
 
 def table_of(**changes):
-    return expand(studies.parse(one_experiment(**changes), "s.toml").experiments[0])
+    return expand_experiment(
+        studies.parse_study(one_experiment(**changes), "s.toml").experiments[0]
+    )
 
 
 def rows_of(table):
@@ -68,7 +70,7 @@ def test_systems_of_different_size_have_their_own_starts():
 
 
 def test_run_id_is_put_together_from_its_parts():
-    table = expand(studies.parse(FULL).experiments[0])
+    table = expand_experiment(studies.parse_study(FULL).experiments[0])
     for run in (0, 70, table.size - 1):
         entry = table.experiment.integrators[table.integrator_index[run]]
         system = table.systems[table.system_index[run]]

@@ -31,12 +31,14 @@ TWO = 'name = "other"\n' + one_experiment(name='"x"', system='"nbody_sphere"').p
 def stores(cluster, tmp_path_factory):
     """``first.zarr`` with states, ``bare.zarr`` without: of the same runs."""
     place = tmp_path_factory.mktemp("starts")
-    assert sweep.run(studies.parse(one_experiment(**FIRST)), place / "first.zarr", cluster).complete
+    assert sweep.run(
+        studies.parse_study(one_experiment(**FIRST)), place / "first.zarr", cluster
+    ).complete
     bare = one_experiment(**FIRST | {"record": '["energy"]'})
     bare += "[[experiment]]\n" + TWO.partition("\n")[2].replace('"x"', '"adaptive"').replace(
         '["variational", "rk4"]', '{ name = "rk45", tolerance = 1e-6 }'
     ).replace("step_size = [0.1, 0.05]\n", "")
-    assert sweep.run(studies.parse(bare), place / "bare.zarr", cluster).complete
+    assert sweep.run(studies.parse_study(bare), place / "bare.zarr", cluster).complete
     return place
 
 

@@ -10,11 +10,11 @@ from study_text import FULL, one_experiment, problems
 from sweep import errors, study
 from sweep.store import studies
 from sweep.study import model
-from sweep.study.run_table import expand
+from sweep.study.run_table import expand_experiment
 
 
 def test_everything_of_format_1():
-    found = studies.parse(FULL, "s.toml")
+    found = studies.parse_study(FULL, "s.toml")
     assert found.name == "double-pendulum"
     assert (found.text, found.source) == (FULL, "s.toml")
     order, nbody = found.experiments
@@ -58,20 +58,20 @@ samples = 4
 step_size = 0.25
 reference = false
 """
-    plain, own = studies.parse(text).experiments
+    plain, own = studies.parse_study(text).experiments
     assert (plain.samples, plain.step_sizes, plain.statistics) == (2, (0.5,), "none")
     assert plain.reference == study.Reference("dop853", 2.3e-14, 1.0)
     assert (own.samples, own.step_sizes, own.reference, own.duration) == (4, (0.25,), None, 1.0)
 
 
 def test_what_is_recorded_when_nothing_is_said():
-    experiment = studies.parse(one_experiment()).experiments[0]
+    experiment = studies.parse_study(one_experiment()).experiments[0]
     assert set(experiment.record) == {"energy", "momentum", "unit_length", "tangency"}
     assert experiment.statistics == "every_step"
 
 
 def test_expanded_is_json_with_exact_step_sizes():
-    experiment = studies.parse(FULL).experiments[0]
+    experiment = studies.parse_study(FULL).experiments[0]
     expanded = experiment.expanded()
     assert json.loads(json.dumps(expanded)) == expanded
     assert tuple(expanded["step_sizes"]) == experiment.step_sizes
@@ -85,7 +85,7 @@ def test_integrators_without_an_axis_of_step_sizes():
     assert found[0].startswith("s.toml:6: experiment[0].integrators[1]: there is no 'step_size'")
     entry = '[{ name = "rk4", step_size = 0.1 }]'
     text = one_experiment(integrators=entry, step_size=None)
-    assert studies.parse(text).experiments[0].size == 3
+    assert studies.parse_study(text).experiments[0].size == 3
 
 
 # what is written in FULL, what instead, and the message: its start and, after …, its other words
@@ -297,37 +297,37 @@ def test_load_a_file_or_a_packaged_study(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "mine.toml"
     file.write_bytes(b"\xef\xbb\xbf" + one_experiment().replace("\n", "\r\n").encode())
-    assert studies.load(file).name == studies.load("mine.toml").name == "test"
+    assert studies.load_study_file(file).name == studies.load_study_file("mine.toml").name == "test"
     file.rename("here")
     monkeypatch.setattr(model, "_packaged_files", lambda: {"here": None, "quickstart": None})
-    assert studies.load("here").name == "test"
+    assert studies.load_study_file("here").name == "test"
     with pytest.raises(errors.StudyError, match="no packaged study of that name.*'quickstart'"):
-        studies.load("quikstart")
+        studies.load_study_file("quikstart")
 
 
 def test_what_cannot_be_loaded(tmp_path, monkeypatch):
     with pytest.raises(errors.StudyError, match="is a directory"):
-        studies.load(tmp_path)
+        studies.load_study_file(tmp_path)
     with pytest.raises(errors.StudyError, match="there is no such file"):
-        studies.load(tmp_path / "none.toml")
+        studies.load_study_file(tmp_path / "none.toml")
     with pytest.raises(errors.StudyError, match="cannot be read"):
-        studies.load("a" * 10_000)
+        studies.load_study_file("a" * 10_000)
     file = tmp_path / "latin.toml"
     file.write_bytes(b"format = 1\nname = '\xe9'\n")
     with pytest.raises(errors.StudyError, match=r"latin.toml:2: is not UTF-8 text"):
-        studies.load(file)
+        studies.load_study_file(file)
     monkeypatch.setattr("os.open", _refuse)
     with pytest.raises(errors.StudyError, match="cannot be read: Permission denied"):
-        studies.load(file)
+        studies.load_study_file(file)
 
 
 def _refuse(path, flags):
     raise PermissionError(13, "Permission denied")
 
 
-@pytest.mark.parametrize("name", study.packaged())
+@pytest.mark.parametrize("name", study.packaged_study_names())
 def test_packaged_studies_are_valid(name):
-    found = studies.load(name)
+    found = studies.load_study_file(name)
     assert found.name == name and found.description
     for experiment in found.experiments:
-        assert expand(experiment).size > 0
+        assert expand_experiment(experiment).size > 0

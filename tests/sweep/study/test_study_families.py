@@ -15,7 +15,7 @@ from sweep.analysis import drift_table, grid, order_table
 from sweep.analysis.runs.selection import RUN_COORDINATES, scanned_axes
 from sweep.store import studies
 from sweep.study import schema
-from sweep.study.run_table import expand
+from sweep.study.run_table import expand_experiment
 from systems import registry
 from systems.base import Family
 from systems.spins.point_vortices import PointVortices
@@ -35,9 +35,9 @@ def text(start, **changes):
 
 
 def start_of(written, **changes):
-    (experiment,) = studies.parse(text(written, **changes)).experiments
+    (experiment,) = studies.parse_study(text(written, **changes)).experiments
     (start,) = experiment.initial_conditions
-    return start, expand(experiment)
+    return start, expand_experiment(experiment)
 
 
 def member(**values):
@@ -110,7 +110,7 @@ def test_systems_of_a_scan_have_their_own_members():
 
 
 def test_the_expanded_study():
-    (experiment,) = studies.parse(text(MANIFOLD)).experiments
+    (experiment,) = studies.parse_study(text(MANIFOLD)).experiments
     (written,) = json.loads(json.dumps(experiment.expanded()))["initial_conditions"]
     assert written["axes"] == {"theta": [0.7, 0.9], "phi": [0.4]}
     assert (written["name"], written["label"]) == ("invariant_manifold", "invariant_manifold")
@@ -120,7 +120,7 @@ def test_rules_name_axes():
     kept = text(
         f'[{MANIFOLD}, "mclachlan"]'.replace("0.7", "0.8"), exclude='[{ theta = "> 0.85" }]'
     )
-    table = expand(studies.parse(kept).experiments[0])
+    table = expand_experiment(studies.parse_study(kept).experiments[0])
     assert set(table.initial_condition) == {"invariant_manifold[theta=0.8, phi=0.4]", "mclachlan"}
     assert set(table.start_axes["theta"][table.initial_condition != "mclachlan"]) == {0.8}
     assert np.isnan(table.start_axes["theta"][table.initial_condition == "mclachlan"]).all()
@@ -197,7 +197,7 @@ def test_axes_with_the_names_of_other_columns(monkeypatch):
     )
     rule = "[{ shape_energy = 0.9, step_size = 0.1 }]"
     written = text(starts, system='"clashing"', exclude=rule)
-    table = expand(studies.parse(written).experiments[0])
+    table = expand_experiment(studies.parse_study(written).experiments[0])
     assert set(table.start_axes) == {"shape_energy", "shape_step_size", "shape_strengths", "tilt"}
     assert table.size == 5 and table.column("step_size").tolist() == [0.1] * 2 + [0.05] * 3
     shared = table.start_axes["tilt"]  # one column for both families
@@ -207,10 +207,10 @@ def test_axes_with_the_names_of_other_columns(monkeypatch):
 @pytest.mark.parametrize("name", [cls.name for cls in systems.ALL_SYSTEMS])
 def test_taken_names_hold_all_that_is_stored(name):
     system = systems.get(name)
-    taken = schema.taken_names(system)
+    taken = schema.taken_variable_names(system)
     assert set(RUN_COORDINATES) <= taken
     record = tuple(q.name for q in system.quantities) + ("state", "step_size")
-    (experiment,) = studies.parse(one_experiment()).experiments
+    (experiment,) = studies.parse_study(one_experiment()).experiments
     everything = dataclasses.replace(
         experiment, record=record, reference=study.Reference("dop853", 1e-9, 1.0)
     )
@@ -228,7 +228,7 @@ def base(cluster, tmp_path_factory):
     path = tmp_path_factory.mktemp("families") / "base.zarr"
     reference = '{ integrator = "dop853", tolerance = 1e-10 }'
     written = text(f'["mclachlan", {MANIFOLD.replace("0.7", "0.8")}]', reference=reference)
-    assert sweep.run(studies.parse(written), path, cluster).complete
+    assert sweep.run(studies.parse_study(written), path, cluster).complete
     return path, reference
 
 
@@ -273,7 +273,9 @@ def test_a_growing_study_merges_them(base, tmp_path, cluster, arrays):
     path, reference = shutil.copytree(base[0], tmp_path / "grown.zarr"), base[1]
 
     def grow(starts):
-        assert sweep.run(studies.parse(text(starts, reference=reference)), path, cluster).complete
+        assert sweep.run(
+            studies.parse_study(text(starts, reference=reference)), path, cluster
+        ).complete
         return arrays(path, "only")
 
     before = arrays(path, "only")

@@ -12,7 +12,7 @@ THINNING = "{ per_decade = 10 }"
 def test_samples_that_thin_out_lie_on_the_grid_of_the_largest_step():
     own = '[{ name = "rk4", step_size = [0.25, 0.125] }, "variational"]'
     text = one_experiment(samples=THINNING, integrators=own, duration="100.0", step_size="0.05")
-    (experiment,) = studies.parse(text).experiments
+    (experiment,) = studies.parse_study(text).experiments
     axis = experiment.time_axis
     assert (axis.grid, axis.first, axis.per_decade) == (0.25, 0.25, 10)
     assert experiment.times[:3].tolist() == [0.0, 0.25, 0.5] and experiment.times[-1] == 100.0
@@ -23,11 +23,13 @@ def test_samples_that_thin_out_lie_on_the_grid_of_the_largest_step():
 def test_a_generated_largest_step_is_snapped_to_divide_the_duration():
     steps = '{ start = 0.3, stop = 0.01, count = 4, spacing = "log" }'
     text = one_experiment(samples="{ per_decade = 10, first = 0.5 }", step_size=steps)
-    (experiment,) = studies.parse(text).experiments
+    (experiment,) = studies.parse_study(text).experiments
     assert experiment.step_sizes[0] == experiment.time_axis.grid == 1 / 3
     ratios = experiment.step_sizes[0] / np.array(experiment.step_sizes)
     np.testing.assert_allclose(ratios, np.rint(ratios), rtol=1e-12)
-    exact = studies.parse(one_experiment(samples=THINNING, step_size=steps.replace("0.3", "0.2")))
+    exact = studies.parse_study(
+        one_experiment(samples=THINNING, step_size=steps.replace("0.3", "0.2"))
+    )
     assert exact.experiments[0].step_sizes[0] == 0.2
 
 

@@ -9,7 +9,7 @@ from study_text import one_experiment, problems
 import systems
 from sweep import errors
 from sweep.store import studies
-from sweep.study.run_table import expand
+from sweep.study.run_table import expand_experiment
 
 CHAIN = systems.get("spherical_pendulum_chain")
 MEMBERS = CHAIN.ensemble(5, seed=3)
@@ -21,9 +21,11 @@ def _here(tmp_path, monkeypatch):
 
 
 def start_of(written, **changes):
-    (experiment,) = studies.parse(one_experiment(initial_condition=written, **changes)).experiments
+    (experiment,) = studies.parse_study(
+        one_experiment(initial_condition=written, **changes)
+    ).experiments
     (start,) = experiment.initial_conditions
-    return start, expand(experiment)
+    return start, expand_experiment(experiment)
 
 
 # --- files ------------------------------------------------------------------------------------
@@ -65,16 +67,16 @@ def test_a_path_is_relative_to_the_file_of_the_study(tmp_path, monkeypatch):
     text = one_experiment(initial_condition='{ file = "data/states.npy" }')
     (folder / "mine.toml").write_text(text)
     for path in (folder / "mine.toml", "elsewhere/mine.toml"):
-        assert studies.load(path).experiments[0].initial_conditions[0].size == 5
+        assert studies.load_study_file(path).experiments[0].initial_conditions[0].size == 5
     with pytest.raises(errors.StudyError, match=f"there is no file {tmp_path}/data/states.npy"):
-        studies.parse(text)
+        studies.parse_study(text)
     monkeypatch.chdir(folder)
-    assert studies.parse(text).experiments[0].initial_conditions[0].size == 5
+    assert studies.parse_study(text).experiments[0].initial_conditions[0].size == 5
 
 
 def test_the_expanded_study_says_what_was_in_the_file_and_not_its_numbers():
     np.save("states.npy", MEMBERS)
-    (experiment,) = studies.parse(
+    (experiment,) = studies.parse_study(
         one_experiment(initial_condition='{ file = "states.npy" }')
     ).experiments
     (written,) = json.loads(json.dumps(experiment.expanded()))["initial_conditions"]
@@ -167,7 +169,7 @@ def test_a_lattice():
     np.testing.assert_array_equal(table.starts[0], CHAIN.lattice(12, body=1, around="lee"))
     plain, table = start_of("{ lattice = 12 }")
     np.testing.assert_array_equal(table.starts[0], CHAIN.lattice(12, body=0, around="lee"))
-    assert studies.parse(one_experiment(initial_condition="{ lattice = 12 }")).experiments[
+    assert studies.parse_study(one_experiment(initial_condition="{ lattice = 12 }")).experiments[
         0
     ].expanded()["initial_conditions"] == [
         {"count": 12, "body": 0, "around": None, "label": "lattice"}

@@ -13,7 +13,7 @@ from sweep.store import studies
 from sweep.store.diff import compare
 from sweep.store.store import Store
 from sweep.study.run_id import run_id
-from sweep.study.run_table import expand
+from sweep.study.run_table import expand_experiment
 
 PERIOD = 6.283185307179586
 IN_PERIODS = {
@@ -28,7 +28,7 @@ IN_PERIODS = {
 
 
 def read(**changes):
-    (experiment,) = studies.parse(one_experiment(**changes)).experiments
+    (experiment,) = studies.parse_study(one_experiment(**changes)).experiments
     return experiment
 
 
@@ -41,8 +41,8 @@ def test_what_is_run_is_in_the_unit_of_the_system():
     assert experiment.duration == 3 * PERIOD and experiment.reference.until == 2 * PERIOD
     np.testing.assert_allclose(experiment.times, PERIOD * plain.times, rtol=4e-16)
     assert experiment.times[-1] == experiment.duration
-    table = expand(experiment)
-    assert table.steps_per_sample.tolist() == expand(plain).steps_per_sample.tolist()
+    table = expand_experiment(experiment)
+    assert table.steps_per_sample.tolist() == expand_experiment(plain).steps_per_sample.tolist()
     run = np.flatnonzero(table.integrator == "rk4")[0]
     assert table.run_id[run] == run_id(
         table.systems[0], "rk4", experiment.integrators[1].options, 0.02 * PERIOD,
@@ -64,14 +64,18 @@ def test_a_unit_of_one_is_none(unit, samples):
         read(**IN_PERIODS | {"time_unit": given, "samples": samples}) for given in (unit, None)
     )
     assert same == plain
-    assert expand(same).run_id.tolist() == expand(plain).run_id.tolist()
+    assert expand_experiment(same).run_id.tolist() == expand_experiment(plain).run_id.tolist()
 
 
 def test_a_run_is_the_same_whatever_the_duration_and_the_samples():
     shorter = read(**IN_PERIODS | {"duration": "2.0", "samples": "2"})
-    assert set(expand(shorter).run_id) & set(expand(read(**IN_PERIODS)).run_id)
+    assert set(expand_experiment(shorter).run_id) & set(
+        expand_experiment(read(**IN_PERIODS)).run_id
+    )
     of_rk4 = [
-        expand(experiment).run_id[expand(experiment).integrator == "rk4"].tolist()
+        expand_experiment(experiment)
+        .run_id[expand_experiment(experiment).integrator == "rk4"]
+        .tolist()
         for experiment in (shorter, read(**IN_PERIODS))
     ]
     assert of_rk4[0] == of_rk4[1]
@@ -101,7 +105,7 @@ def test_rules_compare_step_sizes_in_the_unit():
     rules = {
         "exclude": '[{ integrator = "variational", step_size = "< 0.05" }, { step_size = 0.02 }]'
     }
-    table = expand(read(**IN_PERIODS | rules))
+    table = expand_experiment(read(**IN_PERIODS | rules))
     fixed = ~table.adaptive
     left = set(zip(table.integrator[fixed].tolist(), table.step_size[fixed].tolist(), strict=True))
     wanted = {("variational", 0.1), ("variational", 0.05), ("rk4", 0.01)}
@@ -111,7 +115,7 @@ def test_rules_compare_step_sizes_in_the_unit():
 
 def test_step_sizes_advance_with_a_parameter():
     changes = {"scan": "{ gravity = [1.0, 2.0] }", "zip": '[["gravity", "step_size"]]'}
-    table = expand(read(time_unit="2.5", **changes))
+    table = expand_experiment(read(time_unit="2.5", **changes))
     assert set(zip(table.scan["gravity"], table.step_size, strict=True)) == {
         (1.0, 0.25), (2.0, 0.125),
     }  # fmt: skip
@@ -119,9 +123,9 @@ def test_step_sizes_advance_with_a_parameter():
 
 def test_the_defaults_may_have_it():
     text = one_experiment().replace("[[exp", "[defaults]\ntime_unit = 2.0\n[[exp")
-    assert studies.parse(text).experiments[0].duration == 2.0
+    assert studies.parse_study(text).experiments[0].duration == 2.0
     own = text.replace("duration = ", "time_unit = 1\nduration = ")
-    assert studies.parse(own).experiments[0].duration == 1.0
+    assert studies.parse_study(own).experiments[0].duration == 1.0
 
 
 @pytest.mark.parametrize(
@@ -160,7 +164,7 @@ def test_mistakes_are_told_in_the_unit(changes, message):
 def test_the_store_is_in_the_unit_of_the_system(cluster, tmp_path):
     text = one_experiment(**IN_PERIODS | {"initial_condition": '"lee"'})
     path = tmp_path / "periods.zarr"
-    assert sweep.run(studies.parse(text), path, cluster).complete
+    assert sweep.run(studies.parse_study(text), path, cluster).complete
     found = sweep.open_study(path)["only"].to_dataset()
     assert found.attrs["duration"] == 3 * PERIOD
     assert found["time"].values[-1] == 3 * PERIOD
@@ -169,5 +173,5 @@ def test_the_store_is_in_the_unit_of_the_system(cluster, tmp_path):
     coarse = found.query(run="integrator == 'rk4' and step_size > 0.1")
     assert coarse["steps"].values.tolist() == [150]
     assert coarse["step_size"].values.tolist() == [0.02 * PERIOD]
-    (entry,) = compare(Store.at(path), studies.parse(text))
+    (entry,) = compare(Store.at(path), studies.parse_study(text))
     assert entry.new == entry.gone == 0 and not entry.pending.any()

@@ -8,7 +8,7 @@ from study_text import one_experiment, problems
 from sweep.analysis import drift_table, grid, order_table
 from sweep.store import studies
 from sweep.study.run_id import run_id
-from sweep.study.run_table import expand
+from sweep.study.run_table import expand_experiment
 
 CHAINS = (
     "{ count = [1, 2, 3], gravity = [1.0, 2.0], length = [{ label = 'a', value = [1.0] }, "
@@ -18,7 +18,9 @@ MEMBERS = {"initial_condition": "{ random = 2, seed = 1 }"}
 
 
 def table_of(**changes):
-    return expand(studies.parse(one_experiment(**changes), "s.toml").experiments[0])
+    return expand_experiment(
+        studies.parse_study(one_experiment(**changes), "s.toml").experiments[0]
+    )
 
 
 # --- zip --------------------------------------------------------------------------------------

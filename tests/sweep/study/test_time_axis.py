@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from integrators.errors import InputError
-from sweep.study.time_axis import DIVIDES, LogarithmicTimeAxis, TimeAxis, spaced
+from sweep.study.time_axis import DIVIDES, LogarithmicTimeAxis, TimeAxis, spaced_values
 
 durations = st.floats(1e-3, 1e6)
 counts = st.integers(1, 10_000)
@@ -81,7 +81,7 @@ def test_times():
 
 @given(st.floats(1e-6, 1e6), st.floats(1.01, 1e6), st.integers(2, 50), st.booleans())
 def test_a_range_keeps_its_ends_and_generates_six_digits(start, factor, count, log):
-    values = spaced(start, start * factor, count, "log" if log else "linear")
+    values = spaced_values(start, start * factor, count, "log" if log else "linear")
     assert (values[0], values[-1], len(values)) == (start, start * factor, count)
     assert all(float(f"{value:.6g}") == value for value in values[1:-1])
     exact = (np.geomspace if log else np.linspace)(start, start * factor, count)
@@ -89,15 +89,15 @@ def test_a_range_keeps_its_ends_and_generates_six_digits(start, factor, count, l
 
 
 def test_a_range_of_integers_where_all_can_be():
-    assert spaced(2, 8, 4, "linear") == (2, 4, 6, 8)
-    assert [type(value) for value in spaced(2, 16, 4, "log")] == [int] * 4
-    assert spaced(1, 2, 3, "linear") == (1.0, 1.5, 2.0)
+    assert spaced_values(2, 8, 4, "linear") == (2, 4, 6, 8)
+    assert [type(value) for value in spaced_values(2, 16, 4, "log")] == [int] * 4
+    assert spaced_values(1, 2, 3, "linear") == (1.0, 1.5, 2.0)
 
 
 @pytest.mark.parametrize("range_of", [(1, 2, 1, "linear"), (0, 1, 3, "log"), (1, -1, 3, "log")])
 def test_ranges_that_are_refused(range_of):
     with pytest.raises(InputError):
-        spaced(*range_of)
+        spaced_values(*range_of)
 
 
 # --- samples that thin out with time ----------------------------------------------------------

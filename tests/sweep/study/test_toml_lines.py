@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweep.study.toml.positions import scan
+from sweep.study.toml.positions import scan_key_positions
 
 TEXT = '''\
 top = 1
@@ -36,7 +36,7 @@ c = 'x\\'
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_lines_by_hand(newline):
     tomllib.loads(TEXT.replace("\n", newline))
-    found = scan(TEXT.replace("\n", newline))
+    found = scan_key_positions(TEXT.replace("\n", newline))
     expected = {
         ("top",): 1,
         ("quoted key",): 2,
@@ -72,13 +72,13 @@ def test_lines_by_hand(newline):
     ],
 )
 def test_inline_table_over_several_lines(text, path, opened, broken):
-    found = scan(text).broken
+    found = scan_key_positions(text).broken
     assert (found.path, found.opened, found.broken) == (path, opened, broken)
 
 
 @given(st.text(st.sampled_from("a =[]{}\"'\n#.,1\\"), max_size=40))
 def test_any_text_is_scanned_to_an_end(text):
-    assert scan(text).lines[()] == 1
+    assert scan_key_positions(text).lines[()] == 1
 
 
 class Writer:
@@ -155,7 +155,7 @@ def test_every_key_is_found_on_its_line(top, tables, data):
             writer.pair(key, value, ("tables", index))
             writer.put("\n")
     tomllib.loads(writer.text)  # it is valid TOML
-    found = scan(writer.text)
+    found = scan_key_positions(writer.text)
     assert writer.lines.items() <= found.lines.items()
     assert len(found.lines) == len(writer.lines) + 1 + bool(tables)
     assert found.broken is None

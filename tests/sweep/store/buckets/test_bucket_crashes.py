@@ -65,7 +65,7 @@ def test_a_server_that_falls_silent_ends_the_run_and_it_goes_on(
     monkeypatch.setenv(s3.PATIENCE, "0.5")
     monkeypatch.setattr(s3, "AT_START", 0.5)
     set_on_workers(cluster, {s3.PATIENCE: "0.5"})
-    store, parsed = bucket / "long.zarr", studies.parse(SHORT)
+    store, parsed = bucket / "long.zarr", studies.parse_study(SHORT)
 
     class Silences(coordinator.Watcher):
         def progressed(self, task, receipt):
@@ -125,7 +125,7 @@ def steps(action, prepare, every):
 
 def test_stopped_while_a_store_is_made(bucket, cluster, local, assert_like):
     """Without its zarr.json there is no store, and the next run begins anew."""
-    store, parsed = bucket / "few.zarr", studies.parse(one_experiment(**FEW))
+    store, parsed = bucket / "few.zarr", studies.parse_study(one_experiment(**FEW))
 
     def make():
         create.bring_up(Store.at(store), parsed, diff.compare(Store.at(store), parsed), {"only": 8})
@@ -203,7 +203,7 @@ def test_stopped_while_it_is_rechunked(many, bucket, assert_same_runs, tmp_path)
     store, whole, copied = bucket / "many.zarr", tmp_path / "whole.zarr", tmp_path / "copied.zarr"
     copy_tree(many, store)
     copy_tree(many, whole)
-    parsed = studies.parse(one_experiment(**MANY))
+    parsed = studies.parse_study(one_experiment(**MANY))
     layout = coordinator.planning.plan_study(diff.compare(Store.at(store), parsed))[0].layout
     layout = dataclasses.replace(layout, chunk_rows=32, coordinate_chunks=(256, 16))
     for _ in steps(lambda: rechunk.rechunk(Store.at(store), "only", layout), lambda: None, 60):

@@ -39,7 +39,7 @@ def test_a_study_in_a_bucket_is_the_local_one(base, local, assert_like, cluster,
             pytest.fail("it computed something twice")
 
     before = {found.key: found.stat().st_ino for found in base.walk()}
-    parsed = studies.parse(one_experiment(**FEW))
+    parsed = studies.parse_study(one_experiment(**FEW))
     assert sweep.run(parsed, str(base), cluster, watcher=Refuses()).complete
     assert {found.key: found.stat().st_ino for found in base.walk()} == before
     assert "secret" not in json.dumps(dict(Store.at(base).root().attrs))
