@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from distributed import Client, Reschedule, fire_and_forget, get_client, secede
 
-from integrators.errors import InputError
+from integrators.errors import InputError, check_number
 from sweep.campaign import coordinator
 from sweep.clusters.launch import connect
 from sweep.clusters.spec import ClusterSpec
@@ -52,7 +52,10 @@ class Submitted(NamedTuple):
     store: object
 
 
-def submit(study, store=None, cluster=None, *, trust_plugins=False, **options):
+def submit(
+    study, store=None, cluster=None, *, trust_plugins=False, max_time=None,
+    checkpoint_every=coordinator.CHECKPOINT_EVERY,
+):  # fmt: skip
     """Run a study on a running cluster, without waiting for it.
 
     What plans and watches the tasks runs on a worker; if that dies, it goes on elsewhere.
@@ -63,8 +66,8 @@ def submit(study, store=None, cluster=None, *, trust_plugins=False, **options):
         As in `sweep.run`; all workers must see the store.
     cluster : ClusterSpec or distributed.Client
         Of a running scheduler.
-    **options
-        Of `sweep.run`: ``max_time``, ``checkpoint_every``.
+    max_time, checkpoint_every : float, optional
+        As in `sweep.run`; each time that a worker takes the coordinator up, ``max_time`` begins.
 
     Returns
     -------
@@ -75,9 +78,9 @@ def submit(study, store=None, cluster=None, *, trust_plugins=False, **options):
     StoreError
         If the store is another study's, or cannot be written, or somebody writes to it.
     InputError
-        If no running scheduler is given; if a worker has another version of the code, or does not
-        see the store; if a coordinator was submitted already that waits for a worker of this
-        scheduler.
+        If no running scheduler is given, or a number is not positive; if a worker has another
+        version of the code, or does not see the store; if a coordinator was submitted already
+        that waits for a worker of this scheduler.
     """
     is_client = isinstance(cluster, Client)
     if not (is_client or (isinstance(cluster, ClusterSpec) and cluster.is_running)):
@@ -86,6 +89,9 @@ def submit(study, store=None, cluster=None, *, trust_plugins=False, **options):
             "ClusterSpec(scheduler='tcp://host:8786')",
             key="cluster",
         )
+    options = {"checkpoint_every": check_number("checkpoint_every", checkpoint_every, above=0.0)}
+    if max_time is not None:
+        options["max_time"] = check_number("max_time", max_time, above=0.0)
     study, store = study_and_store(study, store, trust_plugins)
     with contextlib.nullcontext(cluster) if is_client else connect(cluster) as client:
         submission = _submit_coordinator(study, store, client, options)

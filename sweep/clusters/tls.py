@@ -120,12 +120,12 @@ def _check_files(ca_file, cert, key, ca_name, cert_name, key_name):
 
     at = f"{key} ({key_name})" if key else f"{cert} ({cert_name}; {key_name} is not given)"
 
-    def refuse():
+    def refuse_password():
         raise InputError(f"the key in {at} has a password; expected one without, as Dask needs it")
 
-    def has_signed(authority):
+    def has_signed(issuer, certificate):
         with contextlib.suppress(exceptions.InvalidSignature, ValueError, TypeError):
-            own.verify_directly_issued_by(authority)
+            certificate.verify_directly_issued_by(issuer)
             return True
         return False
 
@@ -140,7 +140,12 @@ def _check_files(ca_file, cert, key, ca_name, cert_name, key_name):
             raise InputError(f"{said}; expected -----BEGIN CERTIFICATE") from None
     authorities, (own, *others) = found
     certificate = f"the certificate {cert} ({cert_name})"
-    if not any(map(has_signed, authorities + others)):
+    last, left = own, others  # the file may hold those between its own and the authority
+    while not any(has_signed(one, last) for one in authorities) and (
+        issuer := next((one for one in left if has_signed(one, last)), None)
+    ):
+        last, left = issuer, [one for one in left if one is not issuer]
+    if not any(has_signed(one, last) for one in authorities):
         raise InputError(
             f"{certificate} is not signed by the authority in {ca_file} ({ca_name}); expected all "
             "from one authority"
@@ -154,7 +159,7 @@ def _check_files(ca_file, cert, key, ca_name, cert_name, key_name):
             "ones (`sweep certificates` does for tests), or set the clock"
         )
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(cert, key, password=refuse)
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(cert, key, password=refuse_password)
     except ssl.SSLError as error:
         said = f"the key in {at} does not fit ({error.reason})"  # as KEY_VALUES_MISMATCH
         said = said if error.reason else f"no private key in PEM format is in {at}"

@@ -82,7 +82,7 @@ def failed_runs(store, experiments=(), most=None):
     Parameters
     ----------
     store : str, Path or Store
-    experiments : sequence of str
+    experiments : str or sequence of str
         Only these; all if there is none.
     most : int, optional
         Only the first of each experiment, so many.
@@ -194,6 +194,7 @@ def _range(axis, values, mine, known):
 
 def _tables(store, experiments):
     names = store.experiments
+    experiments = (experiments,) if isinstance(experiments, str) else experiments
     for name in experiments:
         check_known(f"experiment of {store}", name, names)
     for name in experiments or names:

@@ -6,7 +6,6 @@ import xarray as xr
 import zarr
 
 from integrators.errors import InputError
-from sweep.errors import Damaged
 from sweep.limits import MOST_RUNS
 from sweep.store.files import INTERNAL, read_metadata
 from sweep.store.storage import configure
@@ -43,16 +42,8 @@ def open_study(store):
     >>> order.query(run="integrator == 'variational' and step_size < 0.05")   # doctest: +SKIP
     """
     store = Store.at(store)
-    try:
-        with store.reading():
-            metadata = read_metadata(store.place)
-        attributes = metadata["attributes"]
-    except (Damaged, KeyError, OSError):
-        raise InputError(
-            f"{store} is not a store; expected a directory that `sweep run` wrote"
-        ) from None
-    store.check_format(attributes)
-    _check_formats(store, metadata)
+    store.check()
+    _check_formats(store, read_metadata(store.place))
     configure()
     _check_extents(store)
     try:

@@ -31,7 +31,7 @@ class Store:
     --------
     >>> store = sweep.Store.at("quickstart.zarr")   # doctest: +SKIP
     >>> store.experiments                           # doctest: +SKIP
-    ['pendulum']
+    ['pendulum', 'three-bodies']
     """
 
     place: object

@@ -125,6 +125,11 @@ class Study:
         return self.text
 
 
+Study.plugins = property(  # in the place of the argument's default
+    lambda study: study.library.plugins, doc="The `sweep.plugins.loader.Plugin`s that it names."
+)
+
+
 def parse_study(
     text,
     source="study",

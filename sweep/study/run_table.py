@@ -52,7 +52,7 @@ class RunTable:
 
     Parameters
     ----------
-    experiment : Experiment
+    experiment : ResolvedExperiment
     systems : tuple of systems.System
         One for each combination of scanned values, the last axis fastest.
     starts : InitialStates
@@ -179,7 +179,7 @@ def expand_experiment(experiment):
 
     Parameters
     ----------
-    experiment : Experiment
+    experiment : ResolvedExperiment
 
     Returns
     -------
@@ -202,7 +202,7 @@ def outline_run_table(experiment):
 
     Parameters
     ----------
-    experiment : Experiment
+    experiment : ResolvedExperiment
 
     Returns
     -------

@@ -9,6 +9,7 @@ from study_text import one_experiment
 import sweep
 from sweep import guide
 from sweep.cli.main import COMMANDS
+from sweep.clusters.spec import ClusterSpec
 from sweep.errors import InputError, StudyError
 
 # What only makes sense at a terminal, or is a file that is read.
@@ -55,9 +56,16 @@ def test_functions_do_what_commands_do(tmp_path, command, cluster):
         (lambda place: sweep.extend(place / "none.zarr"), InputError, "nothing to extend"),
         (lambda place: sweep.extend(place, samples=3), InputError, "a longer duration"),
         (lambda place: sweep.submit("quickstart", place / "q.zarr"), InputError, "expected the"),
+        (
+            lambda place: sweep.submit(
+                "quickstart", place / "q.zarr", ClusterSpec(scheduler="tcp://h:1"), max_time=-1.0
+            ),
+            InputError,
+            "max_time",
+        ),
         (lambda place: sweep.reproduce("leee", place), InputError, "Did you mean 'lee'?"),
     ],
-    ids=["check", "status", "extend", "samples", "submit", "reproduce"],
+    ids=["check", "status", "extend", "samples", "submit", "max_time", "reproduce"],
 )
 def test_bad_input_is_refused(tmp_path, call, error, text):
     with pytest.raises(error, match=re.escape(text)):

@@ -206,7 +206,7 @@ def acquire(store, on_loss=lambda reason: None, between=lambda: None, on_wait=la
             raise StoreError(f"{store} cannot be written: {error}") from None
         except OSError as error:
             if cannot_store(error):
-                raise Interrupted(why_not_stored(place)) from None
+                raise Interrupted(why_not_stored(place, error)) from None
             raise _explained(store, place, path, error) from None
         MINE[holder.token] = threading.get_ident(), path, lease
         stack.callback(lease.release)

@@ -6,8 +6,10 @@ import subprocess
 
 import dask
 import pytest
+import trustme
 from dask_processes import SMALL, address_in, files, refused, start_scheduler, start_worker
 
+from integrators.errors import InputError
 from sweep.clusters import certificates, tls
 from sweep.clusters.launch import connect
 from sweep.clusters.spec import ClusterSpec, TlsFiles
@@ -139,6 +141,21 @@ def test_files_that_do_not_do(made, tmp_path):
     both = tmp_path / "both.pem"
     both.write_bytes(pair[0].read_bytes() + pair[1].read_bytes())
     assert tls.security_of_client("tls://h:1", TlsFiles(own / "ca.pem", both, None))
+
+
+def test_a_certificate_in_between_leads_to_the_authority(made, tmp_path):
+    """The certificate's file holds it, too; an authority that signed neither is refused."""
+    authority = trustme.CA()
+    between = authority.create_child_ca()
+    pair = between.issue_cert("127.0.0.1")
+    (tmp_path / "ca.pem").write_bytes(authority.cert_pem.bytes())
+    chain = pair.cert_chain_pems[0].bytes() + between.cert_pem.bytes()
+    (tmp_path / "own.pem").write_bytes(pair.private_key_pem.bytes() + chain)
+    own = TlsFiles(tmp_path / "ca.pem", tmp_path / "own.pem")
+    assert tls.security_of_client("tls://127.0.0.1:8786", own).require_encryption
+    foreign = TlsFiles(made / "foreign" / "ca.pem", tmp_path / "own.pem")
+    with pytest.raises(InputError, match="is not signed by the authority in .*foreign"):
+        tls.security_of_client("tls://127.0.0.1:8786", foreign)
 
 
 def test_a_local_cluster_with_tls(made, tmp_path):

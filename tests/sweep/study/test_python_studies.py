@@ -70,4 +70,5 @@ def test_an_experiment_is_no_dict():
 def test_plugins_are_found_from_the_directory(tmp_path):
     (tmp_path / "bead.py").write_text(plugin_text.BEAD)
     made = sweep.Study("order", [sweep.Experiment(**KEYS)], plugins=["bead.py"], directory=tmp_path)
-    assert [plugin.name for plugin in made.library.plugins] == ["bead.py"]
+    assert [plugin.name for plugin in made.plugins] == ["bead.py"]
+    assert made.plugins == made.library.plugins
