@@ -15,7 +15,7 @@ _HOMES = {
     "Study": "sweep.store.studies",
     "analysis": "sweep.analysis",
     "campaign": "sweep.campaign",
-    "check": "sweep.store.studies",
+    "check": "sweep.store.studies:check_study",
     "drift_table": "sweep.analysis",
     "errors": "sweep.errors",
     "export": "sweep.exports.files",

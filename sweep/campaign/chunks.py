@@ -15,7 +15,7 @@ import numpy as np
 from integrators.compiler.lanes import WIDTH
 from sweep.campaign.recorder import BatchUnderway, Recorder
 from sweep.store import checkpoints, provenance, storage
-from sweep.store.files import references_name, whole
+from sweep.store.files import are_runs_computed_to_sample, references_group_name
 from sweep.study import schema
 
 SEGMENT = 3.0  # seconds that a segment should take at most: a run that is stopped ends with it
@@ -52,11 +52,11 @@ class ChunkWork:
         self.task, self.chunk, self.arrays, self.ends = task, chunk, arrays, ends
         self.references, self.span = references, slice(chunk.start, chunk.stop)
         self.samples = len(task.recipe.times)
-        self.file = checkpoints.file_of(task.store, task.experiment, chunk.start)
-        self.identity = checkpoints.identity(task.recipe)
+        self.file = checkpoints.checkpoint_file_of_chunk(task.store, task.experiment, chunk.start)
+        self.identity = checkpoints.checkpoint_identity(task.recipe)
         self.ids = arrays["run_id"][self.span]
         self.initial = arrays[schema.INITIAL_STATE.name][self.span]
-        saved = checkpoints.load(self.file, self.identity)
+        saved = checkpoints.load_checkpoint(self.file, self.identity)
         self.columns = self._read(saved is not None)
         self.final = self._read_ends()
         self.unsaved = False  # whether runs are done that the store does not know of
@@ -86,7 +86,7 @@ class ChunkWork:
         done = np.setdiff1d(left, self._left())
         self.whole = len(done) == len(left)
         if self.whole:
-            checkpoints.forget(self.file)
+            checkpoints.remove_checkpoint_file(self.file)
         return self.columns["status"][self.chunk.rows[done] - self.chunk.start]
 
     # --- what is there -----------------------------------------------------------------------
@@ -112,7 +112,7 @@ class ChunkWork:
         """Indices into the chunk's `rows` of those that are not whole."""
         rows = self.chunk.rows - self.chunk.start
         counts, status = self.columns[MARKER][rows], self.columns["status"][rows]
-        return np.flatnonzero(~whole(counts, status, self.samples))
+        return np.flatnonzero(~are_runs_computed_to_sample(counts, status, self.samples))
 
     def _standing(self, row):
         """The last sample of a row that is known, 0 if it begins; and where that is known from."""
@@ -191,7 +191,7 @@ class ChunkWork:
                 return False
         for name, values in recorder.finish(runs).items():
             self.columns[name][rows] = values
-        number = provenance.noted(self.task.store, self.attempt.session)
+        number = provenance.write_provenance_of_process(self.task.store, self.attempt.session)
         self.columns[schema.ENVIRONMENT][rows] = number
         if recorder.resumable:
             self.final[rows, : runs.checkpoints.shape[1]] = runs.checkpoints
@@ -223,18 +223,18 @@ class ChunkWork:
             self.attempt.check()
             names = [name for name, array in self.arrays.items() if _is_sampled_array(name, array)]
             columns = {name: self.columns[name] for name in names}
-            storage.write_samples(
+            storage.write_samples_of_chunk_rows(
                 self.arrays, self.chunk.start, columns, slice(stored, runs.sample + 1)
             )
         kept = {name: getattr(runs, name) for name in ("sample", *STANDING)}
         saved = checkpoints.Saved(runs=np.array(self.ids[rows].tolist()), **kept)
-        checkpoints.save(self.file, self.identity, saved)
+        checkpoints.save_checkpoint(self.file, self.identity, saved)
         self.written = time.perf_counter()
 
     def _commit(self):
         self.attempt.check()
         self.ends[self.span] = self.final
-        storage.write_rows(self.arrays, self.chunk.start, self.columns)
+        storage.write_chunk_rows(self.arrays, self.chunk.start, self.columns)
         self.unsaved, self.written = False, time.perf_counter()
 
 
@@ -268,7 +268,7 @@ _made_recorder = functools.lru_cache(maxsize=256)(Recorder)
 @functools.lru_cache(maxsize=8)
 def open_reference_arrays(store, experiment, session):
     """The arrays of an experiment's references, opened once."""
-    return dict(store.group(references_name(experiment), "r+").arrays())
+    return dict(store.group(references_group_name(experiment), "r+").arrays())
 
 
 def make_reference_reader(task, chunk, session):

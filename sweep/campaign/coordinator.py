@@ -13,31 +13,35 @@ from sweep.campaign import planning
 from sweep.campaign.pilot import Rehearsal
 from sweep.campaign.task_window import count_task_slots, execute_tasks, noticing_scheduler_loss
 from sweep.campaign.tasks import CHECKPOINT_EVERY, compile_rehearsed_kernels
-from sweep.clusters.launch import connecting
-from sweep.clusters.spec import specified
+from sweep.clusters.launch import connecting_to_cluster
+from sweep.clusters.spec import cluster_spec_from_arguments
 from sweep.clusters.workers import (
-    call_on,
-    ending_in_order,
-    first_of_each_kind,
-    hosts_of,
-    inspect,
-    stop_session,
+    call_on_workers,
+    ending_workers_in_order,
+    first_worker_of_each_kind,
+    hosts_of_workers,
+    inspect_workers,
+    stop_session_on_workers,
 )
 from sweep.errors import Interrupted
 from sweep.plugins import approvals
 from sweep.shutdown import Drain
 from sweep.store import checkpoints, create, diff, provenance, storage
-from sweep.store.backends.disk import cannot_store, why_not_stored
+from sweep.store.backends.disk import explain_storage_failure, is_storage_full_or_failing
 from sweep.store.lease import requests, sessions
-from sweep.store.lease.fencing import begin_session, fence_off_all
-from sweep.store.lease.lease import Lease, acquire
+from sweep.store.lease.fencing import begin_fencing_session, fence_off_all_attempts
+from sweep.store.lease.lease import Lease, acquire_lease
 from sweep.store.lease.presence import Presence
-from sweep.store.lease.sessions import Session, code
-from sweep.store.progress import Counter, InFlight, Prediction, note_plan
+from sweep.store.lease.sessions import Session, kernel_code_hash
+from sweep.store.progress import Counter, InFlight, Prediction, write_plan_predictions
 from sweep.store.store import Store
-from sweep.store.studies import study_and_store
-from sweep.store.upkeep.compact import compact, recover, spread
-from sweep.store.upkeep.rechunk import rechunk
+from sweep.store.studies import resolve_study_and_store
+from sweep.store.upkeep.compact import (
+    compact_run_scalars,
+    finish_interrupted_rewrite,
+    spread_run_scalars,
+)
+from sweep.store.upkeep.rechunk import rechunk_experiment
 from sweep.study import Study
 
 
@@ -177,17 +181,17 @@ def run(
         If the store was moved, deleted or replaced meanwhile.
     """
     watcher = watcher or Watcher()
-    study, store = study_and_store(study, store, trust_plugins)
-    spec = specified(cluster, workers, scheduler)
+    study, store = resolve_study_and_store(study, store, trust_plugins)
+    spec = cluster_spec_from_arguments(cluster, workers, scheduler)
     if max_time is not None:
         max_time = check_number("max_time", max_time, above=0.0)
     checkpoint_every = check_number("checkpoint_every", checkpoint_every, above=0.0)
     with (
         Drain(watcher.draining, max_time) as drain,
         checking(drain.check),
-        sessions.told_of_leaving(drain.request),
-        acquire(store, drain.request, drain.check, watcher.waiting) as lease,
-        requests.heeded(store, (lease.token, name), drain.request),
+        sessions.calling_when_process_leaves(drain.request),
+        acquire_lease(store, drain.request, drain.check, watcher.waiting) as lease,
+        requests.watching_for_cancellation(store, (lease.token, name), drain.request),
     ):
         presence = Presence(store)
         coordinator = _Coordinator(store, study, lease, drain, watcher, checkpoint_every, presence)
@@ -200,9 +204,9 @@ def _interrupting_if_not_storable(store):
     try:
         yield
     except OSError as error:
-        if not cannot_store(error):
+        if not is_storage_full_or_failing(error):
             raise
-        raise Interrupted(why_not_stored(store.place, error)) from error
+        raise Interrupted(explain_storage_failure(store.place, error)) from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,9 +223,9 @@ class _Coordinator:
 
     def run(self, client, spec):
         """Bring the store to what the study asks for; the `Outcome`."""
-        recover(self.store)
-        entries = diff.compare(self.store, self.study)
-        if not sessions.is_working():  # or it was submitted by whose approval it is
+        finish_interrupted_rewrite(self.store)
+        entries = diff.diff_store_against_study(self.store, self.study)
+        if not sessions.is_process_computing_tasks():  # or it was submitted by whose approval it is
             approvals.approve_plugins(self.study.library.plugins)
         self.watcher.compared(entries)
         pending = any(entry.pending.any() for entry in entries)
@@ -243,9 +247,9 @@ class _Coordinator:
         plans = planning.plan_study(entries, self.drain.check) if connected else []
         session, workers = None, {}
         if connected:
-            session = Session(uuid.uuid4().hex, self.lease.token, code())
+            session = Session(uuid.uuid4().hex, self.lease.token, kernel_code_hash())
             with noticing_scheduler_loss(connected()):
-                workers = inspect(connected(), self.store, self.lease.token, self.drain)
+                workers = inspect_workers(connected(), self.store, self.lease.token, self.drain)
                 self.drain.check()
                 self._compile(connected(), session, workers, plans)
         self.lease.check()
@@ -254,9 +258,9 @@ class _Coordinator:
         for plan in plans:
             if plan.is_rewritten:
                 self.watcher.rechunking(plan)
-                rechunk(self.store, plan.entry.name, plan.layout)
+                rechunk_experiment(self.store, plan.entry.name, plan.layout)
         chunk_rows = {plan.entry.name: plan.chunk_rows for plan in plans}
-        create.bring_up(self.store, self.study, entries, chunk_rows)
+        create.create_or_grow_store(self.store, self.study, entries, chunk_rows)
         if not connected:
             return ""
         with noticing_scheduler_loss(connected()):
@@ -264,21 +268,21 @@ class _Coordinator:
 
     def _compile(self, client, session, workers, plans):
         """Compile the kernels once on each host and kind of CPU, unless the pilot has done it."""
-        if addresses := first_of_each_kind(workers):
+        if addresses := first_worker_of_each_kind(workers):
             self.watcher.compiling(len(addresses))
             compiling = functools.partial(compile_rehearsed_kernels, Rehearsal.of(plans), session)
             try:
-                call_on(client, addresses, compiling, self.drain)
+                call_on_workers(client, addresses, compiling, self.drain)
             except (Interrupted, KeyboardInterrupt):
-                stop_session(client, session)
+                stop_session_on_workers(client, session)
                 raise
 
     def _compute(self, client, session, workers, plans):
         """Compute all that is pending; why it ended early, or nothing."""
-        spread(self.store)
-        begin_session(self.store, session)
+        spread_run_scalars(self.store)
+        begin_fencing_session(self.store, session)
         self.presence.begun(session)
-        kinds = _record_worker_hosts(self.store, hosts_of(workers.values()))
+        kinds = _record_worker_hosts(self.store, hosts_of_workers(workers.values()))
         if len(kinds) > 1:
             self.watcher.mixed(kinds)
         root = self.store.root("a")
@@ -291,7 +295,7 @@ class _Coordinator:
             sum(task.cost for tasks in made for task in tasks),
         )
         try:
-            with ending_in_order(client, session, self.drain.check):
+            with ending_workers_in_order(client, session, self.drain.check):
                 for tasks in made:  # references, then runs
                     with InFlight(self.store) as flight:
                         self._execute(client, tasks, session, flight)
@@ -314,7 +318,7 @@ class _Coordinator:
         """Keep what the plans expect, beside what was used before, for `sweep status`."""
         before = {own.experiment: own.cpu_seconds for own in Counter(self.store).count()}
         found = {plan.entry.name: _predict_cpu_time([plan], before) for plan in plans}
-        note_plan(self.store, _predict_cpu_time(plans, before), found)
+        write_plan_predictions(self.store, _predict_cpu_time(plans, before), found)
 
 
 def _predict_cpu_time(plans, before):
@@ -335,7 +339,7 @@ def _record_worker_hosts(store, hosts):
     """
     known = store.root().attrs.get("hosts", [])
     every = known + [host for host in hosts if host not in known]
-    storage.set_attributes(store, {"hosts": every})
+    storage.set_root_attributes(store, {"hosts": every})
     return sorted({host["kind"] for host in every if "kind" in host})
 
 
@@ -343,7 +347,7 @@ def _connecting_if_pending(client, spec, pending, drain, watcher):
     """A context with a function that gives the client; none is needed if nothing is pending."""
     if client is not None or not pending:
         return contextlib.nullcontext(lambda: client)
-    return connecting(spec, drain.check, watcher.connecting)
+    return connecting_to_cluster(spec, drain.check, watcher.connecting)
 
 
 def compact_and_tally_store(store, entries, stopped="", writes=True):
@@ -352,20 +356,20 @@ def compact_and_tally_store(store, entries, stopped="", writes=True):
     outcome = Outcome(store.place, tallies, stopped)
     try:
         if writes and outcome.complete:
-            compact(store)
-            checkpoints.clear(store)
-            fence_off_all(store)
+            compact_run_scalars(store)
+            checkpoints.remove_checkpoints_of_experiment(store)
+            fence_off_all_attempts(store)
         if writes:
-            storage.set_attributes(store, provenance.gathered(store))
+            storage.set_root_attributes(store, provenance.provenance_noted_by_workers(store))
     except OSError as error:  # the next run does it
-        if outcome.complete or not cannot_store(error):
+        if outcome.complete or not is_storage_full_or_failing(error):
             raise
     return outcome
 
 
 def _tally_experiment(root, entry):
-    group = storage.open_group(root, entry.name)
-    done = storage.committed(group, len(entry.experiment.times))[entry.rows]
+    group = storage.open_zarr_group(root, entry.name)
+    done = storage.are_runs_committed(group, len(entry.experiment.times))[entry.rows]
     status = group["status"][:][entry.rows][done]
     meanings = dict(
         zip(

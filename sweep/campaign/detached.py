@@ -17,17 +17,17 @@ from distributed import Client, Reschedule, fire_and_forget, get_client, secede
 
 from integrators.errors import InputError, check_number
 from sweep.campaign import coordinator
-from sweep.clusters.launch import connect
+from sweep.clusters.launch import connect_to_cluster
 from sweep.clusters.spec import ClusterSpec
-from sweep.clusters.workers import inspect
+from sweep.clusters.workers import inspect_workers
 from sweep.errors import Interrupted, StoreError
 from sweep.plugins import approvals
 from sweep.shutdown import Drain
 from sweep.store import diff
 from sweep.store.lease import requests, sessions
-from sweep.store.lease.lease import acquire, holder_of
-from sweep.store.lease.requests import ENDED, RUNNING, Submission, submission_of
-from sweep.store.studies import study_and_store
+from sweep.store.lease.lease import acquire_lease, lease_holder_of_store
+from sweep.store.lease.requests import ENDED, RUNNING, Submission, submission_of_store
+from sweep.store.studies import resolve_study_and_store
 
 PRIORITY = 100  # before the tasks of other studies
 ACCEPTED_SECONDS = 10.0
@@ -92,8 +92,8 @@ def submit(
     options = {"checkpoint_every": check_number("checkpoint_every", checkpoint_every, above=0.0)}
     if max_time is not None:
         options["max_time"] = check_number("max_time", max_time, above=0.0)
-    study, store = study_and_store(study, store, trust_plugins)
-    with contextlib.nullcontext(cluster) if is_client else connect(cluster) as client:
+    study, store = resolve_study_and_store(study, store, trust_plugins)
+    with contextlib.nullcontext(cluster) if is_client else connect_to_cluster(cluster) as client:
         submission = _submit_coordinator(study, store, client, options)
     return Submitted(submission.name, submission.scheduler, store.place)
 
@@ -101,17 +101,17 @@ def submit(
 def _submit_coordinator(study, store, client, options):
     """Hand the coordinator of a study to the cluster of a client; its `Submission`."""
     submission = Submission.here(study.name, client.scheduler.address)
-    with Drain() as drain, acquire(store, drain.request, drain.check) as lease:
-        diff.compare(store, study)
+    with Drain() as drain, acquire_lease(store, drain.request, drain.check) as lease:
+        diff.diff_store_against_study(store, study)
         approvals.approve_plugins(study.library.plugins)
-        inspect(client, store, lease.token, drain)
-        before = submission_of(store)
+        inspect_workers(client, store, lease.token, drain)
+        before = submission_of_store(store)
         if before is not None and _scheduler_has_task(client, before.name):
             raise InputError(
                 f"{store}: a coordinator is there already, {before}. `sweep cancel {store}` ends it"
             )
-        requests.withdraw(store)
-        requests.note(store, submission)
+        requests.withdraw_cancellation(store)
+        requests.note_submission(store, submission)
     future = client.submit(
         coordinate_on_cluster, study, store, submission.name, options,
         key=submission.name, priority=PRIORITY, pure=False,
@@ -122,7 +122,7 @@ def _submit_coordinator(study, store, client, options):
         if future.done():
             break
         if time.monotonic() > deadline:
-            requests.forget(store)
+            requests.remove_submission_note(store)
             raise InputError(
                 f"the scheduler {submission.scheduler} did not take the coordinator within "
                 f"{ACCEPTED_SECONDS:.0f} s: see whether it works, and repeat the command"
@@ -151,19 +151,19 @@ def coordinate_on_cluster(study, store, name, options):
     secede()  # this takes no worker's time: it can compute meanwhile
     attempt = secrets.token_hex(8)
     try:
-        with sessions.working():
+        with sessions.marking_thread_as_computing():
             outcome = _run_when_store_is_free(study, store, name, attempt, client, options)
     except Exception as error:
-        if sessions.is_leaving() and isinstance(error, Interrupted):
+        if sessions.is_process_leaving() and isinstance(error, Interrupted):
             raise Reschedule from None
         _mark_submission_ended(store, name, attempt, f"{type(error).__name__}: {error}")
         raise
     if outcome is None:
         return
-    if sessions.is_leaving() and not outcome.complete:
+    if sessions.is_process_leaving() and not outcome.complete:
         raise Reschedule  # on another worker
     if outcome.complete and not outcome.failed:
-        requests.forget(store)
+        requests.remove_submission_note(store)
     else:
         why = outcome.stopped or f"complete, {outcome.failed:,} runs failed"
         _mark_submission_ended(store, name, attempt, why)
@@ -172,18 +172,20 @@ def coordinate_on_cluster(study, store, name, options):
 def _run_when_store_is_free(study, store, name, attempt, client, options):
     """The outcome of the run; None if it was cancelled, or replaced, before it began."""
     for again in itertools.count():
-        if reason := requests.cancelled(store, name):
+        if reason := requests.cancellation_reason(store, name):
             _mark_submission_ended(store, name, attempt, reason)
-            requests.withdraw(store)
+            requests.withdraw_cancellation(store)
             return None
-        found = submission_of(store)
+        found = submission_of_store(store)
         if found is None or found.name != name:
             return None
         try:
             watcher = _SubmissionWatcher(store, name, attempt)
             return coordinator.run(study, store, client, watcher=watcher, name=name, **options)
         except StoreError:
-            if holder_of(store) is None and again:  # the first time it may have ended just now
+            if (
+                lease_holder_of_store(store) is None and again
+            ):  # the first time it may have ended just now
                 raise
         time.sleep(AGAIN_SECONDS)
 
@@ -200,18 +202,20 @@ class _SubmissionWatcher(coordinator.Watcher):
 
 
 def _mark_submission_running(store, name, attempt):
-    if (found := submission_of(store)) is not None and found.name == name:
+    if (found := submission_of_store(store)) is not None and found.name == name:
         _update_submission(store, found, state=RUNNING, host=platform.node(), attempt=attempt)
 
 
 def _mark_submission_ended(store, name, attempt, why):
-    found = submission_of(store)
+    found = submission_of_store(store)
     if found is None or found.name != name:
         return
-    if found.attempt in ("", attempt) or holder_of(store) is None:  # nobody took it over
+    if (
+        found.attempt in ("", attempt) or lease_holder_of_store(store) is None
+    ):  # nobody took it over
         _update_submission(store, found, state=ENDED, host=platform.node(), why=why)
 
 
 def _update_submission(store, found, **changes):
     with contextlib.suppress(OSError):
-        requests.note(store, dataclasses.replace(found, **changes))
+        requests.note_submission(store, dataclasses.replace(found, **changes))

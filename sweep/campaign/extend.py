@@ -11,7 +11,7 @@ from sweep.campaign.merge import editing
 from sweep.campaign.merge.editing import elements_as_list, exact_multiple_of_unit, set_table_key
 from sweep.errors import StoreError
 from sweep.store.store import Store
-from sweep.store.studies import prolonged, stored_axis, stored_study
+from sweep.store.studies import stored_study, study_with_longer_duration, time_axis_as_stored
 from sweep.study.initial_conditions.base import RandomStarts
 from sweep.study.reader import read_time_axis
 from sweep.study.time_axis import TimeAxis
@@ -93,7 +93,7 @@ def extend(
     experiments = _as_tuple(experiments)
     study = study_with_additions(store, additions, experiments, trust_plugins=trust_plugins)
     if duration is not None:
-        study = prolonged(study, duration, samples, experiments)
+        study = study_with_longer_duration(study, duration, samples, experiments)
     return coordinator.run(study, store, **options)
 
 
@@ -262,7 +262,7 @@ def stored_study_text(store):
         stored = json.loads(root[name].attrs.get("time_axis", "{}")) if name in root else {}
         if not stored or stored["duration"] == before.duration:
             continue
-        axis = stored_axis(**stored)
+        axis = time_axis_as_stored(**stored)
         longer, duration = _text_with_time_axis(text, name, before, axis)
         if _time_axes_in_text(longer).get(name) == axis:
             text = longer

@@ -20,7 +20,7 @@ from sweep.campaign.cost_model import (
 )
 from sweep.campaign.recorder import NamedComponent, Recipe, make_system
 from sweep.campaign.reference import compute_reference_trajectory
-from sweep.store.diff import references_of
+from sweep.store.diff import references_of_run_table
 
 PROBES = 3  # batches of each kind, and references of an experiment
 # Seconds that the least of the repeats takes: less where there are many kinds, whose errors then
@@ -34,7 +34,7 @@ REHEARSED_TOLERANCE = 1e-3
 def recipe_of_run_table(table):
     """The `Recipe` of an experiment's runs."""
     experiment = table.experiment
-    references = references_of(table)
+    references = references_of_run_table(table)
     return Recipe(
         time_axis=experiment.time_axis,
         record=tuple(experiment.record),

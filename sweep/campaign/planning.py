@@ -22,10 +22,10 @@ from sweep.campaign.pilot import (
 )
 from sweep.campaign.tasks import CHECKPOINT_EVERY, Chunk, ReferenceTask, RunTask
 from sweep.store import chunk_layout, diff, storage
-from sweep.store.chunk_layout import REFERENCE_CHUNK, Layout, choose_chunk_rows, shares
-from sweep.store.diff import references_of
-from sweep.store.files import references_name
-from sweep.store.studies import study_and_store
+from sweep.store.chunk_layout import REFERENCE_CHUNK, Layout, choose_chunk_rows, divide_file_budget
+from sweep.store.diff import references_of_run_table
+from sweep.store.files import references_group_name
+from sweep.store.studies import resolve_study_and_store
 from sweep.study import schema
 
 WRITE_SECONDS = 1.5e-3  # of one chunk of one variable
@@ -152,8 +152,8 @@ def plan(study, store=None, workers=None, trust_plugins=False):
     StudyError, StoreError, InputError
         As `sweep.run`.
     """
-    loaded, store = study_and_store(study, store, trust_plugins)
-    plans = plan_study(diff.compare(store, loaded))
+    loaded, store = resolve_study_and_store(study, store, trust_plugins)
+    plans = plan_study(diff.diff_store_against_study(store, loaded))
     return Plan(store.place, tuple(plans), count_tasks(plans, workers or os.cpu_count() or 1))
 
 
@@ -179,7 +179,7 @@ def plan_study(entries, between=lambda: None, clock=time.thread_time):
     """
     seconds = least_pilot_seconds(entries)
     plans = [plan_experiment(entry, between, clock, seconds) for entry in entries]
-    allowed = shares([plan.files for plan in plans], chunk_layout.MOST_FILES)
+    allowed = divide_file_budget([plan.files for plan in plans], chunk_layout.MOST_FILES)
     return [
         replace(plan, layout=plan.layout.within(files, plan.wanted_rows))
         for plan, files in zip(plans, allowed, strict=True)
@@ -278,7 +278,7 @@ def _spread_batches_over_runs(entry, batches, values):
 
 def _plan_reference_costs(entry, clock):
     """The `Estimate` of the references that are lacking, and the seconds of each reference."""
-    found = references_of(entry.table)
+    found = references_of_run_table(entry.table)
     if found is None:
         return Estimate(), np.zeros(0)
     left = _lacking_part_of_references(entry, found)
@@ -307,7 +307,7 @@ def _plan_chunk_layout(entry, wanted):
     table, experiment = entry.table, entry.experiment
     sampled = len(schema.sampled_variables(experiment, table.systems))
     scalars = len(schema.run_variables(experiment.record, table.systems[0]))
-    references, times = references_of(table), experiment.samples + 1
+    references, times = references_of_run_table(table), experiment.samples + 1
     return Layout(
         runs=entry.size,
         times=times,
@@ -317,7 +317,7 @@ def _plan_chunk_layout(entry, wanted):
         chunk_rows=entry.chunk_rows or wanted,
         time_chunk=entry.time_chunk or min(storage.TIME_CHUNK, times),
         coordinate_chunks=entry.coordinate_chunks
-        or tuple(map(storage.coordinate_chunk, (entry.size, times))),
+        or tuple(map(storage.coordinate_chunk_size, (entry.size, times))),
     )
 
 
@@ -362,7 +362,7 @@ def count_tasks(plans, workers):
 
 def _chunks_lacking_references(entry):
     """The chunks of references in which some are lacking that pending runs need."""
-    found = references_of(entry.table)
+    found = references_of_run_table(entry.table)
     if found is None:
         return np.zeros(0, dtype=int)
     row_of = {run_id: row for row, run_id in enumerate(entry.references)}
@@ -415,9 +415,11 @@ def _make_run_tasks(store, root, plan, groups, checkpoint_every):
     entry, table = plan.entry, plan.entry.table
     if not entry.pending.any():
         return []
-    references = references_of(table)
+    references = references_of_run_table(table)
     reference_rows = (
-        references.rows(storage.open_group(root, references_name(entry.name)))[references.of_run]
+        references.rows(storage.open_zarr_group(root, references_group_name(entry.name)))[
+            references.of_run
+        ]
         if references
         else None
     )
@@ -458,14 +460,14 @@ def _make_run_tasks(store, root, plan, groups, checkpoint_every):
 def _make_reference_tasks(store, root, plan, checkpoint_every):
     """Tasks for the references of pending runs that are not in the store yet."""
     entry, table = plan.entry, plan.entry.table
-    references = references_of(table)
+    references = references_of_run_table(table)
     if references is None or not entry.pending.any():
         return []
-    group = storage.open_group(root, references_name(entry.name))
+    group = storage.open_zarr_group(root, references_group_name(entry.name))
     rows = references.rows(group)
     needed = np.zeros(len(rows), dtype=bool)
     needed[references.of_run[entry.pending]] = True
-    needed &= ~storage.committed(group, references.samples)[rows]
+    needed &= ~storage.are_runs_committed(group, references.samples)[rows]
     system = table.system_index[references.first_run]
     tasks = []
     size = group[schema.MARKER.name].shape[0]

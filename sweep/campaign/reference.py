@@ -87,7 +87,7 @@ class ReferenceWork:
     def _advance(self, row, system, count, upto):
         """Take the samples from `count` on; those before are there."""
         first = max(count - 1, 0)
-        size = checkpoints.reference_checkpoints(system.rows)
+        size = checkpoints.reference_checkpoint_length(system.rows)
         began = time.thread_time()
         states, error, stands = compute_reference_trajectory(
             system,
@@ -106,7 +106,7 @@ class ReferenceWork:
 
     def _commit(self):
         self.attempt.check()
-        storage.write_rows(self.arrays, self.task.start, self.columns)
+        storage.write_chunk_rows(self.arrays, self.task.start, self.columns)
         self.written = time.perf_counter()
 
 
@@ -128,7 +128,7 @@ def compute_reference_trajectory(system, initial, times, tolerance, checkpoints=
     error : ndarray, shape (S,)
         Distance of the states at ten times the tolerance; the reference is better than this.
     checkpoints : ndarray, shape (2 * size,)
-        Where both stand; see `checkpoints.reference_checkpoints`.
+        Where both stand; see `checkpoints.reference_checkpoint_length`.
     """
     solved, stood = [], [None, None]
     starts = [initial, initial]

@@ -6,12 +6,12 @@ from integrators.errors import InputError, check_known
 from sweep.analysis.runs.query import query_refusals_in_words, runs_where_expression_holds
 from sweep.campaign import coordinator
 from sweep.store import diff
-from sweep.store.failures import statuses
-from sweep.store.lease.lease import acquire
+from sweep.store.failures import failure_status_names
+from sweep.store.lease.lease import acquire_lease
 from sweep.store.open import open_study
 from sweep.store.store import Store
 from sweep.store.studies import stored_study
-from sweep.store.upkeep.mark import mark_not_computed
+from sweep.store.upkeep.mark import mark_runs_not_computed
 
 
 def rows_of_failed_runs(store, where="", among=()):
@@ -35,7 +35,7 @@ def rows_of_failed_runs(store, where="", among=()):
     InputError
         If no experiment has what the expression names, or there is no such status.
     """
-    known = statuses(store)
+    known = failure_status_names(store)
     for name in among:
         check_known("status of a run that failed", name, known, key="--status")
     wanted = [known[name] for name in among or known]
@@ -86,13 +86,13 @@ def retry(store, where="", among=(), *, chosen=lambda rows: None, trust_plugins=
     store = Store.at(store).absolute()
     among = (among,) if isinstance(among, str) else among
     study = stored_study(store, trust_plugins=trust_plugins)
-    with acquire(store):
-        coordinator.recover(store)
-        entries = diff.compare(store, study)
+    with acquire_lease(store):
+        coordinator.finish_interrupted_rewrite(store)
+        entries = diff.diff_store_against_study(store, study)
         rows = rows_of_failed_runs(store, where, among)
         chosen(rows)
         if not rows and not any(entry.pending.any() for entry in entries):
             return None
         for name, mine in rows.items():
-            mark_not_computed(store, name, mine)
+            mark_runs_not_computed(store, name, mine)
     return coordinator.run(study, store, **options)

@@ -15,10 +15,10 @@ from dataclasses import replace
 from distributed import KilledWorker
 
 from sweep.campaign.tasks import committed_samples_of_task, compute_task
-from sweep.clusters.workers import ask, stop_session
+from sweep.clusters.workers import ask_cluster_with_retries, stop_session_on_workers
 from sweep.errors import Interrupted, TaskFailed
 from sweep.shutdown import TIME_IS_UP
-from sweep.store.backends.disk import cannot_store, why_not_stored
+from sweep.store.backends.disk import explain_storage_failure, is_storage_full_or_failing
 
 WINDOW = 2  # tasks in flight for each worker: one running, one waiting
 GONE = "the scheduler is gone"
@@ -43,7 +43,7 @@ def noticing_scheduler_loss(client):
 
 def count_task_slots(client, check):
     """Number of task slots of the cluster; `check` is called while this waits, and may raise."""
-    return max(1, sum(ask(client, client.nthreads, check).values()))
+    return max(1, sum(ask_cluster_with_retries(client, client.nthreads, check).values()))
 
 
 def execute_tasks(client, tasks, session, drain, on_receipt, on_running=lambda running: None):
@@ -84,8 +84,8 @@ def execute_tasks(client, tasks, session, drain, on_receipt, on_running=lambda r
         flight.feed()
     if flight.failure is not None:
         task, error = flight.failure
-        if cannot_store(error):
-            raise Interrupted(why_not_stored(task.store.place, error))
+        if is_storage_full_or_failing(error):
+            raise Interrupted(explain_storage_failure(task.store.place, error))
         raise TaskFailed(_explain_task_failure(task, error)) from error
     if flight.waiting or flight.cut:
         raise Interrupted(drain.reason or _time_is_up_message(flight.waiting))
@@ -193,7 +193,7 @@ class _Flight:
 
     def stop(self):
         """Tell the workers to end after the segment that they are at."""
-        stop_session(self._client, self._session)
+        stop_session_on_workers(self._client, self._session)
 
 
 def _receipt_and_error(future):

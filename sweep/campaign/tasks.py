@@ -18,7 +18,7 @@ from sweep.campaign.recorder import Recipe
 from sweep.campaign.reference import ReferenceWork
 from sweep.errors import FencedOff, Interrupted, LeaseLost
 from sweep.store import checkpoints
-from sweep.store.files import references_name
+from sweep.store.files import references_group_name
 from sweep.store.lease import sessions
 from sweep.store.lease.fencing import Attempt
 from sweep.store.store import Store
@@ -165,12 +165,12 @@ def compute_task(task, session):
     session.check_code()
     began = time.perf_counter()
     statuses, whole, superseded, failure = [], False, False, None
-    if sessions.is_leaving():
+    if sessions.is_process_leaving():
         time.sleep(LEAVING_SECONDS)  # or it would come again at once
     elif not session.is_stopped:
         try:
             with (
-                sessions.working(),
+                sessions.marking_thread_as_computing(),
                 kernels.checking(session.check_stopped),
                 Attempt(task, session) as attempt,
             ):
@@ -195,7 +195,7 @@ def compile_rehearsed_kernels(rehearsal, session):
     """Compile the kernels of a `sweep.campaign.pilot.Rehearsal`, until its session is stopped."""
     with (
         contextlib.suppress(Interrupted),
-        sessions.working(),
+        sessions.marking_thread_as_computing(),
         kernels.checking(session.check_stopped),
     ):
         rehearsal.compile()
@@ -239,13 +239,13 @@ def committed_samples_of_task(task):
     task : RunTask or ReferenceTask
     """
     if isinstance(task, ReferenceTask):
-        marker = task.store.group(references_name(task.experiment))[schema.MARKER.name]
+        marker = task.store.group(references_group_name(task.experiment))[schema.MARKER.name]
         return int(marker[task.start : task.stop].sum())
     marker, found = task.store.group(task.experiment)[schema.MARKER.name], 0
     for chunk in task.chunks:
         found += int(marker[chunk.start : chunk.stop][chunk.rows - chunk.start].sum())
-        own = checkpoints.file_of(task.store, task.experiment, chunk.start)
-        saved = checkpoints.load(own, checkpoints.identity(task.recipe))
+        own = checkpoints.checkpoint_file_of_chunk(task.store, task.experiment, chunk.start)
+        saved = checkpoints.load_checkpoint(own, checkpoints.checkpoint_identity(task.recipe))
         found += 0 if saved is None else saved.sample * len(saved.runs)
     return found
 
@@ -257,6 +257,6 @@ def _open_group_arrays(store, group, session):
 
 
 def _open_checkpoint_array(task, session):
-    return _open_group_arrays(task.store, checkpoints.ends_name(task.experiment), session)[
-        checkpoints.CHECKPOINT.name
-    ]
+    return _open_group_arrays(
+        task.store, checkpoints.end_checkpoints_group_name(task.experiment), session
+    )[checkpoints.CHECKPOINT.name]

@@ -10,7 +10,7 @@ from integrators.errors import InputError
 from sweep.cli.common import store_argument
 from sweep.cli.main import INCOMPLETE
 from sweep.store.lease import requests
-from sweep.store.lease.lease import holder_of
+from sweep.store.lease.lease import lease_holder_of_store
 from sweep.store.store import Store
 
 PATIENCE = 60.0  # seconds
@@ -31,7 +31,7 @@ def command(store, no_wait):
     """
     store = Store.at(store)
     with store.reading():
-        holder, submission = holder_of(store), requests.submission_of(store)
+        holder, submission = lease_holder_of_store(store), requests.submission_of_store(store)
     if submission is not None and submission.state == requests.ENDED:
         submission = None
     if holder is None and submission is None:
@@ -40,21 +40,23 @@ def command(store, no_wait):
             f"`sweep status {store}` says how far it is"
         )
     names = [found for found in (holder and holder.token, submission and submission.name) if found]
-    requests.cancel(store, names)
+    requests.request_cancellation(store, names)
     if holder is None:
         begun = submission.state == requests.RUNNING
         why = "cancelled" if begun else "cancelled before it began"
-        requests.note(store, dataclasses.replace(submission, state=requests.ENDED, why=why))
+        requests.note_submission(
+            store, dataclasses.replace(submission, state=requests.ENDED, why=why)
+        )
         text = "its worker is gone; tasks that still run commit" if begun else "it had not begun"
         click.echo(f"Cancelled: {submission.name}, {text}")
         return
     click.echo(f"Asked to end: {holder} since {holder.since}")
     if no_wait:
         return
-    if not requests.is_over(store, names, PATIENCE):
+    if not requests.wait_until_lease_released(store, names, PATIENCE):
         click.echo(f"It has not ended within {PATIENCE:.0f} s; if it is dead, `sweep run` goes on")
         sys.exit(INCOMPLETE)
-    if sweep.store.is_store(store):
+    if sweep.store.names_existing_store(store):
         click.echo("Ended; what is committed stays, and the same study goes on from there.")
     else:
         click.echo(f"Ended; there is no store at {store}, so the same study begins anew.")

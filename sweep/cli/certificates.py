@@ -4,7 +4,7 @@ import shlex
 
 import click
 
-from sweep.clusters.certificates import make
+from sweep.clusters.certificates import make_test_certificates
 
 
 @click.command("certificates")
@@ -28,7 +28,7 @@ def command(directory, host, days):
     Example:
       sweep certificates tls --host login1 --days 30
     """
-    folder = make(directory, host, days)
+    folder = make_test_certificates(directory, host, days)
     click.echo(f"Wrote to {folder}, valid for {days} days; for tests and networks of one's own.")
     click.echo("Copy ca.pem and the pair of its role to each host; ca-key.pem stays here.\n")
     click.echo(_tls_command_lines(folder))

@@ -171,7 +171,7 @@ def plugin_library_option(command):
 
         named = source is not None
         library = (
-            sweep.store.study_and_store(source, None, trust_plugins)[0].library
+            sweep.store.resolve_study_and_store(source, None, trust_plugins)[0].library
             if named
             else sweep.plugins.BUILT_IN
         )

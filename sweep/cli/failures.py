@@ -3,7 +3,7 @@
 import click
 
 from sweep.cli.common import echo_json, experiment_option, json_option, store_argument
-from sweep.store.failures import failed_runs, shared_values
+from sweep.store.failures import failed_runs, values_shared_by_failed_runs
 from sweep.text import escape_control_characters, format_number, format_table
 
 SHOWN = 40
@@ -24,7 +24,7 @@ def command(store, experiment, everything, as_json):
       sweep failures quickstart.zarr
       sweep failures quickstart.zarr -e pendulum --json
     """
-    rows, shared = failed_runs(store, experiment), shared_values(store, experiment)
+    rows, shared = failed_runs(store, experiment), values_shared_by_failed_runs(store, experiment)
     if as_json:
         echo_json({"shared": [_shared_cause_as_dict(one) for one in shared], "failures": rows})
         return

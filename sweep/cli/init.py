@@ -6,7 +6,7 @@ import re
 import click
 
 from integrators.errors import InputError
-from sweep.store.backends.places import local_path
+from sweep.store.backends.places import require_local_path
 
 
 @click.command("init")
@@ -21,7 +21,7 @@ def command(path):
       sweep init my-study.toml && sweep check my-study.toml
     """
     text = importlib.resources.files("sweep").joinpath("cli", "template.toml").read_text("utf-8")
-    target = local_path(path)
+    target = require_local_path(path)
     try:
         with target.open("x", encoding="utf-8") as file:
             name = re.sub("[^A-Za-z0-9_.-]+", "-", target.stem).strip("-_.") or "my-study"

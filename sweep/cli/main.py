@@ -20,7 +20,11 @@ import click
 from integrators.errors import InputError
 from sweep.cli.streams import show_control_characters
 from sweep.errors import Interrupted, StoreLost, TaskFailed
-from sweep.store.backends.disk import cannot_store, remedy, why_not_stored
+from sweep.store.backends.disk import (
+    explain_storage_failure,
+    is_storage_full_or_failing,
+    remedy_for_full_storage,
+)
 
 COMMANDS = (
     "init", "check", "plan", "run", "submit", "cancel", "status", "extend", "merge", "failures",
@@ -118,9 +122,9 @@ def _error_message_or_raise(error):
         _echo_to_stderr(f"Error: {' '.join(str(error).split())}. Mend that file or move it")
         sys.exit(BAD_INPUT)
 
-    if cannot_store(error):
-        text = why_not_stored(error.filename or ".", error)
-        _echo_to_stderr(f"Stopped: {text}. {remedy(error)}, and repeat it")
+    if is_storage_full_or_failing(error):
+        text = explain_storage_failure(error.filename or ".", error)
+        _echo_to_stderr(f"Stopped: {text}. {remedy_for_full_storage(error)}, and repeat it")
         sys.exit(INCOMPLETE)
 
     if isinstance(error, StoreLost):

@@ -8,7 +8,7 @@ import sweep
 from integrators.errors import InputError, check_known
 from sweep.cli.common import experiment_option, open_experiments_for_command, save_experiment_plots
 from sweep.cli.summary import default_plot_directory
-from sweep.store.backends.places import local_path
+from sweep.store.backends.places import require_local_path
 from sweep.store.store import Store
 from sweep.study.toml.nodes import parse_toml
 
@@ -55,7 +55,7 @@ def command(what, experiment, where, output, suffix, body, view):
     kind, store = _split_kind_and_store_arguments(what)
     kinds = _plot_kinds_with_options(kind, store, body, view)
     datasets = open_experiments_for_command(store, experiment)
-    path = local_path(output or default_plot_directory(store))
+    path = require_local_path(output or default_plot_directory(store))
     if _is_output_one_picture(path, kind, suffix):
         _write_only_picture(datasets, where, *kinds.items(), path)
         return

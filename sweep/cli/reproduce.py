@@ -12,7 +12,7 @@ import sweep
 from integrators.errors import InputError, check_known
 from sweep.cli.common import echo_json, json_option, max_time_option, remaining_max_time
 from sweep.cli.main import DOES_NOT_HOLD
-from sweep.store.backends.places import local_path
+from sweep.store.backends.places import require_local_path
 
 
 @click.command("reproduce")
@@ -40,14 +40,14 @@ def command(paper, plots, output, keep, step_factor, workers, max_time, as_json)
       sweep reproduce lee --plots
     """
     check_known("paper", paper, sweep.papers.PAPERS, key="PAPER")
-    directory = local_path(output or f"{paper}-plots")
+    directory = require_local_path(output or f"{paper}-plots")
     if plots:
         _check_output_directory(directory)
     with contextlib.ExitStack() as stack:
         stores = keep or stack.enter_context(tempfile.TemporaryDirectory(prefix="geosweep-"))
         rows, datasets = sweep.reproduce(
             sweep.papers.PAPERS[paper],
-            local_path(stores).absolute(),
+            require_local_path(stores).absolute(),
             step_factor=step_factor,
             workers=workers,
             pictures=plots,

@@ -53,7 +53,7 @@ def command(study, store, summary, trust_plugins, options):
       sweep run my-study.toml --max-time 55m
       sweep run my-study.toml s3://my-bucket/studies/my-study.zarr
     """
-    loaded, store = sweep.store.study_and_store(study, store, trust_plugins)
+    loaded, store = sweep.store.resolve_study_and_store(study, store, trust_plugins)
     click.echo(f"Store: {store}")
     outcome = sweep.run(loaded, store, watcher=Terminal(loaded.name), **options)
     if summary and outcome.complete:

@@ -11,7 +11,7 @@ import integrators
 import sweep
 from integrators.errors import InputError
 from sweep.cli.common import echo_document, echo_json, json_option, plugin_library_option
-from sweep.store.backends.places import local_path
+from sweep.store.backends.places import require_local_path
 from sweep.store.store import Store
 
 
@@ -64,7 +64,7 @@ def command(kind, name, library, output, as_json):
 
 def _show_study(name, as_json):
 
-    if sweep.store.is_store(name):
+    if sweep.store.names_existing_store(name):
         text = sweep.campaign.stored_study_text(name)
         store = Store.at(name)
         groups = [store.group(experiment) for experiment in store.attributes["experiments"]]
@@ -105,7 +105,7 @@ def _plugins_of_store_or_study(name):
     """The plugins of a store, or of a study's file; none is run."""
     return (
         sweep.plugins.plugins_kept_in_store(Store.at(name).attributes, name)
-        if sweep.store.is_store(name)
+        if sweep.store.names_existing_store(name)
         else sweep.study.plugins_of_study(name)
     )
 
@@ -113,7 +113,7 @@ def _plugins_of_store_or_study(name):
 def _write_plugin_sources(name, output):
     """Write the source of plugins as it was, byte by byte; never over a file."""
     for plugin in _plugins_of_store_or_study(name):
-        path = local_path(output) / f"{Path(plugin.name).name.removesuffix('.py')}.py"
+        path = require_local_path(output) / f"{Path(plugin.name).name.removesuffix('.py')}.py"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("xb") as file:

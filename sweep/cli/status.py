@@ -11,9 +11,9 @@ from sweep.cli.common import echo_json, json_option, store_argument
 from sweep.cli.streams import raw_terminal_stream
 from sweep.errors import Damaged
 from sweep.store.failures import failed_runs
-from sweep.store.lease.lease import holder_of
-from sweep.store.lease.requests import submission_of
-from sweep.store.progress import Counter, Rate, predictions_of
+from sweep.store.lease.lease import lease_holder_of_store
+from sweep.store.lease.requests import submission_of_store
+from sweep.store.progress import Counter, Rate, read_plan_predictions
 from sweep.store.store import Store
 from sweep.text import format_duration, format_number, format_table, format_time_interval
 
@@ -60,8 +60,8 @@ def command(store, failed, watch, every, as_json):
     progresses = _count_progress(counter)
     rows = [_status_row(progress) for progress in progresses]
     failures = _failed_run_rows(store) if failed else []
-    holder, submission = holder_of(store), _submission_or_none(store)
-    total, predictions = predictions_of(store)
+    holder, submission = lease_holder_of_store(store), _submission_or_none(store)
+    total, predictions = read_plan_predictions(store)
     if as_json:
         for row, progress in zip(rows, progresses, strict=True):
             row["in_checkpoints"] = progress.partly
@@ -125,7 +125,7 @@ def _plan_sentence(plan):
 def _submission_or_none(store):
 
     with contextlib.suppress(OSError):  # of a bucket that is not there
-        return submission_of(store)
+        return submission_of_store(store)
 
 
 def _submission_sentence(submission, holder=None):

@@ -9,7 +9,7 @@ import numpy as np
 import sweep
 from sweep.cli.common import echo_json, json_option, progress_bar, store_argument, trust_option
 from sweep.cli.main import DOES_NOT_HOLD
-from sweep.store.lease.lease import holder_of
+from sweep.store.lease.lease import lease_holder_of_store
 from sweep.store.store import Store
 from sweep.store.upkeep import COPY, NOTHING, REMOVE, RUN, STUDY
 from sweep.text import count_with_noun, format_table
@@ -43,7 +43,7 @@ def command(store, repair, trust_plugins, as_json):
             mended = sweep.repair(store, trust_plugins, bar.progress)
             findings, marked, left = mended.findings, mended.marked, mended.left
         else:
-            if (writer := holder_of(store)) is not None:
+            if (writer := lease_holder_of_store(store)) is not None:
                 click.echo(f"{store} is written meanwhile, by {writer}", err=True)
             findings, marked, left = sweep.verify(store, bar.progress, writer), {}, ()
     if as_json:

@@ -16,7 +16,7 @@ BEFORE = datetime.timedelta(hours=1)  # for hosts whose clocks are late
 MOST_DAYS = 36500
 
 
-def make(directory, hosts=(), days=365, now=None):
+def make_test_certificates(directory, hosts=(), days=365, now=None):
     """Write ``ca.pem``, and ``ROLE.pem`` of each of `ROLES`, with their keys ``…-key.pem``.
 
     Each key is readable by its owner alone, and has no password, as Dask needs it. The authority
@@ -50,11 +50,11 @@ def make(directory, hosts=(), days=365, now=None):
     now = now or datetime.datetime.now(datetime.UTC)
     valid = {"not_before": now - BEFORE, "not_after": now + datetime.timedelta(days=days)}
     hosts = hosts or (socket.gethostname(), "localhost", "127.0.0.1")
-    authority = trustme.CA(path_length=0, **_named(f"test {AUTHORITY}"))
+    authority = trustme.CA(path_length=0, **_certificate_subject(f"test {AUTHORITY}"))
     made = {AUTHORITY: (authority.private_key_pem, authority.cert_pem)}
     for role in ROLES:
         try:
-            pair = authority.issue_cert(*hosts, **_named(f"test {role}"), **valid)
+            pair = authority.issue_cert(*hosts, **_certificate_subject(f"test {role}"), **valid)
         except ValueError as error:
             said = f"hosts are {' '.join(hosts)!r}: {error}"
             raise InputError(f"{said}; expected names or IP addresses, by --host") from None
@@ -78,11 +78,11 @@ def make(directory, hosts=(), days=365, now=None):
     return folder
 
 
-def self_signed():
+def make_self_signed_certificate():
     """A certificate that is its own authority, and its key: both new, and in PEM format."""
-    authority = trustme.CA(path_length=0, **_named("run"))
+    authority = trustme.CA(path_length=0, **_certificate_subject("run"))
     return tuple(pem.bytes().decode() for pem in (authority.cert_pem, authority.private_key_pem))
 
 
-def _named(name):
+def _certificate_subject(name):
     return {"organization_name": "Geosweep", "organization_unit_name": name}

@@ -32,7 +32,7 @@ EXPECTED = (
 
 
 @contextlib.contextmanager
-def remote_client(spec, check=lambda: None, told=lambda text: None):
+def client_of_running_scheduler(spec, check=lambda: None, told=lambda text: None):
     """A client of the running scheduler of a `ClusterSpec`, with its workers.
 
     Parameters
@@ -48,14 +48,14 @@ def remote_client(spec, check=lambda: None, told=lambda text: None):
     InputError
         If it does not answer, has no workers, another version of Dask, or certificates do not do.
     """
-    address = address_of(spec, check)
-    security = tls.security_of_client(address, spec.tls)
-    check_versions(address, security, check)
+    address = scheduler_address(spec, check)
+    security = tls.tls_security_of_client(address, spec.tls)
+    check_dask_versions(address, security, check)
     options = {"security": security, "timeout": CONNECT_SECONDS}
     # It would log with a traceback that its scheduler is gone.
-    with _unlogged("distributed.client"), Client(address, **options) as client:
+    with _silenced_dask_logger("distributed.client"), Client(address, **options) as client:
         text = f"Waiting up to {WORKERS_SECONDS} s for workers of {address}"
-        if not has_workers(client, check, lambda: told(text), WORKERS_SECONDS):
+        if not wait_for_first_worker(client, check, lambda: told(text), WORKERS_SECONDS):
             files = "--tls-ca-file ca.pem --tls-cert worker.pem --tls-key worker-key.pem"
             raise InputError(
                 f"the scheduler {address!r} has no workers; start some with `dask worker "
@@ -64,7 +64,7 @@ def remote_client(spec, check=lambda: None, told=lambda text: None):
         yield client
 
 
-def has_workers(client, check, told, seconds=math.inf):
+def wait_for_first_worker(client, check, told, seconds=math.inf):
     """Wait until a cluster has a worker; False if its scheduler ends, or that takes longer.
 
     Parameters
@@ -77,7 +77,7 @@ def has_workers(client, check, told, seconds=math.inf):
     seconds : float, optional
     """
     began, said = time.monotonic(), False
-    while not _slots(client):
+    while not _task_slots_by_worker(client):
         check()
         waited = time.monotonic() - began
         if client.status != "running" or waited > seconds:
@@ -89,7 +89,7 @@ def has_workers(client, check, told, seconds=math.inf):
     return True
 
 
-def _slots(client):
+def _task_slots_by_worker(client):
     """Task slots of each worker; none if the scheduler is gone."""
     try:
         return client.nthreads()
@@ -98,7 +98,7 @@ def _slots(client):
 
 
 @contextlib.contextmanager
-def _unlogged(name):
+def _silenced_dask_logger(name):
     """Within this, one of Dask's loggers is silent."""
     logger = logging.getLogger(name)
     before = logger.level
@@ -109,7 +109,7 @@ def _unlogged(name):
         logger.setLevel(before)
 
 
-def address_of(spec, check=lambda: None):
+def scheduler_address(spec, check=lambda: None):
     """The address of the scheduler that a `ClusterSpec` names."""
     address = spec.scheduler
     if address is None:
@@ -145,7 +145,7 @@ def _read_scheduler_file(path, check):
         time.sleep(0.1)
 
 
-def check_versions(address, security, check=lambda: None):
+def check_dask_versions(address, security, check=lambda: None):
     """Refuse what is no scheduler, does not let us in, or has another version of Dask than we.
 
     Parameters
@@ -160,10 +160,14 @@ def check_versions(address, security, check=lambda: None):
     InputError
     """
     with ThreadPoolExecutor(1) as pool:  # the caller's thread may have a running loop
-        asked = pool.submit(asyncio.run, _ask(address, security, check)).result()
+        asked = pool.submit(
+            asyncio.run, _ask_scheduler_for_versions(address, security, check)
+        ).result()
     if asked.exception() is not None:
-        refusal = InputError(_explain(address, security, asked.exception()))
-        with _unlogged("distributed.comm.tcp"):  # that Dask left a connection open, on a worker
+        refusal = InputError(_explain_scheduler_failure(address, security, asked.exception()))
+        with _silenced_dask_logger(
+            "distributed.comm.tcp"
+        ):  # that Dask left a connection open, on a worker
             del asked
             gc.collect()
         raise refusal
@@ -178,16 +182,16 @@ def check_versions(address, security, check=lambda: None):
             )
 
 
-async def _ask(address, security, check):
+async def _ask_scheduler_for_versions(address, security, check):
     """The task of asking for versions, which has ended; it ends early where `check` raises."""
-    asking = asyncio.create_task(_versions(address, security))
+    asking = asyncio.create_task(_dask_versions_of_cluster(address, security))
     while not asking.done():
         check()
         await asyncio.wait([asking], timeout=LOOK_SECONDS)
     return asking
 
 
-async def _versions(address, security):
+async def _dask_versions_of_cluster(address, security):
     """What a scheduler, as "", and its workers say of their versions; nothing is unpickled."""
     with warnings.catch_warnings():  # the client's, of what is said more clearly here
         warnings.simplefilter("ignore", VersionMismatchWarning)
@@ -206,7 +210,7 @@ async def _versions(address, security):
             await client.close()
 
 
-def _explain(address, security, error):
+def _explain_scheduler_failure(address, security, error):
     """Why a client of a scheduler failed, and what to do about it."""
     causes = [error]
     while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:

@@ -9,7 +9,7 @@ import dask
 from distributed.deploy import Adaptive
 
 from integrators.errors import InputError
-from sweep.clusters.profiles import KUBERNETES, cluster_class
+from sweep.clusters.profiles import KUBERNETES, dask_cluster_class
 
 DEATHS = 5  # of workers, with one task each time, before a cluster that we start hands it back
 SETTINGS = {
@@ -21,7 +21,7 @@ SETTINGS = {
 STANDARD_IMAGE = "ghcr.io/dask/dask"
 
 
-def start_jobs(profile, workers, security):
+def start_batch_jobs(profile, workers, security):
     """A cluster of a batch system's jobs, which are submitted; one that has ended, again.
 
     Parameters
@@ -37,8 +37,8 @@ def start_jobs(profile, workers, security):
     InputError
         If it is not said how many. Whatever the batch system says is raised as it is.
     """
-    made, name = cluster_class(profile.kind), profile.options.get("config_name", profile.kind)
-    setting = functools.partial(_of_queue, name)
+    made, name = dask_cluster_class(profile.kind), profile.options.get("config_name", profile.kind)
+    setting = functools.partial(_jobqueue_setting, name)
     options = dict(profile.options)
     for key in ("cores", "memory"):
         if not options.get(key) and not setting(key):
@@ -55,24 +55,26 @@ def start_jobs(profile, workers, security):
         **(setting("scheduler-options") or {}),
         **options.get("scheduler_options", {}),
     }
-    jobs, adapt = _jobs(profile, workers, options["processes"])
+    jobs, adapt = _initial_jobs_and_adapt(profile, workers, options["processes"])
     with dask.config.set(SETTINGS):
         cluster = made(security=security, **options)
     try:
-        cluster.sync(_submit, cluster, jobs)
+        cluster.sync(_submit_batch_jobs, cluster, jobs)
     except BaseException:
         with contextlib.suppress(Exception):  # it asserts that all jobs have begun
             cluster.close()
         raise
-    cluster.adapt(Resubmitting, **adapt, worker_key=_job_of if options["processes"] > 1 else None)
+    cluster.adapt(
+        Resubmitting, **adapt, worker_key=_batch_job_of_worker if options["processes"] > 1 else None
+    )
     return cluster
 
 
-def _of_queue(name, key):
+def _jobqueue_setting(name, key):
     return dask.config.get(f"jobqueue.{name}.{key}", None)
 
 
-def _jobs(profile, workers, processes):
+def _initial_jobs_and_adapt(profile, workers, processes):
     """Number of jobs to begin with, and the arguments of ``adapt``."""
     scale, adapt = {} if workers else profile.scale, {} if workers else profile.adapt
     workers = workers or scale.get("workers")
@@ -80,12 +82,12 @@ def _jobs(profile, workers, processes):
     if jobs:
         return jobs, {"minimum_jobs": jobs, "maximum_jobs": jobs}
     if not adapt:
-        raise InputError(how_many(profile))
-    adapt = at_least_one(adapt)
+        raise InputError(missing_worker_count_message(profile))
+    adapt = adapt_from_one_worker(adapt)
     return adapt.get("minimum_jobs") or math.ceil(adapt["minimum"] / processes), adapt
 
 
-def how_many(profile):
+def missing_worker_count_message(profile):
     """The message that the number of workers is not said."""
     return (
         f"how many workers is not said for a cluster of kind {profile.kind}; expected --workers N, "
@@ -94,7 +96,7 @@ def how_many(profile):
     )
 
 
-def at_least_one(adapt):
+def adapt_from_one_worker(adapt):
     """Arguments of ``adapt`` with a worker to begin with: only its work calls for others."""
     if not adapt:
         return {}
@@ -102,12 +104,12 @@ def at_least_one(adapt):
     return {**adapt, least: max(1, adapt.get(least, 0))}
 
 
-def _job_of(worker):
+def _batch_job_of_worker(worker):
     """Jobs of several processes are ended only when all of them are idle."""
     return str(worker.name).rpartition("-")[0]
 
 
-async def _submit(cluster, jobs):
+async def _submit_batch_jobs(cluster, jobs):
     """Submit jobs, and raise what the batch system says; ``scale`` would only log it."""
     for _ in range(jobs):
         cluster.worker_spec.update(cluster.new_worker_spec())
@@ -142,9 +144,9 @@ class Resubmitting(Adaptive):
         return await super().recommendations(target)
 
 
-def start_pods(profile, workers, security):
-    """A cluster of pods, which Dask's operator starts; parameters as of `start_jobs`."""
-    made, options = cluster_class(KUBERNETES), dict(profile.options)
+def start_kubernetes_pods(profile, workers, security):
+    """A cluster of pods, which Dask's operator starts; parameters as of `start_batch_jobs`."""
+    made, options = dask_cluster_class(KUBERNETES), dict(profile.options)
     if security is not None:
         raise InputError(
             "Dask's operator starts no scheduler with certificates: start one by a manifest that "
@@ -153,18 +155,18 @@ def start_pods(profile, workers, security):
     workers, adapt = workers or profile.scale.get("workers"), {}
     if not workers:
         if not profile.adapt:
-            raise InputError(how_many(profile))
-        adapt = at_least_one(profile.adapt)
+            raise InputError(missing_worker_count_message(profile))
+        adapt = adapt_from_one_worker(profile.adapt)
     options["n_workers"] = workers or adapt["minimum"]
-    _complete_pods(options, profile)
-    _check_kubernetes()
+    _complete_pod_options(options, profile)
+    _check_kubernetes_answers()
     cluster = made(quiet=True, **options)
     if adapt:
         cluster.adapt(**adapt)
     return cluster
 
 
-def _check_kubernetes():
+def _check_kubernetes_answers():
     """Refuse to start where no Kubernetes answers: the cluster's class leaves a mess then."""
     import kr8s
 
@@ -177,7 +179,7 @@ def _check_kubernetes():
         ) from None
 
 
-def _complete_pods(options, profile):
+def _complete_pod_options(options, profile):
     """Add what the pods need, unless their whole specification is given."""
 
     def setting(key):

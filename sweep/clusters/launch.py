@@ -11,15 +11,25 @@ from distributed import Client
 
 from integrators.errors import InputError
 from sweep.clusters import tls
-from sweep.clusters.connect import LOOK_SECONDS, check_versions, has_workers, remote_client
-from sweep.clusters.jobqueue import SETTINGS, at_least_one, start_jobs, start_pods
-from sweep.clusters.local import start_local
-from sweep.clusters.profiles import JOBS, KUBERNETES, resolved
+from sweep.clusters.connect import (
+    LOOK_SECONDS,
+    check_dask_versions,
+    client_of_running_scheduler,
+    wait_for_first_worker,
+)
+from sweep.clusters.jobqueue import (
+    SETTINGS,
+    adapt_from_one_worker,
+    start_batch_jobs,
+    start_kubernetes_pods,
+)
+from sweep.clusters.local import start_local_cluster
+from sweep.clusters.profiles import JOBS, KUBERNETES, resolve_cluster_spec
 from sweep.clusters.spec import LOCAL, ClusterSpec
 
 
 @contextlib.contextmanager
-def connecting(spec, check=lambda: None, told=lambda text: None):
+def connecting_to_cluster(spec, check=lambda: None, told=lambda text: None):
     """A function that gives the client of a cluster, as soon as that has a worker.
 
     A running scheduler is connected, and jobs are submitted, before; a local cluster starts
@@ -39,28 +49,28 @@ def connecting(spec, check=lambda: None, told=lambda text: None):
         If what it names cannot be reached or started.
     """
     with dask.config.set(SETTINGS):
-        spec, profile = resolved(spec)
+        spec, profile = resolve_cluster_spec(spec)
         if profile is None:
-            with remote_client(spec, check, told) as client:
+            with client_of_running_scheduler(spec, check, told) as client:
                 yield lambda: client
             return
-        security = tls.security_of_started(spec.tls)
+        security = tls.tls_security_of_started_cluster(spec.tls)
     if profile.kind == LOCAL:
-        starting = _starting_locally(profile, spec.workers, security, check, told)
+        starting = _starting_local_cluster(profile, spec.workers, security, check, told)
     else:
-        starting = _starting_elsewhere(profile, spec.workers, security, check, told)
+        starting = _starting_queue_or_kubernetes(profile, spec.workers, security, check, told)
     with starting as connected:
         yield connected
 
 
 @contextlib.contextmanager
-def connect(spec, check=lambda: None, told=lambda text: None):
-    """The client of a cluster that has workers; parameters as of `connecting`."""
-    with connecting(spec, check, told) as connected:
+def connect_to_cluster(spec, check=lambda: None, told=lambda text: None):
+    """The client of a cluster that has workers; parameters as of `connecting_to_cluster`."""
+    with connecting_to_cluster(spec, check, told) as connected:
         yield connected()
 
 
-def local_client(workers=None):
+def local_cluster_client(workers=None):
     """A client of a local cluster that ends with it, for several runs in a row.
 
     Parameters
@@ -68,17 +78,17 @@ def local_client(workers=None):
     workers : int, optional
         Processes; one a core unless given.
     """
-    return connect(ClusterSpec(workers=workers))
+    return connect_to_cluster(ClusterSpec(workers=workers))
 
 
 @contextlib.contextmanager
-def _starting_locally(profile, workers, security, check, told):
-    """As `connecting`; the processes start in the background."""
+def _starting_local_cluster(profile, workers, security, check, told):
+    """As `connecting_to_cluster`; the processes start in the background."""
     workers = workers or profile.scale.get("workers")
-    adapt = {} if workers else at_least_one(profile.adapt)
+    adapt = {} if workers else adapt_from_one_worker(profile.adapt)
     workers = workers or adapt.get("minimum") or os.cpu_count() or 1
     with ThreadPoolExecutor(1) as pool, contextlib.ExitStack() as stack:
-        starting = pool.submit(start_local, workers, security, adapt, **profile.options)
+        starting = pool.submit(start_local_cluster, workers, security, adapt, **profile.options)
 
         @functools.cache
         def connected():
@@ -86,10 +96,10 @@ def _starting_locally(profile, workers, security, check, told):
                 cluster = starting.result()
             except (RuntimeError, TypeError, ValueError, OSError) as error:
                 if profile.options or security:
-                    raise InputError(_does_not_start(profile, error)) from error
+                    raise InputError(_cluster_start_failure_message(profile, error)) from error
                 raise
             client = stack.enter_context(Client(cluster))
-            _wait_for_worker(client, profile, check, told)
+            _wait_for_queued_worker(client, profile, check, told)
             return client
 
         try:
@@ -101,12 +111,12 @@ def _starting_locally(profile, workers, security, check, told):
 
 
 @contextlib.contextmanager
-def _starting_elsewhere(profile, workers, security, check, told):
-    """As `connecting`, for a batch system or Kubernetes."""
-    start = start_pods if profile.kind == KUBERNETES else start_jobs
+def _starting_queue_or_kubernetes(profile, workers, security, check, told):
+    """As `connecting_to_cluster`, for a batch system or Kubernetes."""
+    start = start_kubernetes_pods if profile.kind == KUBERNETES else start_batch_jobs
     with ThreadPoolExecutor(1) as pool, contextlib.ExitStack() as stack:
         starting = pool.submit(start, profile, workers, security)
-        stack.callback(_close, starting)
+        stack.callback(_close_started_cluster, starting)
         while not wait([starting], LOOK_SECONDS).done:
             check()
         try:
@@ -114,39 +124,39 @@ def _starting_elsewhere(profile, workers, security, check, told):
         except InputError:
             raise
         except Exception as error:  # whatever the batch system, Kubernetes or their clients raise
-            raise InputError(_does_not_start(profile, error)) from error
+            raise InputError(_cluster_start_failure_message(profile, error)) from error
 
         @functools.cache
         def connected():
             client = stack.enter_context(Client(cluster))
-            _wait_for_worker(client, profile, check, told)
-            check_versions(client.scheduler.address, client.security, check)
+            _wait_for_queued_worker(client, profile, check, told)
+            check_dask_versions(client.scheduler.address, client.security, check)
             return client
 
         yield connected
 
 
-def _close(starting):
+def _close_started_cluster(starting):
     """End a cluster that has started, with its jobs that run and that wait."""
     if starting.exception() is None:
         with contextlib.suppress(TimeoutError, AssertionError):
             starting.result().close()
 
 
-def _wait_for_worker(client, profile, check, told):
+def _wait_for_queued_worker(client, profile, check, told):
     """Wait until there is one, as long as jobs queue."""
-    if not has_workers(client, check, lambda: told(_waiting(profile))):
-        raise InputError(_does_not_start(profile, "its scheduler has ended"))
+    if not wait_for_first_worker(client, check, lambda: told(_waiting_for_jobs_message(profile))):
+        raise InputError(_cluster_start_failure_message(profile, "its scheduler has ended"))
 
 
-def _waiting(profile):
+def _waiting_for_jobs_message(profile):
     where = {"slurm": "squeue", "pbs": "qstat", "lsf": "bjobs", "sge": "qstat"}
     look = f", `{where[profile.kind]}` shows its jobs" if profile.kind in JOBS else ""
     look = ", `kubectl get pods` shows its pods" if profile.kind == KUBERNETES else look
     return f"Waiting for the first worker of {profile.name} ({profile.kind}{look}); Ctrl-C ends it"
 
 
-def _does_not_start(profile, error):
+def _cluster_start_failure_message(profile, error):
     lines = [line for line in str(error).splitlines() if line.strip()]
     said = " ".join(lines) if lines else type(error).__name__
     return f"the cluster of profile {profile.name!r} ({profile.kind}) does not start: {said}"

@@ -54,7 +54,7 @@ class LocalNanny(Nanny):
         return status
 
 
-def start_local(
+def start_local_cluster(
     workers, security=None, adapt=None, *, host=None, interface=None, dashboard_address=None,
     memory_limit="auto", **options,
 ):  # fmt: skip
@@ -86,9 +86,9 @@ def start_local(
     InputError
         If the dashboard's address is none.
     """
-    dashboard = _dashboard(dashboard_address)
+    dashboard = _dashboard_options(dashboard_address)
     cache_root()  # so that the processes share it, also where it is a temporary one
-    security = _private() if security is None else security
+    security = _private_tls_security() if security is None else security
     shared = {
         "host": host if host or interface else LOOPBACK,
         "interface": interface,
@@ -105,7 +105,10 @@ def start_local(
         **options,
     }
     worker = {"cls": LocalNanny, "options": shared | nanny}
-    with dask.config.set(SETTINGS), _blocked(ENDING):  # `sweep.clusters.preload` unblocks them
+    with (
+        dask.config.set(SETTINGS),
+        _signals_blocked(ENDING),
+    ):  # `sweep.clusters.preload` unblocks them
         cluster = SpecCluster(
             scheduler={"cls": LocalScheduler, "options": shared | dashboard},
             worker=worker,
@@ -118,13 +121,15 @@ def start_local(
     return cluster
 
 
-def _private():
-    from sweep.clusters.certificates import self_signed  # slow; workers need not load it
+def _private_tls_security():
+    from sweep.clusters.certificates import (
+        make_self_signed_certificate,
+    )  # slow; workers need not load it
 
-    return PrivateSecurity(*self_signed())
+    return PrivateSecurity(*make_self_signed_certificate())
 
 
-def _dashboard(address):
+def _dashboard_options(address):
     """Options of a scheduler for a dashboard at an address."""
     if address is None:
         return {"dashboard": False}
@@ -137,7 +142,7 @@ def _dashboard(address):
 
 
 @contextlib.contextmanager
-def _blocked(signals):
+def _signals_blocked(signals):
     """Block signals in this thread and in the threads and processes that it starts."""
     resource_tracker.ensure_running()  # which would unblock them when it is started
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)

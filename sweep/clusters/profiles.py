@@ -72,12 +72,12 @@ class Profile:
     def __post_init__(self):
         where = f"profile {self.name!r}"
         for key in self.options:
-            known = ("scale", "adapt", *known_options(self.kind))
+            known = ("scale", "adapt", *known_profile_options(self.kind))
             check_known(f"key in {where} of kind {self.kind}", key, known)
         if self.scale and self.adapt:
             raise InputError(f"{where} has both scale and adapt; expected one of them")
         if self.kind == SCHEDULER:
-            _check_scheduler(where, self)
+            _check_scheduler_profile(where, self)
             return
         for key, value in self.scale.items():
             check_known(f"key of scale in {where}", key, self._units)
@@ -105,14 +105,14 @@ class Profile:
         return BOUNDS + (JOB_BOUNDS if self.kind in JOBS else ()) + PACE
 
 
-def _check_scheduler(where, profile):
+def _check_scheduler_profile(where, profile):
     if profile.scale or profile.adapt:
         raise InputError(f"{where} is a running scheduler's: expected no scale and no adapt")
     if len([name for name in ADDRESS if name in profile.options]) != 1:
         raise InputError(f"{where} is a scheduler's: expected an address or a scheduler-file")
 
 
-def find(name):
+def find_cluster_profile(name):
     """The `Profile` of a name in Dask's configuration, or of a kind.
 
     Raises
@@ -127,11 +127,11 @@ def find(name):
     if name not in profiles:
         if name in KINDS and name != SCHEDULER:
             return Profile(name, name)
-        raise InputError(_unknown(name, profiles))
-    return _parse(name, profiles[name])
+        raise InputError(_unknown_profile_error(name, profiles))
+    return _parse_cluster_profile(name, profiles[name])
 
 
-def _unknown(name, profiles):
+def _unknown_profile_error(name, profiles):
     every = [*dict.fromkeys([*KINDS, *profiles])]
     every.remove(SCHEDULER)
     near = nearest(name, every) if profiles else ""
@@ -143,7 +143,7 @@ def _unknown(name, profiles):
     )
 
 
-def _parse(name, found):
+def _parse_cluster_profile(name, found):
     where = f"profile {name!r}"
     if not isinstance(found, dict):
         raise InputError(f"{where} is {found!r}; expected a mapping with a kind")
@@ -164,13 +164,13 @@ def _parse(name, found):
     return Profile(name, kind, keys, scale or {}, adapt)
 
 
-def known_options(kind):
+def known_profile_options(kind):
     """Names of the arguments that a profile of a kind may have, beside scale and adapt."""
     if kind == LOCAL:
         return (*LOCAL_OPTIONS, *TLS)
     if kind == SCHEDULER:
         return (*ADDRESS, *TLS)
-    cluster = cluster_class(kind)
+    cluster = dask_cluster_class(kind)
     classes = [*cluster.__mro__, *getattr(cluster, "job_cls", cluster).__mro__]
     if kind == KUBERNETES:
         classes = classes[:1]  # what its bases know is set by it
@@ -183,7 +183,7 @@ def known_options(kind):
     return (*(name for name in names if name not in OURS), *(TLS if kind in JOBS else ()))
 
 
-def cluster_class(kind):
+def dask_cluster_class(kind):
     """The class of a queue's or Kubernetes' cluster, of an optional package.
 
     Raises
@@ -194,7 +194,7 @@ def cluster_class(kind):
     extra = "jobqueue" if kind in JOBS else KUBERNETES
     module = "dask_jobqueue" if kind in JOBS else "dask_kubernetes.operator"
     try:
-        with _handlers_kept():
+        with _signal_handlers_kept():
             return getattr(importlib.import_module(module), JOBS.get(kind, "KubeCluster"))
     except ImportError as error:
         raise InputError(
@@ -204,7 +204,7 @@ def cluster_class(kind):
 
 
 @contextlib.contextmanager
-def _handlers_kept():
+def _signal_handlers_kept():
     """dask_jobqueue sets a handler for Ctrl-C as it is imported, which would end us at once."""
     setter = signal.signal
     signal.signal = lambda number, handler: signal.getsignal(number)
@@ -214,7 +214,7 @@ def _handlers_kept():
         signal.signal = setter
 
 
-def resolved(spec):
+def resolve_cluster_spec(spec):
     """What to start or to reach, for a `ClusterSpec`.
 
     Returns
@@ -226,7 +226,7 @@ def resolved(spec):
     """
     if spec.is_running:
         return spec, None
-    profile = find(spec.profile or LOCAL)
+    profile = find_cluster_profile(spec.profile or LOCAL)
     files = {name: profile.options[name] for name in TLS if name in profile.options}
     if spec.tls:
         files = {name: getattr(spec, name) for name in TLS}

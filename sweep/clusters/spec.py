@@ -67,13 +67,13 @@ class ClusterSpec:
             )
         if running and self.profile is not None:
             raise InputError(
-                f"--cluster {self.profile} starts a cluster, {_option(running[0])} uses a running "
-                "one: give one of them"
+                f"--cluster {self.profile} starts a cluster, "
+                f"{_command_line_option(running[0])} uses a running one: give one of them"
             )
         if running and self.workers is not None:
             raise InputError(
                 f"--workers is for a cluster that is started: not together with "
-                f"{_option(running[0])}"
+                f"{_command_line_option(running[0])}"
             )
         if self.workers is not None:
             check_whole("workers", self.workers)
@@ -84,8 +84,9 @@ class ClusterSpec:
         for needed in ("tls_ca_file", "tls_cert"):
             if given and needed not in given:
                 raise InputError(
-                    f"{_option(given[0])} without {_option(needed)}; expected the authority's "
-                    "certificate, the own one, and its key unless that is in the same file"
+                    f"{_command_line_option(given[0])} without {_command_line_option(needed)}; "
+                    "expected the authority's certificate, the own one, "
+                    "and its key unless that is in the same file"
                 )
 
     def _has(self, name):
@@ -101,10 +102,10 @@ class ClusterSpec:
         """The `TlsFiles` that are given, with absolute paths; None if there are none."""
         if not self._has("tls_cert"):
             return None
-        return TlsFiles(*map(_absolute, (self.tls_ca_file, self.tls_cert, self.tls_key)))
+        return TlsFiles(*map(_absolute_path, (self.tls_ca_file, self.tls_cert, self.tls_key)))
 
 
-def specified(cluster=None, workers=None, scheduler=None):
+def cluster_spec_from_arguments(cluster=None, workers=None, scheduler=None):
     """The `ClusterSpec` of arguments of `sweep.run`.
 
     Parameters
@@ -121,9 +122,9 @@ def specified(cluster=None, workers=None, scheduler=None):
     return cluster
 
 
-def _option(name):
+def _command_line_option(name):
     return "--" + name.replace("_", "-")
 
 
-def _absolute(path):
+def _absolute_path(path):
     return None if path is None else Path(path).expanduser().absolute()

@@ -32,7 +32,7 @@ class PrivateSecurity(Security):
     """
 
     def __init__(self, certificate, key):
-        super().__init__(**_options(certificate, certificate, key))
+        super().__init__(**_dask_security_options(certificate, certificate, key))
 
     def _get_tls_context(self, tls, purpose):
         """As Dask's, which would write the key to a temporary file for OpenSSL to read."""
@@ -45,7 +45,7 @@ class PrivateSecurity(Security):
             return super()._get_tls_context({**tls, **pair}, purpose)
 
 
-def security_of_started(files):
+def tls_security_of_started_cluster(files):
     """The `Security` of a cluster to start, checked; None if it is not to be encrypted.
 
     It is encrypted if there are `files`, or ``distributed.comm.require-encryption`` says so.
@@ -54,14 +54,14 @@ def security_of_started(files):
     ----------
     files : TlsFiles or None
     """
-    security = _security(files)
+    security = _dask_security_from_files(files)
     needed_by = "a cluster with encryption" if security.require_encryption else ""
     for role in ROLES:
-        _check(security, role, files, needed_by)
+        _check_certificates_of_role(security, role, files, needed_by)
     return security if needed_by else None
 
 
-def security_of_client(address, files):
+def tls_security_of_client(address, files):
     """The `Security` for a running scheduler, checked.
 
     Parameters
@@ -69,7 +69,7 @@ def security_of_client(address, files):
     address : str
     files : TlsFiles or None
     """
-    security = _security(files)
+    security = _dask_security_from_files(files)
     scheme, location = parse_address(address)
     encrypted = scheme in ("tls", "wss")
     if security.require_encryption and not encrypted:
@@ -78,27 +78,31 @@ def security_of_client(address, files):
             f"the address {address!r} is without encryption, but {why}; expected "
             f"tls://{location} of a scheduler with certificates, or neither"
         )
-    _check(security, "client", files, f"the scheduler {address!r}" if encrypted else "")
+    _check_certificates_of_role(
+        security, "client", files, f"the scheduler {address!r}" if encrypted else ""
+    )
     return security
 
 
-def _security(files):
+def _dask_security_from_files(files):
     if files is None:
         try:
             return Security()
         except ValueError as error:  # a version of TLS in the configuration
             raise InputError(f"Dask's configuration: {error}") from None
-    return Security(**_options(*(path and str(path) for path in vars(files).values())))
+    return Security(
+        **_dask_security_options(*(path and str(path) for path in vars(files).values()))
+    )
 
 
-def _options(authority, cert, key):
+def _dask_security_options(authority, cert, key):
     """Arguments of a `Security` that has the same certificate for all roles."""
     pairs = {f"tls_{role}_cert": cert for role in ROLES}
     pairs |= {f"tls_{role}_key": key for role in ROLES}
     return {"require_encryption": True, "tls_ca_file": authority, **pairs}
 
 
-def _check(security, role, given, needed_by):
+def _check_certificates_of_role(security, role, given, needed_by):
     """Refuse files of a role that are bad, or missing where something needs them.
 
     Also where nothing does: Dask loads those that it is told of.
@@ -111,10 +115,10 @@ def _check(security, role, given, needed_by):
     if missing and needed_by:
         raise InputError(f"{needed_by} needs certificates, and {missing[0]} is not set. {MEND}")
     if not missing and not any("\n" in file for file in files if file):  # Dask takes text as well
-        _check_files(*files, *names)
+        _check_certificate_files(*files, *names)
 
 
-def _check_files(ca_file, cert, key, ca_name, cert_name, key_name):
+def _check_certificate_files(ca_file, cert, key, ca_name, cert_name, key_name):
     """Refuse files that cannot be read, do not hold what they should, or are not valid now."""
     from cryptography import exceptions, x509  # takes a while, and is needed here alone
 

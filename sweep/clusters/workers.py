@@ -17,11 +17,11 @@ from distributed.core import CommClosedError, Status
 
 from integrators.compiler.cache_directory import cache_root
 from integrators.errors import InputError
-from sweep.clusters.connect import has_workers
+from sweep.clusters.connect import wait_for_first_worker
 from sweep.shutdown import process_age
 from sweep.store import provenance
 from sweep.store.lease import holder, sessions
-from sweep.store.lease.fencing import unseen
+from sweep.store.lease.fencing import worker_sees_no_store_message
 
 LEAVING = "geosweep-leaving"  # why a worker ends, as Dask logs it
 IDENTITY = "identity"  # a file of a cache of kernels
@@ -43,9 +43,9 @@ class Worker:
     ----------
     host, system : str
     code : str
-        See `sweep.store.lease.sessions.code`.
+        See `sweep.store.lease.sessions.kernel_code_hash`.
     environment : dict
-        See `sweep.store.provenance.describe`.
+        See `sweep.store.provenance.describe_cpu_libm_and_versions`.
     cache : str
         Of compiled kernels; equal ones are one directory.
     blind : str
@@ -60,22 +60,22 @@ class Worker:
     blind: str
 
 
-def look(store, token):
+def describe_this_worker(store, token):
     """This process as a `Worker`; whether it sees the lock that the coordinator holds."""
     deadline = time.monotonic() + SEEN_SECONDS
-    while (blind := _why_unseen(store, token)) and time.monotonic() < deadline:
+    while (blind := _why_worker_sees_no_lock(store, token)) and time.monotonic() < deadline:
         time.sleep(0.2)
     return Worker(
         host=platform.node(),
         system=platform.platform(),
-        code=sessions.code(),
-        environment=provenance.describe(),
-        cache=_cache_identity(),
+        code=sessions.kernel_code_hash(),
+        environment=provenance.describe_cpu_libm_and_versions(),
+        cache=_kernel_cache_identity(),
         blind=blind,
     )
 
 
-def _cache_identity():
+def _kernel_cache_identity():
     """What tells this process's cache of kernels from another one, also if their paths agree."""
     file = cache_root() / IDENTITY
     try:
@@ -92,10 +92,10 @@ def _cache_identity():
         return f"{platform.node()} {file}"
 
 
-def _why_unseen(store, token):
+def _why_worker_sees_no_lock(store, token):
     lock = store.lease_file
     try:
-        found = holder.read(lock)
+        found = holder.read_lease_holder(lock)
     except (OSError, InputError) as error:  # of a bucket: no credentials, no answer
         return str(error)
     if found is None:
@@ -103,7 +103,7 @@ def _why_unseen(store, token):
     return "" if found.token == token else f"{lock} is another one there"
 
 
-def inspect(client, store, token, drain):
+def inspect_workers(client, store, token, drain):
     """All workers, by address; each can do the work.
 
     Parameters
@@ -126,32 +126,40 @@ def inspect(client, store, token, drain):
         or does not answer.
     """
     found = {}
-    for address, seen in ask(client, lambda: _looks(client, store, token), drain.check).items():
+    for address, seen in ask_cluster_with_retries(
+        client, lambda: _describe_all_workers(client, store, token), drain.check
+    ).items():
         if isinstance(seen, OSError):  # of a worker that is lost just now
             continue
-        own = sessions.code()
+        own = sessions.kernel_code_hash()
         if not isinstance(seen, Worker) or seen.code != own:
-            said = _cause(seen) if not isinstance(seen, Worker) else f"has version {seen.code} of"
+            said = (
+                _why_worker_cannot_load_geosweep(seen)
+                if not isinstance(seen, Worker)
+                else f"has version {seen.code} of"
+            )
             raise InputError(
                 f"the worker {address} {said} the code; expected {own}, as this process has: "
                 "results could differ. Install the same versions of Geosweep, Python and Numba "
                 "there, and start it again"
             )
         if seen.blind:
-            raise InputError(unseen(f"{address} on {seen.host}", store, seen.blind))
+            raise InputError(
+                worker_sees_no_store_message(f"{address} on {seen.host}", store, seen.blind)
+            )
         found[address] = seen
     return found
 
 
-def _looks(client, store, token):
-    """What `look` says in each worker, by address; `OSError` if all are lost just now."""
-    seen = client.run(look, store, token, on_error="return")
+def _describe_all_workers(client, store, token):
+    """What `describe_this_worker` says in each worker, by address; `OSError` if all are lost."""
+    seen = client.run(describe_this_worker, store, token, on_error="return")
     if not any(not isinstance(one, OSError) for one in seen.values()):
         raise CommClosedError("all workers are lost")
     return seen
 
 
-def ask(client, call, check):
+def ask_cluster_with_retries(client, call, check):
     """What a call to a cluster gives; repeated where a worker is lost during it.
 
     Every call before tasks are computed goes through here: Dask lets one worker's end fail what
@@ -175,25 +183,25 @@ def ask(client, call, check):
     workers, tries = None, 0
     while True:
         try:
-            return _answered(client, call, check)
+            return _answer_or_interrupt(client, call, check)
         except OSError:  # a connection that is lost is one
-            if not has_workers(client, check, lambda: None):
+            if not wait_for_first_worker(client, check, lambda: None):
                 raise
-            before, workers = workers, _addresses(client)
+            before, workers = workers, _worker_addresses(client)
             tries = tries + 1 if workers == before else 0
             if tries == MOST_TRIES:
                 raise
         time.sleep(AGAIN_SECONDS)
 
 
-def _addresses(client):
+def _worker_addresses(client):
     """Of the workers that are there; none if the scheduler is gone."""
     with contextlib.suppress(OSError):
         return set(client.nthreads())
     return None
 
 
-def _answered(client, call, check):
+def _answer_or_interrupt(client, call, check):
     """What a call gives that may wait for ever, as Dask does for a suspended worker."""
     answers = queue.SimpleQueue()
 
@@ -220,7 +228,7 @@ def _answered(client, call, check):
     )
 
 
-def aside(call, seconds):
+def call_in_side_thread(call, seconds):
     """Call something that may wait for a suspended worker, and wait for it so long at most."""
 
     def called():
@@ -232,30 +240,32 @@ def aside(call, seconds):
     thread.join(seconds)
 
 
-def stop_session(client, session):
+def stop_session_on_workers(client, session):
     """Tell the workers to end the tasks of a session after the segments that they are at."""
-    aside(lambda: client.run(session.stop, on_error="ignore"), ASIDE_SECONDS)
+    call_in_side_thread(lambda: client.run(session.stop, on_error="ignore"), ASIDE_SECONDS)
 
 
-def _cause(error):
+def _why_worker_cannot_load_geosweep(error):
     return f"cannot load Geosweep ({type(error).__name__}: {error}), or not this version of"
 
 
-def hosts_of(workers):
+def hosts_of_workers(workers):
     """The hosts of the workers: name, system, kind of CPU and number of workers of each.
 
     Parameters
     ----------
     workers : iterable of Worker
     """
-    kinds = Counter((w.host, w.system, provenance.kind_of(w.environment)) for w in workers)
+    kinds = Counter(
+        (w.host, w.system, provenance.cpu_and_libm_kind(w.environment)) for w in workers
+    )
     return [
         {"host": host, "system": system, "kind": kind, "workers": count}
         for (host, system, kind), count in kinds.items()
     ]
 
 
-def first_of_each_kind(workers):
+def first_worker_of_each_kind(workers):
     """Addresses of workers that compile for others: one for each CPU and cache of kernels.
 
     None for the CPU and the cache of this process.
@@ -265,13 +275,13 @@ def first_of_each_kind(workers):
     workers : dict of str to Worker
         By address.
     """
-    kinds = {(provenance.describe()["cpu"], _cache_identity()): None}
+    kinds = {(provenance.describe_cpu_libm_and_versions()["cpu"], _kernel_cache_identity()): None}
     for address, worker in workers.items():
         kinds.setdefault((worker.environment["cpu"], worker.cache), address)
     return [address for address in kinds.values() if address is not None]
 
 
-def call_on(client, addresses, function, drain):
+def call_on_workers(client, addresses, function, drain):
     """Call a function on some workers at once, as a task of each, and wait for all.
 
     One that is lost meanwhile is not waited for. What the function raises is raised.
@@ -291,7 +301,7 @@ def call_on(client, addresses, function, drain):
     while futures:
         drain.check()
         time.sleep(0.1)
-        alive = ask(client, client.nthreads, drain.check)
+        alive = ask_cluster_with_retries(client, client.nthreads, drain.check)
         for address, future in list(futures.items()):
             if future.done() or address not in alive:
                 del futures[address]
@@ -318,43 +328,45 @@ class Ending(WorkerPlugin):
         if worker.lifetime:
             margin = min(LEAVE_BEFORE, MOST_OF_LIFETIME * worker.lifetime)
             left = worker.lifetime - process_age() - margin
-            worker.io_loop.call_later(max(left, 0.0), _leave, worker)
+            worker.io_loop.call_later(max(left, 0.0), _end_worker_after_its_task, worker)
         in_main = threading.current_thread() is threading.main_thread()
         if worker.nanny is not None and in_main:  # a batch job sends it to all processes
-            worker.io_loop.asyncio_loop.add_signal_handler(signal.SIGTERM, _leave, worker)
+            worker.io_loop.asyncio_loop.add_signal_handler(
+                signal.SIGTERM, _end_worker_after_its_task, worker
+            )
 
     async def teardown(self, worker):
         """Called by Dask when the worker closes."""
         if worker.status == Status.closing:
-            sessions.leave()
-            await _idle()
+            sessions.end_tasks_of_process()
+            await _wait_until_worker_is_idle()
 
 
 @contextlib.contextmanager
-def ending_in_order(client, session, check):
+def ending_workers_in_order(client, session, check):
     """Within this, workers of a cluster, also those that come later, end as `Ending` says.
 
     `check` is called while it waits for them, and may raise.
     """
     plugin = Ending(session)
-    ask(client, lambda: client.register_plugin(plugin), check)
+    ask_cluster_with_retries(client, lambda: client.register_plugin(plugin), check)
     try:
         yield
     finally:
         if client.status == "running":
-            aside(lambda: client.unregister_worker_plugin(plugin.name), ASIDE_SECONDS)
+            call_in_side_thread(lambda: client.unregister_worker_plugin(plugin.name), ASIDE_SECONDS)
 
 
-def _leave(worker):
+def _end_worker_after_its_task(worker):
     """End the worker when its task has committed."""
-    if not sessions.is_leaving():
-        sessions.leave()
+    if not sessions.is_process_leaving():
+        sessions.end_tasks_of_process()
         worker.status = Status.closing_gracefully  # it is given no further tasks
-        worker.io_loop.add_callback(_close, worker)
+        worker.io_loop.add_callback(_close_worker_when_idle, worker)
 
 
-async def _close(worker):
-    await _idle()
+async def _close_worker_when_idle(worker):
+    await _wait_until_worker_is_idle()
     with contextlib.suppress(OSError):  # of a scheduler that is gone
         await worker.scheduler.retire_workers(
             workers=[worker.address], close_workers=False, remove=True, stimulus_id=LEAVING
@@ -362,8 +374,8 @@ async def _close(worker):
     await worker.close(nanny=not worker.lifetime_restart, reason=LEAVING)
 
 
-async def _idle():
+async def _wait_until_worker_is_idle():
     """Wait until no task is computed, or has taken too long."""
     deadline = time.monotonic() + ENDING_SECONDS
-    while sessions.is_working() and time.monotonic() < deadline:
+    while sessions.is_process_computing_tasks() and time.monotonic() < deadline:
         await asyncio.sleep(0.05)

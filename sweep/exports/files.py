@@ -9,7 +9,7 @@ import xarray as xr
 
 from integrators.errors import InputError, check_known, nearest
 from sweep.analysis.runs.selection import run_table
-from sweep.store.backends.places import ObjectPlace, local_path
+from sweep.store.backends.places import ObjectPlace, require_local_path
 from sweep.store.open import open_study
 from sweep.store.store import Store
 
@@ -80,7 +80,7 @@ def export(data, path, format=None, *, series=False, columns=None, force=False):
     >>> export(sweep.open_study("quickstart.zarr"), "quickstart.nc")   # doctest: +SKIP
     >>> export(tree["pendulum"], "pendulum.parquet", series=True)      # doctest: +SKIP
     """
-    path = local_path(path)
+    path = require_local_path(path)
     kind = _checked_export_format(path, format, series, columns)
     experiments, attributes = _experiments_to_export(data)
     _check_export_file(path, force)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from integrators.errors import InputError, check_known, check_number
 from sweep.campaign import coordinator
-from sweep.clusters.launch import local_client
+from sweep.clusters.launch import local_cluster_client
 from sweep.errors import Interrupted
 from sweep.papers.registry import PAPERS
 from sweep.shutdown import Drain
@@ -73,7 +73,7 @@ def reproduce(
 def _compute_studies_of_paper(studies, directory, workers, max_time, told):
     """Each study's name and its datasets by experiment, one after the other."""
     end = None if max_time is None else time.monotonic() + max_time
-    with Drain(max_time=max_time) as drain, local_client(workers) as client:
+    with Drain(max_time=max_time) as drain, local_cluster_client(workers) as client:
         for study in studies:
             drain.check()
             told(study.name)

@@ -12,8 +12,8 @@ from sweep.errors import Damaged
 from sweep.reports.contents import report_part_of_experiment, table_on_report_page
 from sweep.reports.sections import VERDICTS
 from sweep.store import files, provenance
-from sweep.store.backends.places import is_written, local_path
-from sweep.store.failures import failed_runs, shared_values
+from sweep.store.backends.places import place_has_write_time, require_local_path
+from sweep.store.failures import failed_runs, values_shared_by_failed_runs
 from sweep.store.open import open_study
 from sweep.store.progress import Counter
 from sweep.store.store import Store
@@ -57,7 +57,7 @@ def report(store, output=None):
     PosixPath('quickstart-report.html')
     """
     store = Store.at(store)
-    output = store.product("-report.html") if output is None else local_path(output)
+    output = store.product("-report.html") if output is None else require_local_path(output)
     if output.is_dir():
         raise InputError(f"{output} is a directory; give a file, as report.html", key="output")
     if output.suffix.lower() not in ENDINGS:
@@ -144,7 +144,7 @@ def _report_summary(experiments, progresses):
 
 def _report_failures(store):
     """What failed runs share, and the first of them, by experiment."""
-    rows, shared = failed_runs(store, most=MOST_FAILURES), shared_values(store)
+    rows, shared = failed_runs(store, most=MOST_FAILURES), values_shared_by_failed_runs(store)
     found = []
     for name in dict.fromkeys(one.experiment for one in shared):
         mine = [row for row in rows if row["experiment"] == name]
@@ -178,7 +178,11 @@ def _report_provenance(store, attributes, progresses):
         facts.append((f"Environment {environment}", text))
     place = store.place
     written = max(
-        (file.stat().st_mtime for file in (place, place / files.METADATA) if is_written(file)),
+        (
+            file.stat().st_mtime
+            for file in (place, place / files.METADATA)
+            if place_has_write_time(file)
+        ),
         default=0.0,
     )
     seconds = sum(p.cpu_seconds for p in progresses)

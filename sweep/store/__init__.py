@@ -4,10 +4,10 @@ from integrators.lazy import lazy
 
 _HOMES = {
     "Store": "sweep.store.store",
-    "is_store": "sweep.store.studies",
+    "names_existing_store": "sweep.store.studies",
     "load": "sweep.store.studies:load_study_file",
     "open_study": "sweep.store.open",
     "stored_study": "sweep.store.studies",
-    "study_and_store": "sweep.store.studies",
+    "resolve_study_and_store": "sweep.store.studies",
 }
 __getattr__, __dir__, __all__ = lazy(__name__, _HOMES)

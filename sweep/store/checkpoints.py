@@ -26,19 +26,19 @@ CHECKPOINT = Variable("checkpoint", ("run", "number"), "1", "state of the integr
 
 
 @functools.cache
-def code():
+def checkpoint_code_hash():
     """What checkpoints of this version of the kernels, and of Numba, have in common."""
     return sources_hash(frozenset({"integrators", "systems"}))
 
 
-def identity(recipe):
+def checkpoint_identity(recipe):
     """A hash of what a file's samples depend on besides the runs: the record, the times, the code.
 
     Parameters
     ----------
     recipe : sweep.campaign.recorder.Recipe
     """
-    settings = (code(), recipe.record, recipe.statistics, recipe.reference_samples)
+    settings = (checkpoint_code_hash(), recipe.record, recipe.statistics, recipe.reference_samples)
     digest = hashlib.sha256(repr(settings).encode())
     digest.update(np.ascontiguousarray(recipe.times, dtype="<f8").tobytes())
     return digest.hexdigest()
@@ -71,13 +71,13 @@ class Saved:
 PARTS = tuple(Saved.__dataclass_fields__)
 
 
-def file_of(store, experiment, start):
+def checkpoint_file_of_chunk(store, experiment, start):
     """Path of the file of the chunk that begins at a row."""
     return store.internal(CHECKPOINTS, experiment, f"{start}.npz")
 
 
-def save(path, own, saved):
-    """Write a file of the `identity` `own`; it is there whole, or the one before is."""
+def save_checkpoint(path, own, saved):
+    """Write a file of the `checkpoint_identity` `own`; it is there whole, or the one before is."""
     buffer = io.BytesIO()
     np.savez(buffer, identity=own, **{part: getattr(saved, part) for part in PARTS})
     if isinstance(path, ObjectPlace):
@@ -97,8 +97,8 @@ def save(path, own, saved):
         os.close(folder)
 
 
-def load(path, own):
-    """The `Saved` of a file of the `identity` `own`; None if there is none that can be used."""
+def load_checkpoint(path, own):
+    """The `Saved` of a file of the identity `own`; None if there is none that can be used."""
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             if str(file["identity"]) != own:
@@ -109,12 +109,12 @@ def load(path, own):
     return Saved(**parts | {"sample": int(parts["sample"])})
 
 
-def forget(path):
+def remove_checkpoint_file(path):
     """Remove a file that is of no use any more."""
     path.unlink(missing_ok=True)
 
 
-def forget_runs(store, experiment, rows, chunk_rows):
+def remove_checkpoints_of_runs(store, experiment, rows, chunk_rows):
     """Remove the files of the chunks that have some of these rows.
 
     Parameters
@@ -125,26 +125,26 @@ def forget_runs(store, experiment, rows, chunk_rows):
     chunk_rows : int
     """
     for start in np.unique(rows // chunk_rows) * chunk_rows:
-        forget(file_of(store, experiment, start))
+        remove_checkpoint_file(checkpoint_file_of_chunk(store, experiment, start))
 
 
-def forget_between(store, experiment, chunk_rows):
+def remove_checkpoints_off_chunk_starts(store, experiment, chunk_rows):
     """Remove the files that begin at no row where a chunk does."""
-    for file in file_of(store, experiment, 0).parent.glob("*.npz"):
+    for file in checkpoint_file_of_chunk(store, experiment, 0).parent.glob("*.npz"):
         if int(file.stem) % chunk_rows:
-            forget(file)
+            remove_checkpoint_file(file)
 
 
-def clear(store, experiment=""):
+def remove_checkpoints_of_experiment(store, experiment=""):
     """Remove the files of an experiment, or of all."""
     remove_tree(store.internal(CHECKPOINTS, *filter(None, [experiment])), ignore_errors=True)
 
 
-def ends_name(experiment):
+def end_checkpoints_group_name(experiment):
     """Name of the group with the ends of an experiment's runs."""
     return f"{INTERNAL}/{ENDS}/{experiment}"
 
 
-def reference_checkpoints(rows):
+def reference_checkpoint_length(rows):
     """Numbers in the checkpoints of a `reference_trajectory` of so many rows."""
     return 2 * dormand_prince.checkpoint_size(rows)

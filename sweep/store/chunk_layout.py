@@ -8,7 +8,7 @@ import dataclasses
 import math
 
 from integrators.compiler.lanes import WIDTH
-from sweep.store.storage import TIME_CHUNK, coordinate_chunk
+from sweep.store.storage import TIME_CHUNK, coordinate_chunk_size
 
 MOST_FILES = 100_000  # of a store
 MOST_CHUNK_ROWS = 1024
@@ -80,7 +80,7 @@ class Layout:
 
     @property
     def _fresh_coordinates(self):
-        return coordinate_chunk(self.runs), coordinate_chunk(self.times)
+        return coordinate_chunk_size(self.runs), coordinate_chunk_size(self.times)
 
     @property
     def _coordinate_files(self):
@@ -138,7 +138,7 @@ def choose_chunk_rows(runs, seconds, lanes):
     return min(rows, MOST_CHUNK_ROWS)
 
 
-def shares(needs, budget):
+def divide_file_budget(needs, budget):
     """Divide a budget: who needs little has it, the others the same each.
 
     Parameters

@@ -13,8 +13,12 @@ import numpy as np
 from sweep.store import checkpoints, provenance, storage
 from sweep.store.backends.trees import copy_tree, remove_tree
 from sweep.store.chunk_layout import INITIAL_CHUNK, REFERENCE_CHUNK
-from sweep.store.diff import fixed_parts, known_rows, references_of
-from sweep.store.files import FORMAT_VERSION, references_name
+from sweep.store.diff import (
+    references_of_run_table,
+    stored_rows_by_run_id,
+    unchangeable_store_settings,
+)
+from sweep.store.files import FORMAT_VERSION, references_group_name
 from sweep.store.store import CREATING, Store
 from sweep.study import schema
 
@@ -25,7 +29,7 @@ REFERENCE_VARIABLES = (
 )
 
 
-def bring_up(store, study, entries, chunk_rows):
+def create_or_grow_store(store, study, entries, chunk_rows):
     """Create the store, or grow it to what the study asks for.
 
     A new store appears at once, complete; a growing one takes its new rows in, then their ids.
@@ -41,17 +45,17 @@ def bring_up(store, study, entries, chunk_rows):
     """
     existing = store.existing_root()
     if existing is None:
-        with creating(store) as made:
-            _bring_up(made, study, entries, chunk_rows)
+        with creating_store_atomically(store) as made:
+            _grow_store_to_study(made, study, entries, chunk_rows)
         return
     if store.in_bucket:
         store.half_made_sign.unlink()  # it was made, but for this
-    if not _is_current(existing, study, entries):
-        _bring_up(store, study, entries, chunk_rows)
+    if not _is_store_up_to_date(existing, study, entries):
+        _grow_store_to_study(store, study, entries, chunk_rows)
 
 
 @contextlib.contextmanager
-def creating(store):
+def creating_store_atomically(store):
     """Within ``with``, a store in a directory; if all goes well, it becomes the new one then.
 
     In a bucket by copying: ``zarr.json`` comes last, and without it there is no store.
@@ -75,14 +79,16 @@ def creating(store):
     place.rename(store.place)
 
 
-def _bring_up(store, study, entries, chunk_rows):
+def _grow_store_to_study(store, study, entries, chunk_rows):
     root = store.root("a")
     root.require_group(storage.INTERNAL)
     for entry in entries:
-        _bring_up_experiment(root, entry, chunk_rows.get(entry.name) or entry.chunk_rows)
-    for name in storage.experiments(root):
+        _create_or_grow_experiment_group(
+            root, entry, chunk_rows.get(entry.name) or entry.chunk_rows
+        )
+    for name in storage.experiment_group_names(root):
         if name not in {entry.name for entry in entries}:
-            storage.open_group(root, name)["in_study"][:] = False
+            storage.open_zarr_group(root, name)["in_study"][:] = False
     root.attrs.update(
         {
             "format_version": FORMAT_VERSION,
@@ -91,13 +97,13 @@ def _bring_up(store, study, entries, chunk_rows):
             "experiments": [entry.name for entry in entries],
             "versions": provenance.versions(),
             "study": study.text,
-            **_plugins(root, study),
+            **_plugins_attribute_of_store(root, study),
         }
     )
-    storage.consolidate(store)
+    storage.consolidate_zarr_metadata(store)
 
 
-def _plugins(root, study):
+def _plugins_attribute_of_store(root, study):
     """The attribute of plugins, also those that the study no longer names; none without any."""
     known = root.attrs.get("plugins", {})
     known |= {
@@ -107,7 +113,7 @@ def _plugins(root, study):
     return {"plugins": known} if known else {}
 
 
-def _is_current(root, study, entries):
+def _is_store_up_to_date(root, study, entries):
     """Whether the store was brought up to just this study, whose text is written last.
 
     Runs that are still pending need the variables of this version, which an earlier one may not
@@ -115,103 +121,108 @@ def _is_current(root, study, entries):
     """
     if root.attrs["study"] != study.text or any(entry.new for entry in entries):
         return False
-    if any(_is_longer(storage.open_group(root, entry.name), entry) for entry in entries):
+    if any(
+        _needs_longer_time_axis(storage.open_zarr_group(root, entry.name), entry)
+        for entry in entries
+    ):
         return False
-    return not any(entry.pending.any() and _lacks_variables(root, entry) for entry in entries)
+    return not any(
+        entry.pending.any() and _lacks_stored_variables(root, entry) for entry in entries
+    )
 
 
-def _is_longer(group, entry):
+def _needs_longer_time_axis(group, entry):
     """Whether an experiment's time axis is to be extended, or was half extended."""
-    axis = storage.to_json(axis_of(entry.experiment))
+    axis = storage.to_attribute_json(time_axis_of_experiment(entry.experiment))
     return (
         group.attrs.get("time_axis") != axis or group["time"].shape != entry.experiment.times.shape
     )
 
 
-def axis_of(experiment):
+def time_axis_of_experiment(experiment):
     """An experiment's duration and samples, as they are stored."""
     return {"duration": experiment.duration, "samples": experiment.time_axis.settings}
 
 
-def _lacks_variables(root, entry):
-    if checkpoints.ends_name(entry.name) not in root:
+def _lacks_stored_variables(root, entry):
+    if checkpoints.end_checkpoints_group_name(entry.name) not in root:
         return True
-    timed = f"{references_name(entry.name)}/{schema.CPU_TIME}"
+    timed = f"{references_group_name(entry.name)}/{schema.CPU_TIME}"
     if entry.experiment.reference is not None and timed not in root:
         return True
-    group, record = storage.open_group(root, entry.name), entry.experiment.record
+    group, record = storage.open_zarr_group(root, entry.name), entry.experiment.record
     variables = schema.run_variables(record, entry.table.systems[0])
     return any(
-        variable.name not in group or not _is_described(group[variable.name], variable)
+        variable.name not in group or not _array_matches_variable(group[variable.name], variable)
         for variable in variables
     )
 
 
-def _is_described(array, variable):
+def _array_matches_variable(array, variable):
     attributes = array.attrs.asdict()
     return all(attributes.get(key) == value for key, value in variable.all_attributes.items())
 
 
-def _bring_up_experiment(root, entry, chunk_rows):
+def _create_or_grow_experiment_group(root, entry, chunk_rows):
     table, system = entry.table, entry.table.systems[0]
-    group = _required_group(root, entry.name)
+    group = _require_zarr_group(root, entry.name)
     group.attrs["chunk_rows"] = chunk_rows
     present = group["row"].shape[0] if "row" in group else 0
-    rows = max(present, _most_rows(table))
+    rows = max(present, _largest_state_rows(table))
     sizes = {"run": entry.size, "time": len(entry.experiment.times), "row": rows, "component": 3}
     sampled = schema.sampled_variables(entry.experiment, table.systems)
     for variable in (*sampled, *schema.run_variables(entry.experiment.record, system)):
-        _grown(group, variable, sizes, chunk_rows)
-    initial = _grown(group, schema.INITIAL_STATE, sizes, INITIAL_CHUNK)
-    _bring_up_ends(root, entry, chunk_rows)
+        _create_or_grow_array(group, variable, sizes, chunk_rows)
+    initial = _create_or_grow_array(group, schema.INITIAL_STATE, sizes, INITIAL_CHUNK)
+    _create_or_grow_end_checkpoints(root, entry, chunk_rows)
     new = np.flatnonzero(entry.rows >= entry.known)
-    _append_states(initial, [table.initial_state(run) for run in new], entry.known)
+    _append_initial_states(initial, [table.initial_state(run) for run in new], entry.known)
     if entry.experiment.reference is not None:
-        bring_up_references(root, table)
-    _write_axes(group, entry, system)
-    _write_attributes(group, entry, system)
+        create_or_grow_reference_arrays(root, table)
+    _write_axis_coordinates(group, entry, system)
+    _write_group_attributes(group, entry, system)
     _write_run_coordinates(group, entry)
 
 
-def _most_rows(table):
+def _largest_state_rows(table):
     return max(made.rows for made in table.systems)
 
 
-def _bring_up_ends(root, entry, chunk_rows):
+def _create_or_grow_end_checkpoints(root, entry, chunk_rows):
     """Room for the checkpoint of each run at its end."""
-    group = _required_group(root, checkpoints.ends_name(entry.name))
+    group = _require_zarr_group(root, checkpoints.end_checkpoints_group_name(entry.name))
     distinct = {system.rows: system for system in entry.table.systems}.values()
     methods = [method.integrator() for method in entry.experiment.integrators]
     longest = max(m.bind(system).checkpoint_size for m in methods for system in distinct)
-    _grown_checkpoints(group, entry.size, longest, chunk_rows)
+    _grow_checkpoint_array(group, entry.size, longest, chunk_rows)
 
 
-def _grown_checkpoints(group, runs, longest, chunk_rows):
+def _grow_checkpoint_array(group, runs, longest, chunk_rows):
     """An array of checkpoints, of as many numbers as the longest one has."""
     known = checkpoints.CHECKPOINT.name in group
     present = group[checkpoints.CHECKPOINT.name].shape[1] if known else 1
     sizes = {"run": runs, "number": max(longest, present, 1)}
-    array = _grown(group, checkpoints.CHECKPOINT, sizes, chunk_rows)
-    if group.attrs.get("code") != checkpoints.code():
+    array = _create_or_grow_array(group, checkpoints.CHECKPOINT, sizes, chunk_rows)
+    if group.attrs.get("code") != checkpoints.checkpoint_code_hash():
         if known:
             array[:] = np.nan  # of other kernels: such runs are computed again from the start
-        group.attrs["code"] = checkpoints.code()
+        group.attrs["code"] = checkpoints.checkpoint_code_hash()
 
 
-def _required_group(root, name):
+def _require_zarr_group(root, name):
     root.require_group(name)
-    return storage.open_group(root, name)
+    return storage.open_zarr_group(root, name)
 
 
-def _grown(group, variable, sizes, chunk_rows):
+def _create_or_grow_array(group, variable, sizes, chunk_rows):
     """The variable's array, made if it is not there and resized if it is too short.
 
     Its attributes are those of this version: it may know of more statuses.
     """
     if variable.name not in group:
-        return storage.create_variable(group, variable, sizes, chunk_rows)
+        return storage.create_variable_array(group, variable, sizes, chunk_rows)
     array = group[variable.name]
-    if not _is_described(array, variable):
+    if not _array_matches_variable(array, variable):
         array.attrs.update(variable.all_attributes)
     shape = tuple(sizes[dim] for dim in variable.dims)
     if array.shape != shape:
@@ -219,7 +230,7 @@ def _grown(group, variable, sizes, chunk_rows):
     return array
 
 
-def _append_states(array, states, first):
+def _append_initial_states(array, states, first):
     """Write initial states from row `first` on; shorter ones are filled up with NaN."""
     if states:
         filled = np.full((len(states), *array.shape[1:]), np.nan)
@@ -228,39 +239,39 @@ def _append_states(array, states, first):
         array[first : first + len(states)] = filled
 
 
-def bring_up_references(root, table):
+def create_or_grow_reference_arrays(root, table):
     """Make the arrays of a table's references, or grow them to those that it needs."""
-    references, name = references_of(table), table.experiment.name
-    rows = max(root[name]["row"].shape[0] if "row" in root[name] else 0, _most_rows(table))
-    group = _required_group(root, references_name(name))
-    known = known_rows(group)
+    references, name = references_of_run_table(table), table.experiment.name
+    rows = max(root[name]["row"].shape[0] if "row" in root[name] else 0, _largest_state_rows(table))
+    group = _require_zarr_group(root, references_group_name(name))
+    known = stored_rows_by_run_id(group)
     fresh = [i for i, run_id in enumerate(references.ids) if run_id not in known]
     size = len(known) + len(fresh)
     sizes = {"run": size, "time": references.samples, "row": rows, "component": 3}
     timed = schema.CPU_TIME in group or not known
     for variable in (*REFERENCE_VARIABLES, schema.MARKER):
-        array = _grown(group, variable, sizes, REFERENCE_CHUNK)
+        array = _create_or_grow_array(group, variable, sizes, REFERENCE_CHUNK)
         if variable.name == schema.CPU_TIME and not timed:
             array[:] = np.nan  # of an earlier version, which did not measure it
-    longest = max(checkpoints.reference_checkpoints(made.rows) for made in table.systems)
-    _grown_checkpoints(group, size, longest, REFERENCE_CHUNK)
-    initial = _grown(group, schema.INITIAL_STATE, sizes, INITIAL_CHUNK)
+    longest = max(checkpoints.reference_checkpoint_length(made.rows) for made in table.systems)
+    _grow_checkpoint_array(group, size, longest, REFERENCE_CHUNK)
+    initial = _create_or_grow_array(group, schema.INITIAL_STATE, sizes, INITIAL_CHUNK)
     states = [table.initial_state(run) for run in references.first_run[fresh]]
-    _append_states(initial, states, len(known))
-    storage.set_coordinate(group, "run_id", [*known, *references.ids[fresh]], "run")
+    _append_initial_states(initial, states, len(known))
+    storage.write_coordinate_array(group, "run_id", [*known, *references.ids[fresh]], "run")
 
 
-def _write_axes(group, entry, system):
+def _write_axis_coordinates(group, entry, system):
     before = group["row"][:].tolist() if "row" in group else []
-    labels = row_labels(entry.table.systems, before)
-    storage.set_coordinate(
+    labels = state_row_labels(entry.table.systems, before)
+    storage.write_coordinate_array(
         group, "time", entry.experiment.times, "time", units=system.time_units, long_name="time"
     )
-    storage.set_coordinate(group, "row", labels, "row")
-    storage.set_coordinate(group, "component", ["x", "y", "z"], "component")
+    storage.write_coordinate_array(group, "row", labels, "row")
+    storage.write_coordinate_array(group, "component", ["x", "y", "z"], "component")
 
 
-def row_labels(systems, before=()):
+def state_row_labels(systems, before=()):
     """What the rows of the systems' states are, where it is the same in all; else numbers.
 
     `before` are the labels of a store that grows.
@@ -272,7 +283,7 @@ def row_labels(systems, before=()):
     return [str(row) for row in range(len(longest))]
 
 
-def _write_attributes(group, entry, system):
+def _write_group_attributes(group, entry, system):
     experiment = entry.experiment
     methods = json.loads(group.attrs.get("integrators", "{}"))
     for method in experiment.integrators:
@@ -288,18 +299,20 @@ def _write_attributes(group, entry, system):
     group.attrs.update(
         {
             "title": f"{entry.name}: {system.description}",
-            "experiment": storage.to_json(experiment.expanded()),
-            "fixed": storage.to_json(fixed_parts(experiment)),
-            "time_axis": storage.to_json(axis_of(experiment)),
-            "integrators": storage.to_json(methods),
-            "system": storage.to_json({"name": system.name, "parameters": system.parameters}),
+            "experiment": storage.to_attribute_json(experiment.expanded()),
+            "fixed": storage.to_attribute_json(unchangeable_store_settings(experiment)),
+            "time_axis": storage.to_attribute_json(time_axis_of_experiment(experiment)),
+            "integrators": storage.to_attribute_json(methods),
+            "system": storage.to_attribute_json(
+                {"name": system.name, "parameters": system.parameters}
+            ),
             "duration": experiment.duration,
             "samples": experiment.samples,
         }
     )
 
 
-def run_columns(group, table):
+def run_coordinate_columns(group, table):
     """What the coordinates along ``run`` say of each run of a table, by name.
 
     Those of an experiment's `group`, which may have axes that only an earlier version of the
@@ -312,8 +325,8 @@ def run_columns(group, table):
         "adaptive": table.adaptive,
         "initial_condition": table.initial_condition,
         "ensemble": table.ensemble,
-        **_scanned(group, table),
-        **_start_axes(group, table),
+        **_scanned_axis_columns(group, table),
+        **_start_family_columns(group, table),
     }
     if table.experiment.repeat > 1 or "repeat" in group:
         columns["repeat"] = table.repeat
@@ -323,32 +336,36 @@ def run_columns(group, table):
 def _write_run_coordinates(group, entry):
     """Every row's labels; those of rows that the study no longer has stay as they were."""
     table, system = entry.table, entry.table.systems[0]
-    scan, starts = _scanned(group, table), _start_axes(group, table)
-    columns = run_columns(group, table)
+    scan, starts = _scanned_axis_columns(group, table), _start_family_columns(group, table)
+    columns = run_coordinate_columns(group, table)
     units = {"step_size": system.time_units, **system.parameter_units}
     for name, values in columns.items():
-        merged = np.full(entry.size, _blank(values), dtype=_roomy(values))
+        merged = np.full(
+            entry.size, _missing_value_of_column(values), dtype=_widened_label_dtype(values)
+        )
         if name in group:
             merged[: entry.known] = group[name][: entry.known]
         merged[entry.rows] = values
         attributes = {"units": units.get(name, "1")}
         if name in starts:
             attributes[schema.AXIS_OF] = "initial_condition"
-        storage.set_coordinate(group, name, merged, "run", **attributes)
+        storage.write_coordinate_array(group, name, merged, "run", **attributes)
     in_study = np.zeros(entry.size, dtype=bool)
     in_study[entry.rows] = True
-    storage.set_coordinate(group, "in_study", in_study, "run")
-    storage.set_coordinate(group, "run", np.arange(entry.size), "run", long_name="row of the table")
+    storage.write_coordinate_array(group, "in_study", in_study, "run")
+    storage.write_coordinate_array(
+        group, "run", np.arange(entry.size), "run", long_name="row of the table"
+    )
     group.attrs["coordinates"] = " ".join(["run_id", "in_study", *columns])
     group.attrs.update({"scanned": list(scan), "start_axes": list(starts)})
     ids = np.full(entry.size, "", dtype=object)
     if entry.known:
         ids[: entry.known] = group["run_id"][: entry.known]
     ids[entry.rows] = table.run_id
-    storage.set_coordinate(group, "run_id", ids, "run", long_name="identity of the run")
+    storage.write_coordinate_array(group, "run_id", ids, "run", long_name="identity of the run")
 
 
-def _scanned(group, table):
+def _scanned_axis_columns(group, table):
     """The scanned columns, also of axes that only an earlier version of the study scanned.
 
     Numbers are floats: an axis of whole numbers may get others later.
@@ -365,17 +382,17 @@ def _scanned(group, table):
     return scan
 
 
-def _start_axes(group, table):
+def _start_family_columns(group, table):
     """Axes of families of starts, also those that only an earlier version of the study had."""
     earlier = {name: np.full(table.size, np.nan) for name in group.attrs.get("start_axes", [])}
     return earlier | table.start_axes
 
 
-def _roomy(values):
+def _widened_label_dtype(values):
     """A type that old labels of any length fit in as well."""
     return object if values.dtype.kind == "U" else values.dtype
 
 
-def _blank(values):
+def _missing_value_of_column(values):
     """What a column reads where a row has no value."""
     return {"f": np.nan, "U": "", "b": False}.get(values.dtype.kind, 0)

@@ -1,6 +1,7 @@
 """The coordinator's book: which runs a study asks for, and which rows of the store they are.
 
-`compare` reads a store and says what a study would add, or refuses it. Nothing here writes.
+`diff_store_against_study` reads a store and says what a study would add, or refuses it.
+Nothing here writes.
 """
 
 import itertools
@@ -13,7 +14,7 @@ import numpy as np
 
 from sweep.errors import StoreError
 from sweep.store import storage
-from sweep.store.files import references_name
+from sweep.store.files import references_group_name
 from sweep.study import schema
 from sweep.study.run_id import initial_state_digest, method_digest, run_digests
 from sweep.study.run_table import expand_experiment
@@ -79,7 +80,7 @@ class Entry:
         return self.known + self.new
 
 
-def compare(store, study):
+def diff_store_against_study(store, study):
     """What `study` asks of a store, which need not exist.
 
     Parameters
@@ -104,11 +105,11 @@ def compare(store, study):
             f"{study.name!r}; give another STORE, or rename the study"
         )
     if root is not None:
-        _check_plugins(store, root, study.library)
-    return [_entry(store, root, experiment) for experiment in study.experiments]
+        _check_plugin_sources_unchanged(store, root, study.library)
+    return [_diff_entry_of_experiment(store, root, experiment) for experiment in study.experiments]
 
 
-def _check_plugins(store, root, library):
+def _check_plugin_sources_unchanged(store, root, library):
     """Refuse a plugin whose source is another one than when the store was written."""
     known = root.attrs.get("plugins", {})
     for plugin in library.plugins:
@@ -123,16 +124,16 @@ def _check_plugins(store, root, library):
             )
 
 
-def _entry(store, root, experiment):
+def _diff_entry_of_experiment(store, root, experiment):
     table = expand_experiment(experiment)
     if root is None or experiment.name not in root:
         everything, none = np.arange(table.size), np.zeros(table.size, dtype=int)
         return Entry(table, everything, np.ones(table.size, dtype=bool), none, 0, 0, None)
     if store.is_unwritable():
         raise StoreError(f"{store} cannot be written: no permission")
-    group = storage.open_group(root, experiment.name)
-    check_unchanged(store, group, experiment)
-    row_of = known_rows(group)
+    group = storage.open_zarr_group(root, experiment.name)
+    check_experiment_unchanged(store, group, experiment)
+    row_of = stored_rows_by_run_id(group)
     known = len(row_of)
     rows = np.array([row_of.get(run_id, -1) for run_id in table.run_id])
     if schema.MARKER.name not in group:
@@ -140,30 +141,30 @@ def _entry(store, root, experiment):
     is_new = rows < 0
     rows[is_new] = known + np.arange(is_new.sum())
     pending = np.ones(table.size, dtype=bool)
-    pending[~is_new] = ~storage.committed(group, len(experiment.times))[rows[~is_new]]
+    pending[~is_new] = ~storage.are_runs_committed(group, len(experiment.times))[rows[~is_new]]
     standing = np.zeros(table.size, dtype=int)
     standing[~is_new] = group[schema.MARKER.name][:][rows[~is_new]]
     gone = known - int(np.sum(~is_new))
-    variables, coordinates = storage.chunks_of(group)
-    chunks = storage.chunk_rows_of(group), variables.get("time")
+    variables, coordinates = storage.chunk_sizes_of_group(group)
+    chunks = storage.chunk_rows_of_group(group), variables.get("time")
     along = coordinates.get("run", 1), coordinates.get("time", 1)
-    references = _known_references(root, experiment)
+    references = _stored_reference_samples(root, experiment)
     return Entry(table, rows, pending, standing, known, gone, *chunks, along, references)
 
 
-def _known_references(root, experiment):
+def _stored_reference_samples(root, experiment):
     """Samples that are there of each reference in the store, by its id."""
-    if (name := references_name(experiment.name)) not in root:
+    if (name := references_group_name(experiment.name)) not in root:
         return {}
-    group = storage.open_group(root, name)
-    rows = known_rows(group)
+    group = storage.open_zarr_group(root, name)
+    rows = stored_rows_by_run_id(group)
     if schema.MARKER.name not in group:  # its creation was cut short
         return dict.fromkeys(rows, 0)
     counts = group[schema.MARKER.name][:].tolist()
     return {run_id: counts[row] if row < len(counts) else 0 for run_id, row in rows.items()}
 
 
-def known_rows(group):
+def stored_rows_by_run_id(group):
     """Row of each id in a group, up to the first row without one.
 
     An interrupted growth may have left such rows, and ids of later chunks after them: nothing of
@@ -175,26 +176,28 @@ def known_rows(group):
     return {run_id: row for row, run_id in enumerate(ids)}
 
 
-def fixed_parts(experiment):
+def unchangeable_store_settings(experiment):
     """What may not change while a store grows: what its rows would no longer agree on."""
     expanded = experiment.expanded()
     names = ("system", "duration", "samples", "statistics", "reference")
     fixed = {name: expanded[name] for name in names} | {"record": sorted(expanded["record"])}
     parameters = experiment.make_systems()[0].parameters
     fixed["plugins"] = experiment.plugin_hashes()
-    return fixed | {"parameters": {name: _brief(value) for name, value in parameters.items()}}
+    return fixed | {
+        "parameters": {name: _collapse_equal_numbers(value) for name, value in parameters.items()}
+    }
 
 
-def _brief(value):
+def _collapse_equal_numbers(value):
     """A vector of equal numbers as that number: how many there are may be scanned."""
     return value[0] if isinstance(value, tuple) and len(set(value)) == 1 else value
 
 
-def check_unchanged(store, group, experiment):
+def check_experiment_unchanged(store, group, experiment):
     """Raise `StoreError` unless an experiment may go into its group of a store."""
     stored = {"plugins": {}} | json.loads(group.attrs["fixed"])
-    now = json.loads(storage.to_json(fixed_parts(experiment)))
-    _check_lengthened(store, group, experiment, stored, now)
+    now = json.loads(storage.to_attribute_json(unchangeable_store_settings(experiment)))
+    _check_time_axis_continues(store, group, experiment, stored, now)
     for name in {*group.attrs["scanned"], *(axis.name for axis in experiment.scan)}:
         now["parameters"].pop(name)  # a coordinate says which value each row has
         stored["parameters"].pop(name)
@@ -216,7 +219,7 @@ def check_unchanged(store, group, experiment):
             )
 
 
-def _check_lengthened(store, group, experiment, stored, now):
+def _check_time_axis_continues(store, group, experiment, stored, now):
     """Let a duration be longer, the sample times going on, and the reference as far as it went."""
     if (now["duration"], now["samples"]) == (stored["duration"], stored["samples"]):
         return
@@ -231,14 +234,14 @@ def _check_lengthened(store, group, experiment, stored, now):
         )
     if len(times) <= len(known) or np.any(np.abs(times[: len(known)] - known) > 1e-12 * known):
         return  # the axis is another one: refused as what it is
-    check_extendable(experiment)
+    check_runs_allow_longer_duration(experiment)
     ends = [part["reference"] and part["reference"]["until"] for part in (stored, now)]
     if ends == [before, now["duration"]]:
         stored["reference"]["until"] = now["reference"]["until"]
     stored |= {name: now[name] for name in ("duration", "samples")}
 
 
-def check_extendable(experiment):
+def check_runs_allow_longer_duration(experiment):
     """Raise `StoreError` if runs depend on the duration."""
     for entry in experiment.integrators:
         if "steps_of" in entry.options:
@@ -274,11 +277,11 @@ class References:
 
     def rows(self, group):
         """Row in the store of each reference; all are there once the store is brought up."""
-        row_of = known_rows(group)
+        row_of = stored_rows_by_run_id(group)
         return np.array([row_of[run_id] for run_id in self.ids])
 
 
-def references_of(table):
+def references_of_run_table(table):
     """The `References` of a run table, or None if its experiment has none."""
     experiment = table.experiment
     if experiment.reference is None:

@@ -17,7 +17,7 @@ from sweep.study.initial_conditions.from_store import StoreStarts
 from sweep.study.run_table import expand_experiment
 
 
-def load(store, *, read_study, kept=None, trust_plugins=False, **settings):
+def load_starts_from_store(store, *, read_study, kept=None, trust_plugins=False, **settings):
     """Read the end states of a store's runs.
 
     Parameters
@@ -42,7 +42,7 @@ def load(store, *, read_study, kept=None, trust_plugins=False, **settings):
     with store.reading(key="store"):
         there = store.exists()
     if not there and kept is not None:
-        found = _remembered(Store.at(kept), settings)
+        found = _starts_kept_by_store(Store.at(kept), settings)
         if found is not None:
             return StoreStarts(**found)
     if not there:
@@ -52,19 +52,19 @@ def load(store, *, read_study, kept=None, trust_plugins=False, **settings):
         )
     asked = settings["experiment"], settings["where_runs"]
     options = {"read_study": read_study, "trust_plugins": trust_plugins}
-    experiment, members = end_states(store, *asked, **options)
+    experiment, members = end_states_of_stored_runs(store, *asked, **options)
     given = {
         "experiment": experiment,
         "label": settings["label"] or f"{store.place.stem}/{experiment}",
     }
-    return StoreStarts(**settings | given, digest=_digest(members), members=members)
+    return StoreStarts(**settings | given, digest=_hash_of_start_states(members), members=members)
 
 
-def _digest(members):
+def _hash_of_start_states(members):
     return hashlib.blake2b(members.astype("<f8").tobytes(), digest_size=16).hexdigest()
 
 
-def end_states(store, experiment="", where="", *, read_study, trust_plugins=False):
+def end_states_of_stored_runs(store, experiment="", where="", *, read_study, trust_plugins=False):
     """The states in which complete runs of a store ended.
 
     The last sample of ``state`` where that is recorded; otherwise of the checkpoint at the end,
@@ -78,7 +78,7 @@ def end_states(store, experiment="", where="", *, read_study, trust_plugins=Fals
     where : str
         An expression as of `sweep.query`, ``step_size < 0.1``; empty: all.
     read_study, trust_plugins
-        As in `load`.
+        As in `load_starts_from_store`.
 
     Returns
     -------
@@ -89,7 +89,7 @@ def end_states(store, experiment="", where="", *, read_study, trust_plugins=Fals
     Raises
     ------
     InputError
-        As `load`.
+        As `load_starts_from_store`.
     """
     try:
         tree = open_study(store)
@@ -127,11 +127,13 @@ def end_states(store, experiment="", where="", *, read_study, trust_plugins=Fals
         states = group["state"].oindex[rows, table.sizes["time"] - 1]
     else:
         ids = group["run_id"][:][rows].tolist()
-        states = _of_checkpoints(store, experiment, ids, rows, read_study, trust_plugins)
-    return experiment, _of_equal_rows(store, experiment, states)
+        states = _states_from_end_checkpoints(
+            store, experiment, ids, rows, read_study, trust_plugins
+        )
+    return experiment, _trim_states_to_equal_rows(store, experiment, states)
 
 
-def _of_equal_rows(store, experiment, states):
+def _trim_states_to_equal_rows(store, experiment, states):
     """States without rows that none of them has; refused if some have fewer than others."""
     there = np.isfinite(states).all(axis=2)
     if (there != there[0]).any():
@@ -143,13 +145,15 @@ def _of_equal_rows(store, experiment, states):
     return np.ascontiguousarray(states[:, there[0]])
 
 
-def _of_checkpoints(store, experiment, ids, rows, read_study, trust_plugins):
+def _states_from_end_checkpoints(store, experiment, ids, rows, read_study, trust_plugins):
     """The states of runs' checkpoints at their end, NaN where one has fewer rows."""
     root = store.root()
-    name = checkpoints.ends_name(experiment)
-    ends = storage.open_group(root, name) if name in root else None
-    if ends is None or ends.attrs.get("code") != checkpoints.code():
-        _refuse(store, experiment, "its final checkpoints are of another version of the kernels")
+    name = checkpoints.end_checkpoints_group_name(experiment)
+    ends = storage.open_zarr_group(root, name) if name in root else None
+    if ends is None or ends.attrs.get("code") != checkpoints.checkpoint_code_hash():
+        _refuse_without_recorded_state(
+            store, experiment, "its final checkpoints are of another version of the kernels"
+        )
     study = read_study(store, trust_plugins=trust_plugins)
     made = next(e for e in study.experiments if e.name == experiment)
     table = expand_experiment(made)
@@ -166,13 +170,15 @@ def _of_checkpoints(store, experiment, ids, rows, read_study, trust_plugins):
         problem = problems[pair]
         own = checkpoint[: problem.checkpoint_size]
         if table.adaptive[run] or not len(own) or not np.isfinite(own[0]):
-            _refuse(store, experiment, f"run {run_id} has no final checkpoint at the last sample")
+            _refuse_without_recorded_state(
+                store, experiment, f"run {run_id} has no final checkpoint at the last sample"
+            )
         y = problem.layout.parts(own[None])["y"][:, None]
         state[: problem.rows] = canonical(problem, y)[0, 0]
     return states
 
 
-def _refuse(store, experiment, why):
+def _refuse_without_recorded_state(store, experiment, why):
     raise InputError(
         f"experiment {experiment!r} of {store} does not record 'state', and {why}; run it with "
         "\"state\" in its record, or choose other runs by 'where'",
@@ -183,22 +189,22 @@ def _refuse(store, experiment, why):
 # --- once the other store is gone ------------------------------------------------------------
 
 
-def _remembered(kept, settings):
+def _starts_kept_by_store(kept, settings):
     """The starts as a store that was made with them knows them, or None."""
     try:
         root = kept.root()
     except (OSError, ValueError):
         return None
-    for name in storage.experiments(root):
-        group = storage.open_group(root, name)
-        for start in _starts_of(group):
+    for name in storage.experiment_group_names(root):
+        group = storage.open_zarr_group(root, name)
+        for start in _starts_of_stored_group(group):
             asked = {key: settings[key] for key in ("file", "where_runs", "normalize")}
             asked |= {key: settings[key] for key in ("experiment", "label") if settings[key]}
             if asked.items() <= start.items():
-                members = _members(group, start["label"])
+                members = _ensemble_member_states(group, start["label"])
                 if members is None:
                     continue
-                if start["normalize"] or _digest(members) == start["digest"]:
+                if start["normalize"] or _hash_of_start_states(members) == start["digest"]:
                     return settings | {
                         "experiment": start["experiment"],
                         "label": start["label"],
@@ -209,12 +215,12 @@ def _remembered(kept, settings):
     return None
 
 
-def _starts_of(group):
+def _starts_of_stored_group(group):
     expanded = json.loads(group.attrs["experiment"])
     return [s for s in expanded["initial_conditions"] if isinstance(s, dict) and "where_runs" in s]
 
 
-def _members(group, label):
+def _ensemble_member_states(group, label):
     """The initial states of an ensemble, in the order of its members, or None."""
     labels = group["initial_condition"][:]
     rows = {}

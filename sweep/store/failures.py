@@ -99,26 +99,28 @@ def failed_runs(store, experiments=(), most=None):
         If there is no store, one of a newer version or a damaged one, or no such experiment.
     """
     rows = []
-    for table in _tables(Store.at(store), experiments):
+    for table in _run_status_tables_of_store(Store.at(store), experiments):
         for row in np.flatnonzero(table.failed)[:most]:
             found = {name: table.columns[name][row] for name in ("run", *table.axes)}
             found["status"] = table.meanings[int(table.columns[STATUS][row])]
-            found |= {name: _where(table.columns, name, row) for name in WHERE}
-            rows.append({"experiment": table.name} | {k: _plain(v) for k, v in found.items()})
+            found |= {name: _where_run_stopped(table.columns, name, row) for name in WHERE}
+            rows.append(
+                {"experiment": table.name} | {k: _to_python_scalar(v) for k, v in found.items()}
+            )
     return rows
 
 
-def shared_values(store, experiments=()):
+def values_shared_by_failed_runs(store, experiments=()):
     """What the failed runs have in common, a `Shared` for each experiment and status.
 
     Parameters as in `failed_runs`.
     """
     found = []
-    for table in _tables(Store.at(store), experiments):
+    for table in _run_status_tables_of_store(Store.at(store), experiments):
         status = table.columns[STATUS]
         for value in np.unique(status[table.failed]):
             among = table.failed & (status == value)
-            conditions, also = _conditions(table, among)
+            conditions, also = _conditions_shared_by_failures(table, among)
             found.append(
                 Shared(
                     experiment=table.name,
@@ -132,12 +134,12 @@ def shared_values(store, experiments=()):
     return found
 
 
-def _conditions(table, failed):
+def _conditions_shared_by_failures(table, failed):
     """The conditions as text, the fewest that leave out the most complete runs; who is left."""
     known = failed | table.complete
     found = []
     for axis in table.axes:
-        condition = _condition(axis, table.columns[axis], failed, known)
+        condition = _axis_condition_of_failures(axis, table.columns[axis], failed, known)
         if condition is not None:
             found.append(condition)
     complete = table.complete
@@ -159,13 +161,13 @@ def _conditions(table, failed):
     return tuple(text for text, _ in found), least
 
 
-def _condition(axis, values, failed, known):
+def _axis_condition_of_failures(axis, values, failed, known):
     """What `values` satisfy where `failed`, and where that holds; None if it leaves out none."""
     mine = values[failed]
     if values.dtype.kind == "f":
         if np.isnan(mine).any():  # an adaptive run has no step size
             return None
-        return _range(axis, values, mine, known)
+        return _axis_range_of_failures(axis, values, mine, known)
     chosen = sorted({str(value) for value in mine})
     holds = np.array([str(value) in chosen for value in values])
     if len(chosen) > FEW or holds[known].all() or "" in chosen:
@@ -173,7 +175,7 @@ def _condition(axis, values, failed, known):
     return f"{axis} {' or '.join(chosen)}", holds
 
 
-def _range(axis, values, mine, known):
+def _axis_range_of_failures(axis, values, mine, known):
     low, high = mine.min(), mine.max()
     others = values[known & np.isfinite(values)]
     above, below = low > others.min(), high < others.max()
@@ -192,27 +194,27 @@ def _range(axis, values, mine, known):
 # --- reading ---------------------------------------------------------------------------------
 
 
-def _tables(store, experiments):
+def _run_status_tables_of_store(store, experiments):
     names = store.experiments
     experiments = (experiments,) if isinstance(experiments, str) else experiments
     for name in experiments:
         check_known(f"experiment of {store}", name, names)
     for name in experiments or names:
         try:
-            yield _table(store.place / name)
+            yield _read_run_status_table(store.place / name)
         except Damaged as damage:
             raise InputError(
                 f"{store}: {damage}; `sweep verify {store}` says all that is wrong"
             ) from None
 
 
-def _table(directory):
-    attributes = files.read_metadata(directory).get("attributes", {})
+def _read_run_status_table(directory):
+    attributes = files.read_zarr_metadata(directory).get("attributes", {})
     axes = (*STEPPING, *attributes["scanned"], *attributes["start_axes"])
     axes = tuple(dict.fromkeys((*axes, "initial_condition", "ensemble")))
     there = [name for name in WHERE if (directory / name).is_dir()]
     names = (MARKER, STATUS, IN_STUDY, "run", *axes, *there)
-    columns = files.columns(directory, names)
+    columns = files.read_1d_arrays(directory, names)
     size = min(map(len, columns.values()))  # a store that just grows has two lengths
     wanted = columns[IN_STUDY][:size].astype(bool)
     columns = {name: values[:size][wanted] for name, values in columns.items()}
@@ -221,7 +223,7 @@ def _table(directory):
     return _Table(directory.name, columns, axes, meanings)
 
 
-def _where(columns, name, row):
+def _where_run_stopped(columns, name, row):
     """Where a run stopped; a store of an earlier version has no times."""
     if name in columns:
         return columns[name][row]
@@ -230,11 +232,11 @@ def _where(columns, name, row):
     return math.nan
 
 
-def _plain(value):
+def _to_python_scalar(value):
     return value.item() if isinstance(value, np.generic) else value
 
 
-def statuses(store):
+def failure_status_names(store):
     """Names of the statuses of a store's runs that failed, as its arrays name them."""
     for name in store.experiments:
         file = store.place / name / STATUS / files.METADATA

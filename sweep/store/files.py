@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sweep.errors import Damaged, Unreachable
-from sweep.store.backends.places import METADATA, each
+from sweep.store.backends.places import METADATA, map_over_place
 
 FORMAT_VERSION = 1
 INTERNAL = "_geosweep"
@@ -20,7 +20,7 @@ REFERENCES, CHECKPOINTS = "references", "checkpoints"
 CODECS = ("blosc", "crc32c")
 
 
-def references_name(experiment):
+def references_group_name(experiment):
     """Name of the group with the references of an experiment."""
     return f"{INTERNAL}/{REFERENCES}/{experiment}"
 
@@ -61,7 +61,7 @@ class ArrayFiles:
         Damaged
             If its metadata cannot be read, or are none that Geosweep writes.
         """
-        metadata = read_metadata(directory)
+        metadata = read_zarr_metadata(directory)
         try:
             names = tuple(codec["name"] for codec in metadata["codecs"])
             if metadata["node_type"] != "array" or names[1:] != CODECS:
@@ -126,7 +126,7 @@ class ArrayFiles:
 
     def values(self):
         """The whole array, which is one-dimensional."""
-        parts = each(self.directory, self._filled, range(self.grid[0]))
+        parts = map_over_place(self.directory, self._filled, range(self.grid[0]))
         return np.concatenate(parts) if parts else np.zeros(0, self.dtype)
 
     def _filled(self, i):
@@ -145,27 +145,31 @@ class ArrayFiles:
         if google_crc32c.value(body) != int.from_bytes(stored, "little") or len(stored) < 4:
             raise Damaged("fails its checksum")
         try:
-            plain = _blosc().decode(body)
-            values = _strings(plain) if self.dtype == object else np.frombuffer(plain, self.dtype)
+            plain = _blosc_codec().decode(body)
+            values = (
+                _decode_string_chunk(plain)
+                if self.dtype == object
+                else np.frombuffer(plain, self.dtype)
+            )
             return values.reshape(self.chunks)
         except (RuntimeError, ValueError) as error:
             raise Damaged(f"cannot be decoded: {error}") from None
 
 
 @functools.cache
-def _blosc():
+def _blosc_codec():
     from numcodecs.blosc import Blosc
 
     return Blosc()
 
 
-def _strings(data):
+def _decode_string_chunk(data):
     from numcodecs.vlen import VLenUTF8
 
     return VLenUTF8().decode(data)
 
 
-def read_metadata(directory):
+def read_zarr_metadata(directory):
     """The metadata of a group or an array.
 
     Raises
@@ -187,7 +191,7 @@ def read_metadata(directory):
     return found
 
 
-def whole(counts, status, samples):
+def are_runs_computed_to_sample(counts, status, samples):
     """Whether runs are computed up to the last of so many samples, or to where they failed.
 
     Parameters
@@ -199,7 +203,7 @@ def whole(counts, status, samples):
     return (counts >= samples) | ((counts > 0) & (status > 0))
 
 
-def columns(directory, names):
+def read_1d_arrays(directory, names):
     """One-dimensional arrays of a group by name.
 
     Raises

@@ -7,8 +7,8 @@ import zarr
 
 from integrators.errors import InputError
 from sweep.limits import MOST_RUNS
-from sweep.store.files import INTERNAL, read_metadata
-from sweep.store.storage import configure
+from sweep.store.files import INTERNAL, read_zarr_metadata
+from sweep.store.storage import configure_zarr
 from sweep.store.store import Store
 from sweep.study import schema
 
@@ -43,9 +43,9 @@ def open_study(store):
     """
     store = Store.at(store)
     store.check()
-    _check_formats(store, read_metadata(store.place))
-    configure()
-    _check_extents(store)
+    _refuse_zarr_v2_arrays(store, read_zarr_metadata(store.place))
+    configure_zarr()
+    _refuse_oversized_metadata(store)
     try:
         tree = xr.open_datatree(store.zarr_store, engine="zarr", chunks=None, zarr_format=3)
     except (ValueError, KeyError) as error:
@@ -55,7 +55,7 @@ def open_study(store):
         ) from error
     order = [*tree.attrs["experiments"], *tree.children]  # of the study, then what left it
     experiments = {
-        name: _scalars_in_memory(tree[name].to_dataset())
+        name: _load_run_scalars(tree[name].to_dataset())
         for name in dict.fromkeys(order)
         if name != INTERNAL
     }
@@ -64,7 +64,7 @@ def open_study(store):
     return result
 
 
-def _check_formats(store, metadata):
+def _refuse_zarr_v2_arrays(store, metadata):
     """Refuse arrays of Zarr v2 among the consolidated metadata: theirs may be pickles."""
     copies = metadata.get("consolidated_metadata") or {}
     for name, node in copies.get("metadata", {}).items():
@@ -72,7 +72,7 @@ def _check_formats(store, metadata):
             raise InputError(f"{store}: {name!r} is not of Zarr v3, which `sweep run` writes")
 
 
-def _check_extents(store):
+def _refuse_oversized_metadata(store):
     """Refuse metadata by which a few bytes of the store would fill the memory."""
     root = zarr.open_group(store.zarr_store, mode="r", zarr_format=3)  # as xarray reads it
     for name, array in root.members(max_depth=None):
@@ -87,7 +87,7 @@ def _check_extents(store):
             )
 
 
-def _scalars_in_memory(dataset):
+def _load_run_scalars(dataset):
     for name in (*dataset.coords, *dataset.data_vars):
         if dataset[name].dims == ("run",):
             dataset[name].load()

@@ -15,11 +15,11 @@ import numpy as np
 
 from sweep.errors import Damaged
 from sweep.store import files
-from sweep.store.backends.places import each
-from sweep.store.backends.trees import write_whole
+from sweep.store.backends.places import map_over_place
+from sweep.store.backends.trees import write_text_atomically
 from sweep.store.files import ArrayFiles
-from sweep.store.lease.holder import first_bytes, json_object
-from sweep.store.lease.lease import holder_of
+from sweep.store.lease.holder import parse_json_object, read_first_bytes_of_file
+from sweep.store.lease.lease import lease_holder_of_store
 from sweep.store.store import Store
 
 MARKER, STATUS, IN_STUDY, CPU_TIME = "sample_count", "status", "in_study", "cpu_time"
@@ -115,7 +115,7 @@ class Counter:
             If an array that is counted is.
         """
         names = self.store.anew().experiments
-        under_way = running(self.store)
+        under_way = runs_in_flight(self.store)
         there = [name for name in names if (self.store.place / name).is_dir()]
         return [self._count(name, under_way.get(name, 0)) for name in there]
 
@@ -124,9 +124,9 @@ class Counter:
         marker, status, wanted, seconds = (self._values(group / a) for a in arrays)
         size = min(map(len, (marker, status, wanted)))  # a store that just grows has two lengths
         marker, status, wanted = marker[:size], status[:size], wanted[:size].astype(bool)
-        samples = _array(group / TIME).shape[0]
-        partly = _partly(self.store.internal(files.CHECKPOINTS, name), samples)
-        done = wanted & files.whole(marker, status, samples)
+        samples = _array_files_or_named_damage(group / TIME).shape[0]
+        partly = _count_partly_computed_runs(self.store.internal(files.CHECKPOINTS, name), samples)
+        done = wanted & files.are_runs_computed_to_sample(marker, status, samples)
         return Progress(
             experiment=name,
             runs=int(wanted.sum()),
@@ -135,7 +135,7 @@ class Counter:
             partly=min(partly, float((wanted & ~done).sum())),
             failed=int((done & (status > 0)).sum()),
             left_study=int(size - wanted.sum()),
-            cpu_seconds=_used(marker, seconds) + self._of_references(name),
+            cpu_seconds=_committed_cpu_seconds(marker, seconds) + self._of_references(name),
         )
 
     def _of_references(self, name):
@@ -143,15 +143,17 @@ class Counter:
         directory = self.store.internal(files.REFERENCES, name)
         if not (directory / CPU_TIME).is_dir():  # there are none, or of an earlier version
             return 0.0
-        return _used(*(self._values(directory / array) for array in (MARKER, CPU_TIME)))
+        return _committed_cpu_seconds(
+            *(self._values(directory / array) for array in (MARKER, CPU_TIME))
+        )
 
     def _values(self, directory):
-        array = _array(directory)
+        array = _array_files_or_named_damage(directory)
         try:
             indices = ((i,) for i in range(array.grid[0]))
-            parts = each(directory, lambda index: self._chunk(array, index), indices)
+            parts = map_over_place(directory, lambda index: self._chunk(array, index), indices)
         except Damaged as damage:
-            raise _of(directory, damage) from None
+            raise _damage_with_array_name(directory, damage) from None
         return np.concatenate(parts) if parts else np.zeros(0, array.dtype)
 
     def _chunk(self, array, index):
@@ -171,13 +173,13 @@ class Counter:
         return known[1]
 
 
-def _used(marker, seconds):
+def _committed_cpu_seconds(marker, seconds):
     """Seconds of what is committed; a store that just grows has arrays of two lengths."""
     size = min(len(marker), len(seconds))
     return float(np.nansum(seconds[:size][marker[:size] > 0]))
 
 
-def _partly(directory, samples):
+def _count_partly_computed_runs(directory, samples):
     """Runs on their way, each counted as far as it is."""
     parts = 0.0
     for file in directory.glob("*.npz"):
@@ -189,14 +191,14 @@ def _partly(directory, samples):
     return parts
 
 
-def _array(directory):
+def _array_files_or_named_damage(directory):
     try:
         return ArrayFiles.read(directory)
     except Damaged as damage:
-        raise _of(directory, damage) from None
+        raise _damage_with_array_name(directory, damage) from None
 
 
-def _of(directory, damage):
+def _damage_with_array_name(directory, damage):
     return Damaged(f"{directory.parent.name}/{directory.name}: {damage}")
 
 
@@ -264,14 +266,14 @@ class InFlight:
         for task in tasks:
             runs[task.experiment] += sum(len(chunk.rows) for chunk in getattr(task, "chunks", ()))
         with contextlib.suppress(OSError):  # nothing depends on it
-            write_whole(self._path, json.dumps(runs))
+            write_text_atomically(self._path, json.dumps(runs))
 
 
-def running(store):
+def runs_in_flight(store):
     """Runs that are being computed, by experiment; none if nobody holds the store."""
     with contextlib.suppress(OSError, ValueError):
-        found = json_object(first_bytes(store.internal(IN_FLIGHT)))
-        if holder_of(store) is not None:
+        found = parse_json_object(read_first_bytes_of_file(store.internal(IN_FLIGHT)))
+        if lease_holder_of_store(store) is not None:
             return {name: n for name, n in found.items() if type(n) is int and n >= 0}
     return {}
 
@@ -300,8 +302,8 @@ class Prediction:
     before: float
 
 
-def note_plan(store, total, experiments):
-    """Write what a plan expects, for `predictions_of`.
+def write_plan_predictions(store, total, experiments):
+    """Write what a plan expects, for `read_plan_predictions`.
 
     It is of what was pending when the plan was made, by a run, an extension or a retry; an
     earlier plan's runs that were done by then count in no later one.
@@ -315,10 +317,10 @@ def note_plan(store, total, experiments):
     """
     found = {name: asdict(own) for name, own in experiments.items()}
     text = json.dumps({"total": asdict(total), "experiments": found})
-    write_whole(store.internal(PREDICTION), text)
+    write_text_atomically(store.internal(PREDICTION), text)
 
 
-def predictions_of(store):
+def read_plan_predictions(store):
     """The last plan of a store: in all, and by experiment; None, and nothing, without one."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         found = json.loads(store.internal(PREDICTION).read_text())

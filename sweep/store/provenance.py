@@ -16,7 +16,7 @@ from pathlib import Path
 
 import llvmlite.binding
 
-from sweep.store.backends.trees import write_whole
+from sweep.store.backends.trees import write_text_atomically
 
 FOLDER = "environments"
 ATTRIBUTE = "environments"  # of the root: what each number stands for
@@ -25,30 +25,30 @@ DIGITS = 7  # of a hash in hexadecimal, as a number: it fits an int32
 
 
 @functools.cache
-def describe():
+def describe_cpu_libm_and_versions():
     """What this process computes with, as a dict of texts."""
     return {
         "cpu": llvmlite.binding.get_host_cpu_name(),
-        "libm": f"{' '.join(filter(None, platform.libc_ver()))} {_libm()}".strip(),
+        "libm": f"{' '.join(filter(None, platform.libc_ver()))} {_hash_of_libm()}".strip(),
         "system": f"{platform.system()} {platform.machine()}",
         "llvmlite": llvmlite.__version__,
         **versions(),
     }
 
 
-def number_of(description):
+def provenance_number(description):
     """The number of a description, never 0: that is of runs of which it is not known."""
     text = json.dumps(description, sort_keys=True)
     return int(hashlib.sha256(text.encode()).hexdigest()[:DIGITS], 16) + 1
 
 
-def kind_of(description):
+def cpu_and_libm_kind(description):
     """What results depend on to the last bit, as a text: kind of CPU and libm."""
     return f"CPU {description['cpu']}, libm {description['libm']}"
 
 
 @functools.lru_cache(maxsize=64)
-def noted(store, session):
+def write_provenance_of_process(store, session):
     """This process's number, once it is written in the store what that stands for.
 
     Parameters
@@ -57,15 +57,15 @@ def noted(store, session):
     session : sweep.store.lease.sessions.Session
         Another one may find another store at the same path.
     """
-    number = number_of(describe())
+    number = provenance_number(describe_cpu_libm_and_versions())
     file = store.internal(FOLDER, f"{number}.json")
     if not file.exists():
         file.parent.mkdir(exist_ok=True)
-        write_whole(file, json.dumps(describe()))
+        write_text_atomically(file, json.dumps(describe_cpu_libm_and_versions()))
     return number
 
 
-def gathered(store):
+def provenance_noted_by_workers(store):
     """The root's attribute of what workers noted, with what it says already, as a dict.
 
     Parameters
@@ -83,7 +83,7 @@ def gathered(store):
     return {ATTRIBUTE: known | new} if known or new else {}
 
 
-def _libm():
+def _hash_of_libm():
     """A hash of values of the functions that kernels take from libm: equal ones compute alike."""
     digest = hashlib.sha256()
     for k in range(1, ARGUMENTS + 1):
@@ -104,10 +104,10 @@ def versions():
             found[package] = version(package)
         except PackageNotFoundError:
             found[package] = "unknown"
-    return found | _commit()
+    return found | _git_commit()
 
 
-def _commit():
+def _git_commit():
     home = Path(__file__).resolve().parents[2]
     if not (home / ".git").exists():
         return {}

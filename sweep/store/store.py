@@ -53,7 +53,7 @@ class Store:
         InputError
             If it is an address of another kind, or none of a place in a bucket.
         """
-        return store if isinstance(store, Store) else cls(places.place_of(store))
+        return store if isinstance(store, Store) else cls(places.place_of_store_name(store))
 
     def __str__(self):
         return str(self.place)
@@ -108,12 +108,12 @@ class Store:
     # --- what is there -----------------------------------------------------------------------
 
     def reading(self, key=None):
-        """Within this, a bucket that does not answer is bad input; see `places.reading`."""
-        return places.reading(self.place, key)
+        """Within this, a bucket that does not answer is bad input."""
+        return places.unreachable_bucket_as_input_error(self.place, key)
 
     def exists(self):
         """Whether there is anything at its place; also of a name that no file can have."""
-        return places.exists(self.place)
+        return places.place_exists(self.place)
 
     def is_half_made(self):
         """Whether its creation in a bucket was cut short, or is under way."""
@@ -138,7 +138,7 @@ class Store:
         """
         try:
             with self.reading():
-                attributes = files.read_metadata(self.place).get("attributes", {})
+                attributes = files.read_zarr_metadata(self.place).get("attributes", {})
         except Damaged as damage:
             if self.internal().is_dir():
                 raise InputError(
@@ -191,11 +191,11 @@ class Store:
 
     def root(self, mode="r"):
         """The root group; always the metadata as it is, never the consolidated copy."""
-        return _storage().open_root(self.zarr_store, mode)
+        return _import_storage().open_root_group(self.zarr_store, mode)
 
     def group(self, name, mode="r"):
         """A group below the root; like the root's, its metadata as it is."""
-        return _storage().open_group(self.root(mode), name)
+        return _import_storage().open_zarr_group(self.root(mode), name)
 
     def existing_root(self):
         """The root group; None if nothing is there.
@@ -212,7 +212,7 @@ class Store:
             raise StoreError(f"{self} cannot be used: {error}") from None
         except OSError as error:
             raise StoreError(f"{self} cannot be made: {error.strerror}") from None
-        root = _storage().read_root(self)
+        root = _import_storage().read_root_group_or_none(self)
         if root is None and self.internal().is_dir():
             raise StoreError(
                 f"{self}: the store is half deleted or damaged: its zarr.json, which says which "
@@ -255,7 +255,7 @@ class Store:
             probe.rmdir()
 
 
-def _storage():
+def _import_storage():
     from sweep.store import storage  # with zarr, which `sweep status` need not wait for
 
     return storage

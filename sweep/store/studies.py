@@ -9,7 +9,7 @@ from sweep.errors import StoreError
 from sweep.limits import MOST_TEXT, read_regular_file
 from sweep.plugins import approvals
 from sweep.store import diff
-from sweep.store.backends.places import is_dir, is_file
+from sweep.store.backends.places import place_is_directory, place_is_file
 from sweep.store.files import METADATA
 from sweep.store.store import Store
 from sweep.study.initial_conditions import from_store
@@ -19,16 +19,16 @@ from sweep.study.time_axis import ExtendedTimeAxis, LogarithmicTimeAxis, TimeAxi
 from sweep.study.toml.nodes import parse_toml
 
 
-def _load_starts(*arguments, **settings):
+def _load_starts_from_store(*arguments, **settings):
     from sweep.store import end_states  # with xarray and SciPy, which few studies need
 
-    return end_states.load(*arguments, read_study=stored_study, **settings)
+    return end_states.load_starts_from_store(*arguments, read_study=stored_study, **settings)
 
 
-from_store.register_end_state_reader(_load_starts)
+from_store.register_end_state_reader(_load_starts_from_store)
 
 
-def check(study, trust_plugins=False):
+def check_study(study, trust_plugins=False):
     """Read a study as `sweep check` does: whole, without running anything but its plugins.
 
     Parameters
@@ -53,14 +53,14 @@ def check(study, trust_plugins=False):
     return read, [outline_run_table(experiment) for experiment in read.experiments]
 
 
-def is_store(store):
+def names_existing_store(store):
     """Whether there is a store at a str, a Path or a `Store`, rather than a study's file."""
     store = Store.at(store)
     with store.reading():
-        return is_file(store.place / METADATA)
+        return place_is_file(store.place / METADATA)
 
 
-def of_store(attributes, store, directory=".", text=None, trust_plugins=False):
+def study_kept_by_store(attributes, store, directory=".", text=None, trust_plugins=False):
     """The study that a store keeps, with the plugins that it keeps, which run.
 
     Parameters
@@ -115,12 +115,12 @@ def stored_study(store, directory=".", text=None, trust_plugins=False):
     root = store.existing_root()
     if root is None:
         raise StoreError(f"{store}: there is no store to extend")
-    study = of_store(root.attrs, store, directory, text, trust_plugins)
-    made = [as_stored(root, experiment) for experiment in study.experiments]
+    study = study_kept_by_store(root.attrs, store, directory, text, trust_plugins)
+    made = [experiment_with_stored_time_axis(root, experiment) for experiment in study.experiments]
     return dataclasses.replace(study, experiments=tuple(made))
 
 
-def study_and_store(study, store=None, trust_plugins=False):
+def resolve_study_and_store(study, store=None, trust_plugins=False):
     """The study of a file, or the one that a store keeps, which goes on; and the store.
 
     Parameters
@@ -134,15 +134,15 @@ def study_and_store(study, store=None, trust_plugins=False):
     """
     if isinstance(study, Study):
         made = study
-    elif store is None and is_store(study):
+    elif store is None and names_existing_store(study):
         made, store = stored_study(study, trust_plugins=trust_plugins), study
     else:
         study = study.place if isinstance(study, Store) else study
-        made = load_study_file(study, _kept_store(study, store), trust_plugins)
+        made = load_study_file(study, _store_that_study_was_run_into(study, store), trust_plugins)
     return made, Store.at(store if store is not None else f"{made.name}.zarr").absolute()
 
 
-def _kept_store(study, store):
+def _store_that_study_was_run_into(study, store):
     """The store that a study may have been run into; None if there is none."""
     if store is None:
         try:
@@ -152,11 +152,11 @@ def _kept_store(study, store):
             return None  # a packaged study, or one with a mistake, which is said later
         store = f"{name}.zarr"
     store = Store.at(store)
-    there = is_store(store) if store.in_bucket else is_dir(store.place)
+    there = names_existing_store(store) if store.in_bucket else place_is_directory(store.place)
     return store if there else None
 
 
-def prolonged(study, duration, samples=None, names=()):
+def study_with_longer_duration(study, duration, samples=None, names=()):
     """A study whose experiments go on to a longer duration.
 
     Parameters
@@ -183,7 +183,7 @@ def prolonged(study, duration, samples=None, names=()):
     for name in names:
         check_known("experiment", name, known)
     made = [
-        _extended(experiment, duration, samples)
+        _experiment_with_longer_duration(experiment, duration, samples)
         if not names or experiment.name in names
         else experiment
         for experiment in study.experiments
@@ -191,18 +191,18 @@ def prolonged(study, duration, samples=None, names=()):
     return dataclasses.replace(study, experiments=tuple(made))
 
 
-def _extended(experiment, duration, samples):
+def _experiment_with_longer_duration(experiment, duration, samples):
     if abs(experiment.in_time_units(experiment.duration) - duration) <= 1e-12 * abs(duration):
         return experiment  # it was cut short: what is pending goes on
-    diff.check_extendable(experiment)
+    diff.check_runs_allow_longer_duration(experiment)
     try:
         axis = extend_time_axis(experiment.time_axis, duration * experiment.time_unit, samples)
     except InputError as error:
         raise InputError(f"experiment {experiment.name!r}: {error}") from None
-    return _over(experiment, axis)
+    return _experiment_over_time_axis(experiment, axis)
 
 
-def _over(experiment, axis):
+def _experiment_over_time_axis(experiment, axis):
     """An experiment over another time axis; its reference goes as far if it went to the end."""
     reference = experiment.reference
     if reference is not None and reference.until == experiment.duration:
@@ -210,21 +210,21 @@ def _over(experiment, axis):
     return dataclasses.replace(experiment, time_axis=axis, reference=reference)
 
 
-def as_stored(root, experiment):
+def experiment_with_stored_time_axis(root, experiment):
     """The experiment with the time axis that its group in a store has."""
     if experiment.name not in root:
         return experiment
     stored = json.loads(root[experiment.name].attrs.get("time_axis", "{}"))
     if stored.get("duration") in (None, experiment.duration):
         return experiment
-    return _over(experiment, stored_axis(**stored))
+    return _experiment_over_time_axis(experiment, time_axis_as_stored(**stored))
 
 
-def stored_axis(duration, samples):
+def time_axis_as_stored(duration, samples):
     """The time axis of a duration and samples, as they are stored."""
     if not isinstance(samples, dict):
         return TimeAxis(duration, samples)
     if "pieces" not in samples:
         return LogarithmicTimeAxis(duration, **samples)
     pieces = tuple((stride, count) for stride, count in samples["pieces"])
-    return ExtendedTimeAxis(stored_axis(**samples["first"]), pieces)
+    return ExtendedTimeAxis(time_axis_as_stored(**samples["first"]), pieces)

@@ -224,7 +224,9 @@ def _sized(folder, chunk_seconds, chunks):
     for duration in (100.0, 100.0, 100.0):
         study = written(folder, "sizing", 8, duration)
         (plan,) = planning.plan_study(
-            diff.compare(Store.at(study.with_suffix(".zarr")), load_study_file(study))
+            diff.diff_store_against_study(
+                Store.at(study.with_suffix(".zarr")), load_study_file(study)
+            )
         )
         costs.append(float(plan.seconds.mean()) / duration)
     own = chunk_seconds - plan.layout.variables * planning.WRITE_SECONDS

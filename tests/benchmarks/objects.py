@@ -86,7 +86,7 @@ def raw_speed(store, rounds=5):
     for number in range(rounds + 1):
         start = number % (group["run_id"].shape[0] // rows) * rows
         began = time.perf_counter()
-        storage.write_rows(one_chunk, start, columns)
+        storage.write_chunk_rows(one_chunk, start, columns)
         seconds.append(time.perf_counter() - began)
     return size / min(seconds[1:]) / 1e6, size / 1e6
 
@@ -95,9 +95,9 @@ def measured(rounds, workers, seconds):
     """The figures, as a dict."""
     from distributed import Client
 
-    from sweep.clusters.local import start_local
+    from sweep.clusters.local import start_local_cluster
     from sweep.store.store import Store
-    from sweep.store.upkeep.compact import spread
+    from sweep.store.upkeep.compact import spread_run_scalars
 
     server = Server()
     os.environ.update(server.environment)
@@ -105,7 +105,7 @@ def measured(rounds, workers, seconds):
     study, found, busy = study_of(seconds), {"directory": [], "bucket": []}, []
     with (
         tempfile.TemporaryDirectory() as folder,
-        start_local(workers) as cluster,
+        start_local_cluster(workers) as cluster,
         Client(cluster) as client,
     ):
         for number in range(-1, rounds):  # the first is for kernels and imports
@@ -117,7 +117,9 @@ def measured(rounds, workers, seconds):
                     after = sum(psutil.Process(server.process.pid).cpu_times()[:2])
                     busy += [after - before] if where == "bucket" else []
         for place in (folder, "s3://studies"):
-            spread(Store.at(f"{place}/0.zarr"))  # scalars are compacted where there are many chunks
+            spread_run_scalars(
+                Store.at(f"{place}/0.zarr")
+            )  # scalars are compacted where there are many chunks
         raw, size = raw_speed(f"{folder}/0.zarr")
         raw_bucket, _ = raw_speed("s3://studies/0.zarr")
     server.stop()

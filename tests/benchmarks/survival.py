@@ -177,7 +177,7 @@ class Midway:
     """How far the checkpoint of a run is, and what it said when everything was killed."""
 
     def __init__(self, store, samples):
-        self._file = checkpoints.file_of(Store.at(store), "ensemble", 0)
+        self._file = checkpoints.checkpoint_file_of_chunk(Store.at(store), "ensemble", 0)
         self._samples, self.stood = samples, None
 
     def __call__(self):
@@ -299,7 +299,7 @@ def bits(folder, given):
         store = folder / f"{array}.zarr"
         shutil.copytree(whole, store)
         if kind == "markers":
-            compact.spread(Store.at(store))
+            compact.spread_run_scalars(Store.at(store))
         files = sorted(f for f in (store / "ensemble" / array / "c").rglob("*") if f.is_file())
         flip(random.choice(files))
         found = called("verify", store, cwd=folder)[0]

@@ -18,15 +18,15 @@ def dask_setup(worker):
     """Called by Dask when the worker has loaded all that it needs."""
     if STOP not in os.environ:
         return
-    close, write = worker.close, storage.write_rows
+    close, write = worker.close, storage.write_chunk_rows
 
     async def later(*arguments, **options):
         await asyncio.sleep(CLOSES_SECONDS)
         return await close(*arguments, **options)
 
     def suspended(*arguments):
-        storage.write_rows = write
+        storage.write_chunk_rows = write
         os.kill(os.getpid(), signal.SIGSTOP)
         return write(*arguments)
 
-    worker.close, storage.write_rows = later, suspended
+    worker.close, storage.write_chunk_rows = later, suspended

@@ -25,7 +25,7 @@ from waiting import until as wait_until
 import sweep
 from sweep.cli.main import main
 from sweep.clusters import launch as starting
-from sweep.clusters.local import start_local
+from sweep.clusters.local import start_local_cluster
 from sweep.store import studies
 
 PROGRAMS = Path(sys.executable).parent
@@ -55,7 +55,7 @@ def own_configuration(tmp_path_factory):
 @pytest.fixture(scope="session")
 def cluster():
     """A client of a local cluster of two worker processes."""
-    with start_local(2) as local, Client(local) as client:
+    with start_local_cluster(2) as local, Client(local) as client:
         yield client
 
 
@@ -158,7 +158,7 @@ def lent(cluster):
     @contextlib.contextmanager
     def lend():
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(starting, "start_local", lambda *arguments: Lent(cluster.cluster))
+            patch.setattr(starting, "start_local_cluster", lambda *arguments: Lent(cluster.cluster))
             yield
 
     return lend

@@ -12,7 +12,7 @@ from zarr.storage import LocalStore
 import sweep
 from sweep.campaign import coordinator, planning, recorder, tasks
 from sweep.store import create, diff, storage, studies
-from sweep.store.lease.sessions import Session, code
+from sweep.store.lease.sessions import Session, kernel_code_hash
 from sweep.store.store import Store
 from sweep.store.upkeep import compact
 
@@ -24,7 +24,7 @@ GROWN = FEW | {
 }
 
 
-SESSION = Session("a session", "", code())
+SESSION = Session("a session", "", kernel_code_hash())
 
 
 class Killed(BaseException):
@@ -93,7 +93,7 @@ def compacted(cluster, tmp_path_factory):
 
 
 def scalar_chunk(path):
-    return storage.open_group(storage.open_root(path), "only")["sample_count"].chunks[0]
+    return storage.open_zarr_group(storage.open_root_group(path), "only")["sample_count"].chunks[0]
 
 
 RENAMES = ((os, "rename"), (os, "rmdir"), (Path, "write_text"))
@@ -103,7 +103,7 @@ RENAMES = ((os, "rename"), (os, "rmdir"), (Path, "write_text"))
 def spread(compacted, tmp_path_factory):
     path = tmp_path_factory.mktemp("crashes") / "spread.zarr"
     shutil.copytree(compacted, path)
-    compact.spread(Store.at(path))
+    compact.spread_run_scalars(Store.at(path))
     assert scalar_chunk(path) == 8
     return path
 
@@ -114,14 +114,18 @@ def test_stopped_while(
 ):
     """A run first makes the store what it was or was to be; of some points the whole run."""
     copy = tmp_path / "copy.zarr"
-    base, action = (spread, compact.compact) if compacts else (compacted, compact.spread)
+    base, action = (
+        (spread, compact.compact_run_scalars)
+        if compacts
+        else (compacted, compact.spread_run_scalars)
+    )
     known, found = [fingerprint(path) for path in (compacted, spread)], set()
     for last in points(monkeypatch, base, copy, lambda: action(Store.at(copy)), *RENAMES, every=3):
         if last % 24 == 12:
             run(MANY, copy, cluster)
             check_mended(compacted, copy, assert_same_runs)
         else:
-            compact.recover(Store.at(copy))
+            compact.finish_interrupted_rewrite(Store.at(copy))
             assert [file.name for file in tmp_path.iterdir()] == [copy.name]
             found.add(known.index(fingerprint(copy)))
     assert found == {0, 1}
@@ -139,7 +143,9 @@ def test_a_store_that_is_removed_after_a_crash_leaves_nothing_to_mend(
 ):
     store = tmp_path / "many.zarr"
     shutil.copytree(compacted, store)
-    assert stopped(monkeypatch, lambda: compact.spread(Store.at(store)), 4, (os, "rename"))
+    assert stopped(
+        monkeypatch, lambda: compact.spread_run_scalars(Store.at(store)), 4, (os, "rename")
+    )
     shutil.rmtree(store)
     run(FEW, store, cluster)
     only = sweep.open_study(store)["only"]
@@ -180,7 +186,9 @@ def small(cluster, tmp_path_factory):
 
 def bring_up(written, path):
     parsed = studies.parse_study(one_experiment(**written))
-    create.bring_up(Store.at(path), parsed, diff.compare(Store.at(path), parsed), {"only": 8})
+    create.create_or_grow_store(
+        Store.at(path), parsed, diff.diff_store_against_study(Store.at(path), parsed), {"only": 8}
+    )
 
 
 WRITES = ((LocalStore, "set"), (os, "rename"))
@@ -195,7 +203,9 @@ def test_stopped_while_it_grows(
     grow = lambda: bring_up(GROWN, copy)  # noqa: E731 (it is passed on)
     for last in points(monkeypatch, small, copy, grow, *WRITES, every=6):
         # whatever was there is found and counted, in its rows
-        entry = diff.compare(Store.at(copy), studies.parse_study(one_experiment(**GROWN)))[0]
+        entry = diff.diff_store_against_study(
+            Store.at(copy), studies.parse_study(one_experiment(**GROWN))
+        )[0]
         assert (entry.known >= 12, entry.size, entry.gone) == (True, 18, 0)
         assert entry.pending.sum() == 6
         if last % 24 == 0:
@@ -212,9 +222,11 @@ def test_ids_after_a_row_without_one_are_not_known(small, cluster, tmp_path, arr
     copy = tmp_path / "copy.zarr"
     shutil.copytree(small, copy)
     bring_up(GROWN, copy)
-    ids = storage.open_group(storage.open_root(copy, mode="r+"), "only")["run_id"]
+    ids = storage.open_zarr_group(storage.open_root_group(copy, mode="r+"), "only")["run_id"]
     ids[12:16] = ""
-    entry = diff.compare(Store.at(copy), studies.parse_study(one_experiment(**GROWN)))[0]
+    entry = diff.diff_store_against_study(
+        Store.at(copy), studies.parse_study(one_experiment(**GROWN))
+    )[0]
     assert (entry.known, entry.size, entry.gone) == (12, 18, 0)
     run(GROWN, copy, cluster)
     found = arrays(copy, "only")["run_id"].tolist()
@@ -240,10 +252,12 @@ def test_stopped_between_two_commits_of_a_task(
     """Of a chunk of eight runs six are committed: they are kept, and two computed."""
     store, fresh, written = tmp_path / "few.zarr", tmp_path / "fresh.zarr", {"record": '["state"]'}
     parsed = studies.parse_study(one_experiment(**written))
-    entries = diff.compare(Store.at(store), parsed)
+    entries = diff.diff_store_against_study(Store.at(store), parsed)
     plans = [planning.plan_experiment(entry) for entry in entries]
-    create.bring_up(Store.at(store), parsed, entries, {"only": 8})
-    _, (task,) = planning.make_tasks(Store.at(store), storage.open_root(store), plans, 1, 1e-9)
+    create.create_or_grow_store(Store.at(store), parsed, entries, {"only": 8})
+    _, (task,) = planning.make_tasks(
+        Store.at(store), storage.open_root_group(store), plans, 1, 1e-9
+    )
 
     def batches():
         tasks.compute_task(task, SESSION)

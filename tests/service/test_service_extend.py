@@ -94,7 +94,7 @@ def test_runs_in_three_pieces_are_the_runs_at_once(
 def test_samples_may_become_coarser(cluster, tmp_path, at_once, arrays):
     store, watcher = tmp_path / "test.zarr", Counts()
     assert sweep.run(studies.parse_study(text()), store, cluster).complete
-    made = studies.prolonged(studies.stored_study(store), 2.0, samples=2)
+    made = studies.study_with_longer_duration(studies.stored_study(store), 2.0, samples=2)
     assert sweep.run(made, store, cluster, watcher=watcher).complete and watcher.computed == 18
     coarse, fine = arrays(store, "only"), arrays(at_once, "only")
     kept = [0, 1, 2, 3, 4, 7, 10]
@@ -108,7 +108,7 @@ def test_samples_may_become_coarser(cluster, tmp_path, at_once, arrays):
     again = studies.stored_study(store)
     np.testing.assert_array_equal(again.experiments[0].times, coarse["time"])
     with pytest.raises(ValueError, match="6 samples from 2 to 3.2 do not fit"):
-        studies.prolonged(again, 3.2, samples=6)  # finer than it was
+        studies.study_with_longer_duration(again, 3.2, samples=6)  # finer than it was
 
 
 def test_an_axis_that_was_extended_twice_goes_on(cluster, tmp_path, command, arrays):
@@ -147,7 +147,7 @@ def test_runs_that_failed_stay_and_equal_steps_are_refused(cluster, tmp_path, ar
     outcome = sweep.run(studies.parse_study(text(**keys)), store, cluster)
     assert outcome.complete and outcome.failed == 1
     before, watcher = arrays(store, "only"), Counts()
-    made = studies.prolonged(studies.stored_study(store), 3.0)
+    made = studies.study_with_longer_duration(studies.stored_study(store), 3.0)
     outcome = sweep.run(made, store, cluster, watcher=watcher)
     assert outcome.complete and outcome.failed == 1 and watcher.computed == 1
     after = arrays(store, "only")
@@ -160,7 +160,7 @@ def test_runs_that_failed_stay_and_equal_steps_are_refused(cluster, tmp_path, ar
     sweep.run(studies.parse_study(text(integrators=one, step_size=None)), counted, cluster)
     mark = fingerprint(counted)
     with pytest.raises(ValueError, match="cannot be extended: the steps of 'rk4"):
-        studies.prolonged(studies.stored_study(counted), 1.6)
+        studies.study_with_longer_duration(studies.stored_study(counted), 1.6)
     longer = text(integrators=one, step_size=None, duration="1.6", samples="8")
     with pytest.raises(ValueError, match="cannot be extended: the steps of 'rk4"):
         sweep.run(studies.parse_study(longer), counted, cluster)

@@ -338,8 +338,8 @@ def test_an_empty_directory_becomes_the_store(cluster, tmp_path):
 
 def test_rows_are_named_where_they_are_the_same_in_all_runs():
     chains = [systems.get("heisenberg_chain", count=count) for count in (3, 4)]
-    assert create.row_labels(chains) == ["w0", "w1", "w2", "w3"]
-    assert create.row_labels(chains[:1], ["w0", "w1", "w2", "w3", "w4"])[-1] == "w4"
+    assert create.state_row_labels(chains) == ["w0", "w1", "w2", "w3"]
+    assert create.state_row_labels(chains[:1], ["w0", "w1", "w2", "w3", "w4"])[-1] == "w4"
     pendula = [systems.get("spherical_pendulum_chain", count=count) for count in (1, 2)]
-    assert create.row_labels(pendula) == ["0", "1", "2", "3"]
-    assert create.row_labels(pendula[1:]) == ["q0", "q1", "omega0", "omega1"]
+    assert create.state_row_labels(pendula) == ["0", "1", "2", "3"]
+    assert create.state_row_labels(pendula[1:]) == ["q0", "q1", "omega0", "omega1"]

@@ -8,7 +8,7 @@ from distributions import INSTALLED, NAMED, distribute
 from plugin_text import write
 
 import sweep
-from sweep.clusters.local import start_local
+from sweep.clusters.local import start_local_cluster
 from sweep.errors import TaskFailed
 
 
@@ -36,7 +36,7 @@ def store(site, tmp_path_factory):
     """The store of a study that names what is installed."""
     home = tmp_path_factory.mktemp("installed")
     (home / "bead.toml").write_text(INSTALLED)
-    with start_local(1) as local, Client(local) as client:
+    with start_local_cluster(1) as local, Client(local) as client:
         assert sweep.run(home / "bead.toml", home / "bead.zarr", client).complete
     return home / "bead.zarr"
 

@@ -13,7 +13,7 @@ from plugin_text import BEAD, STUDY, edited, write
 
 import sweep
 from sweep.store.store import Store
-from sweep.store.upkeep.mark import mark_not_computed
+from sweep.store.upkeep.mark import mark_runs_not_computed
 
 RUNS = 2 * 3 * 3 * 5
 
@@ -101,7 +101,7 @@ def test_a_store_is_read_without_the_plugin(store, command, called):
 
 
 def test_a_store_goes_on_by_the_source_that_it_keeps(store, computed, command, assert_same_runs):
-    mark_not_computed(Store.at(store), "spring", np.arange(40, 50))
+    mark_runs_not_computed(Store.at(store), "spring", np.arange(40, 50))
     done = command(store.parent, "retry", store)
     assert f"Complete: {RUNS} runs" in done.stdout
     assert_same_runs(store, computed, "spring")

@@ -14,7 +14,7 @@ import sweep
 from sweep.campaign import planning
 from sweep.errors import StoreError
 from sweep.store import chunk_layout, diff, storage, studies
-from sweep.store.chunk_layout import Layout, shares
+from sweep.store.chunk_layout import Layout, divide_file_budget
 from sweep.store.store import Store
 from sweep.store.upkeep import rechunk
 
@@ -36,7 +36,7 @@ def fresh(cluster, tmp_path_factory):
 
 
 def group(path):
-    return storage.open_group(storage.open_root(path), "only")
+    return storage.open_zarr_group(storage.open_root_group(path), "only")
 
 
 @pytest.fixture
@@ -46,7 +46,9 @@ def scarce(monkeypatch):
 
 
 def layout(path):
-    entry = diff.compare(Store.at(path), studies.parse_study(one_experiment(**GROWN)))[0]
+    entry = diff.diff_store_against_study(
+        Store.at(path), studies.parse_study(one_experiment(**GROWN))
+    )[0]
     return dataclasses.replace(planning.plan_experiment(entry).layout, chunk_rows=32)
 
 
@@ -54,7 +56,7 @@ def layout(path):
 def rewritten(small, tmp_path_factory):
     """The smaller one in larger chunks."""
     path = shutil.copytree(small, tmp_path_factory.mktemp("rechunking") / "few.zarr")
-    rechunk.rechunk(Store.at(path), "only", layout(path))
+    rechunk.rechunk_experiment(Store.at(path), "only", layout(path))
     return path
 
 
@@ -68,7 +70,7 @@ def test_a_trial_that_grows_is_rewritten(
     rows = group(copy).attrs["chunk_rows"]
     assert rows == chunk_layout.MOST_CHUNK_ROWS
     assert {group(copy)[name].chunks[0] for name in ("energy", "sample_count")} == {rows}
-    ends = storage.open_root(copy)["_geosweep/ends/only/checkpoint"]
+    ends = storage.open_root_group(copy)["_geosweep/ends/only/checkpoint"]
     assert ends.chunks[0] == rows
 
 
@@ -87,7 +89,7 @@ def test_stopped_while_it_is_rewritten(
     fingerprint,
 ):  # fmt: skip
     copy, larger = tmp_path / "copy.zarr", layout(small)
-    rewrite = lambda: rechunk.rechunk(Store.at(copy), "only", larger)  # noqa: E731 (it is passed on)
+    rewrite = lambda: rechunk.rechunk_experiment(Store.at(copy), "only", larger)  # noqa: E731 (it is passed on)
     known, made = [fingerprint(small), fingerprint(rewritten)], set()
     for last in points(monkeypatch, small, copy, rewrite, *WRITES, every=16):
         if last == 48:
@@ -106,7 +108,10 @@ def test_stopped_while_groups_change_their_places(
     """The file that says ready, its rename, two renames of each of two groups, what is removed."""
     copy, larger = shutil.copytree(small, tmp_path / "copy.zarr"), layout(small)
     assert stopped(
-        monkeypatch, lambda: rechunk.rechunk(Store.at(copy), "only", larger), last, *RENAMES
+        monkeypatch,
+        lambda: rechunk.rechunk_experiment(Store.at(copy), "only", larger),
+        last,
+        *RENAMES,
     )
     if last in (1, 4):
         run(GROWN, copy, cluster)
@@ -119,7 +124,7 @@ def test_stopped_while_groups_change_their_places(
 
 def recovered(copy, fingerprint, known):
     """Which of the hashes `known` a store has after what a run does first."""
-    rechunk.recover(Store.at(copy))
+    rechunk.finish_interrupted_rechunk(Store.at(copy))
     assert [file.name for file in copy.parent.iterdir()] == [copy.name]
     return known.index(fingerprint(copy))
 
@@ -159,5 +164,5 @@ def test_coordinates_in_very_many_chunks_are_rewritten_within_the_budget():
 
 
 def test_the_budget_is_shared():
-    assert shares([10, 300, 200], 1000) == [10, 300, 200]
-    assert shares([10, 3000, 2000], 1000) == [10, 495, 495]
+    assert divide_file_budget([10, 300, 200], 1000) == [10, 300, 200]
+    assert divide_file_budget([10, 3000, 2000], 1000) == [10, 495, 495]

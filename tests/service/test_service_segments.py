@@ -30,7 +30,7 @@ KEYS = {
 }
 
 
-SESSION = sessions.Session("a session", "", sessions.code())
+SESSION = sessions.Session("a session", "", sessions.kernel_code_hash())
 
 
 class Killed(BaseException):
@@ -39,10 +39,10 @@ class Killed(BaseException):
 
 def begun(parsed, store, every):
     """A store with its references, and the tasks of its runs."""
-    entries = diff.compare(Store.at(store), parsed)
+    entries = diff.diff_store_against_study(Store.at(store), parsed)
     plans = [planning.plan_experiment(entry) for entry in entries]
-    create.bring_up(Store.at(store), parsed, entries, {"only": 8})
-    root = storage.open_root(store, mode="a")
+    create.create_or_grow_store(Store.at(store), parsed, entries, {"only": 8})
+    root = storage.open_root_group(store, mode="a")
     references, runs = planning.make_tasks(Store.at(store), root, plans, 1, every)
     session = dataclasses.replace(SESSION, name=uuid.uuid4().hex)  # with its own open arrays
     for task in references:
@@ -57,7 +57,7 @@ def test_a_task_goes_on_from_any_checkpoint(
     store, whole = tmp_path / "cut.zarr", tmp_path / "whole.zarr"
     parsed = studies.parse_study(one_experiment(**KEYS))
     made = begun(parsed, store, every=1e-9)
-    save, samples = checkpoints.save, []
+    save, samples = checkpoints.save_checkpoint, []
 
     def dying(path, own, saved):
         save(path, own, saved)
@@ -65,7 +65,7 @@ def test_a_task_goes_on_from_any_checkpoint(
         if len(samples) % 3 == 0:
             raise Killed
 
-    monkeypatch.setattr(checkpoints, "save", dying)
+    monkeypatch.setattr(checkpoints, "save_checkpoint", dying)
     deaths = 0
     for task in made:
         while True:
@@ -80,7 +80,10 @@ def test_a_task_goes_on_from_any_checkpoint(
     assert not list((store / "_geosweep" / "checkpoints").rglob("*.npz"))
     assert sweep.run(parsed, whole, cluster).complete
     assert_same_runs(whole, store, "only")
-    ends = (arrays(path, checkpoints.ends_name("only"))["checkpoint"] for path in (store, whole))
+    ends = (
+        arrays(path, checkpoints.end_checkpoints_group_name("only"))["checkpoint"]
+        for path in (store, whole)
+    )
     np.testing.assert_array_equal(*ends)
 
 
@@ -89,25 +92,25 @@ def test_checkpoints_of_another_study_or_code_are_ignored(tmp_path, monkeypatch)
     (task,) = begun(
         studies.parse_study(one_experiment(**KEYS | {"integrators": '"rk4"'})), store, 1e-9
     )
-    save = checkpoints.save
+    save = checkpoints.save_checkpoint
 
     def dying(path, own, saved):
         save(path, own, saved)
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoints, "save", dying)
+        patch.setattr(checkpoints, "save_checkpoint", dying)
         with pytest.raises(Killed):
             tasks.compute_task(task, SESSION)
-    path = checkpoints.file_of(Store.at(store), "only", 0)
-    own = checkpoints.identity(task.recipe)
-    assert checkpoints.load(path, own).sample == 1
+    path = checkpoints.checkpoint_file_of_chunk(Store.at(store), "only", 0)
+    own = checkpoints.checkpoint_identity(task.recipe)
+    assert checkpoints.load_checkpoint(path, own).sample == 1
     other = dataclasses.replace(task.recipe, statistics="none")
-    assert checkpoints.load(path, checkpoints.identity(other)) is None
-    monkeypatch.setattr(checkpoints, "code", lambda: "another")
-    assert checkpoints.load(path, checkpoints.identity(task.recipe)) is None
+    assert checkpoints.load_checkpoint(path, checkpoints.checkpoint_identity(other)) is None
+    monkeypatch.setattr(checkpoints, "checkpoint_code_hash", lambda: "another")
+    assert checkpoints.load_checkpoint(path, checkpoints.checkpoint_identity(task.recipe)) is None
     path.write_bytes(path.read_bytes()[:200])
-    assert checkpoints.load(path, own) is None
+    assert checkpoints.load_checkpoint(path, own) is None
     assert tasks.compute_task(task, SESSION).runs == 3
     assert not path.exists()
 
@@ -139,13 +142,15 @@ def test_a_killed_worker_costs_one_segment(tmp_path, start, until, arrays, clust
     every = ("--checkpoint-every", "0.1", "--workers", "1", "--no-summary")
     process = start("sweep", "run", "far.toml", *every, cwd=tmp_path)
     store = tmp_path / "far.zarr"
-    path = checkpoints.file_of(Store.at(store), "only", 0)
-    own = checkpoints.identity(
-        pilot.recipe_of_run_table(diff.compare(Store.at(store), studies.parse_study(LONG))[0].table)
+    path = checkpoints.checkpoint_file_of_chunk(Store.at(store), "only", 0)
+    own = checkpoints.checkpoint_identity(
+        pilot.recipe_of_run_table(
+            diff.diff_store_against_study(Store.at(store), studies.parse_study(LONG))[0].table
+        )
     )
 
     def sample():
-        saved = checkpoints.load(path, own)
+        saved = checkpoints.load_checkpoint(path, own)
         return saved.sample if saved else 0
 
     reached = until(sample)
@@ -212,14 +217,21 @@ def test_a_task_that_is_told_to_stop_does_so_at_its_next_checkpoint(tmp_path, ar
         studies.parse_study(one_experiment(**KEYS | {"integrators": '"rk4"'})), store, 1e6
     )
     (chunk,) = task.chunks
-    opened = dict(storage.open_group(storage.open_root(store, mode="r+"), "only").arrays())
-    ends = storage.open_group(storage.open_root(store, mode="r+"), checkpoints.ends_name("only"))
+    opened = dict(
+        storage.open_zarr_group(storage.open_root_group(store, mode="r+"), "only").arrays()
+    )
+    ends = storage.open_zarr_group(
+        storage.open_root_group(store, mode="r+"), checkpoints.end_checkpoints_group_name("only")
+    )
     references = chunks.make_reference_reader(task, chunk, SESSION)
     work = (task, chunk, opened, ends["checkpoint"], references)
     stopping = chunks.ChunkWork(*work, Stopping())
     assert len(stopping.compute()) == 0 and not stopping.whole
-    path, own = checkpoints.file_of(Store.at(store), "only", 0), checkpoints.identity(task.recipe)
-    assert checkpoints.load(path, own).sample == 1
+    path, own = (
+        checkpoints.checkpoint_file_of_chunk(Store.at(store), "only", 0),
+        checkpoints.checkpoint_identity(task.recipe),
+    )
+    assert checkpoints.load_checkpoint(path, own).sample == 1
     assert not (arrays(store, "only")["sample_count"] > 0).any()
     with Attempt(task, SESSION) as attempt:
         going_on = chunks.ChunkWork(*work, attempt)

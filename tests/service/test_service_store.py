@@ -172,24 +172,24 @@ def test_a_flipped_bit_is_not_read_as_data(store, tmp_path, name):
 
 @pytest.mark.parametrize("rows", [(0, 7), (4, 12), (8, 12), (16, 19), (12, 20)])
 def test_a_part_of_a_chunk_is_not_written(tmp_path, rows):
-    group = storage.open_root(tmp_path / "a", mode="a")
+    group = storage.open_root_group(tmp_path / "a", mode="a")
     variables = (schema.MARKER, schema.RUN_VARIABLES[0])
-    arrays = {v.name: storage.create_variable(group, v, {"run": 20}, 8) for v in variables}
+    arrays = {v.name: storage.create_variable_array(group, v, {"run": 20}, 8) for v in variables}
     start, stop = rows
     columns = {name: np.ones(stop - start, dtype=int) for name in arrays}
     with pytest.raises(ValueError, match="not whole chunks"):
-        storage.write_rows(arrays, start, columns)
+        storage.write_chunk_rows(arrays, start, columns)
     assert not any(array[:].any() for array in arrays.values())
     for start, stop in ((8, 16), (16, 20), (0, 20)):
         columns = {name: np.ones(stop - start, dtype=int) for name in arrays}
-        storage.write_rows(arrays, start, columns)
+        storage.write_chunk_rows(arrays, start, columns)
         assert all(array[start:stop].all() for array in arrays.values())
 
 
 def test_the_commit_marker_is_written_last(tmp_path):
     """A writer that is stopped before it has written all variables has committed nothing."""
 
-    group = storage.open_root(tmp_path / "a", mode="a")
+    group = storage.open_root_group(tmp_path / "a", mode="a")
 
     class Stops:
         store = group.store
@@ -197,10 +197,10 @@ def test_the_commit_marker_is_written_last(tmp_path):
         def __setitem__(self, rows, values):
             raise KeyboardInterrupt
 
-    marker = storage.create_variable(group, schema.MARKER, {"run": 8}, 8)
+    marker = storage.create_variable_array(group, schema.MARKER, {"run": 8}, 8)
     columns = {schema.MARKER.name: np.ones(8, dtype=int), "energy": np.ones((8, 3))}
     with pytest.raises(KeyboardInterrupt):
-        storage.write_rows({schema.MARKER.name: marker, "energy": Stops()}, 0, columns)
+        storage.write_chunk_rows({schema.MARKER.name: marker, "energy": Stops()}, 0, columns)
     assert not marker[:].any()
 
 

@@ -80,8 +80,10 @@ def test_a_task_is_given_up_when_workers_die_and_nothing_is_committed(flight):
 
 def test_a_full_disk_is_named(tmp_path):
     error = OSError(errno.ENOSPC, "No space left on device")
-    assert disk.cannot_store(error) and not disk.cannot_store(OSError(errno.EIO, ""))
-    said = disk.why_not_stored(tmp_path / "a" / "store.zarr")
+    assert disk.is_storage_full_or_failing(error) and not disk.is_storage_full_or_failing(
+        OSError(errno.EIO, "")
+    )
+    said = disk.explain_storage_failure(tmp_path / "a" / "store.zarr")
     assert f"where {tmp_path / 'a' / 'store.zarr'} is, is full" in said and " MB are left" in said
 
 
@@ -93,10 +95,10 @@ def test_a_disk_that_fills_up_ends_a_run_in_order(tmp_path, cluster, monkeypatch
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(coordinator, "compact", fills)
+        patch.setattr(coordinator, "compact_run_scalars", fills)
         with pytest.raises(Interrupted, match="the disk at .* is full"):
             sweep.run(written, store, cluster)
-        patch.setattr(create, "bring_up", fills)
+        patch.setattr(create, "create_or_grow_store", fills)
         with pytest.raises(Interrupted, match="the disk at .* is full"):
             sweep.run(written, tmp_path / "other.zarr", cluster)
     assert sweep.run(written, store, cluster).complete
@@ -125,5 +127,5 @@ def test_what_a_task_raises_reaches_the_coordinator(raised, said, monkeypatch):
     monkeypatch.setattr(tasks, "Attempt", lambda *task: contextlib.nullcontext())
     task = RunTask("store", "only", None, (), (), (), 1.0)
     with pytest.raises(Exception, match=f"^{said}$") as caught:
-        tasks.compute_task(task, sessions.Session("a session", "", sessions.code()))
+        tasks.compute_task(task, sessions.Session("a session", "", sessions.kernel_code_hash()))
     assert pickle.loads(pickle.dumps(caught.value)).args == (said,)

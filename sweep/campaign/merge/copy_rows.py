@@ -5,7 +5,7 @@ A block is whole chunks, as many as are some megabytes: memory does not grow wit
 
 import numpy as np
 
-from sweep.store.files import whole
+from sweep.store.files import are_runs_computed_to_sample
 from sweep.study import schema
 
 BLOCK_BYTES = 32_000_000
@@ -36,7 +36,9 @@ class Rows:
         self.ids = ids[:size]
         counts = group[schema.MARKER.name][:size]
         status = group["status"][:size] if "status" in group else np.zeros(size, dtype=np.int8)
-        self.progress = np.where(whole(counts, status, samples), samples, counts)
+        self.progress = np.where(
+            are_runs_computed_to_sample(counts, status, samples), samples, counts
+        )
 
     @property
     def whole(self):

@@ -28,10 +28,10 @@ from sweep.campaign.merge.unite import unite_studies
 from sweep.errors import CannotUnite, StoreError
 from sweep.store import checkpoints, create, diff, provenance, storage, studies
 from sweep.store.backends.trees import copy_tree, remove_tree
-from sweep.store.files import references_name
-from sweep.store.lease.lease import acquire
+from sweep.store.files import references_group_name
+from sweep.store.lease.lease import acquire_lease
 from sweep.store.store import CREATING, Store
-from sweep.store.studies import as_stored
+from sweep.store.studies import experiment_with_stored_time_axis
 from sweep.store.upkeep import compact
 from sweep.study.run_table import expand_experiment
 
@@ -130,7 +130,7 @@ def merge(
     with contextlib.ExitStack() as stack:
         for store in stores:
             acquire_source_lease(stack, store)
-        stack.enter_context(acquire(out))
+        stack.enter_context(acquire_lease(out))
         sources = [open_merge_source(store, trust_plugins, progress) for store in stores]
         for other in sources[1:]:
             check_same_study(sources[0], other)
@@ -138,12 +138,12 @@ def merge(
         _check_study_covers_sources(sources, whole)
         conflicts = _count_conflicting_runs(sources, whole, prefer_first)
         try:
-            with create.creating(out) as made:
+            with create.creating_store_atomically(out) as made:
                 shares = _fill_merged_store(sources, whole, made, conflicts, progress)
                 kinds = _record_hosts_and_versions(sources, made)
-                storage.consolidate(made)
+                storage.consolidate_zarr_metadata(made)
             if not any(share.pending for share in shares):
-                compact.compact(out)
+                compact.compact_run_scalars(out)
         except OSError as error:
             raise StoreError(f"{out} cannot be written: {error.strerror or error}") from None
         finally:
@@ -176,7 +176,7 @@ def _united_study(sources, given, trust_plugins):
     made = []
     for experiment in whole.experiments:
         root = next((s.root for s in sources if experiment.name in s.root), sources[0].root)
-        made.append(as_stored(root, experiment))
+        made.append(experiment_with_stored_time_axis(root, experiment))
     return dataclasses.replace(whole, experiments=tuple(made))
 
 
@@ -184,13 +184,15 @@ def _check_study_covers_sources(sources, whole):
     """Refuse a study that does not fit a source or lacks runs of it."""
     tables = {experiment.name: expand_experiment(experiment) for experiment in whole.experiments}
     for source in sources:
-        for name in storage.experiments(source.root):
+        for name in storage.experiment_group_names(source.root):
             current = source.group(name)["in_study"][:]
             if name not in tables:
                 if current.any():
                     _refuse_lacking_runs(source, name, int(current.sum()))
                 continue
-            diff.check_unchanged(source.store, source.group(name), tables[name].experiment)
+            diff.check_experiment_unchanged(
+                source.store, source.group(name), tables[name].experiment
+            )
             runs = source.runs(name, len(tables[name].experiment.times))
             asked = runs.ids[current[: len(runs.ids)]]
             lacking = ~np.isin(asked, tables[name].run_id.astype("S16"))
@@ -256,14 +258,16 @@ def _fill_merged_store(sources, whole, store, conflicts, progress):
     """Fill a new store; a `Share` for each experiment."""
     copy_tree(sources[0].store.place, store.place, ignore=("*.partial", "in-flight.json"))
     _make_store_writable(store.place)
-    entries = diff.compare(store, whole)
-    create.bring_up(store, whole, entries, _chunk_rows_of_new_experiments(sources, entries))
+    entries = diff.diff_store_against_study(store, whole)
+    create.create_or_grow_store(
+        store, whole, entries, _chunk_rows_of_new_experiments(sources, entries)
+    )
     root = store.root("r+")
     shares = []
     for number, entry in enumerate(entries):
         progress("Merging", number, len(entries))
         samples = len(entry.experiment.times)
-        target = storage.open_group(root, entry.name)
+        target = storage.open_zarr_group(root, entry.name)
         taken, left_out = [], 0
         for index, source in enumerate(sources):
             runs = source.runs(entry.name, samples)
@@ -301,7 +305,7 @@ def _chunk_rows_of_new_experiments(sources, entries):
         if entry.chunk_rows is None:
             groups = (source.group(entry.name) for source in sources)
             made[entry.name] = next(
-                (storage.chunk_rows_of(group) for group in groups if group is not None), None
+                (storage.chunk_rows_of_group(group) for group in groups if group is not None), None
             )
             if made[entry.name] is None:
                 made[entry.name] = planning.plan_experiment(entry).chunk_rows
@@ -316,20 +320,25 @@ def _copy_runs_from_source(source, runs, root, target, entry):
     better[better] = runs.progress[rows[better]] > there.progress[better]
     own = np.flatnonzero(better)
     theirs = rows[own]
-    ends, place = source.group(checkpoints.ends_name(entry.name)), checkpoints.ends_name(entry.name)
-    if ends is not None and ends.attrs.get("code") == checkpoints.code():
-        copy_rows(ends, theirs, storage.open_group(root, place), own, [checkpoints.CHECKPOINT.name])
+    ends, place = (
+        source.group(checkpoints.end_checkpoints_group_name(entry.name)),
+        checkpoints.end_checkpoints_group_name(entry.name),
+    )
+    if ends is not None and ends.attrs.get("code") == checkpoints.checkpoint_code_hash():
+        copy_rows(
+            ends, theirs, storage.open_zarr_group(root, place), own, [checkpoints.CHECKPOINT.name]
+        )
     copy_rows(source.group(entry.name), theirs, target, own, list(worker_written_arrays(target)))
     return int(runs.whole[theirs].sum())
 
 
 def _copy_references_from_source(source, root, entry):
     """Copy references that are computed in a source, and not yet in the store."""
-    place = references_name(entry.name)
+    place = references_group_name(entry.name)
     group = source.group(place)
     if group is None or place not in root:
         return
-    target = storage.open_group(root, place)
+    target = storage.open_zarr_group(root, place)
     samples = target["states"].shape[1]
     if group["states"].shape[1] != samples:
         return  # they are computed again
@@ -343,7 +352,7 @@ def _copy_references_from_source(source, root, entry):
 
 def _summarize_merged_experiment(sources, entry, target, taken, conflicts, left_out):
     samples = len(entry.experiment.times)
-    pending = ~storage.committed(target, samples)[entry.rows]
+    pending = ~storage.are_runs_committed(target, samples)[entry.rows]
     ids = entry.table.run_id.astype("S16")[pending]
     known = np.zeros(len(ids), dtype=bool)
     for source in sources:
@@ -377,4 +386,4 @@ def _record_hosts_and_versions(sources, store):
         )
     found = {"hosts": every, "merged": parts, "versions": provenance.versions()}
     root.attrs.update(found | {provenance.ATTRIBUTE: numbers})
-    return sorted({provenance.kind_of(known) for known in numbers.values()})
+    return sorted({provenance.cpu_and_libm_kind(known) for known in numbers.values()})

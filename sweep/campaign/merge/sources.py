@@ -11,7 +11,7 @@ from sweep.campaign.merge.copy_rows import Rows, worker_written_arrays
 from sweep.errors import StoreError, Unreachable
 from sweep.plugins import approvals
 from sweep.store import storage
-from sweep.store.lease.lease import acquire, holder_of
+from sweep.store.lease.lease import acquire_lease, lease_holder_of_store
 from sweep.store.store import Store
 from sweep.store.studies import stored_study
 from sweep.store.upkeep import verify
@@ -29,7 +29,7 @@ class Source:
 
     def group(self, name):
         """A group below the root, or None."""
-        return storage.open_group(self.root, name) if name in self.root else None
+        return storage.open_zarr_group(self.root, name) if name in self.root else None
 
     @functools.cached_property
     def _runs(self):
@@ -80,8 +80,8 @@ def _may_be_leased(store):
 def acquire_source_lease(stack, store):
     """Have the lease of a source, so that nobody writes to it; or else, nobody may do so now."""
     if _may_be_leased(store):
-        stack.enter_context(acquire(store))
-    elif (writer := holder_of(store)) is not None:
+        stack.enter_context(acquire_lease(store))
+    elif (writer := lease_holder_of_store(store)) is not None:
         raise StoreError(
             f"{store} is held by {writer} since {writer.since}: wait for it, or end it there"
         )
@@ -114,7 +114,7 @@ def check_same_study(one, other):
             f"{one.store} is the store of the study {one.study.name!r}, {other.store} that of "
             f"{other.study.name!r}: expected stores of one study"
         )
-    for name in storage.experiments(one.root):
+    for name in storage.experiment_group_names(one.root):
         if name in other.root:
             _check_same_rows(one, other, name)
 

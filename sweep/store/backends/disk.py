@@ -7,26 +7,28 @@ import tempfile
 from pathlib import Path
 
 from sweep.errors import Unreachable
-from sweep.store.backends.places import ObjectPlace, place_of
+from sweep.store.backends.places import ObjectPlace, place_of_store_name
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-def cannot_store(error):
+def is_storage_full_or_failing(error):
     """Whether a disk, or a user's part of it, is full, or a bucket fails."""
     return isinstance(error, Unreachable) or (isinstance(error, OSError) and error.errno in FULL)
 
 
-def remedy(error):
+def remedy_for_full_storage(error):
     """What to do about it before the same is done again."""
     return "See to it" if isinstance(error, Unreachable) else "Free some"
 
 
-def why_not_stored(path, error=None):
+def explain_storage_failure(path, error=None):
     """How the bucket fails, or which disk is full, the one that a path is on, and what is left."""
     if isinstance(error, Unreachable):
         return str(error)
-    if isinstance(place_of(path), ObjectPlace):  # where its parts are put together, for example
+    if isinstance(
+        place_of_store_name(path), ObjectPlace
+    ):  # where its parts are put together, for example
         path = getattr(error, "filename", None) or tempfile.gettempdir()
     place = Path(os.path.realpath(path))
     while not place.exists():

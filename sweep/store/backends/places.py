@@ -2,7 +2,8 @@
 
 Directories are `pathlib.Path`, as ever. An `ObjectPlace` has that part of a path's interface which
 the service uses, so that most of the code does not know which of the two it has. What directories
-do by renames, objects do otherwise: a put is atomic, and `trees.take_place` can be done again.
+do by renames, objects do otherwise: a put is atomic, and
+`trees.move_staged_tree_into_place` can be done again.
 """
 
 import contextlib
@@ -24,7 +25,7 @@ AT_ONCE = 8  # requests
 EXPECTED = "expected a directory, or s3://BUCKET/PATH/NAME.zarr"
 
 
-def place_of(store):
+def place_of_store_name(store):
     """The place that a store's name stands for.
 
     Parameters
@@ -44,7 +45,7 @@ def place_of(store):
         return store
     text = os.fspath(store)
     if text.startswith(SCHEME):
-        return _object_place(text)
+        return _parse_bucket_address(text)
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text):
         raise InputError(f"{text} is no address of a store that can be used; {EXPECTED}")
     if re.match(r"s3:/[^/]", text):
@@ -52,7 +53,7 @@ def place_of(store):
     return Path(store)
 
 
-def _object_place(text):
+def _parse_bucket_address(text):
     bucket, _, key = text.removeprefix(SCHEME).partition("/")
     key = key.removesuffix("/")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]", bucket):
@@ -62,7 +63,7 @@ def _object_place(text):
     return ObjectPlace(bucket, key)
 
 
-def local_path(output):
+def require_local_path(output):
     """What is written beside stores, as pictures and tables: always a path.
 
     Raises
@@ -76,7 +77,7 @@ def local_path(output):
 
 
 @contextlib.contextmanager
-def reading(place, key=None):
+def unreachable_bucket_as_input_error(place, key=None):
     """Within this, a bucket that does not answer is bad input; it is asked whether it does.
 
     Parameters
@@ -142,11 +143,11 @@ class ObjectPlace:
     @property
     def parents(self):
         """All places above, the nearest first."""
-        return [self._at(path) for path in self._path.parents]
+        return [self._with_key_path(path) for path in self._path.parents]
 
     def with_name(self, name):
         """The place of another name beside it."""
-        return self._at(self._path.with_name(name))
+        return self._with_key_path(self._path.with_name(name))
 
     def relative_to(self, other):
         """The part of the key below another place's."""
@@ -156,7 +157,7 @@ class ObjectPlace:
         """Itself."""
         return self
 
-    def _at(self, path):
+    def _with_key_path(self, path):
         return replace(self, key="" if path == PurePosixPath(".") else str(path))
 
     # --- what is there -------------------------------------------------------------------------
@@ -168,7 +169,7 @@ class ObjectPlace:
     def is_file(self):
         """Whether there is an object of this key."""
         try:
-            self._do("head")
+            self._request_from_server("head_object")
         except FileNotFoundError:
             return False
         return True
@@ -179,13 +180,16 @@ class ObjectPlace:
 
     def iterdir(self):
         """The places just below."""
-        found = self._do("just_below")
+        found = self._request_from_server("list_just_below_prefix")
         keys = [*found["common_prefixes"], *(each["path"] for each in found["objects"])]
         return iter([replace(self, key=key) for key in keys])
 
     def walk(self):
         """The objects below, at whatever depth."""
-        return (replace(self, key=found["path"]) for found in self._do("below"))
+        return (
+            replace(self, key=found["path"])
+            for found in self._request_from_server("list_objects_below")
+        )
 
     def glob(self, pattern):
         """The objects below that fit a pattern such as ``*.npz``, ``*/NAME`` or ``**/NAME``."""
@@ -197,7 +201,7 @@ class ObjectPlace:
 
     def stat(self):
         """When it was last written, and in the place of a file's number what its content is."""
-        found = self._do("head")
+        found = self._request_from_server("head_object")
         seconds = found["last_modified"].timestamp()
         return SimpleNamespace(
             st_mtime=seconds, st_mtime_ns=int(1e9 * seconds), st_ino=found["e_tag"]
@@ -207,11 +211,11 @@ class ObjectPlace:
 
     def read_bytes(self):
         """The object's content."""
-        return self._do("get")[0]
+        return self._request_from_server("get_object")[0]
 
     def read_tagged(self):
         """The object's content, and the tag that `put_if` knows it by."""
-        return self._do("get")
+        return self._request_from_server("get_object")
 
     def read_text(self):
         """The object's content as text."""
@@ -223,7 +227,7 @@ class ObjectPlace:
 
     def write_bytes(self, data):
         """Write the object; it is there whole, or the one before is."""
-        self._do("put", bytes(data))
+        self._request_from_server("put_object", bytes(data))
 
     def write_text(self, text):
         """Write the object as text."""
@@ -237,7 +241,7 @@ class ObjectPlace:
         str or None
             The new one's tag; None if the condition does not hold.
         """
-        return self._do("put_if", data, tag)
+        return self._request_from_server("put_object_if_tag_matches", data, tag)
 
     def unlink(self, missing_ok=True):
         """Remove the object."""
@@ -246,18 +250,18 @@ class ObjectPlace:
     def delete(self, keys):
         """Remove objects of its bucket."""
         if keys:
-            self._do("delete", keys)
+            self._request_from_server("delete_objects", keys)
 
     def copy(self, target):
         """Copy the object to another place."""
-        self._do("copy", target)
+        self._request_from_server("copy_object", target)
 
     def mkdir(self, parents=True, exist_ok=True):
         """Nothing: there are no directories."""
 
     def zarr_store(self):
         """Where zarr reads and writes what is below."""
-        return _s3().zarr_store(self)
+        return _import_s3_requests().zarr_store_of_bucket(self)
 
     def check(self, writes=False):
         """Find out whether the bucket answers, and can be written if that is asked for.
@@ -267,13 +271,13 @@ class ObjectPlace:
         Unreachable
             If not: says why.
         """
-        _s3().check(self, writes)
+        _import_s3_requests().check_bucket_answers(self, writes)
 
-    def _do(self, what, *arguments):
-        return getattr(_s3(), what)(self, *arguments)
+    def _request_from_server(self, what, *arguments):
+        return getattr(_import_s3_requests(), what)(self, *arguments)
 
 
-def _s3():
+def _import_s3_requests():
     from sweep.store.backends import s3  # with obstore, which is optional
 
     return s3
@@ -282,34 +286,34 @@ def _s3():
 # --- of either kind -------------------------------------------------------------------------
 
 
-def is_dir(place):
+def place_is_directory(place):
     """Whether a place is a directory; also of a name that no file can have."""
     return place.is_dir() if isinstance(place, ObjectPlace) else os.path.isdir(place)
 
 
-def exists(place):
+def place_exists(place):
     """Whether there is anything at a place; also of a name that no file can have."""
     return place.exists() if isinstance(place, ObjectPlace) else os.path.exists(place)
 
 
-def is_file(place):
+def place_is_file(place):
     """Whether a place is a file; also of a name that no file can have."""
     return place.is_file() if isinstance(place, ObjectPlace) else os.path.isfile(place)
 
 
-def is_written(place):
+def place_has_write_time(place):
     """Whether `stat` says when a place was written: of directories, not in a bucket."""
     return place.is_file() if isinstance(place, ObjectPlace) else place.exists()
 
 
-def each(place, function, items):
+def map_over_place(place, function, items):
     """A list of ``function(item)``: of an object store several at once."""
     if isinstance(place, ObjectPlace):
-        return at_once(function, items)
+        return map_in_threads(function, items)
     return [function(item) for item in items]
 
 
-def at_once(function, items):
+def map_in_threads(function, items):
     """A list of ``function(item)``, some at the same time, in threads; the first error of any."""
     items = list(items)
     if len(items) < 2:

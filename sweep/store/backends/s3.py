@@ -29,67 +29,67 @@ OWN_CREDENTIALS = (  # which obstore knows by itself
 )
 
 
-def head(place):
+def head_object(place):
     """What a server knows of an object, as a dict."""
-    with _asking(place) as (obstore, client):
+    with _obstore_client_of_place(place) as (obstore, client):
         return obstore.head(client, place.key)
 
 
-def get(place):
+def get_object(place):
     """An object's content and tag."""
-    with _asking(place) as (obstore, client):
+    with _obstore_client_of_place(place) as (obstore, client):
         found = obstore.get(client, place.key)
         return found.bytes().to_bytes(), found.meta["e_tag"]
 
 
-def put(place, data):
+def put_object(place, data):
     """Write an object."""
-    with _asking(place) as (obstore, client):
+    with _obstore_client_of_place(place) as (obstore, client):
         obstore.put(client, place.key, data, use_multipart=len(data) > MOST_AT_ONCE)
 
 
-def put_if(place, data, tag):
+def put_object_if_tag_matches(place, data, tag):
     """Write an object if there is none, or one of this tag; its new tag, or None."""
-    with _asking(place) as (obstore, client):
+    with _obstore_client_of_place(place) as (obstore, client):
         mode = "create" if tag is None else {"e_tag": tag}
         refused = obstore.exceptions.AlreadyExistsError, obstore.exceptions.PreconditionError
         try:
             return obstore.put(client, place.key, data, mode=mode)["e_tag"]
         except refused:
             with contextlib.suppress(FileNotFoundError):  # the answer to the first try was lost?
-                found, now = get(place)
+                found, now = get_object(place)
                 return now if found == data else None
             return None
 
 
-def delete(place, keys):
+def delete_objects(place, keys):
     """Remove objects of the bucket."""
-    with _asking(place) as (obstore, client):
+    with _obstore_client_of_place(place) as (obstore, client):
         obstore.delete(client, keys)
 
 
-def copy(place, target):
+def copy_object(place, target):
     """Copy an object; the server does it."""
-    with _asking(place) as (obstore, client):
+    with _obstore_client_of_place(place) as (obstore, client):
         obstore.copy(client, place.key, target.key)
 
 
-def below(place):
+def list_objects_below(place):
     """The objects below a place, as the server knows them."""
-    with _asking(place) as (obstore, client):
+    with _obstore_client_of_place(place) as (obstore, client):
         for batch in obstore.list(client, place.key or None, chunk_size=1000):
             yield from batch
 
 
-def just_below(place):
+def list_just_below_prefix(place):
     """What is just below a place."""
-    with _asking(place) as (obstore, client):
+    with _obstore_client_of_place(place) as (obstore, client):
         return obstore.list_with_delimiter(client, place.key or None)
 
 
-def check(place, writes):
+def check_bucket_answers(place, writes):
     """Raise `Unreachable` unless the bucket answers, and can be written if that is asked for."""
-    with _asking(replace(place, patient=False)) as (obstore, client):
+    with _obstore_client_of_place(replace(place, patient=False)) as (obstore, client):
         next(iter(obstore.list(client, place.key, chunk_size=1)), None)
         if writes:
             probe = f"{place.key}.{secrets.token_hex(4)}.probe"
@@ -97,14 +97,18 @@ def check(place, writes):
             obstore.delete(client, probe)
 
 
-def zarr_store(place):
+def zarr_store_of_bucket(place):
     """A zarr store of what is below a place."""
-    with _asking(place):
-        return _zarr_class()(_client(place.bucket, _seconds(place), _settings(), place.key))
+    with _obstore_client_of_place(place):
+        return _zarr_bucket_store_class()(
+            _cached_s3_client(
+                place.bucket, _request_timeout_of_bucket(place), _s3_client_settings(), place.key
+            )
+        )
 
 
 @functools.cache
-def _zarr_class():
+def _zarr_bucket_store_class():
     import obstore
     from zarr.storage import ObjectStore
 
@@ -112,27 +116,27 @@ def _zarr_class():
         """Zarr's own, whose refusals are said as all others are."""
 
         async def get(self, key, prototype, byte_range=None):
-            with _said(self.store):
+            with _obstore_errors_as_oserrors(self.store):
                 return await super().get(key, prototype, byte_range)
 
         async def exists(self, key):
-            with _said(self.store):
+            with _obstore_errors_as_oserrors(self.store):
                 return await super().exists(key)
 
         async def set(self, key, value):
             self._check_writable()
             data = value.as_buffer_like()
-            with _said(self.store):
+            with _obstore_errors_as_oserrors(self.store):
                 await obstore.put_async(
                     self.store, key, data, use_multipart=len(data) > MOST_AT_ONCE
                 )
 
         async def delete(self, key):
-            with _said(self.store):
+            with _obstore_errors_as_oserrors(self.store):
                 await super().delete(key)
 
         async def list_dir(self, prefix):
-            with _said(self.store):
+            with _obstore_errors_as_oserrors(self.store):
                 listed = super().list_dir(prefix)
                 found = [name async for name in listed]
             for name in found:
@@ -145,7 +149,7 @@ def _zarr_class():
 
 
 @contextlib.contextmanager
-def _asking(place):
+def _obstore_client_of_place(place):
     """The module obstore and a client; what they raise becomes ours."""
     try:
         import obstore
@@ -154,21 +158,26 @@ def _asking(place):
             f"{place} is in an object store, for which a package is missing: "
             "pip install 'geosweep[s3]'"
         ) from None
-    with _said(place):
-        yield obstore, _client(place.bucket, _seconds(place), _settings())
+    with _obstore_errors_as_oserrors(place):
+        yield (
+            obstore,
+            _cached_s3_client(
+                place.bucket, _request_timeout_of_bucket(place), _s3_client_settings()
+            ),
+        )
 
 
-def _seconds(place):
+def _request_timeout_of_bucket(place):
     return float(os.environ.get(PATIENCE, LATER)) if place.patient else AT_START
 
 
-def _settings():
+def _s3_client_settings():
     """What a client depends on besides its bucket."""
     return tuple((name, value) for name, value in os.environ.items() if name.startswith("AWS_"))
 
 
 @functools.lru_cache(maxsize=64)
-def _client(bucket, seconds, settings, prefix=None):
+def _cached_s3_client(bucket, seconds, settings, prefix=None):
     from obstore.store import S3Store
 
     known = dict(settings)
@@ -176,7 +185,7 @@ def _client(bucket, seconds, settings, prefix=None):
         "connect_timeout": timedelta(seconds=AT_START),
         "timeout": timedelta(seconds=min(REQUEST_SECONDS, seconds)),
     }
-    endpoint = _endpoint(known)
+    endpoint = _s3_endpoint(known)
     if endpoint and not endpoint.startswith(("http://", "https://")):
         raise Unreachable.for_reason(
             f"AWS_ENDPOINT_URL is {endpoint!r}; expected such as https://HOST or http://HOST:9000"
@@ -193,15 +202,15 @@ def _client(bucket, seconds, settings, prefix=None):
         prefix=prefix,
         client_options=options,
         retry_config=retries,
-        credential_provider=_credentials(known),
+        credential_provider=_s3_credentials_from_boto3(known),
     )
 
 
-def _endpoint(known):
+def _s3_endpoint(known):
     return next((known[name] for name in ENDPOINTS if known.get(name)), "")
 
 
-def _credentials(known):
+def _s3_credentials_from_boto3(known):
     """What boto3 finds, as in a profile, where the environment says nothing and boto3 is there."""
     if any(known.get(name) for name in OWN_CREDENTIALS):
         return None
@@ -222,27 +231,27 @@ def _credentials(known):
 
 
 @contextlib.contextmanager
-def _said(asked):
+def _obstore_errors_as_oserrors(asked):
     """Make what obstore raises an OSError that says what is wrong; `asked` is a place or client."""
     try:
         yield
     except FileNotFoundError as error:
         if "NoSuchBucket" in str(error):
-            raise _unreachable(asked, error) from None
+            raise _unreachable_bucket_error(asked, error) from None
         raise FileNotFoundError(errno.ENOENT, "there is no such object", str(asked)) from None
     except OSError:
         raise
     except Exception as error:
         if not type(error).__module__.startswith("obstore"):
             raise
-        raise _unreachable(asked, error) from None
+        raise _unreachable_bucket_error(asked, error) from None
 
 
-def _unreachable(asked, error):
+def _unreachable_bucket_error(asked, error):
     """The `Unreachable` that an obstore exception becomes."""
     text, kind = str(error), type(error).__name__
     bucket = getattr(asked, "bucket", None) or asked.config["bucket"]
-    server = _endpoint(os.environ) or "AWS"
+    server = _s3_endpoint(os.environ) or "AWS"
     if "NoSuchBucket" in text:
         return Unreachable.for_reason(f"there is no bucket {bucket!r} at {server}")
     if any(sign in text for sign in ("/latest/api/token", "/latest/meta-data", "redentials")):

@@ -6,10 +6,10 @@ import secrets
 import shutil
 from pathlib import Path
 
-from sweep.store.backends.places import METADATA, ObjectPlace, each
+from sweep.store.backends.places import METADATA, ObjectPlace, map_over_place
 
 
-def write_whole(file, text):
+def write_text_atomically(file, text):
     """Write a small file that is there whole, or not at all."""
     if isinstance(file, ObjectPlace):
         file.write_text(text)
@@ -59,20 +59,20 @@ def copy_tree(source, target, ignore=()):
 
     every = [
         file
-        for file in _files(source)
+        for file in _files_below_place(source)
         if file != source / METADATA and not any(fnmatch.fnmatch(file.name, one) for one in ignore)
     ]
-    each(target if isinstance(target, ObjectPlace) else source, copied, every)
+    map_over_place(target if isinstance(target, ObjectPlace) else source, copied, every)
     copied(source / METADATA)
 
 
-def _files(place):
+def _files_below_place(place):
     if isinstance(place, ObjectPlace):
         return place.walk()
     return (file for file in place.rglob("*") if file.is_file())
 
 
-def take_place(staged, place):
+def move_staged_tree_into_place(staged, place):
     """Put an array or a group in the place of another one.
 
     Whatever it is killed at, done again it comes to its end. In a bucket the staged ``zarr.json``

@@ -36,13 +36,15 @@ class Attempt:
         self.session.check(self._store)
         try:
             if self.session.token:
-                session_file(self._store, self.session).stat()
+                session_file_of_store(self._store, self.session).stat()
             else:  # nobody has begun one
                 self._file.parent.mkdir(exist_ok=True)
         except FileNotFoundError as error:
             here = f"{platform.node()} (process {os.getpid()})"
-            missing = error.filename or session_file(self._store, self.session)
-            raise StoreUnseen(unseen(here, self._store, f"{missing} is not there")) from None
+            missing = error.filename or session_file_of_store(self._store, self.session)
+            raise StoreUnseen(
+                worker_sees_no_store_message(here, self._store, f"{missing} is not there")
+            ) from None
         self._file.write_text(self._token)
         return self
 
@@ -77,7 +79,7 @@ class Attempt:
             return False
 
 
-def unseen(worker, store, why):
+def worker_sees_no_store_message(worker, store, why):
     """What is said of a worker that does not see a store."""
     return (
         f"the worker {worker} does not see the store {store} ({why}); expected a file system that "
@@ -86,19 +88,19 @@ def unseen(worker, store, why):
     )
 
 
-def session_file(store, session):
+def session_file_of_store(store, session):
     """The file by which a store is known as the one that a session writes to."""
     return store.internal(CLAIMS, session.name)
 
 
-def begin_session(store, session):
+def begin_fencing_session(store, session):
     """Fence off all attempts of before; from now on tasks of this session may be attempted."""
-    fence_off_all(store)
-    file = session_file(store, session)
+    fence_off_all_attempts(store)
+    file = session_file_of_store(store, session)
     file.parent.mkdir(exist_ok=True)
     file.write_text(session.token)
 
 
-def fence_off_all(store):
+def fence_off_all_attempts(store):
     """Remove all tokens: whoever still computes something of the store writes nothing more."""
     remove_tree(store.internal(CLAIMS), ignore_errors=True)

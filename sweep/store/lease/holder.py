@@ -72,12 +72,12 @@ class LeaseHolder:
         """This process, with a new token."""
         return cls(
             token=secrets.token_hex(4),
-            user=_user(),
+            user=_user_name(),
             host=platform.node(),
-            command=_command(),
+            command=_command_line_of_process(),
             pid=os.getpid(),
-            born=_born(os.getpid()) or "",
-            place=_place(),
+            born=_process_start_time(os.getpid()) or "",
+            place=_boot_and_process_namespace(),
             since=time.strftime("%Y-%m-%d %H:%M:%S"),
             beat_seconds=BEAT_SECONDS,
         )
@@ -89,7 +89,7 @@ class LeaseHolder:
 
     def is_dead(self):
         """Whether its process is gone; None if that cannot be said from here."""
-        if not self.place or self.place != _place():
+        if not self.place or self.place != _boot_and_process_namespace():
             return None
         if self.pid == os.getpid():
             return self.token not in MINE
@@ -99,12 +99,12 @@ class LeaseHolder:
             return True
         except OSError:
             pass  # another user's
-        born = _born(self.pid)
+        born = _process_start_time(self.pid)
         return None if born is None else born != self.born
 
     def content(self, beat):
         """The whole file, as bytes, with the counter at `beat`."""
-        return first_line(self) + counter_line(beat)
+        return lease_holder_line(self) + heartbeat_counter_line(beat)
 
     def __str__(self):
         if self.host == UNKNOWN:
@@ -113,13 +113,13 @@ class LeaseHolder:
         return f"{self.user} on {self.host} (process {self.pid}, `{self.command}`)"
 
 
-def first_line(holder):
+def lease_holder_line(holder):
     """All of a holder but its counter, as bytes."""
     said = {name: value for name, value in vars(holder).items() if name != "beat"}
     return json.dumps(said).encode() + b"\n"
 
 
-def counter_line(beat):
+def heartbeat_counter_line(beat):
     """The counter, as bytes of fixed length."""
     return b"%0*d\n" % (DIGITS, beat)
 
@@ -127,36 +127,38 @@ def counter_line(beat):
 # --- small files that others may have written ------------------------------------------------
 
 
-def read(path):
+def read_lease_holder(path):
     """The `LeaseHolder` that a file names, also of one that is not whole; None if none does."""
     try:
-        content = first_bytes(path)
+        content = read_first_bytes_of_file(path)
     except FileNotFoundError:
         return None
     except PermissionError:
         owner = path.stat()
         return LeaseHolder(f"{owner.st_ino:x}-{owner.st_mtime_ns:x}", user=f"user {owner.st_uid}")
-    return None if content == RELEASED else parsed(content)
+    return None if content == RELEASED else parse_lease_holder(content)
 
 
-def parsed(content):
+def parse_lease_holder(content):
     """The `LeaseHolder` of a file's content; one without a name if it is not as ours are."""
     content = content[:MOST_BYTES]
     first, _, counter = content.partition(b"\n")
     try:
-        said = json_object(first)
+        said = parse_json_object(first)
         return LeaseHolder(
-            token=_checked(said.pop("token"), TOKEN.fullmatch),
-            pid=_checked(said.pop("pid"), lambda pid: type(pid) is int and 0 < pid < 2**31),
-            beat_seconds=_believed(said.pop("beat_seconds")),
+            token=_require_valid_value(said.pop("token"), TOKEN.fullmatch),
+            pid=_require_valid_value(
+                said.pop("pid"), lambda pid: type(pid) is int and 0 < pid < 2**31
+            ),
+            beat_seconds=_clamp_heartbeat_interval(said.pop("beat_seconds")),
             beat=int(counter),
-            **printable(said),
+            **check_printable_text(said),
         )
     except (ValueError, TypeError, KeyError):
         return LeaseHolder(hashlib.sha256(content).hexdigest()[:8])
 
 
-def first_bytes(path):
+def read_first_bytes_of_file(path):
     """The content of a small file, up to `MOST_BYTES`; none of what is no file, as a pipe."""
     if isinstance(path, ObjectPlace):
         return path.read_bytes()[:MOST_BYTES]
@@ -169,7 +171,7 @@ def first_bytes(path):
         os.close(file)
 
 
-def json_object(content):
+def parse_json_object(content):
     """The object that JSON holds; ValueError if it holds none."""
     try:
         found = json.loads(content)
@@ -180,19 +182,23 @@ def json_object(content):
     return found
 
 
-def printable(said, most=MOST_LETTERS):
+def check_printable_text(said, most=MOST_LETTERS):
     """Texts of another process as they may be printed; ValueError if one is no text."""
-    return {name: escape_control_characters(_checked(v, lambda v: isinstance(v, str)))[:most]
-            for name, v in said.items()}  # fmt: skip
+    return {
+        name: escape_control_characters(_require_valid_value(v, lambda v: isinstance(v, str)))[
+            :most
+        ]
+        for name, v in said.items()
+    }
 
 
-def _checked(value, holds):
+def _require_valid_value(value, holds):
     if not holds(value):
         raise ValueError
     return value
 
 
-def _believed(seconds):
+def _clamp_heartbeat_interval(seconds):
     """The time between two beats, if it is one that a holder of ours has, or the nearest."""
     if type(seconds) not in (int, float) or not 0 < seconds < math.inf:
         return BEAT_SECONDS
@@ -202,7 +208,7 @@ def _believed(seconds):
 # --- processes -------------------------------------------------------------------------------
 
 
-def _place():
+def _boot_and_process_namespace():
     """The boot of this host and its numbering of processes; empty where that is not known."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -211,7 +217,7 @@ def _place():
         return ""
 
 
-def _born(pid):
+def _process_start_time(pid):
     """When a process started, in ticks since the boot; "" if it has ended, None if unknown."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
@@ -221,13 +227,13 @@ def _born(pid):
     return "" if fields[0] in "ZX" else fields[19]
 
 
-def _user():
+def _user_name():
     try:
         return getpass.getuser()
     except (KeyError, OSError):
         return f"user {os.getuid()}"
 
 
-def _command():
+def _command_line_of_process():
     program, *arguments = sys.argv or ["python"]
     return shlex.join([Path(program).name or "python", *arguments])[:200]

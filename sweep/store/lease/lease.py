@@ -14,8 +14,8 @@ import time
 from typing import Protocol
 
 from sweep.errors import Interrupted, StoreError, Unreachable
-from sweep.store.backends.disk import cannot_store, why_not_stored
-from sweep.store.lease.holder import MINE, UNKNOWN, LeaseHolder, read
+from sweep.store.backends.disk import explain_storage_failure, is_storage_full_or_failing
+from sweep.store.lease.holder import MINE, UNKNOWN, LeaseHolder, read_lease_holder
 from sweep.store.lease.local import LocalLeaseFile
 from sweep.store.lease.s3 import S3LeaseFile
 
@@ -31,7 +31,7 @@ class LeaseFile(Protocol):
     Parameters
     ----------
     path : Path or ObjectPlace
-        Of the file, which `sweep.store.lease.holder.read` reads.
+        Of the file, which `sweep.store.lease.holder.read_lease_holder` reads.
     holder : LeaseHolder
         Who takes it.
     """
@@ -74,20 +74,20 @@ class LeaseFile(Protocol):
         """Let the next one take the lease at once, after `close`; not another holder's."""
 
 
-def backend_of(store):
+def lease_backend_of_store(store):
     """The kind of `LeaseFile` that a store has."""
     return S3LeaseFile if store.in_bucket else LocalLeaseFile
 
 
-def holder_of(store):
+def lease_holder_of_store(store):
     """The `LeaseHolder` of a store that lives, as far as can be said at once; None if none does."""
-    found = backend_of(store).current(store.lease_file)
+    found = lease_backend_of_store(store).current(store.lease_file)
     return found if found is not None and not found.is_dead() else None
 
 
-def is_held_by_another(store, token):
+def is_lease_held_by_another(store, token):
     """Whether the lease of a store is another one than that of a token."""
-    found = read(store.lease_file)
+    found = read_lease_holder(store.lease_file)
     return found is not None and found.token != token
 
 
@@ -150,7 +150,7 @@ class Lease:
                 self._file.beat(beat)
 
     def _look(self):
-        found = read(self._file.path)
+        found = read_lease_holder(self._file.path)
         if found is None:
             self.lost = f"the lock of {self._store} was removed"
         elif found.token != self._holder.token:
@@ -158,7 +158,9 @@ class Lease:
 
 
 @contextlib.contextmanager
-def acquire(store, on_loss=lambda reason: None, between=lambda: None, on_wait=lambda who, s: None):
+def acquire_lease(
+    store, on_loss=lambda reason: None, between=lambda: None, on_wait=lambda who, s: None
+):
     """Have the lease of a store, within ``with``, for everything that writes to it.
 
     Parameters
@@ -194,10 +196,10 @@ def acquire(store, on_loss=lambda reason: None, between=lambda: None, on_wait=la
         MINE[holder.token] = threading.get_ident(), path, None
         stack.callback(MINE.pop, holder.token)
         try:
-            file = backend_of(store)(path, holder)
+            file = lease_backend_of_store(store)(path, holder)
             stack.enter_context(file.prepared())
             while not file.take(
-                lambda found, where: _is_over(store, found, where, between, on_wait)
+                lambda found, where: _is_lease_holder_dead(store, found, where, between, on_wait)
             ):
                 between()
                 time.sleep(AGAIN_SECONDS)
@@ -205,15 +207,15 @@ def acquire(store, on_loss=lambda reason: None, between=lambda: None, on_wait=la
         except Unreachable as error:
             raise StoreError(f"{store} cannot be written: {error}") from None
         except OSError as error:
-            if cannot_store(error):
-                raise Interrupted(why_not_stored(place, error)) from None
-            raise _explained(store, place, path, error) from None
+            if is_storage_full_or_failing(error):
+                raise Interrupted(explain_storage_failure(place, error)) from None
+            raise _lease_file_error(store, place, path, error) from None
         MINE[holder.token] = threading.get_ident(), path, lease
         stack.callback(lease.release)
         yield lease
 
 
-def _is_over(store, holder, where, between, on_wait):
+def _is_lease_holder_dead(store, holder, where, between, on_wait):
     """Whether the holder is dead; False if it is another one by now, `StoreError` if it lives."""
     dead = holder.is_dead()
     if dead is None:
@@ -222,7 +224,7 @@ def _is_over(store, holder, where, between, on_wait):
         while time.monotonic() < deadline:
             between()
             time.sleep(min(0.5, holder.beat_seconds / 4))
-            found = read(where)
+            found = read_lease_holder(where)
             if found is None or (found.token != holder.token and found.host != UNKNOWN):
                 return False
             if found != holder:
@@ -237,7 +239,7 @@ def _is_over(store, holder, where, between, on_wait):
     return True
 
 
-def _explained(store, place, path, error):
+def _lease_file_error(store, place, path, error):
     """The `StoreError` of a lease whose file cannot be made."""
     if not os.path.lexists(place):
         above = place.parent

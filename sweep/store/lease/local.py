@@ -13,7 +13,7 @@ import errno
 import os
 import secrets
 
-from sweep.store.lease.holder import counter_line, first_line, read
+from sweep.store.lease.holder import heartbeat_counter_line, lease_holder_line, read_lease_holder
 
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
@@ -33,17 +33,17 @@ class LocalLeaseFile:
     @staticmethod
     def current(path):
         """As `LeaseFile.current`: the last of the chain."""
-        chain = chain_of(path)
+        chain = chain_of_lease_successors(path)
         return chain[-1][0] if chain else None
 
     @contextlib.contextmanager
     def prepared(self):
         """As `LeaseFile.prepared`: makes directories, and removes those that stay empty."""
-        made = _make_directories(self.path.parent)
+        made = _make_missing_directories(self.path.parent)
         try:
             yield
         finally:
-            _remove(made)
+            _remove_empty_directories(made)
 
     def take(self, is_over):
         """As `LeaseFile.take`."""
@@ -53,14 +53,14 @@ class LocalLeaseFile:
         return taken
 
     def _take(self, is_over):
-        chain = chain_of(self.path)
+        chain = chain_of_lease_successors(self.path)
         if not chain:
-            return _create(self.path, self._holder)
+            return _create_lease_file(self.path, self._holder)
         (first, _), (last, where) = chain[0], chain[-1]
-        after = _successor(self.path, last)
-        if not is_over(last, where) or not _create(after, self._holder):
+        after = _successor_lease_file(self.path, last)
+        if not is_over(last, where) or not _create_lease_file(after, self._holder):
             return False
-        if (now := read(self.path)) is None or now.token != first.token:
+        if (now := read_lease_holder(self.path)) is None or now.token != first.token:
             after.unlink(missing_ok=True)  # another one was first, and has the lease by now
             return False
         after.replace(self.path)
@@ -70,7 +70,7 @@ class LocalLeaseFile:
 
     def beat(self, beat):
         """As `LeaseFile.beat`."""
-        os.pwrite(self._file, counter_line(beat), len(first_line(self._holder)))
+        os.pwrite(self._file, heartbeat_counter_line(beat), len(lease_holder_line(self._holder)))
         os.fsync(self._file)
 
     def close(self):
@@ -79,10 +79,10 @@ class LocalLeaseFile:
 
     def release(self):
         """As `LeaseFile.release`: removes the file, unless a newcomer takes it over just now."""
-        after = _successor(self.path, self._holder)
+        after = _successor_lease_file(self.path, self._holder)
         closing = dataclasses.replace(self._holder, token=secrets.token_hex(4))
         try:
-            succeeds_itself = _create(after, closing)
+            succeeds_itself = _create_lease_file(after, closing)
         except OSError:  # on a full disk it cannot be asked whether a newcomer was quicker
             succeeds_itself = True
         if succeeds_itself:
@@ -90,25 +90,27 @@ class LocalLeaseFile:
             after.unlink(missing_ok=True)
 
 
-def chain_of(path):
+def chain_of_lease_successors(path):
     """The holder that a file names and its successors, each with its file."""
     chain, where = {}, path
-    while where not in chain and (found := read(where)) is not None:  # none succeeds itself
+    while (
+        where not in chain and (found := read_lease_holder(where)) is not None
+    ):  # none succeeds itself
         chain[where] = found
-        where = _successor(path, found)
+        where = _successor_lease_file(path, found)
     return [(found, where) for where, found in chain.items()]
 
 
-def _successor(path, holder):
+def _successor_lease_file(path, holder):
     """The file of the holder's successor, before it takes the place of the lease's."""
     return path.with_name(f"{path.name}.{holder.token}")
 
 
-def _create(path, holder):
+def _create_lease_file(path, holder):
     """Make the holder's file at `path`, complete from the first moment; False if one is there."""
     prepared = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     try:
-        _write_new(prepared, holder.content(0))
+        _write_new_lease_file(prepared, holder.content(0))
         try:
             os.link(prepared, path)
         except FileExistsError:
@@ -118,7 +120,7 @@ def _create(path, holder):
         if error.errno not in NO_LINKS:
             raise
         try:
-            _write_new(path, holder.content(0))
+            _write_new_lease_file(path, holder.content(0))
         except FileExistsError:
             return False
         return True
@@ -127,7 +129,7 @@ def _create(path, holder):
             prepared.unlink()
 
 
-def _write_new(path, content):
+def _write_new_lease_file(path, content):
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
     try:
         with contextlib.suppress(OSError):
@@ -138,7 +140,7 @@ def _write_new(path, content):
         os.close(file)
 
 
-def _make_directories(path):
+def _make_missing_directories(path):
     """Make a directory and those above it; the ones that were made, the deepest first."""
     missing = []
     while not os.path.lexists(path):
@@ -150,12 +152,12 @@ def _make_directories(path):
             directory.mkdir(exist_ok=True)
             made.insert(0, directory)
     except OSError:
-        _remove(made)
+        _remove_empty_directories(made)
         raise
     return made
 
 
-def _remove(directories):
+def _remove_empty_directories(directories):
     """Remove those that are empty."""
     with contextlib.suppress(OSError):
         for directory in directories:

@@ -9,7 +9,7 @@ import contextlib
 from sweep.errors import Interrupted, StoreLost
 from sweep.store.backends.places import METADATA
 from sweep.store.lease import fencing
-from sweep.store.lease.lease import is_held_by_another
+from sweep.store.lease.lease import is_lease_held_by_another
 
 
 class Presence:
@@ -23,10 +23,10 @@ class Presence:
 
     def __init__(self, store):
         self._store, self._session = store, None
-        self._was_there = not _is_missing(self._store.place / METADATA)
+        self._was_there = not _is_file_missing(self._store.place / METADATA)
 
     def begun(self, session):
-        """From now on it is the store of a session that `fencing.begin_session` has begun."""
+        """From now on it is the store of a session that `begin_fencing_session` has begun."""
         self._was_there, self._session = True, session
 
     def ended(self):
@@ -35,7 +35,7 @@ class Presence:
 
     def lost(self):
         """What is to be said of the store if it is not there any more; empty if it is."""
-        if self._was_there and _is_missing(self._store.place / METADATA):
+        if self._was_there and _is_file_missing(self._store.place / METADATA):
             return (
                 f"the store {self._store} is gone: it was moved or deleted while this run wrote to "
                 "it. If it was moved, move it back, and the same command goes on from what it "
@@ -52,9 +52,9 @@ class Presence:
 
     def _is_another(self):
         """Whether the session is not this store's; not where a coordinator took the store over."""
-        if not _is_missing(fencing.session_file(self._store, self._session)):
+        if not _is_file_missing(fencing.session_file_of_store(self._store, self._session)):
             return False
-        return not is_held_by_another(self._store, self._session.token)
+        return not is_lease_held_by_another(self._store, self._session.token)
 
     def check(self):
         """Raise `StoreLost` if it is not there any more."""
@@ -74,7 +74,7 @@ class Presence:
             raise
 
 
-def _is_missing(file):
+def _is_file_missing(file):
     """Whether a file is known not to be there; an error of the file system says nothing."""
     try:
         file.stat()

@@ -11,9 +11,14 @@ import secrets
 import threading
 import time
 
-from sweep.store.backends.trees import write_whole
-from sweep.store.lease.holder import LeaseHolder, first_bytes, json_object, printable
-from sweep.store.lease.lease import holder_of
+from sweep.store.backends.trees import write_text_atomically
+from sweep.store.lease.holder import (
+    LeaseHolder,
+    check_printable_text,
+    parse_json_object,
+    read_first_bytes_of_file,
+)
+from sweep.store.lease.lease import lease_holder_of_store
 
 SUBMITTED, CANCEL = ".submitted", ".cancel"
 MOST_LETTERS = 1000  # of a text in such a file: there may be an error's
@@ -67,17 +72,19 @@ class Submission:
         return f"{since}; ended{f' on {self.host}' * bool(self.host)}: {self.why}"
 
 
-def submission_of(store):
+def submission_of_store(store):
     """The `Submission` of a store, None if there is none."""
-    return _read(store, SUBMITTED, lambda found: Submission(**printable(found, MOST_LETTERS)))
+    return _read_request_file(
+        store, SUBMITTED, lambda found: Submission(**check_printable_text(found, MOST_LETTERS))
+    )
 
 
-def note(store, submission):
+def note_submission(store, submission):
     """Note a submission, instead of any before."""
-    write_whole(store.real.sibling(SUBMITTED), json.dumps(dataclasses.asdict(submission)))
+    write_text_atomically(store.real.sibling(SUBMITTED), json.dumps(dataclasses.asdict(submission)))
 
 
-def forget(store):
+def remove_submission_note(store):
     """Remove what was noted of a submission."""
     store.real.sibling(SUBMITTED).unlink(missing_ok=True)
 
@@ -85,27 +92,27 @@ def forget(store):
 # --- to be ended -----------------------------------------------------------------------------
 
 
-def cancel(store, names):
+def request_cancellation(store, names):
     """Ask those who go by one of some names to end: tokens of holders, names of submissions."""
     me = LeaseHolder.here()
     said = {"names": names, "reason": f"cancelled by {me.user} on {me.host}"}
-    write_whole(store.real.sibling(CANCEL), json.dumps(said))
+    write_text_atomically(store.real.sibling(CANCEL), json.dumps(said))
 
 
-def cancelled(store, *names):
+def cancellation_reason(store, *names):
     """The reason for which who goes by one of some names is to end; empty if it is not."""
-    found = _read(store, CANCEL, _request)
+    found = _read_request_file(store, CANCEL, _parse_cancellation_request)
     return found[0] if found and {*names} & found[1] else ""
 
 
-def withdraw(store):
+def withdraw_cancellation(store):
     """Remove the request that somebody ends."""
     with contextlib.suppress(OSError):
         store.real.sibling(CANCEL).unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
-def heeded(store, names, on_request):
+def watching_for_cancellation(store, names, on_request):
     """Within this, a request that one of `names` ends is looked for, and told with its reason.
 
     Parameters
@@ -120,7 +127,7 @@ def heeded(store, names, on_request):
     def look():
         while not end.wait(LOOK_SECONDS):
             with contextlib.suppress(OSError):
-                if reason := cancelled(store, *names):
+                if reason := cancellation_reason(store, *names):
                     on_request(reason)
                     return
 
@@ -132,14 +139,14 @@ def heeded(store, names, on_request):
         end.set()
         thread.join()
         with contextlib.suppress(OSError):
-            if cancelled(store, *names):
-                withdraw(store)
+            if cancellation_reason(store, *names):
+                withdraw_cancellation(store)
 
 
-def is_over(store, names, seconds):
+def wait_until_lease_released(store, names, seconds):
     """Wait until nobody of some names has the lease of a store; False if that takes longer."""
     deadline = time.monotonic() + seconds
-    while (found := holder_of(store)) is not None and found.token in names:
+    while (found := lease_holder_of_store(store)) is not None and found.token in names:
         if time.monotonic() > deadline:
             return False
         time.sleep(0.3)
@@ -149,15 +156,15 @@ def is_over(store, names, seconds):
 # --- files -----------------------------------------------------------------------------------
 
 
-def _request(found):
+def _parse_cancellation_request(found):
     """The reason of a request that somebody ends, and whom it names."""
-    reason = printable({"reason": found["reason"]}, MOST_LETTERS)["reason"]
+    reason = check_printable_text({"reason": found["reason"]}, MOST_LETTERS)["reason"]
     return reason, {name for name in found["names"] if isinstance(name, str)}
 
 
-def _read(store, ending, make):
+def _read_request_file(store, ending, make):
     """What is in one of these files, None if there is none, or none as we write them."""
     try:
-        return make(json_object(first_bytes(store.real.sibling(ending))))
+        return make(parse_json_object(read_first_bytes_of_file(store.real.sibling(ending))))
     except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None

@@ -6,7 +6,7 @@ Who releases it writes that into it, since removing has no condition everywhere.
 import contextlib
 import dataclasses
 
-from sweep.store.lease.holder import RELEASED, parsed, read
+from sweep.store.lease.holder import RELEASED, parse_lease_holder, read_lease_holder
 
 
 class S3LeaseFile:
@@ -24,7 +24,7 @@ class S3LeaseFile:
     @staticmethod
     def current(path):
         """As `LeaseFile.current`."""
-        return read(path)
+        return read_lease_holder(path)
 
     @contextlib.contextmanager
     def prepared(self):
@@ -37,7 +37,7 @@ class S3LeaseFile:
         content, tag = RELEASED, None
         with contextlib.suppress(FileNotFoundError):
             content, tag = self.path.read_tagged()
-        if content != RELEASED and not is_over(parsed(content), self.path):
+        if content != RELEASED and not is_over(parse_lease_holder(content), self.path):
             return False
         self._tag = self.path.put_if(self._holder.content(0), tag)
         return self._tag is not None
@@ -57,6 +57,8 @@ class S3LeaseFile:
         tag = self.path.put_if(content, self._tag)
         if tag is None:
             found, now = self.path.read_tagged()
-            if parsed(found).token == self._holder.token:  # a beat that seemed to fail came through
+            if (
+                parse_lease_holder(found).token == self._holder.token
+            ):  # a beat that seemed to fail came through
                 tag = self.path.put_if(content, now)
         self._tag = tag or self._tag

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from integrators.compiler.kernels import sources_hash
 from sweep.errors import Interrupted, LeaseLost, VersionMismatch
-from sweep.store.lease.lease import is_held_by_another
+from sweep.store.lease.lease import is_lease_held_by_another
 
 _stopped = set()  # names of sessions that are to end, in this process
 _leaving = threading.Event()  # this process is to end
@@ -16,12 +16,12 @@ _told = []  # what is called when this process is to end
 
 
 @functools.cache
-def code():
+def kernel_code_hash():
     """What all processes of a run must have in common: a hash of the code that computes."""
     return sources_hash(frozenset({"integrators", "systems", "sweep"}))
 
 
-def leave():
+def end_tasks_of_process():
     """Let all tasks of this process end after their segments, as it is to end itself."""
     _leaving.set()
     for call in list(_told):
@@ -29,7 +29,7 @@ def leave():
 
 
 @contextlib.contextmanager
-def told_of_leaving(call):
+def calling_when_process_leaves(call):
     """Within this, ``call(reason)`` is called when this process is to end."""
     _told.append(call)
     try:
@@ -38,13 +38,13 @@ def told_of_leaving(call):
         _told.remove(call)
 
 
-def is_leaving():
+def is_process_leaving():
     """Whether this process is to end."""
     return _leaving.is_set()
 
 
 @contextlib.contextmanager
-def working():
+def marking_thread_as_computing():
     """Within this, a task is computed by this thread."""
     _working.add(threading.get_ident())
     try:
@@ -53,7 +53,7 @@ def working():
         _working.discard(threading.get_ident())
 
 
-def is_working():
+def is_process_computing_tasks():
     """Whether tasks are computed in this process."""
     return bool(_working)
 
@@ -69,7 +69,7 @@ class Session:
     token : str
         Of its lease of the store; empty of one that needs none.
     code : str
-        Of the coordinator; see `code`.
+        Of the coordinator; see `kernel_code_hash`.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Session:
     @property
     def is_stopped(self):
         """Whether nothing more is to begin."""
-        return self.name in _stopped or is_leaving()
+        return self.name in _stopped or is_process_leaving()
 
     def stop(self):
         """End its tasks in this process, each after its segment; called from another thread."""
@@ -92,13 +92,13 @@ class Session:
 
     def check(self, store):
         """Raise `LeaseLost` unless the store is still this coordinator's, or nobody's."""
-        if self.token and is_held_by_another(store, self.token):
+        if self.token and is_lease_held_by_another(store, self.token):
             raise LeaseLost
 
     def check_code(self):
         """Raise `VersionMismatch` if this process has another version of the code."""
-        if code() != self.code:
+        if kernel_code_hash() != self.code:
             raise VersionMismatch(
-                f"this worker has version {code()} of the code, the coordinator {self.code}: "
-                "results may differ. Install the same version on both"
+                f"this worker has version {kernel_code_hash()} of the code, "
+                f"the coordinator {self.code}: results may differ. Install the same version on both"
             )

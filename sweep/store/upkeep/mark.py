@@ -13,7 +13,7 @@ from sweep.store.files import INTERNAL
 from sweep.study import schema
 
 
-def mark_not_computed(store, place, rows):
+def mark_runs_not_computed(store, place, rows):
     """Take runs' commit marker away.
 
     Parameters
@@ -27,13 +27,15 @@ def mark_not_computed(store, place, rows):
     group = store.group(place, "r+")
     if not place.startswith(INTERNAL):
         every = np.arange(group[schema.MARKER.name].shape[0])
-        checkpoints.forget_runs(store, place, every[rows], storage.chunk_rows_of(group))
+        checkpoints.remove_checkpoints_of_runs(
+            store, place, every[rows], storage.chunk_rows_of_group(group)
+        )
     for name, value in ((schema.MARKER.name, 0), ("status", schema.PENDING)):
         if name in group:
-            _set(group[name], store.array(place, name), rows, value)
+            _set_rows_by_chunk(group[name], store.array(place, name), rows, value)
 
 
-def _set(array, stored, rows, value):
+def _set_rows_by_chunk(array, stored, rows, value):
     """Set `rows` to `value`, chunk by chunk; what cannot be read of a chunk is set as well."""
     chosen = np.zeros(array.shape[0], dtype=bool)
     chosen[rows] = True

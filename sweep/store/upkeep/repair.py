@@ -14,14 +14,14 @@ import numpy as np
 from sweep.errors import Damaged, InputError
 from sweep.plugins import approvals
 from sweep.store import checkpoints, create, diff, files, storage
-from sweep.store.backends.trees import remove_tree, write_whole
-from sweep.store.files import ArrayFiles, references_name
-from sweep.store.lease.lease import acquire
+from sweep.store.backends.trees import remove_tree, write_text_atomically
+from sweep.store.files import ArrayFiles, references_group_name
+from sweep.store.lease.lease import acquire_lease
 from sweep.store.store import Store
 from sweep.store.studies import stored_study
 from sweep.store.upkeep import COPY, REMOVE, RUN, STUDY, compact
-from sweep.store.upkeep.mark import mark_not_computed
-from sweep.store.upkeep.verify import copies, experiment_of, verify
+from sweep.store.upkeep.mark import mark_runs_not_computed
+from sweep.store.upkeep.verify import consolidated_metadata_copies, experiment_of_group, verify
 from sweep.study import schema
 from sweep.study.run_table import expand_experiment
 
@@ -74,13 +74,13 @@ def repair(store, trust_plugins=False, progress=lambda done, of: None):
     if store.is_unwritable():
         raise InputError(f"{store} cannot be written: no permission")
     approvals.approved_plugins_of_store(attributes, store, trust_plugins)
-    with acquire(store):
-        return mend(
+    with acquire_lease(store):
+        return mend_held_store(
             store.anew(), lambda: stored_study(store, trust_plugins=trust_plugins), progress
         )
 
 
-def mend(store, study, progress=lambda done, of: None):
+def mend_held_store(store, study, progress=lambda done, of: None):
     """Mend a store as far as that is possible. The caller holds it.
 
     Parameters
@@ -95,7 +95,7 @@ def mend(store, study, progress=lambda done, of: None):
     -------
     Mended
     """
-    compact.recover(store)  # the way to finish one that had come to its renames
+    compact.finish_interrupted_rewrite(store)  # the way to finish one that had come to its renames
     every, marked, before = {}, {}, None
     for _ in range(ROUNDS):
         findings = verify(store, progress)
@@ -103,29 +103,29 @@ def mend(store, study, progress=lambda done, of: None):
             break
         every |= {(f.place, f.array, f.chunk, f.text): f for f in findings}
         before = len(findings)
-        _mend_metadata(store, findings)
-        for place, rows in _mark(store, findings).items():
+        _put_back_metadata(store, findings)
+        for place, rows in _mark_damaged_runs(store, findings).items():
             marked.setdefault(place, set()).update(rows.tolist())
-        _remove(findings)
-        _mend_from_study(store, findings, study)
+        _remove_damaged_files(findings)
+        _rewrite_damage_from_study(store, findings, study)
     counts = {place: len(rows) for place, rows in marked.items()}
     if every:
-        storage.consolidate(store)
+        storage.consolidate_zarr_metadata(store)
     return Mended(tuple(every.values()), counts, tuple(findings))
 
 
-def _mend_metadata(store, findings):
+def _put_back_metadata(store, findings):
     """Put back the copies of metadata that are gone or garbled."""
-    known = copies(store)
+    known = consolidated_metadata_copies(store)
     for finding in findings:
         if finding.remedy == COPY:
             name = f"{finding.place}/{finding.array}".strip("/")
             written = json.dumps(known[name], indent=2)
             finding.path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(finding.path, written)
+            write_text_atomically(finding.path, written)
 
 
-def _mark(store, findings):
+def _mark_damaged_runs(store, findings):
     """Mark the runs concerned; rows by group."""
     rows = {}
     for finding in findings:
@@ -133,13 +133,15 @@ def _mark(store, findings):
             rows.setdefault(finding.place, []).append(finding.rows)
     marked = {place: np.unique(np.concatenate(parts)) for place, parts in rows.items()}
     for place, mine in marked.items():
-        checkpoints.clear(store, place)  # first samples of runs on their way may be damaged, too
+        checkpoints.remove_checkpoints_of_experiment(
+            store, place
+        )  # first samples of runs on their way may be damaged, too
         if len(mine):
-            mark_not_computed(store, place, mine)
+            mark_runs_not_computed(store, place, mine)
     return marked
 
 
-def _remove(findings):
+def _remove_damaged_files(findings):
     """Remove strays and chunks that cannot be read; what marking wrote anew can be."""
     for finding in findings:
         if finding.remedy == REMOVE:
@@ -157,7 +159,7 @@ def _remove(findings):
 # --- from the study --------------------------------------------------------------------------
 
 
-def _mend_from_study(store, findings, study):
+def _rewrite_damage_from_study(store, findings, study):
     """Write coordinates and initial states again."""
     damaged = {}
     for finding in findings:
@@ -168,37 +170,39 @@ def _mend_from_study(store, findings, study):
     experiments = {experiment.name: experiment for experiment in study().experiments}
     root = store.root("r+")
     for place, arrays in damaged.items():
-        experiment = experiments.get(experiment_of(place))
+        experiment = experiments.get(experiment_of_group(place))
         if experiment is None:  # it left the study: nothing knows it
             continue
         table = expand_experiment(experiment)
-        if place.startswith(references_name("")):
-            _mend_references(store, root, place, arrays, table)
+        if place.startswith(references_group_name("")):
+            _mend_reference_states(store, root, place, arrays, table)
         else:
-            _mend_experiment(store, root, place, arrays, table)
+            _mend_experiment_group(store, root, place, arrays, table)
 
 
-def _mend_references(store, root, place, arrays, table):
+def _mend_reference_states(store, root, place, arrays, table):
     """Initial states of references; one without an id is computed again when it is needed."""
-    group = storage.open_group(root, place)
+    group = storage.open_zarr_group(root, place)
     if set(arrays) - {schema.INITIAL_STATE.name}:
         remove_tree(store.place / place)
-        create.bring_up_references(root, table)
+        create.create_or_grow_reference_arrays(root, table)
         return
-    references = diff.references_of(table)
+    references = diff.references_of_run_table(table)
     states = {
         str(run_id): table.initial_state(run)
         for run_id, run in zip(references.ids, references.first_run, strict=True)
     }
-    _write_states(group, arrays[schema.INITIAL_STATE.name], group["run_id"][:], states)
+    _rewrite_damaged_initial_states(
+        group, arrays[schema.INITIAL_STATE.name], group["run_id"][:], states
+    )
 
 
-def _mend_experiment(store, root, place, arrays, table):
-    group = storage.open_group(root, place)
-    _write_axes(group, arrays, table)
-    columns = create.run_columns(group, table)
+def _mend_experiment_group(store, root, place, arrays, table):
+    group = storage.open_zarr_group(root, place)
+    _rewrite_damaged_axes(group, arrays, table)
+    columns = create.run_coordinate_columns(group, table)
     if "run_id" in arrays:
-        _find_ids(store, root, place, arrays, columns, table)
+        _find_run_ids_again(store, root, place, arrays, columns, table)
     ids = group["run_id"][:]
     row_of = {run_id: row for row, run_id in enumerate(ids.tolist())}
     rows = np.array([row_of.get(run_id, -1) for run_id in table.run_id.tolist()])
@@ -206,16 +210,18 @@ def _mend_experiment(store, root, place, arrays, table):
     columns |= {"in_study": in_study, "run": rows}
     for name, findings in arrays.items():
         if name in columns:
-            _write_column(store.array(place, name), group[name], findings, rows, columns[name])
+            _rewrite_damaged_run_coordinate(
+                store.array(place, name), group[name], findings, rows, columns[name]
+            )
     if schema.INITIAL_STATE.name in arrays:
         states = {run_id: table.initial_state(run) for run, run_id in enumerate(table.run_id)}
-        _write_states(group, arrays[schema.INITIAL_STATE.name], ids, states)
+        _rewrite_damaged_initial_states(group, arrays[schema.INITIAL_STATE.name], ids, states)
 
 
-def _write_axes(group, arrays, table):
+def _rewrite_damaged_axes(group, arrays, table):
     """Write those of the coordinates ``time``, ``row`` and ``component`` that are damaged."""
     size = group["row"].shape[0]
-    labels = create.row_labels(table.systems)
+    labels = create.state_row_labels(table.systems)
     values = {
         "time": table.experiment.times,
         "row": labels if len(labels) == size else [str(row) for row in range(size)],
@@ -223,10 +229,10 @@ def _write_axes(group, arrays, table):
     }
     for name in set(values) & set(arrays):
         if group[name].shape == (len(values[name]),):
-            storage.set_coordinate(group, name, values[name], name)
+            storage.write_coordinate_array(group, name, values[name], name)
 
 
-def _write_column(stored, array, findings, rows, values):
+def _rewrite_damaged_run_coordinate(stored, array, findings, rows, values):
     """Write the damaged chunks of a coordinate along ``run`` anew."""
     column = np.full(array.shape[0], stored.fill, stored.dtype)
     if array.name.endswith("/run"):
@@ -238,7 +244,7 @@ def _write_column(stored, array, findings, rows, values):
         array[where] = column[where]
 
 
-def _write_states(group, findings, ids, states):
+def _rewrite_damaged_initial_states(group, findings, ids, states):
     """Write the damaged chunks of initial states anew, NaN where the study has none."""
     array = group[schema.INITIAL_STATE.name]
     for chunk in {finding.chunk[0] for finding in findings}:
@@ -251,7 +257,7 @@ def _write_states(group, findings, ids, states):
         array[rows.start : rows.stop] = filled
 
 
-def _find_ids(store, root, place, arrays, columns, table):
+def _find_run_ids_again(store, root, place, arrays, columns, table):
     """Find the ids of rows again by their other coordinates, which no two rows share.
 
     A row whose id is not found keeps its place, and is a run that no study asks for.
@@ -267,11 +273,17 @@ def _find_ids(store, root, place, arrays, columns, table):
         if chunk is not None:
             ids[array.rows((i,))] = chunk
     usable = [name for name in columns if name not in arrays]
-    stored = files.columns(directory, usable)
-    of_study = _current(directory, arrays, len(ids))
-    mine = {row: key for row, key in enumerate(_keys(stored)) if not ids[row] and of_study[row]}
+    stored = files.read_1d_arrays(directory, usable)
+    of_study = _rows_that_study_has(directory, arrays, len(ids))
+    mine = {
+        row: key
+        for row, key in enumerate(_keys_that_tell_rows_apart(stored))
+        if not ids[row] and of_study[row]
+    }
     taken, known = set(ids.tolist()), {}
-    for run_id, key in zip(table.run_id.tolist(), _keys(columns, usable), strict=True):
+    for run_id, key in zip(
+        table.run_id.tolist(), _keys_that_tell_rows_apart(columns, usable), strict=True
+    ):
         if run_id not in taken:
             known.setdefault(key, []).append(run_id)
     rows_of = {}
@@ -282,26 +294,26 @@ def _find_ids(store, root, place, arrays, columns, table):
             ids[rows[0]] = known[key][0]
     lost = np.flatnonzero(ids == "")
     if len(lost):
-        mark_not_computed(store, place, lost)
+        mark_runs_not_computed(store, place, lost)
     last = len(ids) - int(np.argmax(np.append(ids[::-1] != "", True)))
     before = lost[lost < last]  # rows at the end the next `sweep run` takes for its new ones
     ids[before] = [f"{LOST} {row}" for row in before]
-    group = storage.open_group(root, place)
+    group = storage.open_zarr_group(root, place)
     group["run_id"][:] = ids
     if len(before) and "in_study" not in arrays:
-        group["in_study"][:] = _current(directory, arrays, len(ids)) & ~np.isin(
+        group["in_study"][:] = _rows_that_study_has(directory, arrays, len(ids)) & ~np.isin(
             np.arange(len(ids)), before
         )
 
 
-def _current(directory, arrays, size):
+def _rows_that_study_has(directory, arrays, size):
     """Whether each row belongs to the study, as far as that can be read."""
     if "in_study" in arrays:
         return np.ones(size, dtype=bool)
-    return files.columns(directory, ["in_study"])["in_study"].astype(bool)
+    return files.read_1d_arrays(directory, ["in_study"])["in_study"].astype(bool)
 
 
-def _keys(columns, names=None):
+def _keys_that_tell_rows_apart(columns, names=None):
     """What tells rows apart, a tuple for each; NaN equals NaN."""
     chosen = [np.asarray(columns[name]) for name in names or columns]
     lists = [

@@ -14,7 +14,7 @@ import numpy as np
 
 from sweep.errors import Damaged
 from sweep.store import files
-from sweep.store.files import INTERNAL, REFERENCES, ArrayFiles, references_name
+from sweep.store.files import INTERNAL, REFERENCES, ArrayFiles, references_group_name
 from sweep.store.store import CREATING, Store
 from sweep.store.upkeep import COPY, NOTHING, REMOVE, RUN, STUDY, compact, rechunk
 from sweep.study import schema
@@ -113,49 +113,49 @@ def verify(store, progress=lambda done, of: None, writer=None):
     store = Store.at(store)
     names = store.experiments
     # files that are not finished belong to whoever writes just now
-    found = [] if writer is not None else [*_strays(store)]
-    found += _metadata(store.place, names)
-    groups = list(_groups(store, names))
+    found = [] if writer is not None else [*_find_stray_files(store)]
+    found += _find_damaged_metadata(store.place, names)
+    groups = list(_groups_to_verify(store, names))
     for group in groups:
-        found += _markers(group)
-        found += _without_id(group)
+        found += _find_bad_commit_markers(group)
+        found += _find_committed_runs_without_id(group)
     total = sum(int(np.prod(a.grid)) for group in groups for a in group.arrays.values())
-    jobs = ((group, array, index) for group in groups for array, index in _chunks(group))
+    jobs = ((group, array, index) for group in groups for array, index in _chunks_of_group(group))
     done = 0
-    for size, results in _in_parallel(jobs):
+    for size, results in _check_chunks_in_threads(jobs):
         done += size
         progress(done, total)
         found += results
     return found
 
 
-def _chunks(group):
+def _chunks_of_group(group):
     for array in group.arrays.values():
         for index in np.ndindex(array.grid):
             yield array, index
 
 
-def _in_parallel(jobs):
+def _check_chunks_in_threads(jobs):
     """Check chunks in threads; a window of batches bounds the memory."""
     waiting = deque()
     with ThreadPoolExecutor(min(THREADS, os.cpu_count() or 1)) as pool:
         batches = iter(lambda: list(itertools.islice(jobs, BATCH)), [])
         for batch in itertools.chain(batches, [None] * 2 * THREADS):
             if batch is not None:
-                waiting.append((len(batch), pool.submit(_check_batch, batch)))
+                waiting.append((len(batch), pool.submit(_check_batch_of_chunks, batch)))
             if waiting and (batch is None or len(waiting) >= 2 * THREADS):
                 size, future = waiting.popleft()
                 yield size, future.result()
 
 
-def _check_batch(batch):
-    return [finding for job in batch for finding in _check(*job)]
+def _check_batch_of_chunks(batch):
+    return [finding for job in batch for finding in _check_chunk(*job)]
 
 
 # --- what is there ---------------------------------------------------------------------------
 
 
-def _strays(store):
+def _find_stray_files(store):
     """Files that no store has when nobody writes to it."""
     for ending, text in (
         (compact.STAGING, "a compaction that was cut short"),
@@ -163,25 +163,25 @@ def _strays(store):
         (CREATING, "a store whose creation was cut short"),
     ):
         if (place := store.sibling(ending)).exists():
-            yield _stray(place, place.name, text)
+            yield _finding_of_stray_file(place, place.name, text)
     inside = [(file, "a file that was not finished") for file in store.partial_files()]
     if (sign := store.half_made_sign).is_file():
         inside.insert(0, (sign, "is there only while a store is made"))
     for file, text in inside:
-        yield _stray(file, str(file.relative_to(store.place)), text)
+        yield _finding_of_stray_file(file, str(file.relative_to(store.place)), text)
 
 
-def _stray(file, place, text):
+def _finding_of_stray_file(file, place, text):
     return Finding(place, "", (), text, REMOVE, NO_ROWS, 0, file)
 
 
-def _metadata(path, names):
+def _find_damaged_metadata(path, names):
     """Metadata that are gone or garbled; those of the root can be read."""
-    copies = files.read_metadata(path).get("consolidated_metadata") or {"metadata": {}}
+    copies = files.read_zarr_metadata(path).get("consolidated_metadata") or {"metadata": {}}
     expected = dict.fromkeys([*copies["metadata"], *names])
     for name in expected:
         try:
-            metadata = files.read_metadata(path / name)
+            metadata = files.read_zarr_metadata(path / name)
             if metadata["node_type"] == "array":
                 ArrayFiles.read(path / name)
         except (Damaged, KeyError):
@@ -197,7 +197,7 @@ def _metadata(path, names):
             yield Finding(place, array, (), text, COPY if has else NOTHING, NO_ROWS, 0, where)
 
 
-def _groups(store, names):
+def _groups_to_verify(store, names):
     """The groups that have arrays: experiments, then what is internal."""
     internal = store.internal().glob(f"**/{files.METADATA}")
     places = [*names, *sorted(str(file.parent.relative_to(store.place)) for file in internal)]
@@ -209,21 +209,23 @@ def _groups(store, names):
             except Damaged:
                 continue  # a group, or said already
         if arrays:
-            yield _group(store, place, arrays)
+            yield _group_to_verify(store, place, arrays)
 
 
-def _group(store, place, arrays):
+def _group_to_verify(store, place, arrays):
     size = arrays[schema.MARKER.name].shape[0] if schema.MARKER.name in arrays else 0
-    counts = _readable(arrays.get(schema.MARKER.name), size, 0)
-    status, adaptive = (_readable(arrays.get(name), size, 0) for name in ("status", "adaptive"))
+    counts = _readable_values_or_default(arrays.get(schema.MARKER.name), size, 0)
+    status, adaptive = (
+        _readable_values_or_default(arrays.get(name), size, 0) for name in ("status", "adaptive")
+    )
     try:
-        samples = store.array(references_name(place), "states").shape[1]
+        samples = store.array(references_group_name(place), "states").shape[1]
     except Damaged:
         samples = 0
     return Group(place, arrays, counts, status, adaptive.astype(bool), samples)
 
 
-def _readable(array, size, otherwise):
+def _readable_values_or_default(array, size, otherwise):
     """Values of an array over runs, `otherwise` where they cannot be read."""
     values = np.full(size, otherwise)
     for i in range(array.grid[0] if array else 0):
@@ -243,7 +245,7 @@ def _readable(array, size, otherwise):
 # --- chunks ----------------------------------------------------------------------------------
 
 
-def _check(group, array, index):
+def _check_chunk(group, array, index):
     """Findings in a chunk."""
     over_runs = array.dims[:1] == ("run",)
     where = array.rows(index)
@@ -251,58 +253,76 @@ def _check(group, array, index):
     if len(rows) and rows[-1] >= len(group.counts):
         rows = rows[rows < len(group.counts)]  # a store that just grows
     committed = rows[group.counts[rows] > 0]
-    result = over_runs and _is_result(array)
+    result = over_runs and _is_written_by_workers(array)
     try:
         values = array.chunk(index)
     except Damaged as damage:
         if not result:
-            yield _finding(group, array, index, str(damage), _remedy(group, array), rows, committed)
+            yield _finding_of_chunk(
+                group,
+                array,
+                index,
+                str(damage),
+                _remedy_for_coordinator_chunk(group, array),
+                rows,
+                committed,
+            )
         else:
             mine = rows if array.name == schema.MARKER.name else committed
-            yield _finding(group, array, index, str(damage), RUN, mine, mine)
+            yield _finding_of_chunk(group, array, index, str(damage), RUN, mine, mine)
         return
     if values is None:
-        yield from _missing(group, array, index, rows, committed, result)
+        yield from _check_missing_chunk(group, array, index, rows, committed, result)
     elif result and values.dtype.kind == "f" and len(committed):
         first = index[1] * array.chunks[1] if array.ndim > 1 else 0
-        lost = _lost(group, array, values[committed - where.start], committed, first)
+        lost = _committed_rows_without_values(
+            group, array, values[committed - where.start], committed, first
+        )
         if len(lost):
             text = f"is NaN in {len(lost):,} committed {'run' if len(lost) == 1 else 'runs'}"
-            yield _finding(group, array, index, text, RUN, lost, lost)
+            yield _finding_of_chunk(group, array, index, text, RUN, lost, lost)
 
 
-def _missing(group, array, index, rows, committed, result):
+def _check_missing_chunk(group, array, index, rows, committed, result):
     """A chunk without a file: a finding where it should hold something."""
     if result:
         first = index[1] * array.chunks[1] if array.ndim > 1 else 0
         needed = committed[group.counts[committed] > first]
         if len(needed):
-            yield _finding(group, array, index, "is not there", RUN, needed, needed)
-    elif group.arrays is not None and not _may_be_empty(array):
-        yield _finding(group, array, index, "is not there", _remedy(group, array), rows, committed)
+            yield _finding_of_chunk(group, array, index, "is not there", RUN, needed, needed)
+    elif group.arrays is not None and not _may_lack_chunk_file(array):
+        yield _finding_of_chunk(
+            group,
+            array,
+            index,
+            "is not there",
+            _remedy_for_coordinator_chunk(group, array),
+            rows,
+            committed,
+        )
 
 
-def _may_be_empty(array):
+def _may_lack_chunk_file(array):
     """Whether no file is needed for what the fill value says."""
     return not all(array.shape)
 
 
-def _finding(group, array, index, text, remedy, rows, runs):
+def _finding_of_chunk(group, array, index, text, remedy, rows, runs):
     return Finding(group.place, array.name, index, text, remedy, rows, len(runs), array.file(index))
 
 
-def _is_result(array):
+def _is_written_by_workers(array):
     """Whether workers write it; coordinates and initial states the coordinator does."""
     return (array.ndim > 1 or array.name in RESULTS) and array.name != schema.INITIAL_STATE.name
 
 
-def _remedy(group, array):
+def _remedy_for_coordinator_chunk(group, array):
     """How a chunk of what the coordinator writes is mended."""
-    known = not group.is_reference or group.place.startswith(references_name(""))
+    known = not group.is_reference or group.place.startswith(references_group_name(""))
     return STUDY if known else NOTHING
 
 
-def _lost(group, array, values, rows, first):
+def _committed_rows_without_values(group, array, values, rows, first):
     """Of committed rows those without the values that they must have.
 
     A run that failed may be NaN before its last samples, as where an energy overflows; at its
@@ -314,7 +334,7 @@ def _lost(group, array, values, rows, first):
     if array.dims[1] != "time":
         return NO_ROWS
     flat = values if values.ndim == 2 else values[:, :, 0, 0]
-    least, most = _samples_needed(group, array, group.counts[rows])
+    least, most = _required_sample_ranges(group, array, group.counts[rows])
     at = first + np.arange(flat.shape[1])
     must = (at >= least) & (at < most[:, None])
     loose = group.status[rows] > 0
@@ -325,7 +345,7 @@ def _lost(group, array, values, rows, first):
     return rows[(np.isnan(flat) & must).any(axis=1)]
 
 
-def _samples_needed(group, array, counts):
+def _required_sample_ranges(group, array, counts):
     """The first sample that a variable must have, and the one after the last, of each run."""
     name = array.name
     own = {REFERENCE_STATES, "error"} if group.is_reference else set()
@@ -344,7 +364,7 @@ REFERENCE_STATES = "states"
 # --- rows ------------------------------------------------------------------------------------
 
 
-def _markers(group):
+def _find_bad_commit_markers(group):
     """Markers and statuses that no run has."""
     if schema.MARKER.name not in group.arrays:
         return
@@ -360,10 +380,10 @@ def _markers(group):
         where = array.rows((i,))
         rows = where.start + np.flatnonzero(wrong[where])
         text = f"commits {len(rows):,} runs with a count or a status that no run has"
-        yield _finding(group, array, (int(i),), text, RUN, rows, rows)
+        yield _finding_of_chunk(group, array, (int(i),), text, RUN, rows, rows)
 
 
-def _without_id(group):
+def _find_committed_runs_without_id(group):
     """Committed runs without an id: nothing says what they are."""
     array = group.arrays.get("run_id")
     if array is None:
@@ -380,16 +400,16 @@ def _without_id(group):
         rows = rows[group.counts[rows] > 0]
         if len(rows):
             text = f"lacks the ids of {len(rows):,} committed runs"
-            yield _finding(group, array, (i,), text, STUDY, rows, rows)
+            yield _finding_of_chunk(group, array, (i,), text, STUDY, rows, rows)
 
 
-def experiment_of(place):
+def experiment_of_group(place):
     """Name of the experiment that a group belongs to; empty if to none."""
     parts = place.split("/")
     return parts[2] if parts[:2] == [INTERNAL, REFERENCES] and len(parts) > 2 else parts[0]
 
 
-def copies(store):
+def consolidated_metadata_copies(store):
     """The consolidated metadata of a store, by path."""
     root = json.loads((store.place / files.METADATA).read_bytes())
     return (root.get("consolidated_metadata") or {"metadata": {}})["metadata"]

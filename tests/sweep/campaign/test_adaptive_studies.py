@@ -129,7 +129,7 @@ def test_defaults_may_have_what_an_experiment_does_not_need():
 
 def test_the_plan_counts_the_steps_that_runs_take(tmp_path, stored):
     parsed = studies.parse_study(one_experiment(**KEYS))
-    (entry,) = diff.compare(Store.at(tmp_path / "none.zarr"), parsed)
+    (entry,) = diff.diff_store_against_study(Store.at(tmp_path / "none.zarr"), parsed)
     plan = planning.plan_experiment(entry)
     row_of = {name: row for row, name in enumerate(stored["run_id"].values.tolist())}
     taken = stored["steps"].values[[row_of[name] for name in entry.table.run_id]]

@@ -12,7 +12,7 @@ import sweep
 from sweep.campaign import batches, coordinator, cost_model, pilot, planning, tasks
 from sweep.campaign.recorder import Recorder
 from sweep.store import create, diff, storage, studies
-from sweep.store.lease.sessions import Session, code
+from sweep.store.lease.sessions import Session, kernel_code_hash
 from sweep.store.store import Store
 
 FIXED = {
@@ -81,14 +81,16 @@ def told(monkeypatch):
 
 
 def entry_of(store, **changes):
-    (entry,) = diff.compare(Store.at(store), studies.parse_study(one_experiment(**FIXED | changes)))
+    (entry,) = diff.diff_store_against_study(
+        Store.at(store), studies.parse_study(one_experiment(**FIXED | changes))
+    )
     return entry
 
 
 def true_seconds(entry, chunk_rows):
     """What all batches of an experiment take, and its references."""
     table, found = entry.table, batches.Batches.of(entry, chunk_rows)
-    references = diff.references_of(table)
+    references = diff.references_of_run_table(table)
     total = 0.0
     for run in found.first:
         if table.adaptive[run]:
@@ -280,14 +282,14 @@ def test_a_batch_is_what_runs_are_computed_in(tmp_path, monkeypatch):
         return finish(self, runs)
 
     monkeypatch.setattr(Recorder, "finish", counted)
-    (entry,) = entries = diff.compare(Store.at(store), parsed)
+    (entry,) = entries = diff.diff_store_against_study(Store.at(store), parsed)
     plan = planning.plan_experiment(entry)
-    create.bring_up(Store.at(store), parsed, entries, {"only": plan.chunk_rows})
-    root = storage.open_root(store, mode="a")
+    create.create_or_grow_store(Store.at(store), parsed, entries, {"only": plan.chunk_rows})
+    root = storage.open_root_group(store, mode="a")
     _, runs = planning.make_tasks(Store.at(store), root, [plan], 1)
     seen.clear()
     for task in runs:
-        tasks.compute_task(task, Session("batches", "", code()))
+        tasks.compute_task(task, Session("batches", "", kernel_code_hash()))
     found = batches.Batches.of(entry, plan.chunk_rows)
     assert sorted(seen) == sorted(found.sizes.tolist())
     assert found.sizes.sum() == entry.table.size
@@ -312,7 +314,7 @@ class Plans(coordinator.Watcher):
 
 def used(store):
     """CPU time of all runs and references in a store, read with plain zarr."""
-    root = storage.open_root(store)
+    root = storage.open_root_group(store)
     groups = root["only"], root["_geosweep/references/only"]
     return [float(np.nansum(group["cpu_time"][:])) for group in groups]
 
@@ -328,7 +330,7 @@ def ran(cluster, tmp_path_factory):
 
 def test_references_say_what_they_took(ran):
     store, _ = ran
-    seconds = storage.open_root(store)["_geosweep/references/only/cpu_time"][:]
+    seconds = storage.open_root_group(store)["_geosweep/references/only/cpu_time"][:]
     assert seconds.shape == (18,) and np.all(seconds > 0)
 
 
@@ -365,7 +367,7 @@ def test_a_longer_study_costs_what_is_left(told, ran, tmp_path):
     cost = {}
     for name, where in (("whole", tmp_path / "none.zarr"), ("rest", store)):
         parsed = studies.parse_study(one_experiment(**SMALL | {"duration": "8.0", "samples": "40"}))
-        (entry,) = diff.compare(Store.at(where), parsed)
+        (entry,) = diff.diff_store_against_study(Store.at(where), parsed)
         cost[name] = planning.plan_experiment(entry, clock=told(Clock()))
     whole, rest = cost["whole"], cost["rest"]
     assert rest.steps == pytest.approx(0.75 * whole.steps)
@@ -373,7 +375,7 @@ def test_a_longer_study_costs_what_is_left(told, ran, tmp_path):
     kept = studies.parse_study(
         one_experiment(**SMALL | {"initial_condition": "{ random = 20, seed = 1 }"})
     )
-    (entry,) = diff.compare(Store.at(store), kept)
+    (entry,) = diff.diff_store_against_study(Store.at(store), kept)
     plan = planning.plan_experiment(entry, clock=told(Clock()))
     assert plan.lacking_references == 2 and (plan.seconds > 0).sum() == 8
     assert planning.count_tasks([plan], 1) == 2  # the rows of references go on, in one chunk
@@ -381,7 +383,9 @@ def test_a_longer_study_costs_what_is_left(told, ran, tmp_path):
 
 def test_nothing_left_costs_nothing(told, ran):
     store, _ = ran
-    (entry,) = diff.compare(Store.at(store), studies.parse_study(one_experiment(**SMALL)))
+    (entry,) = diff.diff_store_against_study(
+        Store.at(store), studies.parse_study(one_experiment(**SMALL))
+    )
     clock = told(Clock())
     plan = planning.plan_experiment(entry, clock=clock)
     assert plan.cpu_time.interval == (0.0, 0.0) and plan.steps == plan.lacking_references == 0
@@ -402,16 +406,16 @@ def test_references_of_an_earlier_version_are_not_timed(cluster, tmp_path, comma
     """Their store grows, and is sound."""
     store = tmp_path / "test.zarr"
     assert sweep.run(studies.parse_study(one_experiment(**SMALL)), store, cluster).complete
-    root = storage.open_root(store, mode="a")
+    root = storage.open_root_group(store, mode="a")
     del root["_geosweep/references/only/cpu_time"]
     (store / "_geosweep" / "prediction.json").unlink()
-    storage.consolidate(Store.at(store))
+    storage.consolidate_zarr_metadata(Store.at(store))
     runs = float(root["only/cpu_time"][:].sum())
     found = json.loads(command(tmp_path, "status", "test.zarr", "--json").stdout)
     assert found["last_plan"] is None and found["experiments"][0]["last_plan"] is None
     assert found["experiments"][0]["cpu_seconds"] == pytest.approx(runs)
     more = SMALL | {"initial_condition": "{ random = 20, seed = 1 }"}
     assert sweep.run(studies.parse_study(one_experiment(**more)), store, cluster).complete
-    seconds = storage.open_root(store)["_geosweep/references/only/cpu_time"][:]
+    seconds = storage.open_root_group(store)["_geosweep/references/only/cpu_time"][:]
     assert np.isnan(seconds[:18]).all() and np.all(seconds[18:] > 0)
     assert "is sound" in command(tmp_path, "verify", "test.zarr").stdout

@@ -84,7 +84,7 @@ def test_which_failed_where_and_when(ended, pendulum):
 
 def test_what_they_share(ended, pendulum):
     """Too large a step: neither the gravity nor the starts are blamed."""
-    shared = {one.status: one for one in failures.shared_values(ended)}
+    shared = {one.status: one for one in failures.values_shared_by_failed_runs(ended)}
     assert set(shared) == {"not_converged", "not_finite"}
     flags = pendulum.status.flag_values, pendulum.status.flag_meanings.split()
     for value, meaning in zip(*flags, strict=True):
@@ -111,7 +111,7 @@ def column(**columns):
         tuple(columns),
         {2: "not_converged"},
     )
-    return failures._conditions(table, table.failed)
+    return failures._conditions_shared_by_failures(table, table.failed)
 
 
 def test_conditions_are_the_fewest_that_tell():
@@ -168,7 +168,7 @@ def test_by_status_and_none(copy, command, fingerprint):
     none = command(place, "retry", "steps.zarr", "--where", "step_size < 0.1").stdout
     assert none == "No run that failed is to be tried again.\n"
     assert fingerprint(copy) == before
-    with lease.acquire(Store.at(copy)):
+    with lease.acquire_lease(Store.at(copy)):
         held = subprocess.run([PROGRAM, "retry", "steps.zarr"], cwd=place, capture_output=True)
     assert held.returncode == 2 and b"is held by" in held.stderr
     assert fingerprint(copy) == before

@@ -113,7 +113,7 @@ def test_runs_that_fail_have_none(tree):
 def test_compacted_tables_keep_it(store, tmp_path, monkeypatch, arrays):
     before = arrays(store, "pendulum")
     monkeypatch.setattr(compact, "WORTHWHILE", 1)
-    compact.compact(Store.at(store))
+    compact.compact_run_scalars(Store.at(store))
     after = arrays(store, "pendulum")
     chunked = zarr.open_array(store, path="pendulum/reversal_error", mode="r").chunks
     assert chunked == zarr.open_array(store, path="pendulum/status", mode="r").chunks

@@ -16,7 +16,7 @@ import sweep
 from sweep import plots
 from sweep.cli.streams import VisibleStream
 from sweep.store.lease import holder, lease, local
-from sweep.store.lease.holder import LeaseHolder, counter_line, first_line
+from sweep.store.lease.holder import LeaseHolder, heartbeat_counter_line, lease_holder_line
 from sweep.store.store import Store
 from sweep.text import escape_control_characters, escape_controls_in_lines, format_table
 
@@ -206,7 +206,9 @@ def test_tables_keep_their_rows():
 
 def lock_of(store, **changes):
     said = {name: value for name, value in vars(LeaseHolder.here()).items() if name != "beat"}
-    return json.dumps(said | {"place": "elsewhere", "pid": 7} | changes).encode() + counter_line(1)
+    return json.dumps(
+        said | {"place": "elsewhere", "pid": 7} | changes
+    ).encode() + heartbeat_counter_line(1)
 
 
 @pytest.mark.parametrize("field", ["user", "host", "command", "since"])
@@ -214,9 +216,9 @@ def test_who_holds_a_store_is_said_in_one_line(ran, place, called, field):
     lock = place / "nasty.zarr.lock"
     found = LeaseHolder.here()
     said = {"place": "elsewhere", "pid": 7, field: NASTY + LINES + 1000 * "x"}
-    lock.write_bytes(first_line(type("", (), vars(found) | said)()))
+    lock.write_bytes(lease_holder_line(type("", (), vars(found) | said)()))
     content = json.dumps({k: v for k, v in (vars(found) | said).items() if k != "beat"})
-    lock.write_bytes(content.encode() + b"\n" + counter_line(1))
+    lock.write_bytes(content.encode() + b"\n" + heartbeat_counter_line(1))
     try:
         text = is_clean(called(place, "status", "nasty.zarr"))
         assert "Held by" in text and r"\u202eevil" in text and len(max(text.splitlines())) < 500
@@ -245,7 +247,7 @@ def test_a_lock_of_garbage_is_somebodys(place, ran, called, content):
     lock = place / "nasty.zarr.lock"
     lock.write_bytes(content)
     try:
-        found = holder.read(lock)
+        found = holder.read_lease_holder(lock)
         assert found.patience == holder.BEATS * holder.BEAT_SECONDS
         text = is_clean(called(place, "status", "nasty.zarr"))
         assert "Held by somebody, of whom its lock says no more" in text
@@ -262,23 +264,23 @@ def test_a_lock_of_garbage_is_somebodys(place, ran, called, content):
 def test_a_lock_asks_for_no_more_patience_than_ours(tmp_path, seconds, believed, monkeypatch):
     monkeypatch.setattr(holder, "BEAT_SECONDS", 3.0)
     said = {"token": "ab", "pid": 1, "host": "h", "beat_seconds": seconds}
-    found = holder.parsed(json.dumps(said).encode() + b"\n" + counter_line(1))
+    found = holder.parse_lease_holder(json.dumps(said).encode() + b"\n" + heartbeat_counter_line(1))
     assert found.patience == holder.BEATS * believed and found.host == "h"
 
 
 def test_locks_that_are_no_files_or_succeed_themselves(tmp_path):
     lock = tmp_path / "a.zarr.lock"
     os.mkfifo(lock)
-    found = lease.holder_of(Store.at(tmp_path / "a.zarr"))
+    found = lease.lease_holder_of_store(Store.at(tmp_path / "a.zarr"))
     assert found.host == holder.UNKNOWN  # and does not wait
     lock.unlink()
     lock.mkdir()
-    assert lease.holder_of(Store.at(tmp_path / "a.zarr")).host == holder.UNKNOWN
+    assert lease.lease_holder_of_store(Store.at(tmp_path / "a.zarr")).host == holder.UNKNOWN
     lock.rmdir()
     for path, token in ((lock, "a"), (tmp_path / f"{lock.name}.a", "a")):
         said = {"token": token, "pid": 1, "beat_seconds": 3.0, "place": "elsewhere"}
-        path.write_bytes(json.dumps(said).encode() + b"\n" + counter_line(1))
-    assert len(local.chain_of(lock)) == 2
+        path.write_bytes(json.dumps(said).encode() + b"\n" + heartbeat_counter_line(1))
+    assert len(local.chain_of_lease_successors(lock)) == 2
 
 
 @pytest.mark.parametrize("content", [b"[" * 9000, b"[]", b'{"a": 1}', b'"x"', b"\xff", b"7"])
@@ -286,12 +288,15 @@ def test_what_stands_beside_a_store_may_be_garbage(place, ran, called, content):
     files = [place / "nasty.zarr.submitted", place / "nasty.zarr.cancel",
              place / "nasty.zarr/_geosweep/in-flight.json"]  # fmt: skip
     lock = place / "nasty.zarr.lock"
-    lock.write_bytes(first_line(LeaseHolder.here()) + counter_line(1))
+    lock.write_bytes(lease_holder_line(LeaseHolder.here()) + heartbeat_counter_line(1))
     for file in files:
         file.write_bytes(content)
     try:
         assert "pendulum" in is_clean(called(place, "status", "nasty.zarr"))
-        assert sweep.store.lease.requests.cancelled(Store.at(place / "nasty.zarr"), "a") == ""
+        assert (
+            sweep.store.lease.requests.cancellation_reason(Store.at(place / "nasty.zarr"), "a")
+            == ""
+        )
     finally:
         for file in (*files, lock):
             file.unlink()

@@ -22,7 +22,7 @@ from dask_processes import (
 
 from integrators.errors import InputError
 from sweep.clusters import certificates, connect, jobqueue, launch, profiles
-from sweep.clusters.spec import ClusterSpec, specified
+from sweep.clusters.spec import ClusterSpec, cluster_spec_from_arguments
 from sweep.shutdown import process_age
 
 SBATCH = """\
@@ -73,13 +73,13 @@ def configured(**clusters):
 
 def message(spec=None, **clusters):
     with configured(**clusters), pytest.raises(InputError) as refusal:
-        profiles.resolved(spec or ClusterSpec(profile=next(iter(clusters))))
+        profiles.resolve_cluster_spec(spec or ClusterSpec(profile=next(iter(clusters))))
     return str(refusal.value)
 
 
 def test_a_run_by_jobs_of_a_batch_system(batch, command, tmp_path):
     (tmp_path / "small.toml").write_text(SMALL)
-    tls = certificates.make(tmp_path / "tls", ["127.0.0.1"])
+    tls = certificates.make_test_certificates(tmp_path / "tls", ["127.0.0.1"])
     pair = {"tls-cert": str(tls / "worker.pem"), "tls-key": str(tls / "worker-key.pem")}
     with configured(night={**NIGHT, "tls-ca-file": str(tls / "ca.pem"), **pair}):
         done = command(tmp_path, "run", "small.toml", "--no-summary", "--cluster", "night")
@@ -95,7 +95,7 @@ def test_jobs_are_added_as_work_comes_and_again_when_they_end(batch, until):
     with (
         configured(night=night),
         dask.config.set({"distributed.deploy.lost-worker-timeout": "200ms"}),
-        launch.connect(ClusterSpec(profile="night"), told=told.append) as client,
+        launch.connect_to_cluster(ClusterSpec(profile="night"), told=told.append) as client,
     ):
         assert calls(batch) == ["submitted"]
         futures = client.map(time.sleep, [0.2] * 200, pure=False)
@@ -238,7 +238,7 @@ def test_how_many_and_of_what_must_be_said():
         ("sge", {"cores": 1, "memory": "1GB"}, "expected --workers N, or scale: N or adapt:"),
     ):
         with pytest.raises(InputError, match=expected.split("{")[0]):
-            jobqueue.start_jobs(profiles.Profile(kind, kind, options), None, None)
+            jobqueue.start_batch_jobs(profiles.Profile(kind, kind, options), None, None)
 
 
 @pytest.mark.parametrize(
@@ -248,11 +248,11 @@ def test_a_process_a_core(options, processes, monkeypatch):
     def made(**options):
         raise NotImplementedError(options["processes"])
 
-    monkeypatch.setattr(jobqueue, "cluster_class", lambda kind: made)
+    monkeypatch.setattr(jobqueue, "dask_cluster_class", lambda kind: made)
     night = profiles.Profile("night", "slurm", {"cores": 16, "memory": "1GB", **options})
     with pytest.raises(NotImplementedError, match=f"^{processes}$"):
-        jobqueue.start_jobs(night, 64, None)
-    assert jobqueue._jobs(night, 64, processes)[0] == 64 // processes
+        jobqueue.start_batch_jobs(night, 64, None)
+    assert jobqueue._initial_jobs_and_adapt(night, 64, processes)[0] == 64 // processes
 
 
 class Pods:
@@ -270,23 +270,23 @@ def test_a_cluster_of_pods(monkeypatch):
     for name in ("dask_kubernetes", "dask_kubernetes.operator"):  # the extra need not be here
         monkeypatch.setitem(sys.modules, name, operator)
     monkeypatch.setattr(Pods, "__module__", "dask_kubernetes.operator")
-    monkeypatch.setattr(jobqueue, "_check_kubernetes", lambda: None)
-    monkeypatch.setattr(jobqueue, "cluster_class", lambda kind: Pods)
+    monkeypatch.setattr(jobqueue, "_check_kubernetes_answers", lambda: None)
+    monkeypatch.setattr(jobqueue, "dask_cluster_class", lambda kind: Pods)
     adapted = profiles.Profile(
         "k", "kubernetes", {"image": "me/geosweep", "env": {"A": "1"}}, {}, {"maximum": 9}
     )
-    pods = jobqueue.start_pods(adapted, None, None)
+    pods = jobqueue.start_kubernetes_pods(adapted, None, None)
     assert pods.bounds == {"minimum": 1, "maximum": 9}
     assert pods.made["worker_command"] == ["dask-worker", "--nthreads", "1"]
     assert pods.made["n_workers"] == 1
     failures = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(jobqueue.DEATHS)}
     assert pods.made["env"] == {"A": "1", **failures}
-    fixed = jobqueue.start_pods(adapted, 4, None)
+    fixed = jobqueue.start_kubernetes_pods(adapted, 4, None)
     assert fixed.made["n_workers"] == 4 and fixed.bounds is None
     with pytest.raises(InputError, match="no image with Geosweep in it"):
-        jobqueue.start_pods(profiles.Profile("k", "kubernetes"), 1, None)
+        jobqueue.start_kubernetes_pods(profiles.Profile("k", "kubernetes"), 1, None)
     with pytest.raises(InputError, match="starts no scheduler with certificates"):
-        jobqueue.start_pods(adapted, 1, object())
+        jobqueue.start_kubernetes_pods(adapted, 1, object())
 
 
 def test_kubernetes_that_is_not_there(tmp_path, monkeypatch):
@@ -294,7 +294,7 @@ def test_kubernetes_that_is_not_there(tmp_path, monkeypatch):
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(InputError, match="no Kubernetes answers .* reaches, by KUBECONFIG"):
-        jobqueue._check_kubernetes()
+        jobqueue._check_kubernetes_answers()
 
 
 @pytest.mark.parametrize(
@@ -321,15 +321,15 @@ def test_options_that_exclude_one_another(called, tmp_path):
         done = called(tmp_path, "run", "small.toml", *options)
         assert done.returncode == 2 and expected in done.stderr
     with pytest.raises(InputError, match="workers = 0"):
-        specified(workers=0)
+        cluster_spec_from_arguments(workers=0)
     with pytest.raises(InputError, match="parts of a ClusterSpec"):
-        specified(ClusterSpec(), workers=2)
+        cluster_spec_from_arguments(ClusterSpec(), workers=2)
 
 
 def test_a_profile_of_a_running_scheduler(monkeypatch, tmp_path):
     night = {"kind": "scheduler", "address": "tls://h:1", "tls-ca-file": "a", "tls-cert": "b"}
     with configured(night=night):
-        spec, profile = profiles.resolved(ClusterSpec(profile="night"))
+        spec, profile = profiles.resolve_cluster_spec(ClusterSpec(profile="night"))
     assert profile is None and spec.scheduler == "tls://h:1" and str(spec.tls.cert) != "b"
     said = message(ClusterSpec(profile="night", workers=2), night=night)
     assert "--workers is not for a running scheduler's profile, 'night'" in said

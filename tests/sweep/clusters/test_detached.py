@@ -46,15 +46,20 @@ def test_a_coordinator_whose_worker_is_killed_goes_on_elsewhere(
     printed = command(long_study, "submit", "long.toml", "--scheduler", scheduler).stdout
     assert "Submitted: geosweep-long-" in printed and f"sweep status {store}" in printed
     until(lambda: committed(store, "pendulum") > 8)
-    first = lease.holder_of(Store.at(store))
+    first = lease.lease_holder_of_store(Store.at(store))
     assert f"Held by {first}" in command(long_study, "status", "long.zarr").stdout
     again = command(long_study, "submit", "long.toml", "--scheduler", scheduler, code=2)
     assert "is held by" in again.stderr
     (coordinator,) = [one for one in workers if one.pid == first.pid]
     coordinator.signal_all(signal.SIGKILL)
     (other,) = [one.pid for one in workers if one.pid != first.pid]
-    until(lambda: (found := lease.holder_of(Store.at(store))) is not None and found.pid == other)
-    until(lambda: requests.submission_of(Store.at(store)) is None)  # complete
+    until(
+        lambda: (
+            (found := lease.lease_holder_of_store(Store.at(store))) is not None
+            and found.pid == other
+        )
+    )
+    until(lambda: requests.submission_of_store(Store.at(store)) is None)  # complete
     assert_same_runs(undisturbed, store, "pendulum")
     assert sorted(file.name for file in long_study.iterdir()) == ["long.toml", "long.zarr"]
 
@@ -69,14 +74,14 @@ def test_a_submitted_run_is_cancelled_before_it_begins_and_while_it_runs(
     command(long_study, *submit)
     until(lambda: committed(store, "pendulum") > 8)
     assert "Ended" in command(long_study, "cancel", "long.zarr").stdout
-    assert lease.holder_of(Store.at(store)) is None
+    assert lease.lease_holder_of_store(Store.at(store)) is None
     done = committed(store, "pendulum")
     assert 8 < done < 136
     assert "cancelled by" in command(long_study, "status", "long.zarr").stdout
     found = json.loads(command(long_study, "status", "long.zarr", "--json").stdout)
     assert found["holder"] is None and found["submission"]["state"] == "ended"
     command(long_study, *submit)  # goes on
-    until(lambda: requests.submission_of(Store.at(store)) is None)
+    until(lambda: requests.submission_of_store(Store.at(store)) is None)
     assert_same_runs(undisturbed, store, "pendulum")
 
 

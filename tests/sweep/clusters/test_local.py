@@ -15,7 +15,7 @@ from waiting import HANG
 
 from integrators.errors import InputError
 from sweep.clusters import certificates, local, tls
-from sweep.clusters.launch import connect
+from sweep.clusters.launch import connect_to_cluster
 from sweep.clusters.spec import ClusterSpec
 
 
@@ -43,7 +43,7 @@ def answer(place, said, context=None):
 
 def stranger():
     """The client's context of who has a certificate of another authority."""
-    other = tls.PrivateSecurity(*certificates.self_signed())
+    other = tls.PrivateSecurity(*certificates.make_self_signed_certificate())
     context = other.get_connection_args("client")["ssl_context"]
     context.verify_mode = ssl.CERT_NONE  # it would talk to anybody
     return context
@@ -64,7 +64,7 @@ def test_nobody_else_gets_into_a_run(long_study, start, until, committed):
         with contextlib.suppress(psutil.NoSuchProcess):
             assert not any("PRIVATE KEY" in text for text in process.environ().values())
             assert "PRIVATE KEY" not in " ".join(process.cmdline())
-    other = tls.PrivateSecurity(*certificates.self_signed())
+    other = tls.PrivateSecurity(*certificates.make_self_signed_certificate())
     for host, port in places:
         for address, security in ((f"tcp://{host}:{port}", None), (f"tls://{host}:{port}", other)):
             with pytest.raises(OSError):
@@ -85,7 +85,7 @@ def test_the_key_is_never_written(monkeypatch):
 
     for name in ("TemporaryDirectory", "NamedTemporaryFile", "mkstemp", "mkdtemp"):
         monkeypatch.setattr(tempfile, name, refuse)
-    security = tls.PrivateSecurity(*certificates.self_signed())
+    security = tls.PrivateSecurity(*certificates.make_self_signed_certificate())
     for role in tls.ROLES:
         assert security.get_connection_args(role)["ssl_context"]
         assert security.get_listen_args(role)["ssl_context"]
@@ -93,7 +93,10 @@ def test_the_key_is_never_written(monkeypatch):
 
 
 def test_each_cluster_has_a_certificate_of_its_own():
-    one, two = certificates.self_signed(), certificates.self_signed()
+    one, two = (
+        certificates.make_self_signed_certificate(),
+        certificates.make_self_signed_certificate(),
+    )
     assert not set(one) & set(two)
 
 
@@ -101,7 +104,7 @@ def test_a_dashboard_that_a_profile_asks_for():
     profile = {"kind": "local", "scale": 1, "dashboard-address": ":0"}
     with (
         dask.config.set({"geosweep.clusters": {"watched": profile}}),
-        connect(ClusterSpec(profile="watched")) as client,
+        connect_to_cluster(ClusterSpec(profile="watched")) as client,
     ):
         server = client.cluster.scheduler.http_server
         assert server.address == "127.0.0.1"
@@ -119,10 +122,10 @@ def test_a_dashboard_that_a_profile_asks_for():
      ("0.0.0.0:8787", "0.0.0.0:8787"), ("login1:0", "login1:0")],
 )  # fmt: skip
 def test_where_a_dashboard_listens(given, address):
-    assert local._dashboard(given) == {"dashboard": True, "dashboard_address": address}
+    assert local._dashboard_options(given) == {"dashboard": True, "dashboard_address": address}
 
 
 @pytest.mark.parametrize("bad", ["", "here", "here:", True, -1, 1.5, ":70000", [8787]])
 def test_an_address_of_a_dashboard_that_is_none(bad):
     with pytest.raises(InputError, match=r"expected a port, such as 8787, or host:port"):
-        local.start_local(1, dashboard_address=bad)
+        local.start_local_cluster(1, dashboard_address=bad)

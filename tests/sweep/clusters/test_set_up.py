@@ -105,13 +105,13 @@ def at_once(monkeypatch):
 
 def test_a_call_is_repeated_as_long_as_workers_come_and_go(at_once):
     client = Failing(3 * workers.MOST_TRIES, replaced=True)
-    assert workers.ask(client, client.call, lambda: None) == "answer"
+    assert workers.ask_cluster_with_retries(client, client.call, lambda: None) == "answer"
 
 
 def test_a_call_that_fails_whatever_workers_there_are_is_given_up(at_once):
     client = Failing(3 * workers.MOST_TRIES, replaced=False)
     with pytest.raises(CommClosedError):
-        workers.ask(client, client.call, lambda: None)
+        workers.ask_cluster_with_retries(client, client.call, lambda: None)
     assert client.calls == workers.MOST_TRIES + 1
 
 
@@ -119,7 +119,7 @@ def test_a_call_is_not_repeated_when_the_scheduler_is_gone(at_once):
     client = Failing(3, replaced=True)
     client.status, client.nthreads = "closed", dict
     with pytest.raises(CommClosedError):
-        workers.ask(client, client.call, lambda: None)
+        workers.ask_cluster_with_retries(client, client.call, lambda: None)
     assert client.calls == 1
 
 
@@ -131,4 +131,4 @@ def test_the_end_is_asked_for_between_two_tries(at_once):
             raise InputError("enough")
 
     with pytest.raises(InputError, match="enough"):
-        workers.ask(client, client.call, check)
+        workers.ask_cluster_with_retries(client, client.call, check)

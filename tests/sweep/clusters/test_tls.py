@@ -11,7 +11,7 @@ from dask_processes import SMALL, address_in, files, refused, start_scheduler, s
 
 from integrators.errors import InputError
 from sweep.clusters import certificates, tls
-from sweep.clusters.launch import connect
+from sweep.clusters.launch import connect_to_cluster
 from sweep.clusters.spec import ClusterSpec, TlsFiles
 
 NOW = datetime.datetime.now(datetime.UTC)
@@ -24,7 +24,7 @@ def made(tmp_path_factory):
     top = tmp_path_factory.mktemp("tls")
     ages = {"own": NOW, "foreign": NOW, "expired": NOW - LONG, "early": NOW + LONG}
     for name, now in ages.items():
-        certificates.make(top / name, ["127.0.0.1"], days=2, now=now)
+        certificates.make_test_certificates(top / name, ["127.0.0.1"], days=2, now=now)
     return top
 
 
@@ -136,11 +136,11 @@ def test_files_that_do_not_do(made, tmp_path):
     )
     for ca_file, cert, key, expected in cases:
         with pytest.raises(tls.InputError) as refusal:
-            tls.security_of_client("tls://h:1", TlsFiles(ca_file, cert, key))
+            tls.tls_security_of_client("tls://h:1", TlsFiles(ca_file, cert, key))
         assert expected in str(refusal.value)
     both = tmp_path / "both.pem"
     both.write_bytes(pair[0].read_bytes() + pair[1].read_bytes())
-    assert tls.security_of_client("tls://h:1", TlsFiles(own / "ca.pem", both, None))
+    assert tls.tls_security_of_client("tls://h:1", TlsFiles(own / "ca.pem", both, None))
 
 
 def test_a_certificate_in_between_leads_to_the_authority(made, tmp_path):
@@ -152,17 +152,17 @@ def test_a_certificate_in_between_leads_to_the_authority(made, tmp_path):
     chain = pair.cert_chain_pems[0].bytes() + between.cert_pem.bytes()
     (tmp_path / "own.pem").write_bytes(pair.private_key_pem.bytes() + chain)
     own = TlsFiles(tmp_path / "ca.pem", tmp_path / "own.pem")
-    assert tls.security_of_client("tls://127.0.0.1:8786", own).require_encryption
+    assert tls.tls_security_of_client("tls://127.0.0.1:8786", own).require_encryption
     foreign = TlsFiles(made / "foreign" / "ca.pem", tmp_path / "own.pem")
     with pytest.raises(InputError, match="is not signed by the authority in .*foreign"):
-        tls.security_of_client("tls://127.0.0.1:8786", foreign)
+        tls.tls_security_of_client("tls://127.0.0.1:8786", foreign)
 
 
 def test_a_local_cluster_with_tls(made, tmp_path):
     own = made / "own"
     tls_options = {"tls_ca_file": own / "ca.pem", "tls_cert": own / "worker.pem"}
     spec = ClusterSpec(workers=1, **tls_options, tls_key=own / "worker-key.pem")
-    with connect(spec) as client:
+    with connect_to_cluster(spec) as client:
         addresses = [client.scheduler.address, *client.nthreads()]
         assert len(addresses) == 2
         assert all(address.startswith("tls://") for address in addresses)

@@ -30,9 +30,9 @@ def test_each_run_says_what_it_was_computed_with(tmp_path, cluster):
     sweep.run(studies.parse_study(one_experiment(**KEYS)), path, cluster)
     experiment = sweep.open_study(path)["only"].to_dataset()
     known = sweep.open_study(path).attrs["environments"]
-    own = provenance.number_of(provenance.describe())
+    own = provenance.provenance_number(provenance.describe_cpu_libm_and_versions())
     assert set(experiment["environment"].values) == {own} and own > 0
-    assert known == {str(own): provenance.describe()}
+    assert known == {str(own): provenance.describe_cpu_libm_and_versions()}
     assert {"cpu", "libm", "python", "numba", "numpy", "geosweep"} <= set(known[str(own)])
 
 
@@ -79,9 +79,9 @@ def test_tasks_in_flight_follow_the_number_of_workers(monkeypatch):
 
 
 def test_numbers_of_environments_differ_with_anything_in_them():
-    one = provenance.describe()
-    others = {provenance.number_of(one | {key: "another"}) for key in one}
-    assert len(others - {provenance.number_of(one)}) == len(one)
+    one = provenance.describe_cpu_libm_and_versions()
+    others = {provenance.provenance_number(one | {key: "another"}) for key in one}
+    assert len(others - {provenance.provenance_number(one)}) == len(one)
     assert all(0 < number < 2**31 for number in others)
 
 
@@ -90,7 +90,7 @@ def test_two_stores_of_two_kinds_merge_to_one_that_knows_both(tmp_path, cluster,
         text = one_experiment(**KEYS | {"initial_condition": f'"{start}"'})
         (tmp_path / f"{name}.toml").write_text(text)
         command(tmp_path, "run", f"{name}.toml", f"{name}.zarr", "--no-summary")
-    number = provenance.number_of(OTHER)
+    number = provenance.provenance_number(OTHER)
     two = zarr.open_group(tmp_path / "two.zarr", mode="r+", use_consolidated=False)
     two.attrs["environments"] = {str(number): OTHER}
     two["only/environment"][:] = number
@@ -105,27 +105,27 @@ def test_two_stores_of_two_kinds_merge_to_one_that_knows_both(tmp_path, cluster,
 
 def test_kernels_are_compiled_by_one_worker_of_each_kind():
     def of(cpu, cache):
-        seen = provenance.describe() | {"cpu": cpu}
+        seen = provenance.describe_cpu_libm_and_versions() | {"cpu": cpu}
         return workers.Worker("host", "system", "code", seen, cache, "")
 
-    own = workers.look(Store.at(os.devnull), "").cache
-    cpu = provenance.describe()["cpu"]
+    own = workers.describe_this_worker(Store.at(os.devnull), "").cache
+    cpu = provenance.describe_cpu_libm_and_versions()["cpu"]
     found = {
         "a": of(cpu, own), "b": of("another", own), "c": of("another", own),
         "d": of("another", "elsewhere"), "e": of(cpu, "elsewhere"),
     }  # fmt: skip
-    assert workers.first_of_each_kind(found) == ["b", "d", "e"]
+    assert workers.first_worker_of_each_kind(found) == ["b", "d", "e"]
 
 
 def test_a_function_is_called_on_the_workers_that_are_named(cluster):
     with Client(cluster.cluster) as client, shutdown.Drain() as drain:
         one = list(client.nthreads())[0]
-        workers.call_on(client, [one], os.getpid, drain)
+        workers.call_on_workers(client, [one], os.getpid, drain)
         with pytest.raises(ZeroDivisionError):
-            workers.call_on(client, list(client.nthreads()), _failing, drain)
+            workers.call_on_workers(client, list(client.nthreads()), _failing, drain)
         drain.request("enough")
         with pytest.raises(errors.Interrupted, match="enough"):
-            workers.call_on(client, [one], os.getpid, drain)
+            workers.call_on_workers(client, [one], os.getpid, drain)
 
 
 def _failing():
@@ -159,7 +159,7 @@ def test_workers_share_the_private_cache_of_their_coordinator(tmp_path, monkeypa
     tmp_path.chmod(0o777)
     monkeypatch.setenv(cache_directory.NAMED, str(tmp_path))
     monkeypatch.delenv(cache_directory.HANDED, raising=False)
-    with launch.start_local(2) as local, Client(local) as client:
+    with launch.start_local_cluster(2) as local, Client(local) as client:
         roots = set(client.run(cache_directory.cache_root).values())
     own = cache_directory.cache_root()
     assert roots == {own} and not own.is_relative_to(tmp_path)

@@ -336,7 +336,7 @@ def test_a_submitted_coordinator_approves_nothing(made, place, ran, monkeypatch,
     shutil.copy(made / "mine.py", place)
     loaded = studies.load_study_file(made / "study.toml")
     assert ran()
-    monkeypatch.setattr(coordinator.sessions, "is_working", lambda: True)
+    monkeypatch.setattr(coordinator.sessions, "is_process_computing_tasks", lambda: True)
     assert coordinator.run(loaded, place / STORE, cluster).complete
     assert approvals.approved_plugin_hashes() == set()
     monkeypatch.undo()

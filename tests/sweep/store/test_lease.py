@@ -18,15 +18,15 @@ from sweep.campaign import coordinator
 from sweep.errors import StoreError
 from sweep.store import studies
 from sweep.store.lease import holder, lease, local, s3
-from sweep.store.lease.holder import LeaseHolder, counter_line, first_line
-from sweep.store.lease.lease import acquire
+from sweep.store.lease.holder import LeaseHolder, heartbeat_counter_line, lease_holder_line
+from sweep.store.lease.lease import acquire_lease
 from sweep.store.store import Store
 
 HOLDING = """\
 import sys, time
-from sweep.store.lease.lease import acquire
+from sweep.store.lease.lease import acquire_lease
 from sweep.store.store import Store
-with acquire(Store.at(sys.argv[1])):
+with acquire_lease(Store.at(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)
 """
@@ -35,7 +35,7 @@ with acquire(Store.at(sys.argv[1])):
 NEWCOMERS = r"""
 import os, sys, time
 from sweep.store.lease import holder
-from sweep.store.lease.lease import acquire
+from sweep.store.lease.lease import acquire_lease
 from sweep.store.store import Store
 from sweep.errors import (StoreError,)
 holder.BEAT_SECONDS = 0.05
@@ -43,7 +43,7 @@ holder.BEAT_SECONDS = 0.05
 def try_it(store):
     inside = store + ".inside"
     try:
-        with acquire(Store.at(store)):
+        with acquire_lease(Store.at(store)):
             os.close(os.open(inside, os.O_CREAT | os.O_EXCL))
             time.sleep(0.2)
             os.unlink(inside)
@@ -96,7 +96,7 @@ def elsewhere(**changes):
 
 
 def write(lock, found, beat=0):
-    lock.write_bytes(first_line(found) + counter_line(beat))
+    lock.write_bytes(lease_holder_line(found) + heartbeat_counter_line(beat))
 
 
 def test_a_second_run_says_who_holds_it_and_touches_nothing(
@@ -106,7 +106,7 @@ def test_a_second_run_says_who_holds_it_and_touches_nothing(
     done = called(long_study, "run", "long.toml", store)
     assert done.returncode == 2
     (message,) = done.stderr.splitlines()
-    found = holder.read(lock)
+    found = holder.read_lease_holder(lock)
     assert message.startswith(f"Error: {store} is held by {found.user} on {os.uname().nodename} ")
     assert f"process {process.pid}" in message and f"since {found.since}" in message
     assert str(store) in found.command
@@ -115,17 +115,17 @@ def test_a_second_run_says_who_holds_it_and_touches_nothing(
 
 def test_a_killed_holder_is_succeeded_at_once(process, store, lock, until, tmp_path):
     process.kill()  # and not waited for: a zombie is dead too
-    until(lambda: holder.read(lock).is_dead())
-    with acquire(Store.at(store), on_wait=lambda *_: pytest.fail("it waited")) as held:
-        assert held.is_held() and holder.read(lock).pid == os.getpid()
+    until(lambda: holder.read_lease_holder(lock).is_dead())
+    with acquire_lease(Store.at(store), on_wait=lambda *_: pytest.fail("it waited")) as held:
+        assert held.is_held() and holder.read_lease_holder(lock).pid == os.getpid()
         assert [file.name for file in tmp_path.iterdir()] == [lock.name]
     assert list(tmp_path.iterdir()) == []
 
 
 def test_another_process_of_the_same_number_is_not_the_holder(store, lock):
     write(lock, dataclasses.replace(LeaseHolder.here(), pid=os.getppid(), born="1"))
-    with acquire(Store.at(store)):
-        assert holder.read(lock).pid == os.getpid()
+    with acquire_lease(Store.at(store)):
+        assert holder.read_lease_holder(lock).pid == os.getpid()
 
 
 def test_of_newcomers_at_once_one_takes_it_over(tmp_path):
@@ -167,24 +167,24 @@ def test_a_beating_heart_elsewhere_is_refused_at_the_first_beat(store, lock, mon
     monkeypatch.setattr(lease, "time", clock)
     with (
         pytest.raises(StoreError, match=r"held by emmy on node7 \(process 4711"),
-        acquire(Store.at(store)),
+        acquire_lease(Store.at(store)),
     ):
         pass
     assert clock.now == found.beat_seconds < found.patience
-    assert holder.read(lock).token == found.token
+    assert holder.read_lease_holder(lock).token == found.token
 
 
 def write_counter(lock, found, beat):
     with lock.open("r+b") as file:
-        file.seek(len(first_line(found)))
-        file.write(counter_line(beat))
+        file.seek(len(lease_holder_line(found)))
+        file.write(heartbeat_counter_line(beat))
 
 
 def test_a_stopped_heart_elsewhere_is_watched_and_then_succeeded(store, lock, monkeypatch):
     write(lock, elsewhere(), beat=12)
     waits, clock = [], Clock()
     monkeypatch.setattr(lease, "time", clock)
-    with acquire(Store.at(store), on_wait=lambda *said: waits.append(said)):
+    with acquire_lease(Store.at(store), on_wait=lambda *said: waits.append(said)):
         assert clock.now >= holder.BEATS * 0.05
     ((found, seconds),) = waits
     assert (found.host, found.beat, seconds) == ("node7", 12, pytest.approx(0.4))
@@ -203,9 +203,9 @@ def test_the_watch_can_be_ended(store, lock):
 
     found = dataclasses.replace(elsewhere(), beat_seconds=600.0)
     write(lock, found)
-    with pytest.raises(KeyboardInterrupt), acquire(Store.at(store), between=between):
+    with pytest.raises(KeyboardInterrupt), acquire_lease(Store.at(store), between=between):
         pass
-    assert holder.read(lock).token == found.token
+    assert holder.read_lease_holder(lock).token == found.token
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00\xff", b"{}", b'{"token": 1}\n'])
@@ -213,8 +213,8 @@ def test_a_lock_that_says_nothing(store, lock, content, monkeypatch):
     """As a file system that lost its last writes leaves it."""
     monkeypatch.setattr(LeaseHolder, "patience", 0.2)
     lock.write_bytes(content)
-    with acquire(Store.at(store)):
-        assert holder.read(lock).pid == os.getpid()
+    with acquire_lease(Store.at(store)):
+        assert holder.read_lease_holder(lock).pid == os.getpid()
     assert not lock.exists()
 
 
@@ -222,8 +222,8 @@ def test_a_lock_that_says_nothing(store, lock, content, monkeypatch):
 def test_a_holder_notices_that_it_lost_the_lock(store, lock, change, until, monkeypatch):
     monkeypatch.setattr(holder, "BEAT_SECONDS", 0.02)
     lost = threading.Event()
-    with acquire(Store.at(store), on_loss=lambda reason: lost.set()) as held:
-        until(lambda: holder.read(lock).beat > 0)
+    with acquire_lease(Store.at(store), on_loss=lambda reason: lost.set()) as held:
+        until(lambda: holder.read_lease_holder(lock).beat > 0)
         lock.unlink()
         if change == "taken over":
             write(lock, elsewhere(token="other"))
@@ -237,11 +237,11 @@ def test_a_thread_holds_it_again_within_and_another_one_does_not(store, lock):
     refused = []
 
     def other():
-        with contextlib.suppress(StoreError), acquire(Store.at(store)):
+        with contextlib.suppress(StoreError), acquire_lease(Store.at(store)):
             refused.append("it held it")
 
-    with acquire(Store.at(store)) as outer:
-        with acquire(Store.at(store.parent / "." / store.name)) as inner:
+    with acquire_lease(Store.at(store)) as outer:
+        with acquire_lease(Store.at(store.parent / "." / store.name)) as inner:
             assert inner is outer
         assert lock.exists()
         thread = threading.Thread(target=other)
@@ -251,10 +251,10 @@ def test_a_thread_holds_it_again_within_and_another_one_does_not(store, lock):
 
 
 def test_directories_that_were_made_for_it_go_again(tmp_path):
-    with acquire(Store.at(tmp_path / "a" / "b" / "c.zarr")):
+    with acquire_lease(Store.at(tmp_path / "a" / "b" / "c.zarr")):
         assert (tmp_path / "a" / "b").is_dir()
     assert list(tmp_path.iterdir()) == []
-    with contextlib.suppress(OSError), acquire(Store.at(tmp_path / "a" / "b" / "c.zarr")):
+    with contextlib.suppress(OSError), acquire_lease(Store.at(tmp_path / "a" / "b" / "c.zarr")):
         (tmp_path / "a" / "kept").touch()
         raise OSError
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["kept"]
@@ -266,13 +266,13 @@ def test_where_nothing_can_be_written(store, number, monkeypatch):
         raise OSError(number, os.strerror(number))
 
     store.mkdir()
-    monkeypatch.setattr(local, "_write_new", refuse)
+    monkeypatch.setattr(local, "_write_new_lease_file", refuse)
     words = rf"study.zarr cannot be written: .*study.zarr.lock, .*\({os.strerror(number)}\)"
     full = number == errno.ENOSPC  # then it may be tried again
     raised, words = (
         (draining.Interrupted, "study.zarr is, is full") if full else (StoreError, words)
     )
-    with pytest.raises(raised, match=words), acquire(Store.at(store)):
+    with pytest.raises(raised, match=words), acquire_lease(Store.at(store)):
         pass
 
 
@@ -282,8 +282,8 @@ def test_a_file_system_without_links(store, lock, monkeypatch):
 
     monkeypatch.setattr(os, "link", refuse)
     write(lock, elsewhere())
-    with acquire(Store.at(store)):
-        assert holder.read(lock).pid == os.getpid()
+    with acquire_lease(Store.at(store)):
+        assert holder.read_lease_holder(lock).pid == os.getpid()
         assert [file.name for file in store.parent.iterdir()] == [lock.name]
     assert list(store.parent.iterdir()) == []
 
@@ -292,7 +292,9 @@ def test_a_run_that_loses_the_lock_stops_and_writes_no_more(
     long_study, lock, store, cluster, monkeypatch
 ):
     monkeypatch.setattr(holder, "BEAT_SECONDS", 0.02)
-    monkeypatch.setattr(coordinator, "compact", lambda path: pytest.fail("it compacted"))
+    monkeypatch.setattr(
+        coordinator, "compact_run_scalars", lambda path: pytest.fail("it compacted")
+    )
 
     class Thief(coordinator.Watcher):
         noticed = threading.Event()
@@ -304,14 +306,16 @@ def test_a_run_that_loses_the_lock_stops_and_writes_no_more(
             write(lock.with_suffix(".new"), elsewhere(token="other"))
             lock.with_suffix(".new").replace(lock)
             monkeypatch.setattr(
-                coordinator.storage, "consolidate", lambda path: pytest.fail("it consolidated")
+                coordinator.storage,
+                "consolidate_zarr_metadata",
+                lambda path: pytest.fail("it consolidated"),
             )
             assert self.noticed.wait(HANG)
 
     outcome = sweep.run(long_study / "long.toml", store, cluster, watcher=Thief())
     assert "was taken over by emmy on node7" in outcome.stopped
     assert not outcome.complete and outcome.tallies[0].runs == 136
-    assert holder.read(lock).token == "other"
+    assert holder.read_lease_holder(lock).token == "other"
 
 
 def test_the_lock_goes_whatever_ends_a_run(store, lock, cluster, monkeypatch):

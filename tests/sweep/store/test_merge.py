@@ -95,7 +95,7 @@ def test_two_stores_are_one(place, cluster, command, arrays, assert_same_runs, f
     assert [part["store"] for part in root.attrs["merged"]] == [
         str(place / name) for name in ("a.zarr", "b.zarr")
     ]
-    assert studies.prolonged(merged, 2.0).experiments[0].samples == 10
+    assert studies.study_with_longer_duration(merged, 2.0).experiments[0].samples == 10
 
 
 def test_runs_that_differ(place, command, arrays):
@@ -123,13 +123,13 @@ def test_runs_that_differ(place, command, arrays):
 
 def test_pending_and_left_runs_and_three_stores(place, cluster, command, arrays):
     """Pending runs are computed elsewhere or stay pending; a store within another adds nothing."""
-    from sweep.store.upkeep.mark import mark_not_computed
+    from sweep.store.upkeep.mark import mark_runs_not_computed
 
     ids = arrays(place / "a.zarr", "only")["run_id"].tolist()
     theirs = arrays(place / "b.zarr", "only")["run_id"].tolist()
     shared = [row for row, name in enumerate(ids) if name in theirs]
     lost = [row for row, name in enumerate(ids) if name not in theirs][:2]
-    mark_not_computed(Store.at(place / "a.zarr"), "only", np.array(shared + lost))
+    mark_runs_not_computed(Store.at(place / "a.zarr"), "only", np.array(shared + lost))
     shutil.copytree(place / "a.zarr", place / "c.zarr")
     merged = merge.merge([place / n for n in ("a.zarr", "c.zarr", "b.zarr")], place / "out.zarr")
     (only, second) = merged.shares
@@ -164,7 +164,9 @@ def test_studies_that_do_not_unite(what, place, command, fingerprint):
     changes, words = REFUSED[what]
     parsed = studies.parse_study(text(**changes))
     store = Store.at(place / "c.zarr")
-    create.bring_up(store, parsed, diff.compare(store, parsed), {"only": 8})
+    create.create_or_grow_store(
+        store, parsed, diff.diff_store_against_study(store, parsed), {"only": 8}
+    )
     mark = fingerprint(place)
     said = command(place, "merge", "a.zarr", "c.zarr", "-o", "out.zarr", code=2).stderr
     assert words in said and "c.zarr" in said
@@ -172,7 +174,7 @@ def test_studies_that_do_not_unite(what, place, command, fingerprint):
 
 
 def test_stores_that_are_refused(place, command, monkeypatch, fingerprint):
-    from sweep.store.lease.lease import acquire
+    from sweep.store.lease.lease import acquire_lease
 
     def refused(*stores, out="out.zarr"):
         mark = fingerprint(place)
@@ -204,7 +206,7 @@ def test_stores_that_are_refused(place, command, monkeypatch, fingerprint):
         assert words in refused("a.zarr", "b.zarr")
     file.write_text(kept)
     monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
-    with acquire(Store.at(place / "b.zarr")):
+    with acquire_lease(Store.at(place / "b.zarr")):
         said = command(place, "merge", "a.zarr", "b.zarr", "-o", "out.zarr", code=2).stderr
         assert "b.zarr is held by" in said and not (place / "out.zarr").exists()
     monkeypatch.undo()
@@ -221,7 +223,7 @@ def test_a_read_only_source(place, command, monkeypatch, fingerprint):
     )
     held = []
     for module in (merge, merge_sources):
-        monkeypatch.setattr(module, "acquire", _recorded(merge.acquire, held))
+        monkeypatch.setattr(module, "acquire_lease", _recorded(merge.acquire_lease, held))
     merge.merge([place / "a.zarr", place / "b.zarr"], place / "out.zarr")
     monkeypatch.undo()
     assert held == [Store.at(place / "out.zarr")]

@@ -11,7 +11,7 @@ from waiting import until
 from sweep.errors import StoreLost
 from sweep.store import progress
 from sweep.store.lease import fencing
-from sweep.store.lease.lease import acquire
+from sweep.store.lease.lease import acquire_lease
 from sweep.store.lease.presence import Presence
 from sweep.store.lease.sessions import Session
 from sweep.store.store import Store
@@ -82,15 +82,15 @@ def test_what_is_said_when(tmp_path):
     (store / "_geosweep").mkdir(parents=True)
     (store / "zarr.json").write_text("{}")
     seen = Presence(Store.at(store))
-    fencing.begin_session(Store.at(store), session)
+    fencing.begin_fencing_session(Store.at(store), session)
     seen.begun(session)
     seen.check()
     with pytest.raises(KeyError), seen.noticed():
         raise KeyError
-    fencing.fence_off_all(Store.at(store))
+    fencing.fence_off_all_attempts(Store.at(store))
     with pytest.raises(StoreLost, match="another one than this run wrote to"):
         seen.check()
-    with acquire(Store.at(store)):  # it was taken over: that is said by who lost the lock
+    with acquire_lease(Store.at(store)):  # it was taken over: that is said by who lost the lock
         seen.check()
     seen.ended()
     seen.check()

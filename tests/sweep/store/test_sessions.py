@@ -18,7 +18,7 @@ from sweep.campaign import coordinator, planning, tasks
 from sweep.campaign.recorder import Recorder
 from sweep.store import checkpoints, create, diff, progress, storage, studies
 from sweep.store.lease import fencing, sessions
-from sweep.store.lease.lease import acquire, holder_of
+from sweep.store.lease.lease import acquire_lease, lease_holder_of_store
 from sweep.store.store import Store
 from sweep.store.upkeep import repair, verify
 
@@ -36,23 +36,23 @@ def store(tmp_path):
 def work(store):
     """The study's task, in a store that has nothing of it yet."""
     parsed = studies.parse_study(one_experiment(**KEYS))
-    entries = diff.compare(Store.at(store), parsed)
+    entries = diff.diff_store_against_study(Store.at(store), parsed)
     plans = [planning.plan_experiment(entry) for entry in entries]
-    create.bring_up(Store.at(store), parsed, entries, {"only": 8})
-    _, made = planning.make_tasks(Store.at(store), storage.open_root(store), plans, 1, 1e-9)
+    create.create_or_grow_store(Store.at(store), parsed, entries, {"only": 8})
+    _, made = planning.make_tasks(Store.at(store), storage.open_root_group(store), plans, 1, 1e-9)
     return dataclasses.replace(made[0], cost=1e6)
 
 
 def session(token):
-    return sessions.Session(f"of {token}", token, sessions.code())
+    return sessions.Session(f"of {token}", token, sessions.kernel_code_hash())
 
 
 def test_a_task_of_a_coordinator_before_writes_nothing(work, store, fingerprint):
     """Not even what it has computed when another one takes over; the one that follows can."""
-    with acquire(Store.at(store)) as first:
+    with acquire_lease(Store.at(store)) as first:
         before = first.token
-    with acquire(Store.at(store)) as held:
-        fencing.begin_session(Store.at(store), session(held.token))
+    with acquire_lease(Store.at(store)) as held:
+        fencing.begin_fencing_session(Store.at(store), session(held.token))
         mark = fingerprint(store)
         receipt = tasks.compute_task(work, session(before))
         assert not receipt.whole and receipt.runs == 0
@@ -111,17 +111,22 @@ def test_kinds_of_machines_are_recorded_and_mixing_them_warns(store, cluster):
 
 
 def test_what_is_in_flight_is_known_while_somebody_holds_the_store(work, store):
-    with acquire(Store.at(store)):
+    with acquire_lease(Store.at(store)):
         with progress.InFlight(Store.at(store)) as noted:
             noted.note([work, work])
-            assert progress.running(Store.at(store)) == {"only": 2 * len(work.chunks[0].rows)}
+            assert progress.runs_in_flight(Store.at(store)) == {
+                "only": 2 * len(work.chunks[0].rows)
+            }
             noted.note([])  # a moment later: not written
-            assert progress.running(Store.at(store))
+            assert progress.runs_in_flight(Store.at(store))
             kept = (store / "_geosweep" / progress.IN_FLIGHT).read_text()
-        assert progress.running(Store.at(store)) == {}
+        assert progress.runs_in_flight(Store.at(store)) == {}
         (store / "_geosweep" / progress.IN_FLIGHT).write_text(kept)
-        assert progress.running(Store.at(store))
-    assert holder_of(Store.at(store)) is None and progress.running(Store.at(store)) == {}
+        assert progress.runs_in_flight(Store.at(store))
+    assert (
+        lease_holder_of_store(Store.at(store)) is None
+        and progress.runs_in_flight(Store.at(store)) == {}
+    )
 
 
 def test_runs_on_their_way_begin_again_where_their_samples_are_damaged(
@@ -130,7 +135,7 @@ def test_runs_on_their_way_begin_again_where_their_samples_are_damaged(
     class Killed(BaseException):
         """What happens to a worker."""
 
-    save = checkpoints.save
+    save = checkpoints.save_checkpoint
 
     def dying(path, own, saved):
         save(path, own, saved)
@@ -138,7 +143,7 @@ def test_runs_on_their_way_begin_again_where_their_samples_are_damaged(
             raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoints, "save", dying)
+        patch.setattr(checkpoints, "save_checkpoint", dying)
         with pytest.raises(Killed):
             tasks.compute_task(work, session(""))
     assert list((store / "_geosweep").rglob("*.npz")) and verify.verify(store) == []
@@ -148,7 +153,9 @@ def test_runs_on_their_way_begin_again_where_their_samples_are_damaged(
     file.write_bytes(content)
     (finding,) = verify.verify(store)
     assert "checksum" in finding.text and finding.runs == 0
-    assert not repair.mend(Store.at(store), lambda: pytest.fail("the study is not needed")).left
+    assert not repair.mend_held_store(
+        Store.at(store), lambda: pytest.fail("the study is not needed")
+    ).left
     assert not list((store / "_geosweep").rglob("*.npz"))
     parsed, whole = studies.parse_study(one_experiment(**KEYS)), tmp_path / "whole.zarr"
     for path in (store, whole):
@@ -162,11 +169,14 @@ def test_a_damaged_checkpoint_of_an_end_costs_no_result(
     """It is removed; when the run is extended, it is computed from its start."""
     parsed, longer = (studies.parse_study(one_experiment(**KEYS | more)) for more in ({}, LONGER))
     assert sweep.run(parsed, store, cluster).complete
-    (file,) = (store / checkpoints.ends_name("only")).rglob("c/0/*")
+    (file,) = (store / checkpoints.end_checkpoints_group_name("only")).rglob("c/0/*")
     file.write_bytes(file.read_bytes()[:-9])
     (finding,) = verify.verify(store)
-    assert finding.place == checkpoints.ends_name("only")
-    assert not repair.mend(Store.at(store), lambda: parsed).left and verify.verify(store) == []
+    assert finding.place == checkpoints.end_checkpoints_group_name("only")
+    assert (
+        not repair.mend_held_store(Store.at(store), lambda: parsed).left
+        and verify.verify(store) == []
+    )
     group = zarr.open_group(store / "only", mode="r")
     assert np.all(group["sample_count"][:] == 11)
     whole = tmp_path / "whole.zarr"
@@ -187,7 +197,7 @@ def test_a_worker_that_leaves_stores_what_its_task_has(
     def counted(recorder, runs, last, references=None):
         spans.append((runs.sample, last))
         found = advance(recorder, runs, last, references)
-        sessions.leave()
+        sessions.end_tasks_of_process()
         return found
 
     task = dataclasses.replace(work, checkpoint_every=1000.0)  # no other reason to store it
@@ -201,7 +211,7 @@ def test_a_worker_that_leaves_stores_what_its_task_has(
     assert not (arrays(store, "only")["sample_count"] > 0).any()
     with monkeypatch.context() as patch:
         patch.setattr(Recorder, "advance", counted)
-        patch.setattr(sessions, "leave", lambda: None)
+        patch.setattr(sessions, "end_tasks_of_process", lambda: None)
         assert tasks.compute_task(task, session("")).whole
     assert spans[1][0] == reached and spans[-1][1] == 10
     whole = tmp_path / "whole.zarr"
@@ -219,18 +229,18 @@ def test_who_begins_a_task_last_has_it(work):
         with pytest.raises(errors.FencedOff):
             first.check()
     with fencing.Attempt(work, session("")) as third:
-        fencing.fence_off_all(work.store)  # as a coordinator does that begins
+        fencing.fence_off_all_attempts(work.store)  # as a coordinator does that begins
         with pytest.raises(errors.FencedOff):
             third.check()
 
 
 def test_tasks_are_computed_in_the_store_that_their_session_was_begun_in(work, store, fingerprint):
     """Not in one that was put in its place."""
-    with acquire(Store.at(store)) as held:
+    with acquire_lease(Store.at(store)) as held:
         mine = session(held.token)
-        fencing.begin_session(Store.at(store), mine)
+        fencing.begin_fencing_session(Store.at(store), mine)
         with fencing.Attempt(work, mine):
-            fencing.fence_off_all(Store.at(store))
+            fencing.fence_off_all_attempts(Store.at(store))
         mark = fingerprint(store)
         with pytest.raises(errors.StoreUnseen, match=f"{mine.name} is not there"):
             tasks.compute_task(work, mine)
@@ -256,8 +266,8 @@ def test_a_task_that_another_process_was_given_writes_nothing_more(
         check(attempt)
 
     written = []
-    with acquire(Store.at(store)) as held:
-        fencing.begin_session(Store.at(store), session(held.token))
+    with acquire_lease(Store.at(store)) as held:
+        fencing.begin_fencing_session(Store.at(store), session(held.token))
         monkeypatch.setattr(fencing.Attempt, "check", taken_over)
         receipt = tasks.compute_task(work, session(held.token))
     assert not receipt.whole and not receipt.superseded and receipt.runs == 0

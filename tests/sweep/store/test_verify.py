@@ -58,7 +58,7 @@ def flip(path, array, chunk=-1):
 
 
 def mend(path):
-    return repair.mend(Store.at(path), lambda: retry.stored_study(path))
+    return repair.mend_held_store(Store.at(path), lambda: retry.stored_study(path))
 
 
 def check_same(one, two, arrays, place="only", without=("cpu_time", "wall_time")):
@@ -142,7 +142,7 @@ def test_mended_and_run_again_it_is_the_same(copy, whole, cluster, arrays, asser
 
 def test_compacted_scalars(copy, whole, cluster, monkeypatch, assert_same_runs):
     monkeypatch.setattr(compact, "WORTHWHILE", 2)
-    compact.compact(Store.at(copy))
+    compact.compact_run_scalars(Store.at(copy))
     flip(copy, "only/steps")
     (finding,) = verify.verify(copy)
     assert finding.runs == RUNS

@@ -98,7 +98,7 @@ def test_studies_are_regular_files(name, place):
     with bounded(), pytest.raises(limits.InputError, match="a device, a pipe or a socket"):
         studies.load_study_file(place / name)
     with bounded():
-        assert studies._kept_store(place / name, None) is None
+        assert studies._store_that_study_was_run_into(place / name, None) is None
 
 
 def test_files_that_grow_while_they_are_read(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ from study_text import one_experiment, problems
 
 import sweep
 from sweep.store import checkpoints, studies
-from sweep.store.end_states import end_states
+from sweep.store.end_states import end_states_of_stored_runs
 from sweep.store.store import Store
 
 FIRST = {
@@ -42,7 +42,7 @@ def stores(cluster, tmp_path_factory):
     return place
 
 
-ends = functools.partial(end_states, read_study=studies.stored_study)
+ends = functools.partial(end_states_of_stored_runs, read_study=studies.stored_study)
 
 
 @pytest.fixture
@@ -114,13 +114,13 @@ def test_what_is_refused(place, monkeypatch, arrays):
         at("bare.zarr") + ', experiment = "adaptive"', system='"nbody_sphere"'
     )
     assert "normalize = true" in said(at("first.zarr"))
-    monkeypatch.setattr(checkpoints, "code", lambda: "another")
+    monkeypatch.setattr(checkpoints, "checkpoint_code_hash", lambda: "another")
     assert "are of another version" in said(at("bare.zarr") + ', experiment = "only"')
 
 
 def test_only_runs_that_are_complete(place):
-    from sweep.store.upkeep.mark import mark_not_computed
+    from sweep.store.upkeep.mark import mark_runs_not_computed
 
-    mark_not_computed(Store.at(place / "first.zarr"), "only", np.array([0, 5]))
+    mark_runs_not_computed(Store.at(place / "first.zarr"), "only", np.array([0, 5]))
     assert len(ends(Store.at(place / "first.zarr"))[1]) == 10
     assert studies.stored_study(place / "first.zarr").name == "test"

@@ -10,7 +10,7 @@ from study_text import one_experiment, problems
 
 import sweep
 from sweep.store import studies
-from sweep.store.diff import compare
+from sweep.store.diff import diff_store_against_study
 from sweep.store.store import Store
 from sweep.study.run_id import run_id
 from sweep.study.run_table import expand_experiment
@@ -173,5 +173,5 @@ def test_the_store_is_in_the_unit_of_the_system(cluster, tmp_path):
     coarse = found.query(run="integrator == 'rk4' and step_size > 0.1")
     assert coarse["steps"].values.tolist() == [150]
     assert coarse["step_size"].values.tolist() == [0.02 * PERIOD]
-    (entry,) = compare(Store.at(path), studies.parse_study(text))
+    (entry,) = diff_store_against_study(Store.at(path), studies.parse_study(text))
     assert entry.new == entry.gone == 0 and not entry.pending.any()

@@ -6,7 +6,7 @@ import pytest
 from s3_server import Server
 from studies_in_buckets import BUCKET, FEW, run, set_on_workers
 
-from sweep.store.backends.places import place_of
+from sweep.store.backends.places import place_of_store_name
 from sweep.store.backends.trees import copy_tree, remove_tree
 
 
@@ -25,7 +25,7 @@ def server(cluster):
 @pytest.fixture
 def bucket(server):
     """Names a place of the test's own, of which nothing stays."""
-    place = place_of(f"{BUCKET}/{time.monotonic_ns()}")
+    place = place_of_store_name(f"{BUCKET}/{time.monotonic_ns()}")
     yield place
     remove_tree(place)
 
@@ -41,7 +41,7 @@ def local(cluster, tmp_path_factory):
 def base(server, cluster):
     """The same in the bucket; tests copy it."""
     run(FEW, f"{BUCKET}/base.zarr", cluster)
-    return place_of(f"{BUCKET}/base.zarr")
+    return place_of_store_name(f"{BUCKET}/base.zarr")
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from sweep.campaign import coordinator
 from sweep.errors import StoreError
 from sweep.store import create, diff, files, storage, studies
 from sweep.store.backends import places, s3
-from sweep.store.backends.places import place_of
-from sweep.store.backends.trees import copy_tree, remove_tree, take_place
+from sweep.store.backends.places import place_of_store_name
+from sweep.store.backends.trees import copy_tree, move_staged_tree_into_place, remove_tree
 from sweep.store.store import Store
 from sweep.store.upkeep import compact, rechunk, verify
 
@@ -101,7 +101,7 @@ def stopped(action, last):
     with pytest.MonkeyPatch.context() as patch:
         for name in ("put", "copy", "delete"):
             patch.setattr(s3, name, counted(getattr(s3, name)))
-        made = s3._zarr_class()
+        made = s3._zarr_bucket_store_class()
         for name in ("set", "delete"):
             patch.setattr(made, name, counted(getattr(made, name)))
         patch.setattr(places, "AT_ONCE", 1)
@@ -128,7 +128,12 @@ def test_stopped_while_a_store_is_made(bucket, cluster, local, assert_like):
     store, parsed = bucket / "few.zarr", studies.parse_study(one_experiment(**FEW))
 
     def make():
-        create.bring_up(Store.at(store), parsed, diff.compare(Store.at(store), parsed), {"only": 8})
+        create.create_or_grow_store(
+            Store.at(store),
+            parsed,
+            diff.diff_store_against_study(Store.at(store), parsed),
+            {"only": 8},
+        )
 
     for _ in steps(make, lambda: None, 33):
         assert not (store / "zarr.json").is_file()
@@ -161,15 +166,15 @@ def test_stopped_at_any_step_of_taking_a_place(bucket):
             for key, data in content.items():
                 (where / key).write_bytes(data)
 
-    for _ in steps(lambda: take_place(staged, place), prepare, 1):
-        take_place(staged, place)
+    for _ in steps(lambda: move_staged_tree_into_place(staged, place), prepare, 1):
+        move_staged_tree_into_place(staged, place)
         remove_tree(staged)
         assert {key: (place / key).read_bytes() for key in keys(place)} == new
 
 
 @pytest.fixture(scope="module")
 def many(server, cluster):
-    place = place_of(f"{BUCKET}/many.zarr")
+    place = place_of_store_name(f"{BUCKET}/many.zarr")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compact, "WORTHWHILE", 2)
         run(MANY, place, cluster)
@@ -186,15 +191,15 @@ def test_stopped_while_it_spreads_and_compacts(many, bucket, assert_same_runs, t
     copy_tree(many, store)
     copy_tree(many, whole)
     found = set()
-    for action, every in ((compact.spread, 50), (compact.compact, 40)):
+    for action, every in ((compact.spread_run_scalars, 50), (compact.compact_run_scalars, 40)):
         for last in steps(lambda action=action: action(Store.at(store)), lambda: None, every):
-            compact.recover(Store.at(store))
+            compact.finish_interrupted_rewrite(Store.at(store))
             found.add(scalar_chunk(store) == 8)
             if last % 2:
                 copied = tmp_path / f"{action.__name__}-{last}.zarr"
                 copy_tree(store, copied)
                 assert_same_runs(whole, copied, "only", timings=True)
-        assert not places.is_dir(store.with_name(store.name + compact.STAGING))
+        assert not places.place_is_directory(store.with_name(store.name + compact.STAGING))
     assert found == {True, False}
     assert not verify.verify(store)
 
@@ -204,11 +209,15 @@ def test_stopped_while_it_is_rechunked(many, bucket, assert_same_runs, tmp_path)
     copy_tree(many, store)
     copy_tree(many, whole)
     parsed = studies.parse_study(one_experiment(**MANY))
-    layout = coordinator.planning.plan_study(diff.compare(Store.at(store), parsed))[0].layout
+    layout = coordinator.planning.plan_study(
+        diff.diff_store_against_study(Store.at(store), parsed)
+    )[0].layout
     layout = dataclasses.replace(layout, chunk_rows=32, coordinate_chunks=(256, 16))
-    for _ in steps(lambda: rechunk.rechunk(Store.at(store), "only", layout), lambda: None, 60):
-        compact.recover(Store.at(store))
-    assert storage.chunk_rows_of(Store.at(store).group("only")) == 32
+    for _ in steps(
+        lambda: rechunk.rechunk_experiment(Store.at(store), "only", layout), lambda: None, 60
+    ):
+        compact.finish_interrupted_rewrite(Store.at(store))
+    assert storage.chunk_rows_of_group(Store.at(store).group("only")) == 32
     copy_tree(store, copied)
     assert_same_runs(whole, copied, "only", timings=True)
     assert not verify.verify(store)

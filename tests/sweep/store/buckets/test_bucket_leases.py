@@ -14,22 +14,22 @@ from sweep import errors
 from sweep.errors import StoreError
 from sweep.store.backends import s3
 from sweep.store.lease import holder
-from sweep.store.lease.holder import LeaseHolder, counter_line, first_line
-from sweep.store.lease.lease import acquire
+from sweep.store.lease.holder import LeaseHolder, heartbeat_counter_line, lease_holder_line
+from sweep.store.lease.lease import acquire_lease
 from sweep.store.store import Store
 
 # Newcomers in threads of several processes; each says whether it is alone while it is in.
 NEWCOMERS = r"""
 import os, sys, threading, time
-from sweep.store.lease.lease import acquire
+from sweep.store.lease.lease import acquire_lease
 from sweep.store.store import Store
 from sweep.errors import (StoreError,)
-from sweep.store.backends.places import place_of
+from sweep.store.backends.places import place_of_store_name
 
 def try_it(store):
-    inside = place_of(store + ".inside")
+    inside = place_of_store_name(store + ".inside")
     try:
-        with acquire(Store.at(store)):
+        with acquire_lease(Store.at(store)):
             assert inside.put_if(b"") is not None, "another one is inside"
             time.sleep(0.3)
             inside.unlink()
@@ -53,7 +53,7 @@ def test_of_newcomers_at_once_one_is_in(bucket, server):
     for link, store in enumerate(stores[1:]):  # nobody's, a dead one's, a silent one's elsewhere
         found = dataclasses.replace(LeaseHolder.here(), pid=os.getpid() if link else 1, born="0")
         found = dataclasses.replace(found, place="elsewhere", beat_seconds=0.05) if link else found
-        Store.at(store).lease_file.write_bytes(first_line(found) + counter_line(7))
+        Store.at(store).lease_file.write_bytes(lease_holder_line(found) + heartbeat_counter_line(7))
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", NEWCOMERS, *stores],
@@ -69,13 +69,13 @@ def test_of_newcomers_at_once_one_is_in(bucket, server):
     said = [word for process in processes for word in process.communicate(timeout=HANG)[0].split()]
     assert len(said) == 18 and set(said) <= {"held", "refused"}, said
     assert said.count("held") >= 3
-    assert all(holder.read(Store.at(store).lease_file) is None for store in stores)
+    assert all(holder.read_lease_holder(Store.at(store).lease_file) is None for store in stores)
 
 
 def test_a_living_coordinator_is_named_and_its_store_left_alone(base, bucket, called, tmp_path):
     (tmp_path / "test.toml").write_text(one_experiment(**FEW))
     before = keys(base)
-    with acquire(Store.at(base)) as held:
+    with acquire_lease(Store.at(base)) as held:
         living = dataclasses.replace(LeaseHolder.here(), token=held.token, user="emmy")
         done = called(tmp_path, "status", base)
         assert done.returncode == 0
@@ -89,7 +89,7 @@ def test_a_living_coordinator_is_named_and_its_store_left_alone(base, bucket, ca
 
 def try_hold(store):
     try:
-        with acquire(Store.at(store)):
+        with acquire_lease(Store.at(store)):
             return "it held it"
     except StoreError as error:
         return str(error)
@@ -99,9 +99,9 @@ def test_a_heart_beats_and_who_lost_the_lock_stops(bucket, until, monkeypatch):
     monkeypatch.setattr(holder, "BEAT_SECONDS", 0.02)
     store, lost = bucket / "a.zarr", threading.Event()
     lock = Store.at(store).lease_file
-    with acquire(Store.at(store), on_loss=lambda reason: lost.set()) as held:
-        until(lambda: holder.read(lock).beat >= 3)
-        real, failed = s3.put_if, []
+    with acquire_lease(Store.at(store), on_loss=lambda reason: lost.set()) as held:
+        until(lambda: holder.read_lease_holder(lock).beat >= 3)
+        real, failed = s3.put_object_if_tag_matches, []
 
         def answer_lost(place, data, tag):  # it is written, and nobody hears of it
             made = real(place, data, tag)
@@ -111,11 +111,11 @@ def test_a_heart_beats_and_who_lost_the_lock_stops(bucket, until, monkeypatch):
             return made
 
         with monkeypatch.context() as patch:
-            patch.setattr(s3, "put_if", answer_lost)
-            beat = holder.read(lock).beat
-            until(lambda: holder.read(lock).beat >= beat + 4)
+            patch.setattr(s3, "put_object_if_tag_matches", answer_lost)
+            beat = holder.read_lease_holder(lock).beat
+            until(lambda: holder.read_lease_holder(lock).beat >= beat + 4)
         assert failed and held.is_held()
         other = dataclasses.replace(LeaseHolder.here(), host="node7", token="other")
-        lock.write_bytes(first_line(other) + counter_line(0))
+        lock.write_bytes(lease_holder_line(other) + heartbeat_counter_line(0))
         assert lost.wait(HANG) and not held.is_held()
-    assert holder.read(lock).token == "other"
+    assert holder.read_lease_holder(lock).token == "other"

@@ -16,12 +16,12 @@ from sweep.campaign.merge.merge import merge
 from sweep.errors import StoreError
 from sweep.store import studies
 from sweep.store.backends import places, s3
-from sweep.store.backends.places import ObjectPlace, place_of
+from sweep.store.backends.places import ObjectPlace, place_of_store_name
 from sweep.store.backends.trees import copy_tree
-from sweep.store.lease.lease import holder_of
+from sweep.store.lease.lease import lease_holder_of_store
 from sweep.store.store import Store
 from sweep.store.upkeep import verify
-from sweep.store.upkeep.repair import mend
+from sweep.store.upkeep.repair import mend_held_store
 
 
 def test_a_study_in_a_bucket_is_the_local_one(base, local, assert_like, cluster, server):
@@ -32,7 +32,7 @@ def test_a_study_in_a_bucket_is_the_local_one(base, local, assert_like, cluster,
     listed = server.client().list_objects_v2(Bucket="studies", Delimiter="/", Prefix="base")
     assert [each["Prefix"] for each in listed["CommonPrefixes"]] == ["base.zarr/"]
     assert [each["Key"] for each in listed["Contents"]] == ["base.zarr.lock"]
-    assert holder_of(Store.at(base)) is None
+    assert lease_holder_of_store(Store.at(base)) is None
 
     class Refuses(coordinator.Watcher):
         def progressed(self, task, receipt):
@@ -136,10 +136,10 @@ def test_a_silent_server_is_no_damage(store, monkeypatch):
             raise errors.Unreachable.for_reason("no answer")
         return real(place)
 
-    real = s3.get
-    monkeypatch.setattr(s3, "get", silent)
+    real = s3.get_object
+    monkeypatch.setattr(s3, "get_object", silent)
     with pytest.raises(errors.Unreachable, match="no answer"):
-        mend(Store.at(store), lambda: None)
+        mend_held_store(Store.at(store), lambda: None)
 
 
 # --- what cannot be --------------------------------------------------------------------------
@@ -183,7 +183,9 @@ def test_buckets_that_cannot_be_used(server, called, tmp_path, monkeypatch, base
     client.put_bucket_policy(Bucket="closed", Policy=json.dumps(policy))
 
     def refused(store):
-        monkeypatch.setattr(coordinator.diff, "compare", lambda *_: pytest.fail("it went on"))
+        monkeypatch.setattr(
+            coordinator.diff, "diff_store_against_study", lambda *_: pytest.fail("it went on")
+        )
         done = called(tmp_path, "run", "quickstart", store)
         assert done.returncode == 2, done.stderr
         (line,) = done.stderr.splitlines()
@@ -218,12 +220,12 @@ def test_only_stores_are_in_buckets(base, called, tmp_path):
 
 
 def test_a_place_is_named_like_a_path():
-    place = place_of("s3://studies/a/b.zarr/")
-    assert str(place) == "s3://studies/a/b.zarr" and place_of(place) is place
+    place = place_of_store_name("s3://studies/a/b.zarr/")
+    assert str(place) == "s3://studies/a/b.zarr" and place_of_store_name(place) is place
     assert (place.name, place.stem, str(place.parent)) == ("b.zarr", "b", "s3://studies/a")
     assert place / "x" / "0" == ObjectPlace("studies", "a/b.zarr/x/0")
     assert str((place / "x" / "0").relative_to(place)) == "x/0"
     assert place.parents[0] == place.parent and place.absolute() == place
     with pytest.raises(InputError, match="give it as a text"):
-        place_of(places.Path("s3://studies/a.zarr"))
-    assert isinstance(place_of("a/b.zarr"), places.Path)
+        place_of_store_name(places.Path("s3://studies/a.zarr"))
+    assert isinstance(place_of_store_name("a/b.zarr"), places.Path)
