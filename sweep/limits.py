@@ -42,7 +42,7 @@ class Limit:
     what: str
     remedy: str
 
-    def limit_error(self, amount):
+    def error(self, amount):
         """The `InputError` of a study that asks for too much."""
         return InputError(
             f"comes to {amount:,} {self.what}; at most {self.most:,} are possible: {self.remedy}"
@@ -52,7 +52,7 @@ class Limit:
 class MemoryLimit(Limit):
     """A `Limit` in bytes."""
 
-    def limit_error(self, amount):
+    def error(self, amount):
         """The `InputError` of a study that asks for too much."""
         return InputError(
             f"would take {byte_size_in_words(amount)} of memory for {self.what}, at most "
@@ -100,7 +100,7 @@ class Budget:
         """Count an amount; `InputError` where it exceeds the `Limit` with all that was taken."""
         total = self._taken[limit] + amount
         if total > limit.most:
-            raise limit.limit_error(total)
+            raise limit.error(total)
         self._taken[limit] = total
 
 

@@ -260,13 +260,13 @@ def answers(folder, given):
 ORCHESTRATION = """
 import sys, time, sweep
 from pathlib import Path
+from sweep.campaign import coordinator, planning
 from sweep.store import studies
-from sweep import planning, runner, study
 
-planning.LEAST_TASK = planning.MOST_TASK = planning.chunking.CHUNK_SECONDS = 1.0
+planning.LEAST_TASK = planning.MOST_TASK = planning.chunk_layout.CHUNK_SECONDS = 1.0
 
 
-class Clock(runner.Watcher):
+class Clock(coordinator.Watcher):
     work, tasks = 0.0, 0
 
     def planned(self, plans, tasks, workers):

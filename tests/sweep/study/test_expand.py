@@ -242,7 +242,7 @@ def test_of_a_million_runs_each_method_and_each_start_is_hashed_once(monkeypatch
 
         return call
 
-    for name in ("method_text", "start_digest", "run_digests"):
+    for name in ("method_as_json", "initial_state_digest", "run_digests"):
         monkeypatch.setattr(expanding, name, counted(name))
     table = table_of(
         integrators=str(["variational", "variational+suzuki4", "rk4", "rk2_heun", "rk2_midpoint"]),
@@ -251,4 +251,8 @@ def test_of_a_million_runs_each_method_and_each_start_is_hashed_once(monkeypatch
     )
     assert table.size == 1_000_000
     methods = 5 * 10
-    assert hashed == {"method_text": methods, "start_digest": 20_000, "run_digests": methods}
+    assert hashed == {
+        "method_as_json": methods,
+        "initial_state_digest": 20_000,
+        "run_digests": methods,
+    }

@@ -99,7 +99,7 @@ def stopped(action, last):
         return called
 
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("put", "copy", "delete"):
+        for name in ("put_object", "copy_object", "delete_objects"):
             patch.setattr(s3, name, counted(getattr(s3, name)))
         made = s3._zarr_bucket_store_class()
         for name in ("set", "delete"):
