@@ -2,7 +2,7 @@
 
 It is an ordinary coordinator: it holds the store while it works, and what it has committed stays.
 Where its worker dies, Dask runs the task again on another one, which goes on from the store; that
-waits until the lock of the one before is free, so that two never work at once.
+waits until the lease of the one before is free, so that two never work at once.
 """
 
 import contextlib
@@ -183,9 +183,8 @@ def _run_when_store_is_free(study, store, name, attempt, client, options):
             watcher = _SubmissionWatcher(store, name, attempt)
             return coordinator.run(study, store, client, watcher=watcher, name=name, **options)
         except StoreError:
-            if (
-                lease_holder_of_store(store) is None and again
-            ):  # the first time it may have ended just now
+            # Where it failed for the first time, the holder may have ended just now.
+            if lease_holder_of_store(store) is None and again:
                 raise
         time.sleep(AGAIN_SECONDS)
 
@@ -210,9 +209,8 @@ def _mark_submission_ended(store, name, attempt, why):
     found = submission_of_store(store)
     if found is None or found.name != name:
         return
-    if (
-        found.attempt in ("", attempt) or lease_holder_of_store(store) is None
-    ):  # nobody took it over
+    # Another worker that took it over notes its own end.
+    if found.attempt in ("", attempt) or lease_holder_of_store(store) is None:
         _update_submission(store, found, state=ENDED, host=platform.node(), why=why)
 
 

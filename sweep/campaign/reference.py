@@ -57,9 +57,8 @@ class ReferenceWork:
         """Compute a reference to its end; False if it was stopped before."""
         times, count = self.task.times, self._known(row)
         state = self.initial[row, : system.rows]
-        compute_reference_trajectory(
-            system, state, times[:1], self.task.tolerance
-        )  # no step: only loads
+        # Of one sample no step is computed: this loads the kernels.
+        compute_reference_trajectory(system, state, times[:1], self.task.tolerance)
         length = self._first_length(len(times) - count)
         while count < len(times):
             if self.attempt.is_stopped:

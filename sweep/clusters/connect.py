@@ -165,9 +165,8 @@ def check_dask_versions(address, security, check=lambda: None):
         ).result()
     if asked.exception() is not None:
         refusal = InputError(_explain_scheduler_failure(address, security, asked.exception()))
-        with _silenced_dask_logger(
-            "distributed.comm.tcp"
-        ):  # that Dask left a connection open, on a worker
+        # What failed may have left a connection open, which Dask would log when it is collected.
+        with _silenced_dask_logger("distributed.comm.tcp"):
             del asked
             gc.collect()
         raise refusal
@@ -202,10 +201,12 @@ async def _dask_versions_of_cluster(address, security):
         try:
             # A server that takes connections and says nothing is waited for without an end.
             await asyncio.wait_for(client, CONNECT_SECONDS + ANSWERS_SECONDS)
-            with contextlib.suppress(TimeoutError):  # of a worker that is lost just now
+            try:
                 found = await asyncio.wait_for(client.get_versions(), ANSWERS_SECONDS)
-                return {"": found["scheduler"], **found["workers"]}
-            return {}
+            except TimeoutError:  # of a worker that is lost just now: the scheduler answers
+                answer = client.scheduler.versions()
+                return {"": await asyncio.wait_for(answer, ANSWERS_SECONDS)}
+            return {"": found["scheduler"], **found["workers"]}
         finally:
             await client.close()
 

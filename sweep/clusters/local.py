@@ -105,10 +105,8 @@ def start_local_cluster(
         **options,
     }
     worker = {"cls": LocalNanny, "options": shared | nanny}
-    with (
-        dask.config.set(SETTINGS),
-        _signals_blocked(ENDING),
-    ):  # `sweep.clusters.preload` unblocks them
+    # Processes that start within this inherit blocked signals; `sweep.clusters.preload` ends that.
+    with dask.config.set(SETTINGS), _signals_blocked(ENDING):
         cluster = SpecCluster(
             scheduler={"cls": LocalScheduler, "options": shared | dashboard},
             worker=worker,
@@ -122,9 +120,8 @@ def start_local_cluster(
 
 
 def _private_tls_security():
-    from sweep.clusters.certificates import (
-        make_self_signed_certificate,
-    )  # slow; workers need not load it
+    # Slow to import, and no worker needs it.
+    from sweep.clusters.certificates import make_self_signed_certificate
 
     return PrivateSecurity(*make_self_signed_certificate())
 

@@ -142,9 +142,8 @@ def _work_panels(rows):
                 of_error = rows_on_log_axis(rows, error, against)
             except InputError:
                 continue
-            if (
-                _panel_compares_work(of_error, against) or error == errors[0]
-            ):  # why not is said once
+            # A panel that cannot compare stays for the first error: it says why, once.
+            if _panel_compares_work(of_error, against) or error == errors[0]:
                 found[error, against] = of_error
     if not found:
         raise InputError("no run has an error above round-off to show.", key="error")

@@ -7,7 +7,7 @@ import zarr
 
 from integrators.errors import InputError
 from sweep.limits import MOST_RUNS
-from sweep.store.files import INTERNAL, read_zarr_metadata
+from sweep.store.files import INTERNAL
 from sweep.store.storage import configure_zarr
 from sweep.store.store import Store
 from sweep.study import schema
@@ -41,9 +41,8 @@ def open_study(store):
     >>> order = sweep.open_study("quickstart.zarr")["pendulum"].to_dataset()  # doctest: +SKIP
     >>> order.query(run="integrator == 'variational' and step_size < 0.05")   # doctest: +SKIP
     """
-    store = Store.at(store)
-    store.check()
-    _refuse_zarr_v2_arrays(store, read_zarr_metadata(store.place))
+    store = Store.at(store).anew()
+    _refuse_zarr_v2_arrays(store, store.metadata)
     configure_zarr()
     _refuse_oversized_metadata(store)
     try:

@@ -236,9 +236,8 @@ def are_runs_committed(group, samples):
     """
     counts = group[schema.MARKER.name][:]
     status = group["status"][:] if "status" in group else np.full(counts.shape, COMPLETE)
-    return are_runs_computed_to_sample(
-        counts, status[: len(counts)], samples
-    )  # which is the last one that is grown
+    # The status is the last one that is grown.
+    return are_runs_computed_to_sample(counts, status[: len(counts)], samples)
 
 
 def to_attribute_json(value):

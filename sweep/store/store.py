@@ -127,9 +127,14 @@ class Store:
         """The same store, of which nothing was read: `attributes` and `experiments` of now."""
         return Store(self.place)
 
-    @functools.cached_property
+    @property
     def attributes(self):
-        """Attributes of the root, read once; see `anew`.
+        """Attributes of the root; as `metadata`."""
+        return self.metadata["attributes"]
+
+    @functools.cached_property
+    def metadata(self):
+        """Metadata of the root, its ``zarr.json``, read once; see `anew`.
 
         Raises
         ------
@@ -138,7 +143,7 @@ class Store:
         """
         try:
             with self.reading():
-                attributes = files.read_zarr_metadata(self.place).get("attributes", {})
+                metadata = files.read_zarr_metadata(self.place)
         except Damaged as damage:
             if self.internal().is_dir():
                 raise InputError(
@@ -148,14 +153,15 @@ class Store:
             raise InputError(
                 f"{self} is not a store; expected a directory that `sweep run` wrote"
             ) from None
+        attributes = metadata.get("attributes", {})
         self.check_format(attributes)
         if "experiments" not in attributes:
             raise InputError(f"{self.place / METADATA} lacks its experiments: the store is damaged")
-        return attributes
+        return metadata
 
     def check(self):
-        """Raise `InputError` unless there is a store that can be read; see `attributes`."""
-        _ = self.attributes
+        """Raise `InputError` unless there is a store that can be read; see `metadata`."""
+        _ = self.metadata
 
     def check_format(self, attributes):
         """Raise `InputError` unless the root's attributes are of a format that can be read."""
@@ -242,7 +248,7 @@ class Store:
         return False
 
     def _check_makable(self):
-        """Raise OSError unless the store can be made: makes a directory, and removes it again."""
+        """Raise `StoreError` or OSError unless a directory for the store can be made."""
         parent = self.place.parent
         while not os.path.lexists(parent):
             parent = parent.parent

@@ -25,6 +25,8 @@ def _load_starts_from_store(*arguments, **settings):
     return end_states.load_starts_from_store(*arguments, read_study=stored_study, **settings)
 
 
+# The room of studies is below this one: it reads end states of stores by what is registered here,
+# so that `sweep.Study` and `sweep.load_study` are taken from this module.
 from_store.register_end_state_reader(_load_starts_from_store)
 
 

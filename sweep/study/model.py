@@ -9,6 +9,7 @@ from integrators.errors import InputError, nearest
 from sweep.errors import StudyError
 from sweep.limits import MOST_TEXT, read_regular_file
 from sweep.plugins.registry import BUILT_IN, Library, read_plugins_of_study
+from sweep.study.experiment import ResolvedExperiment
 from sweep.study.reader import FORMAT, read_study
 from sweep.study.toml.nodes import parse_toml
 from sweep.study.toml.writer import write_study_text
@@ -68,8 +69,6 @@ class Study:
         That plugins and files of initial states are relative to.
     text : str, optional
         As TOML, from which it was read; written for a study that is built in Python.
-    source : str, optional
-        The name of the text in messages.
     library : sweep.plugins.registry.Library, optional
         What it can name: with its plugins.
 
@@ -93,15 +92,14 @@ class Study:
     plugins: dataclasses.InitVar[tuple] = ()
     directory: dataclasses.InitVar[str] = "."
     text: str = ""
-    source: str = "study"
     library: Library = BUILT_IN
 
     def __post_init__(self, plugins, directory):
-        if self.text:
+        if set(map(type, self.experiments)) == {ResolvedExperiment}:  # it was read
             return
         text = self._written(plugins)
         read = read_study(parse_toml(text, f"study {self.name!r}", directory, has_lines=False))
-        for key, value in (read | {"text": text, "source": f"study {self.name!r}"}).items():
+        for key, value in (read | {"text": text}).items():
             object.__setattr__(self, key, value)
 
     def _written(self, plugins):
@@ -168,7 +166,7 @@ def parse_study(
         With every problem that was found: where, what, and what was expected.
     """
     read = read_study(parse_toml(text, source, directory, plugins, kept, trust_plugins))
-    return Study(**read, text=text, source=source)
+    return Study(**read, text=text)
 
 
 def load_study_file(study, kept=None, trust_plugins=False):

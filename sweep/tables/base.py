@@ -49,10 +49,12 @@ def table_rows_for_json(rows):
     -------
     list of dict
     """
-    return [value_for_json(dataclasses.asdict(row) | _property_values(row)) for row in rows]
+    return [
+        value_for_json(dataclasses.asdict(row) | _computed_properties_of_row(row)) for row in rows
+    ]
 
 
-def _property_values(row):
+def _computed_properties_of_row(row):
     members = vars(type(row)).items()
     return {name: getattr(row, name) for name, member in members if isinstance(member, property)}
 

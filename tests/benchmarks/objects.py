@@ -117,9 +117,8 @@ def measured(rounds, workers, seconds):
                     after = sum(psutil.Process(server.process.pid).cpu_times()[:2])
                     busy += [after - before] if where == "bucket" else []
         for place in (folder, "s3://studies"):
-            spread_run_scalars(
-                Store.at(f"{place}/0.zarr")
-            )  # scalars are compacted where there are many chunks
+            # Scalars are compacted where there are many chunks.
+            spread_run_scalars(Store.at(f"{place}/0.zarr"))
         raw, size = raw_speed(f"{folder}/0.zarr")
         raw_bucket, _ = raw_speed("s3://studies/0.zarr")
     server.stop()

@@ -176,9 +176,8 @@ def test_omega_is_turned_the_shortest_way():
     opposite = ensembles.turned(state, 0, np.array([0.0, 0.0, -1.0]))
     np.testing.assert_array_equal(opposite, [[0.0, 0.0, -1.0], [0.3, 0.4, 0.0]])
     near = np.array([1e-9, 0.0, -1.0])
-    np.testing.assert_allclose(
-        ensembles.turned(state, 0, near)[1], [-0.3, 0.4, 0.0], atol=1e-8
-    )  # about e2, which is orthogonal to both
+    # The turn is about e2, which is orthogonal to both.
+    np.testing.assert_allclose(ensembles.turned(state, 0, near)[1], [-0.3, 0.4, 0.0], atol=1e-8)
 
 
 @pytest.mark.parametrize(

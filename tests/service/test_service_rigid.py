@@ -75,9 +75,8 @@ def test_formulations_agree_about_what_they_share(path):
     for axis in "xyz":
         gravity = table[f"gravity_in_body_{axis}"].values.reshape(3, 3, -1)
         np.testing.assert_allclose(gravity[1:, 0], gravity[:-1, 0], atol=1e-3)
-    assert quantities_with_recorded_error(table) == (
-        "energy",
-    )  # errors against a reference do not drift
+    # Errors against a reference do not drift.
+    assert quantities_with_recorded_error(table) == ("energy",)
 
 
 def test_spelled_starts_and_measured_structure(path):

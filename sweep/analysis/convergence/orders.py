@@ -251,7 +251,7 @@ def _order_estimate_from_curve(curve, label, parameters, method, error, at, movi
         pre_asymptotic_from=_extreme_or_nan(of_use[PRE_ASYMPTOTIC], np.min),
         absent=curve.absent,
         unmeasured=curve.unmeasured,
-        floor=float(np.fmax(fit.floor, _median_or_nan(curve.floors[there]))),
+        floor=float(np.fmax(fit.floor, _median_of_finite_or_nan(curve.floors[there]))),
         worst_residual=fit.worst_residual,
         starts=int(np.isfinite(curve.errors).any(axis=0).sum()),
         left_out=curve.left_out,
@@ -263,6 +263,6 @@ def _extreme_or_nan(values, of):
     return float(of(values)) if len(values) else np.nan
 
 
-def _median_or_nan(values):
+def _median_of_finite_or_nan(values):
     values = values[np.isfinite(values)]
     return np.median(values) if len(values) else np.nan

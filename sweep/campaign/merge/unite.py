@@ -128,7 +128,7 @@ class _Pair:
                 continue
             if name in together:
                 self._refuse(f"the values of {name!r}, which advances with others, differ")
-            values = _join_distinct(
+            values = _union_of_lists(
                 _axis_values_as_written(axis), _axis_values_as_written(other[name])
             )
             labels = [point["label"] for point in values if isinstance(point, dict)]
@@ -148,7 +148,7 @@ class _Pair:
                     f"the label {label!r} stands for two integrators; give one another label, and "
                     "run that study on its store once more"
                 )
-        steps = {label: _join_distinct(*(side[label].steps for side in sides if label in side))
+        steps = {label: _union_of_lists(*(side[label].steps for side in sides if label in side))
                  for label in (*sides[0], *sides[1])}  # fmt: skip
         entry = {label: (sides[0].get(label) or sides[1][label]) for label in steps}
         if "step_size" in {name for group in self.one.zipped for name in group} and any(
@@ -156,7 +156,7 @@ class _Pair:
         ):
             self._refuse("step sizes, which advance with others, differ")
         shared = {
-            adaptive: _join_distinct(
+            adaptive: _union_of_lists(
                 _shared_steps_as_written(self.one, adaptive),
                 _shared_steps_as_written(self.other, adaptive),
             )
@@ -272,7 +272,7 @@ def _axis_values_as_written(axis):
     ]
 
 
-def _join_distinct(*lists):
+def _union_of_lists(*lists):
     """The elements of all, each once; they need not be hashable."""
     made = []
     for value in (value for values in lists for value in values):

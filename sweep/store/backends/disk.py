@@ -26,9 +26,8 @@ def explain_storage_failure(path, error=None):
     """How the bucket fails, or which disk is full, the one that a path is on, and what is left."""
     if isinstance(error, Unreachable):
         return str(error)
-    if isinstance(
-        place_of_store_name(path), ObjectPlace
-    ):  # where its parts are put together, for example
+    # Of a store in a bucket it is a disk here: where its parts are put together, for example.
+    if isinstance(place_of_store_name(path), ObjectPlace):
         path = getattr(error, "filename", None) or tempfile.gettempdir()
     place = Path(os.path.realpath(path))
     while not place.exists():

@@ -109,7 +109,7 @@ class LeaseHolder:
     def __str__(self):
         if self.host == UNKNOWN:
             who = "somebody" if self.user == UNKNOWN else self.user
-            return f"{who}, of whom its lock says no more,"
+            return f"{who}, of whom its lease says no more,"
         return f"{self.user} on {self.host} (process {self.pid}, `{self.command}`)"
 
 

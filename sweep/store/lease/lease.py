@@ -152,7 +152,7 @@ class Lease:
     def _look(self):
         found = read_lease_holder(self._file.path)
         if found is None:
-            self.lost = f"the lock of {self._store} was removed"
+            self.lost = f"the lease file of {self._store} was removed"
         elif found.token != self._holder.token:
             self.lost = f"{self._store} was taken over by {found}"
 

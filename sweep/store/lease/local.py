@@ -93,9 +93,8 @@ class LocalLeaseFile:
 def chain_of_lease_successors(path):
     """The holder that a file names and its successors, each with its file."""
     chain, where = {}, path
-    while (
-        where not in chain and (found := read_lease_holder(where)) is not None
-    ):  # none succeeds itself
+    # A file that names itself as its successor, as no holder does, would be an endless chain.
+    while where not in chain and (found := read_lease_holder(where)) is not None:
         chain[where] = found
         where = _successor_lease_file(path, found)
     return [(found, where) for where, found in chain.items()]

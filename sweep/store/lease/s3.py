@@ -57,8 +57,7 @@ class S3LeaseFile:
         tag = self.path.put_if(content, self._tag)
         if tag is None:
             found, now = self.path.read_tagged()
-            if (
-                parse_lease_holder(found).token == self._holder.token
-            ):  # a beat that seemed to fail came through
+            # An earlier beat that seemed to fail has come through.
+            if parse_lease_holder(found).token == self._holder.token:
                 tag = self.path.put_if(content, now)
         self._tag = tag or self._tag

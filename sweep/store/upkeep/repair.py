@@ -133,9 +133,8 @@ def _mark_damaged_runs(store, findings):
             rows.setdefault(finding.place, []).append(finding.rows)
     marked = {place: np.unique(np.concatenate(parts)) for place, parts in rows.items()}
     for place, mine in marked.items():
-        checkpoints.remove_checkpoints_of_experiment(
-            store, place
-        )  # first samples of runs on their way may be damaged, too
+        # Checkpoints hold first samples of unfinished runs, which may be damaged, too.
+        checkpoints.remove_checkpoints_of_experiment(store, place)
         if len(mine):
             mark_runs_not_computed(store, place, mine)
     return marked

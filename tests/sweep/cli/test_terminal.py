@@ -168,9 +168,8 @@ def test_on_a_terminal_only_our_own_sequences_are_obeyed(ran, place):
         said, _ = on_a_terminal(place, *arguments)
         assert not CONTROL.search(said), arguments
     said, code = on_a_terminal(place, "verify", "nasty.zarr")
-    assert (
-        code == 0 and "\x1b[?25l" in said and "\x1b[?25lReading" in said
-    )  # the progress bar moves
+    # The progress bar moves.
+    assert code == 0 and "\x1b[?25l" in said and "\x1b[?25lReading" in said
     for ours in ("\x1b[?25l", "\x1b[?25h", "\x1b[K", "\r"):
         said = said.replace(ours, "")
     assert not CONTROL.search(said)
@@ -250,7 +249,7 @@ def test_a_lock_of_garbage_is_somebodys(place, ran, called, content):
         found = holder.read_lease_holder(lock)
         assert found.patience == holder.BEATS * holder.BEAT_SECONDS
         text = is_clean(called(place, "status", "nasty.zarr"))
-        assert "Held by somebody, of whom its lock says no more" in text
+        assert "Held by somebody, of whom its lease says no more" in text
     finally:
         lock.unlink()
 

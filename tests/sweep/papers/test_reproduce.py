@@ -120,9 +120,8 @@ def test_a_figure_agrees_in_its_digits_or_in_its_order_of_magnitude(value, found
 def test_a_range_is_that_of_an_ensemble():
     chaotic = (1.4310e-6, 1.477e-6, 1.12e-6, 1.98e-6)
     assert agreement_with_printed_figure(*chaotic, digits=5, ensemble=True) is Agreement.RANGE
-    assert (
-        agreement_with_printed_figure(*chaotic, digits=5) is Agreement.MAGNITUDE
-    )  # of step sizes, say
+    # A range over step sizes, say.
+    assert agreement_with_printed_figure(*chaotic, digits=5) is Agreement.MAGNITUDE
     beside = (1.4310e-6, 1.477e-6, 1.44e-6, 1.98e-6)
     assert agreement_with_printed_figure(*beside, digits=5, ensemble=True) is Agreement.MAGNITUDE
 

@@ -199,9 +199,8 @@ def test_what_a_chain_is():
     curve = chain()["state"].values[0, 0]
     assert spheres.body_chain_to_draw(curve) == "closed"
     assert spheres.body_chain_to_draw(curve[:15]) == "open"
-    assert (
-        spheres.body_chain_to_draw(np.tile(curve[:1], (9, 1))) == "open"
-    )  # a rod that hangs straight
+    # A rod that hangs straight.
+    assert spheres.body_chain_to_draw(np.tile(curve[:1], (9, 1))) == "open"
     assert spheres.body_chain_to_draw(curve[::5]) == ""
 
 
