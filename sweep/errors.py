@@ -11,7 +11,6 @@ __all__ = [
     "Gathered",
     "CannotUnite",
     "Damaged",
-    "FencedOff",
     "GeosweepError",
     "InputError",
     "Interrupted",
@@ -124,10 +123,6 @@ class TaskFailed(GeosweepError, RuntimeError):
 
 class LeaseLost(GeosweepError):
     """Another coordinator holds the store: what a task of the one before has is not written."""
-
-
-class FencedOff(LeaseLost):
-    """Another process computes the task by now."""
 
 
 class VersionMismatch(GeosweepError, RuntimeError):

@@ -1,6 +1,6 @@
 """Which pending runs are integrated together, and how much work each such batch is.
 
-`sweep.campaign.chunks` cuts a chunk's runs into batches when it computes them; here they are
+`sweep.campaign.work.run_work` cuts a task's runs into batches when it computes them; here they are
 counted before.
 """
 
@@ -40,21 +40,21 @@ class Batches:
     amounts: np.ndarray
 
     @classmethod
-    def of(cls, entry, chunk_rows=None):
-        """Those of a `sweep.store.diff.Entry`, in chunks of so many rows, or in one.
+    def of(cls, entry, unit=None):
+        """Those of a `sweep.store.diff.Entry`, in units of so many rows, or in one.
 
         Parameters
         ----------
         entry : sweep.store.diff.Entry
-        chunk_rows : int, optional
+        unit : int, optional
         """
         table = entry.table
         runs = np.flatnonzero(entry.pending)
         runs = runs[np.argsort(entry.rows[runs], kind="stable")]
-        chunk = entry.rows[runs] // (chunk_rows or entry.size or 1)
+        of_unit = entry.rows[runs] // (unit or entry.size or 1)
         alike = np.stack(
             [
-                chunk,
+                of_unit,
                 table.integrator_index[runs],
                 table.system_index[runs],
                 table.step_size[runs],  # NaN, which equals no other, of an adaptive run

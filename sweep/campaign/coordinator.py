@@ -12,8 +12,8 @@ from integrators.errors import check_number
 from sweep.campaign import planning
 from sweep.campaign.pilot import Rehearsal
 from sweep.campaign.task_window import count_task_slots, execute_tasks, noticing_scheduler_loss
-from sweep.campaign.tasks import CHECKPOINT_EVERY, compile_rehearsed_kernels
-from sweep.clusters.launch import connecting_to_cluster
+from sweep.campaign.work.tasks import CHECKPOINT_EVERY, compile_rehearsed_kernels
+from sweep.clusters.launch import starting_or_connecting
 from sweep.clusters.spec import cluster_spec_from_arguments
 from sweep.clusters.workers import (
     call_on_workers,
@@ -26,22 +26,16 @@ from sweep.clusters.workers import (
 from sweep.errors import Interrupted
 from sweep.plugins import approvals
 from sweep.shutdown import Drain
-from sweep.store import checkpoints, create, diff, provenance, storage
+from sweep.store import create, diff, provenance, storage
 from sweep.store.backends.disk import explain_storage_failure, is_storage_full_or_failing
+from sweep.store.commit import fold
 from sweep.store.lease import requests, sessions
-from sweep.store.lease.fencing import begin_fencing_session, fence_off_all_attempts
 from sweep.store.lease.lease import Lease, acquire_lease
 from sweep.store.lease.presence import Presence
 from sweep.store.lease.sessions import Session, kernel_code_hash
 from sweep.store.progress import Counter, InFlight, Prediction, write_plan_predictions
 from sweep.store.store import Store
 from sweep.store.studies import resolve_study_and_store
-from sweep.store.upkeep.compact import (
-    compact_run_scalars,
-    finish_interrupted_rewrite,
-    spread_run_scalars,
-)
-from sweep.store.upkeep.rechunk import rechunk_experiment
 from sweep.study import Study
 
 
@@ -113,9 +107,6 @@ class Watcher:
 
     def compiling(self, workers):
         """So many workers compile the kernels, each for all of its kind of CPU on its host."""
-
-    def rechunking(self, plan):
-        """The store is being rewritten in fewer files, for there to be more runs or samples."""
 
     def began(self, runs, seconds):
         """Work begins on so many runs, of so many expected CPU seconds."""
@@ -223,7 +214,8 @@ class _Coordinator:
 
     def run(self, client, spec):
         """Bring the store to what the study asks for; the `Outcome`."""
-        finish_interrupted_rewrite(self.store)
+        if self.store.existing_root() is not None:
+            fold.settle(self.store, self.lease.check)
         entries = diff.diff_store_against_study(self.store, self.study)
         if not sessions.is_process_computing_tasks():  # or it was submitted by whose approval it is
             approvals.approve_plugins(self.study.library.plugins)
@@ -234,9 +226,7 @@ class _Coordinator:
                 client, spec, pending, self.drain, self.watcher
             ) as connected:
                 stopped = self._bring_to_end(entries, connected if pending else None)
-                return compact_and_tally_store(
-                    self.store, entries, stopped, writes=self.lease.is_held()
-                )
+                return fold_and_tally_store(self.store.anew(), entries, stopped, self.lease)
         except Interrupted as reason:  # before anything was computed
             return Outcome(
                 self.store.place, tuple(_tally_of_entry(entry) for entry in entries), str(reason)
@@ -253,14 +243,7 @@ class _Coordinator:
                 self.drain.check()
                 self._compile(connected(), session, workers, plans)
         self.lease.check()
-        for file in self.store.partial_files():
-            file.unlink(missing_ok=True)
-        for plan in plans:
-            if plan.is_rewritten:
-                self.watcher.rechunking(plan)
-                rechunk_experiment(self.store, plan.entry.name, plan.layout)
-        chunk_rows = {plan.entry.name: plan.chunk_rows for plan in plans}
-        create.create_or_grow_store(self.store, self.study, entries, chunk_rows)
+        create.create_or_grow_store(self.store, self.study, entries, self.lease.check)
         if not connected:
             return ""
         with noticing_scheduler_loss(connected()):
@@ -279,10 +262,12 @@ class _Coordinator:
 
     def _compute(self, client, session, workers, plans):
         """Compute all that is pending; why it ended early, or nothing."""
-        spread_run_scalars(self.store)
-        begin_fencing_session(self.store, session)
+        store = self.store.anew()
+        fold.begin_session(store, session.name, self.lease.check)
         self.presence.begun(session)
-        kinds = _record_worker_hosts(self.store, hosts_of_workers(workers.values()))
+        kinds = _record_worker_hosts(
+            self.store, hosts_of_workers(workers.values()), self.lease.check
+        )
         if len(kinds) > 1:
             self.watcher.mixed(kinds)
         root = self.store.root("a")
@@ -297,8 +282,9 @@ class _Coordinator:
         try:
             with ending_workers_in_order(client, session, self.drain.check):
                 for tasks in made:  # references, then runs
-                    with InFlight(self.store) as flight:
-                        self._execute(client, tasks, session, flight)
+                    folder = fold.Folder(store, session.name, self.lease.check, tasks)
+                    with InFlight(self.store) as flight, folder:
+                        self._execute(client, tasks, session, flight, folder)
         except Interrupted as reason:
             self.presence.check()
             return str(reason)
@@ -307,12 +293,17 @@ class _Coordinator:
         self.presence.ended()
         return ""
 
-    def _execute(self, client, tasks, session, flight):
+    def _execute(self, client, tasks, session, flight, folder):
         def on_running(running):
             self.presence.check()
             flight.note(running)
 
-        execute_tasks(client, tasks, session, self.drain, self.watcher.progressed, on_running)
+        def on_receipt(task, receipt):
+            self.watcher.progressed(task, receipt)
+            if receipt.whole:
+                folder.committed(task)
+
+        execute_tasks(client, tasks, session, self.drain, on_receipt, on_running)
 
     def _note_prediction(self, plans):
         """Keep what the plans expect, beside what was used before, for `sweep status`."""
@@ -332,14 +323,14 @@ def _predict_cpu_time(plans, before):
     )
 
 
-def _record_worker_hosts(store, hosts):
+def _record_worker_hosts(store, hosts, check):
     """Add hosts that the store does not know yet; the kinds of CPU and systems of all.
 
     Results may depend on them by the sines and logarithms of their libraries.
     """
     known = store.root().attrs.get("hosts", [])
     every = known + [host for host in hosts if host not in known]
-    storage.set_root_attributes(store, {"hosts": every})
+    storage.set_root_attributes(store, {"hosts": every}, check)
     return sorted({host["kind"] for host in every if "kind" in host})
 
 
@@ -347,20 +338,28 @@ def _connecting_if_pending(client, spec, pending, drain, watcher):
     """A context with a function that gives the client; none is needed if nothing is pending."""
     if client is not None or not pending:
         return contextlib.nullcontext(lambda: client)
-    return connecting_to_cluster(spec, drain.check, watcher.connecting)
+    return starting_or_connecting(spec, drain.check, watcher.connecting)
 
 
-def compact_and_tally_store(store, entries, stopped="", writes=True):
-    """Compact the store and note its workers, if `writes`; count what it holds of the study."""
+def fold_and_tally_store(store, entries, stopped, lease):
+    """Fold what is left and note the workers, if the lease is held; count what the store has."""
+    writes = lease.is_held()
+    try:
+        if writes and (session := store.session):
+            fold.fold_all(store, session, lease.check)
+    except OSError as error:  # the next run does it
+        if not stopped or not is_storage_full_or_failing(error):
+            raise
+        writes = False
     tallies = tuple(_tally_experiment(store.root(), entry) for entry in entries)
     outcome = Outcome(store.place, tallies, stopped)
     try:
         if writes and outcome.complete:
-            compact_run_scalars(store)
-            checkpoints.remove_checkpoints_of_experiment(store)
-            fence_off_all_attempts(store)
+            fold.end_session(store, lease.check)
         if writes:
-            storage.set_root_attributes(store, provenance.provenance_noted_by_workers(store))
+            storage.set_root_attributes(
+                store, provenance.provenance_noted_by_workers(store), lease.check
+            )
     except OSError as error:  # the next run does it
         if outcome.complete or not is_storage_full_or_failing(error):
             raise

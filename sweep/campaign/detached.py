@@ -1,48 +1,64 @@
-"""Hand a study's coordinator to a cluster, as a task of it, so that nobody need wait for it.
+"""Hand a study's coordinator to others, so that nobody need wait for it.
 
 It is an ordinary coordinator: it holds the store while it works, and what it has committed stays.
-Where its worker dies, Dask runs the task again on another one, which goes on from the store; that
-waits until the lease of the one before is free, so that two never work at once.
+To a running cluster it goes as a task. Where its worker dies, Dask runs the task again on another
+one, which goes on from the store; that waits until the lease of the one before is free, so that two
+never work at once. To a batch system it goes as a job, which has the scheduler too and submits the
+workers' jobs; where its time is up, it submits itself again.
 """
 
+import base64
 import contextlib
 import dataclasses
 import itertools
+import math
 import platform
 import secrets
+import sys
 import time
+import zlib
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from distributed import Client, Reschedule, fire_and_forget, get_client, secede
+from distributed.protocol import pickle
 
 from integrators.errors import InputError, check_number
 from sweep.campaign import coordinator
-from sweep.clusters.launch import connect_to_cluster
+from sweep.clusters.jobqueue import (
+    check_coordinator_profile,
+    seconds_of_coordinator_job,
+    submit_coordinator_job,
+)
+from sweep.clusters.launch import start_or_connect
+from sweep.clusters.profiles import resolve_cluster_spec
 from sweep.clusters.spec import ClusterSpec
 from sweep.clusters.workers import inspect_workers
 from sweep.errors import Interrupted, StoreError
 from sweep.plugins import approvals
-from sweep.shutdown import Drain
+from sweep.shutdown import TIME_IS_UP, Drain
 from sweep.store import diff
 from sweep.store.lease import requests, sessions
 from sweep.store.lease.lease import acquire_lease, lease_holder_of_store
-from sweep.store.lease.requests import ENDED, RUNNING, Submission, submission_of_store
+from sweep.store.lease.requests import ENDED, QUEUED, RUNNING, Submission, submission_of_store
 from sweep.store.studies import resolve_study_and_store
 
 PRIORITY = 100  # before the tasks of other studies
 ACCEPTED_SECONDS = 10.0
 AGAIN_SECONDS = 3.0  # between two looks whether the store is free
+JOB_ROUNDS = 50  # jobs in a row that a coordinator has at most, each ended by its time limit
+MOST_MARGIN, MARGIN = 180.0, 0.1  # seconds kept of a job's time to start and to end, or a part
 
 
 class Submitted(NamedTuple):
-    """A coordinator that a cluster has taken.
+    """A coordinator that a cluster or a batch system has taken.
 
     Parameters
     ----------
     name : str
-        Of its task.
+        Of its task, or its job.
     scheduler : str
-        Address.
+        Address; or the job's id, with the batch system.
     store : Path or ObjectPlace
         That it works on.
     """
@@ -56,18 +72,20 @@ def submit(
     study, store=None, cluster=None, *, trust_plugins=False, max_time=None,
     checkpoint_every=coordinator.CHECKPOINT_EVERY,
 ):  # fmt: skip
-    """Run a study on a running cluster, without waiting for it.
+    """Run a study on a running cluster or by a batch system, without waiting for it.
 
-    What plans and watches the tasks runs on a worker; if that dies, it goes on elsewhere.
+    What plans and watches the tasks runs on a worker; if that dies, it goes on elsewhere. Or it
+    runs in a job of its own, which submits those of the workers.
 
     Parameters
     ----------
     study, store, trust_plugins
         As in `sweep.run`; all workers must see the store.
     cluster : ClusterSpec or distributed.Client
-        Of a running scheduler.
+        Of a running scheduler; or a `ClusterSpec` with the profile of a batch system.
     max_time, checkpoint_every : float, optional
         As in `sweep.run`; each time that a worker takes the coordinator up, ``max_time`` begins.
+        A job without it is followed by another one when its time is up.
 
     Returns
     -------
@@ -78,24 +96,106 @@ def submit(
     StoreError
         If the store is another study's, or cannot be written, or somebody writes to it.
     InputError
-        If no running scheduler is given, or a number is not positive; if a worker has another
-        version of the code, or does not see the store; if a coordinator was submitted already
-        that waits for a worker of this scheduler.
+        If no running scheduler and no batch system is given, or a number is not positive; if a
+        worker has another version of the code, or does not see the store; if a coordinator was
+        submitted already that has not begun.
     """
     is_client = isinstance(cluster, Client)
-    if not (is_client or (isinstance(cluster, ClusterSpec) and cluster.is_running)):
+    if not is_client and not isinstance(cluster, ClusterSpec):
         raise InputError(
-            f"cluster = {cluster!r}; expected the client of a running scheduler, or such as "
-            "ClusterSpec(scheduler='tcp://host:8786')",
+            f"cluster = {cluster!r}; expected the client of a running scheduler, such as "
+            "ClusterSpec(scheduler='tcp://host:8786'), or the profile of a batch system, such as "
+            "ClusterSpec(profile='slurm', workers=64)",
             key="cluster",
         )
+    spec, profile = (cluster, None) if is_client else resolve_cluster_spec(cluster)
+    if profile is not None:
+        check_coordinator_profile(profile, cluster.workers)
     options = {"checkpoint_every": check_number("checkpoint_every", checkpoint_every, above=0.0)}
     if max_time is not None:
         options["max_time"] = check_number("max_time", max_time, above=0.0)
     study, store = resolve_study_and_store(study, store, trust_plugins)
-    with contextlib.nullcontext(cluster) if is_client else connect_to_cluster(cluster) as client:
-        submission = _submit_coordinator(study, store, client, options)
+    if profile is not None:
+        submission = _submit_coordinator_job(study, store, cluster, profile, options)
+    else:
+        running = contextlib.nullcontext(cluster) if is_client else start_or_connect(spec)
+        with running as client:
+            submission = _submit_coordinator(study, store, client, options)
     return Submitted(submission.name, submission.scheduler, store.place)
+
+
+def _submit_coordinator_job(study, store, spec, profile, options):
+    """Submit the job of a study's coordinator; its `Submission`."""
+    submission = Submission.here(study.name, f"{profile.kind}, as profile {profile.name!r} says")
+    with Drain() as drain, acquire_lease(store, drain.request, drain.check):
+        diff.diff_store_against_study(store, study)
+        approvals.approve_plugins(study.library.plugins)
+        before = submission_of_store(store)
+        if before is not None and before.state == QUEUED:
+            raise InputError(
+                f"{store}: a coordinator is there already, {before}. `sweep cancel {store}` ends it"
+            )
+        requests.withdraw_cancellation(store)
+        requests.note_submission(store, submission)  # before the job may look for it
+        try:
+            job = _CoordinatorJob(study, store, submission.name, spec, options).submit(profile)
+        except InputError:
+            requests.remove_submission_note(store)
+            raise
+        submission = dataclasses.replace(submission, scheduler=f"{profile.kind} as job {job}")
+        requests.note_submission(store, submission)  # the job cannot have begun: the lease is ours
+    return submission
+
+
+@dataclass(frozen=True)
+class _CoordinatorJob:
+    """A coordinator in a batch job; parameters as in `submit`, `round` counts its jobs."""
+
+    study: object
+    store: object
+    name: str
+    spec: ClusterSpec
+    options: dict
+    round: int = 1
+
+    def submit(self, profile):
+        """Submit the job; its id."""
+        text = base64.b64encode(zlib.compress(pickle.dumps(self))).decode()
+        function = f"{__name__}:coordinate_in_batch_job"
+        return submit_coordinator_job(profile, f"geosweep-{self.study.name}", function, text)
+
+    def coordinate(self):
+        """Run the study until it is complete or the job's time is up."""
+        attempt = secrets.token_hex(8)
+        try:
+            _, profile = resolve_cluster_spec(self.spec)
+            seconds = seconds_of_coordinator_job(profile)
+            limit = seconds - min(MOST_MARGIN, MARGIN * seconds) if seconds < math.inf else seconds
+            limit = min(limit, self.options.get("max_time", math.inf))
+            options = self.options | ({"max_time": limit} if limit < math.inf else {})
+            outcome = _run_when_store_is_free(
+                self.study, self.store, self.name, attempt, None, {"cluster": self.spec, **options}
+            )
+            if outcome is None:
+                return
+            print(outcome.stopped or f"complete, {outcome.failed:,} runs failed")
+            again = not outcome.complete and outcome.stopped.startswith(TIME_IS_UP)
+            if again and "max_time" not in self.options and self.round < JOB_ROUNDS:
+                _mark_submission_queued(self.store, self.name)
+                job = dataclasses.replace(self, round=self.round + 1).submit(profile)
+                print(f"It goes on in job {job}")
+                return
+        except Exception as error:
+            _mark_submission_ended(
+                self.store, self.name, attempt, f"{type(error).__name__}: {error}"
+            )
+            raise
+        _note_end(self.store, self.name, attempt, outcome)
+
+
+def coordinate_in_batch_job():
+    """Run a study as a job that `submit` has submitted, which is its standard input."""
+    pickle.loads(zlib.decompress(base64.b64decode(sys.stdin.buffer.read()))).coordinate()
 
 
 def _submit_coordinator(study, store, client, options):
@@ -162,6 +262,11 @@ def coordinate_on_cluster(study, store, name, options):
         return
     if sessions.is_process_leaving() and not outcome.complete:
         raise Reschedule  # on another worker
+    _note_end(store, name, attempt, outcome)
+
+
+def _note_end(store, name, attempt, outcome):
+    """Note how a coordinator has ended, or nothing if all is as it should be."""
     if outcome.complete and not outcome.failed:
         requests.remove_submission_note(store)
     else:
@@ -203,6 +308,11 @@ class _SubmissionWatcher(coordinator.Watcher):
 def _mark_submission_running(store, name, attempt):
     if (found := submission_of_store(store)) is not None and found.name == name:
         _update_submission(store, found, state=RUNNING, host=platform.node(), attempt=attempt)
+
+
+def _mark_submission_queued(store, name):
+    if (found := submission_of_store(store)) is not None and found.name == name:
+        _update_submission(store, found, state=QUEUED)
 
 
 def _mark_submission_ended(store, name, attempt, why):

@@ -18,8 +18,8 @@ from sweep.campaign.cost_model import (
     measure_structure_cost,
     time_growing_work,
 )
-from sweep.campaign.recorder import NamedComponent, Recipe, make_system
-from sweep.campaign.reference import compute_reference_trajectory
+from sweep.campaign.work.recorder import NamedComponent, Recipe, make_system
+from sweep.campaign.work.reference import compute_reference_trajectory
 from sweep.store.diff import references_of_run_table
 
 PROBES = 3  # batches of each kind, and references of an experiment
@@ -210,7 +210,7 @@ class Rehearsal:
         """That of the pending runs of some `ExperimentPlan`s."""
         probes, references = [], []
         for plan in (plan for plan in plans if plan.entry.pending.any()):
-            table, batches = plan.entry.table, Batches.of(plan.entry, plan.chunk_rows)
+            table, batches = plan.entry.table, Batches.of(plan.entry, plan.unit)
             for few in _choose_probes(table, batches, 1).values():
                 probes += few
             if table.experiment.reference is not None:

@@ -4,12 +4,14 @@ A pilot of a few milliseconds measures each integrator on each system, and refer
 else is counting. The pilot also compiles the kernels, once, before any worker starts.
 """
 
+import math
 import os
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
+from integrators.compiler.lanes import WIDTH
 from sweep.campaign.batches import Batches
 from sweep.campaign.cost_model import Estimate
 from sweep.campaign.pilot import (
@@ -20,15 +22,20 @@ from sweep.campaign.pilot import (
     pilot_reference_cost,
     recipe_of_run_table,
 )
-from sweep.campaign.tasks import CHECKPOINT_EVERY, Chunk, ReferenceTask, RunTask
-from sweep.store import chunk_layout, diff, storage
-from sweep.store.chunk_layout import REFERENCE_CHUNK, Layout, choose_chunk_rows, divide_file_budget
+from sweep.campaign.work.run_work import MOST_BYTES
+from sweep.campaign.work.tasks import CHECKPOINT_EVERY, ReferenceTask, RunTask
+from sweep.store import create, diff, storage
+from sweep.store.chunk_layout import INITIAL_CHUNK, Layout, chunk_rows
 from sweep.store.diff import references_of_run_table
 from sweep.store.files import references_group_name
 from sweep.store.studies import resolve_study_and_store
 from sweep.study import schema
 
-WRITE_SECONDS = 1.5e-3  # of one chunk of one variable
+WRITE_SECONDS = 3e-4  # of one variable of a record, folding included
+UNIT_SECONDS = 2.5  # no task is shorter than a unit
+UNITS = 12  # of an experiment, where it has the runs: work for every worker
+REFERENCES_OF_TASK = 16
+COORDINATES = 10  # along the runs, with a scanned axis
 LEAST_TASK, MOST_TASK = 0.25, 30.0  # seconds; Dask takes 1.5 ms a task
 TASKS_PER_WORKER = 3  # that the work left is divided into
 
@@ -52,9 +59,9 @@ class ExperimentPlan:
     reference_seconds : ndarray, shape (references,)
         Expected CPU time of each reference, 0 of those that are there or that no run needs.
     layout : sweep.store.chunk_layout.Layout
-        Of its arrays, also of those that are there: then the store is to be rewritten in it.
-    wanted_rows : int
-        Of a chunk, for the work's sake.
+        Of its arrays.
+    unit : int
+        Rows that are always in one task.
     """
 
     entry: object
@@ -65,7 +72,7 @@ class ExperimentPlan:
     beside: float
     reference_seconds: np.ndarray
     layout: Layout
-    wanted_rows: int
+    unit: int
 
     @property
     def steps(self):
@@ -78,29 +85,31 @@ class ExperimentPlan:
         return int(np.sum(self.reference_seconds > 0))
 
     @property
-    def chunk_rows(self):
-        """Rows of a chunk."""
-        return self.layout.chunk_rows
-
-    @property
     def files(self):
-        """Files of the experiment in the store."""
-        return self.layout.files
-
-    @property
-    def is_rewritten(self):
-        """Whether the store has the experiment in smaller chunks: too many, with what is new."""
-        entry, layout = self.entry, self.layout
-        stored = entry.chunk_rows, entry.time_chunk or layout.time_chunk, entry.coordinate_chunks
-        wanted = layout.chunk_rows, layout.time_chunk, layout.coordinate_chunks
-        return bool(entry.known) and stored != wanted
+        """Files of the experiment in the store: of shards, coordinates and metadata."""
+        experiment, table, runs = self.entry.experiment, self.entry.table, self.entry.size
+        scalars = len(schema.run_variables(experiment.record, table.systems[0])) + 1
+        along_run = math.ceil(runs / storage.coordinate_chunk_size(runs))
+        found = self.layout.files(runs, experiment.samples + 1, self._series, scalars)
+        found += math.ceil(runs / INITIAL_CHUNK) + COORDINATES * along_run + 3  # the other axes
+        found += self._series + scalars + COORDINATES + 3 + 3  # metadata, also of both groups
+        if references := references_of_run_table(table):
+            count, rows = len(references.ids), 3 * max(made.rows for made in table.systems)
+            layout = Layout.choose(count, references.samples, rows)
+            found += layout.files(count, references.samples, 2, 3)
+            found += math.ceil(count / INITIAL_CHUNK) + 1 + 8  # ids, metadata
+        return found
 
     @property
     def bytes(self):
         """Bytes of the experiment's results before compression."""
         samples = self.entry.experiment.samples + 1
         state = 3 * max(made.rows for made in self.entry.table.systems) if self._stores_state else 0
-        return self.entry.size * 8 * (samples * (self.layout.sampled + max(0, state - 1)) + 12)
+        return self.entry.size * 8 * (samples * (self._series + max(0, state - 1)) + 12)
+
+    @property
+    def _series(self):
+        return len(schema.sampled_variables(self.entry.experiment, self.entry.table.systems))
 
     @property
     def _stores_state(self):
@@ -163,7 +172,7 @@ def total_cpu_time(plans):
 
 
 def plan_study(entries, between=lambda: None, clock=time.thread_time):
-    """Measure and plan experiments, which share a store's budget of files.
+    """Measure and plan experiments.
 
     Parameters
     ----------
@@ -178,12 +187,7 @@ def plan_study(entries, between=lambda: None, clock=time.thread_time):
     list of ExperimentPlan
     """
     seconds = least_pilot_seconds(entries)
-    plans = [plan_experiment(entry, between, clock, seconds) for entry in entries]
-    allowed = divide_file_budget([plan.files for plan in plans], chunk_layout.MOST_FILES)
-    return [
-        replace(plan, layout=plan.layout.within(files, plan.wanted_rows))
-        for plan, files in zip(plans, allowed, strict=True)
-    ]
+    return [plan_experiment(entry, between, clock, seconds) for entry in entries]
 
 
 def plan_experiment(entry, between=lambda: None, clock=time.thread_time, seconds=None):
@@ -206,9 +210,8 @@ def plan_experiment(entry, between=lambda: None, clock=time.thread_time, seconds
     seconds = seconds or least_pilot_seconds([entry])
     batches = Batches.of(entry)
     costs = pilot_batch_costs(entry, batches, seconds, between, clock)
-    wanted = _wanted_chunk_rows(entry, batches, costs)
-    layout = _plan_chunk_layout(entry, wanted)
-    batches = Batches.of(entry, layout.chunk_rows)  # as they will be
+    unit = _rows_of_unit(entry, batches, costs)
+    batches = Batches.of(entry, unit)  # as they will be
     costs = pilot_batch_costs(entry, batches, seconds, between, clock, costs)
     between()
     references, reference_seconds = _plan_reference_costs(entry, clock)
@@ -227,19 +230,32 @@ def plan_experiment(entry, between=lambda: None, clock=time.thread_time, seconds
         references=references,
         beside=float(beside.sum()),
         reference_seconds=reference_seconds,
-        layout=layout,
-        wanted_rows=wanted,
+        layout=create.layout_of_entry(entry),
+        unit=unit,
     )
 
 
-def _wanted_chunk_rows(entry, batches, costs):
-    """Rows of a chunk, for the work's sake."""
-    table = entry.table
-    seconds = _seconds_per_batch(entry, batches, costs) + _recording_seconds_per_batch(
-        entry, batches, costs
-    )
+def _rows_of_unit(entry, batches, costs):
+    """Rows that are always in one task: a power of two, at most a chunk of the arrays.
+
+    Few enough that there is work for every worker and a task does not take too long.
+    """
+    table, seconds = entry.table, _seconds_per_batch(entry, batches, costs)
+    seconds = seconds + _recording_seconds_per_batch(entry, batches, costs)
     lanes = max(len(starts) for starts in table.starts) > 1 and not table.adaptive.all()
-    return choose_chunk_rows(table.size, float(seconds.sum()) / max(len(batches.runs), 1), lanes)
+    of_run = float(seconds.sum()) / max(len(batches.runs), 1)
+    wanted = min(table.size / UNITS, UNIT_SECONDS / max(of_run, 1e-9))
+    most = min(chunk_rows(entry.experiment.samples + 1), MOST_BYTES // _bytes_of_run(entry))
+    rows = max(WIDTH if lanes else 1, min(wanted, most))
+    return 2 ** math.floor(math.log2(rows))
+
+
+def _bytes_of_run(entry):
+    """Bytes that a worker has of a run until it is committed."""
+    systems, experiment = entry.table.systems, entry.experiment
+    series = len(schema.sampled_variables(experiment, systems))
+    series += 3 * max(made.rows for made in systems) if "state" in experiment.record else 0
+    return 8 * ((experiment.samples + 1) * series + 32)
 
 
 def _seconds_per_batch(entry, batches, costs):
@@ -302,26 +318,7 @@ def _lacking_part_of_references(entry, references):
     return np.where(needed & ~complete, 1.0 - done, 0.0)
 
 
-def _plan_chunk_layout(entry, wanted):
-    """The arrays of an experiment: as they are, or of chunks of so many rows."""
-    table, experiment = entry.table, entry.experiment
-    sampled = len(schema.sampled_variables(experiment, table.systems))
-    scalars = len(schema.run_variables(experiment.record, table.systems[0]))
-    references, times = references_of_run_table(table), experiment.samples + 1
-    return Layout(
-        runs=entry.size,
-        times=times,
-        variables=sampled + scalars,
-        sampled=sampled,
-        references=len(references.ids) if references else 0,
-        chunk_rows=entry.chunk_rows or wanted,
-        time_chunk=entry.time_chunk or min(storage.TIME_CHUNK, times),
-        coordinate_chunks=entry.coordinate_chunks
-        or tuple(map(storage.coordinate_chunk_size, (entry.size, times))),
-    )
-
-
-# --- chunks and tasks ------------------------------------------------------------------------
+# --- tasks ------------------------------------------------------------------------
 
 
 def make_tasks(store, root, plans, workers, checkpoint_every=CHECKPOINT_EVERY):
@@ -348,113 +345,98 @@ def make_tasks(store, root, plans, workers, checkpoint_every=CHECKPOINT_EVERY):
     ]
     runs = [
         task
-        for plan, groups in zip(plans, _group_chunks_into_tasks(plans, workers), strict=True)
+        for plan, groups in zip(plans, _group_units_into_tasks(plans, workers), strict=True)
         for task in _make_run_tasks(store, root, plan, groups, checkpoint_every)
     ]
     return references, sorted(runs, key=lambda task: -task.cost)
 
 
 def count_tasks(plans, workers):
-    """Number of tasks that `make_tasks` would make, without a store that knows references."""
-    runs = sum(len(groups) for groups in _group_chunks_into_tasks(plans, workers))
-    return runs + sum(len(_chunks_lacking_references(plan.entry)) for plan in plans)
+    """Number of tasks that `make_tasks` would make."""
+    runs = sum(len(groups) for groups in _group_units_into_tasks(plans, workers))
+    references = (int(np.sum(plan.reference_seconds > 0)) for plan in plans)
+    return runs + sum(-(-count // REFERENCES_OF_TASK) for count in references)
 
 
-def _chunks_lacking_references(entry):
-    """The chunks of references in which some are lacking that pending runs need."""
-    found = references_of_run_table(entry.table)
-    if found is None:
-        return np.zeros(0, dtype=int)
-    row_of = {run_id: row for row, run_id in enumerate(entry.references)}
-    for run_id in found.ids.tolist():
-        row_of.setdefault(run_id, len(row_of))
-    rows = np.array([row_of[run_id] for run_id in found.ids.tolist()])
-    return np.unique(rows[_lacking_part_of_references(entry, found) > 0] // REFERENCE_CHUNK)
-
-
-def _group_chunks_into_tasks(plans, workers):
-    """The chunks of each task and its seconds, as a list for each plan.
+def _group_units_into_tasks(plans, workers):
+    """The pending runs of each task and its seconds, as a list for each plan.
 
     Tasks get smaller: each takes a share of what its plan has left (guided self-scheduling),
     so that the workers end together.
     """
     groups = []
     for plan in plans:
-        chunks, seconds = _seconds_of_pending_chunks(plan)
+        runs, begins, seconds = _units_of_pending_runs(plan)
         left = np.cumsum(seconds[::-1])[::-1]
         targets = np.clip(left / (TASKS_PER_WORKER * max(workers, 1)), LEAST_TASK, MOST_TASK)
-        groups.append(_group_consecutive_chunks(chunks, seconds, targets))
+        groups.append(_group_consecutive_units(plan, runs, begins, seconds, targets))
     return groups
 
 
-def _seconds_of_pending_chunks(plan):
-    """Chunks with pending runs, and their seconds: two arrays."""
+def _units_of_pending_runs(plan):
+    """The pending runs in the order of their rows, where each unit of them begins, and seconds."""
     entry = plan.entry
-    chunk = entry.rows[entry.pending] // plan.chunk_rows
-    distinct, index = np.unique(chunk, return_inverse=True)
-    seconds = np.bincount(index, plan.seconds[entry.pending], len(distinct))
-    return distinct, seconds + plan.layout.variables * WRITE_SECONDS
+    runs = np.flatnonzero(entry.pending)
+    runs = runs[np.argsort(entry.rows[runs], kind="stable")]
+    unit = entry.rows[runs] // plan.unit
+    begins = np.flatnonzero(np.diff(unit, prepend=-1))
+    seconds = np.add.reduceat(plan.seconds[runs], begins) if len(runs) else np.zeros(0)
+    return runs, begins, seconds
 
 
-def _group_consecutive_chunks(chunks, seconds, targets):
-    """Lists of consecutive chunks of about the seconds that the first one's target says."""
-    groups, current, cost, target = [], [], 0.0, 0.0
-    for chunk, own, wanted in zip(chunks, seconds, targets, strict=True):
-        if current and cost + own > target:
-            groups.append((current, cost))
-            current, cost = [], 0.0
-        if not current:
-            target = wanted
-        current.append(int(chunk))
-        cost += float(own)
-    return [*groups, (current, cost)] if current else groups
+def _group_consecutive_units(plan, runs, begins, seconds, targets):
+    """Runs and cost of tasks of about the seconds that the first unit's target says.
+
+    A task lies in one row of shards, and a worker has room for what it computes.
+    """
+    most = max(1, MOST_BYTES // _bytes_of_run(plan.entry))
+    shard = plan.entry.rows[runs[begins]] // plan.layout.shard_rows
+    ends = [*begins[1:].tolist(), len(runs)][: len(begins)]
+    fixed = (plan._series + len(schema.RUN_VARIABLES)) * WRITE_SECONDS
+    groups, first, cost = [], 0, 0.0
+    for unit, (begin, end) in enumerate(zip(begins.tolist(), ends, strict=True)):
+        full = cost + seconds[unit] + fixed > targets[first] or end - begins[first] > most
+        if unit > first and (full or shard[unit] != shard[first]):
+            groups.append((runs[begins[first] : begin], cost + fixed))
+            first, cost = unit, 0.0
+        cost += float(seconds[unit])
+    if len(begins):
+        groups.append((runs[begins[first] :], cost + fixed))
+    return groups
 
 
 def _make_run_tasks(store, root, plan, groups, checkpoint_every):
-    """The tasks of a plan, of groups of its chunks and their cost."""
+    """The tasks of a plan, of groups of its runs and their cost."""
     entry, table = plan.entry, plan.entry.table
-    if not entry.pending.any():
-        return []
-    references = references_of_run_table(table)
-    reference_rows = (
-        references.rows(storage.open_zarr_group(root, references_group_name(entry.name)))[
-            references.of_run
-        ]
-        if references
-        else None
-    )
-    recipe, systems, methods = (
-        recipe_of_run_table(table),
-        named_systems_of_table(table),
-        named_integrators_of_table(table),
-    )
-    order = np.flatnonzero(entry.pending)
-    order = order[np.argsort(entry.rows[order], kind="stable")]
-    chunk_of = entry.rows[order] // plan.chunk_rows
-    tasks = []
-    for chunks, cost in groups:
-        made = []
-        for chunk in chunks:
-            lo, hi = np.searchsorted(chunk_of, [chunk, chunk + 1])
-            runs = order[lo:hi]
-            start = chunk * plan.chunk_rows
-            made.append(
-                Chunk(
-                    start=start,
-                    stop=min(start + plan.chunk_rows, entry.size),
-                    rows=entry.rows[runs],
-                    integrator=table.integrator_index[runs],
-                    system=table.system_index[runs],
-                    step_size=table.step_size[runs],
-                    tolerance=table.tolerance[runs],
-                    steps_per_sample=table.steps_per_sample[runs],
-                    repeat=table.repeat[runs],
-                    reference=reference_rows[runs] if references else np.zeros(0, dtype=int),
-                )
-            )
-        own = systems, methods, tuple(made), cost, checkpoint_every
-        tasks.append(RunTask(store, entry.name, recipe, *own))
-    return tasks
+    references, reference_rows = references_of_run_table(table), None
+    if references and groups:
+        stored = storage.open_zarr_group(root, references_group_name(entry.name))
+        reference_rows = references.rows(stored)[references.of_run]
+    shared = {
+        "store": store,
+        "experiment": entry.name,
+        "recipe": recipe_of_run_table(table),
+        "systems": named_systems_of_table(table),
+        "integrators": named_integrators_of_table(table),
+        "unit": plan.unit,
+        "checkpoint_every": checkpoint_every,
+    }
+    return [
+        RunTask(
+            rows=entry.rows[runs],
+            integrator=table.integrator_index[runs],
+            system=table.system_index[runs],
+            step_size=table.step_size[runs],
+            tolerance=table.tolerance[runs],
+            steps_per_sample=table.steps_per_sample[runs],
+            repeat=table.repeat[runs],
+            stored=entry.standing[runs],
+            reference=np.zeros(0, dtype=int) if reference_rows is None else reference_rows[runs],
+            cost=cost,
+            **shared,
+        )
+        for runs, cost in groups
+    ]
 
 
 def _make_reference_tasks(store, root, plan, checkpoint_every):
@@ -465,28 +447,26 @@ def _make_reference_tasks(store, root, plan, checkpoint_every):
         return []
     group = storage.open_zarr_group(root, references_group_name(entry.name))
     rows = references.rows(group)
-    needed = np.zeros(len(rows), dtype=bool)
-    needed[references.of_run[entry.pending]] = True
-    needed &= ~storage.are_runs_committed(group, references.samples)[rows]
+    needed = np.flatnonzero(_lacking_part_of_references(entry, references) > 0)
+    needed = needed[np.argsort(rows[needed])]
+    stored = np.array([entry.references.get(run_id, 0) for run_id in references.ids.tolist()])
     system = table.system_index[references.first_run]
-    tasks = []
-    size = group[schema.MARKER.name].shape[0]
-    for start in range(0, size, REFERENCE_CHUNK):
-        mine = np.flatnonzero(needed & (rows // REFERENCE_CHUNK == start // REFERENCE_CHUNK))
-        if len(mine):
-            tasks.append(
-                ReferenceTask(
-                    store=store,
-                    experiment=entry.name,
-                    times=entry.experiment.times[: references.samples],
-                    tolerance=entry.experiment.reference.tolerance,
-                    systems=named_systems_of_table(table),
-                    rows=rows[mine],
-                    system=system[mine],
-                    start=start,
-                    stop=min(start + REFERENCE_CHUNK, size),
-                    cost=float(plan.reference_seconds[mine].sum()),
-                    checkpoint_every=checkpoint_every,
-                )
-            )
-    return tasks
+    shard = rows[needed] // storage.layout_of_group(group).shard_rows
+    parts = np.split(needed, np.flatnonzero(np.diff(shard)) + 1)
+    return [
+        ReferenceTask(
+            store=store,
+            experiment=entry.name,
+            times=entry.experiment.times[: references.samples],
+            tolerance=entry.experiment.reference.tolerance,
+            systems=named_systems_of_table(table),
+            rows=rows[mine],
+            system=system[mine],
+            stored=stored[mine],
+            cost=float(plan.reference_seconds[mine].sum()),
+            checkpoint_every=checkpoint_every,
+        )
+        for part in parts
+        for mine in np.split(part, range(REFERENCES_OF_TASK, len(part), REFERENCES_OF_TASK))
+        if len(mine)
+    ]

@@ -6,6 +6,7 @@ from integrators.errors import InputError, check_known
 from sweep.analysis.runs.query import query_refusals_in_words, runs_where_expression_holds
 from sweep.campaign import coordinator
 from sweep.store import diff
+from sweep.store.commit import fold
 from sweep.store.failures import failure_status_names
 from sweep.store.lease.lease import acquire_lease
 from sweep.store.open import open_study
@@ -86,13 +87,14 @@ def retry(store, where="", among=(), *, chosen=lambda rows: None, trust_plugins=
     store = Store.at(store).absolute()
     among = (among,) if isinstance(among, str) else among
     study = stored_study(store, trust_plugins=trust_plugins)
-    with acquire_lease(store):
-        coordinator.finish_interrupted_rewrite(store)
+    with acquire_lease(store) as lease:
+        fold.settle(store, lease.check)
         entries = diff.diff_store_against_study(store, study)
         rows = rows_of_failed_runs(store, where, among)
         chosen(rows)
         if not rows and not any(entry.pending.any() for entry in entries):
             return None
+        fold.end_session(store, lease.check)  # a worker that wakes may have records of these runs
         for name, mine in rows.items():
-            mark_runs_not_computed(store, name, mine)
+            mark_runs_not_computed(store, name, mine, lease.check)
     return coordinator.run(study, store, **options)

@@ -14,7 +14,8 @@ from dataclasses import replace
 
 from distributed import KilledWorker
 
-from sweep.campaign.tasks import committed_samples_of_task, compute_task
+from sweep.campaign.work.tasks import committed_samples_of_task, compute_task
+from sweep.clusters.adaptive import tell_work_left
 from sweep.clusters.workers import ask_cluster_with_retries, stop_session_on_workers
 from sweep.errors import Interrupted, TaskFailed
 from sweep.shutdown import TIME_IS_UP
@@ -22,8 +23,11 @@ from sweep.store.backends.disk import explain_storage_failure, is_storage_full_o
 
 WINDOW = 2  # tasks in flight for each worker: one running, one waiting
 GONE = "the scheduler is gone"
+MOST_ROWS = 2**16  # of tasks that are submitted at once, some MB: Dask warns of more
 LOOK_SECONDS = 1.0  # between two looks how many workers there are
-RECEIPT_SECONDS = 5.0  # for a receipt to come, before one asks whether its worker is there
+FETCH_SECONDS = 0.1  # between two fetches of the receipts that have come meanwhile
+RECEIPT_SECONDS = 5.0  # for receipts to come, before one asks whether their workers are there
+SINGLE_SECONDS = 1.0  # for one of those, by itself
 MOST_DEATHS = 150  # in a row, with nothing committed, before the coordinator gives up too
 LEAST_BETWEEN = 0.05  # seconds between checkpoints of a task whose workers die again and again
 
@@ -75,13 +79,13 @@ def execute_tasks(client, tasks, session, drain, on_receipt, on_running=lambda r
     flight.feed()
     while flight.flying:
         on_running(flight.running())
-        if (future := flight.next_landed()) is not None:
-            task, receipt = flight.land(future)
+        for task, receipt in flight.land(flight.ended()):
             if receipt is not None:
                 on_receipt(task, receipt)
             elif client.status != "running":
                 raise Interrupted(GONE)
         flight.feed()
+    tell_work_left(client, 0.0, 0)
     if flight.failure is not None:
         task, error = flight.failure
         if is_storage_full_or_failing(error):
@@ -103,16 +107,29 @@ class _Flight:
         self._client, self._drain = client, drain
         self._session = session
         self._deaths, self._stood = 0, {}
-        self._pace, self._looked = Pace(1, drain.deadline), -math.inf
+        self._pace = Pace(1, drain.deadline)
+        self._looked = self._fetched = -math.inf
 
     def feed(self):
         """Submit what may be submitted now."""
         self._look()
-        while len(self.flying) < WINDOW * self._pace.slots and (task := self._next()) is not None:
-            future = self._client.submit(compute_task, task, self._session, pure=False)
-            self.flying[future.key] = task
-            self._pace.began(future.key, task.cost)
-            future.add_done_callback(self._landed.put)
+        while tasks := self._next_batch():
+            futures = self._client.map(
+                compute_task, tasks, [self._session] * len(tasks), pure=False
+            )
+            for task, future in zip(tasks, futures, strict=True):
+                self.flying[future.key] = task
+                self._pace.began(future.key, task.cost)
+                future.add_done_callback(self._landed.put)
+
+    def _next_batch(self):
+        """Tasks that may be submitted now, in one message, taken from those that wait."""
+        tasks, rows = [], 0
+        most = WINDOW * self._pace.slots - len(self.flying)
+        while len(tasks) < most and rows < MOST_ROWS and (task := self._next()) is not None:
+            tasks.append(task)
+            rows += len(task.rows)
+        return tasks
 
     def _look(self):
         """See now and then how many workers there are."""
@@ -124,13 +141,14 @@ class _Flight:
             if not slots and self._drain.requested:
                 raise Interrupted(self._drain.reason)  # nobody is left who would end its task
             self._pace.slots = max(1, slots)
+        tell_work_left(self._client, *self._work_left())
 
-    def next_landed(self):
-        """A future that has ended; None if there is none for a while."""
-        try:
-            return self._landed.get(timeout=LOOK_SECONDS)
-        except queue.Empty:
-            return None
+    def _work_left(self):
+        """Seconds and number of the tasks that are to be computed."""
+        tasks = list(self.flying.values())
+        if not self._drain.requested and self.failure is None:
+            tasks += self.waiting
+        return self._pace.seconds_of(sum(task.cost for task in tasks)), len(tasks)
 
     def _next(self):
         """The next task that is expected to end in time, taken from those that wait."""
@@ -148,30 +166,45 @@ class _Flight:
         """The tasks that run now, as far as can be said without asking."""
         return [self.flying[key] for key in self._pace.running if key in self.flying]
 
-    def land(self, future):
-        """The task of a future that has ended and its receipt, None if it has none.
-
-        Then it waits again, if that was not its own fault. If the receipt went with its worker,
-        it flies on: Dask has it computed once more, where there is another worker.
-        """
+    def ended(self):
+        """The futures that have ended; none if there is none for a while."""
         try:
-            receipt, error = _receipt_and_error(future)
-        except TimeoutError:
-            future.add_done_callback(self._landed.put)
-            return None, None
-        task = self.flying.pop(future.key)
-        future.release()
-        if receipt is not None:
-            self._take(task, future.key, receipt)
-            return task, receipt
-        self._pace.ended(future.key)
-        if isinstance(error, KilledWorker) and self._may_go_on(task, error):
-            self.waiting.append(_with_shorter_checkpoint_interval(task))
-        elif error is None:
-            self.waiting.append(task)
-        else:
-            self.failure = self.failure or (task, error)
-        return task, None
+            ended = [self._landed.get(timeout=LOOK_SECONDS)]
+        except queue.Empty:
+            return []
+        # A call through the scheduler costs the same for many as for one.
+        time.sleep(max(0.0, self._fetched + FETCH_SECONDS - time.monotonic()))
+        self._fetched = time.monotonic()
+        with contextlib.suppress(queue.Empty):
+            while True:
+                ended.append(self._landed.get_nowait())
+        return ended
+
+    def land(self, futures):
+        """The tasks of futures that have ended, each with its receipt, None if it has none.
+
+        Those without wait again, if that was not their own fault. One whose receipt went with its
+        worker flies on: Dask has it computed once more, where there is another worker.
+        """
+        landed = []
+        for future, receipt, error in _receipts_and_errors(self._client, futures):
+            if receipt is None and error is None and future.status in ("pending", "finished"):
+                future.add_done_callback(self._landed.put)
+                continue
+            task = self.flying.pop(future.key)
+            future.release()
+            landed.append((task, receipt))
+            if receipt is not None:
+                self._take(task, future.key, receipt)
+                continue
+            self._pace.ended(future.key)
+            if isinstance(error, KilledWorker) and self._may_go_on(task, error):
+                self.waiting.append(_with_shorter_checkpoint_interval(task))
+            elif error is None:
+                self.waiting.append(task)
+            else:
+                self.failure = self.failure or (task, error)
+        return landed
 
     def _take(self, task, key, receipt):
         """Note what a task did; one that its worker ended before its time waits again."""
@@ -196,14 +229,41 @@ class _Flight:
         stop_session_on_workers(self._client, self._session)
 
 
-def _receipt_and_error(future):
-    """What a future that has ended gives, and raised; None for what it has not, or not any more."""
-    with contextlib.suppress(CancelledError):  # when the scheduler is gone, at any time
-        if future.status == "finished":
-            return future.result(timeout=RECEIPT_SECONDS), None
-        if future.status == "error":
-            return None, future.exception()
-    return None, None
+def _receipts_and_errors(client, futures):
+    """Futures that have ended, each with its receipt and what it raised.
+
+    None for what it has not, not any more, or not in time: one whose worker is suspended, or lost
+    just now, keeps those that are fetched with it waiting for `RECEIPT_SECONDS` at most.
+    """
+    receipts = {future.key: future for future in futures if future.status == "finished"}
+    try:
+        receipts = _fetch_receipts(client, receipts, RECEIPT_SECONDS)
+    except TimeoutError:
+        receipts = _fetch_receipts_one_by_one(client, receipts)
+    for future in futures:
+        error = None
+        with contextlib.suppress(CancelledError):  # when the scheduler is gone, at any time
+            error = future.exception() if future.status == "error" else None
+        yield future, receipts.get(future.key), error
+
+
+def _fetch_receipts(client, futures, seconds):
+    """The receipts of futures by their keys, None for those that failed; may be a TimeoutError."""
+
+    async def gathered():
+        return await client.gather(futures, errors="skip", asynchronous=True)
+
+    return client.sync(gathered, callback_timeout=seconds) if futures else {}
+
+
+def _fetch_receipts_one_by_one(client, futures):
+    """As `_fetch_receipts`, without those that do not come."""
+    found = {}
+    for key, future in futures.items():
+        with contextlib.suppress(TimeoutError):
+            if future.status == "finished":
+                found |= _fetch_receipts(client, {key: future}, SINGLE_SECONDS)
+    return found
 
 
 def _with_shorter_checkpoint_interval(task):
@@ -265,6 +325,10 @@ class Pace:
             self._expected += cost
             self._took += seconds
         self._promote()
+
+    def seconds_of(self, cost):
+        """Seconds that so many expected ones take, by the tasks that have ended."""
+        return self._slowness() * cost
 
     def fits(self, cost):
         """Whether a task of so many expected seconds would end in time."""

@@ -82,33 +82,43 @@ _RUN_OPTIONS = (
     ),
 )
 
-_PACE_OPTIONS = (
-    max_time_option,
+_SUBMIT_OPTIONS = (
     click.option(
-        "--checkpoint-every",
-        type=click.FloatRange(min=0.0, min_open=True),
-        default=30.0,
-        show_default=True,
-        metavar="SECONDS",
-        help="A killed worker's task is done again from its last checkpoint, at most so much.",
+        "--cluster",
+        metavar="PROFILE",
+        help="Of a batch system: slurm, pbs, lsf, sge, or one in geosweep.clusters of Dask's "
+        "configuration; or of a running scheduler.",
     ),
+    click.option(
+        "--workers", type=click.IntRange(min=1), help="So many in jobs; else as the profile says."
+    ),
+)
+
+checkpoint_option = click.option(
+    "--checkpoint-every",
+    type=click.FloatRange(min=0.0, min_open=True),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="A killed worker's task is done again from its last checkpoint, at most so much.",
 )
 
 _REACHING = ("scheduler", "scheduler_file", "tls_ca_file", "tls_cert", "tls_key")
 _STARTING = ("profile", "workers")
 
 
-def scheduler_options(command):
-    """Add the options of a running scheduler: they become one argument, `cluster`.
+def submit_options(command):
+    """Add the options of where a coordinator is handed to: they become one argument, `cluster`.
 
-    It is a `sweep.clusters.spec.ClusterSpec`, without any scheduler if none was named.
+    It is a `sweep.clusters.spec.ClusterSpec`, of which nothing is set if no option was given.
     """
 
     @functools.wraps(command)
-    def command_with_cluster(**given):
-        return command(cluster=_pop_cluster_options(given, _REACHING), **given)
+    def command_with_cluster(cluster, **given):
+        given["profile"] = cluster
+        return command(cluster=_pop_cluster_options(given, (*_STARTING, *_REACHING)), **given)
 
-    return _apply_click_options(command_with_cluster, _SCHEDULER_OPTIONS)
+    return _apply_click_options(command_with_cluster, (*_SUBMIT_OPTIONS, *_SCHEDULER_OPTIONS))
 
 
 def run_options(command):
@@ -128,13 +138,23 @@ def run_options(command):
         return command(options=options, **given)
 
     return _apply_click_options(
-        command_with_run_options, (*_RUN_OPTIONS, *_SCHEDULER_OPTIONS, *_PACE_OPTIONS)
+        command_with_run_options,
+        (*_RUN_OPTIONS, *_SCHEDULER_OPTIONS, max_time_option, checkpoint_option),
     )
 
 
 def _pop_cluster_options(given, names):
     """The `ClusterSpec` of some of the options, which are taken out of `given`."""
-    return ClusterSpec(**{name: given.pop(name) for name in names})
+    try:
+        return ClusterSpec(**{name: given.pop(name) for name in names})
+    except InputError as error:
+        raise InputError(re.sub("`(\\w+)`", _option_of_field, str(error))) from None
+
+
+def _option_of_field(match):
+    """The option by which a field of a `ClusterSpec` is given, that a message has in backquotes."""
+    name = match[1].replace("_", "-")
+    return "--cluster" if name == "profile" else f"--{name}"
 
 
 def _apply_click_options(command, options):

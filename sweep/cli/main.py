@@ -79,8 +79,9 @@ def main():
     # Imports make a million objects that stay: looking for garbage among them took 0.4 s.
     gc.set_threshold(50_000)
     atexit.register(gc.freeze)
-    # Of each connection that Dask loses at a shutdown asyncio would print a traceback.
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    # Each of them prints a traceback of a connection that Dask loses, as it does at a shutdown.
+    for name in ("asyncio", "distributed.batched"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         with _sigterm_as_ctrl_c():
             sys.exit(group.main(standalone_mode=False))

@@ -145,14 +145,6 @@ class Terminal:
         """Say that this takes a while."""
         click.echo(f"Compiling kernels on {workers} worker{'s' * (workers > 1)}", err=True)
 
-    def rechunking(self, plan):
-        """Say that this takes a while."""
-        entry = plan.entry
-        click.echo(
-            f"{entry.name}: rewriting the {entry.known:,} runs that are there in larger chunks, of "
-            f"{plan.layout.chunk_rows:,} runs: {plan.files:,} files in all"
-        )
-
     def began(self, runs, seconds):
         """A progress bar in expected CPU seconds, which is how time passes."""
         self._began, self._runs, self._done = time.perf_counter(), runs, 0

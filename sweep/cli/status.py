@@ -148,8 +148,7 @@ def _count_progress(counter):
         return counter.count()
     except Damaged as damage:
         raise InputError(
-            f"{damage}. If the store was left while it was compacted, `sweep run` mends it; "
-            f"`sweep verify {counter.store}` says all that is wrong"
+            f"{damage}; `sweep verify {counter.store}` says all that is wrong"
         ) from None
 
 
@@ -196,7 +195,7 @@ def _watch_progress(counter, every):
     while True:
         try:
             progresses, troubles = counter.count(), 0
-        except Damaged:  # arrays change their places while they are compacted
+        except Damaged:  # as while a store grows
             troubles += 1
             progresses = _count_progress(counter) if troubles > 5 else []
         now = time.monotonic()

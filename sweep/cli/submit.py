@@ -1,13 +1,15 @@
-"""`sweep submit`: hand a study's coordinator to a cluster, and return."""
+"""`sweep submit`: hand a study's coordinator to a cluster or a batch system, and return."""
 
 import click
 
 import sweep
+from integrators.errors import InputError
 from sweep.cli.common import (
-    max_time_option,
+    Duration,
+    checkpoint_option,
     optional_store,
-    scheduler_options,
     study_argument,
+    submit_options,
     trust_option,
 )
 
@@ -15,26 +17,40 @@ from sweep.cli.common import (
 @click.command("submit")
 @study_argument
 @optional_store
-@scheduler_options
-@max_time_option
+@submit_options
+@click.option(
+    "--max-time",
+    type=Duration(),
+    metavar="TIME",
+    help="End so long after the coordinator has begun, wherever it then is; 3600, 55m, 2h, 1h30m. "
+    "A job without it is followed by another one when its time is up.",
+)
+@checkpoint_option
 @trust_option
-def command(study, store, cluster, max_time, trust_plugins):
-    """Run STUDY into STORE on a running cluster, without waiting for it.
+def command(study, store, cluster, max_time, checkpoint_every, trust_plugins):
+    """Run STUDY into STORE on a running cluster or by a batch system, without waiting for it.
 
-    As `sweep run`, but what plans and watches the tasks runs on a worker: this command returns, and
-    the machine that it was typed on may be switched off. If that worker dies, it goes on elsewhere.
+    As `sweep run`, but what plans and watches the tasks runs elsewhere: this command returns, and
+    the machine that it was typed on may be switched off. On a running cluster it runs on a worker;
+    if that dies, it goes on at another one. By a batch system (--cluster slurm, pbs, lsf, sge, or a
+    profile of such a kind) it runs in a job of its own, which submits the jobs of workers.
     `sweep status STORE` says how far it is, `sweep cancel STORE` ends it; the same command again
     goes on. STUDY may be a store, too, whose own study goes on.
 
     \b
     Example:
       sweep submit my-study.toml /scratch/my-study.zarr --scheduler tcp://login1:8786
+      sweep submit my-study.toml /scratch/my-study.zarr --cluster slurm --workers 64
     """
-    if not cluster.is_running:
-        raise click.UsageError("give --scheduler ADDRESS or --scheduler-file FILE of a running one")
+    if not (cluster.is_running or cluster.profile):
+        raise InputError(
+            "it is not said where to run; expected --scheduler ADDRESS or --scheduler-file FILE of "
+            "a running one, or --cluster PROFILE of a batch system"
+        )
     options = {} if max_time is None else {"max_time": max_time}
     name, scheduler, store = sweep.submit(
-        study, store, cluster, trust_plugins=trust_plugins, **options
-    )
+        study, store, cluster, trust_plugins=trust_plugins, checkpoint_every=checkpoint_every,
+        **options,
+    )  # fmt: skip
     click.echo(f"Store: {store}\nSubmitted: {name} to {scheduler}")
     click.echo(f"How far it is: sweep status {store}\nTo end it: sweep cancel {store}")

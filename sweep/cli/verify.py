@@ -50,7 +50,7 @@ def command(store, repair, trust_plugins, as_json):
         echo_json(
             {
                 "store": str(store),
-                "chunks": bar.chunks,
+                "files": bar.files,
                 "sound": not findings,
                 "findings": [_finding_as_dict(finding) for finding in findings],
                 "marked": marked,
@@ -58,7 +58,7 @@ def command(store, repair, trust_plugins, as_json):
             }
         )
     else:
-        _print_findings(store, bar.chunks, findings, marked, left, repair)
+        _print_findings(store, bar.files, findings, marked, left, repair)
     if findings:
         sys.exit(DOES_NOT_HOLD)
 
@@ -84,9 +84,9 @@ def _row_ranges(rows):
     return [[int(part[0]), int(part[-1])] for part in parts]
 
 
-def _print_findings(store, chunks, findings, marked, left, repair):
+def _print_findings(store, files, findings, marked, left, repair):
     if not findings:
-        click.echo(f"{store} is sound: {chunks:,} chunks read.")
+        click.echo(f"{store} is sound: {files:,} files read.")
         return
 
     headers = ["experiment", "array", "chunk", "problem", "runs", "rows"]
@@ -96,7 +96,7 @@ def _print_findings(store, chunks, findings, marked, left, repair):
         click.echo(f"… and {len(findings) - SHOWN:,} more; --json lists them")
     click.echo(
         f"\n{store}: {count_with_noun(len(findings), 'finding')} "
-        f"in {count_with_noun(chunks, 'chunk')}"
+        f"in {count_with_noun(files, 'file')}"
     )
     (_print_repaired if repair else _print_repair_remedies)(store, findings, marked, left)
 
@@ -109,7 +109,7 @@ def _finding_cells(finding):
         finding.array,
         "/".join(map(str, finding.chunk)),
         finding.text,
-        f"{finding.runs:,}" if finding.chunk else "",
+        f"{finding.runs:,}" if finding.array else "",
         rows + (" …" if len(stretches) > 3 else ""),
     ]
 
@@ -160,10 +160,10 @@ def _print_repaired(store, findings, marked, left):
 
 
 class _Bar:
-    """A progress bar over chunks on a terminal."""
+    """A progress bar over files on a terminal."""
 
     def __init__(self):
-        self.chunks = 0
+        self.files = 0
         self._bar, self._done = None, 0
 
     def __enter__(self):
@@ -178,10 +178,10 @@ class _Bar:
             self._bar = None
 
     def progress(self, done, of):
-        """So many chunks are read, of so many."""
+        """So many files are read, of so many."""
         if self._bar is None or done < self._done:
             self._close_progress_bar()
-            self._done, self.chunks = 0, of
+            self._done, self.files = 0, of
             self._bar = progress_bar(of, "Reading")
             self._bar.__enter__()
         self._bar.update(done - self._done)

@@ -57,7 +57,7 @@ def make_test_certificates(directory, hosts=(), days=365, now=None):
             pair = authority.issue_cert(*hosts, **_certificate_subject(f"test {role}"), **valid)
         except ValueError as error:
             said = f"hosts are {' '.join(hosts)!r}: {error}"
-            raise InputError(f"{said}; expected names or IP addresses, by --host") from None
+            raise InputError(f"{said}; expected names or IP addresses") from None
         made[role] = pair.private_key_pem, pair.cert_chain_pems[0]
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,15 +1,21 @@
 """Clusters of batch systems and Kubernetes, by dask-jobqueue and dask-kubernetes."""
 
+import asyncio
 import contextlib
 import functools
+import inspect
 import math
-import time
+import os
+import re
+import shlex
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import dask
-from distributed.deploy import Adaptive
 
 from integrators.errors import InputError
-from sweep.clusters.profiles import KUBERNETES, dask_cluster_class
+from sweep.clusters.adaptive import Resubmitting
+from sweep.clusters.profiles import JOBS, KUBERNETES, dask_cluster_class
 
 DEATHS = 5  # of workers, with one task each time, before a cluster that we start hands it back
 SETTINGS = {
@@ -18,6 +24,9 @@ SETTINGS = {
     "distributed.logging.distributed": "error",
     "distributed.worker.profile.enabled": False,
 }
+JOB_SECONDS = "60s"  # of work that a further worker is to have: its job queues and loads first
+COORDINATOR = {"cores": 2, "memory": "4GB"}  # its job, with the scheduler
+SIZES = ("cores", "memory", "processes", "job_cpu", "job_mem", "mem", "ncpus", "resource_spec")
 STANDARD_IMAGE = "ghcr.io/dask/dask"
 
 
@@ -37,25 +46,8 @@ def start_batch_jobs(profile, workers, security):
     InputError
         If it is not said how many. Whatever the batch system says is raised as it is.
     """
-    made, name = dask_cluster_class(profile.kind), profile.options.get("config_name", profile.kind)
-    setting = functools.partial(_jobqueue_setting, name)
-    options = dict(profile.options)
-    for key in ("cores", "memory"):
-        if not options.get(key) and not setting(key):
-            raise InputError(
-                f"profile {profile.name!r} says no {key}; expected cores: and memory: of one job, "
-                f"there or in jobqueue.{name} of Dask's configuration"
-            )
-    processes = options.get("processes") or setting("processes")
-    # Kernels have one thread; Dask's default is fewer processes of several. It counts them only
-    # if it is told so here.
-    options["processes"] = processes or options.get("cores") or setting("cores")
-    options["scheduler_options"] = {
-        "dashboard_address": ":0",  # the default port may be taken
-        **(setting("scheduler-options") or {}),
-        **options.get("scheduler_options", {}),
-    }
-    jobs, adapt = _initial_jobs_and_adapt(profile, workers, options["processes"])
+    made = dask_cluster_class(profile.kind)
+    options, jobs, adapt = _batch_cluster_options(profile, workers)
     with dask.config.set(SETTINGS):
         cluster = made(security=security, **options)
     try:
@@ -68,6 +60,34 @@ def start_batch_jobs(profile, workers, security):
         Resubmitting, **adapt, worker_key=_batch_job_of_worker if options["processes"] > 1 else None
     )
     return cluster
+
+
+def _batch_cluster_options(profile, workers):
+    """Arguments of the cluster's class, number of jobs to begin with, arguments of ``adapt``."""
+    name = _config_name(profile)
+    setting = functools.partial(_jobqueue_setting, name)
+    options = dict(profile.options)
+    for key in ("cores", "memory"):
+        if not options.get(key) and not setting(key):
+            raise InputError(
+                f"profile {profile.name!r} says no {key}; expected cores: and memory: of one job, "
+                f"there or in jobqueue.{name} of Dask's configuration"
+            )
+    processes = options.get("processes") or setting("processes")
+    # Kernels have one thread; Dask's default is fewer processes of several. It counts them only
+    # if it is told so here.
+    options["processes"] = processes or options.get("cores") or setting("cores")
+    if options["processes"] > 1 and options.get("nanny") is False:
+        raise InputError(
+            f"nanny = False in profile {profile.name!r}, with {options['processes']} processes of "
+            "a job; expected processes: 1, or a nanny, which starts several"
+        )
+    options["scheduler_options"] = {
+        "dashboard_address": ":0",  # the default port may be taken
+        **(setting("scheduler-options") or {}),
+        **options.get("scheduler_options", {}),
+    }
+    return options, *_initial_jobs_and_adapt(profile, workers, options["processes"])
 
 
 def _jobqueue_setting(name, key):
@@ -83,16 +103,16 @@ def _initial_jobs_and_adapt(profile, workers, processes):
         return jobs, {"minimum_jobs": jobs, "maximum_jobs": jobs}
     if not adapt:
         raise InputError(missing_worker_count_message(profile))
-    adapt = adapt_from_one_worker(adapt)
+    adapt = {"target_duration": JOB_SECONDS, **adapt_from_one_worker(adapt)}
     return adapt.get("minimum_jobs") or math.ceil(adapt["minimum"] / processes), adapt
 
 
 def missing_worker_count_message(profile):
     """The message that the number of workers is not said."""
     return (
-        f"how many workers is not said for a cluster of kind {profile.kind}; expected --workers N, "
-        f"or scale: N or adapt: {{minimum: 1, maximum: N}} in geosweep.clusters.{profile.name} of "
-        "Dask's configuration"
+        f"how many workers is not said for a cluster of kind {profile.kind}; expected --workers N "
+        "(workers=N in Python), or scale: N or adapt: {minimum: 1, maximum: N} in "
+        f"geosweep.clusters.{profile.name} of Dask's configuration"
     )
 
 
@@ -109,39 +129,110 @@ def _batch_job_of_worker(worker):
     return str(worker.name).rpartition("-")[0]
 
 
+def check_coordinator_profile(profile, workers):
+    """Refuse a profile by which no coordinator can be submitted; parameters as `start_batch_jobs`.
+
+    Raises
+    ------
+    InputError
+    """
+    if profile.kind not in JOBS:
+        raise InputError(
+            f"profile {profile.name!r} is of kind {profile.kind}; expected one of a batch system "
+            f"({', '.join(JOBS)}) or a running scheduler, since others end with this command"
+        )
+    _batch_cluster_options(profile, workers)
+    seconds_of_coordinator_job(profile)
+
+
+def submit_coordinator_job(profile, name, function, text):
+    """Submit a job that calls a function of Python with a text as its standard input.
+
+    Parameters
+    ----------
+    profile : Profile
+        Of a batch system. The job is one of its workers' jobs, but for its size and for what
+        ``coordinator`` of the profile says.
+    name : str
+        Of the job.
+    function : str
+        As ``module:name``, without arguments.
+    text : str
+        A line.
+
+    Returns
+    -------
+    str
+        The job's id.
+
+    Raises
+    ------
+    InputError
+        With what the batch system says.
+    """
+    made, options = _coordinator_job(profile, name)
+    module, _, called = function.partition(":")
+    python = options.get("python") or _jobqueue_setting(_config_name(profile), "python")
+    command = shlex.join(
+        [python or sys.executable, "-c", f"from {module} import {called}; {called}()"]
+    )
+    try:
+        job = made(scheduler="", name="coordinator", **options)
+        # The shell stays, for what the prologue has it do at its end, and outlives SIGTERM.
+        lines = f"cd {shlex.quote(os.getcwd())}", "trap : TERM", f"{command} <<'END'\n{text}\nEND"
+        job._command_template = "\n".join(lines)
+        with job.job_file() as file, ThreadPoolExecutor(1) as pool:  # here may be a running loop
+            said = pool.submit(asyncio.run, job._submit_job(file)).result()
+        return job._job_id_from_submit_output(said)
+    except (RuntimeError, ValueError, TypeError, OSError) as error:
+        said = " ".join(line for line in str(error).splitlines() if line.strip())
+        raise InputError(
+            f"the coordinator's job of profile {profile.name!r} ({profile.kind}) is not submitted: "
+            f"{said}"
+        ) from error
+
+
+def _config_name(profile):
+    return profile.options.get("config_name", profile.kind)
+
+
+def _coordinator_job(profile, name):
+    """The class of a coordinator's job, and its arguments."""
+    made = dask_cluster_class(profile.kind).job_cls
+    known = {key for base in made.__mro__ for key in inspect.signature(base.__init__).parameters}
+    options = {key: value for key, value in profile.options.items() if key not in SIZES}
+    options |= {**COORDINATOR, "processes": 1, "job_name": name, **profile.coordinator}
+    return made, {key: value for key, value in options.items() if key in known}
+
+
+def seconds_of_coordinator_job(profile):
+    """The time limit of a coordinator's job in seconds, infinite without one.
+
+    Raises
+    ------
+    InputError
+        If it is not written in a way that is understood.
+    """
+    _, options = _coordinator_job(profile, "")
+    text = options.get("walltime") or _jobqueue_setting(_config_name(profile), "walltime")
+    if text is None:
+        return math.inf
+    form = r"()(?:(\d+):)?(\d+)()" if profile.kind == "lsf" else r"(?:(\d+)-)?(\d+):(\d+):(\d+)"
+    if (found := re.fullmatch(form, str(text))) is None:
+        expected = '"08:00"' if profile.kind == "lsf" else '"08:00:00" or "2-00:00:00"'
+        raise InputError(
+            f"walltime = {text!r} in profile {profile.name!r}; expected such as {expected}, in "
+            "quotes, there or in its coordinator:"
+        )
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return ((days * 24.0 + hours) * 60.0 + minutes) * 60.0 + seconds
+
+
 async def _submit_batch_jobs(cluster, jobs):
     """Submit jobs, and raise what the batch system says; ``scale`` would only log it."""
     for _ in range(jobs):
         cluster.worker_spec.update(cluster.new_worker_spec())
     await cluster
-
-
-class Resubmitting(Adaptive):
-    """Dask's, that also sees the end of jobs of several processes: their walltime, a lost node.
-
-    A job that had workers, and has had none for as long as Dask gives lost workers to come back,
-    is submitted again.
-    """
-
-    def __init__(self, *arguments, **options):
-        self._lost = {}  # by job that has had workers: since when it has none
-        super().__init__(*arguments, **options)
-
-    async def recommendations(self, target):
-        """As Dask's, after ended jobs are forgotten, which then are submitted again."""
-        timeout = dask.config.get("distributed.deploy.lost-worker-timeout")
-        patience, now = dask.utils.parse_timedelta(timeout), time.monotonic()
-        observed = {str(name) for name in self.observed}
-        for name, job in list(self.cluster.workers.items()):
-            group = self.cluster.worker_spec.get(name, {}).get("group", ())
-            if any(f"{name}{part}" in observed for part in group):
-                self._lost[name] = None
-            elif name in self._lost:
-                since = self._lost[name] = self._lost[name] or now
-                if now > since + patience:
-                    del self._lost[name], self.cluster.workers[name]
-                    await job.close()
-        return await super().recommendations(target)
 
 
 def start_kubernetes_pods(profile, workers, security):
@@ -150,7 +241,7 @@ def start_kubernetes_pods(profile, workers, security):
     if security is not None:
         raise InputError(
             "Dask's operator starts no scheduler with certificates: start one by a manifest that "
-            "mounts them, and use --scheduler tls://…"
+            "mounts them, and connect to its address, tls://…"
         )
     workers, adapt = workers or profile.scale.get("workers"), {}
     if not workers:

@@ -29,7 +29,7 @@ from sweep.clusters.spec import LOCAL, ClusterSpec
 
 
 @contextlib.contextmanager
-def connecting_to_cluster(spec, check=lambda: None, told=lambda text: None):
+def starting_or_connecting(spec, check=lambda: None, told=lambda text: None):
     """A function that gives the client of a cluster, as soon as that has a worker.
 
     A running scheduler is connected, and jobs are submitted, before; a local cluster starts
@@ -64,9 +64,9 @@ def connecting_to_cluster(spec, check=lambda: None, told=lambda text: None):
 
 
 @contextlib.contextmanager
-def connect_to_cluster(spec, check=lambda: None, told=lambda text: None):
-    """The client of a cluster that has workers; parameters as of `connecting_to_cluster`."""
-    with connecting_to_cluster(spec, check, told) as connected:
+def start_or_connect(spec, check=lambda: None, told=lambda text: None):
+    """The client of a cluster that has workers; parameters as of `starting_or_connecting`."""
+    with starting_or_connecting(spec, check, told) as connected:
         yield connected()
 
 
@@ -78,12 +78,12 @@ def local_cluster_client(workers=None):
     workers : int, optional
         Processes; one a core unless given.
     """
-    return connect_to_cluster(ClusterSpec(workers=workers))
+    return start_or_connect(ClusterSpec(workers=workers))
 
 
 @contextlib.contextmanager
 def _starting_local_cluster(profile, workers, security, check, told):
-    """As `connecting_to_cluster`; the processes start in the background."""
+    """As `starting_or_connecting`; the processes start in the background."""
     workers = workers or profile.scale.get("workers")
     adapt = {} if workers else adapt_from_one_worker(profile.adapt)
     workers = workers or adapt.get("minimum") or os.cpu_count() or 1
@@ -112,7 +112,7 @@ def _starting_local_cluster(profile, workers, security, check, told):
 
 @contextlib.contextmanager
 def _starting_queue_or_kubernetes(profile, workers, security, check, told):
-    """As `connecting_to_cluster`, for a batch system or Kubernetes."""
+    """As `starting_or_connecting`, for a batch system or Kubernetes."""
     start = start_kubernetes_pods if profile.kind == KUBERNETES else start_batch_jobs
     with ThreadPoolExecutor(1) as pool, contextlib.ExitStack() as stack:
         starting = pool.submit(start, profile, workers, security)

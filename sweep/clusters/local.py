@@ -18,6 +18,7 @@ from distributed.worker_memory import parse_memory_limit
 
 from integrators.compiler.cache_directory import cache_root
 from integrators.errors import InputError
+from sweep.clusters.adaptive import FollowingWork
 from sweep.clusters.jobqueue import SETTINGS
 from sweep.clusters.tls import PrivateSecurity
 from sweep.shutdown import ENDING
@@ -100,7 +101,7 @@ def start_local_cluster(
         "nthreads": 1,
         "memory_limit": parse_memory_limit(memory_limit, 1, workers, logger=logger),
         "worker_class": LocalWorker,
-        "preload": ["sweep.campaign.tasks", "sweep.clusters.preload"],
+        "preload": ["sweep.campaign.work.tasks", "sweep.clusters.preload"],
         "silence_logs": logging.CRITICAL,
         **options,
     }
@@ -115,7 +116,7 @@ def start_local_cluster(
             silence_logs=logging.CRITICAL,
         )
     if adapt:
-        cluster.adapt(**adapt)
+        cluster.adapt(FollowingWork, **adapt)
     return cluster
 
 

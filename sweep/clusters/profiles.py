@@ -17,7 +17,7 @@ import contextlib
 import importlib
 import inspect
 import signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import dask
 
@@ -56,6 +56,8 @@ class Profile:
         ``workers``, or ``jobs`` of a queue: how many to start. Empty if that is not said.
     adapt : dict
         Instead, arguments of the cluster's ``adapt``.
+    coordinator : dict
+        Options of the job in which a submitted coordinator runs, where they are others.
 
     Raises
     ------
@@ -68,12 +70,22 @@ class Profile:
     options: dict = field(default_factory=dict)
     scale: dict = field(default_factory=dict)
     adapt: dict = field(default_factory=dict)
+    coordinator: dict = field(default_factory=dict)
 
     def __post_init__(self):
         where = f"profile {self.name!r}"
         for key in self.options:
             known = ("scale", "adapt", *known_profile_options(self.kind))
+            known += ("coordinator",) if self.kind in JOBS else ()
             check_known(f"key in {where} of kind {self.kind}", key, known)
+        if self.coordinator and self.kind not in JOBS:
+            raise InputError(
+                f"{where} of kind {self.kind} has a coordinator; expected that only of "
+                f"{', '.join(JOBS)}"
+            )
+        for key in self.coordinator:
+            known = known_profile_options(self.kind)
+            check_known(f"key of coordinator in {where}", key, known)
         if self.scale and self.adapt:
             raise InputError(f"{where} has both scale and adapt; expected one of them")
         if self.kind == SCHEDULER:
@@ -161,7 +173,13 @@ def _parse_cluster_profile(name, found):
             f"{where}: adapt is {adapt!r}; expected such as {{minimum: 1, maximum: 8}}"
         )
     adapt = {str(key).replace("-", "_"): value for key, value in adapt.items()}
-    return Profile(name, kind, keys, scale or {}, adapt)
+    coordinator = keys.pop("coordinator", None) or {}
+    if not isinstance(coordinator, dict):
+        raise InputError(
+            f"{where}: coordinator is {coordinator!r}; expected such as {{memory: 8GB}}"
+        )
+    coordinator = {str(key).replace("-", "_"): value for key, value in coordinator.items()}
+    return Profile(name, kind, keys, scale or {}, adapt, coordinator)
 
 
 def known_profile_options(kind):
@@ -233,11 +251,12 @@ def resolve_cluster_spec(spec):
     if profile.kind == SCHEDULER:
         if spec.workers is not None:
             raise InputError(
-                f"--workers is not for a running scheduler's profile, {profile.name!r}"
+                f"workers = {spec.workers} is not for a running scheduler's profile, "
+                f"{profile.name!r}: its workers are started apart"
             )
         places = {"scheduler": profile.options.get("address")}
         places["scheduler_file"] = profile.options.get("scheduler_file")
         return ClusterSpec(**places, **files), None
     options = {key: value for key, value in profile.options.items() if key not in TLS}
-    kept = Profile(profile.name, profile.kind, options, profile.scale, profile.adapt)
+    kept = replace(profile, options=options)
     return ClusterSpec(profile.name, spec.workers, **files), kept

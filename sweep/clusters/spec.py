@@ -46,7 +46,7 @@ class ClusterSpec:
     Raises
     ------
     InputError
-        If they exclude one another.
+        If they exclude one another; names them as here, in backquotes.
     """
 
     profile: str | None = None
@@ -59,21 +59,20 @@ class ClusterSpec:
 
     def __post_init__(self):
         if self.profile == "":
-            raise InputError("--cluster is empty; expected the name of a profile, such as local")
+            raise InputError("`profile` is empty; expected the name of a profile, such as local")
         running = [name for name in ("scheduler", "scheduler_file") if self._has(name)]
         if len(running) == 2:
             raise InputError(
-                "--scheduler and --scheduler-file both name a running scheduler: give one of them"
+                "`scheduler` and `scheduler_file` both name a running scheduler: give one of them"
             )
         if running and self.profile is not None:
             raise InputError(
-                f"--cluster {self.profile} starts a cluster, "
-                f"{_command_line_option(running[0])} uses a running one: give one of them"
+                f"`profile` {self.profile!r} starts a cluster, `{running[0]}` uses a running one: "
+                "give one of them"
             )
         if running and self.workers is not None:
             raise InputError(
-                f"--workers is for a cluster that is started: not together with "
-                f"{_command_line_option(running[0])}"
+                f"`workers` is for a cluster that is started: give it without `{running[0]}`"
             )
         if self.workers is not None:
             check_whole("workers", self.workers)
@@ -84,7 +83,7 @@ class ClusterSpec:
         for needed in ("tls_ca_file", "tls_cert"):
             if given and needed not in given:
                 raise InputError(
-                    f"{_command_line_option(given[0])} without {_command_line_option(needed)}; "
+                    f"`{given[0]}` without `{needed}`; "
                     "expected the authority's certificate, the own one, "
                     "and its key unless that is in the same file"
                 )
@@ -120,10 +119,6 @@ def cluster_spec_from_arguments(cluster=None, workers=None, scheduler=None):
     if workers is not None or scheduler is not None:
         raise InputError("workers and scheduler are parts of a ClusterSpec: give them there")
     return cluster
-
-
-def _command_line_option(name):
-    return "--" + name.replace("_", "-")
 
 
 def _absolute_path(path):

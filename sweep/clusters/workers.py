@@ -21,7 +21,6 @@ from sweep.clusters.connect import wait_for_first_worker
 from sweep.shutdown import process_age
 from sweep.store import provenance
 from sweep.store.lease import holder, sessions
-from sweep.store.lease.fencing import worker_sees_no_store_message
 
 LEAVING = "geosweep-leaving"  # why a worker ends, as Dask logs it
 IDENTITY = "identity"  # a file of a cache of kernels
@@ -145,7 +144,9 @@ def inspect_workers(client, store, token, drain):
             )
         if seen.blind:
             raise InputError(
-                worker_sees_no_store_message(f"{address} on {seen.host}", store, seen.blind)
+                sessions.worker_sees_no_store_message(
+                    f"{address} on {seen.host}", store, seen.blind
+                )
             )
         found[address] = seen
     return found

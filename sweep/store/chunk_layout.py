@@ -1,157 +1,92 @@
-"""How an experiment's arrays are cut into chunks, each of which is a file, and how many these are.
+"""How an experiment's arrays are cut: into chunks for readers, and shards of them, each a file.
 
-Chunks are small where that fills the workers, and large where there would be too many files: file
-systems are slow with millions of them. A study has a budget, which its experiments share.
+A chunk is some half a megabyte, whatever the number of runs; a shard is many of them, so that files
+are few. All arrays that tasks write have shards of the same rows, which are written together.
 """
 
-import dataclasses
 import math
+from dataclasses import dataclass
 
-from integrators.compiler.lanes import WIDTH
-from sweep.store.storage import TIME_CHUNK, coordinate_chunk_size
-
-MOST_FILES = 100_000  # of a store
-MOST_CHUNK_ROWS = 1024
-CHUNK_SECONDS = 2.5  # no task is shorter than a chunk
-CHUNKS = 12  # of an experiment, where it has the runs: work for every worker
-INITIAL_CHUNK = 1024  # rows
-REFERENCE_CHUNK = 16
-REFERENCE_ARRAYS = 2  # over time
-COORDINATES = 12  # along the runs, with some scanned axes
-MOST_COORDINATE_CHUNKS = 64  # of one that could have fewer
+TIME_CHUNK = 1024  # samples
+CHUNK_BYTES, MOST_CHUNK_ROWS = 2**19, 4096
+SHARD_BYTES = 2**28  # of the widest variable, twice as long as it is
+LEAST_SHARD_ROWS, MOST_SHARD_ROWS = 2**12, 2**15  # the former where there is room for more runs
+INDEX = 512  # chunks of a shard of a series, about: its index is read first
+MOST_TIME_CHUNKS = 16  # of a shard
+INITIAL_CHUNK = 1024  # rows of initial states
+ITEM = 8  # bytes
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Layout:
-    """The arrays of an experiment's store.
+    """Chunks and shards of the arrays that tasks write.
 
     Parameters
     ----------
-    runs : int
-        Rows of the run table.
-    times : int
-        Samples, the one at time 0 included.
-    variables : int
-        Arrays over runs that tasks write.
-    sampled : int
-        Those of them over time as well.
-    references : int
-        Reference trajectories, 0 without.
-    chunk_rows, time_chunk : int
-        Rows and samples of a chunk.
-    coordinate_chunks : tuple of int
-        Runs and samples of a chunk of coordinates.
+    shard_rows : int
+        Of all arrays.
+    time_chunk : int
+        Samples of a chunk.
+    time_chunks : int
+        Chunks of a shard along time.
     """
 
-    runs: int
-    times: int
-    variables: int
-    sampled: int
-    references: int
-    chunk_rows: int
+    shard_rows: int
     time_chunk: int
-    coordinate_chunks: tuple
+    time_chunks: int
 
-    @property
-    def chunks(self):
-        """Number of chunk rows."""
-        return math.ceil(self.runs / self.chunk_rows)
-
-    @property
-    def files(self):
-        """Files of the experiment, while it is computed; when it is complete there are fewer."""
-        scalars = self.variables - self.sampled + 1  # and the checkpoints at the ends
-        results = self.chunks * (self.sampled * self._over_time(self.time_chunk) + scalars)
-        rest = math.ceil(self.runs / INITIAL_CHUNK)
-        along_run, along_time = self._coordinate_files
-        rest += COORDINATES * along_run + along_time + 2
-        metadata = self.variables + COORDINATES + 4
-        return results + rest + metadata + self._reference_files
-
-    @property
-    def is_scattered(self):
-        """Whether coordinates are in so many chunks that reading them takes long.
-
-        As when a study grew much: its coordinates have the chunks that they began with.
-        """
-        best = self._fresh_coordinates
-        sizes = zip(self._coordinate_files, self.coordinate_chunks, best, strict=True)
-        return any(files > MOST_COORDINATE_CHUNKS and own < new for files, own, new in sizes)
-
-    @property
-    def _fresh_coordinates(self):
-        return coordinate_chunk_size(self.runs), coordinate_chunk_size(self.times)
-
-    @property
-    def _coordinate_files(self):
-        sizes = zip((self.runs, self.times), self.coordinate_chunks, strict=True)
-        return tuple(math.ceil(size / chunk) for size, chunk in sizes)
-
-    @property
-    def _reference_files(self):
-        if not self.references:
-            return 0
-        arrays = REFERENCE_ARRAYS * self._over_time(TIME_CHUNK) + 3  # marker, checkpoint, CPU time
-        chunks = math.ceil(self.references / REFERENCE_CHUNK)
-        return chunks * arrays + math.ceil(self.references / INITIAL_CHUNK) + arrays + 4
-
-    def _over_time(self, chunk):
-        return math.ceil(self.times / chunk)
-
-    def within(self, files, rows=1):
-        """The same arrays in at most so many files, or as few as there can be; not scattered.
+    @classmethod
+    def choose(cls, runs, samples, width):
+        """That of an experiment.
 
         Parameters
         ----------
-        files : int
-        rows : int
-            Of a chunk at least, where anything is changed.
+        runs, samples : int
+        width : int
+            Numbers at a sample, or of a run, of the widest variable.
         """
-        if self.files <= files and not self.is_scattered:
-            return self
-        found = dataclasses.replace(
-            self,
-            chunk_rows=max(self.chunk_rows, rows),
-            time_chunk=min(TIME_CHUNK, max(self.times, self.time_chunk)),
-            coordinate_chunks=self._fresh_coordinates,
+        time_chunk = min(TIME_CHUNK, max(samples, 1))
+        series = chunk_rows(time_chunk)
+        room = SHARD_BYTES // (ITEM * width * 2 * min(samples, 4 * TIME_CHUNK) or 1)
+        rows = min(
+            MOST_SHARD_ROWS,
+            max(LEAST_SHARD_ROWS, _power_of_two_up_to(2 * runs)),
+            256 * series,
+            _power_of_two_up_to(room),
         )
-        while found.files > files and found.chunk_rows < MOST_CHUNK_ROWS:
-            found = dataclasses.replace(found, chunk_rows=2 * found.chunk_rows)
-        return found if found.files < self.files else self
+        chunks = INDEX // max(1, rows // series)
+        return cls(rows, time_chunk, max(1, min(MOST_TIME_CHUNKS, chunks)))
+
+    def chunks_of(self, dims, shape):
+        """The chunk and the shard of an array.
+
+        Parameters
+        ----------
+        dims : tuple of str
+            ``run`` first.
+        shape : tuple of int
+
+        Returns
+        -------
+        chunk, shard : tuple of int
+        """
+        sizes = zip(dims[1:], shape[1:], strict=True)
+        rest = [self.time_chunk if dim == "time" else max(1, n) for dim, n in sizes]
+        more = [self.time_chunks if dim == "time" else 1 for dim in dims[1:]]
+        # Along the runs alone all are read, and a chunk takes zarr half a millisecond.
+        rows = min(self.shard_rows, chunk_rows(math.prod(rest))) if rest else self.shard_rows
+        return (rows, *rest), (self.shard_rows, *(c * n for c, n in zip(rest, more, strict=True)))
+
+    def files(self, runs, samples, series, scalars):
+        """Files of so many arrays over time, and along the runs alone."""
+        along = math.ceil(samples / (self.time_chunk * self.time_chunks))
+        return math.ceil(runs / self.shard_rows) * (series * along + scalars)
 
 
-def choose_chunk_rows(runs, seconds, lanes):
-    """Rows of a chunk, the number of files aside: a power of two up to 1024.
-
-    Few enough that there is work for every worker and a chunk does not take too long.
-
-    Parameters
-    ----------
-    runs : int
-    seconds : float
-        Of a run, on average.
-    lanes : bool
-        Whether a multiple of 8 is of use.
-    """
-    wanted = min(runs / CHUNKS, CHUNK_SECONDS / max(seconds, 1e-9))
-    rows = max(WIDTH if lanes else 1, 2 ** math.floor(math.log2(max(wanted, 1))))
-    return min(rows, MOST_CHUNK_ROWS)
+def chunk_rows(numbers):
+    """Rows of a chunk, of so many numbers each: a power of two."""
+    return max(1, min(MOST_CHUNK_ROWS, _power_of_two_up_to(CHUNK_BYTES // (ITEM * numbers))))
 
 
-def divide_file_budget(needs, budget):
-    """Divide a budget: who needs little has it, the others the same each.
-
-    Parameters
-    ----------
-    needs : list of int
-    budget : int
-
-    Returns
-    -------
-    list of float
-    """
-    found, left = [0.0] * len(needs), float(budget)
-    for place, index in enumerate(sorted(range(len(needs)), key=needs.__getitem__)):
-        found[index] = min(needs[index], left / (len(needs) - place))
-        left -= found[index]
-    return found
+def _power_of_two_up_to(number):
+    return 2 ** (max(1, int(number)).bit_length() - 1)

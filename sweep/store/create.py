@@ -6,19 +6,24 @@ Rows are never moved or removed: what a study no longer asks for stays, with ``i
 import contextlib
 import json
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
 from sweep.store import checkpoints, provenance, storage
 from sweep.store.backends.trees import copy_tree, remove_tree
-from sweep.store.chunk_layout import INITIAL_CHUNK, REFERENCE_CHUNK
+from sweep.store.chunk_layout import Layout
 from sweep.store.diff import (
     references_of_run_table,
     stored_rows_by_run_id,
     unchangeable_store_settings,
 )
-from sweep.store.files import FORMAT_VERSION, references_group_name
+from sweep.store.files import (
+    FORMAT_VERSION,
+    end_checkpoints_group_name,
+    references_group_name,
+)
 from sweep.store.store import CREATING, Store
 from sweep.study import schema
 
@@ -29,7 +34,7 @@ REFERENCE_VARIABLES = (
 )
 
 
-def create_or_grow_store(store, study, entries, chunk_rows):
+def create_or_grow_store(store, study, entries, check=lambda: None):
     """Create the store, or grow it to what the study asks for.
 
     A new store appears at once, complete; a growing one takes its new rows in, then their ids.
@@ -39,19 +44,19 @@ def create_or_grow_store(store, study, entries, chunk_rows):
     store : Store
     study : sweep.study.Study
     entries : list of Entry
-        From `compare`.
-    chunk_rows : dict of str to int
-        Rows of a chunk of each experiment that is new, or has others by now than in its entry.
+        From `diff_store_against_study`.
+    check : callable
+        Raises unless the store is still this process's; called before anything of it changes.
     """
     existing = store.existing_root()
     if existing is None:
         with creating_store_atomically(store) as made:
-            _grow_store_to_study(made, study, entries, chunk_rows)
+            _grow_store_to_study(made, study, entries)
         return
     if store.in_bucket:
         store.half_made_sign.unlink()  # it was made, but for this
     if not _is_store_up_to_date(existing, study, entries):
-        _grow_store_to_study(store, study, entries, chunk_rows)
+        _grow_store_to_study(store, study, entries, check)
 
 
 @contextlib.contextmanager
@@ -79,13 +84,11 @@ def creating_store_atomically(store):
     place.rename(store.place)
 
 
-def _grow_store_to_study(store, study, entries, chunk_rows):
-    root = store.root("a")
+def _grow_store_to_study(store, study, entries, check=None):
+    root = store.root("a", check)
     root.require_group(storage.INTERNAL)
     for entry in entries:
-        _create_or_grow_experiment_group(
-            root, entry, chunk_rows.get(entry.name) or entry.chunk_rows
-        )
+        _create_or_grow_experiment_group(root, entry)
     for name in storage.experiment_group_names(root):
         if name not in {entry.name for entry in entries}:
             storage.open_zarr_group(root, name)["in_study"][:] = False
@@ -100,7 +103,7 @@ def _grow_store_to_study(store, study, entries, chunk_rows):
             **_plugins_attribute_of_store(root, study),
         }
     )
-    storage.consolidate_zarr_metadata(store)
+    storage.consolidate_zarr_metadata(store, check)
 
 
 def _plugins_attribute_of_store(root, study):
@@ -145,10 +148,7 @@ def time_axis_of_experiment(experiment):
 
 
 def _lacks_stored_variables(root, entry):
-    if checkpoints.end_checkpoints_group_name(entry.name) not in root:
-        return True
-    timed = f"{references_group_name(entry.name)}/{schema.CPU_TIME}"
-    if entry.experiment.reference is not None and timed not in root:
+    if end_checkpoints_group_name(entry.name) not in root:
         return True
     group, record = storage.open_zarr_group(root, entry.name), entry.experiment.record
     variables = schema.run_variables(record, entry.table.systems[0])
@@ -163,18 +163,18 @@ def _array_matches_variable(array, variable):
     return all(attributes.get(key) == value for key, value in variable.all_attributes.items())
 
 
-def _create_or_grow_experiment_group(root, entry, chunk_rows):
+def _create_or_grow_experiment_group(root, entry):
     table, system = entry.table, entry.table.systems[0]
     group = _require_zarr_group(root, entry.name)
-    group.attrs["chunk_rows"] = chunk_rows
     present = group["row"].shape[0] if "row" in group else 0
     rows = max(present, _largest_state_rows(table))
     sizes = {"run": entry.size, "time": len(entry.experiment.times), "row": rows, "component": 3}
-    sampled = schema.sampled_variables(entry.experiment, table.systems)
-    for variable in (*sampled, *schema.run_variables(entry.experiment.record, system)):
-        _create_or_grow_array(group, variable, sizes, chunk_rows)
-    initial = _create_or_grow_array(group, schema.INITIAL_STATE, sizes, INITIAL_CHUNK)
-    _create_or_grow_end_checkpoints(root, entry, chunk_rows)
+    layout = layout_of_entry(entry)
+    group.attrs["layout"] = asdict(layout)
+    for variable in _variables_of_entry(entry):
+        _create_or_grow_array(group, variable, sizes, layout)
+    initial = _create_or_grow_array(group, schema.INITIAL_STATE, sizes)
+    _create_or_grow_end_checkpoints(root, entry, layout)
     new = np.flatnonzero(entry.rows >= entry.known)
     _append_initial_states(initial, [table.initial_state(run) for run in new], entry.known)
     if entry.experiment.reference is not None:
@@ -184,29 +184,45 @@ def _create_or_grow_experiment_group(root, entry, chunk_rows):
     _write_run_coordinates(group, entry)
 
 
+def _variables_of_entry(entry):
+    """The variables that tasks write."""
+    sampled = schema.sampled_variables(entry.experiment, entry.table.systems)
+    return (*sampled, *schema.run_variables(entry.experiment.record, entry.table.systems[0]))
+
+
+def layout_of_entry(entry):
+    """The `Layout` of an experiment's arrays: as it is stored, or chosen."""
+    if entry.layout is not None:
+        return entry.layout
+    states = any(len(variable.dims) > 2 for variable in _variables_of_entry(entry))
+    width = 3 * _largest_state_rows(entry.table) if states else 1
+    return Layout.choose(entry.size, len(entry.experiment.times), width)
+
+
 def _largest_state_rows(table):
     return max(made.rows for made in table.systems)
 
 
-def _create_or_grow_end_checkpoints(root, entry, chunk_rows):
+def _create_or_grow_end_checkpoints(root, entry, layout):
     """Room for the checkpoint of each run at its end."""
-    group = _require_zarr_group(root, checkpoints.end_checkpoints_group_name(entry.name))
+    name = end_checkpoints_group_name(entry.name)
     distinct = {system.rows: system for system in entry.table.systems}.values()
     methods = [method.integrator() for method in entry.experiment.integrators]
     longest = max(m.bind(system).checkpoint_size for m in methods for system in distinct)
-    _grow_checkpoint_array(group, entry.size, longest, chunk_rows)
+    _grow_checkpoint_array(root, name, entry.size, longest, layout)
 
 
-def _grow_checkpoint_array(group, runs, longest, chunk_rows):
+def _grow_checkpoint_array(root, name, runs, longest, layout):
     """An array of checkpoints, of as many numbers as the longest one has."""
+    group = _require_zarr_group(root, name)
+    if group.attrs.get("code") != checkpoints.checkpoint_code_hash():
+        if checkpoints.CHECKPOINT.name in group:  # of other kernels: such runs begin anew
+            del group[checkpoints.CHECKPOINT.name]
+        group.attrs["code"] = checkpoints.checkpoint_code_hash()
     known = checkpoints.CHECKPOINT.name in group
     present = group[checkpoints.CHECKPOINT.name].shape[1] if known else 1
     sizes = {"run": runs, "number": max(longest, present, 1)}
-    array = _create_or_grow_array(group, checkpoints.CHECKPOINT, sizes, chunk_rows)
-    if group.attrs.get("code") != checkpoints.checkpoint_code_hash():
-        if known:
-            array[:] = np.nan  # of other kernels: such runs are computed again from the start
-        group.attrs["code"] = checkpoints.checkpoint_code_hash()
+    _create_or_grow_array(group, checkpoints.CHECKPOINT, sizes, layout)
 
 
 def _require_zarr_group(root, name):
@@ -214,13 +230,13 @@ def _require_zarr_group(root, name):
     return storage.open_zarr_group(root, name)
 
 
-def _create_or_grow_array(group, variable, sizes, chunk_rows):
+def _create_or_grow_array(group, variable, sizes, layout=None):
     """The variable's array, made if it is not there and resized if it is too short.
 
     Its attributes are those of this version: it may know of more statuses.
     """
     if variable.name not in group:
-        return storage.create_variable_array(group, variable, sizes, chunk_rows)
+        return storage.create_variable_array(group, variable, sizes, layout)
     array = group[variable.name]
     if not _array_matches_variable(array, variable):
         array.attrs.update(variable.all_attributes)
@@ -248,14 +264,15 @@ def create_or_grow_reference_arrays(root, table):
     fresh = [i for i, run_id in enumerate(references.ids) if run_id not in known]
     size = len(known) + len(fresh)
     sizes = {"run": size, "time": references.samples, "row": rows, "component": 3}
-    timed = schema.CPU_TIME in group or not known
-    for variable in (*REFERENCE_VARIABLES, schema.MARKER):
-        array = _create_or_grow_array(group, variable, sizes, REFERENCE_CHUNK)
-        if variable.name == schema.CPU_TIME and not timed:
-            array[:] = np.nan  # of an earlier version, which did not measure it
+    variables = (*REFERENCE_VARIABLES, schema.MARKER)
+    if "layout" not in group.attrs:
+        group.attrs["layout"] = asdict(Layout.choose(size, references.samples, 3 * rows))
+    layout = storage.layout_of_group(group)
+    for variable in variables:
+        _create_or_grow_array(group, variable, sizes, layout)
     longest = max(checkpoints.reference_checkpoint_length(made.rows) for made in table.systems)
-    _grow_checkpoint_array(group, size, longest, REFERENCE_CHUNK)
-    initial = _create_or_grow_array(group, schema.INITIAL_STATE, sizes, INITIAL_CHUNK)
+    _grow_checkpoint_array(root, references_group_name(name), size, longest, layout)
+    initial = _create_or_grow_array(group, schema.INITIAL_STATE, sizes)
     states = [table.initial_state(run) for run in references.first_run[fresh]]
     _append_initial_states(initial, states, len(known))
     storage.write_coordinate_array(group, "run_id", [*known, *references.ids[fresh]], "run")

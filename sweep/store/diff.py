@@ -37,12 +37,8 @@ class Entry:
         Rows that the store has already; 0 if the experiment is new.
     gone : int
         Rows of the store that the study no longer asks for.
-    chunk_rows : int or None
+    layout : sweep.store.chunk_layout.Layout or None
         As in the store; None if the experiment is new.
-    time_chunk : int or None
-        Samples of a chunk, likewise; None also without variables over time.
-    coordinate_chunks : tuple of int
-        Runs and samples of a chunk of coordinates, likewise; empty if the experiment is new.
     references : dict of str to int
         By the id of each reference trajectory that the store knows, in the order of its rows, the
         samples that are there.
@@ -54,9 +50,7 @@ class Entry:
     standing: np.ndarray
     known: int
     gone: int
-    chunk_rows: int | None
-    time_chunk: int | None = None
-    coordinate_chunks: tuple = ()
+    layout: object = None
     references: dict = field(default_factory=dict)
 
     @property
@@ -128,7 +122,7 @@ def _diff_entry_of_experiment(store, root, experiment):
     table = expand_experiment(experiment)
     if root is None or experiment.name not in root:
         everything, none = np.arange(table.size), np.zeros(table.size, dtype=int)
-        return Entry(table, everything, np.ones(table.size, dtype=bool), none, 0, 0, None)
+        return Entry(table, everything, np.ones(table.size, dtype=bool), none, 0, 0)
     if store.is_unwritable():
         raise StoreError(f"{store} cannot be written: no permission")
     group = storage.open_zarr_group(root, experiment.name)
@@ -136,8 +130,6 @@ def _diff_entry_of_experiment(store, root, experiment):
     row_of = stored_rows_by_run_id(group)
     known = len(row_of)
     rows = np.array([row_of.get(run_id, -1) for run_id in table.run_id])
-    if schema.MARKER.name not in group:
-        raise StoreError(f"{store} was left while it was compacted; `sweep run` mends it")
     is_new = rows < 0
     rows[is_new] = known + np.arange(is_new.sum())
     pending = np.ones(table.size, dtype=bool)
@@ -145,11 +137,9 @@ def _diff_entry_of_experiment(store, root, experiment):
     standing = np.zeros(table.size, dtype=int)
     standing[~is_new] = group[schema.MARKER.name][:][rows[~is_new]]
     gone = known - int(np.sum(~is_new))
-    variables, coordinates = storage.chunk_sizes_of_group(group)
-    chunks = storage.chunk_rows_of_group(group), variables.get("time")
-    along = coordinates.get("run", 1), coordinates.get("time", 1)
     references = _stored_reference_samples(root, experiment)
-    return Entry(table, rows, pending, standing, known, gone, *chunks, along, references)
+    layout = storage.layout_of_group(group)
+    return Entry(table, rows, pending, standing, known, gone, layout, references)
 
 
 def _stored_reference_samples(root, experiment):

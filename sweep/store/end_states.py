@@ -11,6 +11,7 @@ from integrators.stepping.batch import canonical
 from sweep.analysis.runs.query import runs_where_expression_holds
 from sweep.limits import MEMORY
 from sweep.store import checkpoints, storage
+from sweep.store.files import end_checkpoints_group_name
 from sweep.store.open import open_study
 from sweep.store.store import Store
 from sweep.study.initial_conditions.from_store import StoreStarts
@@ -148,7 +149,7 @@ def _trim_states_to_equal_rows(store, experiment, states):
 def _states_from_end_checkpoints(store, experiment, ids, rows, read_study, trust_plugins):
     """The states of runs' checkpoints at their end, NaN where one has fewer rows."""
     root = store.root()
-    name = checkpoints.end_checkpoints_group_name(experiment)
+    name = end_checkpoints_group_name(experiment)
     ends = storage.open_zarr_group(root, name) if name in root else None
     if ends is None or ends.attrs.get("code") != checkpoints.checkpoint_code_hash():
         _refuse_without_recorded_state(

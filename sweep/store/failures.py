@@ -201,26 +201,27 @@ def _run_status_tables_of_store(store, experiments):
         check_known(f"experiment of {store}", name, names)
     for name in experiments or names:
         try:
-            yield _read_run_status_table(store.place / name)
+            yield _read_run_status_table(store, name)
         except Damaged as damage:
             raise InputError(
                 f"{store}: {damage}; `sweep verify {store}` says all that is wrong"
             ) from None
 
 
-def _read_run_status_table(directory):
+def _read_run_status_table(store, name):
+    directory = store.place / name
     attributes = files.read_zarr_metadata(directory).get("attributes", {})
     axes = (*STEPPING, *attributes["scanned"], *attributes["start_axes"])
     axes = tuple(dict.fromkeys((*axes, "initial_condition", "ensemble")))
     there = [name for name in WHERE if (directory / name).is_dir()]
     names = (MARKER, STATUS, IN_STUDY, "run", *axes, *there)
-    columns = files.read_1d_arrays(directory, names)
+    columns = files.read_1d_arrays(directory, names, store.unfolded(name))
     size = min(map(len, columns.values()))  # a store that just grows has two lengths
     wanted = columns[IN_STUDY][:size].astype(bool)
     columns = {name: values[:size][wanted] for name, values in columns.items()}
     flags = files.ArrayFiles.read(directory / STATUS).attributes
     meanings = dict(zip(flags["flag_values"], flags["flag_meanings"].split(), strict=True))
-    return _Table(directory.name, columns, axes, meanings)
+    return _Table(name, columns, axes, meanings)
 
 
 def _where_run_stopped(columns, name, row):

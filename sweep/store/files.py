@@ -1,7 +1,8 @@
 """The store's files read directly: fast to import, and one damaged chunk hides no other.
 
 Zarr reads an array or raises; here each chunk of an array can be looked at by itself. Only what
-`sweep.store.storage` writes is understood: blosc with crc32c, numbers or strings.
+`sweep.store.storage` makes is understood: numbers or strings, compressed by blosc with a crc32c;
+in shards, with their index behind the chunks; or each chunk in a file of its own.
 """
 
 import functools
@@ -9,20 +10,49 @@ import json
 import math
 from dataclasses import dataclass
 
+import google_crc32c
 import numpy as np
 
 from sweep.errors import Damaged, Unreachable
-from sweep.store.backends.places import METADATA, map_over_place
+from sweep.store.backends.places import METADATA, map_over_place, read_bytes_or_none
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 INTERNAL = "_geosweep"
-REFERENCES, CHECKPOINTS = "references", "checkpoints"
+REFERENCES, ENDS = "references", "ends"
 CODECS = ("blosc", "crc32c")
+ABSENT = 2**64 - 1  # offset and size, in a shard's index, of a chunk that is not there
 
 
 def references_group_name(experiment):
     """Name of the group with the references of an experiment."""
     return f"{INTERNAL}/{REFERENCES}/{experiment}"
+
+
+def end_checkpoints_group_name(experiment):
+    """Name of the group with the integrators' state at the end of an experiment's runs."""
+    return f"{INTERNAL}/{ENDS}/{experiment}"
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A chunk of an array.
+
+    Parameters
+    ----------
+    index : tuple of int
+        Along the whole array.
+    rows : slice
+        Of the first dimension.
+    values : ndarray or None
+        None if it is not there, or damaged.
+    damage : str
+        What is wrong with it; empty if nothing is.
+    """
+
+    index: tuple
+    rows: slice
+    values: object
+    damage: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,28 +62,36 @@ class ArrayFiles:
     Parameters
     ----------
     directory : Path or ObjectPlace
-    shape, chunks : tuple of int
+    shape : tuple of int
+    chunks : tuple of int
+        Of the part that is a file: of a shard, where there are any.
+    inner : tuple of int
+        Of the part that is compressed by itself; that of the file where there are no shards.
     dtype : numpy.dtype
         Object for strings.
     dims : tuple of str
     fill : float, int, bool or str
         What a chunk that is not there reads as.
     attributes : dict
-    separator : {"/", "."}
-        In the names of chunks.
+    sharded : bool
+        Whether a file holds several chunks and their index.
+    unfolded : sweep.store.commit.records.Unfolded, optional
+        Records that are not folded yet, and read as if they were.
     """
 
     directory: object
     shape: tuple
     chunks: tuple
+    inner: tuple
     dtype: np.dtype
     dims: tuple
     fill: object
     attributes: dict
-    separator: str = "/"
+    sharded: bool = False
+    unfolded: object = None
 
     @classmethod
-    def read(cls, directory):
+    def read(cls, directory, unfolded=None):
         """The array in `directory`.
 
         Raises
@@ -61,9 +99,19 @@ class ArrayFiles:
         Damaged
             If its metadata cannot be read, or are none that Geosweep writes.
         """
-        metadata = read_zarr_metadata(directory)
+        return cls.of(directory, read_zarr_metadata(directory), unfolded)
+
+    @classmethod
+    def of(cls, directory, metadata, unfolded=None):
+        """The array in `directory` that has these metadata; as `read`."""
         try:
-            names = tuple(codec["name"] for codec in metadata["codecs"])
+            codecs = metadata["codecs"]
+            chunks = inner = tuple(metadata["chunk_grid"]["configuration"]["chunk_shape"])
+            sharded = codecs[0]["name"] == "sharding_indexed"
+            if sharded:
+                inner = tuple(codecs[0]["configuration"]["chunk_shape"])
+                codecs = codecs[0]["configuration"]["codecs"]
+            names = tuple(codec["name"] for codec in codecs)
             if metadata["node_type"] != "array" or names[1:] != CODECS:
                 raise Damaged(f"{directory / METADATA} describes no array that Geosweep writes")
             text = metadata["data_type"] == "string"
@@ -71,14 +119,16 @@ class ArrayFiles:
             return cls(
                 directory=directory,
                 shape=tuple(metadata["shape"]),
-                chunks=tuple(metadata["chunk_grid"]["configuration"]["chunk_shape"]),
+                chunks=chunks,
+                inner=inner,
                 dtype=np.dtype(object if text else metadata["data_type"]),
                 dims=tuple(metadata["dimension_names"]),
                 fill=math.nan if fill == "NaN" else fill,
                 attributes=metadata["attributes"],
-                separator=metadata["chunk_key_encoding"]["configuration"]["separator"],
+                sharded=sharded,
+                unfolded=unfolded,
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, IndexError) as error:
             raise Damaged(f"{directory / METADATA} lacks or garbles {error}") from None
 
     @property
@@ -93,57 +143,152 @@ class ArrayFiles:
 
     @property
     def grid(self):
-        """Number of chunks along each dimension."""
+        """Number of files along each dimension."""
         return tuple(math.ceil(n / c) for n, c in zip(self.shape, self.chunks, strict=True))
 
     def file(self, index):
-        """The file of a chunk."""
-        return self.directory / self.separator.join(("c", *map(str, index)))
+        """The file of a chunk, or of a shard."""
+        return self.directory / "/".join(("c", *map(str, index)))
 
     def rows(self, index):
-        """The chunk's slice of the first dimension."""
+        """The file's slice of the first dimension."""
         start = index[0] * self.chunks[0]
         return slice(start, min(start + self.chunks[0], self.shape[0]))
 
+    # --- reading -----------------------------------------------------------------------------
+
     def chunk(self, index):
-        """A chunk's values, or None if there is no file.
+        """A file's values, or None if nothing of it is there.
 
         Raises
         ------
         Damaged
             If the file is not what was written.
         """
-        try:
-            data = self.file(index).read_bytes()
-        except FileNotFoundError:
+        data = self.read_file(index)
+        if data is None:
             return None
+        values = self._decoded_file(data)
+        return values[tuple(slice(n) for n in self._extent(index))]
+
+    def parts(self, index):
+        """The chunks of a file, each by itself.
+
+        Returns
+        -------
+        list of Part or None
+            None if nothing of the file is there.
+
+        Raises
+        ------
+        Damaged
+            If the file cannot be read, or its index.
+        """
+        data = self.read_file(index)
+        if data is None:
+            return None
+        if not self.sharded:
+            return [self._part(index, data)]
+        places, found = self.chunk_places(data), []
+        for at in np.ndindex(self.inner_grid):
+            own = tuple(i * g + k for i, g, k in zip(index, self.inner_grid, at, strict=True))
+            if all(k * n < size for k, n, size in zip(own, self.inner, self.shape, strict=True)):
+                offset, size = map(int, places[at])
+                there = offset != ABSENT
+                found.append(self._part(own, data[offset : offset + size] if there else None))
+        return found
+
+    def _part(self, at, data):
+        sizes = zip(at, self.inner, self.shape, strict=True)
+        extent = [slice(k * n, min(k * n + n, size)) for k, n, size in sizes]
+        if data is None:
+            return Part(at, extent[0], None, "")
+        try:
+            values = self.decode_chunk(data)
+        except Damaged as damage:
+            return Part(at, extent[0], None, str(damage))
+        return Part(at, extent[0], values[tuple(slice(s.stop - s.start) for s in extent)], "")
+
+    def read_file(self, index):
+        """The bytes of a file, with the records that are not folded yet; None if there are none.
+
+        Raises
+        ------
+        Damaged
+            If it cannot be read.
+        """
+        try:
+            data = read_bytes_or_none(self.file(index))
         except Unreachable:
             raise
         except OSError as error:
             raise Damaged(f"cannot be read: {error.strerror}") from None
-        values = self._decoded(data)
-        return values[tuple(slice(n) for n in self._extent(index))]
+        return data if self.unfolded is None else self.unfolded.shard_with(self, index, data)
 
     def values(self):
         """The whole array, which is one-dimensional."""
         parts = map_over_place(self.directory, self._filled, range(self.grid[0]))
         return np.concatenate(parts) if parts else np.zeros(0, self.dtype)
 
+    def read_rows(self, rows):
+        """Some rows of the array, in their order.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+        """
+        found = np.full((len(rows), *self.shape[1:]), self.fill, self.dtype)
+        of = rows // self.chunks[0]
+        for i in np.unique(of).tolist():
+            mine = np.flatnonzero(of == i)
+            for rest in np.ndindex(self.grid[1:]):
+                if (part := self.chunk((i, *rest))) is not None:
+                    corner = zip(rest, self.chunks[1:], strict=True)
+                    span = (slice(r * c, r * c + c) for r, c in corner)
+                    found[(mine, *span)] = part[rows[mine] - i * self.chunks[0]]
+        return found
+
     def _filled(self, i):
         part, size = self.chunk((i,)), self._extent((i,))[0]
         return np.full(size, self.fill, self.dtype) if part is None else part
 
     def _extent(self, index):
-        """Shape of the part of a chunk that lies within the array."""
+        """Shape of the part of a file that lies within the array."""
         sizes = zip(index, self.chunks, self.shape, strict=True)
         return tuple(min(chunk, shape - i * chunk) for i, chunk, shape in sizes)
 
-    def _decoded(self, data):
-        import google_crc32c
+    # --- files as bytes ----------------------------------------------------------------------
 
-        body, stored = data[:-4], data[-4:]
-        if google_crc32c.value(body) != int.from_bytes(stored, "little") or len(stored) < 4:
-            raise Damaged("fails its checksum")
+    @property
+    def inner_grid(self):
+        """Number of chunks along each dimension of a shard."""
+        return tuple(c // n for c, n in zip(self.chunks, self.inner, strict=True))
+
+    def chunk_places(self, data):
+        """Offset and size of each chunk of a shard, `ABSENT` of one that is not there.
+
+        Returns
+        -------
+        ndarray of uint64, shape (*inner_grid, 2)
+
+        Raises
+        ------
+        Damaged
+            If the index fails its checksum, or points beyond the shard.
+        """
+        count = math.prod(self.inner_grid)
+        index = checked_bytes(data[-(16 * count + 4) :])
+        if len(index) != 16 * count:
+            raise Damaged("is too short for its index")
+        places = np.frombuffer(index, "<u8").reshape(*self.inner_grid, 2)
+        there = places[..., 0] != ABSENT
+        if (places[..., 0] + places[..., 1])[there].max(initial=0) > len(data) - len(index) - 4:
+            raise Damaged("has an index that points beyond it")
+        return places
+
+    def decode_chunk(self, data, shape=None):
+        """The values of a chunk, or of a part of one that has a shape."""
+        body = checked_bytes(data)
         try:
             plain = _blosc_codec().decode(body)
             values = (
@@ -151,16 +296,46 @@ class ArrayFiles:
                 if self.dtype == object
                 else np.frombuffer(plain, self.dtype)
             )
-            return values.reshape(self.chunks)
+            return values.reshape(self.inner if shape is None else shape)
         except (RuntimeError, ValueError) as error:
             raise Damaged(f"cannot be decoded: {error}") from None
+
+    def _decoded_file(self, data):
+        if not self.sharded:
+            return self.decode_chunk(data)
+        places = self.chunk_places(data)
+        values = np.full(self.chunks, self.fill, self.dtype)
+        for at in np.argwhere(places[..., 0] != ABSENT).tolist():
+            offset, size = map(int, places[tuple(at)])
+            span = tuple(slice(k * n, k * n + n) for k, n in zip(at, self.inner, strict=True))
+            values[span] = self.decode_chunk(data[offset : offset + size])
+        return values
+
+
+def encode_chunk(values):
+    """The bytes of a chunk of numbers, as zarr writes them."""
+    return with_checksum(_blosc_codec().encode(np.ascontiguousarray(values)))
+
+
+def with_checksum(data):
+    """Bytes with their crc32c behind them."""
+    data = bytes(data)
+    return data + google_crc32c.value(data).to_bytes(4, "little")
+
+
+def checked_bytes(data):
+    """The bytes before a crc32c; `Damaged` if they are not those that it is of."""
+    body, stored = data[:-4], data[-4:]
+    if len(stored) < 4 or google_crc32c.value(body) != int.from_bytes(stored, "little"):
+        raise Damaged("fails its checksum")
+    return body
 
 
 @functools.cache
 def _blosc_codec():
-    from numcodecs.blosc import Blosc
+    from numcodecs.blosc import SHUFFLE, Blosc
 
-    return Blosc()
+    return Blosc(cname="zstd", clevel=1, shuffle=SHUFFLE)
 
 
 def _decode_string_chunk(data):
@@ -197,14 +372,14 @@ def are_runs_computed_to_sample(counts, status, samples):
     Parameters
     ----------
     counts, status : ndarray of int, shape (runs,)
-        The commit marker and the status, 0 if it is complete.
+        The count of samples and the status, 0 if it is complete.
     samples : int
     """
     return (counts >= samples) | ((counts > 0) & (status > 0))
 
 
-def read_1d_arrays(directory, names):
-    """One-dimensional arrays of a group by name.
+def read_1d_arrays(directory, names, unfolded=None):
+    """One-dimensional arrays of a group by name; with what records have, if they are given.
 
     Raises
     ------
@@ -214,7 +389,7 @@ def read_1d_arrays(directory, names):
     result = {}
     for name in names:
         try:
-            result[name] = ArrayFiles.read(directory / name).values()
+            result[name] = ArrayFiles.read(directory / name, unfolded).values()
         except Damaged as damage:
             raise Damaged(f"{directory / name}: {damage}") from None
     return result

@@ -1,12 +1,16 @@
 """Open a store with xarray."""
 
+import contextlib
 import math
+import secrets
 
 import xarray as xr
 import zarr
 
 from integrators.errors import InputError
+from sweep.errors import Damaged
 from sweep.limits import MOST_RUNS
+from sweep.store.commit.fold import check_shards_are_there
 from sweep.store.files import INTERNAL
 from sweep.store.storage import configure_zarr
 from sweep.store.store import Store
@@ -15,49 +19,75 @@ from sweep.study import schema
 MOST_ROWS = 4 * MOST_RUNS  # of a store, with the runs that left its study
 MOST_CHUNK_BYTES = 1_000_000_000
 ITEM_BYTES = 8
+DASK_CHUNK_BYTES = 2**28  # of the widest series, at most
 
 
-def open_study(store):
+def open_study(store, chunks=None):
     """Open a store as a DataTree, a Dataset for each experiment.
 
     Parameters
     ----------
     store : str, Path or Store
         A directory, or ``s3://BUCKET/PATH``.
+    chunks : {"auto"} or dict of str to int, optional
+        Series become Dask arrays: in chunks of whole files of the store, some 256 MB at most, or
+        along the dimensions that the dict names in chunks of so many runs or samples, -1 for all.
+        Without it no Dask is used.
 
     Returns
     -------
     xarray.DataTree
         Coordinates and variables over ``run`` alone are in memory, the others are read when
-        they are used.
+        they are used; with `chunks` by Dask, on a `distributed.Client` where there is one.
 
     Raises
     ------
     InputError
-        If there is no store, or one of a newer version, or its object store does not answer.
+        If there is no store, or one of a newer version, or its object store does not answer; if
+        `chunks` are none of these.
 
     Examples
     --------
     >>> order = sweep.open_study("quickstart.zarr")["pendulum"].to_dataset()  # doctest: +SKIP
     >>> order.query(run="integrator == 'variational' and step_size < 0.05")   # doctest: +SKIP
+    >>> large = sweep.open_study("large.zarr", chunks="auto")["pendulum"]     # doctest: +SKIP
+    >>> sweep.drift_table(large)                                              # doctest: +SKIP
     """
+    if chunks not in (None, "auto") and not isinstance(chunks, dict):
+        raise InputError(
+            f"chunks is {chunks!r}, and must be 'auto' or a dict such as {{'run': 4096}}.",
+            key="chunks",
+        )
     store = Store.at(store).anew()
     _refuse_zarr_v2_arrays(store, store.metadata)
     configure_zarr()
     _refuse_oversized_metadata(store)
+    _refuse_missing_shards(store)
+    place = store.readable_zarr_store
     try:
-        tree = xr.open_datatree(store.zarr_store, engine="zarr", chunks=None, zarr_format=3)
+        tree = xr.open_datatree(
+            place,
+            engine="zarr",
+            chunks=None,
+            cache=chunks is None,
+            zarr_format=3,
+            consolidated=store.metadata.get("consolidated_metadata") is not None,
+        )
     except (ValueError, KeyError) as error:
         raise InputError(
             f"{store} was left while it grew, and its arrays do not agree ({error}); the "
             "`sweep run` that grew it mends it"
         ) from error
     order = [*tree.attrs["experiments"], *tree.children]  # of the study, then what left it
-    experiments = {
-        name: _load_run_scalars(tree[name].to_dataset())
-        for name in dict.fromkeys(order)
-        if name != INTERNAL
-    }
+    with _damage_as_input_error(store):
+        experiments = {
+            name: _load_run_scalars(tree[name].to_dataset())
+            for name in dict.fromkeys(order)
+            if name != INTERNAL
+        }
+    if chunks is not None:
+        sizes = {} if chunks == "auto" else chunks
+        experiments = {name: _with_dask_series(data, sizes) for name, data in experiments.items()}
     result = xr.DataTree.from_dict(experiments)
     result.attrs = tree.attrs
     return result
@@ -86,16 +116,85 @@ def _refuse_oversized_metadata(store):
             )
 
 
+def _refuse_missing_shards(store):
+    """Refuse a store of which files are gone, which zarr would read as blank."""
+    with _damage_as_input_error(store):
+        for name in store.experiments:
+            check_shards_are_there(store, name)
+
+
+@contextlib.contextmanager
+def _damage_as_input_error(store):
+    try:
+        yield
+    except Damaged as damage:
+        raise InputError(
+            f"{store}: {damage}; `sweep verify {store}` says all that is wrong"
+        ) from None
+
+
+def _with_dask_series(dataset, sizes):
+    """A dataset whose series are Dask arrays, all of them with the same chunks.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+    sizes : dict of str to int
+        Of chunks along some dimensions; along the others they are those of the store's files.
+    """
+    series = {
+        name: array
+        for name, array in dataset.variables.items()
+        if array.dims[:1] == ("run",) and array.ndim > 1
+    }
+    if unknown := set(sizes) - {"run", "time"}:
+        raise InputError(f"chunks name {', '.join(map(repr, sorted(unknown)))}; 'run' and 'time' "
+                         "are what series have in common", key="chunks")  # fmt: skip
+    sizes = _chunk_sizes_of_files(dataset.sizes, series.values()) | sizes
+    opened = secrets.token_hex(8)  # when it is opened again, there may be more in the store
+    return dataset.assign(
+        {
+            name: array.chunk({dim: sizes[dim] for dim in array.dims}, name=f"{name}-{opened}")
+            for name, array in series.items()
+        }
+    )
+
+
+def _chunk_sizes_of_files(extent, series):
+    """Sizes of chunks by dimension: those of a shard, of fewer rows if the widest is too large."""
+    sizes = dict(extent)
+    for array in series:
+        if shards := array.encoding.get("shards"):  # the same rows and samples of all that have any
+            sizes |= dict(zip(array.dims, shards, strict=True))
+    width = max((_numbers_in_row(array, sizes) for array in series), default=1)
+    while sizes["run"] > 1 and sizes["run"] * width * ITEM_BYTES > DASK_CHUNK_BYTES:
+        sizes["run"] //= 2  # as shards and their chunks have a power of two of rows
+    return sizes
+
+
+def _numbers_in_row(array, sizes):
+    within = zip(array.dims[1:], array.shape[1:], strict=True)
+    return math.prod(min(size, sizes[dim]) for dim, size in within)
+
+
 def _load_run_scalars(dataset):
-    for name in (*dataset.coords, *dataset.data_vars):
-        if dataset[name].dims == ("run",):
-            dataset[name].load()
+    for name in list(dataset.variables):
+        variable = dataset.variables[name]
+        if variable.dims != ("run",):
+            continue
+        if variable.dtype.kind == "T":  # numpy's own strings are ten times as slow to choose from
+            dataset = dataset.assign_coords({name: _with_labels_as_objects(variable, name)})
+        else:
+            variable.load()
     pending = dataset[schema.MARKER.name].values == 0  # also where only the marker is not written
     dataset["status"].values[pending] = schema.PENDING
-    return dataset.assign_coords(
-        {
-            name: coordinate.variable.copy(data=coordinate.values.astype(object))
-            for name, coordinate in dataset.coords.items()
-            if coordinate.dtype.kind == "T" and coordinate.dims == ("run",)
-        }
-    )  # numpy's own strings are ten times as slow to choose from
+    return dataset
+
+
+def _with_labels_as_objects(variable, name):
+    labels = variable.values.astype(object)
+    if name != "run_id":  # the others are few texts, many times
+        known = {}
+        labels[:] = [known.setdefault(label, label) for label in labels.tolist()]
+    # By the fast path, as xarray would make new texts of them by way of pandas.
+    return xr.Variable(("run",), labels, variable.attrs, variable.encoding, fastpath=True)

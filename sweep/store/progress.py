@@ -1,4 +1,4 @@
-"""How far a store is: read from the commit markers and the statuses alone, without Numba or zarr.
+"""How far a store is: read from counts of samples and names of records, without Numba or zarr.
 
 A store of a million runs is counted in a fraction of a second, and again in less: chunks that did
 not change are not read again.
@@ -8,7 +8,6 @@ import collections
 import contextlib
 import json
 import time
-import zipfile
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -17,7 +16,15 @@ from sweep.errors import Damaged
 from sweep.store import files
 from sweep.store.backends.places import map_over_place
 from sweep.store.backends.trees import write_text_atomically
-from sweep.store.files import ArrayFiles
+from sweep.store.commit.fold import check_shards_are_there
+from sweep.store.commit.records import (
+    CHECKPOINT,
+    RECORD,
+    list_records,
+    records_folder,
+    shard_rows_with_records,
+)
+from sweep.store.files import ArrayFiles, references_group_name
 from sweep.store.lease.holder import parse_json_object, read_first_bytes_of_file
 from sweep.store.lease.lease import lease_holder_of_store
 from sweep.store.store import Store
@@ -120,23 +127,55 @@ class Counter:
         return [self._count(name, under_way.get(name, 0)) for name in there]
 
     def _count(self, name, running):
+        of_runs, of_references = (  # before the arrays, into which they may be folded just now
+            list(self._unfolded_records(place)) for place in (name, references_group_name(name))
+        )
         group, arrays = self.store.place / name, (MARKER, STATUS, IN_STUDY, CPU_TIME)
         marker, status, wanted, seconds = (self._values(group / a) for a in arrays)
         size = min(map(len, (marker, status, wanted)))  # a store that just grows has two lengths
         marker, status, wanted = marker[:size], status[:size], wanted[:size].astype(bool)
         samples = _array_files_or_named_damage(group / TIME).shape[0]
-        partly = _count_partly_computed_runs(self.store.internal(files.CHECKPOINTS, name), samples)
-        done = wanted & files.are_runs_computed_to_sample(marker, status, samples)
+        done = files.are_runs_computed_to_sample(marker, status, samples)
+        failed = int((wanted & done & (status > 0)).sum())
+        check_shards_are_there(self.store, name)
+        milliseconds = sum(record.name.milliseconds for record in of_references)
+        for record in of_runs:
+            rows = _rows_of_record(record)
+            rows = rows[rows < size]
+            if record.name.last >= samples and not done[rows].all():
+                done[rows] = True
+                failed += record.name.failed
+                milliseconds += record.name.milliseconds
+        partly = self._count_partly_computed_runs(name, done, samples)
+        done &= wanted
         return Progress(
             experiment=name,
             runs=int(wanted.sum()),
             done=int(done.sum()),
             running=min(running, int((wanted & ~done).sum())),
             partly=min(partly, float((wanted & ~done).sum())),
-            failed=int((done & (status > 0)).sum()),
+            failed=failed,
             left_study=int(size - wanted.sum()),
-            cpu_seconds=_committed_cpu_seconds(marker, seconds) + self._of_references(name),
+            cpu_seconds=_committed_cpu_seconds(marker, seconds)
+            + self._of_references(name)
+            + 1e-3 * milliseconds,
         )
+
+    def _unfolded_records(self, place):
+        session = self.store.session
+        for row in shard_rows_with_records(self.store, place) if session else ():
+            yield from list_records(records_folder(self.store, place, row), RECORD, session)
+
+    def _count_partly_computed_runs(self, place, done, samples):
+        """Runs on their way, each counted as far as it is."""
+        furthest = {}
+        for row in shard_rows_with_records(self.store, place):
+            folder = records_folder(self.store, place, row)
+            for name in (record.name for record in list_records(folder, CHECKPOINT)):
+                if name.start < len(done) and not done[name.start]:
+                    known, _ = furthest.get(name.start, (0, 0))
+                    furthest[name.start] = max((known, 0), (name.last, name.count))
+        return sum(n * (last - 1) / max(1, samples - 1) for last, n in furthest.values())
 
     def _of_references(self, name):
         """CPU seconds of an experiment's references, as far as they are committed."""
@@ -179,16 +218,15 @@ def _committed_cpu_seconds(marker, seconds):
     return float(np.nansum(seconds[:size][marker[:size] > 0]))
 
 
-def _count_partly_computed_runs(directory, samples):
-    """Runs on their way, each counted as far as it is."""
-    parts = 0.0
-    for file in directory.glob("*.npz"):
-        try:
-            with file.open("rb") as opened, np.load(opened, allow_pickle=False) as saved:
-                parts += len(saved["runs"]) * int(saved["sample"]) / max(1, samples - 1)
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-            continue  # removed meanwhile
-    return parts
+def _rows_of_record(record):
+    """The rows of a record, by its name alone where that says all; none if it was folded."""
+    name = record.name
+    if name.count == name.stop - name.start:
+        return np.arange(name.start, name.stop)
+    try:
+        return record.rows
+    except FileNotFoundError:
+        return np.zeros(0, dtype=int)
 
 
 def _array_files_or_named_damage(directory):
@@ -264,7 +302,7 @@ class InFlight:
             return
         self._written, runs = now, collections.Counter()
         for task in tasks:
-            runs[task.experiment] += sum(len(chunk.rows) for chunk in getattr(task, "chunks", ()))
+            runs[task.experiment] += len(task.rows) if task.group == task.experiment else 0
         with contextlib.suppress(OSError):  # nothing depends on it
             write_text_atomically(self._path, json.dumps(runs))
 

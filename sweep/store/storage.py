@@ -1,9 +1,9 @@
 """The store: a run table for each experiment, in plain Zarr v3.
 
 ``/EXPERIMENT`` is a group that xarray opens; everything that is not a result lives under
-``/_geosweep``. Only the coordinator creates, resizes and writes coordinates. A worker writes
-whole chunk rows of the variables, and `schema.MARKER` last: a run that it does not count is
-computed again, whatever else was written of it.
+``/_geosweep``. Only who has the lease creates, resizes, writes coordinates and folds: tasks write
+records, see `sweep.store.commit.records`. A run that `schema.MARKER` does not count is computed
+again.
 """
 
 import dataclasses
@@ -14,17 +14,15 @@ import warnings
 import numpy as np
 import zarr
 from zarr.codecs import BloscCodec, Crc32cCodec
-from zarr.storage import LocalStore
 
 from integrators.status import COMPLETE
-from sweep.store.backends.places import map_in_threads
+from sweep.store.chunk_layout import INITIAL_CHUNK, Layout
 from sweep.store.files import INTERNAL, are_runs_computed_to_sample
 from sweep.study import schema
 
-TIME_CHUNK = 1024
-COORDINATE_CHUNK = 65_536
+COORDINATE_CHUNK, LEAST_COORDINATE_CHUNK = 65_536, 4096  # the latter: others may come
 # Without a checksum a flipped bit is read back as data.
-CODECS = {"compressors": [BloscCodec(cname="zstd", clevel=5, shuffle="shuffle"), Crc32cCodec()]}
+CODECS = {"compressors": [BloscCodec(cname="zstd", clevel=1, shuffle="shuffle"), Crc32cCodec()]}
 
 
 def configure_zarr():
@@ -49,13 +47,13 @@ def open_zarr_group(root, name):
 def read_root_group_or_none(store):
     """The root group of a `Store`; None if it cannot be read, or is not one that is ours."""
     try:
-        root = store.root()
+        root = open_root_group(store.zarr_store)
         return root if "format_version" in root.attrs else None
     except (OSError, KeyError, ValueError, zarr.errors.BaseZarrError):
         return None
 
 
-def create_variable_array(group, variable, sizes, chunk_rows, separator="/"):
+def create_variable_array(group, variable, sizes, layout):
     """Create the array of a `schema.Variable`.
 
     Parameters
@@ -64,40 +62,36 @@ def create_variable_array(group, variable, sizes, chunk_rows, separator="/"):
     variable : schema.Variable
     sizes : dict of str to int
         Of the dimensions.
-    chunk_rows : int
-        Rows of a chunk along ``run``.
-    separator : {"/", "."}
-        In the names of its chunks.
+    layout : sweep.store.chunk_layout.Layout or None
+        None of what the coordinator writes, which has no shards.
     """
-    extents = {"run": chunk_rows, "time": TIME_CHUNK}
     shape = tuple(sizes[dim] for dim in variable.dims)
-    chunks = tuple(
-        extents[dim] if dim == "run" else max(1, min(extents.get(dim, sizes[dim]), sizes[dim]))
-        for dim in variable.dims
-    )
+    if layout is None:
+        cut = {"chunks": (INITIAL_CHUNK, *(max(1, size) for size in shape[1:]))}
+    else:
+        chunks, shards = layout.chunks_of(variable.dims, shape)
+        cut = {"chunks": chunks, "shards": shards}
     return group.create_array(
         variable.name,
         shape=shape,
-        chunks=chunks,
         dtype=variable.dtype,
         fill_value=variable.fill,
         dimension_names=variable.dims,
-        chunk_key_encoding={"name": "default", "separator": separator},
         attributes=variable.all_attributes,
+        **cut,
         **CODECS,
     )
 
 
 def coordinate_chunk_size(size):
     """Values of a chunk of a coordinate that is made for so many."""
-    return max(1, min(COORDINATE_CHUNK, 2 ** math.ceil(math.log2(size + 1))))
+    return max(LEAST_COORDINATE_CHUNK, min(COORDINATE_CHUNK, 2 ** math.ceil(math.log2(size + 1))))
 
 
-def write_coordinate_array(group, name, values, dim, room=0, **attributes):
+def write_coordinate_array(group, name, values, dim, **attributes):
     """Write a coordinate along `dim`, growing it where there are more values than before.
 
-    Existing chunks are replaced one by one, so that a reader or a crash never finds none. A new
-    one has chunks as for `room` values at least.
+    Existing chunks are replaced one by one, so that a reader or a crash never finds none.
     """
     values = np.asarray(values)
     text = values.dtype.kind in "UO"
@@ -105,7 +99,7 @@ def write_coordinate_array(group, name, values, dim, room=0, **attributes):
         group.create_array(
             name,
             shape=values.shape,
-            chunks=(coordinate_chunk_size(max(len(values), room)),),
+            chunks=(coordinate_chunk_size(len(values)),),
             dtype=str if text else values.dtype,
             dimension_names=(dim,),
             attributes={"units": "1", "long_name": name.replace("_", " "), **attributes},
@@ -118,110 +112,25 @@ def write_coordinate_array(group, name, values, dim, room=0, **attributes):
     array[:] = values.astype(object) if text else values
 
 
-def chunk_rows_of_group(group):
-    """Rows of a chunk of the group's variables; the scalars' own may be compacted."""
-    return group.attrs["chunk_rows"]
+def layout_of_group(group):
+    """The `Layout` of a group's arrays that tasks write."""
+    return Layout(**group.attrs["layout"])
 
 
-def chunk_sizes_of_group(group):
-    """Along each dimension the least extent of a chunk: of variables, and of coordinates.
-
-    Two dicts by the dimension's name; variables over ``run`` alone are left out, which are
-    compacted, and so is the initial state, whose chunks are the same whatever the others.
-    """
-    variables, coordinates = {}, {}
-    for name, array in group.arrays():
-        dims = array.metadata.dimension_names
-        found = variables if array.ndim > 1 else coordinates
-        if name != schema.INITIAL_STATE.name and name not in _SCALARS:
-            for dim, extent in zip(dims, array.chunks, strict=True):
-                found[dim] = min(extent, found.get(dim, extent))
-    return variables, coordinates
-
-
-_SCALARS = {variable.name for variable in schema.ALL_RUN_VARIABLES}
-
-
-def write_chunk_rows(arrays, start, columns):
-    """Write whole chunk rows, the commit marker last.
-
-    Parameters
-    ----------
-    arrays : dict of str to zarr.Array
-    start : int
-        First row, at the start of a chunk.
-    columns : dict of str to ndarray
-        All of the same length: whole chunks, or to the end of the table.
-
-    Raises
-    ------
-    ValueError
-        If the rows are not whole chunks: another task would own a part of one, and lose it.
-    """
-    marker, stop = arrays[schema.MARKER.name], start + len(columns[schema.MARKER.name])
-    _check_aligned_to_chunks(marker, start, stop)
-    span = (slice(start, stop),)
-    _write_array_parts(
-        (arrays[name], span, columns[name]) for name in columns if name != schema.MARKER.name
-    )
-    marker[start:stop] = columns[schema.MARKER.name]
-
-
-def write_samples_of_chunk_rows(arrays, start, columns, span):
-    """Write samples of whole chunk rows, which nothing counts as committed.
-
-    Parameters
-    ----------
-    arrays, start
-        As in `write_chunk_rows`.
-    columns : dict of str to ndarray
-        Variables over runs and time, as they would be committed.
-    span : slice
-        The samples that are written.
-    """
-    parts = []
-    for name, values in columns.items():
-        stop = start + len(values)
-        _check_aligned_to_chunks(arrays[name], start, stop)
-        parts.append((arrays[name], (slice(start, stop), span), values[:, span]))
-    _write_array_parts(parts)
-
-
-def _write_array_parts(parts):
-    """Write parts of arrays, into a bucket several at once: each waits for its answer."""
-
-    def put(part):
-        array, where, values = part
-        array[where] = values
-
-    parts = list(parts)
-    if any(not isinstance(array.store, LocalStore) for array, _, _ in parts):
-        map_in_threads(put, parts)
-    else:
-        for part in parts:
-            put(part)
-
-
-def _check_aligned_to_chunks(array, start, stop):
-    rows = array.chunks[0]
-    if start % rows or (stop % rows and stop != array.shape[0]):
-        raise ValueError(f"rows {start} to {stop} are not whole chunks of {rows} rows")
-
-
-def consolidate_zarr_metadata(store):
+def consolidate_zarr_metadata(store, check=None):
     """Consolidate the metadata of each group and of the root, for fast opening."""
-    root = store.root("a")
+    root = store.root("a", check)
     for name in experiment_group_names(root):
-        zarr.consolidate_metadata(store.zarr_store, path=name)
-    zarr.consolidate_metadata(store.zarr_store)
+        zarr.consolidate_metadata(root.store, path=name)
+    zarr.consolidate_metadata(root.store)
 
 
-def set_root_attributes(store, attributes):
+def set_root_attributes(store, attributes, check=None):
     """Set attributes of the root, and keep its consolidated metadata, which say the same."""
-    root = zarr.open_group(store.zarr_store, mode="r+", zarr_format=3)
+    root = zarr.open_group(store.root("r+", check).store, mode="r+", zarr_format=3)
     root.attrs.update(attributes)
     if root.metadata.consolidated_metadata is None:  # a run that made them was cut short
-        consolidate_zarr_metadata(store)
+        consolidate_zarr_metadata(store, check)
 
 
 def experiment_group_names(root):

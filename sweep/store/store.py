@@ -13,7 +13,14 @@ from sweep.errors import Damaged, StoreError, Unreachable
 from sweep.store import files
 from sweep.store.backends import places
 from sweep.store.backends.places import METADATA, ObjectPlace
-from sweep.store.files import FORMAT_VERSION, INTERNAL, ArrayFiles
+from sweep.store.commit.records import Unfolded
+from sweep.store.files import (
+    FORMAT_VERSION,
+    INTERNAL,
+    ArrayFiles,
+    end_checkpoints_group_name,
+    references_group_name,
+)
 
 CREATING = ".creating"  # after the store's own name: where a new one is put together
 LEASE = ".lock"  # likewise: who writes to the store
@@ -101,6 +108,19 @@ class Store:
         return self.place.joinpath(INTERNAL, *names)
 
     @property
+    def session_file(self):
+        """The file that names the session whose records count."""
+        return self.internal("session")
+
+    @property
+    def session(self):
+        """Name of the session whose records count, as it is now; empty if none do."""
+        try:
+            return self.session_file.read_text()
+        except (FileNotFoundError, NotADirectoryError):
+            return ""
+
+    @property
     def half_made_sign(self):
         """The object in a bucket while a store is put there, whose ``zarr.json`` comes last."""
         return self.internal("creating")
@@ -167,7 +187,12 @@ class Store:
         """Raise `InputError` unless the root's attributes are of a format that can be read."""
         if "format_version" not in attributes:
             raise InputError(f"{self} is a Zarr store, but not one that `sweep run` wrote")
-        if (version := attributes["format_version"]) > FORMAT_VERSION:
+        if (version := attributes["format_version"]) < FORMAT_VERSION:
+            raise InputError(
+                f"{self} has format {version}, of an earlier Geosweep; this one reads format "
+                f"{FORMAT_VERSION}. Run its study into another STORE"
+            )
+        if version > FORMAT_VERSION:
             raise InputError(
                 f"{self} has format {version}, written by a newer Geosweep; this one reads up to "
                 f"{FORMAT_VERSION}. Update Geosweep"
@@ -181,8 +206,43 @@ class Store:
         return list(dict.fromkeys([*self.attributes["experiments"], *others]))
 
     def array(self, *names):
-        """The `ArrayFiles` at a path below the store; `Damaged` if its metadata are."""
-        return ArrayFiles.read(self.place.joinpath(*names))
+        """The `ArrayFiles` at a path below the store; `Damaged` if its metadata are.
+
+        With what is not folded yet.
+        """
+        *group, _ = names
+        return ArrayFiles.read(self.place.joinpath(*names), self.unfolded("/".join(group)))
+
+    def unfolded(self, place):
+        """The `sweep.store.commit.records.Unfolded` of a group, None if all is folded."""
+        owner = place
+        if place.startswith(ends := end_checkpoints_group_name("")):
+            owner = place.removeprefix(ends)
+        return Unfolded.of(self, owner, self.session)
+
+    @property
+    def task_groups(self):
+        """The groups that tasks write: of experiments, and of their references."""
+        names = self.experiments
+        return [*names, *(references_group_name(name) for name in names)]
+
+    def arrays_of_tasks(self, place):
+        """The arrays of a group of runs or references, by name; `Damaged` if their metadata are.
+
+        With the checkpoints at the ends of runs, and without what is not folded.
+        """
+        copies = (self.metadata.get("consolidated_metadata") or {}).get("metadata") or {}
+        found = {}
+        for group in (place, end_checkpoints_group_name(place)):
+            names = [name for name in copies if name.rpartition("/")[0] == group]
+            if not copies:
+                below = (self.place / group).glob(f"*/{METADATA}")
+                names = [f"{group}/{file.parent.name}" for file in below]
+            for name in names:
+                metadata = copies.get(name) or files.read_zarr_metadata(self.place / name)
+                if metadata.get("node_type") == "array":
+                    found[name.rpartition("/")[2]] = ArrayFiles.of(self.place / name, metadata)
+        return found
 
     def partial_files(self):
         """What writers that were killed left behind; in a bucket nothing is there by half."""
@@ -195,13 +255,28 @@ class Store:
         """What zarr, and xarray, call its place."""
         return self.place.zarr_store() if self.in_bucket else str(self.place)
 
-    def root(self, mode="r"):
-        """The root group; always the metadata as it is, never the consolidated copy."""
-        return _import_storage().open_root_group(self.zarr_store, mode)
+    @property
+    def readable_zarr_store(self):
+        """As `zarr_store`, to be read only: with what is not folded yet."""
+        return _import_zarr_side()[1].zarr_store_with_records(self)
+
+    def root(self, mode="r", check=None):
+        """The root group; always the metadata as it is, never the consolidated copy.
+
+        One that is only read has what is not folded yet. `check` is called before each write
+        takes effect, and may raise.
+        """
+        if mode == "r":
+            place = self.readable_zarr_store
+        elif check is None:
+            place = self.zarr_store
+        else:
+            place = _import_zarr_side()[1].zarr_store_with_check(self, check)
+        return _import_zarr_side()[0].open_root_group(place, mode)
 
     def group(self, name, mode="r"):
         """A group below the root; like the root's, its metadata as it is."""
-        return _import_storage().open_zarr_group(self.root(mode), name)
+        return _import_zarr_side()[0].open_zarr_group(self.root(mode), name)
 
     def existing_root(self):
         """The root group; None if nothing is there.
@@ -218,7 +293,7 @@ class Store:
             raise StoreError(f"{self} cannot be used: {error}") from None
         except OSError as error:
             raise StoreError(f"{self} cannot be made: {error.strerror}") from None
-        root = _import_storage().read_root_group_or_none(self)
+        root = _import_zarr_side()[0].read_root_group_or_none(self)
         if root is None and self.internal().is_dir():
             raise StoreError(
                 f"{self}: the store is half deleted or damaged: its zarr.json, which says which "
@@ -230,7 +305,7 @@ class Store:
             self.check_format(root.attrs)
         except InputError as error:
             raise StoreError(str(error)) from None
-        return root
+        return self.root()
 
     def _is_taken(self):
         """Whether there is anything; OSError if there is not and a store cannot be made.
@@ -261,7 +336,9 @@ class Store:
             probe.rmdir()
 
 
-def _import_storage():
-    from sweep.store import storage  # with zarr, which `sweep status` need not wait for
+def _import_zarr_side():
+    # With zarr, which `sweep status` need not wait for.
+    from sweep.store import storage
+    from sweep.store.commit import zarr_stores
 
-    return storage
+    return storage, zarr_stores

@@ -227,8 +227,8 @@ STRUCTURE = {  # what a study's record may ask for besides, each with its variab
         ),
     ),
 }
-MARKER = _count_variable("sample_count", "valid samples; 0: not computed yet, written last")
-"""The commit marker: what it does not count is not there."""
+MARKER = _count_variable("sample_count", "valid samples; 0: not computed yet")
+"""The count of samples: what it does not count is not there."""
 
 ALL_RUN_VARIABLES = (*RUN_VARIABLES, *sum(STRUCTURE.values(), ()), MARKER)
 """Whatever a run table may have over ``(run)`` that workers write, the marker last."""

@@ -19,7 +19,7 @@ from disasters import HERE, PROGRAMS, Group
 from sweep.store.store import Store
 
 PROCESSES = 4  # that hold the workers
-CHUNKS_A_TASK = 4
+UNITS_A_TASK = 4
 MARGIN = 0.95  # of the seconds asked for: the pilot measures the cost again
 LOG = "GEOSWEEP_TASKS_LOG"
 SAMPLE_SECONDS = 0.5
@@ -48,18 +48,17 @@ statistics = "none"
 
 
 def slept(task, *session):
-    """In the place of `sweep.campaign.tasks.compute_task`: sleeps as long as the task should."""
+    """In the place of `compute_task`: sleeps as long as the task should."""
     from distributed import get_worker
 
-    from sweep.campaign.tasks import Receipt
+    from sweep.campaign.work.tasks import Receipt
 
     began = time.monotonic()  # one clock for all processes of a host
     time.sleep(task.cost)
     ended = time.monotonic()
     with open(os.environ[LOG], "a") as log:  # at once, being short
         log.write(f"{get_worker().name} {began} {ended}\n")
-    runs = sum(len(chunk.rows) for chunk in task.chunks)
-    return Receipt(task.experiment, runs, 0, ended - began)
+    return Receipt(task.experiment, len(task.rows), 0, ended - began)
 
 
 def serve(address, first, count, folder):
@@ -79,7 +78,7 @@ def serve(address, first, count, folder):
     asyncio.run(all_of_them())
 
 
-def coordinate(study, store, address, seconds, chunk_seconds, max_time=None):
+def coordinate(study, store, address, seconds, unit_seconds, max_time=None):
     """Run a study whose tasks sleep; prints when its work began and ended, and what was planned."""
     from sweep.campaign import coordinator as runner
     from sweep.campaign import planning, task_window
@@ -87,7 +86,7 @@ def coordinate(study, store, address, seconds, chunk_seconds, max_time=None):
 
     planning.MOST_TASK = seconds
     planning.LEAST_TASK = min(planning.LEAST_TASK, seconds)
-    planning.chunk_layout.CHUNK_SECONDS = chunk_seconds
+    planning.UNIT_SECONDS = unit_seconds
     assert callable(task_window.compute_task)  # or something else is to be replaced
     task_window.compute_task = slept
 
@@ -173,18 +172,18 @@ class Crowd:
         path = os.pathsep.join([str(HERE), str(HERE.parents[1])])
         return {"PYTHONPATH": path, LOG: str(self.log)}
 
-    def run(self, name, seconds, rounds, chunks, max_time=None):
+    def run(self, name, seconds, rounds, units, max_time=None):
         """Run a study of tasks of so many seconds; an `Observed`."""
-        chunk = seconds / chunks
-        runs, duration = _sized(self.folder, MARGIN * chunk, self.workers * rounds * chunks)
+        unit = seconds / units
+        runs, duration = _sized(self.folder, MARGIN * unit, self.workers * rounds * units)
         study = written(self.folder, name, runs, duration)
-        return self.coordinate(study, seconds, chunk, max_time)
+        return self.coordinate(study, seconds, unit, max_time)
 
-    def coordinate(self, study, seconds, chunk_seconds, max_time=None):
+    def coordinate(self, study, seconds, unit_seconds, max_time=None):
         """Run a study whose tasks take so long at most; an `Observed`."""
         self.log.write_bytes(b"")
         output, store = study.with_suffix(".log"), str(study.with_suffix(".zarr"))
-        own = (str(study), store, self.address, seconds, chunk_seconds, max_time)
+        own = (str(study), store, self.address, seconds, unit_seconds, max_time)
         coordinator = Group(*called("coordinate", *own), log=output, **self._environment)
         self._groups.append(coordinator)
         with Meters(scheduler=self.scheduler, coordinator=coordinator) as meters:
@@ -213,8 +212,8 @@ def written(folder, name, starts, duration):
     return study
 
 
-def _sized(folder, chunk_seconds, chunks):
-    """Number of runs, and their duration, for chunks of so many seconds by the cost model."""
+def _sized(folder, unit_seconds, units):
+    """Number of runs, and their duration, for units of so many seconds by the cost model."""
     from integrators.compiler.lanes import WIDTH
     from sweep.campaign import planning
     from sweep.store import diff
@@ -229,8 +228,7 @@ def _sized(folder, chunk_seconds, chunks):
             )
         )
         costs.append(float(plan.seconds.mean()) / duration)
-    own = chunk_seconds - plan.layout.variables * planning.WRITE_SECONDS
-    return chunks * WIDTH, float(max(10, round(own / WIDTH / np.median(costs), -1)))
+    return units * WIDTH, float(max(10, round(unit_seconds / WIDTH / np.median(costs), -1)))
 
 
 class Meters:

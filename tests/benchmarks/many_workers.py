@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from crowd import CHUNKS_A_TASK, Crowd, Meters, resident, written
+from crowd import UNITS_A_TASK, Crowd, Meters, resident, written
 from disasters import report_parts
 from distributed.scheduler import heartbeat_interval
 
@@ -43,7 +43,7 @@ def told(what, measured):
 def steady(folder, given):
     """Rows about the figures."""
     with Crowd(folder / "steady", given.workers) as crowd:
-        found = crowd.run("steady", given.seconds, given.rounds + 3, CHUNKS_A_TASK, given.max_time)
+        found = crowd.run("steady", given.seconds, given.rounds + 3, UNITS_A_TASK, given.max_time)
     what = f"{given.workers} workers, tasks of {found.seconds:.1f} s"
     said = found.said
     lengths = f"{found.length:.0f}, {said['ended_at'] - said['began_at']:.0f}"

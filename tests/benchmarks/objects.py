@@ -4,10 +4,10 @@
 
 The server is moto on loopback, one Python process that keeps its objects in memory and shares the
 cores with the workers: the CPU time that it takes itself is printed, since it is not the service's.
-A task is a chunk of 64 runs with 7 MB of results, states of 1000 samples, and about so many
+A task is 64 runs with 7 MB of results, states of 1000 samples, and about so many
 seconds of computing. The figure is the throughput, runs a second from the first task to the end
 of the last, of the bucket over that of the directory: least times of rounds that alternate. The
-raw writing speed is of whole chunk rows of that store, from one process, without computing.
+raw writing speed is of records of that store, from one process, without computing.
 """
 
 import argparse
@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 from s3_server import Server
 
 BOUND = 0.80
-ROWS, CHUNKS = 64, 12  # runs of a chunk, and chunks
+ROWS, CHUNKS = 64, 12  # runs of a task, and tasks
 STEP_SECONDS = 1.4e-8  # of a run, with all that is recorded
 STUDY = """
 format = 1
@@ -71,22 +71,21 @@ def timed_run(study, store, client):
 
 
 def raw_speed(store, rounds=5):
-    """MB a second of writing chunk rows of a store that is there, with the commit marker last."""
-    from sweep.campaign.chunks import _is_result_array
-    from sweep.store import storage
+    """MB a second of putting a record of a task, and its MB, without computing."""
+    from sweep.store.commit.fold import written_by_tasks
+    from sweep.store.commit.records import RECORD, RecordName, write_record
     from sweep.store.store import Store
 
-    group = Store.at(store).group("states", "r+")
-    arrays = {name: array for name, array in group.arrays() if _is_result_array(name, array)}
-    rows = group.attrs["chunk_rows"]
-    one_chunk = {name: array for name, array in arrays.items() if array.chunks[0] == rows}
-    columns = {name: array[:rows] for name, array in one_chunk.items()}
-    size = sum(values.nbytes for values in columns.values())
+    store = Store.at(store)
+    arrays = written_by_tasks(store.arrays_of_tasks("states"))
+    rows = np.arange(ROWS)
+    columns = {name: array.read_rows(rows) for name, array in arrays.items()}
+    size, last = sum(values.nbytes for values in columns.values()), columns["energy"].shape[1]
     seconds = []
     for number in range(rounds + 1):
-        start = number % (group["run_id"].shape[0] // rows) * rows
+        name = RecordName(0, ROWS, ROWS, 0, last, 0, 0, "raw", str(number), RECORD)
         began = time.perf_counter()
-        storage.write_chunk_rows(one_chunk, start, columns)
+        write_record(store.internal("raw"), name, arrays, rows, columns)
         seconds.append(time.perf_counter() - began)
     return size / min(seconds[1:]) / 1e6, size / 1e6
 
@@ -96,8 +95,6 @@ def measured(rounds, workers, seconds):
     from distributed import Client
 
     from sweep.clusters.local import start_local_cluster
-    from sweep.store.store import Store
-    from sweep.store.upkeep.compact import spread_run_scalars
 
     server = Server()
     os.environ.update(server.environment)
@@ -116,16 +113,13 @@ def measured(rounds, workers, seconds):
                     found[where].append(took)
                     after = sum(psutil.Process(server.process.pid).cpu_times()[:2])
                     busy += [after - before] if where == "bucket" else []
-        for place in (folder, "s3://studies"):
-            # Scalars are compacted where there are many chunks.
-            spread_run_scalars(Store.at(f"{place}/0.zarr"))
         raw, size = raw_speed(f"{folder}/0.zarr")
         raw_bucket, _ = raw_speed("s3://studies/0.zarr")
     server.stop()
     least = {where: min(times) for where, times in found.items()}
     return {
         "rows of a chunk": rows,
-        "MB of a chunk row": size,
+        "MB of a record": size,
         "directory [s]": least["directory"],
         "bucket [s]": least["bucket"],
         "all [s]": found,

@@ -8,7 +8,7 @@ store is compared bit by bit with an undisturbed one. ``setup``: a SIGKILL of a 
 from the first second of `sweep run`, up to 60 times, in 20 starts, by turns on a cluster of its own
 and, 12 times, on a running one. ``long``: a SIGKILL of everything in a run of
 1e8 steps. ``disk``: a small tmpfs (root may mount one; skipped otherwise) fills up in the middle.
-``bits``: a bit flips in a chunk of samples, of markers, of compacted scalars. Real processes of
+``bits``: a bit flips in a shard of samples, of their counts, of another scalar. Real processes of
 `dask scheduler`, `dask worker` and `sweep`. All of it takes a quarter of an hour on two cores,
 ``--quick`` some minutes. Exit code 3: a figure does not hold.
 """
@@ -24,12 +24,10 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 from disasters import PROGRAMS, Cluster, Group, compare, disturbed, report_parts, steps_begun
 
-from sweep.store import checkpoints
+from sweep.store.commit import records
 from sweep.store.store import Store
-from sweep.store.upkeep import compact
 
 WORKERS = max(2, os.cpu_count() or 1)
 STEP_SIZES = (1.25e-3, 1e-3, 8e-4, 5e-4)
@@ -177,14 +175,12 @@ class Midway:
     """How far the checkpoint of a run is, and what it said when everything was killed."""
 
     def __init__(self, store, samples):
-        self._file = checkpoints.checkpoint_file_of_chunk(Store.at(store), "ensemble", 0)
+        self._folder = records.records_folder(Store.at(store), "ensemble", 0)
         self._samples, self.stood = samples, None
 
     def __call__(self):
-        try:
-            return int(np.load(self._file)["sample"]) / self._samples
-        except (OSError, ValueError, KeyError):
-            return 0.0
+        found = records.list_records(self._folder, records.CHECKPOINT)
+        return max((r.name.last - 1 for r in found), default=0) / self._samples
 
     def note(self):
         """Take down where it stands."""
@@ -287,19 +283,17 @@ def _filled(study, whole, place, size):
 
 # --- a flipped bit ---------------------------------------------------------------------------
 
-FLIPPED = {"samples": "energy", "markers": "sample_count", "a compacted scalar": "steps"}
+FLIPPED = {"samples": "energy", "counts of samples": "sample_count", "another scalar": "steps"}
 
 
 def bits(folder, given):
     """Rows about a bit that flips in a chunk of each kind."""
-    study, whole = written(folder, "bits", 760, **SHORT)  # in 24 chunks, which pays to compact
+    study, whole = written(folder, "bits", 760, **SHORT)
     called("run", study, whole, "--no-summary", cwd=folder)
     rows = []
     for kind, array in FLIPPED.items():
         store = folder / f"{array}.zarr"
         shutil.copytree(whole, store)
-        if kind == "markers":
-            compact.spread_run_scalars(Store.at(store))
         files = sorted(f for f in (store / "ensemble" / array / "c").rglob("*") if f.is_file())
         flip(random.choice(files))
         found = called("verify", store, cwd=folder)[0]

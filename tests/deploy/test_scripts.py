@@ -13,6 +13,8 @@ import yaml
 from distributed import LocalCluster
 from waiting import HANG, until
 
+from sweep.clusters import jobqueue, profiles
+
 DEPLOY = Path(__file__).parents[2] / "deploy"
 INTERRUPTED = 4
 
@@ -265,6 +267,14 @@ def test_a_job_of_dask_jobqueue_has_one_too(noting, commands, tmp_path):
     *words, mode = noting("dask")
     assert Path(" ".join(words)).parent == tmp_path / "a job" and mode == "700"
     assert list((tmp_path / "a job").iterdir()) == []
+
+
+def test_the_profile_is_one_by_which_a_coordinator_can_be_submitted():
+    clusters = yaml.safe_load((DEPLOY / "slurm/geosweep.yaml").read_text())["geosweep"]["clusters"]
+    with dask.config.set({"geosweep.clusters": clusters}):
+        profile = profiles.find_cluster_profile("night")
+    jobqueue.check_coordinator_profile(profile, None)
+    assert jobqueue.seconds_of_coordinator_job(profile) == 86400.0
 
 
 def test_a_workers_job_ends_as_its_worker_does(commands):

@@ -181,7 +181,7 @@ def _verify(folder):
     below = folder / "damaged"
     below.mkdir()
     store = Path(shutil.copytree(folder / "quickstart.zarr", below / "quickstart.zarr"))
-    _flip(store / "pendulum" / "energy", "3/0")
+    _flip(store / "pendulum" / "energy", "0/0")
     _flip(store / "pendulum" / "step_size", "0")
     (store / "pendulum" / "steps" / "c" / "0.x.partial").touch()
     try:

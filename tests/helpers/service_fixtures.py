@@ -16,17 +16,18 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-import zarr
 from distributed import Client
 from study_text import LONG
 from waiting import HANG
 from waiting import until as wait_until
 
 import sweep
+from integrators.errors import InputError
 from sweep.cli.main import main
 from sweep.clusters import launch as starting
 from sweep.clusters.local import start_local_cluster
 from sweep.store import studies
+from sweep.store.store import Store
 
 PROGRAMS = Path(sys.executable).parent
 TIMES = ("cpu_time", "wall_time")
@@ -248,7 +249,7 @@ def until():
 
 @pytest.fixture(scope="session")
 def arrays():
-    """All arrays of a group, read with plain zarr: ``arrays(store, "experiment")``."""
+    """All arrays of a group, what is not folded too: ``arrays(store, "experiment")``."""
     return _arrays
 
 
@@ -259,7 +260,7 @@ def committed():
     def count(store, name):
         try:
             return int(np.sum(_group(store, name)["sample_count"][:] > 0))
-        except (FileNotFoundError, KeyError):
+        except (FileNotFoundError, KeyError, InputError):
             return 0
 
     return count
@@ -313,7 +314,7 @@ def fingerprint():
 
 
 def _group(store, name):
-    return zarr.open_group(store, path=name, mode="r", use_consolidated=False)
+    return Store.at(store).anew().group(name)
 
 
 def _arrays(store, name):

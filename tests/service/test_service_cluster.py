@@ -61,39 +61,68 @@ def test_one_of_two_workers_is_killed(
 def test_a_worker_dies_before_its_receipt_is_fetched(scheduler, worker, until, monkeypatch):
     """Another one computes it again; without any, a run that is to end does."""
     receipt = types.SimpleNamespace(whole=True, seconds=0.1, superseded=False)
-    monkeypatch.setattr(task_window, "compute_task", lambda task, session: receipt)
+    # Long enough that both workers have some of them.
+    monkeypatch.setattr(task_window, "compute_task", lambda task, session: time.sleep(1) or receipt)
     monkeypatch.setattr(task_window, "RECEIPT_SECONDS", 0.3)
     monkeypatch.setattr(task_window, "LOOK_SECONDS", 0.1)
-    task, drain = types.SimpleNamespace(cost=1.0, seconds_to_stop=1.0), shutdown.Drain()
+    task = types.SimpleNamespace(cost=1.0, seconds_to_stop=1.0, rows=[0])
+    drain = shutdown.Drain()
     address = scheduler()
     first = worker(address)
     with Client(address) as client:
         flight = task_window._Flight(client, [task], None, drain)
         flight.feed()
-        future = until(flight.next_landed)
+        futures = until(flight.ended)
         first.signal_all(signal.SIGSTOP)
-        assert flight.land(future) == (None, None) and list(flight.flying.values()) == [task]
+        assert flight.land(futures) == [] and list(flight.flying.values()) == [task]
         first.kill()
         second = worker(address)
 
         def next_receipt():
             flight.feed()
-            return (landed := flight.next_landed()) and flight.land(landed)[1]
+            return [pair for pair in flight.land(flight.ended()) if pair[1] is not None]
 
-        assert until(next_receipt) == receipt
+        assert until(next_receipt) == [(task, receipt)]
         assert not flight.flying and not flight.waiting
 
         flight = task_window._Flight(client, [task], None, drain)
         flight.feed()
-        future = until(flight.next_landed)
+        futures = until(flight.ended)
         second.signal_all(signal.SIGSTOP)
-        flight.land(future)
+        flight.land(futures)
         second.kill()
         until(lambda: not client.nthreads())
         drain.request("SIGTERM")
         time.sleep(task_window.LOOK_SECONDS)
         with pytest.raises(errors.Interrupted, match="SIGTERM"):
             flight.feed()
+
+
+def test_a_suspended_worker_keeps_the_receipts_of_others_for_a_moment(
+    scheduler, worker, until, monkeypatch
+):
+    receipt = types.SimpleNamespace(whole=True, seconds=0.1, superseded=False)
+    # Long enough that both workers have some of them.
+    monkeypatch.setattr(task_window, "compute_task", lambda task, session: time.sleep(1) or receipt)
+    monkeypatch.setattr(task_window, "RECEIPT_SECONDS", 0.3)
+    tasks = [types.SimpleNamespace(cost=1.0, seconds_to_stop=1.0, rows=[0]) for _ in range(4)]
+    address = scheduler()
+    first, _ = worker(address), worker(address)
+    with Client(address) as client:
+        until(lambda: len(client.nthreads()) == 2)
+        flight = task_window._Flight(client, tasks, None, shutdown.Drain())
+        flight.feed()
+        until(lambda: flight._landed.qsize() == 4)
+        there = {task for found in client.has_what().values() for task in found}
+        assert there == set(flight.flying) and all(client.has_what().values())
+        first.signal_all(signal.SIGSTOP)
+        landed = flight.land(flight.ended())
+        assert [found for _, found in landed] == [receipt] * len(landed)
+        assert len(landed) + len(flight.flying) == 4 and landed and flight.flying
+        first.signal_all(signal.SIGCONT)
+        while flight.flying:
+            landed += flight.land(flight.ended())
+        assert {id(task) for task, _ in landed} == {id(task) for task in tasks}
 
 
 def count_workers(address):

@@ -3,20 +3,19 @@
 import contextlib
 import os
 import shutil
-from pathlib import Path
 
 import pytest
 from study_text import one_experiment
 from zarr.storage import LocalStore
 
 import sweep
-from sweep.campaign import coordinator, planning, recorder, tasks
+from sweep.campaign import planning
+from sweep.campaign.work import recorder, tasks
 from sweep.store import create, diff, storage, studies
+from sweep.store.commit import fold
 from sweep.store.lease.sessions import Session, kernel_code_hash
 from sweep.store.store import Store
-from sweep.store.upkeep import compact
 
-MANY = {"record": "[]", "initial_condition": "{ random = 34, seed = 1 }"}  # 17 chunks
 FEW = {"record": '["energy"]', "reference": '{ integrator = "dop853", tolerance = 1e-6 }'}
 GROWN = FEW | {
     "step_size": "[0.1, 0.05, 0.02]",
@@ -24,7 +23,7 @@ GROWN = FEW | {
 }
 
 
-SESSION = Session("a session", "", kernel_code_hash())
+SESSION = Session("a_session", "", kernel_code_hash())
 
 
 class Killed(BaseException):
@@ -85,99 +84,6 @@ def run(written, path, cluster):
 
 
 @pytest.fixture(scope="module")
-def compacted(cluster, tmp_path_factory):
-    path = tmp_path_factory.mktemp("crashes") / "many.zarr"
-    run(MANY, path, cluster)
-    assert scalar_chunk(path) > 136
-    return path
-
-
-def scalar_chunk(path):
-    return storage.open_zarr_group(storage.open_root_group(path), "only")["sample_count"].chunks[0]
-
-
-RENAMES = ((os, "rename"), (os, "rmdir"), (Path, "write_text"))
-
-
-@pytest.fixture(scope="module")
-def spread(compacted, tmp_path_factory):
-    path = tmp_path_factory.mktemp("crashes") / "spread.zarr"
-    shutil.copytree(compacted, path)
-    compact.spread_run_scalars(Store.at(path))
-    assert scalar_chunk(path) == 8
-    return path
-
-
-@pytest.mark.parametrize("compacts", [True, False], ids=["it compacts", "it spreads to grow"])
-def test_stopped_while(
-    compacts, compacted, spread, cluster, tmp_path, monkeypatch, assert_same_runs, fingerprint
-):
-    """A run first makes the store what it was or was to be; of some points the whole run."""
-    copy = tmp_path / "copy.zarr"
-    base, action = (
-        (spread, compact.compact_run_scalars)
-        if compacts
-        else (compacted, compact.spread_run_scalars)
-    )
-    known, found = [fingerprint(path) for path in (compacted, spread)], set()
-    for last in points(monkeypatch, base, copy, lambda: action(Store.at(copy)), *RENAMES, every=3):
-        if last % 24 == 12:
-            run(MANY, copy, cluster)
-            check_mended(compacted, copy, assert_same_runs)
-        else:
-            compact.finish_interrupted_rewrite(Store.at(copy))
-            assert [file.name for file in tmp_path.iterdir()] == [copy.name]
-            found.add(known.index(fingerprint(copy)))
-    assert found == {0, 1}
-
-
-def check_mended(whole, copy, assert_same_runs):
-    assert_same_runs(whole, copy, "only", timings=True)
-    assert not copy.with_name(copy.name + compact.STAGING).exists()
-    assert sweep.open_study(copy)["only"].sizes["run"] == 136
-    assert (sweep.open_study(copy)["only"].sample_count == 11).all()
-
-
-def test_a_store_that_is_removed_after_a_crash_leaves_nothing_to_mend(
-    compacted, cluster, tmp_path, monkeypatch
-):
-    store = tmp_path / "many.zarr"
-    shutil.copytree(compacted, store)
-    assert stopped(
-        monkeypatch, lambda: compact.spread_run_scalars(Store.at(store)), 4, (os, "rename")
-    )
-    shutil.rmtree(store)
-    run(FEW, store, cluster)
-    only = sweep.open_study(store)["only"]
-    assert only.sizes["run"] == 12 and (only.sample_count == 11).all()
-    assert [file.name for file in tmp_path.iterdir()] == ["many.zarr"]
-
-
-@pytest.mark.filterwarnings("error::RuntimeWarning")
-def test_stopped_after_it_spread_and_before_it_computed(
-    compacted, cluster, tmp_path, monkeypatch, assert_same_runs
-):
-    """A reader still finds what is committed, and so does the next run."""
-    store, larger = tmp_path / "many.zarr", MANY | {"step_size": "[0.1, 0.05, 0.02]"}
-    shutil.copytree(compacted, store)
-
-    def killed(*arguments):
-        raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(coordinator, "execute_tasks", killed)
-        with pytest.raises(Killed):
-            run(larger, store, cluster)
-    assert scalar_chunk(store) == 8
-    half = sweep.open_study(store)["only"]
-    assert (half.sizes["run"], int((half.sample_count > 0).sum())) == (204, 136)
-    run(larger, store, cluster)
-    ids = sweep.open_study(compacted)["only"].run_id.values.tolist()
-    assert_same_runs(compacted, store, "only", runs=ids, timings=True)
-    assert (sweep.open_study(store)["only"].sample_count == 11).all()
-
-
-@pytest.fixture(scope="module")
 def small(cluster, tmp_path_factory):
     path = tmp_path_factory.mktemp("crashes") / "few.zarr"
     run(FEW, path, cluster)
@@ -187,7 +93,7 @@ def small(cluster, tmp_path_factory):
 def bring_up(written, path):
     parsed = studies.parse_study(one_experiment(**written))
     create.create_or_grow_store(
-        Store.at(path), parsed, diff.diff_store_against_study(Store.at(path), parsed), {"only": 8}
+        Store.at(path), parsed, diff.diff_store_against_study(Store.at(path), parsed)
     )
 
 
@@ -249,15 +155,17 @@ def test_stopped_while_a_store_is_made(cluster, tmp_path, monkeypatch, assert_sa
 def test_stopped_between_two_commits_of_a_task(
     cluster, tmp_path, monkeypatch, assert_same_runs, arrays
 ):
-    """Of a chunk of eight runs six are committed: they are kept, and two computed."""
+    """Of eight runs six are committed: they are kept, and two computed."""
     store, fresh, written = tmp_path / "few.zarr", tmp_path / "fresh.zarr", {"record": '["state"]'}
     parsed = studies.parse_study(one_experiment(**written))
     entries = diff.diff_store_against_study(Store.at(store), parsed)
     plans = [planning.plan_experiment(entry) for entry in entries]
-    create.create_or_grow_store(Store.at(store), parsed, entries, {"only": 8})
+    create.create_or_grow_store(Store.at(store), parsed, entries)
     _, (task,) = planning.make_tasks(
         Store.at(store), storage.open_root_group(store), plans, 1, 1e-9
     )
+
+    fold.begin_session(Store.at(store), SESSION.name)
 
     def batches():
         tasks.compute_task(task, SESSION)

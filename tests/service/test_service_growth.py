@@ -191,24 +191,6 @@ def test_an_axis_that_was_fixed_before(store, base, cluster, arrays):
     assert after["energy"][:12].tobytes() == before["energy"].tobytes()
 
 
-def test_a_compacted_store_grows(cluster, tmp_path, arrays, assert_same_runs):
-    """When complete, the scalars of many runs lie in one chunk; tasks need their own again."""
-    store, fresh = tmp_path / "test.zarr", tmp_path / "fresh.zarr"
-    small, large = (
-        text(initial_condition=f"{{ random = {members}, seed = 1 }}", reference=None)
-        for members in (34, 40)
-    )
-    grow(small, store, cluster)
-    group = zarr.open_group(store, path="only", mode="r", use_consolidated=False)
-    assert group["status"].chunks[0] > 136 and group["energy"].chunks[0] == 8
-    before = arrays(store, "only")
-    assert grow(large, store, cluster).counts == (24, 136, 0)
-    assert arrays(store, "only")["cpu_time"][:136].tobytes() == before["cpu_time"].tobytes()
-    grow(large, fresh, cluster)
-    assert_same_runs(store, fresh, "only")
-    assert sweep.open_study(store)["only"].sizes["run"] == 160
-
-
 def test_the_command_says_what_is_new_kept_and_gone(store, command, tmp_path):
     written, _ = EDITS["all at once"]
     (tmp_path / "edited.toml").write_text(written)
@@ -275,7 +257,11 @@ def test_the_order_of_what_is_recorded_is_no_change(store, cluster):
 
 
 def newer(path):
-    zarr.open_group(path, mode="a").attrs["format_version"] = 2
+    zarr.open_group(path, mode="a").attrs["format_version"] = 3
+
+
+def older(path):
+    zarr.open_group(path, mode="a").attrs["format_version"] = 1
 
 
 def not_ours(path):
@@ -301,6 +287,7 @@ def a_file(path):
 
 PLACES = {
     newer: "newer Geosweep",
+    older: "format 1, of an earlier Geosweep",
     not_ours: "is not a Geosweep store",
     an_array: "is not a Geosweep store",
     other_files: "is not a Geosweep store",

@@ -1,12 +1,10 @@
 """Whatever is killed, the same command finishes the job and computes nothing twice."""
 
 import shlex
-import shutil
 import signal
 
 import numpy as np
 import pytest
-import zarr
 
 import sweep
 from sweep.text import count_with_noun
@@ -146,14 +144,3 @@ def test_what_a_killed_writer_left_is_swept_away(undisturbed, long_study, cluste
     left.write_bytes(b"{")
     assert sweep.run(long_study / "long.toml", undisturbed, cluster).complete
     assert not left.exists()
-
-
-def test_what_lacks_only_its_marker_is_pending(undisturbed, tmp_path):
-    """As a worker leaves it that is killed between two files of a commit."""
-    store = shutil.copytree(undisturbed, tmp_path / "long.zarr")
-    marker = zarr.open_group(store, path="pendulum", mode="r+", use_consolidated=False)[
-        "sample_count"
-    ]
-    marker[8:16] = 0
-    status = sweep.open_study(store)["pendulum"].status.values
-    assert (status[8:16] == -1).all() and (status == 0).sum() == RUNS - 8

@@ -5,14 +5,15 @@ import uuid
 
 import numpy as np
 import pytest
-import zarr
 from study_text import one_experiment
 
 import sweep
-from sweep.campaign import chunks, pilot, planning, reference, tasks
+from sweep.campaign import planning
+from sweep.campaign.work import recording, reference, run_work, tasks
 from sweep.store import checkpoints, create, diff, storage, studies
+from sweep.store.commit import fold, records
+from sweep.store.files import end_checkpoints_group_name, references_group_name
 from sweep.store.lease import sessions
-from sweep.store.lease.fencing import Attempt
 from sweep.store.store import Store
 
 KEYS = {
@@ -30,7 +31,7 @@ KEYS = {
 }
 
 
-SESSION = sessions.Session("a session", "", sessions.kernel_code_hash())
+SESSION = sessions.Session("a_session", "", sessions.kernel_code_hash())
 
 
 class Killed(BaseException):
@@ -41,12 +42,14 @@ def begun(parsed, store, every):
     """A store with its references, and the tasks of its runs."""
     entries = diff.diff_store_against_study(Store.at(store), parsed)
     plans = [planning.plan_experiment(entry) for entry in entries]
-    create.create_or_grow_store(Store.at(store), parsed, entries, {"only": 8})
+    create.create_or_grow_store(Store.at(store), parsed, entries)
     root = storage.open_root_group(store, mode="a")
     references, runs = planning.make_tasks(Store.at(store), root, plans, 1, every)
     session = dataclasses.replace(SESSION, name=uuid.uuid4().hex)  # with its own open arrays
-    for task in references:
-        tasks.compute_task(task, session)
+    for own in (session, SESSION):
+        fold.begin_session(Store.at(store), own.name)
+        for task in references if own is session else ():
+            tasks.compute_task(task, session)
     return [dataclasses.replace(task, cost=1e6) for task in runs]
 
 
@@ -57,15 +60,15 @@ def test_a_task_goes_on_from_any_checkpoint(
     store, whole = tmp_path / "cut.zarr", tmp_path / "whole.zarr"
     parsed = studies.parse_study(one_experiment(**KEYS))
     made = begun(parsed, store, every=1e-9)
-    save, samples = checkpoints.save_checkpoint, []
+    put, samples = recording.Recording.checkpoint, []
 
-    def dying(path, own, saved):
-        save(path, own, saved)
-        samples.append((saved.runs.tolist(), saved.sample))
+    def dying(self, indices, count, state):
+        put(self, indices, count, state)
+        samples.append((self.rows[indices].tolist(), count))
         if len(samples) % 3 == 0:
             raise Killed
 
-    monkeypatch.setattr(checkpoints, "save_checkpoint", dying)
+    monkeypatch.setattr(recording.Recording, "checkpoint", dying)
     deaths = 0
     for task in made:
         while True:
@@ -74,17 +77,48 @@ def test_a_task_goes_on_from_any_checkpoint(
                 break
             except Killed:
                 deaths += 1
-                shown = zarr.open_array(store, path="only/sample_count", mode="r")[:]
+                shown = arrays(store, "only")["sample_count"]
                 assert np.all((shown == 0) | (shown == 11))
     assert deaths > 20 and len(samples) == len({str(item) for item in samples})
-    assert not list((store / "_geosweep" / "checkpoints").rglob("*.npz"))
+    assert not checkpoints_of(store)
+    fold.fold_all(Store.at(store), SESSION.name)
     assert sweep.run(parsed, whole, cluster).complete
     assert_same_runs(whole, store, "only")
     ends = (
-        arrays(path, checkpoints.end_checkpoints_group_name("only"))["checkpoint"]
-        for path in (store, whole)
+        arrays(path, end_checkpoints_group_name("only"))["checkpoint"] for path in (store, whole)
     )
     np.testing.assert_array_equal(*ends)
+
+
+def checkpoints_of(store):
+    """The checkpoints of a store, in the order of their names."""
+    folder = records.records_folder(Store.at(store), "only", 0)
+    return records.list_records(folder, records.CHECKPOINT)
+
+
+def last_sample(store):
+    """The last sample that a checkpoint of the store has; 0 without any."""
+    return max((record.name.last - 1 for record in checkpoints_of(store)), default=0)
+
+
+def test_checkpoints_are_few_and_have_all(tmp_path, monkeypatch):
+    """As many as there are ones in their number, and together the samples from the first on."""
+    store = tmp_path / "cut.zarr"
+    keys = KEYS | {"integrators": '"rk4"', "duration": "4.0", "samples": "40", "reference": None}
+    (task,) = begun(studies.parse_study(one_experiment(**keys)), store, 1e-9)
+    put, numbers = recording.Recording.checkpoint, []
+
+    def counted(self, indices, count, state):
+        put(self, indices, count, state)
+        numbers.append(count)
+        spans = sorted((r.name.first, r.name.last) for r in checkpoints_of(store))
+        assert len(spans) == len(numbers).bit_count()
+        assert (spans[0][0], spans[-1][1]) == (0, count)
+        assert all(one[1] == two[0] for one, two in zip(spans, spans[1:], strict=False))
+
+    monkeypatch.setattr(recording.Recording, "checkpoint", counted)
+    assert tasks.compute_task(task, SESSION).whole
+    assert len(numbers) > 7 and not checkpoints_of(store)
 
 
 def test_checkpoints_of_another_study_or_code_are_ignored(tmp_path, monkeypatch):
@@ -92,27 +126,32 @@ def test_checkpoints_of_another_study_or_code_are_ignored(tmp_path, monkeypatch)
     (task,) = begun(
         studies.parse_study(one_experiment(**KEYS | {"integrators": '"rk4"'})), store, 1e-9
     )
-    save = checkpoints.save_checkpoint
+    put = recording.Recording.checkpoint
 
-    def dying(path, own, saved):
-        save(path, own, saved)
+    def dying(self, *arguments):
+        put(self, *arguments)
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoints, "save_checkpoint", dying)
+        patch.setattr(recording.Recording, "checkpoint", dying)
         with pytest.raises(Killed):
             tasks.compute_task(task, SESSION)
-    path = checkpoints.checkpoint_file_of_chunk(Store.at(store), "only", 0)
-    own = checkpoints.checkpoint_identity(task.recipe)
-    assert checkpoints.load_checkpoint(path, own).sample == 1
+    assert last_sample(store) == 1
+
+    def reached(made):
+        arrays = Store.at(store).arrays_of_tasks("only")
+        attempt = sessions.Attempt(Store.at(store), SESSION)
+        work = run_work.RunWork(made, arrays, lambda batch, rows: None, attempt)
+        return work.recording.reached.tolist()
+
+    assert reached(task) == [2, 2, 2]
     other = dataclasses.replace(task.recipe, statistics="none")
-    assert checkpoints.load_checkpoint(path, checkpoints.checkpoint_identity(other)) is None
-    monkeypatch.setattr(checkpoints, "checkpoint_code_hash", lambda: "another")
-    assert checkpoints.load_checkpoint(path, checkpoints.checkpoint_identity(task.recipe)) is None
-    path.write_bytes(path.read_bytes()[:200])
-    assert checkpoints.load_checkpoint(path, own) is None
+    assert reached(dataclasses.replace(task, recipe=other)) == [0, 0, 0]
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, "checkpoint_code_hash", lambda: "another")
+        assert reached(task) == [0, 0, 0]
     assert tasks.compute_task(task, SESSION).runs == 3
-    assert not path.exists()
+    assert not checkpoints_of(store)
 
 
 LONG = """\
@@ -142,24 +181,13 @@ def test_a_killed_worker_costs_one_segment(tmp_path, start, until, arrays, clust
     every = ("--checkpoint-every", "0.1", "--workers", "1", "--no-summary")
     process = start("sweep", "run", "far.toml", *every, cwd=tmp_path)
     store = tmp_path / "far.zarr"
-    path = checkpoints.checkpoint_file_of_chunk(Store.at(store), "only", 0)
-    own = checkpoints.checkpoint_identity(
-        pilot.recipe_of_run_table(
-            diff.diff_store_against_study(Store.at(store), studies.parse_study(LONG))[0].table
-        )
-    )
-
-    def sample():
-        saved = checkpoints.load_checkpoint(path, own)
-        return saved.sample if saved else 0
-
-    reached = until(sample)
-    until(lambda: sample() > reached or not path.exists())
-    assert path.exists(), "it was done too soon"
+    reached = until(lambda: last_sample(store))
+    until(lambda: last_sample(store) > reached or process.poll() is not None)
+    assert process.poll() is None, "it was done too soon"
     worker(process).kill()
-    before = sample()
+    before = last_sample(store)
     assert 0 < before < 400 and arrays(store, "only")["sample_count"][0] == 0
-    assert until(lambda: sample() - before or not path.exists()) > 0
+    assert until(lambda: last_sample(store) - before or not checkpoints_of(store)) > 0
     out, errors = process.finish()
     assert process.returncode == 0, out + errors
     assert sweep.run(studies.parse_study(LONG), tmp_path / "whole.zarr", cluster).complete
@@ -197,18 +225,16 @@ def test_references_go_on_in_segments_and_to_a_longer_duration(tmp_path, monkeyp
     assert (one["sample_count"] == 11).all()
 
 
-class Stopping:
+class Stopping(sessions.Attempt):
     """An attempt that is stopped when it is asked for the second time."""
 
-    def __init__(self):
+    def __init__(self, store):
+        super().__init__(Store.at(store), SESSION)
         self._answers = iter([False, True])
 
     @property
     def is_stopped(self):
         return next(self._answers)
-
-    def check(self):
-        """The task is its own."""
 
 
 def test_a_task_that_is_told_to_stop_does_so_at_its_next_checkpoint(tmp_path, arrays):
@@ -216,24 +242,13 @@ def test_a_task_that_is_told_to_stop_does_so_at_its_next_checkpoint(tmp_path, ar
     (task,) = begun(
         studies.parse_study(one_experiment(**KEYS | {"integrators": '"rk4"'})), store, 1e6
     )
-    (chunk,) = task.chunks
-    opened = dict(
-        storage.open_zarr_group(storage.open_root_group(store, mode="r+"), "only").arrays()
-    )
-    ends = storage.open_zarr_group(
-        storage.open_root_group(store, mode="r+"), checkpoints.end_checkpoints_group_name("only")
-    )
-    references = chunks.make_reference_reader(task, chunk, SESSION)
-    work = (task, chunk, opened, ends["checkpoint"], references)
-    stopping = chunks.ChunkWork(*work, Stopping())
-    assert len(stopping.compute()) == 0 and not stopping.whole
-    path, own = (
-        checkpoints.checkpoint_file_of_chunk(Store.at(store), "only", 0),
-        checkpoints.checkpoint_identity(task.recipe),
-    )
-    assert checkpoints.load_checkpoint(path, own).sample == 1
+    arrays_of_tasks = Store.at(store).arrays_of_tasks("only")
+    known = Store.at(store).arrays_of_tasks(references_group_name("only"))
+    work = task, arrays_of_tasks, run_work.make_reference_reader(task, known)
+    status, whole = run_work.RunWork(*work, Stopping(store)).compute()
+    assert len(status) == 0 and not whole and last_sample(store) == 1
     assert not (arrays(store, "only")["sample_count"] > 0).any()
-    with Attempt(task, SESSION) as attempt:
-        going_on = chunks.ChunkWork(*work, attempt)
-        assert len(going_on.compute()) == 3 and going_on.whole and not path.exists()
+    going_on = run_work.RunWork(*work, sessions.Attempt(Store.at(store), SESSION))
+    status, whole = going_on.compute()
+    assert len(status) == 3 and whole and not checkpoints_of(store)
     assert (arrays(store, "only")["sample_count"] == 11).all()

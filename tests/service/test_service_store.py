@@ -15,8 +15,7 @@ import sweep
 import systems
 from integrators.forms import forms
 from integrators.stepping.batch import lagrangian, run_batch
-from sweep.store import storage, studies
-from sweep.study import schema
+from sweep.store import studies
 from sweep.study.run_table import expand_experiment
 
 STUDY = """\
@@ -133,7 +132,7 @@ def test_plain_xarray_opens_it(store):
 def test_open_study_shows_experiments_alone_and_loads_what_is_small(store):
     tree = sweep.open_study(store)
     assert set(tree.children) == set(NAMES)
-    assert tree.attrs["study"] == STUDY and tree.attrs["format_version"] == 1
+    assert tree.attrs["study"] == STUDY and tree.attrs["format_version"] == 2
     pendulum = tree["pendulum"].to_dataset()
     assert pendulum["status"].variable._in_memory and pendulum["step_size"].variable._in_memory
     assert not pendulum["energy"].variable._in_memory
@@ -168,40 +167,6 @@ def test_a_flipped_bit_is_not_read_as_data(store, tmp_path, name):
     chunk.write_bytes(data)
     with pytest.raises(ValueError, match="(?i)checksum"):
         zarr.open_array(copy, path=name, mode="r")[:]
-
-
-@pytest.mark.parametrize("rows", [(0, 7), (4, 12), (8, 12), (16, 19), (12, 20)])
-def test_a_part_of_a_chunk_is_not_written(tmp_path, rows):
-    group = storage.open_root_group(tmp_path / "a", mode="a")
-    variables = (schema.MARKER, schema.RUN_VARIABLES[0])
-    arrays = {v.name: storage.create_variable_array(group, v, {"run": 20}, 8) for v in variables}
-    start, stop = rows
-    columns = {name: np.ones(stop - start, dtype=int) for name in arrays}
-    with pytest.raises(ValueError, match="not whole chunks"):
-        storage.write_chunk_rows(arrays, start, columns)
-    assert not any(array[:].any() for array in arrays.values())
-    for start, stop in ((8, 16), (16, 20), (0, 20)):
-        columns = {name: np.ones(stop - start, dtype=int) for name in arrays}
-        storage.write_chunk_rows(arrays, start, columns)
-        assert all(array[start:stop].all() for array in arrays.values())
-
-
-def test_the_commit_marker_is_written_last(tmp_path):
-    """A writer that is stopped before it has written all variables has committed nothing."""
-
-    group = storage.open_root_group(tmp_path / "a", mode="a")
-
-    class Stops:
-        store = group.store
-
-        def __setitem__(self, rows, values):
-            raise KeyboardInterrupt
-
-    marker = storage.create_variable_array(group, schema.MARKER, {"run": 8}, 8)
-    columns = {schema.MARKER.name: np.ones(8, dtype=int), "energy": np.ones((8, 3))}
-    with pytest.raises(KeyboardInterrupt):
-        storage.write_chunk_rows({schema.MARKER.name: marker, "energy": Stops()}, 0, columns)
-    assert not marker[:].any()
 
 
 def test_attributes_say_what_was_run(store):

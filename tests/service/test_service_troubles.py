@@ -1,18 +1,19 @@
 """Workers that die again and again, and a disk that fills up."""
 
-import contextlib
+import dataclasses
 import errno
 import pickle
-import types
 
+import numpy as np
 import pytest
 from distributed import KilledWorker
 from study_text import one_experiment
 
 import sweep
-from sweep.campaign import coordinator, tasks
+from sweep.campaign import coordinator
 from sweep.campaign import task_window as cluster_module
-from sweep.campaign.tasks import RunTask
+from sweep.campaign.work import tasks
+from sweep.campaign.work.tasks import RunTask
 from sweep.errors import Interrupted
 from sweep.shutdown import Drain
 from sweep.store import create, studies
@@ -44,15 +45,18 @@ def flight(monkeypatch):
     return cluster_module._Flight(None, [], None, Drain()), found
 
 
+def some_task():
+    names = [field.name for field in dataclasses.fields(RunTask)]
+    known = {"store": "store", "experiment": "only", "rows": np.zeros(1, dtype=int), "cost": 1.0}
+    return RunTask(**dict.fromkeys(names) | known | {"checkpoint_every": 1.0})
+
+
 def handed_back(flight, error):
     """Hand the one task back with an error; what waits then."""
-    chunk = types.SimpleNamespace(start=0)
-    task = flight.waiting.pop() if flight.waiting else RunTask(
-        "store", "only", None, (), (), (chunk,), 1.0, 1.0
-    )  # fmt: skip
+    task = flight.waiting.pop() if flight.waiting else some_task()
     flight.flying[Handed.key] = task
     flight._pace.began(Handed.key, 1.0)
-    flight.land(Handed(error))
+    flight.land([Handed(error)])
     return flight.waiting
 
 
@@ -95,7 +99,7 @@ def test_a_disk_that_fills_up_ends_a_run_in_order(tmp_path, cluster, monkeypatch
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(coordinator, "compact_run_scalars", fills)
+        patch.setattr(coordinator.fold, "fold_all", fills)
         with pytest.raises(Interrupted, match="the disk at .* is full"):
             sweep.run(written, store, cluster)
         patch.setattr(create, "create_or_grow_store", fills)
@@ -124,8 +128,7 @@ def test_what_a_task_raises_reaches_the_coordinator(raised, said, monkeypatch):
         raise raised
 
     monkeypatch.setattr(tasks, "_compute_and_commit_task", fails)
-    monkeypatch.setattr(tasks, "Attempt", lambda *task: contextlib.nullcontext())
-    task = RunTask("store", "only", None, (), (), (), 1.0)
+    task = some_task()
     with pytest.raises(Exception, match=f"^{said}$") as caught:
         tasks.compute_task(task, sessions.Session("a session", "", sessions.kernel_code_hash()))
     assert pickle.loads(pickle.dumps(caught.value)).args == (said,)

@@ -1,18 +1,20 @@
 """Errors by step size and start: against a reference, or of each step size against the next."""
 
-from dataclasses import dataclass
+import functools
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from integrators.errors import InputError
 from sweep.analysis.convergence.slopes import FEWEST, MARGIN, USED, fit_convergence_order
+from sweep.analysis.runs.blocks import VALUES, map_blocks, slices_of_whole_runs
 from sweep.analysis.runs.selection import (
     complete_runs,
     distinct_values_and_codes,
     is_error_against_reference,
     run_table_variable,
     run_table_without_repeats,
-    take_runs,
 )
 from sweep.analysis.runs.states import initial_state_norms, present_state_rows, state_norms
 
@@ -115,30 +117,94 @@ def error_curve(dataset, error, at, axis="step_size"):
     counts = complete_runs(dataset)
     sizes, step = distinct_values_and_codes(dataset[axis].values)
     starts, start = distinct_values_and_codes(dataset["initial_condition"].values)
-    errors = np.abs(dataset[error].transpose("run", "time").values)
-    floors = MARGIN * _own_error_of_reference(dataset, error, errors.shape)
-    # Where its reference failed, what an error is wrong by is not known; at the start all are 0.
     times = dataset["time"].values
-    errors = np.where(counts[:, None] & np.isfinite(floors) & (times > 0), errors, np.nan)
-    last = _last_resolved_sample(errors >= floors, np.isfinite(errors), step, len(sizes))
-    if at == "sup":
-        errors = np.fmax.accumulate(errors, axis=1)
-        floors = np.fmax.accumulate(floors, axis=1)
+    least = ROUND_OFF * _initial_norm_or_invariant_size(dataset, error)
+    reduce = functools.partial(_reduced_errors, dataset, error, at, counts, step, least)
+    found = reduce(len(times))
+    last = _last_resolved_sample(found.resolved, found.finite)
+    if last not in (-1, len(times) - 1):
+        at_last = reduce(last + 1)
+        found = replace(at_last, reference_seen=found.reference_seen)
     table = np.full((2, len(sizes), len(starts)), np.nan)
-    table[:, step[counts], start[counts]] = errors[counts, last], floors[counts, last]
-    left_out = int((~np.isfinite(errors[:, last])).sum())
+    table[:, step[counts], start[counts]] = found.errors[counts], found.floors[counts]
+    left_out = int((~np.isfinite(found.errors)).sum())
     steps = _step_counts_by_size(dataset, step, len(sizes))
     ends = float(times[last]), float(times[-1])
     absent, unmeasured = _count_step_sizes_without_errors(
         table[0], np.bincount(step[counts], minlength=len(sizes)) > 0
     )
     referred = is_error_against_reference(dataset, error)
+    failed = referred and counts.any() and "reference_error" in dataset and (times > 0).any()
     return Curve(
         sizes, *table, *ends, left_out, steps, referred, absent, unmeasured, int(counts.sum()),
-        referred
-        and counts.any()
-        and reference_failed_at_start(take_runs(dataset, np.flatnonzero(counts))),
+        failed and not found.reference_seen,
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _ReducedErrors:
+    """What is kept of the errors of runs up to a sample.
+
+    Attributes
+    ----------
+    finite, resolved : ndarray of int, shape ``(n, samples)``
+        Runs of each step size that have an error, and one above its floor.
+    errors, floors : ndarray, shape ``(run,)``
+        At the last of the samples, or the largest until then.
+    reference_seen : bool
+        Whether a reference has an error of its own at any sample after the start.
+    """
+
+    finite: np.ndarray
+    resolved: np.ndarray
+    errors: np.ndarray
+    floors: np.ndarray
+    reference_seen: bool
+
+
+def _reduced_errors(dataset, error, at, counts, step, least, samples):
+    """The errors of a cell's runs, from a block of runs after another, as `_ReducedErrors`."""
+    names = [error]
+    if "reference_error" in dataset and is_error_against_reference(dataset, error):
+        names.append("reference_error")
+    series = [dataset[name].variable.transpose("run", "time")[:, :samples] for name in names]
+    blocks = slices_of_whole_runs(dataset.sizes["run"], samples)
+    times = dataset["time"].values[:samples]
+    reduced = map_blocks(
+        _reduce_block_of_errors,
+        (
+            ([array[rows] for array in series], (at, times, counts[rows], step[rows], least[rows]))
+            for rows in blocks
+        ),
+    )
+    shape = int(step.max()) + 1, samples
+    finite, resolved = np.zeros(shape, dtype=int), np.zeros(shape, dtype=int)
+    ends, seen = [], False
+    for present, of_present, own_resolved, own_ends, own_seen in reduced:
+        finite[present] += of_present
+        resolved[present] += own_resolved
+        ends.append(own_ends)
+        seen = seen or own_seen
+    return _ReducedErrors(finite, resolved, *np.concatenate(ends, axis=1), seen)
+
+
+def _reduce_block_of_errors(at, times, counts, step, least, errors, reference=None):
+    errors, later = np.abs(errors), times > 0
+    own, seen = np.broadcast_to(least, errors.shape), False
+    if reference is not None:
+        own = np.maximum(REFERENCE_SHARE * reference, least)
+        seen = bool(np.isfinite(reference[np.ix_(counts, later)]).any())
+    floors = MARGIN * own
+    # Where its reference failed, what an error is wrong by is not known; at the start all are 0.
+    errors = np.where(counts[:, None] & np.isfinite(floors) & later, errors, np.nan)
+    finite, resolved = np.isfinite(errors), errors >= floors
+    present = np.unique(step)
+    by_step = [np.array([of[step == i].sum(axis=0) for i in present]) for of in (finite, resolved)]
+    if at == "sup":
+        ends = np.fmax.reduce(errors, axis=1), np.fmax.reduce(floors, axis=1)
+    else:
+        ends = errors[:, -1], floors[:, -1]
+    return present, *by_step, np.array(ends), seen
 
 
 def self_convergence_curve(dataset, at):
@@ -157,15 +223,24 @@ def self_convergence_curve(dataset, at):
     starts, start = distinct_values_and_codes(dataset["initial_condition"].values)
     times = dataset["time"].values
     kept = slice(None) if at == "sup" else slice(-1, None)
-    states = dataset["state"].isel(time=kept).transpose("run", "time", "row", "component").values
-    shape = (len(sizes), len(starts), *states.shape[1:])
-    table = np.full(shape, np.nan)
-    table[step[counts], start[counts]] = states[counts]
-    present = np.zeros((len(sizes), len(starts), shape[3]), dtype=bool)
-    present[step[counts], start[counts]] = present_state_rows(dataset)[counts]
-    of_either = present[:-1] | present[1:]
-    errors = state_norms(np.diff(table, axis=0), of_either[:, :, None]).max(axis=2)
-    scale = state_norms(table[:-1, :, -1], present[:-1])
+    states = dataset["state"].isel(time=kept).variable
+    states = states.transpose("run", "time", "row", "component")
+    rows = present_state_rows(dataset)
+    present = np.zeros((len(sizes), len(starts), rows.shape[1]), dtype=bool)
+    present[step[counts], start[counts]] = rows[counts]
+    errors, scale = np.full((2, max(len(sizes) - 1, 0), len(starts)), np.nan)
+    few = max(1, 2 * VALUES // max(1, len(sizes) * math.prod(states.shape[1:])))
+    blocks = [slice(k, min(k + few, len(starts))) for k in range(0, len(starts), few)]
+    runs = [np.flatnonzero(counts & (start >= some.start) & (start < some.stop)) for some in blocks]
+    reduced = map_blocks(
+        _differences_between_step_sizes,
+        (
+            ([states[own]], (step[own], start[own] - some.start, present[:, some]))
+            for some, own in zip(blocks, runs, strict=True)
+        ),
+    )
+    for some, found in zip(blocks, reduced, strict=True):
+        errors[:, some], scale[:, some] = found
     floors = MARGIN * ROUND_OFF * scale
     left_out = int((~counts).sum())
     steps = _step_counts_by_size(dataset, step, len(sizes))[1:]
@@ -182,6 +257,15 @@ def self_convergence_curve(dataset, at):
         effective, errors, floors, end, end, left_out, steps, False, absent, unmeasured,
         int(counts.sum()), False,
     )  # fmt: skip
+
+
+def _differences_between_step_sizes(step, start, present, states):
+    """Norms of differences, the largest over time, and of the finer states at the end."""
+    table = np.full((*present.shape[:2], *states.shape[1:]), np.nan)
+    table[step, start] = states
+    of_either = present[:-1] | present[1:]
+    errors = state_norms(np.diff(table, axis=0), of_either[:, :, None]).max(axis=2)
+    return errors, state_norms(table[:-1, :, -1], present[:-1])
 
 
 def _count_step_sizes_without_errors(errors, complete):
@@ -225,15 +309,6 @@ def _step_counts_by_size(dataset, step, count):
     return steps
 
 
-def _own_error_of_reference(dataset, error, shape):
-    """What the reference is wrong by itself, at each sample; shape ``(run, time)``."""
-    least = ROUND_OFF * _initial_norm_or_invariant_size(dataset, error)
-    if "reference_error" not in dataset or not is_error_against_reference(dataset, error):
-        return np.broadcast_to(least, shape)
-    own = REFERENCE_SHARE * dataset["reference_error"].transpose("run", "time").values
-    return np.maximum(own, least)
-
-
 def _initial_norm_or_invariant_size(dataset, error):
     """Norm of the initial state of each run, shape ``(run, 1)``, or of an invariant its size."""
     quantity = error.removesuffix("_error")
@@ -258,21 +333,23 @@ def reference_failed_at_start(dataset):
     if "reference_error" not in dataset:
         return False
     later = dataset["time"].values > 0  # at the start every reference is exact
-    own = dataset["reference_error"].isel(time=later)
-    return bool(later.any()) and not np.isfinite(own.values).any()
+    own = dataset["reference_error"].variable.transpose("run", "time")
+    blocks = slices_of_whole_runs(*own.shape)
+    seen = map_blocks(_has_finite, (([own[rows]], (later,)) for rows in blocks))
+    return bool(later.any()) and not any(seen)
 
 
-def _last_resolved_sample(resolved, finite, step, step_count):
+def _has_finite(later, values):
+    return bool(np.isfinite(values[:, later]).any())
+
+
+def _last_resolved_sample(resolved, finite):
     """The last sample at which all step sizes but one count that ever do, and at least three.
 
     That is the end of the run, unless the reference ends before or loses a chaotic motion. One is
     let go, as the finest may rise above round-off at odd times.
     """
-    counting = np.zeros(resolved.shape[1], dtype=int)
-    for i in range(step_count):
-        of_step = step == i
-        starts = finite[of_step].sum(axis=0)
-        counting += (starts > 0) & (2 * resolved[of_step].sum(axis=0) >= starts)
+    counting = ((finite > 0) & (2 * resolved >= finite)).sum(axis=0)
     if counting.max() == 0:
         return int(np.flatnonzero(finite.any(axis=0))[-1]) if finite.any() else -1
     enough = max(counting.max() - 1, min(counting.max(), FEWEST))

@@ -25,6 +25,7 @@ from sweep.analysis.convergence.slopes import (
     USED,
     fit_convergence_order,
 )
+from sweep.analysis.runs.blocks import load_if_small
 from sweep.analysis.runs.selection import (
     adaptive_runs,
     groups_of_runs,
@@ -205,8 +206,7 @@ def _error_curve_of_each_integrator(fixed, error, at):
     axes = scanned_axes(fixed)
     fixed = fixed[[name for name in names if name in fixed]]
     for _, runs in groups_of_runs(fixed, ["integrator"]):
-        # One integrator at a time bounds the memory that a large store takes.
-        of_integrator = take_runs(fixed, runs).load()
+        of_integrator = load_if_small(take_runs(fixed, runs))
         for key, runs in groups_of_runs(of_integrator, ["integrator", *axes]):
             cell = take_runs(of_integrator, runs)
             curve = (

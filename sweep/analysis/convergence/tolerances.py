@@ -12,6 +12,7 @@ from sweep.analysis.convergence.curves import (
     run_table_with_error,
 )
 from sweep.analysis.convergence.orders import order_table
+from sweep.analysis.runs.blocks import load_if_small
 from sweep.analysis.runs.selection import adaptive_runs, groups_of_runs, scanned_axes, take_runs
 from sweep.analysis.runs.states import INITIAL
 
@@ -83,7 +84,7 @@ def tolerance_table(dataset, error="global_error", at="end"):
     adaptive = adaptive[[name for name in wanted if name in adaptive]]
     rows = []
     for key, runs in groups_of_runs(adaptive, ["integrator", *scanned_axes(dataset)]):
-        of_integrator = take_runs(adaptive, runs).load()
+        of_integrator = load_if_small(take_runs(adaptive, runs))
         curve = error_curve(of_integrator, error, at, "tolerance")
         label = key.pop("integrator")
         rows += [

@@ -8,17 +8,20 @@ import numpy as np
 from integrators.errors import InputError, check_known
 from sweep.analysis.drift.slow_modes import (
     FEWEST,
+    GROUPS,
     SlowParts,
     add_group_sums,
     changes_in_last_decade,
     drift_window_count,
     join_slow_parts,
     likeness_by_late_changes,
+    row_sums,
     slow_parts_of_series,
     sums_of_squares_by_group,
     walk_rate_error_by_late_changes,
     window_means_of_intervals,
 )
+from sweep.analysis.runs.blocks import map_blocks
 from sweep.analysis.runs.selection import (
     complete_runs,
     groups_of_runs,
@@ -30,6 +33,7 @@ from sweep.analysis.runs.selection import (
 STATISTICS = ("", "_mean", "_abs_mean", "_abs_max")  # behind `energy_error`
 PER_RUN = ("sample_count", "status", "steps", "in_study")
 BLOCK = 8192  # runs that are in memory with all their samples
+BLOCK_VALUES = 2**25  # and samples of them, of each statistic
 
 
 def chosen_drift_quantities(dataset, quantities):
@@ -184,16 +188,20 @@ def read_cell_errors(cell, quantity):
     steps = cell["steps"].values.astype(float)
     own = cell[list(names.values())].reset_coords(drop=True)
     every_step = "_mean" in names
-    blocks = []
-    for first in range(0, max(len(runs), 1), BLOCK):
-        chosen = runs[first : first + BLOCK]
-        read = take_runs(own, chosen).load()
-        values = {of: read[name].transpose("run", "time").values for of, name in names.items()}
-        blocks.append(
-            _reduce_block_of_errors(cell["time"].values, values, steps[chosen], every_step)
-        )
-        if every_step and blocks[-1] is None:
+    ends, blocks = cell["time"].values, []
+    size = min(BLOCK, max(GROUPS, BLOCK_VALUES // max(1, len(ends)) // GROUPS * GROUPS))
+    parts = [runs[first : first + size] for first in range(0, max(len(runs), 1), size)]
+    reduced = map_blocks(
+        _reduce_block_of_errors,
+        (
+            (_series_of_runs(own, names, some), (ends, tuple(names), steps[some], every_step))
+            for some in parts
+        ),
+    )
+    for block in reduced:
+        if every_step and block is None:
             return read_cell_errors(cell.drop_vars(f"{quantity}_error_mean"), quantity)
+        blocks.append(block)
     return _cell_errors_from_blocks(cell, quantity, blocks, every_step)
 
 
@@ -230,8 +238,14 @@ def read_cell_window_means(cell, quantity, most):
     return (ends[1:] + ends[:-1]) / 2, means
 
 
-def _reduce_block_of_errors(ends, values, steps, every_step):
+def _series_of_runs(dataset, names, runs):
+    read = take_runs(dataset, runs)
+    return [read[name].variable.transpose("run", "time") for name in names.values()]
+
+
+def _reduce_block_of_errors(ends, names, steps, every_step, *arrays):
     """What is kept of a block; None where its statistics have gaps."""
+    values = dict(zip(names, arrays, strict=True))
     if every_step:
         if values[""].size and _statistics_have_gaps(values["_mean"][:, 1:], values[""][:, 1:]):
             return None
@@ -295,7 +309,7 @@ def _interval_statistics_of_every_step(ends, values, steps):
     size = values["_abs_mean"][:, 1:] if "_abs_mean" in values else mean
     largest = values["_abs_max"][:, 1:] if "_abs_max" in values else np.abs(values[""])
     widths = np.diff(ends)
-    mean_abs = size @ (widths / widths.sum()) * steps / (steps + 1)
+    mean_abs = row_sums(size, widths / widths.sum()) * steps / (steps + 1)
     return mean, mean_abs, largest.max(axis=1)
 
 
@@ -307,4 +321,4 @@ def _interval_statistics_of_samples(ends, values):
     means = (sampled[:, 1:] + sampled[:, :-1]) / 2  # of an interval, which need not be short
     widths = np.diff(ends)
     weights = np.concatenate([widths[:1], widths])
-    return means, size @ (weights / weights.sum()), largest
+    return means, row_sums(size, weights / weights.sum()), largest

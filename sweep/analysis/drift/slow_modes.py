@@ -135,7 +135,7 @@ def changes_in_last_decade(times, values):
         return np.zeros((len(values), 0))
     centred = times - times.mean()
     values = values - values.mean(axis=1, keepdims=True)
-    rest = values - np.outer(values @ centred / (centred @ centred), centred)
+    rest = values - np.outer(row_sums(values, centred) / np.sum(centred**2), centred)
     rest = np.where(np.abs(rest) > ROUNDING * np.abs(values).max(axis=1, keepdims=True), rest, 0.0)
     wanted = np.geomspace(times[0], times[-1], min(LATE + 1, len(times)))
     return np.diff(rest[:, np.unique(np.searchsorted(times, wanted * (1 - 1e-9)))], axis=1)
@@ -196,12 +196,29 @@ def slow_parts_of_series(times, windows):
     largest = np.abs(centred).max(axis=1, keepdims=True)
     centred = np.where(largest > EXACT * np.abs(centre), centred, 0.0)
     axis = (times - times.mean()) / trend_scale_of_times(times)
-    trend = centred @ axis
+    trend = row_sums(centred, axis)
     rest = centred - trend[:, None] * axis
     modes = dct(rest, norm="ortho", axis=1)[:, 2 : 2 + MOST_MODES]
     squares, members = sums_of_squares_by_group(windows)
-    bends = centred @ contrasts_between_run_thirds(count).T
+    bends = np.stack(
+        [row_sums(centred, own) for own in contrasts_between_run_thirds(count)], axis=1
+    )
     return SlowParts(times, trend, modes, bends, windows.mean(axis=0), squares, members)
+
+
+def row_sums(values, weights):
+    """Weighted sum of each row; unlike BLAS's the same bits however many threads there are.
+
+    Parameters
+    ----------
+    values : ndarray, shape ``(n, m)``
+    weights : ndarray, shape ``(m,)``
+
+    Returns
+    -------
+    ndarray, shape ``(n,)``
+    """
+    return np.einsum("nm,m->n", values, weights)
 
 
 def sums_of_squares_by_group(values, own_scale=True):
@@ -282,7 +299,8 @@ def window_means_of_intervals(ends, means):
     windows : ndarray, shape ``(starts, windows)``
     """
     weight = _interval_weights_of_windows(ends)
-    return (ends[1:] + ends[:-1]) / 2 @ weight, means @ weight
+    first, own = np.argmax(weight > 0, axis=0), weight.sum(axis=1)  # of windows, of intervals
+    return (ends[1:] + ends[:-1]) / 2 @ weight, np.add.reduceat(means * own, first, axis=1)
 
 
 def drift_window_count(ends):

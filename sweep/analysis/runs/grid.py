@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from integrators.errors import InputError
+from sweep.analysis.runs.blocks import SMALL
 from sweep.analysis.runs.selection import (
     adaptive_runs,
     axis_values_in_words,
@@ -16,6 +17,7 @@ from sweep.analysis.runs.selection import (
     plain_python_value,
     run_table,
     scanned_axes,
+    take_runs,
 )
 
 # What stands where the selection has no run; anything else is NaN.
@@ -38,7 +40,8 @@ def grid(dataset):
         runs are adaptive, and ``repeat`` behind ``initial_condition`` where there are several.
         Labels stand in the study's order, numbers ascend; axes of a family of starts are
         coordinates along ``initial_condition``. Where the selection has no run stand
-        NaN, an empty label, False or 0, and ``status`` -1 (pending).
+        NaN, an empty label, False or 0, and ``status`` -1 (pending). Series that are Dask arrays
+        stay Dask arrays.
 
     Raises
     ------
@@ -136,17 +139,45 @@ def _pivot_runs_to_grid(array, names, axes, place):
     """`array` with its dimension `run` spread over the dimensions `names`."""
     if "run" not in array.dims:
         return array.variable
-    array = array.transpose("run", ...)
-    values = array.values
+    variable, fill = array.variable.transpose("run", ...), _fill_value_of_missing_runs(array)
     shape = tuple(len(axes[name]) for name in names)
-    dense = np.full(
-        (int(np.prod(shape)), *values.shape[1:]),
-        _fill_value_of_missing_runs(array),
-        dtype=values.dtype,
-    )
+    if variable.chunks:
+        runs = np.full(int(np.prod(shape)), -1)
+        runs[place] = np.arange(len(place))
+        return _pivot_by_dask(variable, names, runs.reshape(shape), fill)
+    values = variable.values
+    dense = np.full((int(np.prod(shape)), *values.shape[1:]), fill, dtype=values.dtype)
     dense[place] = values
     dense = dense.reshape(shape + values.shape[1:])
-    return xr.Variable((*names, *array.dims[1:]), dense, array.attrs)
+    return xr.Variable((*names, *variable.dims[1:]), dense, array.attrs)
+
+
+def _pivot_by_dask(variable, names, runs, fill):
+    """A Dask variable along `names` in the place of `run`, in chunks that fit into memory.
+
+    Parameters
+    ----------
+    variable : xarray.Variable
+        ``run`` first.
+    names : tuple of str
+    runs : ndarray of int
+        The run at each place of the grid, -1 where there is none.
+    fill : float, int, bool or str
+    """
+    width = variable.dtype.itemsize * int(np.prod([max(c) for c in variable.chunks[1:]]))
+    if len(names) > 1 and runs.size * width > SMALL:
+        parts = [_pivot_by_dask(variable, names[1:], some, fill) for some in runs]
+        return xr.Variable.concat(parts, names[0])
+    flat = runs.ravel()
+    ascending = flat[0] >= 0 and np.all(np.diff(flat) > 0)
+    found = take_runs(variable, flat) if ascending else variable.isel(run=flat)
+    if (flat < 0).any():
+        found = found.where(xr.Variable("run", flat >= 0), fill).astype(variable.dtype)
+    if len(names) == 1:
+        return xr.Variable((names[0], *found.dims[1:]), found.data, variable.attrs)
+    found = found.chunk({"run": -1})
+    dense = found.data.reshape(runs.shape + found.shape[1:])
+    return xr.Variable((*names, *found.dims[1:]), dense, variable.attrs)
 
 
 def _fill_value_of_missing_runs(array):

@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 
 from integrators.errors import InputError, nearest
+from sweep.analysis.runs.blocks import map_blocks
 from sweep.analysis.runs.selection import (
     RUN_COORDINATES,
     adaptive_runs,
@@ -311,39 +312,58 @@ def _reduce_series_to_columns(array, columns):
     found = {one.text: np.full(runs, np.nan) for one in columns}
     counts = np.zeros(runs) if any(one.of == "mean" for one in columns) else None
     only = sorted({one.place for one in columns}) if all(c.of == "time" for c in columns) else None
-    for rows in slices_of_runs(runs, 1 if only else times):
-        for span in [slice(k, k + 1) for k in only] if only else slices_of_samples(times):
-            values = array[rows, span].values
-            for one in columns:
-                _accumulate_block(found[one.text][rows], values, span, one)
-            if counts is not None:
-                counts[rows] += (~np.isnan(values)).sum(axis=1)
+    blocks = [
+        (rows, span)
+        for rows in slices_of_runs(runs, 1 if only else times)
+        for span in ([slice(k, k + 1) for k in only] if only else slices_of_samples(times))
+    ]
+    reduced = map_blocks(_reduce_block, (([array[block]], (block[1], columns)) for block in blocks))
+    for (rows, _), (parts, count) in zip(blocks, reduced, strict=True):
+        for one, part in zip(columns, parts, strict=True):
+            if part is not None:
+                _add_block(found[one.text][rows], part, one)
+        if counts is not None:
+            counts[rows] += count
     for one in columns:
         if one.of == "mean":
             found[one.text] /= np.where(counts > 0, counts, np.nan)
     return found
 
 
-def _accumulate_block(result, values, span, one):
-    """Add a block of a series, ``(runs, times)``, to the results of these runs, in place."""
-    if one.of == "time":
-        if span.start <= one.place < span.stop:
-            result[:] = values[:, one.place - span.start]
-    elif one.of == "start":
-        if span.start == 0:
-            result[:] = values[:, 0]
-    elif one.of == "end":
+def _reduce_block(span, columns, values):
+    """Of a block of a series, ``(runs, times)``, what each column takes of it, and the counts."""
+    means = any(one.of == "mean" for one in columns)
+    count = (~np.isnan(values)).sum(axis=1) if means else None
+    return [_reduce_block_to_column(values, span, one) for one in columns], count
+
+
+def _reduce_block_to_column(values, span, one):
+    """Shape ``(runs,)``; None where the block has nothing of it."""
+    if one.of in ("time", "start"):
+        place = one.place if one.of == "time" else 0
+        within = span.start <= place < span.stop
+        return values[:, place - span.start].copy() if within else None
+    if one.of == "end":
         there = np.isfinite(values)
         last = values.shape[1] - 1 - np.argmax(there[:, ::-1], axis=1)
-        some = there.any(axis=1)
-        result[some] = values[some, last[some]]
+        return np.where(there.any(axis=1), values[np.arange(len(values)), last], np.nan)
+    if one.of == "mean":
+        return np.nansum(values, axis=1)
+    values = np.abs(values) if one.of == "abs_max" else values
+    return (np.fmin if one.of == "min" else np.fmax).reduce(values, axis=1)
+
+
+def _add_block(result, part, one):
+    """Add what a column takes of a block to the results of these runs, in place."""
+    if one.of in ("time", "start"):
+        result[:] = part
+    elif one.of == "end":
+        np.copyto(result, part, where=~np.isnan(part))
     elif one.of == "mean":
         np.copyto(result, 0.0, where=np.isnan(result))
-        result += np.nansum(values, axis=1)
+        result += part
     else:
-        values = np.abs(values) if one.of == "abs_max" else values
-        reduce = np.fmin if one.of == "min" else np.fmax
-        reduce(result, reduce.reduce(values, axis=1), out=result)
+        (np.fmin if one.of == "min" else np.fmax)(result, part, out=result)
 
 
 def slices_of_runs(runs, width):

@@ -94,7 +94,7 @@ def copy_rows(source, theirs, target, own, names):
     theirs, own : ndarray of int, shape (runs,)
         Rows in the one, and in the other.
     names : sequence of str
-        Arrays, the commit marker last.
+        Arrays, the count of samples last.
     """
     order = np.argsort(own)
     theirs, own = theirs[order], own[order]
@@ -104,7 +104,7 @@ def copy_rows(source, theirs, target, own, names):
 
 
 def _copy_array_rows(source, theirs, target, own):
-    rows = target.chunks[0]
+    rows = (target.shards or target.chunks)[0]
     for part in _rows_by_block(target, own):
         start = own[part[0]] // rows * rows
         stop = min((own[part[-1]] // rows + 1) * rows, target.shape[0])
@@ -121,7 +121,7 @@ def _copy_array_rows(source, theirs, target, own):
 
 
 def worker_written_arrays(group):
-    """The arrays of a group that workers write, by name, the commit marker last."""
+    """The arrays of a group that workers write, by name, the count of samples last."""
     scalars = {variable.name for variable in schema.ALL_RUN_VARIABLES}
     found = {
         name: array
@@ -139,7 +139,8 @@ def _rows_by_block(array, rows):
     per_row = array.dtype.itemsize * int(
         np.prod([min(c, n) for c, n in zip(array.chunks[1:], array.shape[1:], strict=True)])
     )
-    block = array.chunks[0] * max(1, BLOCK_BYTES // max(1, per_row * array.chunks[0]))
+    rows_of_file = (array.shards or array.chunks)[0]
+    block = rows_of_file * max(1, BLOCK_BYTES // max(1, per_row * rows_of_file))
     order = np.argsort(rows, kind="stable")
     changes = np.flatnonzero(np.diff(rows[order] // block)) + 1
     return np.split(order, changes) if len(rows) else []

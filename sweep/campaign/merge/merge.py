@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sweep.campaign import planning
 from sweep.campaign.merge.copy_rows import (
     Rows,
     copy_rows,
@@ -28,11 +27,11 @@ from sweep.campaign.merge.unite import unite_studies
 from sweep.errors import CannotUnite, StoreError
 from sweep.store import checkpoints, create, diff, provenance, storage, studies
 from sweep.store.backends.trees import copy_tree, remove_tree
-from sweep.store.files import references_group_name
+from sweep.store.commit import fold
+from sweep.store.files import end_checkpoints_group_name, references_group_name
 from sweep.store.lease.lease import acquire_lease
 from sweep.store.store import CREATING, Store
 from sweep.store.studies import experiment_with_stored_time_axis
-from sweep.store.upkeep import compact
 from sweep.study.run_table import expand_experiment
 
 
@@ -142,8 +141,6 @@ def merge(
                 shares = _fill_merged_store(sources, whole, made, conflicts, progress)
                 kinds = _record_hosts_and_versions(sources, made)
                 storage.consolidate_zarr_metadata(made)
-            if not any(share.pending for share in shares):
-                compact.compact_run_scalars(out)
         except OSError as error:
             raise StoreError(f"{out} cannot be written: {error.strerror or error}") from None
         finally:
@@ -258,10 +255,11 @@ def _fill_merged_store(sources, whole, store, conflicts, progress):
     """Fill a new store; a `Share` for each experiment."""
     copy_tree(sources[0].store.place, store.place, ignore=("*.partial", "in-flight.json"))
     _make_store_writable(store.place)
+    fold.settle(store)
+    fold.put_durably(store.session_file, b"")
     entries = diff.diff_store_against_study(store, whole)
-    create.create_or_grow_store(
-        store, whole, entries, _chunk_rows_of_new_experiments(sources, entries)
-    )
+    create.create_or_grow_store(store, whole, entries)
+    store = store.anew()
     root = store.root("r+")
     shares = []
     for number, entry in enumerate(entries):
@@ -280,6 +278,9 @@ def _fill_merged_store(sources, whole, store, conflicts, progress):
                 np.sum(~asked & runs.whole & (Rows(target, samples).find(runs.ids) < 0))
             )
             _copy_references_from_source(source, root, entry)
+        for place in (entry.name, references_group_name(entry.name)):
+            if place in root:
+                fold.note_all_folded(store, place)
         shares.append(
             _summarize_merged_experiment(
                 sources, entry, target, taken, conflicts[entry.name], left_out
@@ -298,20 +299,6 @@ def _make_store_writable(place):
                 os.chmod(path, mode | 0o200)
 
 
-def _chunk_rows_of_new_experiments(sources, entries):
-    """Rows of a chunk of experiments that the first source has not: as the one that has them."""
-    made = {}
-    for entry in entries:
-        if entry.chunk_rows is None:
-            groups = (source.group(entry.name) for source in sources)
-            made[entry.name] = next(
-                (storage.chunk_rows_of_group(group) for group in groups if group is not None), None
-            )
-            if made[entry.name] is None:
-                made[entry.name] = planning.plan_experiment(entry).chunk_rows
-    return made
-
-
 def _copy_runs_from_source(source, runs, root, target, entry):
     """Copy runs that have got further in a source; how many are whole there."""
     there = Rows(target, runs.samples)
@@ -321,8 +308,8 @@ def _copy_runs_from_source(source, runs, root, target, entry):
     own = np.flatnonzero(better)
     theirs = rows[own]
     ends, place = (
-        source.group(checkpoints.end_checkpoints_group_name(entry.name)),
-        checkpoints.end_checkpoints_group_name(entry.name),
+        source.group(end_checkpoints_group_name(entry.name)),
+        end_checkpoints_group_name(entry.name),
     )
     if ends is not None and ends.attrs.get("code") == checkpoints.checkpoint_code_hash():
         copy_rows(

@@ -2,8 +2,7 @@
 
 Directories are `pathlib.Path`, as ever. An `ObjectPlace` has that part of a path's interface which
 the service uses, so that most of the code does not know which of the two it has. What directories
-do by renames, objects do otherwise: a put is atomic, and
-`trees.move_staged_tree_into_place` can be done again.
+do by renames, objects do otherwise: a put is atomic.
 """
 
 import contextlib
@@ -213,6 +212,10 @@ class ObjectPlace:
         """The object's content."""
         return self._request_from_server("get_object")[0]
 
+    def read_range(self, offset, size):
+        """A part of the object's content, shorter where that ends."""
+        return self._request_from_server("get_range_of_object", offset, size)
+
     def read_tagged(self):
         """The object's content, and the tag that `put_if` knows it by."""
         return self._request_from_server("get_object")
@@ -304,6 +307,23 @@ def place_is_file(place):
 def place_has_write_time(place):
     """Whether `stat` says when a place was written: of directories, not in a bucket."""
     return place.is_file() if isinstance(place, ObjectPlace) else place.exists()
+
+
+def read_bytes_or_none(place):
+    """The content of a file; None if there is none."""
+    try:
+        return place.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def read_range_of_place(place, offset, size):
+    """A part of a file's content, shorter where that ends."""
+    if isinstance(place, ObjectPlace):
+        return place.read_range(offset, size)
+    with open(place, "rb") as file:
+        file.seek(offset)
+        return file.read(size)
 
 
 def map_over_place(place, function, items):

@@ -1,4 +1,4 @@
-"""Small files and whole trees of either kind of place: written, copied, removed, put in place."""
+"""Small files and whole trees of either kind of place: written, copied, removed."""
 
 import fnmatch
 import os
@@ -70,24 +70,3 @@ def _files_below_place(place):
     if isinstance(place, ObjectPlace):
         return place.walk()
     return (file for file in place.rglob("*") if file.is_file())
-
-
-def move_staged_tree_into_place(staged, place):
-    """Put an array or a group in the place of another one.
-
-    Whatever it is killed at, done again it comes to its end. In a bucket the staged ``zarr.json``
-    goes when all other objects are copied, and without it nothing is left to do; meanwhile the
-    other place has none: it is no array and no group.
-    """
-    if not (staged / METADATA).is_file():
-        return
-    if isinstance(staged, Path):
-        remove_tree(place, ignore_errors=True)
-        staged.rename(place)
-        return
-    (place / METADATA).unlink()
-    new = {file.relative_to(staged) for file in staged.walk()}
-    place.delete([old.key for old in place.walk() if old.relative_to(place) not in new])
-    copy_tree(staged, place)
-    (staged / METADATA).unlink()
-    remove_tree(staged)

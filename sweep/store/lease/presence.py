@@ -8,7 +8,6 @@ import contextlib
 
 from sweep.errors import Interrupted, StoreLost
 from sweep.store.backends.places import METADATA
-from sweep.store.lease import fencing
 from sweep.store.lease.lease import is_lease_held_by_another
 
 
@@ -26,7 +25,7 @@ class Presence:
         self._was_there = not _is_file_missing(self._store.place / METADATA)
 
     def begun(self, session):
-        """From now on it is the store of a session that `begin_fencing_session` has begun."""
+        """From now on it is the store of a session that `sweep.store.commit.fold` has begun."""
         self._was_there, self._session = True, session
 
     def ended(self):
@@ -52,7 +51,10 @@ class Presence:
 
     def _is_another(self):
         """Whether the session is not this store's; not where a coordinator took the store over."""
-        if not _is_file_missing(fencing.session_file_of_store(self._store, self._session)):
+        try:
+            if self._store.session == self._session.name:
+                return False
+        except OSError:  # says nothing
             return False
         return not is_lease_held_by_another(self._store, self._session.token)
 

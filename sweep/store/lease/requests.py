@@ -66,7 +66,7 @@ class Submission:
     def __str__(self):
         since = f"submitted by {self.by} at {self.since} to {self.scheduler}"
         if self.state == QUEUED:
-            return f"{since}; its coordinator waits for a worker"
+            return f"{since}; its coordinator has not begun"
         if self.state == RUNNING:
             return f"{since}; its coordinator runs on {self.host}"
         return f"{since}; ended{f' on {self.host}' * bool(self.host)}: {self.why}"

@@ -2,11 +2,14 @@
 
 import contextlib
 import functools
+import os
+import platform
+import secrets
 import threading
 from dataclasses import dataclass
 
 from integrators.compiler.kernels import sources_hash
-from sweep.errors import Interrupted, LeaseLost, VersionMismatch
+from sweep.errors import Interrupted, LeaseLost, StoreUnseen, VersionMismatch
 from sweep.store.lease.lease import is_lease_held_by_another
 
 _stopped = set()  # names of sessions that are to end, in this process
@@ -58,6 +61,15 @@ def is_process_computing_tasks():
     return bool(_working)
 
 
+def worker_sees_no_store_message(worker, store, why):
+    """What is said of a worker that does not see a store."""
+    return (
+        f"the worker {worker} does not see the store {store} ({why}); expected a file system that "
+        "the workers share with this process, or a bucket, s3://BUCKET/NAME.zarr, that they may "
+        "write, with the AWS_ variables that this process has where they were started"
+    )
+
+
 @dataclass(frozen=True)
 class Session:
     """A coordinator's run, which its tasks are sent with.
@@ -65,7 +77,7 @@ class Session:
     Parameters
     ----------
     name : str
-        Of this run; arrays are opened once for each.
+        Of this run, in the store while its records count.
     token : str
         Of its lease of the store; empty of one that needs none.
     code : str
@@ -91,9 +103,25 @@ class Session:
             raise Interrupted("its worker was told to stop")
 
     def check(self, store):
-        """Raise `LeaseLost` unless the store is still this coordinator's, or nobody's."""
+        """Whether the store takes this session's records.
+
+        Raises
+        ------
+        LeaseLost
+            If another coordinator holds the store by now, or has.
+        StoreUnseen
+            If there is no store, or another one, where this process looks.
+        """
         if self.token and is_lease_held_by_another(store, self.token):
             raise LeaseLost
+        if (found := store.session) == self.name:
+            return
+        if found:
+            raise LeaseLost
+        here = f"{platform.node()} (process {os.getpid()})"
+        raise StoreUnseen(
+            worker_sees_no_store_message(here, store, f"{store.session_file} is not there")
+        )
 
     def check_code(self):
         """Raise `VersionMismatch` if this process has another version of the code."""
@@ -102,3 +130,28 @@ class Session:
                 f"this worker has version {kernel_code_hash()} of the code, "
                 f"the coordinator {self.code}: results may differ. Install the same version on both"
             )
+
+
+class Attempt:
+    """An attempt of this process at a task, whose records have a token of its own.
+
+    There may be two at one task where a cluster has given up a process that lives: a host that is
+    cut off, or a process that was suspended. Both put records, of the same bits; one counts.
+
+    Parameters
+    ----------
+    store : sweep.store.store.Store
+    session : Session
+    """
+
+    def __init__(self, store, session):
+        self.session, self._store, self.token = session, store, secrets.token_hex(8)
+
+    @property
+    def is_stopped(self):
+        """Whether nothing more is to begin."""
+        return self.session.is_stopped
+
+    def check(self):
+        """As `Session.check`."""
+        self.session.check(self._store)

@@ -13,13 +13,17 @@ import numpy as np
 
 from sweep.errors import Damaged, InputError
 from sweep.plugins import approvals
-from sweep.store import checkpoints, create, diff, files, storage
+from sweep.store import create, diff, files, storage
 from sweep.store.backends.trees import remove_tree, write_text_atomically
-from sweep.store.files import ArrayFiles, references_group_name
+from sweep.store.commit import fold
+from sweep.store.commit.fold import write_shard
+from sweep.store.commit.records import put_durably
+from sweep.store.commit.shards import Draft, blank_shard
+from sweep.store.files import ArrayFiles, end_checkpoints_group_name, references_group_name
 from sweep.store.lease.lease import acquire_lease
 from sweep.store.store import Store
 from sweep.store.studies import stored_study
-from sweep.store.upkeep import COPY, REMOVE, RUN, STUDY, compact
+from sweep.store.upkeep import COPY, REMOVE, RUN, STUDY
 from sweep.store.upkeep.mark import mark_runs_not_computed
 from sweep.store.upkeep.verify import consolidated_metadata_copies, experiment_of_group, verify
 from sweep.study import schema
@@ -74,13 +78,16 @@ def repair(store, trust_plugins=False, progress=lambda done, of: None):
     if store.is_unwritable():
         raise InputError(f"{store} cannot be written: no permission")
     approvals.approved_plugins_of_store(attributes, store, trust_plugins)
-    with acquire_lease(store):
+    with acquire_lease(store) as lease:
         return mend_held_store(
-            store.anew(), lambda: stored_study(store, trust_plugins=trust_plugins), progress
+            store.anew(),
+            lambda: stored_study(store, trust_plugins=trust_plugins),
+            progress,
+            lease.check,
         )
 
 
-def mend_held_store(store, study, progress=lambda done, of: None):
+def mend_held_store(store, study, progress=lambda done, of: None, check=lambda: None):
     """Mend a store as far as that is possible. The caller holds it.
 
     Parameters
@@ -89,13 +96,14 @@ def mend_held_store(store, study, progress=lambda done, of: None):
     study : callable
         Gives the study that the store keeps; asked only if something is to be written from it.
     progress : callable
-        As in `find`.
+        As in `verify`.
+    check : callable
+        Raises unless the store is still this process's.
 
     Returns
     -------
     Mended
     """
-    compact.finish_interrupted_rewrite(store)  # the way to finish one that had come to its renames
     every, marked, before = {}, {}, None
     for _ in range(ROUNDS):
         findings = verify(store, progress)
@@ -104,9 +112,11 @@ def mend_held_store(store, study, progress=lambda done, of: None):
         every |= {(f.place, f.array, f.chunk, f.text): f for f in findings}
         before = len(findings)
         _put_back_metadata(store, findings)
-        for place, rows in _mark_damaged_runs(store, findings).items():
+        _remove_damaged_records(store, findings)
+        fold.settle(store.anew(), check)
+        for place, rows in _mark_damaged_runs(store, findings, check).items():
             marked.setdefault(place, set()).update(rows.tolist())
-        _remove_damaged_files(findings)
+        _remove_damaged_files(findings, check)
         _rewrite_damage_from_study(store, findings, study)
     counts = {place: len(rows) for place, rows in marked.items()}
     if every:
@@ -125,7 +135,7 @@ def _put_back_metadata(store, findings):
             write_text_atomically(finding.path, written)
 
 
-def _mark_damaged_runs(store, findings):
+def _mark_damaged_runs(store, findings, check):
     """Mark the runs concerned; rows by group."""
     rows = {}
     for finding in findings:
@@ -133,26 +143,52 @@ def _mark_damaged_runs(store, findings):
             rows.setdefault(finding.place, []).append(finding.rows)
     marked = {place: np.unique(np.concatenate(parts)) for place, parts in rows.items()}
     for place, mine in marked.items():
-        # Checkpoints hold first samples of unfinished runs, which may be damaged, too.
-        checkpoints.remove_checkpoints_of_experiment(store, place)
         if len(mine):
-            mark_runs_not_computed(store, place, mine)
+            place = place.removeprefix(end_checkpoints_group_name(""))
+            mark_runs_not_computed(store, place, mine, check)
     return marked
 
 
-def _remove_damaged_files(findings):
+def _remove_damaged_records(store, findings):
+    """Remove records that cannot be read, before the others are folded."""
+    for finding in findings:
+        if finding.remedy == REMOVE and not finding.path.is_dir():
+            finding.path.unlink(missing_ok=True)
+
+
+def _remove_damaged_files(findings, check):
     """Remove strays and chunks that cannot be read; what marking wrote anew can be."""
     for finding in findings:
-        if finding.remedy == REMOVE:
-            if finding.path.is_dir():
-                remove_tree(finding.path)
-            else:
-                finding.path.unlink(missing_ok=True)
-        elif finding.remedy == RUN and finding.chunk:
-            try:
-                ArrayFiles.read(finding.path.parents[len(finding.chunk)]).chunk(finding.chunk)
-            except Damaged:
-                finding.path.unlink(missing_ok=True)
+        if finding.remedy == REMOVE and finding.path.is_dir():
+            remove_tree(finding.path)
+        elif finding.remedy == RUN and finding.array:
+            _remove_damaged_chunk(finding, check)
+
+
+def _remove_damaged_chunk(finding, check):
+    """Remove a chunk of a shard, unless it can be read; of one without an index, all chunks."""
+    place = finding.path
+    while place.name != "c":
+        place = place.parent
+    array = ArrayFiles.read(place.parent)
+    index = tuple(map(int, finding.path.relative_to(place).parts))
+    try:
+        parts = array.parts(index)
+    except Damaged:
+        parts = None
+    if parts is None:
+        put_durably(finding.path, blank_shard(array), check)
+        return
+    damaged = [part.index for part in parts if part.damage]
+    if damaged:
+
+        def dropped(old):
+            draft = Draft(array, old)
+            for at in damaged:
+                draft.drop(tuple(k % n for k, n in zip(at, array.inner_grid, strict=True)))
+            return draft.data()
+
+        write_shard(array, index, dropped, check)
 
 
 # --- from the study --------------------------------------------------------------------------
@@ -184,6 +220,7 @@ def _mend_reference_states(store, root, place, arrays, table):
     group = storage.open_zarr_group(root, place)
     if set(arrays) - {schema.INITIAL_STATE.name}:
         remove_tree(store.place / place)
+        fold.book_file(store, place).unlink(missing_ok=True)
         create.create_or_grow_reference_arrays(root, table)
         return
     references = diff.references_of_run_table(table)

@@ -3,6 +3,7 @@
 Nothing here writes; `sweep.store.upkeep.repair` mends what `find` finds.
 """
 
+import contextlib
 import itertools
 import json
 import os
@@ -14,14 +15,21 @@ import numpy as np
 
 from sweep.errors import Damaged
 from sweep.store import files
-from sweep.store.files import INTERNAL, REFERENCES, ArrayFiles, references_group_name
+from sweep.store.commit.fold import book_file, missing_shards, written_by_tasks
+from sweep.store.commit.records import (
+    CHECKPOINT,
+    RECORD,
+    list_records,
+    records_folder,
+    shard_rows_with_records,
+)
+from sweep.store.files import INTERNAL, REFERENCES, ArrayFiles, Part, references_group_name
 from sweep.store.store import CREATING, Store
-from sweep.store.upkeep import COPY, NOTHING, REMOVE, RUN, STUDY, compact, rechunk
+from sweep.store.upkeep import COPY, NOTHING, REMOVE, RUN, STUDY
 from sweep.study import schema
 
 BATCH = 32  # chunks that a thread reads at once
 THREADS = 8
-RESULTS = {variable.name for variable in schema.ALL_RUN_VARIABLES}
 OF_STEPS = (schema.CURRENT_STEP_SIZE, "rejected_so_far")  # may be NaN before the first step
 ENDS = {f"_error_{of}" for of in schema.ENERGY_STATISTICS} | {"unit_length_error_mean"}
 
@@ -37,7 +45,7 @@ class Finding:
     array : str
         Its name; empty if it is none.
     chunk : tuple of int
-        Index of the chunk; empty if it is not one.
+        Index of the chunk, along all of the array; empty if it is not one, or a whole file.
     text : str
         What is wrong.
     remedy : str
@@ -99,7 +107,7 @@ def verify(store, progress=lambda done, of: None, writer=None):
     writer : sweep.store.lease.holder.LeaseHolder, optional
         Another process that writes to the store meanwhile.
     progress : callable
-        Called with the number of chunks that were read, and their total.
+        Called with the number of files that were read, and their total.
 
     Returns
     -------
@@ -115,8 +123,10 @@ def verify(store, progress=lambda done, of: None, writer=None):
     # files that are not finished belong to whoever writes just now
     found = [] if writer is not None else [*_find_stray_files(store)]
     found += _find_damaged_metadata(store.place, names)
-    groups = list(_groups_to_verify(store, names))
+    found += (damaged := list(_find_damaged_records(store)))
+    groups = list(_groups_to_verify(store, names, {finding.path for finding in damaged}))
     for group in groups:
+        found += _find_missing_shards(store, group)
         found += _find_bad_commit_markers(group)
         found += _find_committed_runs_without_id(group)
     total = sum(int(np.prod(a.grid)) for group in groups for a in group.arrays.values())
@@ -149,7 +159,7 @@ def _check_chunks_in_threads(jobs):
 
 
 def _check_batch_of_chunks(batch):
-    return [finding for job in batch for finding in _check_chunk(*job)]
+    return [finding for job in batch for finding in _check_file(*job)]
 
 
 # --- what is there ---------------------------------------------------------------------------
@@ -157,13 +167,8 @@ def _check_batch_of_chunks(batch):
 
 def _find_stray_files(store):
     """Files that no store has when nobody writes to it."""
-    for ending, text in (
-        (compact.STAGING, "a compaction that was cut short"),
-        (rechunk.STAGING, "a rewriting in larger chunks that was cut short"),
-        (CREATING, "a store whose creation was cut short"),
-    ):
-        if (place := store.sibling(ending)).exists():
-            yield _finding_of_stray_file(place, place.name, text)
+    if (place := store.sibling(CREATING)).exists():
+        yield _finding_of_stray_file(place, place.name, "a store whose creation was cut short")
     inside = [(file, "a file that was not finished") for file in store.partial_files()]
     if (sign := store.half_made_sign).is_file():
         inside.insert(0, (sign, "is there only while a store is made"))
@@ -173,6 +178,37 @@ def _find_stray_files(store):
 
 def _finding_of_stray_file(file, place, text):
     return Finding(place, "", (), text, REMOVE, NO_ROWS, 0, file)
+
+
+def _find_damaged_records(store):
+    """Records that cannot be read: what they have is computed again when they are gone."""
+    for place in store.task_groups:
+        for row in shard_rows_with_records(store, place):
+            folder = records_folder(store, place, row)
+            for record in (*list_records(folder, RECORD), *list_records(folder, CHECKPOINT)):
+                try:
+                    record.check()
+                except Damaged as damage:
+                    where = str(record.place.relative_to(store.place))
+                    runs = f"; without it {record.name.count:,} runs are to be computed again"
+                    text = f"{damage}{runs * (record.name.kind == RECORD)}"
+                    yield Finding(where, "", (), text, REMOVE, NO_ROWS, 0, record.place)
+
+
+def _find_missing_shards(store, group):
+    """Files of results that were there and are gone."""
+    try:
+        missing = missing_shards(store, group.place, written_by_tasks(group.arrays))
+    except Damaged as damage:
+        file = book_file(store, group.place)
+        yield Finding(group.place, "", (), str(damage), REMOVE, NO_ROWS, 0, file)
+        return
+    for array, index in missing:
+        where = array.rows(index)
+        rows = np.arange(where.start, min(where.stop, len(group.counts)))
+        runs = int(np.sum(group.counts[rows] > 0))
+        text, file = "is not there", array.file(index)
+        yield Finding(group.place, array.name, (), text, RUN, rows, runs, file)
 
 
 def _find_damaged_metadata(path, names):
@@ -197,15 +233,17 @@ def _find_damaged_metadata(path, names):
             yield Finding(place, array, (), text, COPY if has else NOTHING, NO_ROWS, 0, where)
 
 
-def _groups_to_verify(store, names):
-    """The groups that have arrays: experiments, then what is internal."""
+def _groups_to_verify(store, names, damaged):
+    """The groups that have arrays: experiments, then what is internal; without damaged records."""
     internal = store.internal().glob(f"**/{files.METADATA}")
     places = [*names, *sorted(str(file.parent.relative_to(store.place)) for file in internal)]
     for place in places:
         arrays = {}
+        if unfolded := store.unfolded(place):
+            unfolded.leave_out(damaged)
         for file in sorted((store.place / place).glob(f"*/{files.METADATA}")):
             try:
-                arrays[file.parent.name] = ArrayFiles.read(file.parent)
+                arrays[file.parent.name] = ArrayFiles.read(file.parent, unfolded)
             except Damaged:
                 continue  # a group, or said already
         if arrays:
@@ -230,94 +268,94 @@ def _readable_values_or_default(array, size, otherwise):
     values = np.full(size, otherwise)
     for i in range(array.grid[0] if array else 0):
         try:
-            chunk = array.chunk((i,))
+            parts = array.parts((i,))
         except Damaged:
             continue
-        where = array.rows((i,))
-        fits = values[where]
-        if chunk is not None:
-            fits[:] = chunk[: len(fits)]
-        elif array.name != schema.MARKER.name:
-            fits[:] = array.fill
+        for part in parts or ():
+            fits = values[part.rows]
+            if part.values is not None:
+                fits[:] = part.values[: len(fits)]
+            elif not part.damage and array.name != schema.MARKER.name:
+                fits[:] = array.fill
     return values
 
 
 # --- chunks ----------------------------------------------------------------------------------
 
 
-def _check_chunk(group, array, index):
-    """Findings in a chunk."""
+def _check_file(group, array, index):
+    """Findings in a file of an array."""
     over_runs = array.dims[:1] == ("run",)
     where = array.rows(index)
-    rows = np.arange(where.start, where.stop) if over_runs else NO_ROWS
-    if len(rows) and rows[-1] >= len(group.counts):
-        rows = rows[rows < len(group.counts)]  # a store that just grows
-    committed = rows[group.counts[rows] > 0]
-    result = over_runs and _is_written_by_workers(array)
     try:
-        values = array.chunk(index)
-    except Damaged as damage:
-        if not result:
-            yield _finding_of_chunk(
-                group,
-                array,
-                index,
-                str(damage),
-                _remedy_for_coordinator_chunk(group, array),
-                rows,
-                committed,
-            )
-        else:
-            mine = rows if array.name == schema.MARKER.name else committed
-            yield _finding_of_chunk(group, array, index, str(damage), RUN, mine, mine)
+        parts = array.parts(index)
+    except Damaged as damage:  # none of its chunks can be found
+        if not array.sharded:
+            yield from _check_part(group, array, Part(index, where, None, str(damage)), over_runs)
+            return
+        rows = _rows_of_group(group, where) if over_runs else NO_ROWS
+        remedy = _remedy(group, array)
+        yield Finding(
+            group.place, array.name, (), str(damage), remedy, rows, _count(group, rows),
+            array.file(index),
+        )  # fmt: skip
         return
-    if values is None:
-        yield from _check_missing_chunk(group, array, index, rows, committed, result)
-    elif result and values.dtype.kind == "f" and len(committed):
-        first = index[1] * array.chunks[1] if array.ndim > 1 else 0
-        lost = _committed_rows_without_values(
-            group, array, values[committed - where.start], committed, first
-        )
-        if len(lost):
-            text = f"is NaN in {len(lost):,} committed {'run' if len(lost) == 1 else 'runs'}"
-            yield _finding_of_chunk(group, array, index, text, RUN, lost, lost)
+    if parts is None and array.sharded:
+        return  # said already, if it was there
+    parts = parts or [Part(index, where, None, "")]
+    for part in parts:
+        yield from _check_part(group, array, part, over_runs)
 
 
-def _check_missing_chunk(group, array, index, rows, committed, result):
-    """A chunk without a file: a finding where it should hold something."""
-    if result:
-        first = index[1] * array.chunks[1] if array.ndim > 1 else 0
+def _rows_of_group(group, where):
+    return np.arange(where.start, min(where.stop, len(group.counts)))
+
+
+def _count(group, rows):
+    return int(np.sum(group.counts[rows] > 0))
+
+
+def _check_part(group, array, part, over_runs):
+    """Findings in a chunk."""
+    rows = _rows_of_group(group, part.rows) if over_runs else NO_ROWS
+    committed = rows[group.counts[rows] > 0]
+    result = array.sharded
+    first = part.index[1] * array.inner[1] if array.ndim > 1 else 0
+    if part.damage:
+        mine = committed if result and array.name != schema.MARKER.name else rows
+        remedy = _remedy(group, array)
+        yield _finding_of_chunk(group, array, part.index, part.damage, remedy, mine, mine)
+    elif part.values is None and result:
         needed = committed[group.counts[committed] > first]
         if len(needed):
-            yield _finding_of_chunk(group, array, index, "is not there", RUN, needed, needed)
-    elif group.arrays is not None and not _may_lack_chunk_file(array):
-        yield _finding_of_chunk(
-            group,
-            array,
-            index,
-            "is not there",
-            _remedy_for_coordinator_chunk(group, array),
-            rows,
-            committed,
-        )
-
-
-def _may_lack_chunk_file(array):
-    """Whether no file is needed for what the fill value says."""
-    return not all(array.shape)
+            yield _finding_of_chunk(group, array, part.index, "is not there", RUN, needed, needed)
+    elif part.values is None:
+        if all(array.shape):  # no file is needed for nothing
+            remedy, text = _remedy(group, array), "is not there"
+            yield _finding_of_chunk(group, array, part.index, text, remedy, rows, committed)
+    elif result and part.values.dtype.kind == "f" and len(committed):
+        values = part.values[committed - part.rows.start]
+        lost = _committed_rows_without_values(group, array, values, committed, first)
+        if len(lost):
+            text = f"is NaN in {len(lost):,} committed {'run' if len(lost) == 1 else 'runs'}"
+            yield _finding_of_chunk(group, array, part.index, text, RUN, lost, lost)
 
 
 def _finding_of_chunk(group, array, index, text, remedy, rows, runs):
-    return Finding(group.place, array.name, index, text, remedy, rows, len(runs), array.file(index))
+    return Finding(
+        group.place, array.name, index, text, remedy, rows, len(runs), _file(array, index)
+    )
 
 
-def _is_written_by_workers(array):
-    """Whether workers write it; coordinates and initial states the coordinator does."""
-    return (array.ndim > 1 or array.name in RESULTS) and array.name != schema.INITIAL_STATE.name
+def _file(array, index):
+    """The file that a chunk is in."""
+    return array.file([k // n for k, n in zip(index, array.inner_grid, strict=True)])
 
 
-def _remedy_for_coordinator_chunk(group, array):
-    """How a chunk of what the coordinator writes is mended."""
+def _remedy(group, array):
+    """How a chunk is mended: results are computed again, all else is written from the study."""
+    if array.sharded:
+        return RUN
     known = not group.is_reference or group.place.startswith(references_group_name(""))
     return STUDY if known else NOTHING
 
@@ -376,8 +414,8 @@ def _find_bad_commit_markers(group):
     if "status" in group.arrays:
         wrong |= (group.counts > 0) & ~np.isin(group.status, schema.STATUS_FLAGS["flag_values"])
         wrong |= (group.counts == most) & (group.status == schema.PENDING)
-    for i in np.unique(np.flatnonzero(wrong) // array.chunks[0]):
-        where = array.rows((i,))
+    for i in np.unique(np.flatnonzero(wrong) // array.inner[0]):
+        where = slice(i * array.inner[0], (i + 1) * array.inner[0])
         rows = where.start + np.flatnonzero(wrong[where])
         text = f"commits {len(rows):,} runs with a count or a status that no run has"
         yield _finding_of_chunk(group, array, (int(i),), text, RUN, rows, rows)
@@ -389,18 +427,19 @@ def _find_committed_runs_without_id(group):
     if array is None:
         return
     for i in range(array.grid[0]):
-        try:
-            values = array.chunk((i,))
-        except Damaged:
-            continue
-        if values is None:
-            continue
-        rows = array.rows((i,)).start + np.flatnonzero(values == "")
-        rows = rows[rows < len(group.counts)]
-        rows = rows[group.counts[rows] > 0]
-        if len(rows):
-            text = f"lacks the ids of {len(rows):,} committed runs"
-            yield _finding_of_chunk(group, array, (i,), text, STUDY, rows, rows)
+        with contextlib.suppress(Damaged):
+            for part in array.parts((i,)) or ():
+                if part.values is not None:
+                    yield from _find_rows_without_id(group, array, part)
+
+
+def _find_rows_without_id(group, array, part):
+    rows = part.rows.start + np.flatnonzero(part.values == "")
+    rows = rows[rows < len(group.counts)]
+    rows = rows[group.counts[rows] > 0]
+    if len(rows):
+        text = f"lacks the ids of {len(rows):,} committed runs"
+        yield _finding_of_chunk(group, array, part.index, text, STUDY, rows, rows)
 
 
 def experiment_of_group(place):

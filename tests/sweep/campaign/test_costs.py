@@ -1,7 +1,6 @@
 """What a study costs, by a clock that is given: no time is measured here."""
 
 import json
-import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,9 +8,11 @@ import pytest
 from study_text import one_experiment
 
 import sweep
-from sweep.campaign import batches, coordinator, cost_model, pilot, planning, tasks
-from sweep.campaign.recorder import Recorder
+from sweep.campaign import batches, coordinator, cost_model, pilot, planning
+from sweep.campaign.work import tasks
+from sweep.campaign.work.recorder import Recorder
 from sweep.store import create, diff, storage, studies
+from sweep.store.commit import fold
 from sweep.store.lease.sessions import Session, kernel_code_hash
 from sweep.store.store import Store
 
@@ -87,9 +88,9 @@ def entry_of(store, **changes):
     return entry
 
 
-def true_seconds(entry, chunk_rows):
+def true_seconds(entry, unit):
     """What all batches of an experiment take, and its references."""
-    table, found = entry.table, batches.Batches.of(entry, chunk_rows)
+    table, found = entry.table, batches.Batches.of(entry, unit)
     references = diff.references_of_run_table(table)
     total = 0.0
     for run in found.first:
@@ -218,7 +219,7 @@ def test_the_interval_holds_the_time_that_is_used(told, tmp_path, name):
         plan = planning.plan_experiment(entry, clock=clock)
         low, high = plan.cpu_time.interval
         usual = 1.0 + 0.5 / 3  # of the runs, which are disturbed alike
-        held += low <= usual * true_seconds(entry, plan.chunk_rows) <= high
+        held += low <= usual * true_seconds(entry, plan.unit) <= high
         assert high < 4 * low
     assert held >= 90
 
@@ -226,7 +227,7 @@ def test_the_interval_holds_the_time_that_is_used(told, tmp_path, name):
 def test_without_disturbance_it_is_what_all_cost(told, tmp_path):
     entry = entry_of(tmp_path / "none.zarr", reference=REFERENCE, step_size="0.05")
     plan = planning.plan_experiment(entry, clock=told(Clock()))
-    true = true_seconds(entry, plan.chunk_rows)
+    true = true_seconds(entry, plan.unit)
     assert plan.cpu_time.least == pytest.approx(true, rel=1e-6)
     assert plan.cpu_time.usual == pytest.approx(true, rel=1e-6)
     assert plan.references.usual == pytest.approx(20 * reference_cost(500.0))
@@ -264,11 +265,11 @@ def test_steps_back_are_counted_beside(told, tmp_path, monkeypatch):
     runs = plain.entry.table.size
     assert back.beside == pytest.approx(plain.runs.usual + runs * 0.125)  # two at a time
     assert defect.beside == pytest.approx(runs * 0.125)
-    assert back.layout.variables == plain.layout.variables + 1
+    assert back.files == plain.files + 2  # a shard, and metadata
 
 
 def test_a_batch_is_what_runs_are_computed_in(tmp_path, monkeypatch):
-    """Also where chunks cut starts that would go together."""
+    """Also where units cut starts that would go together."""
     parsed = studies.parse_study(
         one_experiment(
             integrators='["rk4", { name = "rk45", tolerance = 1e-3 }]',
@@ -284,13 +285,14 @@ def test_a_batch_is_what_runs_are_computed_in(tmp_path, monkeypatch):
     monkeypatch.setattr(Recorder, "finish", counted)
     (entry,) = entries = diff.diff_store_against_study(Store.at(store), parsed)
     plan = planning.plan_experiment(entry)
-    create.create_or_grow_store(Store.at(store), parsed, entries, {"only": plan.chunk_rows})
+    create.create_or_grow_store(Store.at(store), parsed, entries)
     root = storage.open_root_group(store, mode="a")
     _, runs = planning.make_tasks(Store.at(store), root, [plan], 1)
     seen.clear()
+    fold.begin_session(Store.at(store), "batches")
     for task in runs:
         tasks.compute_task(task, Session("batches", "", kernel_code_hash()))
-    found = batches.Batches.of(entry, plan.chunk_rows)
+    found = batches.Batches.of(entry, plan.unit)
     assert sorted(seen) == sorted(found.sizes.tolist())
     assert found.sizes.sum() == entry.table.size
 
@@ -358,7 +360,9 @@ def test_the_tasks_are_those_that_were_counted(ran):
     _, watcher = ran
     assert planning.count_tasks(watcher.plans, watcher.workers) == watcher.tasks
     (plan,) = watcher.plans
-    assert len(planning._chunks_lacking_references(plan.entry)) == math.ceil(18 / 16)
+    assert (
+        planning.count_tasks([plan], 1) - len(planning._group_units_into_tasks([plan], 1)[0]) == 2
+    )
 
 
 def test_a_longer_study_costs_what_is_left(told, ran, tmp_path):

@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import zarr
 from study_text import one_experiment, problems
 
 import integrators
@@ -12,11 +11,9 @@ import sweep
 import systems
 from integrators.diagnostics.stability import largest_step
 from sweep.analysis import grid
-from sweep.campaign import recorder as computing
-from sweep.campaign.recorder import NamedComponent, Recipe, Recorder
+from sweep.campaign.work import recorder as computing
+from sweep.campaign.work.recorder import NamedComponent, Recipe, Recorder
 from sweep.store import studies
-from sweep.store.store import Store
-from sweep.store.upkeep import compact
 from sweep.study import schema, structure
 from sweep.study.time_axis import TimeAxis
 
@@ -108,17 +105,6 @@ def test_runs_that_fail_have_none(tree):
     assert 0 < failed.sum() < len(failed)
     for key in MEASURED:
         assert np.array_equal(np.isnan(vortices[key]), failed)
-
-
-def test_compacted_tables_keep_it(store, tmp_path, monkeypatch, arrays):
-    before = arrays(store, "pendulum")
-    monkeypatch.setattr(compact, "WORTHWHILE", 1)
-    compact.compact_run_scalars(Store.at(store))
-    after = arrays(store, "pendulum")
-    chunked = zarr.open_array(store, path="pendulum/reversal_error", mode="r").chunks
-    assert chunked == zarr.open_array(store, path="pendulum/status", mode="r").chunks
-    for key in MEASURED:
-        assert before[key].tobytes() == after[key].tobytes()
 
 
 # --- cost ----------------------------------------------------------------------------------------

@@ -115,7 +115,7 @@ COMMANDS = {
     "no worker": (["run", "mine.toml", "--workers", "0"], "'--workers'"),
     "two kinds of workers": (
         ["run", "mine.toml", "--workers", "1", "--scheduler", "tcp://127.0.0.1:1"],
-        "not together with --scheduler",
+        "give it without --scheduler",
     ),
     "missing file": (["run", "mien.toml"], "mien.toml: there is no such file"),
     "packaged study misspelt": (["run", "quikstart"], "Did you mean 'quickstart'?"),
@@ -233,7 +233,7 @@ def place(cluster, tmp_path_factory):
     zarr.create_group(place / "zarr.zarr")
     sweep.run(studies.parse_study(WRITTEN), place / "test.zarr", cluster)
     shutil.copytree(place / "test.zarr", place / "young.zarr")
-    zarr.open_group(place / "young.zarr").attrs["format_version"] = 2
+    zarr.open_group(place / "young.zarr").attrs["format_version"] = 3
     return place
 
 

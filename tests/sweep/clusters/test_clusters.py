@@ -1,6 +1,8 @@
 """Clusters by profile: their configuration, and a batch system whose commands are scripts here."""
 
 import asyncio
+import dataclasses
+import json
 import os
 import re
 import signal
@@ -9,6 +11,7 @@ import time
 import types
 
 import dask
+import distributed
 import pytest
 from dask_processes import (
     OLDER,
@@ -21,9 +24,12 @@ from dask_processes import (
 )
 
 from integrators.errors import InputError
-from sweep.clusters import certificates, connect, jobqueue, launch, profiles
+from sweep.campaign import coordinator, detached
+from sweep.clusters import adaptive, certificates, connect, jobqueue, launch, profiles
 from sweep.clusters.spec import ClusterSpec, cluster_spec_from_arguments
-from sweep.shutdown import process_age
+from sweep.shutdown import TIME_IS_UP, process_age
+from sweep.store.lease import lease, requests
+from sweep.store.store import Store
 
 SBATCH = """\
 #!/bin/sh
@@ -32,7 +38,8 @@ echo submitted >> "$here/calls"
 [ -e "$here/broken" ] && { echo "sbatch: error: invalid partition: night" >&2; exit 1; }
 [ -e "$here/full" ] && { echo "Submitted batch job 77"; exit; }
 cp "$1" "$here/script"
-setsid sh "$here/script" > "$here/output" 2>&1 &
+cp "$1" "$here/script-$$"  # another one may come meanwhile
+setsid sh "$here/script-$$" > "$here/output" 2>&1 &
 echo "Submitted batch job $!"
 """
 SCANCEL = """\
@@ -95,7 +102,7 @@ def test_jobs_are_added_as_work_comes_and_again_when_they_end(batch, until):
     with (
         configured(night=night),
         dask.config.set({"distributed.deploy.lost-worker-timeout": "200ms"}),
-        launch.connect_to_cluster(ClusterSpec(profile="night"), told=told.append) as client,
+        launch.start_or_connect(ClusterSpec(profile="night"), told=told.append) as client,
     ):
         assert calls(batch) == ["submitted"]
         futures = client.map(time.sleep, [0.2] * 200, pure=False)
@@ -108,6 +115,44 @@ def test_jobs_are_added_as_work_comes_and_again_when_they_end(batch, until):
         client.cancel(futures)
     assert sum(call.startswith("cancelled") for call in calls(batch)) == 3
     assert all("Waiting for the first worker of night (slurm, `squeue`" in line for line in told)
+
+
+def test_jobs_come_at_once_for_the_work_that_is_left_and_leave_after_it(batch, until):
+    adapt = {"minimum": 0, "maximum": 3, "interval": "50ms", "wait-count": 1}
+    with (
+        configured(night={**NIGHT, "adapt": adapt, "scale": None}),
+        launch.start_or_connect(ClusterSpec(profile="night")) as client,
+    ):
+        assert calls(batch) == ["submitted"]
+        adaptive.tell_work_left(client, 1e6, 50)  # none of which the scheduler has been told
+        until(lambda: len(client.nthreads()) == 3)
+        assert calls(batch) == ["submitted"] * 3
+        adaptive.tell_work_left(client, 0.0, 0)
+        until(lambda: len(client.nthreads()) == 1)
+    assert calls(batch).count("submitted") == 3
+
+
+@pytest.mark.parametrize(
+    "left, known, there, expected",
+    [
+        (None, 5, 2, 5),  # Dask's
+        ((600.0, 50), 5, 2, 10),  # one for a minute of work
+        ((600.0, 4), 5, 2, 4),  # and for a task
+        ((30.0, 4), 8, 2, 2),  # whatever is in flight
+        ((30.0, 1), 3, 4, 3),  # only idle ones leave
+        ((0.0, 0), 0, 2, 0),
+    ],
+)
+def test_how_many_workers_the_work_left_is_worth(left, known, there, expected, monkeypatch):
+    async def target(self):
+        return known
+
+    monkeypatch.setattr(distributed.deploy.Adaptive, "target", target)
+    cluster = Queue()
+    cluster.observed = {*range(there)}
+    following = adaptive.FollowingWork(cluster, interval=0, target_duration=jobqueue.JOB_SECONDS)
+    following.work_left = left
+    assert asyncio.run(following.target()) == expected
 
 
 class Job:
@@ -132,7 +177,7 @@ class Queue:
 def test_jobs_of_several_processes_are_seen_to_end():
     cluster = Queue()
     first, second = cluster.workers.values()
-    adaptive = jobqueue.Resubmitting(cluster, interval=0, minimum=0)
+    resubmitting = adaptive.Resubmitting(cluster, interval=0, minimum=0)
     for observed, left in (
         (cluster.observed, ["c-0", "c-1"]),
         ({"c-0-1"}, ["c-0", "c-1"]),  # the other may come back
@@ -140,7 +185,7 @@ def test_jobs_of_several_processes_are_seen_to_end():
     ):
         cluster.observed = observed
         with dask.config.set({"distributed.deploy.lost-worker-timeout": "1ms"}):
-            asyncio.run(adaptive.recommendations(0))
+            asyncio.run(resubmitting.recommendations(0))
         time.sleep(0.002)
         assert list(cluster.workers) == left
     assert second.closed and not first.closed
@@ -162,6 +207,167 @@ def test_an_interruption_while_jobs_queue(batch, start, until, tmp_path, monkeyp
     assert run.returncode == 4, errors
     assert "Traceback" not in errors
     assert calls(batch) == ["submitted"] * 2 + ["cancelled 77"] * 2
+
+
+@pytest.fixture
+def night(monkeypatch, tmp_path):
+    """Configure profiles for this process and for those that it starts: ``night(**options)``."""
+
+    def configure(**options):
+        found = {"geosweep": {"clusters": {"night": NIGHT | options}}}
+        folder = tmp_path / "conf"
+        folder.mkdir(exist_ok=True)
+        (folder / "dask.json").write_text(json.dumps(found))
+        monkeypatch.setenv("DASK_CONFIG", str(folder))
+        for key, value in found["geosweep"].items():
+            monkeypatch.setitem(dask.config.config, "geosweep", {key: value})
+
+    return configure
+
+
+def test_a_coordinator_in_a_job_of_its_own(batch, night, command, until, tmp_path):
+    """Nobody waits for it; it starts a job of two processes by one launcher, on one interface."""
+    night(cores=2, processes=2, nanny=True, interface="lo", **{"scheduler-options": {}})
+    (tmp_path / "small.toml").write_text(SMALL)
+    printed = command(tmp_path, "submit", "small.toml", "--cluster", "night").stdout
+    assert "Submitted: geosweep-small-" in printed and "to slurm as job" in printed
+    (tmp_path / "small.toml").unlink()  # was read
+    store = Store.at(tmp_path / "small.zarr")
+    until(lambda: requests.submission_of_store(store) is None)  # complete
+    until(lambda: lease.lease_holder_of_store(store) is None)
+    assert "4     4" in command(tmp_path, "status", "small.zarr").stdout
+    until(lambda: len(calls(batch)) == 3)
+    assert [call.split()[0] for call in calls(batch)] == ["submitted", "submitted", "cancelled"]
+    coordinator, workers = sorted(batch.glob("script-*"), key=lambda file: file.stat().st_mtime_ns)
+    assert "#SBATCH --cpus-per-task=2" in coordinator.read_text()
+    assert "#SBATCH -J geosweep-small" in coordinator.read_text()
+    assert "--nworkers 2" in workers.read_text() and "--interface lo" in workers.read_text()
+
+
+def test_a_coordinator_is_cancelled_while_its_job_queues(
+    batch, night, command, until, tmp_path, monkeypatch
+):
+    night(coordinator={"memory": "8GB", "walltime": "1-00:00:00"})
+    (tmp_path / "small.toml").write_text(SMALL)
+    (batch / "full").touch()
+    submit = ("submit", "small.toml", "--cluster", "night")
+    assert "slurm as job 77" in command(tmp_path, *submit).stdout
+    said = command(tmp_path, "status", "small.zarr").stdout
+    assert "to slurm as job 77; its coordinator has not begun" in said
+    assert "a coordinator is there already" in command(tmp_path, *submit, code=2).stderr
+    first = requests.submission_of_store(Store.at(tmp_path / "small.zarr"))
+    assert "it had not begun" in command(tmp_path, "cancel", "small.zarr").stdout
+    assert requests.cancellation_reason(Store.at(tmp_path / "small.zarr"), first.name)
+    assert "cancelled before it began" in command(tmp_path, "status", "small.zarr").stdout
+    assert "slurm as job 77" in command(tmp_path, *submit).stdout
+    assert calls(batch) == ["submitted"] * 2
+    command(tmp_path, "cancel", "small.zarr")
+
+
+def test_a_running_coordinator_is_cancelled_with_its_jobs(
+    batch, night, command, until, committed, long_study
+):
+    night()
+    study, store = long_study / "long.toml", long_study / "long.zarr"
+    study.write_text(study.read_text().replace("random = 68", "random = 2000"))  # some minutes
+    command(long_study, "submit", "long.toml", "--cluster", "night", "--checkpoint-every", 5)
+    until(lambda: lease.lease_holder_of_store(Store.at(store)) and store.exists())
+    until(lambda: requests.submission_of_store(Store.at(store)).state == requests.RUNNING)
+    assert "its coordinator runs on" in command(long_study, "status", "long.zarr").stdout
+    assert "Ended" in command(long_study, "cancel", "long.zarr").stdout
+    until(lambda: requests.submission_of_store(Store.at(store)).state == requests.ENDED)
+    assert "cancelled by" in command(long_study, "status", "long.zarr").stdout
+    until(lambda: calls(batch)[-1].startswith("cancelled"))
+
+
+def test_a_coordinator_whose_job_is_over_is_followed_by_another(monkeypatch, tmp_path):
+    spec = ClusterSpec(profile="night", workers=1)
+    store = Store.at(tmp_path / "small.zarr")
+    submitted, given = [], []
+
+    def run(study, store, name, attempt, client, options):
+        given.append(options)
+        return coordinator.Outcome(store, (unfinished,), f"{TIME_IS_UP}: so it is")
+
+    unfinished = coordinator.Tally("pendulum", 4, 2, ())
+    monkeypatch.setattr(detached, "_run_when_store_is_free", run)
+    monkeypatch.setattr(
+        detached, "submit_coordinator_job", lambda *arguments: submitted.append(arguments) or "78"
+    )
+    requests.note_submission(store, requests.Submission("one", "small", "slurm", "me", "now"))
+    study = types.SimpleNamespace(name="small")
+    job = detached._CoordinatorJob(study, store, "one", spec, {"checkpoint_every": 5.0})
+    with configured(night={**NIGHT, "walltime": "01:00:00", "coordinator": {"cores": 1}}):
+        job.coordinate()
+        assert len(submitted) == 1 and submitted[0][1] == "geosweep-small"
+        assert requests.submission_of_store(store).state == requests.QUEUED
+        assert given == [{"cluster": spec, "checkpoint_every": 5.0, "max_time": 3600.0 - 180.0}]
+        for last in (
+            dataclasses.replace(job, round=detached.JOB_ROUNDS),
+            dataclasses.replace(job, options={"max_time": 60.0}),
+        ):
+            last.coordinate()
+            assert len(submitted) == 1 and TIME_IS_UP in requests.submission_of_store(store).why
+    assert given[-1]["max_time"] == 60.0
+
+
+@pytest.mark.parametrize(
+    "kind, text, seconds",
+    [
+        ("slurm", "00:30:00", 1800.0),
+        ("slurm", "2-12:00:00", 216000.0),
+        ("pbs", "100:00:01", 360001.0),
+        ("lsf", "08:30", 30600.0),
+        ("lsf", "90", 5400.0),
+    ],
+)
+def test_how_long_a_coordinators_job_may_take(kind, text, seconds):
+    profile = profiles.Profile("night", kind, {"walltime": "0:1"}, coordinator={"walltime": text})
+    assert jobqueue.seconds_of_coordinator_job(profile) == seconds
+
+
+@pytest.mark.parametrize(
+    "profile, options, expected",
+    [
+        ({}, (), "it is not said where to run; expected --scheduler ADDRESS"),
+        ({}, ("--cluster", "local"), "profile 'local' is of kind local; expected one of a batch"),
+        (
+            {"walltime": "8h"},
+            ("--cluster", "night"),
+            "walltime = '8h' in profile 'night'; exp",
+        ),
+        ({"scale": None}, ("--cluster", "night"), "how many workers is not said for a cluster of"),
+        ({"memory": None}, ("--cluster", "night"), "profile 'night' says no memory; expected"),
+        ({"coordinator": {"core": 1}}, ("--cluster", "night"), "'core'. Did you mean 'cores'?"),
+        ({"processes": 2}, ("--cluster", "night"), "nanny = False in profile 'night', with 2 proc"),
+        ({"coordinator": 3}, ("--cluster", "night"), "coordinator is 3; expected such as"),
+        ({}, ("--cluster", "night", "--scheduler", "h:1"), "--cluster 'night' starts a cluster"),
+    ],
+)
+def test_a_submission_that_is_refused(profile, options, expected, batch, night, called, tmp_path):
+    night(**profile)
+    (tmp_path / "small.toml").write_text(SMALL)
+    done = called(tmp_path, "submit", "small.toml", *options)
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 2 and expected in line
+    assert calls(batch) == [] and not (tmp_path / "small.zarr").exists()
+
+
+def test_a_submission_that_the_batch_system_refuses(batch, night, command, tmp_path):
+    night()
+    (tmp_path / "small.toml").write_text(SMALL)
+    (batch / "broken").touch()
+    done = command(tmp_path, "submit", "small.toml", "--cluster", "night", code=2)
+    (line,) = done.stderr.splitlines()
+    assert "the coordinator's job of profile 'night' (slurm) is not submitted" in line
+    assert "sbatch: error: invalid partition: night" in line
+    assert requests.submission_of_store(Store.at(tmp_path / "small.zarr")) is None
+
+
+def test_a_network_interface_that_is_not_there(batch, command, tmp_path):
+    with configured(night={**NIGHT, "interface": "none0", "scheduler-options": {}}):
+        said = refused(command, tmp_path, "--cluster", "night")
+    assert "profile 'night' (slurm) does not start" in said and "'none0' is not a valid" in said
 
 
 def queue():
@@ -220,7 +426,7 @@ WRONG = {
     "bounds": ({"kind": "slurm", "adapt": {"minimum": 3, "maximum": 2}}, "maximum = 2; expected"),
     "address": ({"kind": "scheduler"}, "expected an address or a scheduler-file"),
     "scaled": ({"kind": "scheduler", "address": "h:1", "scale": 2}, "expected no scale"),
-    "tls": ({"kind": "local", "tls-cert": "a.pem"}, "--tls-cert without --tls-ca-file"),
+    "tls": ({"kind": "local", "tls-cert": "a.pem"}, "`tls_cert` without `tls_ca_file`"),
 }
 
 
@@ -235,7 +441,7 @@ def test_how_many_and_of_what_must_be_said():
         ("slurm", {}, "profile 'slurm' says no cores"),
         ("pbs", {"cores": 1}, "says no memory; expected cores: and memory: of one job"),
         ("lsf", {"cores": 1, "memory": "1GB"}, "how many workers is not said for a cluster of"),
-        ("sge", {"cores": 1, "memory": "1GB"}, "expected --workers N, or scale: N or adapt:"),
+        ("sge", {"cores": 1, "memory": "1GB"}, "expected --workers N .workers=N in Python., or"),
     ):
         with pytest.raises(InputError, match=expected.split("{")[0]):
             jobqueue.start_batch_jobs(profiles.Profile(kind, kind, options), None, None)
@@ -314,12 +520,15 @@ def test_options_that_exclude_one_another(called, tmp_path):
     (tmp_path / "small.toml").write_text(SMALL)
     for options, expected in (
         (("--scheduler", "h:1", "--scheduler-file", "f"), "both name a running scheduler"),
-        (("--cluster", "local", "--scheduler", "h:1"), "--cluster local starts a cluster"),
-        (("--workers", 2, "--scheduler-file", "f"), "not together with --scheduler-file"),
+        (("--cluster", "local", "--scheduler", "h:1"), "--cluster 'local' starts a cluster"),
+        (("--workers", 2, "--scheduler-file", "f"), "give it without --scheduler-file"),
+        (("--cluster", ""), "--cluster is empty; expected the name of a profile"),
         (("--tls-key", "k"), "--tls-key without --tls-ca-file"),
     ):
         done = called(tmp_path, "run", "small.toml", *options)
         assert done.returncode == 2 and expected in done.stderr
+    with pytest.raises(InputError, match="`workers` is for .* without `scheduler`"):
+        ClusterSpec(workers=2, scheduler="h:1")
     with pytest.raises(InputError, match="workers = 0"):
         cluster_spec_from_arguments(workers=0)
     with pytest.raises(InputError, match="parts of a ClusterSpec"):
@@ -332,7 +541,7 @@ def test_a_profile_of_a_running_scheduler(monkeypatch, tmp_path):
         spec, profile = profiles.resolve_cluster_spec(ClusterSpec(profile="night"))
     assert profile is None and spec.scheduler == "tls://h:1" and str(spec.tls.cert) != "b"
     said = message(ClusterSpec(profile="night", workers=2), night=night)
-    assert "--workers is not for a running scheduler's profile, 'night'" in said
+    assert "workers = 2 is not for a running scheduler's profile, 'night'" in said
 
 
 def test_scheduler_files(tmp_path, monkeypatch, command):

@@ -67,7 +67,8 @@ def test_a_coordinator_whose_worker_is_killed_goes_on_elsewhere(
 def test_a_submitted_run_is_cancelled_before_it_begins_and_while_it_runs(
     long_study, scheduler, worker, command, until, committed, undisturbed, assert_same_runs
 ):
-    store, submit = long_study / "long.zarr", ("submit", "long.toml", "--scheduler", scheduler)
+    submit = "submit", "long.toml", "--scheduler", scheduler, "--checkpoint-every", "0.1"
+    store = long_study / "long.zarr"
     nothing = command(long_study, "cancel", "long.zarr", code=2)
     assert "nothing runs on long.zarr" in nothing.stderr
     worker("--no-nanny")
@@ -108,7 +109,7 @@ def test_workers_that_end_before_the_study_lose_nothing(
     run = start("sweep", "run", "long.toml", *options, cwd=long_study)
     until(lambda: committed(store, "pendulum") > 8)
     # It has what it needs before its time begins, and the run cannot end before it.
-    brief = worker("--lifetime", "20s", "--preload", "sweep.campaign.tasks")
+    brief = worker("--lifetime", "20s", "--preload", "sweep.campaign.work.tasks")
     ended.signal_all(signal.SIGTERM)
     lasting.signal_all(signal.SIGSTOP)
     until(lambda: brief.poll() is not None and ended.poll() is not None)
@@ -117,7 +118,7 @@ def test_workers_that_end_before_the_study_lose_nothing(
     assert run.returncode == 0 and "Traceback" not in errors, errors
     assert workers.LEAVING in brief.finish()[1]  # before Dask would have ended it
     assert_same_runs(undisturbed, store, "pendulum")
-    assert os.listdir(store / "_geosweep") and not (store / "_geosweep" / "claims").exists()
+    assert os.listdir(store / "_geosweep") and Store.at(store).session == ""
 
 
 def test_a_scheduler_that_is_killed_ends_the_run_in_order(

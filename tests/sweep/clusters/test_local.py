@@ -15,7 +15,7 @@ from waiting import HANG
 
 from integrators.errors import InputError
 from sweep.clusters import certificates, local, tls
-from sweep.clusters.launch import connect_to_cluster
+from sweep.clusters.launch import start_or_connect
 from sweep.clusters.spec import ClusterSpec
 
 
@@ -104,7 +104,7 @@ def test_a_dashboard_that_a_profile_asks_for():
     profile = {"kind": "local", "scale": 1, "dashboard-address": ":0"}
     with (
         dask.config.set({"geosweep.clusters": {"watched": profile}}),
-        connect_to_cluster(ClusterSpec(profile="watched")) as client,
+        start_or_connect(ClusterSpec(profile="watched")) as client,
     ):
         server = client.cluster.scheduler.http_server
         assert server.address == "127.0.0.1"

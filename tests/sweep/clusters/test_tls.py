@@ -11,7 +11,7 @@ from dask_processes import SMALL, address_in, files, refused, start_scheduler, s
 
 from integrators.errors import InputError
 from sweep.clusters import certificates, tls
-from sweep.clusters.launch import connect_to_cluster
+from sweep.clusters.launch import start_or_connect
 from sweep.clusters.spec import ClusterSpec, TlsFiles
 
 NOW = datetime.datetime.now(datetime.UTC)
@@ -162,7 +162,7 @@ def test_a_local_cluster_with_tls(made, tmp_path):
     own = made / "own"
     tls_options = {"tls_ca_file": own / "ca.pem", "tls_cert": own / "worker.pem"}
     spec = ClusterSpec(workers=1, **tls_options, tls_key=own / "worker-key.pem")
-    with connect_to_cluster(spec) as client:
+    with start_or_connect(spec) as client:
         addresses = [client.scheduler.address, *client.nthreads()]
         assert len(addresses) == 2
         assert all(address.startswith("tls://") for address in addresses)

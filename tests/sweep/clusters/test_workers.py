@@ -54,6 +54,8 @@ def test_the_command_line_hears_all_that_a_run_tells():
 class Growing:
     """A client of a cluster that has a worker more each time that it is asked."""
 
+    cluster = None
+
     def __init__(self):
         self.workers, self.submitted = 0, []
 
@@ -61,21 +63,73 @@ class Growing:
         self.workers += 1
         return {str(worker): 1 for worker in range(self.workers)}
 
-    def submit(self, *arguments, **options):
-        self.submitted.append(arguments)
+    def map(self, function, tasks, sessions, **options):
+        return [self._submitted(task) for task in tasks]
+
+    def _submitted(self, task):
+        self.submitted.append(task)
         name = str(len(self.submitted))
         return types.SimpleNamespace(key=name, add_done_callback=lambda call: None)
 
 
 def test_tasks_in_flight_follow_the_number_of_workers(monkeypatch):
     monkeypatch.setattr(cluster_module, "LOOK_SECONDS", -1)
-    client, tasks = Growing(), [types.SimpleNamespace(cost=1.0, seconds_to_stop=1.0)] * 20
+    client, tasks = Growing(), [types.SimpleNamespace(cost=1.0, seconds_to_stop=1.0, rows=[0])] * 20
     flight = cluster_module._Flight(client, tasks, None, shutdown.Drain())
     for count in (1, 2, 3):
         flight.feed()
         assert client.workers == count
         assert len(flight.flying) == cluster_module.WINDOW * count
         assert len(flight.running()) == count
+
+
+def test_receipts_are_fetched_together_and_errors_told_apart(cluster, until, monkeypatch):
+    def computed(task, session):
+        if task.cost == 2.0:
+            raise ValueError("of this task alone")
+        return types.SimpleNamespace(whole=True, seconds=0.1, superseded=False)
+
+    monkeypatch.setattr(cluster_module, "compute_task", computed)
+    tasks = [
+        types.SimpleNamespace(cost=cost, seconds_to_stop=1.0, rows=[0])
+        for cost in (1.0, 2.0, 1.0, 1.0)
+    ]
+    flight = cluster_module._Flight(cluster, tasks, None, shutdown.Drain())
+    flight.feed()
+    until(lambda: flight._landed.qsize() == len(tasks))
+    landed = flight.land(flight.ended())
+    assert [task.cost for task, receipt in landed if receipt is None] == [2.0]
+    assert len(landed) == len(tasks) and not flight.flying
+    failed, error = flight.failure
+    assert failed is tasks[1] and str(error) == "of this task alone"
+
+
+def test_the_work_that_is_left_is_counted_by_what_tasks_took():
+    drain = shutdown.Drain()
+    task = types.SimpleNamespace(cost=2.0, seconds_to_stop=1.0, rows=[0])
+    flight = cluster_module._Flight(Growing(), [task] * 20, None, drain)
+    flight.feed()
+    assert flight._work_left() == (40.0, 20)
+    key = next(iter(flight.flying))
+    del flight.flying[key]
+    flight._pace.ended(key, 6.0)
+    assert flight._work_left() == (3 * 38.0, 19)
+    drain.request("enough")
+    assert flight._work_left() == (3 * 2.0, 1)  # those in flight
+
+
+def test_many_tasks_are_submitted_in_messages_of_some_size(monkeypatch):
+    monkeypatch.setattr(cluster_module, "MOST_ROWS", 10)
+    client = Growing()
+    client.workers = 9
+    task = types.SimpleNamespace(cost=1.0, seconds_to_stop=1.0, rows=range(4))
+    flight = cluster_module._Flight(client, [task] * 30, None, shutdown.Drain())
+    sizes = []
+    flight._look()
+    while batch := flight._next_batch():
+        sizes.append(len(batch))
+        flight.flying |= {len(flight.flying) + i: task for i in range(len(batch))}
+    assert sizes == [3] * 6 + [2] and sum(sizes) == cluster_module.WINDOW * client.workers
 
 
 def test_numbers_of_environments_differ_with_anything_in_them():

@@ -292,9 +292,7 @@ def test_a_run_that_loses_the_lock_stops_and_writes_no_more(
     long_study, lock, store, cluster, monkeypatch
 ):
     monkeypatch.setattr(holder, "BEAT_SECONDS", 0.02)
-    monkeypatch.setattr(
-        coordinator, "compact_run_scalars", lambda path: pytest.fail("it compacted")
-    )
+    monkeypatch.setattr(coordinator.fold, "fold_all", lambda *arguments: pytest.fail("it folded"))
 
     class Thief(coordinator.Watcher):
         noticed = threading.Event()

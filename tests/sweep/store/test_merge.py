@@ -164,9 +164,7 @@ def test_studies_that_do_not_unite(what, place, command, fingerprint):
     changes, words = REFUSED[what]
     parsed = studies.parse_study(text(**changes))
     store = Store.at(place / "c.zarr")
-    create.create_or_grow_store(
-        store, parsed, diff.diff_store_against_study(store, parsed), {"only": 8}
-    )
+    create.create_or_grow_store(store, parsed, diff.diff_store_against_study(store, parsed))
     mark = fingerprint(place)
     said = command(place, "merge", "a.zarr", "c.zarr", "-o", "out.zarr", code=2).stderr
     assert words in said and "c.zarr" in said

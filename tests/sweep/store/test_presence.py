@@ -10,7 +10,6 @@ from waiting import until
 
 from sweep.errors import StoreLost
 from sweep.store import progress
-from sweep.store.lease import fencing
 from sweep.store.lease.lease import acquire_lease
 from sweep.store.lease.presence import Presence
 from sweep.store.lease.sessions import Session
@@ -34,7 +33,7 @@ def moved(store):
 
 def replaced(store):
     another = store.with_name("another.zarr")
-    without = shutil.ignore_patterns(fencing.CLAIMS, "*.partial")
+    without = shutil.ignore_patterns("session", "*.partial")
     with contextlib.suppress(shutil.Error):  # of files that are gone meanwhile
         shutil.copytree(store, another, ignore=without)
     moved(store)
@@ -82,12 +81,12 @@ def test_what_is_said_when(tmp_path):
     (store / "_geosweep").mkdir(parents=True)
     (store / "zarr.json").write_text("{}")
     seen = Presence(Store.at(store))
-    fencing.begin_fencing_session(Store.at(store), session)
+    Store.at(store).session_file.write_text(session.name)
     seen.begun(session)
     seen.check()
     with pytest.raises(KeyError), seen.noticed():
         raise KeyError
-    fencing.fence_off_all_attempts(Store.at(store))
+    Store.at(store).session_file.unlink()
     with pytest.raises(StoreLost, match="another one than this run wrote to"):
         seen.check()
     with acquire_lease(Store.at(store)):  # it was taken over: that is said by who lost the lock

@@ -14,10 +14,13 @@ from study_text import one_experiment
 
 import sweep
 from sweep import errors
-from sweep.campaign import coordinator, planning, tasks
-from sweep.campaign.recorder import Recorder
-from sweep.store import checkpoints, create, diff, progress, storage, studies
-from sweep.store.lease import fencing, sessions
+from sweep.campaign import coordinator, planning
+from sweep.campaign.work import recording, run_work, tasks
+from sweep.campaign.work.recorder import Recorder
+from sweep.store import create, diff, progress, storage, studies
+from sweep.store.commit import fold, records
+from sweep.store.files import end_checkpoints_group_name
+from sweep.store.lease import sessions
 from sweep.store.lease.lease import acquire_lease, lease_holder_of_store
 from sweep.store.store import Store
 from sweep.store.upkeep import repair, verify
@@ -38,13 +41,24 @@ def work(store):
     parsed = studies.parse_study(one_experiment(**KEYS))
     entries = diff.diff_store_against_study(Store.at(store), parsed)
     plans = [planning.plan_experiment(entry) for entry in entries]
-    create.create_or_grow_store(Store.at(store), parsed, entries, {"only": 8})
+    create.create_or_grow_store(Store.at(store), parsed, entries)
     _, made = planning.make_tasks(Store.at(store), storage.open_root_group(store), plans, 1, 1e-9)
     return dataclasses.replace(made[0], cost=1e6)
 
 
 def session(token):
-    return sessions.Session(f"of {token}", token, sessions.kernel_code_hash())
+    return sessions.Session(f"of_{token}", token, sessions.kernel_code_hash())
+
+
+def begun(store, token=""):
+    """A session of a token, whose records count."""
+    made = session(token)
+    fold.begin_session(Store.at(store), made.name)
+    return made
+
+
+def checkpoints_of(store):
+    return list((store / "_geosweep").rglob(f"*.{records.CHECKPOINT}"))
 
 
 def test_a_task_of_a_coordinator_before_writes_nothing(work, store, fingerprint):
@@ -52,13 +66,13 @@ def test_a_task_of_a_coordinator_before_writes_nothing(work, store, fingerprint)
     with acquire_lease(Store.at(store)) as first:
         before = first.token
     with acquire_lease(Store.at(store)) as held:
-        fencing.begin_fencing_session(Store.at(store), session(held.token))
+        begun(store, held.token)
         mark = fingerprint(store)
         receipt = tasks.compute_task(work, session(before))
         assert not receipt.whole and receipt.runs == 0
         assert fingerprint(store) == mark
         receipt = tasks.compute_task(work, session(held.token))
-        assert receipt.whole and receipt.runs == len(work.chunks[0].rows)
+        assert receipt.whole and receipt.runs == len(work.rows)
 
 
 def test_a_worker_of_another_version_computes_nothing(work, store, fingerprint):
@@ -114,9 +128,7 @@ def test_what_is_in_flight_is_known_while_somebody_holds_the_store(work, store):
     with acquire_lease(Store.at(store)):
         with progress.InFlight(Store.at(store)) as noted:
             noted.note([work, work])
-            assert progress.runs_in_flight(Store.at(store)) == {
-                "only": 2 * len(work.chunks[0].rows)
-            }
+            assert progress.runs_in_flight(Store.at(store)) == {"only": 2 * len(work.rows)}
             noted.note([])  # a moment later: not written
             assert progress.runs_in_flight(Store.at(store))
             kept = (store / "_geosweep" / progress.IN_FLIGHT).read_text()
@@ -129,35 +141,62 @@ def test_what_is_in_flight_is_known_while_somebody_holds_the_store(work, store):
     )
 
 
-def test_runs_on_their_way_begin_again_where_their_samples_are_damaged(
+def test_runs_on_their_way_begin_again_where_their_checkpoint_is_damaged(
     work, store, monkeypatch, cluster, assert_same_runs, tmp_path
 ):
     class Killed(BaseException):
         """What happens to a worker."""
 
-    save = checkpoints.save_checkpoint
+    put = recording.Recording.checkpoint
 
-    def dying(path, own, saved):
-        save(path, own, saved)
-        if saved.sample > 3:
+    def dying(self, indices, samples, state):
+        put(self, indices, samples, state)
+        if samples > 4:
             raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoints, "save_checkpoint", dying)
+        patch.setattr(recording.Recording, "checkpoint", dying)
         with pytest.raises(Killed):
-            tasks.compute_task(work, session(""))
-    assert list((store / "_geosweep").rglob("*.npz")) and verify.verify(store) == []
-    (file,) = (store / "only" / "energy" / "c" / "0").iterdir()
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
-    file.write_bytes(content)
-    (finding,) = verify.verify(store)
-    assert "checksum" in finding.text and finding.runs == 0
+            tasks.compute_task(work, begun(store))
+    assert checkpoints_of(store) and verify.verify(store) == []
+    for file in checkpoints_of(store):
+        content = bytearray(file.read_bytes())
+        content[-50] ^= 1
+        file.write_bytes(content)
+    findings = verify.verify(store)
+    assert {finding.text for finding in findings} == {"fails its checksum"}
     assert not repair.mend_held_store(
         Store.at(store), lambda: pytest.fail("the study is not needed")
     ).left
-    assert not list((store / "_geosweep").rglob("*.npz"))
+    assert not checkpoints_of(store)
     parsed, whole = studies.parse_study(one_experiment(**KEYS)), tmp_path / "whole.zarr"
+    for path in (store, whole):
+        assert sweep.run(parsed, path, cluster).complete
+    assert_same_runs(whole, store, "only")
+
+
+def test_a_damaged_record_is_named_and_its_runs_are_computed_again(
+    work, store, cluster, assert_same_runs, tmp_path
+):
+    """As of a run that was killed before it folded; what other records have is kept."""
+    tasks.compute_task(work, begun(store))
+    folder = records.records_folder(Store.at(store), "only", 0)
+    record, *_ = records.list_records(folder, records.RECORD)
+    content = bytearray(record.place.read_bytes())
+    content[-9] ^= 1
+    record.place.write_bytes(content)
+    parsed, whole = studies.parse_study(one_experiment(**KEYS)), tmp_path / "whole.zarr"
+    for refused, error in (
+        (lambda: sweep.run(parsed, store, cluster), errors.StoreError),
+        (lambda: sweep.open_study(store)["only"].load(), errors.GeosweepError),
+    ):
+        with pytest.raises(error, match="fails its checksum"):
+            refused()
+    (finding,) = verify.verify(store)
+    assert finding.path == record.place and finding.remedy == "remove"
+    assert f"without it {record.name.count} runs are to be computed again" in finding.text
+    assert not repair.mend_held_store(Store.at(store), lambda: parsed).left
+    assert verify.verify(store) == []
     for path in (store, whole):
         assert sweep.run(parsed, path, cluster).complete
     assert_same_runs(whole, store, "only")
@@ -169,10 +208,10 @@ def test_a_damaged_checkpoint_of_an_end_costs_no_result(
     """It is removed; when the run is extended, it is computed from its start."""
     parsed, longer = (studies.parse_study(one_experiment(**KEYS | more)) for more in ({}, LONGER))
     assert sweep.run(parsed, store, cluster).complete
-    (file,) = (store / checkpoints.end_checkpoints_group_name("only")).rglob("c/0/*")
+    (file,) = (store / end_checkpoints_group_name("only")).rglob("c/0/*")
     file.write_bytes(file.read_bytes()[:-9])
     (finding,) = verify.verify(store)
-    assert finding.place == checkpoints.end_checkpoints_group_name("only")
+    assert finding.place == end_checkpoints_group_name("only")
     assert (
         not repair.mend_held_store(Store.at(store), lambda: parsed).left
         and verify.verify(store) == []
@@ -204,10 +243,10 @@ def test_a_worker_that_leaves_stores_what_its_task_has(
     with monkeypatch.context() as patch:
         patch.setattr(sessions, "_leaving", threading.Event())
         patch.setattr(Recorder, "advance", counted)
-        receipt = tasks.compute_task(task, session(""))
+        receipt = tasks.compute_task(task, begun(store))
     assert not receipt.whole and not receipt.superseded and len(spans) == 1
     (_, reached) = spans[0]
-    assert 0 < reached < 10 and list((store / "_geosweep").rglob("*.npz"))
+    assert 0 < reached < 10 and checkpoints_of(store)
     assert not (arrays(store, "only")["sample_count"] > 0).any()
     with monkeypatch.context() as patch:
         patch.setattr(Recorder, "advance", counted)
@@ -219,59 +258,42 @@ def test_a_worker_that_leaves_stores_what_its_task_has(
     assert_same_runs(whole, store, "only")
 
 
-def test_who_begins_a_task_last_has_it(work):
-    with fencing.Attempt(work, session("")) as first:
-        first.check()
-        with fencing.Attempt(work, session("")) as second:
-            second.check()
-            with pytest.raises(errors.FencedOff):
-                first.check()
-        with pytest.raises(errors.FencedOff):
-            first.check()
-    with fencing.Attempt(work, session("")) as third:
-        fencing.fence_off_all_attempts(work.store)  # as a coordinator does that begins
-        with pytest.raises(errors.FencedOff):
-            third.check()
+def test_a_row_that_two_processes_compute_counts_once(work, store):
+    """As of a host that was cut off, goes on, and puts its record when all is done."""
+    mine, late = begun(store), sessions.Attempt(Store.at(store), session(""))
+    arrays = Store.at(store).arrays_of_tasks("only")
+    slow = run_work.RunWork(work, arrays, lambda batch, rows: None, late)
+    assert tasks.compute_task(work, mine).whole
+    assert len(slow.compute()[0]) == len(work.rows)
+    folder = records.records_folder(Store.at(store), "only", 0)
+    assert len({record.name.token for record in records.list_records(folder, records.RECORD)}) == 2
+    (counted,) = progress.Counter(Store.at(store)).count()
+    assert counted.done == len(work.rows)
+    fold.fold_all(Store.at(store), mine.name)
+    assert (Store.at(store).group("only")["sample_count"][:] == 11).all()
+    assert verify.verify(store) == []
 
 
 def test_tasks_are_computed_in_the_store_that_their_session_was_begun_in(work, store, fingerprint):
     """Not in one that was put in its place."""
     with acquire_lease(Store.at(store)) as held:
-        mine = session(held.token)
-        fencing.begin_fencing_session(Store.at(store), mine)
-        with fencing.Attempt(work, mine):
-            fencing.fence_off_all_attempts(Store.at(store))
+        mine = begun(store, held.token)
+        Store.at(store).session_file.unlink()
         mark = fingerprint(store)
-        with pytest.raises(errors.StoreUnseen, match=f"{mine.name} is not there"):
+        with pytest.raises(errors.StoreUnseen, match="session is not there"):
             tasks.compute_task(work, mine)
         assert fingerprint(store) == mark
 
 
-def test_a_task_that_another_process_was_given_writes_nothing_more(
-    work,
-    store,
-    monkeypatch,
-    arrays,
-):
-    """As on a host that was cut off and goes on: its results are whole where it is taken over."""
-    check, other = fencing.Attempt.check, fencing.Attempt(work, session(""))
-
-    def taken_over(attempt):
-        with monkeypatch.context() as patch:
-            patch.setattr(fencing.Attempt, "check", check)
-            with other:
-                whole = tasks._compute_and_commit_task(work, other, [])
-        assert whole
-        written.append(arrays(store, "only"))
-        check(attempt)
-
-    written = []
-    with acquire_lease(Store.at(store)) as held:
-        fencing.begin_fencing_session(Store.at(store), session(held.token))
-        monkeypatch.setattr(fencing.Attempt, "check", taken_over)
-        receipt = tasks.compute_task(work, session(held.token))
-    assert not receipt.whole and not receipt.superseded and receipt.runs == 0
-    now = arrays(store, "only")
-    for name, values in written[0].items():
-        np.testing.assert_array_equal(values, now[name])
-    assert (now["sample_count"] == 11).all() and len(written) == 1
+def test_what_another_session_computed_late_changes_nothing(work, store):
+    """A worker that passed its last check before it was suspended puts what nobody takes."""
+    before = begun(store)
+    suspended = sessions.Attempt(Store.at(store), before)
+    arrays = Store.at(store).arrays_of_tasks("only")
+    late = run_work.RunWork(work, arrays, lambda batch, rows: None, suspended)
+    suspended.check = lambda: None
+    fold.begin_session(Store.at(store), "another")
+    late.compute()
+    assert progress.Counter(Store.at(store)).count()[0].done == 0
+    assert (sweep.open_study(store)["only"].sample_count == 0).all()
+    assert fold.fold_all(Store.at(store), "another") == 0

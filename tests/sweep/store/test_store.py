@@ -21,7 +21,7 @@ def store(tmp_path):
 
 
 def write(path, experiments):
-    attributes = {"format_version": 1, "experiments": experiments}
+    attributes = {"format_version": 2, "experiments": experiments}
     described = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
     (path / "zarr.json").write_text(json.dumps(described))
 

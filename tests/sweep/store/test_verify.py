@@ -5,6 +5,7 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import zarr
 from study_text import one_experiment
@@ -12,9 +13,10 @@ from study_text import one_experiment
 import sweep
 from integrators import InputError
 from sweep.campaign import retry
-from sweep.store import studies
+from sweep.store import chunk_layout, studies
+from sweep.store.files import ABSENT, ArrayFiles
 from sweep.store.store import Store
-from sweep.store.upkeep import compact, repair, verify
+from sweep.store.upkeep import repair, verify
 
 TEXT = one_experiment(
     scan="{ gravity = [1.0, 9.81] }",
@@ -23,10 +25,11 @@ TEXT = one_experiment(
     samples="5",
     reference='{ integrator = "dop853", tolerance = 1e-9, until = 0.6 }',
 )
-RUNS, ROWS = 64, 8
+RUNS, ROWS, SHARD = 64, 8, 16
 REFERENCES = "_geosweep/references/only"
 # Of each kind of array that workers write, and that the coordinator writes.
-RESULTS = ("energy", "energy_error_mean", "state", "steps", "cpu_time", "status", "sample_count")
+SERIES = ("energy", "energy_error_mean", "state")
+RESULTS = (*SERIES, "steps", "cpu_time", "status", "sample_count")
 COORDINATES = ("time", "row", "component", "step_size", "gravity", "integrator", "adaptive")
 COORDINATES += ("initial_condition", "in_study", "run", "run_id", "initial_state")
 OF_REFERENCES = ("states", "error", "sample_count", "run_id", "initial_state")
@@ -35,8 +38,13 @@ OF_REFERENCES = ("states", "error", "sample_count", "run_id", "initial_state")
 @pytest.fixture(scope="session")
 def whole(cluster, tmp_path_factory):
     path = tmp_path_factory.mktemp("verify") / "test.zarr"
-    assert sweep.run(studies.parse_study(TEXT), path, cluster).complete
-    assert Store.at(path).group("only").attrs["chunk_rows"] == ROWS
+    with pytest.MonkeyPatch.context() as patch:  # a store of several chunks and shards
+        patch.setattr(chunk_layout, "MOST_CHUNK_ROWS", ROWS)
+        patch.setattr(chunk_layout, "LEAST_SHARD_ROWS", SHARD)
+        patch.setattr(chunk_layout, "MOST_SHARD_ROWS", SHARD)
+        assert sweep.run(studies.parse_study(TEXT), path, cluster).complete
+    energy = Store.at(path).group("only")["energy"]
+    assert (energy.chunks[0], energy.shards[0]) == (ROWS, SHARD)
     return path
 
 
@@ -45,16 +53,31 @@ def copy(whole, tmp_path):
     return Path(shutil.copytree(whole, tmp_path / "test.zarr"))
 
 
-def flip(path, array, chunk=-1):
+def flip(path, name, chunk=-1):
     """Flip a bit in the middle of a chunk of an array; the chunk's index."""
-    directory = path / array
-    found = sorted(file for file in directory.rglob("*") if file.name != "zarr.json")
-    found = [file for file in found if file.is_file()]
-    data = bytearray(found[chunk].read_bytes())
-    data[len(data) // 2] ^= 8
-    found[chunk].write_bytes(data)
-    name = str(found[chunk].relative_to(directory)).replace(".", "/")  # of compacted ones: c.0
-    return tuple(map(int, name.split("/")[1:]))
+    array = ArrayFiles.read(path / name)
+    if not array.sharded:
+        file = sorted(file for file in (path / name / "c").rglob("*") if file.is_file())[chunk]
+        flip_bit(file, file.stat().st_size // 2)
+        return tuple(map(int, file.relative_to(path / name / "c").parts))
+    found = []
+    for index in np.ndindex(array.grid):
+        places = array.chunk_places(array.file(index).read_bytes())
+        for at in np.ndindex(array.inner_grid):
+            if places[at][0] != ABSENT:
+                whole = tuple(
+                    i * n + k for i, n, k in zip(index, array.inner_grid, at, strict=True)
+                )
+                found.append((whole, array.file(index), int(places[at].sum()) - 20))
+    index, file, place = sorted(found)[chunk]
+    flip_bit(file, place)
+    return index
+
+
+def flip_bit(file, place):
+    data = bytearray(file.read_bytes())
+    data[place] ^= 8
+    file.write_bytes(data)
 
 
 def mend(path):
@@ -73,7 +96,7 @@ def check_same(one, two, arrays, place="only", without=("cpu_time", "wall_time")
 def test_a_store_that_is_sound(whole, fingerprint):
     before, seen = fingerprint(whole), []
     assert verify.verify(whole, lambda done, of: seen.append((done, of))) == []
-    assert seen[-1][0] == seen[-1][1] > 200
+    assert seen[-1][0] == seen[-1][1] > 100
     assert fingerprint(whole) == before
 
 
@@ -83,9 +106,10 @@ def test_a_bit_of_a_result(copy, array):
     (finding,) = verify.verify(copy)
     assert (finding.place, finding.array, finding.chunk) == ("only", array, chunk)
     assert "checksum" in finding.text and finding.remedy == "run"
-    assert finding.rows.tolist() == list(range(chunk[0] * ROWS, chunk[0] * ROWS + ROWS))
+    rows = ROWS if array in SERIES else SHARD
+    assert finding.rows.tolist() == list(range(chunk[0] * rows, chunk[0] * rows + rows))
     mended = mend(copy)
-    assert mended.marked == {"only": ROWS} and not mended.left
+    assert mended.marked == {"only": rows} and not mended.left
     assert verify.verify(copy) == []
     only = sweep.open_study(copy)["only"]
     assert (only.sample_count == 0).values.tolist() == [i in finding.rows for i in range(RUNS)]
@@ -122,31 +146,49 @@ def test_mended_and_run_again_it_is_the_same(copy, whole, cluster, arrays, asser
     flip(copy, "only/status", 2)
     flip(copy, "only/initial_state")
     flip(copy, f"{REFERENCES}/states", 0)
-    (copy / "only/state/c/5/0/0/0").unlink()
-    (copy / "only/energy/c/7/0.abc.partial").write_bytes(b"half")
+    (copy / "only/state/c/1/0/0/0").unlink()
+    (copy / "only/energy/c/0/0.abc.partial").write_bytes(b"half")
     (copy.parent / "test.zarr.creating").mkdir()
     before = arrays(whole, "only")["cpu_time"]
     mended = mend(copy)
-    assert mended.marked["only"] == 3 * ROWS and not mended.left
+    assert mended.marked["only"] == ROWS + 2 * SHARD and not mended.left
     assert not list(copy.rglob("*.partial")) and [p.name for p in copy.parent.iterdir()] == [
         "test.zarr"
     ]
     assert sweep.run(studies.parse_study(TEXT), copy, cluster).complete
     assert_same_runs(whole, copy, "only")
     assert verify.verify(copy) == []
-    kept = [row for row in range(RUNS) if row // ROWS not in (0, 2, 5)]
+    kept = [row for row in range(RUNS) if row // ROWS not in (0, 2, 3, 4, 5)]
     assert arrays(copy, "only")["cpu_time"][kept].tobytes() == before[kept].tobytes()
     states = arrays(copy, REFERENCES)["states"]
     assert states.tobytes() == arrays(whole, REFERENCES)["states"].tobytes()
 
 
-def test_compacted_scalars(copy, whole, cluster, monkeypatch, assert_same_runs):
-    monkeypatch.setattr(compact, "WORTHWHILE", 2)
-    compact.compact_run_scalars(Store.at(copy))
-    flip(copy, "only/steps")
+def test_an_index_of_a_shard(copy, whole, cluster, assert_same_runs):
+    """Nothing of the shard can be found: its runs are computed again."""
+    file = copy / "only" / "steps" / "c" / "1"
+    flip_bit(file, file.stat().st_size - 10)
     (finding,) = verify.verify(copy)
-    assert finding.runs == RUNS
-    assert mend(copy).marked == {"only": RUNS}
+    assert (finding.array, finding.chunk, finding.runs) == ("steps", (), SHARD)
+    assert mend(copy).marked == {"only": SHARD} and verify.verify(copy) == []
+    assert sweep.run(studies.parse_study(TEXT), copy, cluster).complete
+    assert_same_runs(whole, copy, "only")
+
+
+@pytest.mark.parametrize("array", ["state", "sample_count", "status"])
+def test_a_shard_that_is_gone(array, copy, whole, cluster, command, assert_same_runs):
+    """The plain commands see it, too."""
+    file = copy / "only" / array / "c" / "2"
+    while file.is_dir():
+        file = file / "0"
+    file.unlink()
+    for arguments in (("status",), ("query", "step_size > 0"), ("order",)):
+        said = command(copy.parent, arguments[0], "test.zarr", *arguments[1:], code=2).stderr
+        assert f"{array}/c/2" in said and "is not there" in said and "sweep verify" in said
+    (finding,) = verify.verify(copy)
+    assert (finding.array, finding.text) == (array, "is not there")
+    mend(copy)
+    assert verify.verify(copy) == []
     assert sweep.run(studies.parse_study(TEXT), copy, cluster).complete
     assert_same_runs(whole, copy, "only")
 
@@ -221,7 +263,7 @@ def test_the_command(copy, command, monkeypatch):
     said = command(place, "verify", "test.zarr", code=3).stdout
     assert "fails its checksum" in said and "only: 8 runs would be computed again" in said
     found = json.loads(command(place, "verify", "test.zarr", "--json", code=3).stdout)
-    assert not found["sound"] and found["chunks"] > 200
+    assert not found["sound"] and found["files"] > 100
     assert {f["array"]: f["remedy"] for f in found["findings"]} == {
         "energy": "run", "step_size": "study",
     }  # fmt: skip

@@ -1,25 +1,20 @@
 """Stores in a bucket after each of their writers was killed, at whatever request."""
 
-import dataclasses
 import signal
 import time
 
 import pytest
-from studies_in_buckets import BUCKET, FEW, keys, run, set_on_workers
+from studies_in_buckets import FEW, keys, run, set_on_workers
 from study_text import LONG, one_experiment
 
 import sweep
 from integrators.errors import InputError
 from sweep.campaign import coordinator
 from sweep.errors import StoreError
-from sweep.store import create, diff, files, storage, studies
+from sweep.store import create, diff, studies
 from sweep.store.backends import places, s3
-from sweep.store.backends.places import place_of_store_name
-from sweep.store.backends.trees import copy_tree, move_staged_tree_into_place, remove_tree
 from sweep.store.store import Store
-from sweep.store.upkeep import compact, rechunk, verify
 
-MANY = {"record": "[]", "initial_condition": "{ random = 10, seed = 1 }"}  # 5 chunks
 SHORT = LONG.replace("random = 68", "random = 34")
 
 
@@ -34,8 +29,7 @@ def test_a_worker_and_then_all_are_killed(
     )
 
     def committed():
-        marker = files.ArrayFiles.read(store / "pendulum" / "sample_count")
-        return int((marker.values() > 0).sum())
+        return sweep.status(store)[0].done
 
     def enough(runs):
         time.sleep(0.1)  # it is the server's time
@@ -132,7 +126,6 @@ def test_stopped_while_a_store_is_made(bucket, cluster, local, assert_like):
             Store.at(store),
             parsed,
             diff.diff_store_against_study(Store.at(store), parsed),
-            {"only": 8},
         )
 
     for _ in steps(make, lambda: None, 33):
@@ -150,74 +143,3 @@ def test_what_is_not_ours_is_not_swept_away(bucket, cluster, server):
     with pytest.raises(StoreError, match="exists and is not a Geosweep store"):
         run(FEW, bucket / "few.zarr", cluster)
     assert keys(bucket / "few.zarr") == {"notes.txt"}
-
-
-def test_stopped_at_any_step_of_taking_a_place(bucket):
-    """Done again it comes to its end, with all of the new and nothing of the old."""
-    old, new = (
-        {"zarr.json": b"old", "c/0": b"0", "c/1": b"1"},
-        {"zarr.json": b"new", "c/0": b"both"},
-    )
-    staged, place = bucket / "staged", bucket / "place"
-
-    def prepare():
-        remove_tree(bucket)
-        for where, content in ((staged, new), (place, old)):
-            for key, data in content.items():
-                (where / key).write_bytes(data)
-
-    for _ in steps(lambda: move_staged_tree_into_place(staged, place), prepare, 1):
-        move_staged_tree_into_place(staged, place)
-        remove_tree(staged)
-        assert {key: (place / key).read_bytes() for key in keys(place)} == new
-
-
-@pytest.fixture(scope="module")
-def many(server, cluster):
-    place = place_of_store_name(f"{BUCKET}/many.zarr")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compact, "WORTHWHILE", 2)
-        run(MANY, place, cluster)
-        assert scalar_chunk(place) > 40
-        yield place
-
-
-def scalar_chunk(place):
-    return Store.at(place).group("only")["sample_count"].chunks[0]
-
-
-def test_stopped_while_it_spreads_and_compacts(many, bucket, assert_same_runs, tmp_path):
-    store, whole = bucket / "many.zarr", tmp_path / "whole.zarr"
-    copy_tree(many, store)
-    copy_tree(many, whole)
-    found = set()
-    for action, every in ((compact.spread_run_scalars, 50), (compact.compact_run_scalars, 40)):
-        for last in steps(lambda action=action: action(Store.at(store)), lambda: None, every):
-            compact.finish_interrupted_rewrite(Store.at(store))
-            found.add(scalar_chunk(store) == 8)
-            if last % 2:
-                copied = tmp_path / f"{action.__name__}-{last}.zarr"
-                copy_tree(store, copied)
-                assert_same_runs(whole, copied, "only", timings=True)
-        assert not places.place_is_directory(store.with_name(store.name + compact.STAGING))
-    assert found == {True, False}
-    assert not verify.verify(store)
-
-
-def test_stopped_while_it_is_rechunked(many, bucket, assert_same_runs, tmp_path):
-    store, whole, copied = bucket / "many.zarr", tmp_path / "whole.zarr", tmp_path / "copied.zarr"
-    copy_tree(many, store)
-    copy_tree(many, whole)
-    parsed = studies.parse_study(one_experiment(**MANY))
-    layout = coordinator.planning.plan_study(
-        diff.diff_store_against_study(Store.at(store), parsed)
-    )[0].layout
-    layout = dataclasses.replace(layout, chunk_rows=32, coordinate_chunks=(256, 16))
-    for _ in steps(
-        lambda: rechunk.rechunk_experiment(Store.at(store), "only", layout), lambda: None, 60
-    ):
-        compact.finish_interrupted_rewrite(Store.at(store))
-    assert storage.chunk_rows_of_group(Store.at(store).group("only")) == 32
-    copy_tree(store, copied)
-    assert_same_runs(whole, copied, "only", timings=True)
-    assert not verify.verify(store)

@@ -1,4 +1,4 @@
-"""What a worker does: whole chunk rows of a store, computed and committed. Knows no Dask.
+"""What a worker does: rows of a store, computed and committed as records. Knows no Dask.
 
 A task is sent with all it needs but the initial states and the references, which it reads from
 the store. It returns a receipt, never data.
@@ -13,52 +13,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from integrators.compiler import kernels
-from sweep.campaign.chunks import SEGMENT, ChunkWork, make_reference_reader, open_reference_arrays
-from sweep.campaign.recorder import Recipe
-from sweep.campaign.reference import ReferenceWork
-from sweep.errors import FencedOff, Interrupted, LeaseLost
-from sweep.store import checkpoints
+from sweep.campaign.work.recorder import Recipe
+from sweep.campaign.work.reference import ReferenceWork
+from sweep.campaign.work.run_work import SEGMENT, RunWork, make_reference_reader
+from sweep.errors import Interrupted, LeaseLost
+from sweep.store.commit.records import (
+    CHECKPOINT,
+    RECORD,
+    list_records,
+    records_folder,
+    shard_rows_with_records,
+)
 from sweep.store.files import references_group_name
 from sweep.store.lease import sessions
-from sweep.store.lease.fencing import Attempt
+from sweep.store.lease.sessions import Attempt
 from sweep.store.store import Store
-from sweep.study import schema
 
 CHECKPOINT_EVERY = 30.0  # seconds: a killed task loses about as much
 LEAVING_SECONDS = 0.5  # that a worker which is to end keeps a task that it does not begin
-
-
-@dataclass(frozen=True, eq=False)
-class Chunk:
-    """Rows of the run table that belong together, and what to compute of them.
-
-    Parameters
-    ----------
-    start, stop : int
-        Rows of the store; whole chunks.
-    rows : ndarray of int
-        Those to compute.
-    integrator, system : ndarray of int
-        For each of `rows`, into the task's integrators and systems.
-    step_size, tolerance : ndarray of float
-        NaN where the run is adaptive, or is not.
-    steps_per_sample : ndarray of int
-        Steps in an interval of the time axis.
-    repeat : ndarray of int
-    reference : ndarray of int
-        Row of the reference of each of `rows`; empty without one.
-    """
-
-    start: int
-    stop: int
-    rows: np.ndarray
-    integrator: np.ndarray
-    system: np.ndarray
-    step_size: np.ndarray
-    tolerance: np.ndarray
-    steps_per_sample: np.ndarray
-    repeat: np.ndarray
-    reference: np.ndarray
 
 
 class Stoppable:
@@ -72,15 +44,29 @@ class Stoppable:
 
 @dataclass(frozen=True, eq=False)
 class RunTask(Stoppable):
-    """Chunks of an experiment's runs.
+    """Runs of an experiment.
 
     Parameters
     ----------
     store : sweep.store.store.Store
     experiment : str
-    recipe : sweep.campaign.recorder.Recipe
-    systems, integrators : tuple of Named
-    chunks : tuple of Chunk
+    recipe : sweep.campaign.work.recorder.Recipe
+    systems, integrators : tuple of NamedComponent
+    rows : ndarray of int
+        Of the store, ascending, all in one row of shards.
+    integrator, system : ndarray of int
+        For each of `rows`, into the task's integrators and systems.
+    step_size, tolerance : ndarray of float
+        NaN where the run is adaptive, or is not.
+    steps_per_sample : ndarray of int
+        Steps in an interval of the time axis.
+    repeat : ndarray of int
+    stored : ndarray of int
+        Samples that are in the arrays.
+    reference : ndarray of int
+        Row of the reference of each of `rows`; empty without one.
+    unit : int
+        Rows within which runs are integrated together.
     cost : float
         Expected seconds.
     checkpoint_every : float
@@ -92,19 +78,33 @@ class RunTask(Stoppable):
     recipe: Recipe
     systems: tuple
     integrators: tuple
-    chunks: tuple
+    rows: np.ndarray
+    integrator: np.ndarray
+    system: np.ndarray
+    step_size: np.ndarray
+    tolerance: np.ndarray
+    steps_per_sample: np.ndarray
+    repeat: np.ndarray
+    stored: np.ndarray
+    reference: np.ndarray
+    unit: int
     cost: float
     checkpoint_every: float = CHECKPOINT_EVERY
 
     @property
+    def group(self):
+        """The group that its rows are of."""
+        return self.experiment
+
+    @property
     def place(self):
         """What tells it from the other tasks of a run."""
-        return self.experiment, "runs", self.chunks[0].start
+        return self.experiment, "runs", int(self.rows[0])
 
 
 @dataclass(frozen=True, eq=False)
 class ReferenceTask(Stoppable):
-    """Reference trajectories: `rows` of the references' table, all in whole chunks.
+    """Reference trajectories, `rows` of the references' table.
 
     Parameters as in `RunTask`; `system` has an index into `systems` for each of `rows`.
     """
@@ -116,15 +116,19 @@ class ReferenceTask(Stoppable):
     systems: tuple
     rows: np.ndarray
     system: np.ndarray
-    start: int
-    stop: int
+    stored: np.ndarray
     cost: float
     checkpoint_every: float = CHECKPOINT_EVERY
 
     @property
+    def group(self):
+        """As in `RunTask`."""
+        return references_group_name(self.experiment)
+
+    @property
     def place(self):
         """As in `RunTask`."""
-        return self.experiment, "references", self.start
+        return self.experiment, "references", int(self.rows[0])
 
 
 @dataclass(frozen=True)
@@ -164,7 +168,7 @@ def compute_task(task, session):
     """
     session.check_code()
     began = time.perf_counter()
-    statuses, whole, superseded, failure = [], False, False, None
+    status, whole, superseded, failure = np.zeros(0, dtype=int), False, False, None
     if sessions.is_process_leaving():
         time.sleep(LEAVING_SECONDS)  # or it would come again at once
     elif not session.is_stopped:
@@ -172,11 +176,8 @@ def compute_task(task, session):
             with (
                 sessions.marking_thread_as_computing(),
                 kernels.checking(session.check_stopped),
-                Attempt(task, session) as attempt,
             ):
-                whole = _compute_and_commit_task(task, attempt, statuses)
-        except FencedOff:  # by the one that the cluster knows of
-            pass
+                status, whole = _compute_and_commit_task(task, session)
         except Interrupted:  # while it compiled
             pass
         except LeaseLost:
@@ -186,7 +187,6 @@ def compute_task(task, session):
             failure = _picklable_error(error)
     if failure is not None:  # raised here, since what it is raised from would be sent with it
         raise failure
-    status = np.array(statuses, dtype=int)
     failed, seconds = int(np.sum(status > 0)), time.perf_counter() - began
     return Receipt(task.experiment, len(status), failed, seconds, whole, superseded)
 
@@ -211,52 +211,36 @@ def _picklable_error(error):
     return error if known else RuntimeError(f"{type(error).__name__}: {error}")
 
 
-def _compute_and_commit_task(task, attempt, statuses):
-    """Compute and commit; the statuses of runs are appended. Whether all of it was done."""
-    session = attempt.session
+def _compute_and_commit_task(task, session):
+    """Compute and commit; the status of the runs, and whether all of it was done."""
+    attempt = Attempt(task.store, session)
+    attempt.check()
+    arrays = _arrays_of_group(task.store, task.group, session)
     if isinstance(task, ReferenceTask):
-        arrays = open_reference_arrays(task.store, task.experiment, session)
-        return ReferenceWork(task, arrays, attempt).compute()
-    arrays = _open_group_arrays(task.store, task.experiment, session)
-    for chunk in task.chunks:
-        if session.is_stopped:
-            return False
-        references = make_reference_reader(task, chunk, session)
-        work = ChunkWork(
-            task, chunk, arrays, _open_checkpoint_array(task, session), references, attempt
-        )
-        statuses.extend(work.compute())
-        if not work.whole:
-            return False
-    return True
+        return np.zeros(0, dtype=int), ReferenceWork(task, arrays, attempt).compute()
+    known = {}
+    if len(task.reference):
+        known = _arrays_of_group(task.store, references_group_name(task.experiment), session)
+    return RunWork(task, arrays, make_reference_reader(task, known), attempt).compute()
 
 
 def committed_samples_of_task(task):
-    """How many samples of a task's runs are stored, those of runs on their way too.
+    """How many samples of a task's runs are in records, those of checkpoints too.
 
     Parameters
     ----------
     task : RunTask or ReferenceTask
     """
-    if isinstance(task, ReferenceTask):
-        marker = task.store.group(references_group_name(task.experiment))[schema.MARKER.name]
-        return int(marker[task.start : task.stop].sum())
-    marker, found = task.store.group(task.experiment)[schema.MARKER.name], 0
-    for chunk in task.chunks:
-        found += int(marker[chunk.start : chunk.stop][chunk.rows - chunk.start].sum())
-        own = checkpoints.checkpoint_file_of_chunk(task.store, task.experiment, chunk.start)
-        saved = checkpoints.load_checkpoint(own, checkpoints.checkpoint_identity(task.recipe))
-        found += 0 if saved is None else saved.sample * len(saved.runs)
+    low, high, found = task.rows[0], task.rows[-1], 0
+    for row in shard_rows_with_records(task.store, task.group):
+        folder = records_folder(task.store, task.group, row)
+        for name in (r.name for kind in (RECORD, CHECKPOINT) for r in list_records(folder, kind)):
+            if name.start <= high and name.stop > low:
+                found += name.count * (name.last - name.first)
     return found
 
 
 @functools.lru_cache(maxsize=64)
-def _open_group_arrays(store, group, session):
-    """The arrays of a group, opened once."""
-    return dict(store.group(group, "r+").arrays())
-
-
-def _open_checkpoint_array(task, session):
-    return _open_group_arrays(
-        task.store, checkpoints.end_checkpoints_group_name(task.experiment), session
-    )[checkpoints.CHECKPOINT.name]
+def _arrays_of_group(store, place, session):
+    """The arrays of a group, looked up once."""
+    return store.arrays_of_tasks(place)

@@ -1,0 +1,86 @@
+"""Series in blocks that fit into memory: read one after another, or by Dask where they are chunked.
+
+What is done with a block is a function that returns little. Where the series are Dask arrays, it is
+called on the workers of a `distributed.Client`, if there is one, and else in Dask's threads.
+"""
+
+import collections
+import functools
+
+import numpy as np
+import xarray as xr
+
+SMALL = 2**28  # bytes of series that are read at once
+UNDER_WAY = 256  # blocks that a cluster has at most
+VALUES = 2**22  # of a series in a block: 32 MB
+ROWS, LEAST_ROWS = 1024, 64  # multiples of a chunk's rows, of up to `ROWS` samples and of more
+
+
+def load_if_small(dataset):
+    """The dataset, in memory where that takes little."""
+    return dataset.load() if dataset.nbytes <= SMALL else dataset
+
+
+def slices_of_whole_runs(runs, samples):
+    """Slices of so many runs for blocks with all of their samples."""
+    unit = ROWS if samples <= ROWS else LEAST_ROWS
+    rows = max(1, VALUES // max(1, samples) // unit) * unit
+    return [slice(start, min(start + rows, runs)) for start in range(0, runs, rows)]
+
+
+def map_blocks(function, blocks):
+    """Call a function with each block.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(*arguments, *arrays)``, of a module, since it may travel to workers.
+    blocks : iterable of (list of xarray.Variable, tuple)
+        The arrays of a block, which need not be read yet, and the arguments before them.
+
+    Yields
+    ------
+    object
+        What the function returns, in the order of the blocks.
+    """
+    under_way = collections.deque()
+    for arrays, arguments in blocks:
+        if not any(array.chunks for array in arrays):
+            yield function(*arguments, *(array.values for array in arrays))
+            continue
+        # Each by itself, so that of a chunk only what a block needs is read. A cluster goes on
+        # with others meanwhile; without one it is computed here and now.
+        under_way.append(_call_by_dask(function, arrays, arguments).persist())
+        if len(under_way) > UNDER_WAY:
+            yield _result(under_way.popleft())
+    while under_way:
+        yield _result(under_way.popleft())
+
+
+def _call_by_dask(function, arrays, arguments):
+    """A Dataset of one object, what the function returns, which is not computed yet."""
+    apart = []
+    for i, array in enumerate(arrays):
+        whole = array.chunk(dict.fromkeys(array.dims, -1)) if array.chunks else array
+        names = [f"{dim}{i}" for dim in array.dims]  # they may differ in size
+        apart.append(xr.Variable(names, whole.data))
+    found = xr.apply_ufunc(
+        functools.partial(_call_as_array, function, arguments),
+        *apart,
+        input_core_dims=[array.dims for array in apart],
+        output_core_dims=[["result"]],
+        dask="parallelized",
+        output_dtypes=[object],
+        dask_gufunc_kwargs={"output_sizes": {"result": 1}},
+    )
+    return xr.Dataset({"found": found})
+
+
+def _call_as_array(function, arguments, *arrays):
+    found = np.empty(1, dtype=object)
+    found[0] = function(*arguments, *arrays)
+    return found
+
+
+def _result(called):
+    return called["found"].values[0]

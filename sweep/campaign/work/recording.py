@@ -1,0 +1,235 @@
+"""What a task has computed: kept until it is committed, and checkpoints of what is on its way."""
+
+import time
+
+import numpy as np
+
+from sweep.store.commit.fold import written_by_tasks
+from sweep.store.commit.records import (
+    CHECKPOINT,
+    RECORD,
+    RecordName,
+    list_records,
+    records_folder,
+    write_record,
+)
+from sweep.study import schema
+
+MARKER = schema.MARKER.name
+
+
+class Recording:
+    """Rows of a group, computed by this attempt.
+
+    Parameters
+    ----------
+    store : sweep.store.store.Store
+    place : str
+        The group.
+    arrays : dict of str to sweep.store.files.ArrayFiles
+        Of the group.
+    rows : ndarray of int
+        Ascending.
+    stored : ndarray of int, shape (rows,)
+        Samples of each that are in the arrays.
+    samples : int
+        Of a row that is done.
+    attempt : sweep.store.lease.sessions.Attempt
+    identity : str
+        Of checkpoints, see `sweep.store.checkpoints.checkpoint_identity`.
+
+    Attributes
+    ----------
+    columns : dict of str to ndarray
+        By the names of the arrays; samples before those of `first` are blank.
+    first : ndarray of int, shape (rows,)
+        The first sample of each that is computed here.
+    done : ndarray of bool, shape (rows,)
+        Whether all of a row is there, or in a record of an earlier attempt.
+    reached : ndarray of int, shape (rows,)
+        Samples of each that a checkpoint has; 0 without one.
+    written : float
+        When something was put last, by `time.perf_counter`.
+    """
+
+    def __init__(self, store, place, arrays, rows, stored, samples, attempt, identity):
+        self._store, self._place, self._arrays = store, place, written_by_tasks(arrays)
+        self._attempt, self._identity = attempt, identity
+        self.rows, self.samples, self.first = rows, samples, stored.copy()
+        self.columns = {
+            name: np.full((len(rows), *_row_shape(array, samples)), array.fill, array.dtype)
+            for name, array in self._arrays.items()
+        }
+        self._shard_row = rows // self._arrays[MARKER].chunks[0]
+        self.done, self._committed = np.zeros((2, len(rows)), dtype=bool)
+        self.reached, self._states = np.zeros(len(rows), dtype=np.int64), {}
+        self._chains, self._resumed = {}, []
+        self.written = time.perf_counter()
+        for row in np.unique(self._shard_row).tolist():
+            self._look_up(records_folder(store, place, row))
+
+    # --- what there is -----------------------------------------------------------------------
+
+    def _look_up(self, folder):
+        """Take what records have: rows that are done, and how far others are."""
+        for record in self._overlapping(folder, RECORD, self._attempt.session.name):
+            self.done |= np.isin(self.rows, record.rows)
+        self._committed |= self.done
+        chains = {}
+        for record in self._overlapping(folder, CHECKPOINT, None):
+            if record.header["identity"] == self._identity:
+                chains.setdefault((record.name.token, tuple(record.rows)), []).append(record)
+        for records in chains.values():
+            self._take_chain(records)
+
+    def _overlapping(self, folder, kind, session):
+        found = list_records(folder, kind, session)
+        low, high = self.rows[0], self.rows[-1]
+        return [r for r in found if r.name.start <= high and r.name.stop > low]
+
+    def _take_chain(self, records):
+        """Take the checkpoints of an attempt, for the rows of which it came furthest."""
+        chain, at = [], None
+        while True:
+            nexts = [r for r in records if at is None or r.name.first == at]
+            if at is None:
+                least = min(r.name.first for r in nexts)
+                nexts = [r for r in nexts if r.name.first == least]
+            if not nexts:
+                break
+            chain.append(max(nexts, key=lambda record: record.name.last))
+            at = chain[-1].name.last
+        last = chain[-1]
+        mine = np.isin(self.rows, last.rows) & ~self.done & (self.reached < at)
+        mine &= (chain[0].name.first == self.first) | (chain[0].name.first == 0)
+        if not mine.any():
+            return
+        self._resumed.append((last.rows, records))
+        self.first[mine], self.reached[mine] = chain[0].name.first, at
+        where = np.searchsorted(last.rows, self.rows[mine])
+        for i, k in zip(np.flatnonzero(mine).tolist(), where.tolist(), strict=True):
+            self._states[i] = last, k
+        for record in chain:
+            self._take_samples(record, np.flatnonzero(mine), where)
+
+    def _take_samples(self, record, mine, where):
+        for name, array in self._arrays.items():
+            for piece in record.pieces(name):
+                inside = (where >= piece.rows[0]) & (where < piece.rows[1])
+                spans = tuple(slice(*span) for span in piece.spans)
+                values = record.read_values(piece, array)[where[inside] - piece.rows[0]]
+                self.columns[name][(mine[inside], *spans)] = values
+
+    def state(self, names, indices):
+        """What the checkpoints of rows have besides the variables.
+
+        Parameters
+        ----------
+        names : sequence of str
+        indices : sequence of int
+            Of the rows.
+
+        Returns
+        -------
+        dict of str to ndarray, shape (indices, …)
+        """
+        found = [self._states[i] for i in indices]
+        return {
+            name: np.array([record.read_state(name)[k] for record, k in found]) for name in names
+        }
+
+    # --- putting -----------------------------------------------------------------------------
+
+    @property
+    def is_unsaved(self):
+        """Whether rows are done that no record has."""
+        return bool(np.any(self.done & ~self._committed))
+
+    def commit(self):
+        """Put the rows that are done and that no record has.
+
+        Raises
+        ------
+        sweep.errors.LeaseLost
+            If another coordinator holds the store by now.
+        """
+        mine = np.flatnonzero(self.done & ~self._committed)
+        keys = np.stack([self._shard_row[mine], self.first[mine]])
+        for shard_row, first in np.unique(keys, axis=1).T.tolist():
+            part = mine[np.all(keys == [[shard_row], [first]], axis=0)]
+            self._put(shard_row, part, list(self._arrays), first, self.samples, RECORD)
+        self._committed[mine] = True
+        self._remove_checkpoints()
+
+    def checkpoint(self, indices, samples, state):
+        """Put the samples of rows that came since an earlier checkpoint, and where they stand.
+
+        Parameters
+        ----------
+        indices : ndarray of int
+            Of the rows.
+        samples : int
+            That they have by now.
+        state : dict of str to ndarray
+        """
+        records, marks = self._chains.setdefault(
+            tuple(indices.tolist()), ([], [int(self.first[indices[0]])])
+        )
+        since = len(marks) & (len(marks) - 1)
+        names = [name for name, array in self._arrays.items() if "time" in array.dims]
+        shard_row = int(self._shard_row[indices[0]])
+        new = self._put(shard_row, indices, names, marks[since], samples, CHECKPOINT, state)
+        superseded = [record for number, record in records if number > since]
+        records[:] = [own for own in records if own[0] <= since] + [(len(marks), new)]
+        marks.append(samples)
+        for record in superseded:
+            record.remove()
+
+    def _put(self, shard_row, indices, names, first, last, kind, state=None):
+        self._attempt.check()
+        columns = {}
+        for name in names:
+            values = self.columns[name][indices]
+            over_time = "time" in self._arrays[name].dims
+            columns[name] = values[:, first:last] if over_time else values
+        rows = self.rows[indices]
+        committed = kind == RECORD
+        status = self.columns["status"][indices] if committed and "status" in self.columns else 0
+        seconds = np.nansum(self.columns[schema.CPU_TIME][indices]) if committed else 0.0
+        name = RecordName(
+            start=int(rows[0]),
+            stop=int(rows[-1]) + 1,
+            count=len(rows),
+            first=first,
+            last=last,
+            failed=int(np.sum(np.asarray(status) > 0)),
+            milliseconds=round(1e3 * float(seconds)),
+            session=self._attempt.session.name,
+            token=self._attempt.token,
+            kind=kind,
+        )
+        folder = records_folder(self._store, self._place, shard_row)
+        record = write_record(folder, name, self._arrays, rows, columns, self._identity, state)
+        self.written = time.perf_counter()
+        return record
+
+    def _remove_checkpoints(self):
+        """Remove those of rows that are committed, also of attempts from which they went on."""
+        for indices, (records, _) in list(self._chains.items()):
+            if self._committed[list(indices)].all():
+                for _, record in records:
+                    record.remove()
+                del self._chains[indices]
+        for rows, records in list(self._resumed):
+            if np.isin(rows, self.rows[self._committed]).all():
+                for record in records:
+                    record.remove()
+                self._resumed.remove((rows, records))
+
+
+def _row_shape(array, samples):
+    """Shape of an array without the rows; of so many samples."""
+    return tuple(
+        samples if dim == "time" else n
+        for dim, n in zip(array.dims[1:], array.shape[1:], strict=True)
+    )

@@ -1,0 +1,155 @@
+"""Compute reference trajectories, one after the other, in segments of samples.
+
+A reference goes on from its checkpoint, after an interruption as well as to a longer duration.
+"""
+
+import time
+
+import numpy as np
+
+from integrators.methods import dormand_prince
+from sweep.campaign.work.recorder import make_system, squared_state_errors
+from sweep.campaign.work.recording import MARKER, Recording
+from sweep.campaign.work.run_work import PROBE, SEGMENT
+from sweep.store import checkpoints
+from sweep.study import schema
+
+CHECKPOINT = checkpoints.CHECKPOINT.name
+
+
+class ReferenceWork:
+    """The computation of a task's references.
+
+    Parameters
+    ----------
+    task : sweep.campaign.work.tasks.ReferenceTask
+    arrays : dict of str to sweep.store.files.ArrayFiles
+        Of the experiment's references.
+    attempt : sweep.store.lease.sessions.Attempt
+    """
+
+    def __init__(self, task, arrays, attempt):
+        self.task, self.attempt = task, attempt
+        self.initial = arrays[schema.INITIAL_STATE.name].read_rows(task.rows)
+        stands, seconds = (arrays[name].read_rows(task.rows) for name in (CHECKPOINT, "cpu_time"))
+        stored = np.where(np.isfinite(stands[:, 0]), task.stored, 0)
+        identity = checkpoints.checkpoint_identity(task.tolerance, times=task.times)
+        self.recording = Recording(
+            task.store, task.group, arrays, task.rows, stored, len(task.times), attempt, identity
+        )
+        columns, on = self.recording.columns, stored > 0
+        columns[CHECKPOINT][on], columns[schema.CPU_TIME][on] = stands[on], seconds[on]
+        self.segment = min(SEGMENT, task.checkpoint_every)
+
+    def compute(self):
+        """Compute and commit what is left; whether that is all, and it was not stopped.
+
+        Raises
+        ------
+        sweep.errors.LeaseLost
+            If another coordinator holds the store by now.
+        """
+        made = [make_system(named) for named in self.task.systems]
+        recording, every = self.recording, self.task.checkpoint_every
+        for i in np.flatnonzero(~recording.done).tolist():
+            if not self._go_on(i, made[self.task.system[i]]):
+                break
+            recording.done[i] = True
+            if time.perf_counter() - recording.written > every:
+                recording.commit()
+        if recording.is_unsaved:
+            recording.commit()
+        return bool(recording.done.all())
+
+    def _go_on(self, i, system):
+        """Compute a reference to its end; False if it was stopped before."""
+        times, recording = self.task.times, self.recording
+        count = int(recording.reached[i]) or int(recording.first[i])
+        if recording.reached[i]:
+            for name, values in recording.state((CHECKPOINT, schema.CPU_TIME), [i]).items():
+                recording.columns[name][i] = values[0]
+        # Of one sample no step is computed: this loads the kernels.
+        state = self.initial[i, : system.rows]
+        compute_reference_trajectory(system, state, times[:1], self.task.tolerance)
+        length = self._first_length(len(times) - count)
+        while count < len(times):
+            if self.attempt.is_stopped:
+                return False
+            began = time.perf_counter()
+            taken = min(length, len(times) - count)
+            self._advance(i, system, count, count + taken)
+            count += taken
+            rate = taken / max(time.perf_counter() - began, 1e-9)
+            length = max(1, min(int(self.segment * rate), 16 * length))
+            if count < len(times) and self._is_due():
+                self._checkpoint(i, count)
+        recording.columns[MARKER][i] = count
+        return True
+
+    def _is_due(self):
+        waited = time.perf_counter() - self.recording.written
+        return self.attempt.is_stopped or waited > self.task.checkpoint_every
+
+    def _checkpoint(self, i, count):
+        if self.recording.is_unsaved:
+            self.recording.commit()
+        columns, mine = self.recording.columns, np.array([i])
+        state = {name: columns[name][mine] for name in (CHECKPOINT, schema.CPU_TIME)}
+        self.recording.checkpoint(mine, count, state)
+
+    def _first_length(self, left):
+        """Samples of the first segment: all, unless they are expected to take long."""
+        expected = self.task.cost / len(self.task.rows)
+        return max(2, int(left * min(1.0, PROBE * self.segment / max(expected, 1e-9))))
+
+    def _advance(self, i, system, count, upto):
+        """Take the samples from `count` on; those before are there."""
+        first, columns = max(count - 1, 0), self.recording.columns
+        size = checkpoints.reference_checkpoint_length(system.rows)
+        began = time.thread_time()
+        states, error, stands = compute_reference_trajectory(
+            system,
+            self.initial[i, : system.rows],
+            self.task.times[first:upto],
+            self.task.tolerance,
+            columns[CHECKPOINT][i, :size] if count else None,
+        )
+        seconds, before = time.thread_time() - began, columns[schema.CPU_TIME][i]
+        columns[schema.CPU_TIME][i] = seconds + (before if count and before > 0 else 0.0)
+        new = slice(count - first, None)
+        columns["states"][i, count:upto, : system.rows] = states[new]
+        columns["error"][i, count:upto] = error[new]
+        columns[CHECKPOINT][i, :size] = stands
+
+
+def compute_reference_trajectory(system, initial, times, tolerance, checkpoints=None):
+    """A reference trajectory and its own error.
+
+    Parameters
+    ----------
+    system : systems.System
+    initial : ndarray, shape (rows, 3)
+    times : ndarray, shape (S,)
+    tolerance : float
+    checkpoints : ndarray, shape (2 * size,), optional
+        From an earlier call that ended at ``times[0]``; `initial` counts no more.
+
+    Returns
+    -------
+    states : ndarray, shape (S, rows, 3)
+    error : ndarray, shape (S,)
+        Distance of the states at ten times the tolerance; the reference is better than this.
+    checkpoints : ndarray, shape (2 * size,)
+        Where both stand; see `checkpoints.reference_checkpoint_length`.
+    """
+    solved, stood = [], [None, None]
+    starts = [initial, initial]
+    if checkpoints is not None:
+        stood = np.split(checkpoints, 2)
+        starts = [part[dormand_prince.CARRIED :].reshape(system.rows, 3) for part in stood]
+    tolerances = tolerance, min(10 * tolerance, 0.1)
+    for state, own, part in zip(starts, tolerances, stood, strict=True):
+        solved.append(dormand_prince.solve(system, state, times, own, part))
+    (states, _, fine), (coarse, _, rough) = solved
+    error = np.sqrt(sum(squared_state_errors(system, states - coarse).values()))
+    return states, error, np.concatenate([fine, rough])

@@ -1,0 +1,225 @@
+"""Compute runs of a task: what is left of them, in segments of samples.
+
+Samples come segment by segment, each as long as measured speed lets expect that it takes `SEGMENT`
+seconds; a checkpoint follows one now and then, about every `checkpoint_every` seconds. A task that
+is killed and given to another worker goes on from there.
+"""
+
+import dataclasses
+import functools
+import time
+
+import numpy as np
+
+from integrators.compiler.lanes import WIDTH
+from sweep.campaign.work.recorder import BatchUnderway, Recorder
+from sweep.campaign.work.recording import MARKER, Recording
+from sweep.store import provenance
+from sweep.store.checkpoints import CHECKPOINT, checkpoint_identity
+from sweep.study import schema
+
+SEGMENT = 3.0  # seconds that a segment should take at most: a run that is stopped ends with it
+PROBE = 0.1  # part of them that the first segment is expected to take
+LONG = 0.5  # part of them, and of the time between checkpoints, that is worth one
+MOST_BYTES = 2**26  # of what is computed and not committed, about
+STANDING = ("checkpoints", "valid_samples", "alive", "cpu", "wall")
+SCALARS = (CHECKPOINT.name, MARKER, "cpu_time", "wall_time")  # that a run goes on with
+
+
+class RunWork:
+    """The computation of a task's runs.
+
+    Parameters
+    ----------
+    task : sweep.campaign.work.tasks.RunTask
+    arrays : dict of str to sweep.store.files.ArrayFiles
+        Of the experiment.
+    references : callable
+        From indices into the task's runs, and the rows of their states, to their reference states
+        and errors, or None.
+    attempt : sweep.store.lease.sessions.Attempt
+        When it is stopped, so is this, after the segment that is computed.
+    """
+
+    def __init__(self, task, arrays, references, attempt):
+        self.task, self.attempt, self.references = task, attempt, references
+        self.segment = min(SEGMENT, task.checkpoint_every)
+        self.samples, recipe = len(task.recipe.times), task.recipe
+        self.initial = arrays[schema.INITIAL_STATE.name].read_rows(task.rows)
+        settings = recipe.record, recipe.statistics, recipe.reference_samples
+        self.ends, stored = self._read_ends(arrays)
+        self.recording = Recording(
+            task.store, task.experiment, arrays, task.rows, stored, self.samples, attempt,
+            checkpoint_identity(*settings, times=recipe.times),
+        )  # fmt: skip
+
+    def compute(self):
+        """Compute and commit what is left.
+
+        Returns
+        -------
+        status : ndarray of int
+            Of the runs that were computed.
+        whole : bool
+            Whether nothing is left; not if it was stopped.
+
+        Raises
+        ------
+        sweep.errors.LeaseLost
+            If another coordinator holds the store by now.
+        """
+        recording = self.recording
+        left, size = np.flatnonzero(~recording.done), 0
+        own = sum(column[0].nbytes for column in recording.columns.values())
+        for batch in self._batches(left):
+            if self.attempt.is_stopped or not self._compute_batch(batch):
+                break
+            recording.done[batch] = True
+            size += own * len(batch)
+            due = time.perf_counter() - recording.written > self.task.checkpoint_every
+            if due or size > MOST_BYTES:
+                recording.commit()
+                size = 0
+        if recording.is_unsaved:
+            recording.commit()
+        done = left[recording.done[left]]
+        return recording.columns["status"][done], len(done) == len(left)
+
+    # --- where runs stand --------------------------------------------------------------------
+
+    def _read_ends(self, arrays):
+        """What the arrays have of runs that go on, and their samples there, 0 of all others."""
+        stored = np.where(self.task.stored > 1, self.task.stored, 0)
+        on = np.flatnonzero(stored)
+        if not len(on):
+            return {}, stored
+        values = {name: arrays[name].read_rows(self.task.rows[on]) for name in SCALARS}
+        known = np.isfinite(values[CHECKPOINT.name][:, 0])
+        stored[on[~known]] = 0
+        place = {int(i): k for k, i in enumerate(on) if known[k]}
+        return {"place": place, **values}, stored
+
+    def _standing(self, i):
+        """The last sample of a run that is known, 0 if it begins; and where that is known from."""
+        reached, stored = int(self.recording.reached[i]), int(self.recording.first[i])
+        return (reached - 1, True) if reached else (max(0, stored - 1), False)
+
+    def _batches(self, left):
+        """Batches of equal method, step and system, at most eight runs, that stand together.
+
+        And of one repeat: a run and its repeats in a batch would all have the same time. An
+        adaptive run goes alone: its step size is NaN, which equals no other.
+        """
+        task = self.task
+        standing = np.array([self._standing(i) for i in left], dtype=float).reshape(-1, 2)
+        keys = np.array([task.integrator, task.system, task.step_size, task.repeat])[:, left]
+        keys = np.concatenate([keys, standing.T, task.rows[left][None] // task.unit])
+        changes = np.flatnonzero(np.any(np.diff(keys, axis=1) != 0, axis=0)) + 1
+        for part in np.split(left, changes):
+            for i in range(0, len(part), WIDTH):
+                yield part[i : i + WIDTH]
+
+    def _begun(self, batch, recorder):
+        """The `BatchUnderway` of a batch, where it stands."""
+        task, first = self.task, batch[0]
+        runs = BatchUnderway.begin(
+            self.initial[batch, : recorder.problem.rows],
+            float(task.step_size[first]),
+            int(task.steps_per_sample[first]),
+            float(task.tolerance[first]),
+        )
+        sample, from_checkpoint = self._standing(first)
+        if not (sample and recorder.resumable):
+            self.recording.first[batch] = 0
+            return runs
+        if from_checkpoint:
+            state = self.recording.state(STANDING, batch.tolist())
+            return dataclasses.replace(runs, sample=sample, **state)
+        where = [self.ends["place"][i] for i in batch.tolist()]
+        return dataclasses.replace(
+            runs,
+            sample=sample,
+            checkpoints=self.ends[CHECKPOINT.name][where, : recorder.problem.checkpoint_size],
+            valid_samples=self.ends[MARKER][where].astype(np.int64),
+            cpu=self.ends["cpu_time"][where],
+            wall=self.ends["wall_time"][where],
+        )
+
+    # --- segments ----------------------------------------------------------------------------
+
+    def _compute_batch(self, batch):
+        """Compute a batch into the columns; whether to its end, and not stopped before."""
+        recorder = _recorder_of_run(self.task, batch[0])
+        runs, columns = self._begun(batch, recorder), self.recording.columns
+        references = self.references(batch, recorder.problem.rows)
+        length = self._first_length(recorder, runs)
+        while True:
+            before, began = runs.sample, time.perf_counter()
+            last = min(before + length, self.samples - 1)
+            self._take(batch, recorder.advance(runs, last, references), before, last)
+            if last == self.samples - 1:
+                break
+            now, stopped = time.perf_counter(), self.attempt.is_stopped
+            rate = (last - before) / max(now - began, 1e-9)
+            length = max(1, min(int(self.segment * rate), 16 * length))
+            if stopped or now - self.recording.written > LONG * self.task.checkpoint_every:
+                self._checkpoint(batch, runs)
+            if stopped:
+                return False
+        for name, values in recorder.finish(runs).items():
+            columns[name][batch] = values
+        number = provenance.write_provenance_of_process(self.task.store, self.attempt.session)
+        columns[schema.ENVIRONMENT][batch] = number
+        if recorder.resumable:
+            columns[CHECKPOINT.name][batch, : runs.checkpoints.shape[1]] = runs.checkpoints
+        return True
+
+    def _first_length(self, recorder, runs):
+        """Samples of the first segment: all of them, unless they are expected to take long."""
+        left = self.samples - 1 - runs.sample
+        expected = self.task.cost / max(1, len(self.task.rows))
+        expected *= len(runs.initial) * left / max(1, self.samples - 1)
+        if not recorder.resumable or expected < LONG * self.segment:
+            return max(1, left)
+        return max(1, int(left * min(1.0, PROBE * self.segment / expected)))
+
+    def _take(self, batch, sampled, before, last):
+        """Take the samples of a segment into the columns."""
+        first = before + 1 if before else 0
+        for name, values in sampled.items():
+            column = self.recording.columns[name]
+            if name == "state":
+                column[batch, first : last + 1, : values.shape[2]] = values
+            else:
+                column[batch, first : last + 1] = values
+
+    def _checkpoint(self, batch, runs):
+        if self.recording.is_unsaved:
+            self.recording.commit()
+        state = {name: np.asarray(getattr(runs, name)) for name in STANDING}
+        self.recording.checkpoint(batch, runs.sample + 1, state)
+
+
+def _recorder_of_run(task, index):
+    return _made_recorder(
+        task.recipe, task.systems[task.system[index]], task.integrators[task.integrator[index]]
+    )
+
+
+_made_recorder = functools.lru_cache(maxsize=256)(Recorder)
+
+
+def make_reference_reader(task, arrays):
+    """A function from indices into a task's runs to their reference states and errors, or to None.
+
+    Parameters
+    ----------
+    task : sweep.campaign.work.tasks.RunTask
+    arrays : dict of str to sweep.store.files.ArrayFiles
+        Of the references; empty without any.
+    """
+    if not len(task.reference):
+        return lambda batch, rows: None
+    distinct, index = np.unique(task.reference, return_inverse=True)
+    states, errors = (arrays[name].read_rows(distinct) for name in ("states", "error"))
+    return lambda batch, rows: (states[index[batch]][:, :, :rows], errors[index[batch]])

@@ -1,0 +1,1 @@
+"""How results come into a store: records that tasks put, folded into shards of its arrays."""

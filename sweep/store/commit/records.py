@@ -1,0 +1,478 @@
+"""Records: what a task commits, each one immutable object, and a fold brings into the arrays.
+
+Whoever puts a record touches nobody else's: a worker that was suspended and wakes when another one
+has done its work puts one that nobody takes. A record counts if it is of the session that the
+store names; its name says which rows it has, up to which sample. Its content is a header, then
+variables cut along the chunks of their arrays and encoded as these are, so that a fold takes over
+whole chunks as they are.
+
+A checkpoint is a record of runs on their way, with the integrators' state. It has the samples since
+an earlier one of the same attempt, as in a Fenwick tree: n checkpoints are log2(n) files, and each
+sample is written log2(n) times at most.
+"""
+
+import functools
+import itertools
+import json
+import os
+import re
+import secrets
+from dataclasses import astuple, dataclass
+
+import numpy as np
+
+from sweep.errors import Damaged, Unreachable
+from sweep.store.backends.places import (
+    ObjectPlace,
+    place_is_file,
+    read_bytes_or_none,
+    read_range_of_place,
+)
+from sweep.store.commit.shards import Draft
+from sweep.store.files import checked_bytes, encode_chunk, with_checksum
+
+RECORD, CHECKPOINT = "record", "checkpoint"
+FOLDER = "records"
+MAGIC = b"geosweep record 1\n"
+MOST = 2**31  # bytes of a record
+KEPT = 2**28  # bytes of shards with what is not folded
+AT_FIRST = 2**15  # bytes that are read of a record, to find its header
+PARTIAL = ".partial"
+
+
+@dataclass(frozen=True, order=True)
+class RecordName:
+    """What the name of a record says.
+
+    Parameters
+    ----------
+    start, stop : int
+        The rows lie between.
+    count : int
+        Of rows; all of them where it is ``stop - start``.
+    first, last : int
+        Samples: it has those from the one on, and with it runs have those before the other.
+    failed : int
+        Of the runs, those that failed.
+    milliseconds : int
+        CPU time of the runs.
+    session, token : str
+        Of the session, and of the attempt at the task.
+    kind : {"record", "checkpoint"}
+    """
+
+    start: int
+    stop: int
+    count: int
+    first: int
+    last: int
+    failed: int
+    milliseconds: int
+    session: str
+    token: str
+    kind: str
+
+    @classmethod
+    def parse(cls, text):
+        """That of a file's name, None if it is no record's."""
+        pattern = r"(\d+)-(\d+)_(\d+)_(\d+)-(\d+)_(\d+)_(\d+)_(\w+)_(\w+)\.(record|checkpoint)"
+        found = re.fullmatch(pattern, text)
+        if found is None:
+            return None
+        parts = found.groups()
+        return cls(*map(int, parts[:7]), *parts[7:])
+
+    def __str__(self):
+        start, stop, count, first, last, failed, cpu, session, token, kind = astuple(self)
+        runs = f"{start:09d}-{stop:09d}_{count}"
+        return f"{runs}_{first}-{last}_{failed}_{cpu}_{session}_{token}.{kind}"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a variable in a record, that lies in one chunk of its array.
+
+    Parameters
+    ----------
+    at : tuple of int
+        Index of the chunk, along all of the array.
+    rows : tuple of int
+        First and last one, not included, of the record's rows.
+    spans : tuple of tuple of int
+        Likewise of the array's other dimensions.
+    whole : bool
+        Whether it is all of the chunk, and padded as that is.
+    offset, size : int
+        Of its bytes.
+    """
+
+    at: tuple
+    rows: tuple
+    spans: tuple
+    whole: bool
+    offset: int
+    size: int
+
+
+class Record:
+    """A record, of which only what is asked for is read.
+
+    Parameters
+    ----------
+    place : Path or ObjectPlace
+    name : RecordName
+    """
+
+    def __init__(self, place, name):
+        self.place, self.name, self._data = place, name, None
+
+    def __reduce__(self):
+        return Record, (self.place, self.name)  # without what was read of it
+
+    @functools.cached_property
+    def header(self):
+        """The header, as a dict; `Damaged` if it cannot be read."""
+        begin = len(MAGIC) + 8
+        data = self._read(0, AT_FIRST)
+        size = int.from_bytes(data[len(MAGIC) : begin], "little")
+        if data[: len(MAGIC)] != MAGIC or not 0 < size < 2**31:
+            raise Damaged(f"{self.place} is no record")
+        if len(data) < begin + size:
+            data = self._read(0, begin + size)
+        try:
+            return json.loads(checked_bytes(data[begin : begin + size]))
+        except ValueError:
+            raise Damaged(f"{self.place} has a header that is no JSON") from None
+
+    @functools.cached_property
+    def rows(self):
+        """Its rows, an ascending ndarray of int."""
+        return np.concatenate([np.arange(a, b) for a, b in self.header["rows"]])
+
+    def pieces(self, variable):
+        """The `Piece`s of a variable; none if it has none of it."""
+        found = self.header["variables"].get(variable, ())
+        return [
+            Piece(tuple(at), tuple(rows), tuple(map(tuple, spans)), whole, offset, size)
+            for at, rows, spans, whole, offset, size in found
+        ]
+
+    def read_bytes(self, piece):
+        """The encoded bytes of a piece; `Damaged` if they are not those that were written."""
+        data = self._read(piece.offset, piece.size)
+        try:
+            checked_bytes(data)
+        except Damaged as damage:
+            raise Damaged(f"{self.place} {damage}") from None
+        return data
+
+    def read_values(self, piece, array):
+        """The values of a piece of an `ArrayFiles`."""
+        shape = piece.rows[1] - piece.rows[0], *(b - a for a, b in piece.spans)
+        if not piece.whole:
+            return array.decode_chunk(self.read_bytes(piece), shape)
+        values = array.decode_chunk(self.read_bytes(piece))
+        return values[tuple(slice(n) for n in shape)]
+
+    def read_state(self, name):
+        """What a checkpoint has of a name besides the variables, an ndarray."""
+        dtype, shape, offset, size = self.header["state"][name]
+        return np.frombuffer(checked_bytes(self._read(offset, size)), dtype).reshape(shape)
+
+    def check(self):
+        """Raise `Damaged` unless all of it is what was written."""
+        for pieces in self.header["variables"].values():
+            for piece in pieces:
+                checked_bytes(self._read(*piece[-2:]))
+        for name in self.header["state"]:
+            self.read_state(name)
+
+    def remove(self):
+        """Remove it."""
+        self.place.unlink(missing_ok=True)
+
+    def load(self):
+        """Read all of it at once, and keep it; itself."""
+        self._data = self._read(0, MOST)
+        return self
+
+    def _read(self, offset, size):
+        if self._data is not None:
+            return self._data[offset : offset + size]
+        try:
+            return read_range_of_place(self.place, offset, size)
+        except (FileNotFoundError, Unreachable):
+            raise
+        except OSError as error:
+            raise Damaged(f"{self.place} cannot be read: {error.strerror}") from None
+
+
+# --- writing ---------------------------------------------------------------------------------
+
+
+def write_record(folder, name, arrays, rows, columns, identity="", state=None):
+    """Put a record; it is there whole, or not at all.
+
+    Parameters
+    ----------
+    folder : Path or ObjectPlace
+    name : RecordName
+    arrays : dict of str to sweep.store.files.ArrayFiles
+        In whose chunks it is cut.
+    rows : ndarray of int
+        Ascending.
+    columns : dict of str to ndarray
+        Of arrays, by their names; of those over time the samples from ``name.first`` on.
+    identity : str
+        Of a checkpoint: what it depends on besides the runs.
+    state : dict of str to ndarray, optional
+        What it has besides.
+
+    Returns
+    -------
+    Record
+    """
+    blobs, variables = [], {}
+    offset = 0
+
+    def placed(data):
+        nonlocal offset
+        blobs.append(data)
+        offset += len(data)
+        return offset - len(data), len(data)
+
+    for key, values in columns.items():
+        variables[key] = [
+            (at, within, spans, whole, *placed(encode_chunk(block)))
+            for at, within, spans, whole, block in _cut_along_chunks(
+                arrays[key], rows, values, name.first
+            )
+        ]
+    states = {
+        key: (values.dtype.str, values.shape, *placed(with_checksum(values.tobytes())))
+        for key, values in (state or {}).items()
+    }
+    breaks = np.flatnonzero(np.diff(rows) > 1) + 1
+    spans = [(int(part[0]), int(part[-1]) + 1) for part in np.split(rows, breaks)]
+    header = {"identity": identity, "rows": spans, "variables": variables, "state": states}
+    head = _header_before_blobs(header)
+    place = folder / str(name)
+    put_durably(place, b"".join([head, *blobs]))
+    return Record(place, name)
+
+
+def _header_before_blobs(header):
+    """The header's bytes, with offsets from the beginning of the record on."""
+    size = 0
+    while True:  # the digits of offsets make it longer
+        begin = len(MAGIC) + 8 + size
+        moved = {
+            "variables": {
+                key: [(*piece[:-2], piece[-2] + begin, piece[-1]) for piece in pieces]
+                for key, pieces in header["variables"].items()
+            },
+            "state": {
+                key: (*own[:-2], own[-2] + begin, own[-1]) for key, own in header["state"].items()
+            },
+        }
+        body = with_checksum(json.dumps(header | moved, separators=(",", ":")).encode())
+        if len(body) == size:
+            return MAGIC + size.to_bytes(8, "little") + body
+        size = max(size + 1, len(body))
+
+
+def _cut_along_chunks(array, rows, values, first):
+    """The parts of rows' values that lie in a chunk each, as what `Piece` says of them."""
+    begin = [first if dim == "time" else 0 for dim in array.dims[1:]]
+    end = [a + n for a, n in zip(begin, values.shape[1:], strict=True)]
+    sizes, extent = array.inner[1:], array.shape[1:]
+    along = [range(a // c, -(-b // c)) for a, b, c in zip(begin, end, sizes, strict=True)]
+    chunk_of = rows // array.inner[0]
+    for i in np.unique(chunk_of).tolist():
+        low, high = np.searchsorted(chunk_of, [i, i + 1]).tolist()
+        full = high - low == min(array.inner[0], array.shape[0] - i * array.inner[0])
+        for rest in itertools.product(*along):
+            spans = [
+                (max(a, k * c), min(b, k * c + c))
+                for a, b, k, c in zip(begin, end, rest, sizes, strict=True)
+            ]
+            block = values[(slice(low, high), *_shifted_slices(spans, begin))]
+            block = block.astype(array.dtype, copy=False)
+            whole = full and all(
+                span == (k * c, min(k * c + c, n))
+                for span, k, c, n in zip(spans, rest, sizes, extent, strict=True)
+            )
+            if whole and block.shape != array.inner:
+                padded = np.full(array.inner, array.fill, array.dtype)
+                padded[tuple(map(slice, block.shape))] = block
+                block = padded
+            yield (i, *rest), (low, high), spans, whole, block
+
+
+def _shifted_slices(spans, begin):
+    return tuple(slice(a - s, b - s) for (a, b), s in zip(spans, begin, strict=True))
+
+
+def put_durably(place, data, check=lambda: None):
+    """Put a file that is there whole, or not at all, also after a power failure.
+
+    Parameters
+    ----------
+    place : Path or ObjectPlace
+    data : bytes
+    check : callable
+        Called when all but the last step is done, by which it appears; it may raise. Whoever takes
+        over removes what is not finished: who passed the check before cannot finish after that.
+    """
+    if isinstance(place, ObjectPlace):
+        check()
+        place.write_bytes(data)
+        return
+    place.parent.mkdir(parents=True, exist_ok=True)
+    partial = place.with_name(f"{secrets.token_hex(8)}{PARTIAL}")
+    try:
+        with open(partial, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        check()
+        partial.rename(place)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    folder = os.open(place.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+# --- what is there ---------------------------------------------------------------------------
+
+
+def records_folder(store, place, shard_row=None):
+    """Where the records of a group are, or those of a row of its shards."""
+    names = (place,) if shard_row is None else (place, str(shard_row))
+    return store.internal(FOLDER, *names)
+
+
+def list_records(folder, kind, session=None):
+    """The records in a folder, in the order of their names, which is the order in which they count.
+
+    Parameters
+    ----------
+    folder : Path or ObjectPlace
+        Of a row of shards.
+    kind : {"record", "checkpoint"}
+    session : str, optional
+        Only of this one.
+    """
+    found = []
+    try:
+        for place in folder.iterdir():
+            name = RecordName.parse(place.name)
+            if name is not None and name.kind == kind and session in (None, name.session):
+                found.append(Record(place, name))
+    except FileNotFoundError:
+        return []
+    return sorted(found, key=lambda record: record.name)
+
+
+def shard_rows_with_records(store, place):
+    """The rows of shards of a group that have records, or had some."""
+    try:
+        inside = records_folder(store, place).iterdir()
+        return sorted(int(found.name) for found in inside if found.name.isdigit())
+    except FileNotFoundError:
+        return []
+
+
+class Unfolded:
+    """The records of a group that are not folded yet, to be read as if they were.
+
+    Parameters
+    ----------
+    records : dict of int to list of Record
+        By the row of shards.
+    """
+
+    def __init__(self, records):
+        self.records = records
+        self._shards = {}  # the last ones as they would be, by the array's directory and the index
+
+    def __reduce__(self):
+        return Unfolded, (self.records,)
+
+    @classmethod
+    def of(cls, store, place, session):
+        """Those of a session; None if there are none."""
+        found = {}
+        for row in shard_rows_with_records(store, place) if session else ():
+            if records := list_records(records_folder(store, place, row), RECORD, session):
+                found[row] = records
+        return cls(found) if found else None
+
+    def leave_out(self, places):
+        """Leave records out, by their places."""
+        for row, records in self.records.items():
+            self.records[row] = [record for record in records if record.place not in places]
+
+    def shard_with(self, array, index, old):
+        """The bytes of a shard as a fold would write it; None if nothing of it is there.
+
+        Records that are gone meanwhile were folded: then the shard is read once more.
+        """
+        while records := self.records.get(index[0]) if array.sharded else None:
+            key = array.directory, index
+            if key in self._shards:
+                return self._shards[key]
+            try:
+                found = shard_with_records(array, index, old, records)
+            except FileNotFoundError:
+                self.records[index[0]] = [r for r in records if place_is_file(r.place)]
+                old = read_bytes_or_none(array.file(index))
+                continue
+            self._keep(key, found)
+            return found
+        return old
+
+    def _keep(self, key, data):
+        """Keep a shard for the next reads of its chunks; of many the last ones."""
+        self._shards[key] = data
+        while len(self._shards) > 1 and sum(map(len, filter(None, self._shards.values()))) > KEPT:
+            self._shards.pop(next(iter(self._shards)))
+
+
+def shard_with_records(array, index, old, records):
+    """A shard with what records have of it.
+
+    It is the old one, grown at its end: a reader who has that one's index finds every chunk where
+    it was. Of several records of a row the first one counts.
+
+    Parameters
+    ----------
+    array : sweep.store.files.ArrayFiles
+    index : tuple of int
+    old : bytes or None
+        None if there is no such shard yet.
+    records : list of Record
+
+    Returns
+    -------
+    bytes or None
+        None if there is nothing of it.
+    """
+    draft = Draft(array, old)
+    for record in reversed(records):
+        for piece in record.pieces(array.name):
+            at = tuple(c - i * n for c, i, n in zip(piece.at, index, array.inner_grid, strict=True))
+            if any(not 0 <= k < n for k, n in zip(at, array.inner_grid, strict=True)):
+                continue
+            if piece.whole:
+                draft.put(at, record.read_bytes(piece))
+                continue
+            corner = [c * n for c, n in zip(piece.at, array.inner, strict=True)]
+            rows = record.rows[slice(*piece.rows)] - corner[0]
+            spans = _shifted_slices(piece.spans, corner[1:])
+            draft.values(at)[(rows, *spans)] = record.read_values(piece, array)
+    return draft.data()

@@ -1,0 +1,110 @@
+"""Shards that grow: changed chunks come behind the old ones, and a new index at the end.
+
+A reader who has the index of the old shard finds every chunk where it was in the new one. Shards
+with other offsets would be read wrong by who fetched the index before, and the chunk after.
+"""
+
+import numpy as np
+
+from sweep.errors import Damaged
+from sweep.store.files import ABSENT, encode_chunk, with_checksum
+
+
+class Draft:
+    """A shard that is being changed.
+
+    Parameters
+    ----------
+    array : sweep.store.files.ArrayFiles
+    old : bytes or None
+        As it is; None if it is not there.
+    lenient : bool
+        Whether chunks that cannot be read are taken as blank, and not refused.
+    """
+
+    def __init__(self, array, old, lenient=False):
+        self._array, self._old, self._lenient = array, old, lenient
+        self._changed = {}  # by the place in the shard: a chunk's values, or its bytes
+        self._places = None if old is None else array.chunk_places(old).copy()
+
+    def values(self, at):
+        """The values of a chunk, to be changed in place.
+
+        Raises
+        ------
+        Damaged
+            If it cannot be read.
+        """
+        own = self._changed.get(at)
+        if not isinstance(own, np.ndarray):
+            own = self._changed[at] = self._read(at, own)
+        return own
+
+    def _read(self, at, data):
+        array = self._array
+        if data is None and self._places is not None and self._places[at][0] != ABSENT:
+            offset, size = map(int, self._places[at])
+            data = self._old[offset : offset + size]
+        if data is not None:
+            try:
+                return array.decode_chunk(data).copy()
+            except Damaged:
+                if not self._lenient:
+                    raise
+        return np.full(array.inner, array.fill, array.dtype)
+
+    def put(self, at, data):
+        """Put the bytes of a chunk."""
+        self._changed[at] = data
+
+    def drop(self, at):
+        """Let a chunk not be there."""
+        self._changed[at] = b""
+
+    def data(self):
+        """The shard's bytes; the old ones if nothing was changed, None if nothing is there."""
+        if not self._changed:
+            return self._old
+        places = self._places
+        if places is None:
+            places = np.full((*self._array.inner_grid, 2), ABSENT, "<u8")
+        parts, end = ([], 0) if self._old is None else ([self._old], len(self._old))
+        for at in sorted(self._changed):
+            own = self._changed[at]
+            data = encode_chunk(own) if isinstance(own, np.ndarray) else own
+            places[at] = (end, len(data)) if data else ABSENT
+            parts.append(data)
+            end += len(data)
+        return b"".join([*parts, with_checksum(places.tobytes())])
+
+
+def blank_shard(array):
+    """A shard of an array in which no chunk is there."""
+    return with_checksum(np.full((*array.inner_grid, 2), ABSENT, "<u8").tobytes())
+
+
+def shard_with_rows(array, index, old, rows, values, lenient=False):
+    """A shard of an array over runs alone with other values of some rows.
+
+    Parameters
+    ----------
+    array : sweep.store.files.ArrayFiles
+    index : tuple of int
+    old : bytes or None
+    rows : ndarray of int
+        Of the array, in this shard.
+    values : float, int or ndarray
+    lenient : bool
+        As in `Draft`.
+
+    Returns
+    -------
+    bytes
+    """
+    draft = Draft(array, old, lenient)
+    within = rows - index[0] * array.chunks[0]
+    values = np.broadcast_to(values, rows.shape)
+    for at in np.unique(within // array.inner[0]).tolist():
+        mine = within // array.inner[0] == at
+        draft.values((at,))[within[mine] - at * array.inner[0]] = values[mine]
+    return draft.data()
