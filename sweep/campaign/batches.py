@@ -1,7 +1,7 @@
 """Which pending runs are integrated together, and how much work each such batch is.
 
-`sweep.campaign.work.run_work` cuts a task's runs into batches when it computes them; here they are
-counted before.
+`sweep.campaign.worker.run_work` cuts a task's runs into batches when it computes them; here they
+are counted before.
 """
 
 from dataclasses import dataclass

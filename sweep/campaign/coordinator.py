@@ -12,7 +12,7 @@ from integrators.errors import check_number
 from sweep.campaign import planning
 from sweep.campaign.pilot import Rehearsal
 from sweep.campaign.task_window import count_task_slots, execute_tasks, noticing_scheduler_loss
-from sweep.campaign.work.tasks import CHECKPOINT_EVERY, compile_rehearsed_kernels
+from sweep.campaign.worker.tasks import CHECKPOINT_EVERY, compile_rehearsed_kernels
 from sweep.clusters.launch import starting_or_connecting
 from sweep.clusters.spec import cluster_spec_from_arguments
 from sweep.clusters.workers import (

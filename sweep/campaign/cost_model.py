@@ -13,7 +13,7 @@ import numpy as np
 
 from integrators import status
 from integrators.stepping.adaptive import prepare
-from sweep.campaign.work.recorder import NamedComponent, Recipe, Recorder
+from sweep.campaign.worker.recorder import NamedComponent, Recipe, Recorder
 from sweep.study import schema
 from sweep.study.time_axis import TimeAxis
 
@@ -217,8 +217,8 @@ class Probe:
 
     Parameters
     ----------
-    recipe : sweep.campaign.work.recorder.Recipe
-    system, integrator : sweep.campaign.work.recorder.Named
+    recipe : sweep.campaign.worker.recorder.Recipe
+    system, integrator : sweep.campaign.worker.recorder.Named
     initial : ndarray, shape (runs, rows, 3)
     step_size, tolerance : float
         One of them is NaN.
@@ -320,7 +320,7 @@ def measure_recording_seconds(recorder, probe, repeats=REPEATS, clock=time.threa
 
     Parameters
     ----------
-    recorder : sweep.campaign.work.recorder.Recorder
+    recorder : sweep.campaign.worker.recorder.Recorder
     probe : Probe
     repeats : int
     clock : callable
@@ -345,7 +345,7 @@ def measure_structure_cost(recorder, probe, clock=time.thread_time):
 
     Parameters
     ----------
-    recorder : sweep.campaign.work.recorder.Recorder
+    recorder : sweep.campaign.worker.recorder.Recorder
     probe : Probe
     clock : callable
 

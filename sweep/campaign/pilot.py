@@ -18,8 +18,8 @@ from sweep.campaign.cost_model import (
     measure_structure_cost,
     time_growing_work,
 )
-from sweep.campaign.work.recorder import NamedComponent, Recipe, make_system
-from sweep.campaign.work.reference import compute_reference_trajectory
+from sweep.campaign.worker.recorder import NamedComponent, Recipe, make_system
+from sweep.campaign.worker.reference import compute_reference_trajectory
 from sweep.store.diff import references_of_run_table
 
 PROBES = 3  # batches of each kind, and references of an experiment

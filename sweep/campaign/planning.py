@@ -22,8 +22,8 @@ from sweep.campaign.pilot import (
     pilot_reference_cost,
     recipe_of_run_table,
 )
-from sweep.campaign.work.run_work import MOST_BYTES
-from sweep.campaign.work.tasks import CHECKPOINT_EVERY, ReferenceTask, RunTask
+from sweep.campaign.worker.run_work import MOST_BYTES
+from sweep.campaign.worker.tasks import CHECKPOINT_EVERY, ReferenceTask, RunTask
 from sweep.store import create, diff, storage
 from sweep.store.chunk_layout import INITIAL_CHUNK, Layout, chunk_rows
 from sweep.store.diff import references_of_run_table

@@ -101,7 +101,7 @@ def start_local_cluster(
         "nthreads": 1,
         "memory_limit": parse_memory_limit(memory_limit, 1, workers, logger=logger),
         "worker_class": LocalWorker,
-        "preload": ["sweep.campaign.work.tasks", "sweep.clusters.preload"],
+        "preload": ["sweep.campaign.worker.tasks", "sweep.clusters.preload"],
         "silence_logs": logging.CRITICAL,
         **options,
     }

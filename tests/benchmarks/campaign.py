@@ -29,7 +29,7 @@ from sweep.campaign.pilot import (
     named_systems_of_table,
     recipe_of_run_table,
 )
-from sweep.campaign.work.recorder import BatchUnderway, Recorder
+from sweep.campaign.worker.recorder import BatchUnderway, Recorder
 from sweep.store import studies
 from sweep.study.run_table import expand_experiment
 
@@ -67,7 +67,7 @@ def campaign(steps):
 
 
 class Ours:
-    """The run in segments, as `sweep.campaign.work.run_work` computes it."""
+    """The run in segments, as `sweep.campaign.worker.run_work` computes it."""
 
     def __init__(self, steps):
         self.recorder, self.step_size, initial = campaign(steps)

@@ -7,7 +7,7 @@ file has the pid of each worker that has come up.
 
 import os
 
-from sweep.campaign.work.recorder import Recorder
+from sweep.campaign.worker.recorder import Recorder
 
 LOG, PIDS = "GEOSWEEP_STEPS_LOG", "GEOSWEEP_PIDS_LOG"
 

@@ -54,7 +54,7 @@ def seconds_of(*command, **environment):
 def bare_seconds(starts):
     """CPU seconds of all runs of `starts` initial states by the kernels and diagnostics alone."""
     import systems
-    from sweep.campaign.work.recorder import NamedComponent, Recipe, Recorder
+    from sweep.campaign.worker.recorder import NamedComponent, Recipe, Recorder
     from sweep.study.time_axis import TimeAxis
 
     system = systems.get("spherical_pendulum_chain")

@@ -8,7 +8,7 @@ import asyncio
 import os
 import signal
 
-from sweep.campaign.work import recording
+from sweep.campaign.worker import recording
 
 STOP = "GEOSWEEP_SUSPENDS"
 CLOSES_SECONDS = 20.0

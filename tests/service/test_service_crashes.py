@@ -10,7 +10,7 @@ from zarr.storage import LocalStore
 
 import sweep
 from sweep.campaign import planning
-from sweep.campaign.work import recorder, tasks
+from sweep.campaign.worker import recorder, tasks
 from sweep.store import create, diff, storage, studies
 from sweep.store.commit import fold
 from sweep.store.lease.sessions import Session, kernel_code_hash

@@ -16,7 +16,7 @@ from study_text import one_experiment
 
 import sweep
 from sweep.campaign.merge.merge import merge
-from sweep.campaign.work.recording import Recording
+from sweep.campaign.worker.recording import Recording
 from sweep.errors import Interrupted
 from sweep.store import create, diff, studies
 from sweep.store.commit import fold

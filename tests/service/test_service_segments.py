@@ -9,7 +9,7 @@ from study_text import one_experiment
 
 import sweep
 from sweep.campaign import planning
-from sweep.campaign.work import recording, reference, run_work, tasks
+from sweep.campaign.worker import recording, reference, run_work, tasks
 from sweep.store import checkpoints, create, diff, storage, studies
 from sweep.store.commit import fold, records
 from sweep.store.files import end_checkpoints_group_name, references_group_name

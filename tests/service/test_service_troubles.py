@@ -12,8 +12,8 @@ from study_text import one_experiment
 import sweep
 from sweep.campaign import coordinator
 from sweep.campaign import task_window as cluster_module
-from sweep.campaign.work import tasks
-from sweep.campaign.work.tasks import RunTask
+from sweep.campaign.worker import tasks
+from sweep.campaign.worker.tasks import RunTask
 from sweep.errors import Interrupted
 from sweep.shutdown import Drain
 from sweep.store import create, studies

@@ -14,7 +14,7 @@ from integrators.compiler import kernels
 from integrators.compiler.kernels import Kernel, checking
 from integrators.compiler.vectors import dot
 from sweep.campaign import pilot
-from sweep.campaign.work import tasks
+from sweep.campaign.worker import tasks
 from sweep.errors import Interrupted
 from sweep.plugins.loader import Plugin
 from sweep.store.lease import sessions

@@ -9,8 +9,8 @@ from study_text import one_experiment
 
 import sweep
 from sweep.campaign import batches, coordinator, cost_model, pilot, planning
-from sweep.campaign.work import tasks
-from sweep.campaign.work.recorder import Recorder
+from sweep.campaign.worker import tasks
+from sweep.campaign.worker.recorder import Recorder
 from sweep.store import create, diff, storage, studies
 from sweep.store.commit import fold
 from sweep.store.lease.sessions import Session, kernel_code_hash

@@ -11,7 +11,7 @@ import integrators
 import sweep
 import systems
 from sweep.analysis import order_table, tolerance_table
-from sweep.campaign.work.recorder import NamedComponent, Recipe, Recorder
+from sweep.campaign.worker.recorder import NamedComponent, Recipe, Recorder
 from sweep.store import studies
 from sweep.study.run_id import run_id
 from sweep.study.run_table import expand_experiment
@@ -105,7 +105,7 @@ def test_commands_take_them(place, command):
 def test_counting_is_no_part_of_a_runs_time(monkeypatch):
     """The clock begins when the steps are counted."""
     from integrators.stepping import equal_steps
-    from sweep.campaign.work import recorder as computing
+    from sweep.campaign.worker import recorder as computing
 
     clock = [0.0]
     monkeypatch.setattr(computing.time, "thread_time", lambda: clock[0])

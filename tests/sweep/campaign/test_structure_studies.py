@@ -11,8 +11,8 @@ import sweep
 import systems
 from integrators.diagnostics.stability import largest_step
 from sweep.analysis import grid
-from sweep.campaign.work import recorder as computing
-from sweep.campaign.work.recorder import NamedComponent, Recipe, Recorder
+from sweep.campaign.worker import recorder as computing
+from sweep.campaign.worker.recorder import NamedComponent, Recipe, Recorder
 from sweep.store import studies
 from sweep.study import schema, structure
 from sweep.study.time_axis import TimeAxis

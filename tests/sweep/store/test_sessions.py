@@ -15,8 +15,8 @@ from study_text import one_experiment
 import sweep
 from sweep import errors
 from sweep.campaign import coordinator, planning
-from sweep.campaign.work import recording, run_work, tasks
-from sweep.campaign.work.recorder import Recorder
+from sweep.campaign.worker import recording, run_work, tasks
+from sweep.campaign.worker.recorder import Recorder
 from sweep.store import create, diff, progress, storage, studies
 from sweep.store.commit import fold, records
 from sweep.store.files import end_checkpoints_group_name

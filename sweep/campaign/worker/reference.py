@@ -8,9 +8,9 @@ import time
 import numpy as np
 
 from integrators.methods import dormand_prince
-from sweep.campaign.work.recorder import make_system, squared_state_errors
-from sweep.campaign.work.recording import MARKER, Recording
-from sweep.campaign.work.run_work import PROBE, SEGMENT
+from sweep.campaign.worker.recorder import make_system, squared_state_errors
+from sweep.campaign.worker.recording import MARKER, Recording
+from sweep.campaign.worker.run_work import PROBE, SEGMENT
 from sweep.store import checkpoints
 from sweep.study import schema
 
@@ -22,7 +22,7 @@ class ReferenceWork:
 
     Parameters
     ----------
-    task : sweep.campaign.work.tasks.ReferenceTask
+    task : sweep.campaign.worker.tasks.ReferenceTask
     arrays : dict of str to sweep.store.files.ArrayFiles
         Of the experiment's references.
     attempt : sweep.store.lease.sessions.Attempt

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from integrators.compiler import kernels
-from sweep.campaign.work.recorder import Recipe
-from sweep.campaign.work.reference import ReferenceWork
-from sweep.campaign.work.run_work import SEGMENT, RunWork, make_reference_reader
+from sweep.campaign.worker.recorder import Recipe
+from sweep.campaign.worker.reference import ReferenceWork
+from sweep.campaign.worker.run_work import SEGMENT, RunWork, make_reference_reader
 from sweep.errors import Interrupted, LeaseLost
 from sweep.store.commit.records import (
     CHECKPOINT,
@@ -50,7 +50,7 @@ class RunTask(Stoppable):
     ----------
     store : sweep.store.store.Store
     experiment : str
-    recipe : sweep.campaign.work.recorder.Recipe
+    recipe : sweep.campaign.worker.recorder.Recipe
     systems, integrators : tuple of NamedComponent
     rows : ndarray of int
         Of the store, ascending, all in one row of shards.

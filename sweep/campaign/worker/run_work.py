@@ -12,8 +12,8 @@ import time
 import numpy as np
 
 from integrators.compiler.lanes import WIDTH
-from sweep.campaign.work.recorder import BatchUnderway, Recorder
-from sweep.campaign.work.recording import MARKER, Recording
+from sweep.campaign.worker.recorder import BatchUnderway, Recorder
+from sweep.campaign.worker.recording import MARKER, Recording
 from sweep.store import provenance
 from sweep.store.checkpoints import CHECKPOINT, checkpoint_identity
 from sweep.study import schema
@@ -31,7 +31,7 @@ class RunWork:
 
     Parameters
     ----------
-    task : sweep.campaign.work.tasks.RunTask
+    task : sweep.campaign.worker.tasks.RunTask
     arrays : dict of str to sweep.store.files.ArrayFiles
         Of the experiment.
     references : callable
@@ -214,7 +214,7 @@ def make_reference_reader(task, arrays):
 
     Parameters
     ----------
-    task : sweep.campaign.work.tasks.RunTask
+    task : sweep.campaign.worker.tasks.RunTask
     arrays : dict of str to sweep.store.files.ArrayFiles
         Of the references; empty without any.
     """
