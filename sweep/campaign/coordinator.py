@@ -355,7 +355,7 @@ def fold_and_tally_store(store, entries, stopped, lease):
     outcome = Outcome(store.place, tallies, stopped)
     try:
         if writes and outcome.complete:
-            fold.end_session(store, lease.check)
+            fold.end_session(store, lease.check, checkpoints=True)
         if writes:
             storage.set_root_attributes(
                 store, provenance.provenance_noted_by_workers(store), lease.check

@@ -100,10 +100,10 @@ def _progresses_with_prediction(progresses, predictions):
 def _compare_plan_with_use(prediction, progresses):
     """What a plan expected of some experiments, and what they used since."""
     used = sum(progress.cpu_seconds for progress in progresses) - prediction.before
-    pending = sum(progress.pending for progress in progresses)
+    left = sum(progress.left for progress in progresses)
     return {
         "runs": prediction.runs,
-        "runs_done": max(0, prediction.runs - pending),
+        "runs_done": max(0, prediction.runs - left),
         "references": prediction.references,
         "cpu_seconds": prediction.least,
         "cpu_seconds_most": prediction.most,

@@ -9,6 +9,7 @@ import numpy as np
 from integrators.errors import InputError, check_known
 from sweep.errors import Damaged
 from sweep.store import files
+from sweep.store.commit.fold import check_shards_are_there
 from sweep.store.progress import IN_STUDY, MARKER, STATUS
 from sweep.store.store import Store
 from sweep.text import format_number
@@ -201,6 +202,7 @@ def _run_status_tables_of_store(store, experiments):
         check_known(f"experiment of {store}", name, names)
     for name in experiments or names:
         try:
+            check_shards_are_there(store, name)
             yield _read_run_status_table(store, name)
         except Damaged as damage:
             raise InputError(

@@ -41,8 +41,8 @@ class Part:
     ----------
     index : tuple of int
         Along the whole array.
-    rows : slice
-        Of the first dimension.
+    extent : tuple of slice
+        Of the array.
     values : ndarray or None
         None if it is not there, or damaged.
     damage : str
@@ -50,9 +50,20 @@ class Part:
     """
 
     index: tuple
-    rows: slice
+    extent: tuple
     values: object
     damage: str
+
+    @property
+    def rows(self):
+        """Its slice of the first dimension."""
+        return self.extent[0]
+
+    def span(self, begin):
+        """Its extent from a corner on, tuple of slice."""
+        return tuple(
+            slice(s.start - b, s.stop - b) for s, b in zip(self.extent, begin, strict=True)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,14 +176,25 @@ class ArrayFiles:
         Damaged
             If the file is not what was written.
         """
-        data = self.read_file(index)
-        if data is None:
+        if (parts := self.parts(index)) is None:
             return None
-        values = self._decoded_file(data)
-        return values[tuple(slice(n) for n in self._extent(index))]
+        values = np.full(self._extent(index), self.fill, self.dtype)
+        begin = [i * c for i, c in zip(index, self.chunks, strict=True)]
+        for part in parts:
+            if part.damage:
+                raise Damaged(part.damage)
+            if part.values is not None:
+                values[part.span(begin)] = part.values
+        return values
 
-    def parts(self, index):
+    def parts(self, index, among=None):
         """The chunks of a file, each by itself.
+
+        Parameters
+        ----------
+        index : tuple of int
+        among : set of int, optional
+            First indices of the chunks that are meant, along the whole array.
 
         Returns
         -------
@@ -192,7 +214,8 @@ class ArrayFiles:
         places, found = self.chunk_places(data), []
         for at in np.ndindex(self.inner_grid):
             own = tuple(i * g + k for i, g, k in zip(index, self.inner_grid, at, strict=True))
-            if all(k * n < size for k, n, size in zip(own, self.inner, self.shape, strict=True)):
+            within = zip(own, self.inner, self.shape, strict=True)
+            if (among is None or own[0] in among) and all(k * n < size for k, n, size in within):
                 offset, size = map(int, places[at])
                 there = offset != ABSENT
                 found.append(self._part(own, data[offset : offset + size] if there else None))
@@ -200,14 +223,14 @@ class ArrayFiles:
 
     def _part(self, at, data):
         sizes = zip(at, self.inner, self.shape, strict=True)
-        extent = [slice(k * n, min(k * n + n, size)) for k, n, size in sizes]
+        extent = tuple(slice(k * n, min(k * n + n, size)) for k, n, size in sizes)
         if data is None:
-            return Part(at, extent[0], None, "")
+            return Part(at, extent, None, "")
         try:
             values = self.decode_chunk(data)
         except Damaged as damage:
-            return Part(at, extent[0], None, str(damage))
-        return Part(at, extent[0], values[tuple(slice(s.stop - s.start) for s in extent)], "")
+            return Part(at, extent, None, str(damage))
+        return Part(at, extent, values[tuple(slice(s.stop - s.start) for s in extent)], "")
 
     def read_file(self, index):
         """The bytes of a file, with the records that are not folded yet; None if there are none.
@@ -238,14 +261,16 @@ class ArrayFiles:
         rows : ndarray of int
         """
         found = np.full((len(rows), *self.shape[1:]), self.fill, self.dtype)
-        of = rows // self.chunks[0]
-        for i in np.unique(of).tolist():
-            mine = np.flatnonzero(of == i)
+        of_file, of_chunk = rows // self.chunks[0], rows // self.inner[0]
+        for i in np.unique(of_file).tolist():
+            among = set(of_chunk[of_file == i].tolist())
             for rest in np.ndindex(self.grid[1:]):
-                if (part := self.chunk((i, *rest))) is not None:
-                    corner = zip(rest, self.chunks[1:], strict=True)
-                    span = (slice(r * c, r * c + c) for r, c in corner)
-                    found[(mine, *span)] = part[rows[mine] - i * self.chunks[0]]
+                for part in self.parts((i, *rest), among) or ():
+                    if part.damage:
+                        raise Damaged(part.damage)
+                    if part.values is not None:
+                        mine = np.flatnonzero(of_chunk == part.index[0])
+                        found[(mine, *part.extent[1:])] = part.values[rows[mine] - part.rows.start]
         return found
 
     def _filled(self, i):
@@ -299,17 +324,6 @@ class ArrayFiles:
             return values.reshape(self.inner if shape is None else shape)
         except (RuntimeError, ValueError) as error:
             raise Damaged(f"cannot be decoded: {error}") from None
-
-    def _decoded_file(self, data):
-        if not self.sharded:
-            return self.decode_chunk(data)
-        places = self.chunk_places(data)
-        values = np.full(self.chunks, self.fill, self.dtype)
-        for at in np.argwhere(places[..., 0] != ABSENT).tolist():
-            offset, size = map(int, places[tuple(at)])
-            span = tuple(slice(k * n, k * n + n) for k, n in zip(at, self.inner, strict=True))
-            values[span] = self.decode_chunk(data[offset : offset + size])
-        return values
 
 
 def encode_chunk(values):

@@ -11,6 +11,7 @@ from integrators.errors import InputError
 from sweep.errors import Damaged
 from sweep.limits import MOST_RUNS
 from sweep.store.commit.fold import check_shards_are_there
+from sweep.store.commit.zarr_stores import zarr_store_with_records
 from sweep.store.files import INTERNAL
 from sweep.store.storage import configure_zarr
 from sweep.store.store import Store
@@ -63,10 +64,9 @@ def open_study(store, chunks=None):
     configure_zarr()
     _refuse_oversized_metadata(store)
     _refuse_missing_shards(store)
-    place = store.readable_zarr_store
     try:
         tree = xr.open_datatree(
-            place,
+            zarr_store_with_records(store),
             engine="zarr",
             chunks=None,
             cache=chunks is None,

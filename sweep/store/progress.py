@@ -173,8 +173,8 @@ class Counter:
             folder = records_folder(self.store, place, row)
             for name in (record.name for record in list_records(folder, CHECKPOINT)):
                 if name.start < len(done) and not done[name.start]:
-                    known, _ = furthest.get(name.start, (0, 0))
-                    furthest[name.start] = max((known, 0), (name.last, name.count))
+                    known = furthest.get(name.start, (0, 0))
+                    furthest[name.start] = max(known, (name.last, name.count))
         return sum(n * (last - 1) / max(1, samples - 1) for last, n in furthest.values())
 
     def _of_references(self, name):

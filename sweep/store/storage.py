@@ -17,6 +17,7 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 
 from integrators.status import COMPLETE
 from sweep.store.chunk_layout import INITIAL_CHUNK, Layout
+from sweep.store.commit.zarr_stores import zarr_store_with_check, zarr_store_with_records
 from sweep.store.files import INTERNAL, are_runs_computed_to_sample
 from sweep.study import schema
 
@@ -30,6 +31,14 @@ def configure_zarr():
     zarr.config.set({"array.write_empty_chunks": True, "threading.max_workers": 1})
     warnings.filterwarnings("ignore", message="Consolidated metadata is currently not part")
     warnings.filterwarnings("ignore", message="Object at .* is not recognized as a component")
+
+
+def open_root_of_store(store, mode="r", check=None):
+    """The root group of a `Store`; see its `root`."""
+    if mode == "r":
+        return open_root_group(zarr_store_with_records(store))
+    place = store.zarr_store if check is None else zarr_store_with_check(store, check)
+    return open_root_group(place, mode)
 
 
 def open_root_group(place, mode="r"):

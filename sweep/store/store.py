@@ -255,28 +255,17 @@ class Store:
         """What zarr, and xarray, call its place."""
         return self.place.zarr_store() if self.in_bucket else str(self.place)
 
-    @property
-    def readable_zarr_store(self):
-        """As `zarr_store`, to be read only: with what is not folded yet."""
-        return _import_zarr_side()[1].zarr_store_with_records(self)
-
     def root(self, mode="r", check=None):
         """The root group; always the metadata as it is, never the consolidated copy.
 
         One that is only read has what is not folded yet. `check` is called before each write
         takes effect, and may raise.
         """
-        if mode == "r":
-            place = self.readable_zarr_store
-        elif check is None:
-            place = self.zarr_store
-        else:
-            place = _import_zarr_side()[1].zarr_store_with_check(self, check)
-        return _import_zarr_side()[0].open_root_group(place, mode)
+        return _storage().open_root_of_store(self, mode, check)
 
     def group(self, name, mode="r"):
         """A group below the root; like the root's, its metadata as it is."""
-        return _import_zarr_side()[0].open_zarr_group(self.root(mode), name)
+        return _storage().open_zarr_group(self.root(mode), name)
 
     def existing_root(self):
         """The root group; None if nothing is there.
@@ -293,7 +282,7 @@ class Store:
             raise StoreError(f"{self} cannot be used: {error}") from None
         except OSError as error:
             raise StoreError(f"{self} cannot be made: {error.strerror}") from None
-        root = _import_zarr_side()[0].read_root_group_or_none(self)
+        root = _storage().read_root_group_or_none(self)
         if root is None and self.internal().is_dir():
             raise StoreError(
                 f"{self}: the store is half deleted or damaged: its zarr.json, which says which "
@@ -336,9 +325,7 @@ class Store:
             probe.rmdir()
 
 
-def _import_zarr_side():
-    # With zarr, which `sweep status` need not wait for.
-    from sweep.store import storage
-    from sweep.store.commit import zarr_stores
+def _storage():
+    from sweep.store import storage  # with zarr, which `sweep status` need not wait for
 
-    return storage, zarr_stores
+    return storage

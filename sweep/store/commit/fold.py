@@ -256,20 +256,28 @@ def begin_session(store, session, check=lambda: None):
         record.remove()
 
 
-def end_session(store, check=lambda: None):
-    """Let no records count any more, all of which are folded; no checkpoint is of use, either.
+def end_session(store, check=lambda: None, checkpoints=False):
+    """Let no records count any more, all of which are folded.
 
     What is removed was listed before: a process that wakes here, when another one has the store,
     removes nothing of that one's.
+
+    Parameters
+    ----------
+    store : Store
+    check : callable
+        Raises unless the store is still this process's.
+    checkpoints : bool
+        Whether to remove these, too: no run needs them any more.
     """
-    left = [*_list_all_records(store, RECORD), *_list_all_records(store, CHECKPOINT)]
+    left = _list_all_records(store, None if checkpoints else RECORD)
     if store.session:
         put_durably(store.session_file, b"", check)
     for record in left:
         record.remove()
 
 
-def _list_all_records(store, kind):
+def _list_all_records(store, kind=None):
     return [
         record
         for place in store.task_groups
@@ -288,14 +296,12 @@ class Folder:
     check : callable
         As in `fold_group`.
     tasks : sequence of RunTask or ReferenceTask
-        At the end of ``with`` all is folded that there is, if references are among them, which
-        others need.
+        At the end of ``with`` all is folded that their groups have.
     """
 
     def __init__(self, store, session, check, tasks):
         self._store, self._session, self._check = store, session, check
         self._left = collections.Counter()
-        self._last = {task.group for task in tasks if not hasattr(task, "recipe")}
         self._rows = {
             place: store.arrays_of_tasks(place)[schema.MARKER.name].chunks[0]
             for place in {task.group for task in tasks}
@@ -325,7 +331,7 @@ class Folder:
         if kind is None:
             for future in self._folding:
                 future.result()
-            for place in self._last:
+            for place in self._rows:
                 fold_group(self._store, place, self._session, self._check)
 
 

@@ -6,9 +6,9 @@ store names; its name says which rows it has, up to which sample. Its content is
 variables cut along the chunks of their arrays and encoded as these are, so that a fold takes over
 whole chunks as they are.
 
-A checkpoint is a record of runs on their way, with the integrators' state. It has the samples since
-an earlier one of the same attempt, as in a Fenwick tree: n checkpoints are log2(n) files, and each
-sample is written log2(n) times at most.
+A checkpoint is a record of runs on their way, with the integrators' state. The n-th of an attempt
+has the samples since checkpoint n & (n - 1), as in a Fenwick tree: there are as many files as n has
+binary ones, and each sample is written log2(n) times at most.
 """
 
 import functools
@@ -103,7 +103,7 @@ class Piece:
     whole : bool
         Whether it is all of the chunk, and padded as that is.
     offset, size : int
-        Of its bytes.
+        Of its bytes, from the end of the header on.
     """
 
     at: tuple
@@ -129,18 +129,23 @@ class Record:
     def __reduce__(self):
         return Record, (self.place, self.name)  # without what was read of it
 
-    @functools.cached_property
+    @property
     def header(self):
         """The header, as a dict; `Damaged` if it cannot be read."""
+        return self._header_and_end[0]
+
+    @functools.cached_property
+    def _header_and_end(self):
+        """The header, and where it ends."""
         begin = len(MAGIC) + 8
         data = self._read(0, AT_FIRST)
-        size = int.from_bytes(data[len(MAGIC) : begin], "little")
-        if data[: len(MAGIC)] != MAGIC or not 0 < size < 2**31:
+        end = begin + int.from_bytes(data[len(MAGIC) : begin], "little")
+        if data[: len(MAGIC)] != MAGIC or not begin < end < MOST:
             raise Damaged(f"{self.place} is no record")
-        if len(data) < begin + size:
-            data = self._read(0, begin + size)
+        if len(data) < end:
+            data = self._read(0, end)
         try:
-            return json.loads(checked_bytes(data[begin : begin + size]))
+            return json.loads(self._checked(data[begin:end])), end
         except ValueError:
             raise Damaged(f"{self.place} has a header that is no JSON") from None
 
@@ -159,11 +164,8 @@ class Record:
 
     def read_bytes(self, piece):
         """The encoded bytes of a piece; `Damaged` if they are not those that were written."""
-        data = self._read(piece.offset, piece.size)
-        try:
-            checked_bytes(data)
-        except Damaged as damage:
-            raise Damaged(f"{self.place} {damage}") from None
+        data = self._read_behind_header(piece.offset, piece.size)
+        self._checked(data)
         return data
 
     def read_values(self, piece, array):
@@ -177,13 +179,14 @@ class Record:
     def read_state(self, name):
         """What a checkpoint has of a name besides the variables, an ndarray."""
         dtype, shape, offset, size = self.header["state"][name]
-        return np.frombuffer(checked_bytes(self._read(offset, size)), dtype).reshape(shape)
+        data = self._checked(self._read_behind_header(offset, size))
+        return np.frombuffer(data, dtype).reshape(shape)
 
     def check(self):
         """Raise `Damaged` unless all of it is what was written."""
-        for pieces in self.header["variables"].values():
-            for piece in pieces:
-                checked_bytes(self._read(*piece[-2:]))
+        for variable in self.header["variables"]:
+            for piece in self.pieces(variable):
+                self.read_bytes(piece)
         for name in self.header["state"]:
             self.read_state(name)
 
@@ -195,6 +198,16 @@ class Record:
         """Read all of it at once, and keep it; itself."""
         self._data = self._read(0, MOST)
         return self
+
+    def _checked(self, data):
+        """The bytes before a checksum; `Damaged`, with the record's place, if it fails."""
+        try:
+            return checked_bytes(data)
+        except Damaged as damage:
+            raise Damaged(f"{self.place} {damage}") from None
+
+    def _read_behind_header(self, offset, size):
+        return self._read(self._header_and_end[1] + offset, size)
 
     def _read(self, offset, size):
         if self._data is not None:
@@ -255,30 +268,10 @@ def write_record(folder, name, arrays, rows, columns, identity="", state=None):
     breaks = np.flatnonzero(np.diff(rows) > 1) + 1
     spans = [(int(part[0]), int(part[-1]) + 1) for part in np.split(rows, breaks)]
     header = {"identity": identity, "rows": spans, "variables": variables, "state": states}
-    head = _header_before_blobs(header)
+    body = with_checksum(json.dumps(header, separators=(",", ":")).encode())
     place = folder / str(name)
-    put_durably(place, b"".join([head, *blobs]))
+    put_durably(place, b"".join([MAGIC, len(body).to_bytes(8, "little"), body, *blobs]))
     return Record(place, name)
-
-
-def _header_before_blobs(header):
-    """The header's bytes, with offsets from the beginning of the record on."""
-    size = 0
-    while True:  # the digits of offsets make it longer
-        begin = len(MAGIC) + 8 + size
-        moved = {
-            "variables": {
-                key: [(*piece[:-2], piece[-2] + begin, piece[-1]) for piece in pieces]
-                for key, pieces in header["variables"].items()
-            },
-            "state": {
-                key: (*own[:-2], own[-2] + begin, own[-1]) for key, own in header["state"].items()
-            },
-        }
-        body = with_checksum(json.dumps(header | moved, separators=(",", ":")).encode())
-        if len(body) == size:
-            return MAGIC + size.to_bytes(8, "little") + body
-        size = max(size + 1, len(body))
 
 
 def _cut_along_chunks(array, rows, values, first):
@@ -356,22 +349,22 @@ def records_folder(store, place, shard_row=None):
     return store.internal(FOLDER, *names)
 
 
-def list_records(folder, kind, session=None):
+def list_records(folder, kind=None, session=None):
     """The records in a folder, in the order of their names, which is the order in which they count.
 
     Parameters
     ----------
     folder : Path or ObjectPlace
         Of a row of shards.
-    kind : {"record", "checkpoint"}
+    kind : {"record", "checkpoint"}, optional
+        Only of this one, as of the session.
     session : str, optional
-        Only of this one.
     """
     found = []
     try:
         for place in folder.iterdir():
             name = RecordName.parse(place.name)
-            if name is not None and name.kind == kind and session in (None, name.session):
+            if name and kind in (None, name.kind) and session in (None, name.session):
                 found.append(Record(place, name))
     except FileNotFoundError:
         return []

@@ -16,6 +16,8 @@ def zarr_store_with_records(store):
     ----------
     store : sweep.store.store.Store
     """
+    if not store.session:
+        return store.zarr_store
     unfolded = {place: found for place in store.task_groups if (found := store.unfolded(place))}
     if not unfolded:
         return store.zarr_store

@@ -17,7 +17,6 @@ from sweep.errors import Damaged
 from sweep.store import files
 from sweep.store.commit.fold import book_file, missing_shards, written_by_tasks
 from sweep.store.commit.records import (
-    CHECKPOINT,
     RECORD,
     list_records,
     records_folder,
@@ -185,13 +184,14 @@ def _find_damaged_records(store):
     for place in store.task_groups:
         for row in shard_rows_with_records(store, place):
             folder = records_folder(store, place, row)
-            for record in (*list_records(folder, RECORD), *list_records(folder, CHECKPOINT)):
+            for record in list_records(folder):
                 try:
                     record.check()
                 except Damaged as damage:
                     where = str(record.place.relative_to(store.place))
                     runs = f"; without it {record.name.count:,} runs are to be computed again"
-                    text = f"{damage}{runs * (record.name.kind == RECORD)}"
+                    said = str(damage).removeprefix(f"{record.place} ")
+                    text = f"{said}{runs * (record.name.kind == RECORD)}"
                     yield Finding(where, "", (), text, REMOVE, NO_ROWS, 0, record.place)
 
 
@@ -286,14 +286,14 @@ def _readable_values_or_default(array, size, otherwise):
 def _check_file(group, array, index):
     """Findings in a file of an array."""
     over_runs = array.dims[:1] == ("run",)
-    where = array.rows(index)
     try:
         parts = array.parts(index)
     except Damaged as damage:  # none of its chunks can be found
         if not array.sharded:
-            yield from _check_part(group, array, Part(index, where, None, str(damage)), over_runs)
+            part = _whole_file(array, index, str(damage))
+            yield from _check_part(group, array, part, over_runs)
             return
-        rows = _rows_of_group(group, where) if over_runs else NO_ROWS
+        rows = _rows_of_group(group, array.rows(index)) if over_runs else NO_ROWS
         remedy = _remedy(group, array)
         yield Finding(
             group.place, array.name, (), str(damage), remedy, rows, _count(group, rows),
@@ -302,9 +302,15 @@ def _check_file(group, array, index):
         return
     if parts is None and array.sharded:
         return  # said already, if it was there
-    parts = parts or [Part(index, where, None, "")]
-    for part in parts:
+    for part in parts or [_whole_file(array, index)]:
         yield from _check_part(group, array, part, over_runs)
+
+
+def _whole_file(array, index, damage=""):
+    """The `Part` of a file that is not there, or damaged as a whole."""
+    sizes = zip(index, array.chunks, array.shape, strict=True)
+    extent = tuple(slice(i * c, min(i * c + c, n)) for i, c, n in sizes)
+    return Part(index, extent, None, damage)
 
 
 def _rows_of_group(group, where):
