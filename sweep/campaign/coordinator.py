@@ -1,5 +1,6 @@
 """Run a study: compare it with its store, plan, compute what is missing, finish the store."""
 
+import collections
 import contextlib
 import functools
 import uuid
@@ -29,6 +30,7 @@ from sweep.shutdown import Drain
 from sweep.store import create, diff, provenance, storage
 from sweep.store.backends.disk import explain_storage_failure, is_storage_full_or_failing
 from sweep.store.commit import fold
+from sweep.store.files import are_runs_computed_to_sample
 from sweep.store.lease import requests, sessions
 from sweep.store.lease.lease import Lease, acquire_lease
 from sweep.store.lease.presence import Presence
@@ -36,7 +38,7 @@ from sweep.store.lease.sessions import Session, kernel_code_hash
 from sweep.store.progress import Counter, InFlight, Prediction, write_plan_predictions
 from sweep.store.store import Store
 from sweep.store.studies import resolve_study_and_store
-from sweep.study import Study
+from sweep.study import Study, schema
 
 
 @dataclass(frozen=True)
@@ -265,9 +267,7 @@ class _Coordinator:
         store = self.store.anew()
         fold.begin_session(store, session.name, self.lease.check)
         self.presence.begun(session)
-        kinds = _record_worker_hosts(
-            self.store, hosts_of_workers(workers.values()), self.lease.check
-        )
+        kinds = _record_worker_hosts(store, hosts_of_workers(workers.values()), self.lease.check)
         if len(kinds) > 1:
             self.watcher.mixed(kinds)
         root = self.store.root("a")
@@ -307,7 +307,9 @@ class _Coordinator:
 
     def _note_prediction(self, plans):
         """Keep what the plans expect, beside what was used before, for `sweep status`."""
-        before = {own.experiment: own.cpu_seconds for own in Counter(self.store).count()}
+        known = any(plan.entry.known for plan in plans)
+        counted = Counter(self.store.anew()).count() if known else ()
+        before = collections.Counter({own.experiment: own.cpu_seconds for own in counted})
         found = {plan.entry.name: _predict_cpu_time([plan], before) for plan in plans}
         write_plan_predictions(self.store, _predict_cpu_time(plans, before), found)
 
@@ -328,7 +330,7 @@ def _record_worker_hosts(store, hosts, check):
 
     Results may depend on them by the sines and logarithms of their libraries.
     """
-    known = store.root().attrs.get("hosts", [])
+    known = store.attributes.get("hosts", [])
     every = known + [host for host in hosts if host not in known]
     storage.set_root_attributes(store, {"hosts": every}, check)
     return sorted({host["kind"] for host in every if "kind" in host})
@@ -351,7 +353,8 @@ def fold_and_tally_store(store, entries, stopped, lease):
         if not stopped or not is_storage_full_or_failing(error):
             raise
         writes = False
-    tallies = tuple(_tally_experiment(store.root(), entry) for entry in entries)
+    unfolded = (lambda place: None) if writes else store.unfolded
+    tallies = tuple(_tally_experiment(store, entry, unfolded(entry.name)) for entry in entries)
     outcome = Outcome(store.place, tallies, stopped)
     try:
         if writes and outcome.complete:
@@ -366,16 +369,13 @@ def fold_and_tally_store(store, entries, stopped, lease):
     return outcome
 
 
-def _tally_experiment(root, entry):
-    group = storage.open_zarr_group(root, entry.name)
-    done = storage.are_runs_committed(group, len(entry.experiment.times))[entry.rows]
-    status = group["status"][:][entry.rows][done]
+def _tally_experiment(store, entry, unfolded):
+    arrays = store.arrays_of_tasks(entry.name, unfolded)
+    counts, status = arrays[schema.MARKER.name].values(), arrays["status"].values()
+    done = are_runs_computed_to_sample(counts, status, len(entry.experiment.times))[entry.rows]
+    status, attributes = status[entry.rows][done], arrays["status"].attributes
     meanings = dict(
-        zip(
-            group["status"].attrs["flag_values"],
-            group["status"].attrs["flag_meanings"].split(),
-            strict=True,
-        )
+        zip(attributes["flag_values"], attributes["flag_meanings"].split(), strict=True)
     )
     failed = tuple(
         (meanings[int(value)], int(np.sum(status == value)))

@@ -91,7 +91,9 @@ def _grow_store_to_study(store, study, entries, check=None):
         _create_or_grow_experiment_group(root, entry)
     for name in storage.experiment_group_names(root):
         if name not in {entry.name for entry in entries}:
-            storage.open_zarr_group(root, name)["in_study"][:] = False
+            left = storage.open_zarr_group(root, name)
+            left["in_study"][:] = False
+            left.attrs["rows_left_study"] = left["in_study"].size
     root.attrs.update(
         {
             "format_version": FORMAT_VERSION,
@@ -374,7 +376,8 @@ def _write_run_coordinates(group, entry):
         group, "run", np.arange(entry.size), "run", long_name="row of the table"
     )
     group.attrs["coordinates"] = " ".join(["run_id", "in_study", *columns])
-    group.attrs.update({"scanned": list(scan), "start_axes": list(starts)})
+    axes = {"scanned": list(scan), "start_axes": list(starts)}
+    group.attrs.update(axes | {"rows_left_study": entry.size - len(entry.rows)})
     ids = np.full(entry.size, "", dtype=object)
     if entry.known:
         ids[: entry.known] = group["run_id"][: entry.known]

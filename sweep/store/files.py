@@ -33,6 +33,11 @@ def end_checkpoints_group_name(experiment):
     return f"{INTERNAL}/{ENDS}/{experiment}"
 
 
+def group_with_records_of(place):
+    """The group among whose records those are that a group's arrays are folded from."""
+    return place.removeprefix(end_checkpoints_group_name(""))
+
+
 @dataclass(frozen=True, eq=False)
 class Part:
     """A chunk of an array.

@@ -14,17 +14,11 @@ import numpy as np
 
 from sweep.errors import Damaged
 from sweep.store import files
-from sweep.store.backends.places import map_over_place
+from sweep.store.backends.places import ObjectPlace, map_over_place
 from sweep.store.backends.trees import write_text_atomically
 from sweep.store.commit.fold import check_shards_are_there
-from sweep.store.commit.records import (
-    CHECKPOINT,
-    RECORD,
-    list_records,
-    records_folder,
-    shard_rows_with_records,
-)
-from sweep.store.files import ArrayFiles, references_group_name
+from sweep.store.commit.records import CHECKPOINT, RECORD, records_by_group
+from sweep.store.files import INTERNAL, references_group_name
 from sweep.store.lease.holder import parse_json_object, read_first_bytes_of_file
 from sweep.store.lease.lease import lease_holder_of_store
 from sweep.store.store import Store
@@ -109,7 +103,7 @@ class Counter:
     """
 
     def __init__(self, store):
-        self.store = store
+        self.store, self._next = store, store
         self._chunks = {}  # by file: what it was when it was read, and its values
         store.check()
 
@@ -121,32 +115,45 @@ class Counter:
         Damaged
             If an array that is counted is.
         """
-        names = self.store.anew().experiments
-        under_way = runs_in_flight(self.store)
-        there = [name for name in names if (self.store.place / name).is_dir()]
-        return [self._count(name, under_way.get(name, 0)) for name in there]
+        store, self._next = self._next, self.store.anew()
+        paths = store.list_files()  # before arrays, into which records may be folded just now
+        records = records_by_group(store, paths)
+        session = store.session if records else ""
+        running = runs_in_flight(store) if f"{INTERNAL}/{IN_FLIGHT}" in paths else {}
+        counted = []
+        for name in store.experiments:
+            if any(path.startswith(f"{name}/") for path in paths):
+                check_shards_are_there(store, name, paths)
+                counted.append(self._count(store, name, records, session, running.get(name, 0)))
+        return counted
 
-    def _count(self, name, running):
-        of_runs, of_references = (  # before the arrays, into which they may be folded just now
-            list(self._unfolded_records(place)) for place in (name, references_group_name(name))
+    def _count(self, store, name, records, session, running):
+        arrays = store.arrays_of_tasks(name)
+        marker, status, seconds = (
+            self._values(arrays, array) for array in (MARKER, STATUS, CPU_TIME)
         )
-        group, arrays = self.store.place / name, (MARKER, STATUS, IN_STUDY, CPU_TIME)
-        marker, status, wanted, seconds = (self._values(group / a) for a in arrays)
+        some_left = store.consolidated.get(name, {}).get("attributes", {}).get("rows_left_study", 1)
+        wanted = self._values(arrays, IN_STUDY) if some_left else np.ones(len(marker))
         size = min(map(len, (marker, status, wanted)))  # a store that just grows has two lengths
         marker, status, wanted = marker[:size], status[:size], wanted[:size].astype(bool)
-        samples = _array_files_or_named_damage(group / TIME).shape[0]
+        samples = arrays[TIME].shape[0]
         done = files.are_runs_computed_to_sample(marker, status, samples)
         failed = int((wanted & done & (status > 0)).sum())
-        check_shards_are_there(self.store, name)
-        milliseconds = sum(record.name.milliseconds for record in of_references)
-        for record in of_runs:
+        of_runs, of_references = (
+            [record for found in records.get(place, {}).values() for record in found]
+            for place in (name, references_group_name(name))
+        )
+        milliseconds = sum(
+            record.name.milliseconds for record in _of_session(of_references, session)
+        )
+        for record in _of_session(of_runs, session):
             rows = _rows_of_record(record)
             rows = rows[rows < size]
             if record.name.last >= samples and not done[rows].all():
                 done[rows] = True
                 failed += record.name.failed
                 milliseconds += record.name.milliseconds
-        partly = self._count_partly_computed_runs(name, done, samples)
+        partly = _count_partly_computed_runs(of_runs, done, samples)
         done &= wanted
         return Progress(
             experiment=name,
@@ -157,59 +164,56 @@ class Counter:
             failed=failed,
             left_study=int(size - wanted.sum()),
             cpu_seconds=_committed_cpu_seconds(marker, seconds)
-            + self._of_references(name)
+            + self._cpu_seconds_of_references(store, name)
             + 1e-3 * milliseconds,
         )
 
-    def _unfolded_records(self, place):
-        session = self.store.session
-        for row in shard_rows_with_records(self.store, place) if session else ():
-            yield from list_records(records_folder(self.store, place, row), RECORD, session)
-
-    def _count_partly_computed_runs(self, place, done, samples):
-        """Runs on their way, each counted as far as it is."""
-        furthest = {}
-        for row in shard_rows_with_records(self.store, place):
-            folder = records_folder(self.store, place, row)
-            for name in (record.name for record in list_records(folder, CHECKPOINT)):
-                if name.start < len(done) and not done[name.start]:
-                    known = furthest.get(name.start, (0, 0))
-                    furthest[name.start] = max(known, (name.last, name.count))
-        return sum(n * (last - 1) / max(1, samples - 1) for last, n in furthest.values())
-
-    def _of_references(self, name):
-        """CPU seconds of an experiment's references, as far as they are committed."""
-        directory = self.store.internal(files.REFERENCES, name)
-        if not (directory / CPU_TIME).is_dir():  # there are none, or of an earlier version
+    def _cpu_seconds_of_references(self, store, name):
+        """Of an experiment's references, as far as they are committed."""
+        arrays = store.arrays_of_tasks(references_group_name(name))
+        if CPU_TIME not in arrays:  # there are none
             return 0.0
-        return _committed_cpu_seconds(
-            *(self._values(directory / array) for array in (MARKER, CPU_TIME))
-        )
+        return _committed_cpu_seconds(*(self._values(arrays, own) for own in (MARKER, CPU_TIME)))
 
-    def _values(self, directory):
-        array = _array_files_or_named_damage(directory)
+    def _values(self, arrays, name):
+        """The values of an array over runs; `Damaged`, with its name, if they are."""
+        array = arrays[name]
         try:
             indices = ((i,) for i in range(array.grid[0]))
-            parts = map_over_place(directory, lambda index: self._chunk(array, index), indices)
+            parts = map_over_place(array.directory, lambda at: self._chunk(array, at), indices)
         except Damaged as damage:
-            raise _damage_with_array_name(directory, damage) from None
+            raise Damaged(f"{array.directory.parent.name}/{name}: {damage}") from None
         return np.concatenate(parts) if parts else np.zeros(0, array.dtype)
 
     def _chunk(self, array, index):
-        file = array.file(index)
-        try:
-            stat = file.stat()
-            state = array.shape, array.chunks, stat.st_mtime_ns, stat.st_ino
-        except OSError:
-            state = array.shape, array.chunks
+        file, state = array.file(index), None
         known = self._chunks.get(file)
-        if known is None or known[0] != state:
+        if known is not None or not isinstance(file, ObjectPlace):  # there it is a request more
+            with contextlib.suppress(OSError):
+                stat = file.stat()
+                state = array.shape, array.chunks, stat.st_mtime_ns, stat.st_ino
+        if known is None or state is None or known[0] != state:
             values = array.chunk(index)
             if values is None:
                 rows = array.rows(index)
                 values = np.full(rows.stop - rows.start, array.fill, array.dtype)
             self._chunks[file] = known = state, values
         return known[1]
+
+
+def _of_session(records, session):
+    """The records, not checkpoints, that are of a session."""
+    return [r for r in records if r.name.kind == RECORD and r.name.session == session]
+
+
+def _count_partly_computed_runs(records, done, samples):
+    """Runs on their way, each counted as far as its checkpoints are."""
+    furthest = {}
+    for name in (record.name for record in records if record.name.kind == CHECKPOINT):
+        if name.start < len(done) and not done[name.start]:
+            known = furthest.get(name.start, (0, 0))
+            furthest[name.start] = max(known, (name.last, name.count))
+    return sum(n * (last - 1) / max(1, samples - 1) for last, n in furthest.values())
 
 
 def _committed_cpu_seconds(marker, seconds):
@@ -227,17 +231,6 @@ def _rows_of_record(record):
         return record.rows
     except FileNotFoundError:
         return np.zeros(0, dtype=int)
-
-
-def _array_files_or_named_damage(directory):
-    try:
-        return ArrayFiles.read(directory)
-    except Damaged as damage:
-        raise _damage_with_array_name(directory, damage) from None
-
-
-def _damage_with_array_name(directory, damage):
-    return Damaged(f"{directory.parent.name}/{directory.name}: {damage}")
 
 
 class Rate:
@@ -293,6 +286,8 @@ class InFlight:
         return self
 
     def __exit__(self, *exception):
+        if not self._written:
+            return
         with contextlib.suppress(OSError):
             self._path.unlink(missing_ok=True)
 

@@ -59,7 +59,7 @@ def write_provenance_of_process(store, session):
     """
     number = provenance_number(describe_cpu_libm_and_versions())
     file = store.internal(FOLDER, f"{number}.json")
-    if not file.exists():
+    if not file.is_file():
         file.parent.mkdir(exist_ok=True)
         write_text_atomically(file, json.dumps(describe_cpu_libm_and_versions()))
     return number
@@ -78,7 +78,7 @@ def provenance_noted_by_workers(store):
         Empty if nobody has noted anything.
     """
     files = store.internal(FOLDER).glob("*.json")
-    known = store.root().attrs.get(ATTRIBUTE, {})
+    known = store.attributes.get(ATTRIBUTE, {})
     new = {file.stem: json.loads(file.read_text()) for file in files if file.stem not in known}
     return {ATTRIBUTE: known | new} if known or new else {}
 

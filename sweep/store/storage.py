@@ -16,7 +16,9 @@ import zarr
 from zarr.codecs import BloscCodec, Crc32cCodec
 
 from integrators.status import COMPLETE
+from sweep.store.backends.places import METADATA
 from sweep.store.chunk_layout import INITIAL_CHUNK, Layout
+from sweep.store.commit.records import put_durably
 from sweep.store.commit.zarr_stores import zarr_store_with_check, zarr_store_with_records
 from sweep.store.files import INTERNAL, are_runs_computed_to_sample
 from sweep.study import schema
@@ -135,11 +137,14 @@ def consolidate_zarr_metadata(store, check=None):
 
 
 def set_root_attributes(store, attributes, check=None):
-    """Set attributes of the root, and keep its consolidated metadata, which say the same."""
-    root = zarr.open_group(store.root("r+", check).store, mode="r+", zarr_format=3)
-    root.attrs.update(attributes)
-    if root.metadata.consolidated_metadata is None:  # a run that made them was cut short
+    """Set attributes of the root, and keep its consolidated metadata."""
+    metadata = store.anew().metadata
+    if not metadata.get("consolidated_metadata"):  # a run that made them was cut short
         consolidate_zarr_metadata(store, check)
+        metadata = store.anew().metadata
+    metadata["attributes"] |= attributes
+    text = json.dumps(metadata, indent=2)
+    put_durably(store.place / METADATA, text.encode(), check or (lambda: None))
 
 
 def experiment_group_names(root):

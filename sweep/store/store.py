@@ -22,6 +22,7 @@ from sweep.store.files import (
     references_group_name,
 )
 
+HALF_MADE = "creating"  # object in a bucket while a store is put there
 CREATING = ".creating"  # after the store's own name: where a new one is put together
 LEASE = ".lock"  # likewise: who writes to the store
 
@@ -123,7 +124,7 @@ class Store:
     @property
     def half_made_sign(self):
         """The object in a bucket while a store is put there, whose ``zarr.json`` comes last."""
-        return self.internal("creating")
+        return self.internal(HALF_MADE)
 
     # --- what is there -----------------------------------------------------------------------
 
@@ -201,9 +202,20 @@ class Store:
     @property
     def experiments(self):
         """Names of the experiments: those of the study in its order, then those that left it."""
-        found = (file.parent.name for file in self.place.glob(f"*/{METADATA}"))
-        others = sorted(set(found) - {INTERNAL})
+        names = [name for name in self.consolidated if "/" not in name]
+        if not names:  # it was cut short when it was made or grown
+            names = [file.parent.name for file in self.place.glob(f"*/{METADATA}")]
+        others = sorted(set(names) - {INTERNAL})
         return list(dict.fromkeys([*self.attributes["experiments"], *others]))
+
+    @property
+    def consolidated(self):
+        """Metadata of all groups and arrays, by their paths, as the root has them; or nothing."""
+        return (self.metadata.get("consolidated_metadata") or {}).get("metadata") or {}
+
+    def list_files(self):
+        """The files of the store as they are now, a set of paths relative to it."""
+        return places.files_below(self.place)
 
     def array(self, *names):
         """The `ArrayFiles` at a path below the store; `Damaged` if its metadata are.
@@ -215,10 +227,7 @@ class Store:
 
     def unfolded(self, place):
         """The `sweep.store.commit.records.Unfolded` of a group, None if all is folded."""
-        owner = place
-        if place.startswith(ends := end_checkpoints_group_name("")):
-            owner = place.removeprefix(ends)
-        return Unfolded.of(self, owner, self.session)
+        return Unfolded.of(self, files.group_with_records_of(place), self.session)
 
     @property
     def task_groups(self):
@@ -226,13 +235,12 @@ class Store:
         names = self.experiments
         return [*names, *(references_group_name(name) for name in names)]
 
-    def arrays_of_tasks(self, place):
+    def arrays_of_tasks(self, place, unfolded=None):
         """The arrays of a group of runs or references, by name; `Damaged` if their metadata are.
 
-        With the checkpoints at the ends of runs, and without what is not folded.
+        With the checkpoints at the ends of runs; and with what is not folded, where it is given.
         """
-        copies = (self.metadata.get("consolidated_metadata") or {}).get("metadata") or {}
-        found = {}
+        copies, found = self.consolidated, {}
         for group in (place, end_checkpoints_group_name(place)):
             names = [name for name in copies if name.rpartition("/")[0] == group]
             if not copies:
@@ -241,12 +249,9 @@ class Store:
             for name in names:
                 metadata = copies.get(name) or files.read_zarr_metadata(self.place / name)
                 if metadata.get("node_type") == "array":
-                    found[name.rpartition("/")[2]] = ArrayFiles.of(self.place / name, metadata)
+                    array = ArrayFiles.of(self.place / name, metadata, unfolded)
+                    found[array.name] = array
         return found
-
-    def partial_files(self):
-        """What writers that were killed left behind; in a bucket nothing is there by half."""
-        return iter(()) if self.in_bucket else self.place.rglob("*.partial")
 
     # --- by zarr -----------------------------------------------------------------------------
 
@@ -303,9 +308,9 @@ class Store:
         """
         if self.in_bucket:
             self.place.check()
-            return (self.place / METADATA).is_file() or (
-                self.place.is_dir() and not self.is_half_made()
-            )
+            paths = self.list_files()
+            half_made = METADATA not in paths and f"{INTERNAL}/{HALF_MADE}" in paths
+            return bool(paths) and not half_made
         if self.place.exists() and not (self.place.is_dir() and not any(self.place.iterdir())):
             return True
         self._check_makable()

@@ -72,20 +72,18 @@ class Recording:
 
     def _look_up(self, folder):
         """Take what records have: rows that are done, and how far others are."""
-        for record in self._overlapping(folder, RECORD, self._attempt.session.name):
-            self.done |= np.isin(self.rows, record.rows)
+        low, high = self.rows[0], self.rows[-1]
+        found = [r for r in list_records(folder) if r.name.start <= high and r.name.stop > low]
+        for record in found:
+            if record.name.kind == RECORD and record.name.session == self._attempt.session.name:
+                self.done |= np.isin(self.rows, record.rows)
         self._committed |= self.done
         chains = {}
-        for record in self._overlapping(folder, CHECKPOINT, None):
-            if record.header["identity"] == self._identity:
+        for record in found:
+            if record.name.kind == CHECKPOINT and record.header["identity"] == self._identity:
                 chains.setdefault((record.name.token, tuple(record.rows)), []).append(record)
         for records in chains.values():
             self._take_chain(records)
-
-    def _overlapping(self, folder, kind, session):
-        found = list_records(folder, kind, session)
-        low, high = self.rows[0], self.rows[-1]
-        return [r for r in found if r.name.start <= high and r.name.stop > low]
 
     def _take_chain(self, records):
         """Take the checkpoints of an attempt, for the rows of which it came furthest."""

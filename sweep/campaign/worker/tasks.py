@@ -17,13 +17,7 @@ from sweep.campaign.worker.recorder import Recipe
 from sweep.campaign.worker.reference import ReferenceWork
 from sweep.campaign.worker.run_work import SEGMENT, RunWork, make_reference_reader
 from sweep.errors import Interrupted, LeaseLost
-from sweep.store.commit.records import (
-    CHECKPOINT,
-    RECORD,
-    list_records,
-    records_folder,
-    shard_rows_with_records,
-)
+from sweep.store.commit.records import records_by_group
 from sweep.store.files import references_group_name
 from sweep.store.lease import sessions
 from sweep.store.lease.sessions import Attempt
@@ -232,9 +226,8 @@ def committed_samples_of_task(task):
     task : RunTask or ReferenceTask
     """
     low, high, found = task.rows[0], task.rows[-1], 0
-    for row in shard_rows_with_records(task.store, task.group):
-        folder = records_folder(task.store, task.group, row)
-        for name in (r.name for kind in (RECORD, CHECKPOINT) for r in list_records(folder, kind)):
+    for records in records_by_group(task.store, place=task.group).get(task.group, {}).values():
+        for name in (record.name for record in records):
             if name.start <= high and name.stop > low:
                 found += name.count * (name.last - name.first)
     return found

@@ -326,6 +326,18 @@ def read_range_of_place(place, offset, size):
         return file.read(size)
 
 
+def files_below(place):
+    """The files below a directory, or a prefix, as a set of paths relative to it."""
+    if isinstance(place, ObjectPlace):
+        return {found.key[len(place.key) + 1 :] for found in place.walk()}
+    top = len(os.fspath(place)) + 1
+    return {
+        os.path.join(folder, name)[top:].replace(os.sep, "/")
+        for folder, _, names in os.walk(place)
+        for name in names
+    }
+
+
 def map_over_place(place, function, items):
     """A list of ``function(item)``: of an object store several at once."""
     if isinstance(place, ObjectPlace):

@@ -14,12 +14,15 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from sweep.errors import Damaged, LeaseLost, StoreError
-from sweep.store.backends.places import ObjectPlace
+from sweep.store.backends.places import ObjectPlace, files_below, read_bytes_or_none
 from sweep.store.commit.records import (
     CHECKPOINT,
+    PARTIAL,
     RECORD,
+    Unfolded,
     list_records,
     put_durably,
+    records_by_group,
     records_folder,
     shard_rows_with_records,
     shard_with_records,
@@ -43,7 +46,7 @@ def written_by_tasks(arrays):
     return dict(sorted(found.items(), key=lambda item: item[0] == schema.MARKER.name))
 
 
-def fold_group(store, place, session, check=lambda: None, ready=lambda row, records: True):
+def fold_group(store, place, session, check=lambda: None, rows=None):
     """Fold the records of a session that a group has.
 
     Parameters
@@ -55,28 +58,32 @@ def fold_group(store, place, session, check=lambda: None, ready=lambda row, reco
         Name of the session whose records count.
     check : callable
         Raises unless the store is still this process's.
-    ready : callable
-        Whether a row of shards is to be folded, from its number and its records; all of them
-        unless given.
+    rows : sequence of int, optional
+        Rows of shards that are to be folded; all unless given.
 
     Returns
     -------
     int
         Records that were folded.
     """
-    arrays, folded = None, 0
-    for row in shard_rows_with_records(store, place):
+    arrays, book, folded = None, {}, 0
+    for row in shard_rows_with_records(store, place) if rows is None else rows:
         records = list_records(records_folder(store, place, row), RECORD, session)
-        if not records or not ready(row, records):
+        if not records:
             continue
         if arrays is None:
             arrays = written_by_tasks(store.arrays_of_tasks(place))
-        _fold_shard_row(store, place, row, arrays, records, check)
+            book = book_of_group(store, place)
+        check()
+        _fold_shard_row(row, arrays, records, check, is_new=row not in book)
+        book = note_folded(store, place, book, {row: max(r.name.last for r in records)}, check)
+        for record in records:
+            record.remove()
         folded += len(records)
     return folded
 
 
-def _fold_shard_row(store, place, row, arrays, records, check):
+def _fold_shard_row(row, arrays, records, check, is_new):
     if len(records) <= MOST_LOADED:
         records = [record.load() for record in records]
     for array in arrays.values():
@@ -87,14 +94,11 @@ def _fold_shard_row(store, place, row, arrays, records, check):
         for index in sorted(touched):
             write_shard(
                 array, index, lambda old, a=array, i=index: shard_with_records(a, i, old, records),
-                check,
+                check, is_new,
             )  # fmt: skip
-    note_folded(store, place, {row: max(record.name.last for record in records)}, check)
-    for record in records:
-        record.remove()
 
 
-def write_shard(array, index, grown, check=lambda: None):
+def write_shard(array, index, grown, check=lambda: None, is_new=False):
     """Write a shard anew.
 
     Parameters
@@ -105,17 +109,24 @@ def write_shard(array, index, grown, check=lambda: None):
         From the shard's bytes, or None if there is none, to those that it is to have.
     check : callable
         As in `fold_group`.
+    is_new : bool
+        Whether there is none yet, as far as is known.
     """
     file = array.file(index)
+    if not isinstance(file, ObjectPlace):
+        old = read_bytes_or_none(file)
+        if (data := grown(old)) not in (None, old):
+            put_durably(file, data, check)
+        return
+    # Who put one there since this process lost the store has folded these records, too: there is
+    # one then, and it stays.
+    if is_new and ((data := grown(None)) is None or file.put_if(data)):
+        return
     try:
-        old, tag = file.read_tagged() if isinstance(file, ObjectPlace) else (file.read_bytes(), 0)
+        old, tag = file.read_tagged()
     except FileNotFoundError:
         old, tag = None, None
-    data = grown(old)
-    if data is None or data == old:
-        return
-    if not isinstance(file, ObjectPlace):
-        put_durably(file, data, check)
+    if (data := grown(old)) in (None, old):
         return
     check()
     if file.put_if(data, tag) is None:
@@ -141,13 +152,13 @@ def book_of_group(store, place):
         raise Damaged(f"{book_file(store, place)} is not what was written") from None
 
 
-def note_folded(store, place, rows, check=lambda: None):
-    """Note up to which sample rows of shards are folded."""
-    known = book_of_group(store, place)
-    new = known | {row: max(samples, known.get(row, 0)) for row, samples in rows.items()}
-    if new != known:
+def note_folded(store, place, book, rows, check=lambda: None):
+    """Note in a group's book up to which sample rows of shards are folded; the new book."""
+    new = book | {row: max(samples, book.get(row, 0)) for row, samples in rows.items()}
+    if new != book:
         text = json.dumps({str(row): samples for row, samples in sorted(new.items())})
         put_durably(book_file(store, place), text.encode(), check)
+    return new
 
 
 def note_all_folded(store, place):
@@ -157,10 +168,10 @@ def note_all_folded(store, place):
     for i in range(counts.grid[0]):
         if (samples := counts.chunk((i,))) is not None and samples.any():
             rows[i] = int(samples.max())
-    note_folded(store, place, rows)
+    note_folded(store, place, book_of_group(store, place), rows)
 
 
-def missing_shards(store, place, arrays):
+def missing_shards(store, place, arrays, paths=None):
     """The shards that the book promises and that are not there, as (array, index).
 
     Parameters
@@ -169,11 +180,13 @@ def missing_shards(store, place, arrays):
     place : str
     arrays : dict of str to sweep.store.files.ArrayFiles
         That tasks write.
+    paths : set of str, optional
+        Files of the store, relative to it; they are listed unless given.
     """
     book, found = book_of_group(store, place), []
-    if not book:
-        return found
-    exists = _existence_test(store, place)
+    if book and paths is None:
+        groups = place, end_checkpoints_group_name(place)
+        paths = {f"{own}/{path}" for own in groups for path in files_below(store.place / own)}
     for array in arrays.values():
         for row, samples in book.items() if array.name != CHECKPOINT_ARRAY else ():
             if row >= array.grid[0]:
@@ -183,27 +196,20 @@ def missing_shards(store, place, arrays):
                 for dim, n, c in zip(array.dims[1:], array.shape[1:], array.chunks[1:], strict=True)
             ]
             for rest in np.ndindex(*upto):
-                if not exists(array.file((row, *rest))):
+                file = array.file((row, *rest))
+                # one that was written since they were listed is there, too
+                if file.relative_to(store.place).as_posix() not in paths and not file.is_file():
                     found.append((array, (row, *rest)))
     return found
 
 
-def check_shards_are_there(store, place):
-    """Raise `Damaged` if shards of a group are gone that were there."""
-    missing = missing_shards(store, place, written_by_tasks(store.arrays_of_tasks(place)))
+def check_shards_are_there(store, place, paths=None):
+    """Raise `Damaged` if shards of a group are gone that were there; see `missing_shards`."""
+    missing = missing_shards(store, place, written_by_tasks(store.arrays_of_tasks(place)), paths)
     if missing:
         array, index = missing[0]
         more = f", and {len(missing) - 1:,} others" * (len(missing) > 1)
         raise Damaged(f"{array.file(index).relative_to(store.place)} is not there{more}")
-
-
-def _existence_test(store, place):
-    """Whether a file below a group is there; in a bucket they are listed once."""
-    if not store.in_bucket:
-        return lambda file: file.exists()
-    groups = place, end_checkpoints_group_name(place)
-    keys = {found.key for group in groups for found in (store.place / group).walk()}
-    return lambda file: file.key in keys
 
 
 # --- sessions --------------------------------------------------------------------------------
@@ -219,8 +225,9 @@ def settle(store, check=lambda: None):
     StoreError
         If a record, or a shard that is to grow, cannot be read.
     """
-    for file in store.partial_files():
-        file.unlink(missing_ok=True)
+    for path in () if store.in_bucket else store.list_files():  # objects are never there by half
+        if path.endswith(PARTIAL):
+            (store.place / path).unlink(missing_ok=True)
     try:
         if session := store.session:
             fold_all(store, session, check)
@@ -233,9 +240,18 @@ def settle(store, check=lambda: None):
 def fold_all(store, session, check=lambda: None):
     """Fold all records of a session, until there are none; how many they were."""
     folded = 0
-    while new := sum(fold_group(store, place, session, check) for place in store.task_groups):
-        folded += new
+    while waiting := _rows_to_fold(store, session):
+        for place, rows in waiting.items():
+            folded += fold_group(store, place, session, check, rows)
     return folded
+
+
+def _rows_to_fold(store, session):
+    """Rows of shards of which a session has records, by group."""
+    unfolded = {
+        place: Unfolded.among(rows, session) for place, rows in records_by_group(store).items()
+    }
+    return {place: sorted(found.records) for place, found in unfolded.items() if found}
 
 
 def begin_session(store, session, check=lambda: None):
@@ -278,12 +294,9 @@ def end_session(store, check=lambda: None, checkpoints=False):
 
 
 def _list_all_records(store, kind=None):
-    return [
-        record
-        for place in store.task_groups
-        for row in shard_rows_with_records(store, place)
-        for record in list_records(records_folder(store, place, row), kind)
-    ]
+    listed = records_by_group(store).values()
+    every = [record for rows in listed for records in rows.values() for record in records]
+    return [record for record in every if kind in (None, record.name.kind)]
 
 
 class Folder:
@@ -321,7 +334,7 @@ class Folder:
             self._folding.append(self._pool.submit(self._fold, place, row))
 
     def _fold(self, place, row):
-        fold_group(self._store, place, self._session, self._check, lambda own, records: own == row)
+        fold_group(self._store, place, self._session, self._check, [row])
 
     def __enter__(self):
         return self
@@ -344,7 +357,8 @@ def remove_checkpoints(store, place, rows):
     place : str
     rows : ndarray of int
     """
-    for row in shard_rows_with_records(store, place):
-        for record in list_records(records_folder(store, place, row), CHECKPOINT):
-            if np.any((rows >= record.name.start) & (rows < record.name.stop)):
+    for records in records_by_group(store, place=place).get(place, {}).values():
+        for record in records:
+            within = (rows >= record.name.start) & (rows < record.name.stop)
+            if record.name.kind == CHECKPOINT and within.any():
                 record.remove()

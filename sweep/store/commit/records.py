@@ -24,12 +24,13 @@ import numpy as np
 from sweep.errors import Damaged, Unreachable
 from sweep.store.backends.places import (
     ObjectPlace,
+    files_below,
     place_is_file,
     read_bytes_or_none,
     read_range_of_place,
 )
 from sweep.store.commit.shards import Draft
-from sweep.store.files import checked_bytes, encode_chunk, with_checksum
+from sweep.store.files import INTERNAL, checked_bytes, encode_chunk, with_checksum
 
 RECORD, CHECKPOINT = "record", "checkpoint"
 FOLDER = "records"
@@ -380,6 +381,38 @@ def shard_rows_with_records(store, place):
         return []
 
 
+def records_by_group(store, paths=None, place=""):
+    """All records of a store, or of one of its groups, from one listing.
+
+    Parameters
+    ----------
+    store : Store
+    paths : set of str, optional
+        Files of the store, relative to it; they are listed unless given.
+    place : str
+        Of the group; all unless given.
+
+    Returns
+    -------
+    dict of str to dict of int to list of Record
+        By group and row of shards, in the order of their names.
+    """
+    top = "/".join(filter(None, (INTERNAL, FOLDER, place)))
+    if paths is None:
+        paths = {f"{top}/{path}" for path in files_below(store.place / top)}
+    found, skipped = {}, len(f"{INTERNAL}/{FOLDER}/")
+    for path in paths:
+        folder, _, text = path.rpartition("/")
+        if folder.startswith(top) and (name := RecordName.parse(text)):
+            group, _, row = folder[skipped:].rpartition("/")
+            record = Record(store.place / path, name)
+            found.setdefault(group, {}).setdefault(int(row), []).append(record)
+    for rows in found.values():
+        for records in rows.values():
+            records.sort(key=lambda record: record.name)
+    return found
+
+
 class Unfolded:
     """The records of a group that are not folded yet, to be read as if they were.
 
@@ -398,11 +431,18 @@ class Unfolded:
 
     @classmethod
     def of(cls, store, place, session):
-        """Those of a session; None if there are none."""
-        found = {}
-        for row in shard_rows_with_records(store, place) if session else ():
-            if records := list_records(records_folder(store, place, row), RECORD, session):
-                found[row] = records
+        """Those of a group, of a session; None if there are none."""
+        found = records_by_group(store, place=place) if session else {}
+        return cls.among(found.get(place, {}), session)
+
+    @classmethod
+    def among(cls, records, session):
+        """Those of the records of a group that are of a session; None if none are."""
+        found = {
+            row: kept
+            for row, listed in records.items()
+            if (kept := [r for r in listed if r.name.kind == RECORD and r.name.session == session])
+        }
         return cls(found) if found else None
 
     def leave_out(self, places):

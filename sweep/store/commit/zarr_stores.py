@@ -6,7 +6,7 @@ from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteReques
 from zarr.storage import LocalStore, WrapperStore
 
 from sweep.store.backends.places import read_bytes_or_none
-from sweep.store.commit.records import put_durably
+from sweep.store.commit.records import Unfolded, put_durably, records_by_group
 
 
 def zarr_store_with_records(store):
@@ -16,9 +16,10 @@ def zarr_store_with_records(store):
     ----------
     store : sweep.store.store.Store
     """
-    if not store.session:
-        return store.zarr_store
-    unfolded = {place: found for place in store.task_groups if (found := store.unfolded(place))}
+    listed = records_by_group(store)
+    session = store.session if listed else ""
+    found = {place: Unfolded.among(rows, session) for place, rows in listed.items()}
+    unfolded = {place: records for place, records in found.items() if records}
     if not unfolded:
         return store.zarr_store
     arrays = {}

@@ -15,14 +15,17 @@ import numpy as np
 
 from sweep.errors import Damaged
 from sweep.store import files
+from sweep.store.backends.places import map_over_place
 from sweep.store.commit.fold import book_file, missing_shards, written_by_tasks
-from sweep.store.commit.records import (
-    RECORD,
-    list_records,
-    records_folder,
-    shard_rows_with_records,
+from sweep.store.commit.records import PARTIAL, RECORD, Unfolded, records_by_group
+from sweep.store.files import (
+    INTERNAL,
+    REFERENCES,
+    ArrayFiles,
+    Part,
+    group_with_records_of,
+    references_group_name,
 )
-from sweep.store.files import INTERNAL, REFERENCES, ArrayFiles, Part, references_group_name
 from sweep.store.store import CREATING, Store
 from sweep.store.upkeep import COPY, NOTHING, REMOVE, RUN, STUDY
 from sweep.study import schema
@@ -118,16 +121,20 @@ def verify(store, progress=lambda done, of: None, writer=None):
         If there is no store, or one of a newer version.
     """
     store = Store.at(store)
-    names = store.experiments
+    paths, names = store.list_files(), store.experiments
+    metadata, records = _read_metadata(store, paths), records_by_group(store, paths)
     # files that are not finished belong to whoever writes just now
-    found = [] if writer is not None else [*_find_stray_files(store)]
-    found += _find_damaged_metadata(store.place, names)
-    found += (damaged := list(_find_damaged_records(store)))
-    groups = list(_groups_to_verify(store, names, {finding.path for finding in damaged}))
+    found = [] if writer is not None else [*_find_stray_files(store, paths)]
+    found += _find_damaged_metadata(store, names, metadata)
+    found += (damaged := list(_find_damaged_records(store, records)))
+    session = store.session if records else ""
+    unfolded = {place: Unfolded.among(rows, session) for place, rows in records.items()}
+    for own in filter(None, unfolded.values()):
+        own.leave_out({finding.path for finding in damaged})
+    groups = list(_groups_to_verify(store, names, metadata, unfolded))
     for group in groups:
-        found += _find_missing_shards(store, group)
+        found += _find_missing_shards(store, group, paths)
         found += _find_bad_commit_markers(group)
-        found += _find_committed_runs_without_id(group)
     total = sum(int(np.prod(a.grid)) for group in groups for a in group.arrays.values())
     jobs = ((group, array, index) for group in groups for array, index in _chunks_of_group(group))
     done = 0
@@ -164,41 +171,54 @@ def _check_batch_of_chunks(batch):
 # --- what is there ---------------------------------------------------------------------------
 
 
-def _find_stray_files(store):
+def _read_metadata(store, paths):
+    """Metadata of the groups and arrays below the root, by their paths; where they can be read."""
+
+    def read(name):
+        try:
+            return files.read_zarr_metadata(store.place / name)
+        except Damaged:
+            return None
+
+    ending = f"/{files.METADATA}"
+    names = sorted(path.removesuffix(ending) for path in paths if path.endswith(ending))
+    found = zip(names, map_over_place(store.place, read, names), strict=True)
+    return {name: metadata for name, metadata in found if metadata is not None}
+
+
+def _find_stray_files(store, paths):
     """Files that no store has when nobody writes to it."""
-    if (place := store.sibling(CREATING)).exists():
+    if not store.in_bucket and (place := store.sibling(CREATING)).exists():
         yield _finding_of_stray_file(place, place.name, "a store whose creation was cut short")
-    inside = [(file, "a file that was not finished") for file in store.partial_files()]
-    if (sign := store.half_made_sign).is_file():
-        inside.insert(0, (sign, "is there only while a store is made"))
-    for file, text in inside:
-        yield _finding_of_stray_file(file, str(file.relative_to(store.place)), text)
+    if (sign := store.half_made_sign.relative_to(store.place).as_posix()) in paths:
+        yield _finding_of_stray_file(
+            store.place / sign, sign, "is there only while a store is made"
+        )
+    for path in sorted(path for path in paths if path.endswith(PARTIAL)):
+        yield _finding_of_stray_file(store.place / path, path, "a file that was not finished")
 
 
 def _finding_of_stray_file(file, place, text):
     return Finding(place, "", (), text, REMOVE, NO_ROWS, 0, file)
 
 
-def _find_damaged_records(store):
+def _find_damaged_records(store, records):
     """Records that cannot be read: what they have is computed again when they are gone."""
-    for place in store.task_groups:
-        for row in shard_rows_with_records(store, place):
-            folder = records_folder(store, place, row)
-            for record in list_records(folder):
-                try:
-                    record.check()
-                except Damaged as damage:
-                    where = str(record.place.relative_to(store.place))
-                    runs = f"; without it {record.name.count:,} runs are to be computed again"
-                    said = str(damage).removeprefix(f"{record.place} ")
-                    text = f"{said}{runs * (record.name.kind == RECORD)}"
-                    yield Finding(where, "", (), text, REMOVE, NO_ROWS, 0, record.place)
+    for record in (r for rows in records.values() for listed in rows.values() for r in listed):
+        try:
+            record.check()
+        except Damaged as damage:
+            where = str(record.place.relative_to(store.place))
+            runs = f"; without it {record.name.count:,} runs are to be computed again"
+            said = str(damage).removeprefix(f"{record.place} ")
+            text = f"{said}{runs * (record.name.kind == RECORD)}"
+            yield Finding(where, "", (), text, REMOVE, NO_ROWS, 0, record.place)
 
 
-def _find_missing_shards(store, group):
+def _find_missing_shards(store, group, paths):
     """Files of results that were there and are gone."""
     try:
-        missing = missing_shards(store, group.place, written_by_tasks(group.arrays))
+        missing = missing_shards(store, group.place, written_by_tasks(group.arrays), paths)
     except Damaged as damage:
         file = book_file(store, group.place)
         yield Finding(group.place, "", (), str(damage), REMOVE, NO_ROWS, 0, file)
@@ -211,19 +231,17 @@ def _find_missing_shards(store, group):
         yield Finding(group.place, array.name, (), text, RUN, rows, runs, file)
 
 
-def _find_damaged_metadata(path, names):
+def _find_damaged_metadata(store, names, metadata):
     """Metadata that are gone or garbled; those of the root can be read."""
-    copies = files.read_zarr_metadata(path).get("consolidated_metadata") or {"metadata": {}}
-    expected = dict.fromkeys([*copies["metadata"], *names])
-    for name in expected:
+    path, copies = store.place, store.consolidated
+    for name in dict.fromkeys([*copies, *names]):
         try:
-            metadata = files.read_zarr_metadata(path / name)
-            if metadata["node_type"] == "array":
-                ArrayFiles.read(path / name)
+            if metadata[name]["node_type"] == "array":
+                ArrayFiles.of(path / name, metadata[name])
         except (Damaged, KeyError):
             if not (path / name).parent.is_dir():
                 continue  # of a group that is gone
-            has = name in copies["metadata"]
+            has = name in copies
             place, _, array = name.rpartition("/")
             text = "metadata are gone or garbled"
             if name in names and not (path / name).is_dir():
@@ -233,33 +251,28 @@ def _find_damaged_metadata(path, names):
             yield Finding(place, array, (), text, COPY if has else NOTHING, NO_ROWS, 0, where)
 
 
-def _groups_to_verify(store, names, damaged):
-    """The groups that have arrays: experiments, then what is internal; without damaged records."""
-    internal = store.internal().glob(f"**/{files.METADATA}")
-    places = [*names, *sorted(str(file.parent.relative_to(store.place)) for file in internal)]
-    for place in places:
-        arrays = {}
-        if unfolded := store.unfolded(place):
-            unfolded.leave_out(damaged)
-        for file in sorted((store.place / place).glob(f"*/{files.METADATA}")):
-            try:
-                arrays[file.parent.name] = ArrayFiles.read(file.parent, unfolded)
-            except Damaged:
-                continue  # a group, or said already
+def _groups_to_verify(store, names, metadata, unfolded):
+    """The groups that have arrays: experiments, then what is internal; as folded."""
+    found = {name: {} for name in names}
+    for path in sorted(metadata):
+        place, _, name = path.rpartition("/")
+        with contextlib.suppress(Damaged):  # said already
+            if metadata[path].get("node_type") == "array":
+                records = unfolded.get(group_with_records_of(place))
+                array = ArrayFiles.of(store.place / path, metadata[path], records)
+                found.setdefault(place, {})[name] = array
+    for place, arrays in found.items():
         if arrays:
-            yield _group_to_verify(store, place, arrays)
+            yield _group_to_verify(place, arrays, found.get(references_group_name(place), {}))
 
 
-def _group_to_verify(store, place, arrays):
+def _group_to_verify(place, arrays, references):
     size = arrays[schema.MARKER.name].shape[0] if schema.MARKER.name in arrays else 0
     counts = _readable_values_or_default(arrays.get(schema.MARKER.name), size, 0)
     status, adaptive = (
         _readable_values_or_default(arrays.get(name), size, 0) for name in ("status", "adaptive")
     )
-    try:
-        samples = store.array(references_group_name(place), "states").shape[1]
-    except Damaged:
-        samples = 0
+    samples = references["states"].shape[1] if "states" in references else 0
     return Group(place, arrays, counts, status, adaptive.astype(bool), samples)
 
 
@@ -326,6 +339,8 @@ def _check_part(group, array, part, over_runs):
     rows = _rows_of_group(group, part.rows) if over_runs else NO_ROWS
     committed = rows[group.counts[rows] > 0]
     result = array.sharded
+    if array.name == "run_id" and part.values is not None:
+        yield from _find_rows_without_id(group, array, part)
     first = part.index[1] * array.inner[1] if array.ndim > 1 else 0
     if part.damage:
         mine = committed if result and array.name != schema.MARKER.name else rows
@@ -427,19 +442,8 @@ def _find_bad_commit_markers(group):
         yield _finding_of_chunk(group, array, (int(i),), text, RUN, rows, rows)
 
 
-def _find_committed_runs_without_id(group):
-    """Committed runs without an id: nothing says what they are."""
-    array = group.arrays.get("run_id")
-    if array is None:
-        return
-    for i in range(array.grid[0]):
-        with contextlib.suppress(Damaged):
-            for part in array.parts((i,)) or ():
-                if part.values is not None:
-                    yield from _find_rows_without_id(group, array, part)
-
-
 def _find_rows_without_id(group, array, part):
+    """Committed runs without an id: nothing says what they are."""
     rows = part.rows.start + np.flatnonzero(part.values == "")
     rows = rows[rows < len(group.counts)]
     rows = rows[group.counts[rows] > 0]
