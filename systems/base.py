@@ -276,12 +276,11 @@ class System(ABC):
         if (around is None) != (spread is None):
             raise InputError("an ensemble takes both 'around' and 'spread', or neither")
         if around is None:
-            drawn = [self._drawn(seed, member) for member in members]
+            drawn = self._drawn(seed, members)
         else:
             spread = check_number("spread", spread, above=0.0)
             centre = self._centre(around)
-            drawn = [self._drawn_near(centre, spread, seed, member) for member in members]
-        drawn = np.reshape(drawn, (len(members), -1, 3)) if drawn else np.empty((0, self.rows, 3))
+            drawn = self._drawn_near(centre, spread, seed, members)
         return self.form.completed(drawn)
 
     def lattice(self, count, body=0, around=None):
@@ -357,11 +356,11 @@ class System(ABC):
         """`state` brought to the manifold."""
 
     @abstractmethod
-    def _drawn(self, seed, member):
-        """A random state from `seed` and `member` alone."""
+    def _drawn(self, seed, members):
+        """Random states, shape (members, rows, 3), each from `seed` and its member alone."""
 
     @abstractmethod
-    def _drawn_near(self, centre, spread, seed, member):
+    def _drawn_near(self, centre, spread, seed, members):
         """The same, near `centre`."""
 
     @abstractmethod

@@ -10,12 +10,15 @@ import numpy as np
 from integrators.forms.forms import parts
 
 
-def uniform(bodies, seed, member):
-    """q uniform on the spheres, ω standard Gaussian in the tangent plane; shape (2n, 3)."""
-    return on_manifold(generator(seed, member).standard_normal((2 * bodies, 3)))
+def uniform(bodies, seed, members):
+    """q uniform on the spheres, ω standard Gaussian in the tangent plane.
+
+    Like all random states here of shape (members, rows, 3).
+    """
+    return on_manifold(_gaussian((2 * bodies, 3), seed, members))
 
 
-def near(state, spread, seed, member):
+def near(state, spread, seed, members):
     """`state` moved by Gaussian tangent vectors.
 
     q_i turns by an angle of standard deviation `spread` (radians) in each tangent direction; ω_i
@@ -23,11 +26,10 @@ def near(state, spread, seed, member):
     the work, where there is one, is dropped.
     """
     q, omega, _ = parts(state)
-    kicks = generator(seed, member).standard_normal((2 * len(q), 3))
-    push, pull = np.split(kicks, 2)
+    push, pull, _ = parts(_gaussian((2 * len(q), 3), seed, members))
     moved = geodesic(q, spread * _tangent(q, push))
     size = np.sqrt(np.mean(np.sum(omega**2, axis=1))) or 1.0
-    return on_manifold(np.concatenate([moved, omega + spread * size * pull]))
+    return on_manifold(np.concatenate([moved, omega + spread * size * pull], axis=-2))
 
 
 GOLDEN_COSINE, GOLDEN_SINE = -0.7373688780783197, 0.6754902942615238  # of π (3 − √5)
@@ -65,35 +67,35 @@ def turned(state, body, direction):
 
 
 def on_manifold(state):
-    """|q_i| = 1, then ω_i orthogonal to q_i; shape (2n, 3), without the row of the work."""
+    """|q_i| = 1, then ω_i orthogonal to q_i; shape (…, 2n, 3), without the row of the work."""
     q, omega, _ = parts(state)
     for _ in range(2):  # the second pass removes the first one's rounding
-        q = q / np.linalg.norm(q, axis=1, keepdims=True)
+        q = q / np.linalg.norm(q, axis=-1, keepdims=True)
         omega = _tangent(q, omega)
-    return np.concatenate([q, omega])
+    return np.concatenate([q, omega], axis=-2)
 
 
-def spins(count, seed, member, unit):
-    """Random spins, shape (count, 3): uniform on the spheres, or standard Gaussian vectors."""
-    drawn = generator(seed, member).standard_normal((count, 3))
+def spins(count, seed, members, unit):
+    """Random spins: uniform on the spheres, or standard Gaussian vectors."""
+    drawn = _gaussian((count, 3), seed, members)
     return on_spheres(drawn) if unit else drawn
 
 
-def spins_near(state, spread, seed, member, unit):
+def spins_near(state, spread, seed, members, unit):
     """`state` moved by Gaussian vectors, of standard deviation `spread` in each direction.
 
     In radians on the unit spheres; else relative to each spin's length.
     """
-    kicks = spread * generator(seed, member).standard_normal(np.shape(state))
+    kicks = spread * _gaussian(np.shape(state), seed, members)
     if not unit:
         return state + np.linalg.norm(state, axis=1, keepdims=True) * kicks
     return on_spheres(geodesic(state, _tangent(state, kicks)))
 
 
 def on_spheres(state):
-    """|w_i| = 1; shape (n, 3)."""
+    """|w_i| = 1; shape (…, n, 3)."""
     for _ in range(2):  # the second pass removes the first one's rounding
-        state = state / np.linalg.norm(state, axis=1, keepdims=True)
+        state = state / np.linalg.norm(state, axis=-1, keepdims=True)
     return state
 
 
@@ -104,7 +106,15 @@ def geodesic(q, push):
 
 
 def _tangent(q, vectors):
-    return vectors - np.sum(q * vectors, axis=1, keepdims=True) * q
+    return vectors - np.sum(q * vectors, axis=-1, keepdims=True) * q
+
+
+def _gaussian(shape, seed, members):
+    """Standard Gaussian numbers of each member, shape ``(members, *shape)``."""
+    found = np.empty((len(members), *shape))
+    for drawn, member in zip(found, members, strict=True):
+        generator(seed, member).standard_normal(out=drawn)
+    return found
 
 
 def generator(seed, member):

@@ -216,7 +216,10 @@ def open_experiments_for_command(store, experiments=(), everything=False):
     }
     if everything:
         return datasets
-    current = {name: data.isel(run=data["in_study"].values) for name, data in datasets.items()}
+    current = {
+        name: data if (asked := data["in_study"].values).all() else data.isel(run=asked)
+        for name, data in datasets.items()
+    }
     return {name: data for name, data in current.items() if data.sizes["run"]}
 
 

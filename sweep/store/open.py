@@ -4,8 +4,11 @@ import contextlib
 import math
 import secrets
 
+import numpy as np
 import xarray as xr
 import zarr
+from xarray.backends import BackendArray
+from xarray.core import indexing
 
 from integrators.errors import InputError
 from sweep.errors import Damaged
@@ -182,8 +185,8 @@ def _load_run_scalars(dataset):
         variable = dataset.variables[name]
         if variable.dims != ("run",):
             continue
-        if variable.dtype.kind == "T":  # numpy's own strings are ten times as slow to choose from
-            dataset = dataset.assign_coords({name: _with_labels_as_objects(variable, name)})
+        if variable.dtype.kind == "T":
+            dataset = dataset.assign_coords({name: _labels_when_used(variable)})
         else:
             variable.load()
     pending = dataset[schema.MARKER.name].values == 0  # also where only the marker is not written
@@ -191,10 +194,39 @@ def _load_run_scalars(dataset):
     return dataset
 
 
-def _with_labels_as_objects(variable, name):
-    labels = variable.values.astype(object)
-    if name != "run_id":  # the others are few texts, many times
+class _Labels(BackendArray):
+    """Labels of runs as Python's texts, equal ones shared; all are kept once all were used.
+
+    numpy's own strings are ten times as slow to choose from.
+
+    Parameters
+    ----------
+    variable : xarray.Variable
+        As the store has them.
+    """
+
+    def __init__(self, variable):
+        self._variable, self.shape, self.dtype = variable, variable.shape, np.dtype(object)
+        self._all = None
+
+    def __getitem__(self, key):
+        return indexing.explicit_indexing_adapter(
+            key, self.shape, indexing.IndexingSupport.OUTER, self._decode
+        )
+
+    def _decode(self, key):
+        if self._all is not None:
+            return self._all[key].copy()
         known = {}
-        labels[:] = [known.setdefault(label, label) for label in labels.tolist()]
+        labels = self._variable[key].values.astype(object)
+        labels.flat = [known.setdefault(label, label) for label in labels.flat]
+        if labels.shape == self.shape:
+            self._all = labels.copy()
+        return labels
+
+
+def _labels_when_used(variable):
+    """A variable of labels, which are read when they are used."""
+    labels = indexing.LazilyIndexedArray(_Labels(variable))
     # By the fast path, as xarray would make new texts of them by way of pandas.
     return xr.Variable(("run",), labels, variable.attrs, variable.encoding, fastpath=True)

@@ -52,11 +52,11 @@ class MechanicalSystem(System):
         moved = ensembles.on_manifold(state)
         return np.concatenate([moved, state[len(moved) :]])
 
-    def _drawn(self, seed, member):
-        return ensembles.uniform(self.bodies, seed, member)
+    def _drawn(self, seed, members):
+        return ensembles.uniform(self.bodies, seed, members)
 
-    def _drawn_near(self, centre, spread, seed, member):
-        return ensembles.near(centre, spread, seed, member)
+    def _drawn_near(self, centre, spread, seed, members):
+        return ensembles.near(centre, spread, seed, members)
 
     def _turned(self, state, body, direction):
         return ensembles.turned(state, body, direction)

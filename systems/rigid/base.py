@@ -222,7 +222,15 @@ class RigidSystem(System):
 
     # --- random and turned states ----------------------------------------------------------------
 
-    def _drawn(self, seed, member):
+    def _drawn(self, seed, members):
+        drawn = [self._drawn_member(seed, member) for member in members]
+        return np.reshape(drawn, (len(members), -1, 3)) if drawn else np.empty((0, self.rows, 3))
+
+    def _drawn_near(self, centre, spread, seed, members):
+        drawn = [self._drawn_member_near(centre, spread, seed, member) for member in members]
+        return np.reshape(drawn, (len(members), -1, 3)) if drawn else np.empty((0, self.rows, 3))
+
+    def _drawn_member(self, seed, member):
         """Rotations and directions uniform, the others Gaussian of the size of the part."""
         generator, values = ensembles.generator(seed, member), {}
         for part in self.parts:
@@ -233,7 +241,7 @@ class RigidSystem(System):
                 values[part.key] = size * generator.standard_normal(3)
         return self._stacked(self._settled(values))
 
-    def _drawn_near(self, centre, spread, seed, member):
+    def _drawn_member_near(self, centre, spread, seed, member):
         """Rotations and directions turned by angles, the others moved relative to those alike."""
         generator, values = ensembles.generator(seed, member), self._split(centre)
         sizes = self._sizes(values)

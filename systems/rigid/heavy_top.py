@@ -296,15 +296,15 @@ class HeavyTop(RigidSystem):
         push = -self.mass * self.length * np.array(AXIS)
         return np.vstack([attitude, np.zeros(3), momentum, push])
 
-    def _drawn(self, seed, member):
+    def _drawn_member(self, seed, member):
         """Attitudes uniform, angular velocities in the body Gaussian of 1 rad/s."""
         generator = ensembles.generator(seed, member)
         attitude = rotation_matrices.uniform(generator)
         return self.state_of(attitude, attitude @ (self.moments * generator.standard_normal(3)))
 
-    def _drawn_near(self, centre, spread, seed, member):
+    def _drawn_member_near(self, centre, spread, seed, member):
         """As of every rigid system, but p, which belongs to the body, stays; and so does |Γ|."""
-        near, centre = super()._drawn_near(centre, spread, seed, member), np.asarray(centre)
+        near, centre = super()._drawn_member_near(centre, spread, seed, member), np.asarray(centre)
         if self.formulation == "quadratic":
             near[5] = centre[5]
         elif self.formulation == "lie_poisson" and np.any(centre[1]):

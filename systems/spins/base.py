@@ -43,11 +43,11 @@ class SpinSystem(System):
         check_directions(state, "spin {}", key="w")
         return ensembles.on_spheres(state)
 
-    def _drawn(self, seed, member):
-        return ensembles.spins(self.bodies, seed, member, unit=self.on_spheres)
+    def _drawn(self, seed, members):
+        return ensembles.spins(self.bodies, seed, members, unit=self.on_spheres)
 
-    def _drawn_near(self, centre, spread, seed, member):
-        return ensembles.spins_near(centre, spread, seed, member, unit=self.on_spheres)
+    def _drawn_near(self, centre, spread, seed, members):
+        return ensembles.spins_near(centre, spread, seed, members, unit=self.on_spheres)
 
     def _turned(self, state, body, direction):
         moved = np.array(state)

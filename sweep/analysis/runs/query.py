@@ -52,7 +52,7 @@ def query(data, expression):
             f"{_values_that_runs_have(dataset, expression)}",
             key="where",
         )
-    return dataset.isel(run=np.flatnonzero(holds))
+    return dataset if holds.all() else dataset.isel(run=np.flatnonzero(holds))
 
 
 def _query_each_experiment(tree, expression):

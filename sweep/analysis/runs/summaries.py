@@ -167,19 +167,29 @@ def names_of_invariant_errors(dataset):
     ]
 
 
+LOOKED_AT = 65_536  # runs at once
+
+
 def coordinates_that_vary_between_runs(dataset):
     """Names of the coordinates that tell the runs apart, in the order in which a table has them."""
     order = ["integrator", "step_size", "tolerance", "initial_condition", "repeat"]
     there = [str(name) for name, array in dataset.coords.items() if array.dims == ("run",)]
     scanned = [name for name in there if name not in RUN_COORDINATES]
     wanted = [name for name in (*order[:3], *scanned, *order[3:]) if name in there]
-    return [name for name in wanted if _values_vary(dataset[name].values)] or wanted[:1]
+    return [name for name in wanted if _values_vary(dataset[name])] or wanted[:1]
 
 
-def _values_vary(values):
-    if values.dtype.kind == "f":
-        return len(np.unique(values)) > 1
-    return bool((values != values[0]).any())
+def _values_vary(array):
+    """Whether the runs have more than one value; by blocks, as labels may be in memory or not."""
+    first = array[:1].values
+    for start in range(0, array.size, LOOKED_AT):
+        values = array[start : start + LOOKED_AT].values
+        differ = values != first
+        if values.dtype.kind == "f":
+            differ &= ~(np.isnan(values) & np.isnan(first))
+        if differ.any():
+            return True
+    return False
 
 
 def names_of_time_series(dataset):
