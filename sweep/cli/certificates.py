@@ -35,7 +35,6 @@ def command(directory, host, days):
 
 
 def _tls_command_lines(folder):
-
     def tls_options(role):
         files = ("ca-file", "ca"), ("cert", role), ("key", f"{role}-key")
         return " ".join(f"--tls-{o} {shlex.quote(f'{folder}/{name}.pem')}" for o, name in files)

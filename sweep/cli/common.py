@@ -188,7 +188,6 @@ def plugin_library_option(command):
 
     @functools.wraps(command)
     def command_with_library(source, trust_plugins, **given):
-
         named = source is not None
         library = (
             sweep.store.resolve_study_and_store(source, None, trust_plugins)[0].library

@@ -196,7 +196,6 @@ def _write_all_pictures(datasets, where, kinds, directory, ending):
 
 
 def _echo_pictures_not_drawn(written, reasons):
-
     if not written:
         raise InputError("nothing to draw. " + "\n".join(reasons))
     for reason in reasons:

@@ -63,7 +63,6 @@ def command(kind, name, library, output, as_json):
 
 
 def _show_study(name, as_json):
-
     if sweep.store.names_existing_store(name):
         text = sweep.campaign.stored_study_text(name)
         store = Store.at(name)
@@ -77,7 +76,6 @@ def _show_study(name, as_json):
 
 
 def _show_plugins(name, as_json):
-
     known = set()
     with contextlib.suppress(InputError):  # which is said when they are to be run
         known = sweep.plugins.approved_plugin_hashes()
@@ -168,7 +166,6 @@ def _state_family_facts(family):
 
 
 def _integrator_facts(name, library):
-
     method, _ = integrators.named(name, library.methods)
     made = library.integrator(name, method.example)
     facts = {

@@ -112,7 +112,6 @@ def _compare_plan_with_use(prediction, progresses):
 
 
 def _plan_sentence(plan):
-
     references = f" and {plan['references']:,} references" if plan["references"] else ""
     expected = format_time_interval(plan["cpu_seconds"], plan["cpu_seconds_most"])
     return (
@@ -123,7 +122,6 @@ def _plan_sentence(plan):
 
 
 def _submission_or_none(store):
-
     with contextlib.suppress(OSError):  # of a bucket that is not there
         return submission_of_store(store)
 
@@ -143,7 +141,6 @@ def checkpoint_progress_lines(progresses):
 
 
 def _count_progress(counter):
-
     try:
         return counter.count()
     except Damaged as damage:
@@ -166,21 +163,18 @@ def _status_row(progress):
 
 
 def _failed_run_rows(store):
-
     names = ("experiment", "run", "integrator", "step_size", "tolerance", "initial_condition")
     names += ("status", "stop_step", "stop_time", "stop_residual")
     return [{name: row[name] for name in names} for row in failed_runs(store)]
 
 
 def _format_status_table(rows):
-
     return format_table(
         list(rows[0]), [[_status_cell_text(v) for v in row.values()] for row in rows]
     )
 
 
 def _status_cell_text(value):
-
     return f"{value:,}" if isinstance(value, int) else format_number(value, 4)
 
 
@@ -202,13 +196,16 @@ def _watch_progress(counter, every):
         for progress in progresses:
             rates.setdefault(progress.experiment, Rate()).add(now, progress.done + progress.partly)
         text = _watched_progress_text(progresses, rates, terminal) if progresses else ""
+        left = any(progress.left for progress in progresses)
+        if left and lease_holder_of_store(counter.store) is None:
+            text += f"\nNobody runs it now; `sweep run {counter.store}` goes on."
         if text and terminal:
             raw_terminal_stream(sys.stdout).write("\x1b[A\x1b[2K" * height)
             click.echo(text)
             height = text.count("\n") + 1
         elif text:
             click.echo(text)
-        if progresses and not any(progress.left for progress in progresses):
+        if progresses and not left:
             return
         time.sleep(every)
 

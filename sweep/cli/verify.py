@@ -134,7 +134,6 @@ def _print_repair_remedies(store, findings, marked, left):
 
 
 def _count_rows_to_rerun(findings):
-
     rows = {}
     for finding in findings:
         if finding.remedy == RUN and len(finding.rows):

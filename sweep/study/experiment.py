@@ -192,10 +192,19 @@ class ResolvedExperiment:
         if self.repeat < 1:
             raise InputError(f"expected at least 1 repeat, got {self.repeat}", key="repeat")
         self._check_zipped()
-        if self.reference is not None and self.reference.until > self.duration:
+        if self.reference is not None:
+            self._check_reference()
+
+    def _check_reference(self):
+        until, first = self.reference.until, float(self.times[1])
+        said = f"the reference goes until {self.in_time_units(until)}"
+        if until > self.duration:
+            end = self.in_time_units(self.duration)
+            raise InputError(f"{said}, beyond the duration {end}", key="reference")
+        if until < first * (1 - 1e-12):
             raise InputError(
-                f"the reference goes until {self.in_time_units(self.reference.until)}, beyond the "
-                f"duration {self.in_time_units(self.duration)}",
+                f"{said}, before the first sample, at {self.in_time_units(first)}: no error would "
+                "be measured; expected at least that",
                 key="reference",
             )
 

@@ -196,6 +196,7 @@ MISTAKES = [
     ('"dop853"', '"rk4"', "31: experiment[0].reference.integrator: a reference is computed by"),
     ('"dop853"', '"rk45"', "31: experiment[0].reference.integrator: …'dop853', not by 'rk45'"),
     ("2.3e-14", "1e-16", "31: experiment[0].reference.tolerance: …from 2.3e-14 to 1"),
+    ("until = 10.0", "until = 1e-3", "31: experiment[0].reference: …before the first sample, at "),
     ("until = 10.0", "until = 11", "31: experiment[0].reference: …beyond the duration 10.0"),
     ("until", "util", "31: experiment[0].reference.util: unknown key …'until'?"),
     ('"rk4", step_size = ">', '"rk5", step_size = ">', "32: experiment[0].exclude[0].integrator"),
