@@ -1,9 +1,11 @@
 """The error of adaptive integrators against the tolerance that they were given."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
+from integrators.status import COMPLETE
 from sweep.analysis.convergence.curves import (
     SELF,
     default_error_for_orders,
@@ -31,7 +33,7 @@ class ToleranceEstimate:
     value, low, high : float
         Geometric mean of the error over the starts, and its range; NaN where there is none.
     steps, rejected_steps : float
-        Medians over the starts.
+        Medians over the starts of which the run is complete, NaN without one.
     error, at : str
         The error measured, and whether at the ``end`` or its ``sup`` over time until then.
     time : float
@@ -98,6 +100,7 @@ def _tolerance_estimate_from_curve(dataset, label, parameters, curve, i, error, 
     errors, there = curve.errors[i], np.isfinite(curve.errors[i])
     runs = np.flatnonzero(dataset["tolerance"].values == curve.sizes[i])
     value, low, high = geometric_mean_and_range_of_errors(errors) if there.any() else 3 * (np.nan,)
+    complete = runs[dataset["status"].values[runs] == COMPLETE]
     return ToleranceEstimate(
         integrator=label,
         parameters=parameters,
@@ -105,14 +108,18 @@ def _tolerance_estimate_from_curve(dataset, label, parameters, curve, i, error, 
         value=value,
         low=low,
         high=high,
-        steps=float(np.median(dataset["steps"].values[runs])),
-        rejected_steps=float(np.median(dataset["rejected_steps"].values[runs])),
+        steps=_median(dataset["steps"].values[complete]),
+        rejected_steps=_median(dataset["rejected_steps"].values[complete]),
         error=error,
         at=at,
         time=curve.time,
         starts=int(there.sum()),
         left_out=len(runs) - int(there.sum()),
     )
+
+
+def _median(values):
+    return float(np.median(values)) if len(values) else math.nan
 
 
 def orders_and_tolerances(dataset, error=None, at="end"):

@@ -18,6 +18,7 @@ from sweep.store import diff, studies
 from sweep.store.store import Store
 from sweep.study.run_id import run_id
 from sweep.study.run_table import expand_experiment
+from sweep.study.schema import PENDING
 
 KEYS = {
     "integrators": """[
@@ -219,6 +220,21 @@ def test_errors_by_tolerance(stored):
         assert (row.low, row.high) == (errors.min(), errors.max())
         assert row.steps == np.median(runs["steps"])
         assert row.rejected_steps == np.median(runs["rejected_steps"])
+
+
+def test_steps_by_tolerance_are_those_of_complete_runs(stored):
+    """A run that is not finished has made some steps, which say nothing of the others."""
+    own = stored.query(run="integrator == 'own'").load()
+    steps, status = own["steps"].values, own["status"].values
+    (whole,) = tolerance_table(own)
+    assert whole.steps == np.median(steps)
+    own["steps"].values[0], own["status"].values[0] = 0, PENDING
+    own["global_error"].values[0] = np.nan
+    (row,) = tolerance_table(own)
+    assert (row.starts, row.left_out, row.steps) == (2, 1, np.median(steps[1:]))
+    status[:], own["global_error"].values[:] = PENDING, np.nan
+    (row,) = tolerance_table(own)
+    assert row.starts == 0 and np.isnan([row.steps, row.rejected_steps]).all()
 
 
 def test_drift_of_steps_longer_than_sample_intervals(stored):
