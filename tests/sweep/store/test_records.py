@@ -11,6 +11,7 @@ from sweep.store import storage
 from sweep.store.chunk_layout import Layout
 from sweep.store.commit import fold, records
 from sweep.store.commit.records import (
+    CHECKPOINT,
     RECORD,
     Record,
     RecordName,
@@ -41,6 +42,10 @@ class OneGroup:
         for variable in (SERIES, STATE, MARKER):
             storage.create_variable_array(group, variable, SIZES, LAYOUT)
 
+    @property
+    def session_file(self):
+        return self.internal("session")
+
     def internal(self, *names):
         return self.place.joinpath("_geosweep", *names)
 
@@ -51,13 +56,13 @@ class OneGroup:
     def values(self, name):
         return zarr.open_group(self.place / "only", mode="r")[name][...]
 
-    def put(self, rows, first=0, last=SAMPLES, session="s", token="t", shift=0.0):
+    def put(self, rows, first=0, last=SAMPLES, session="s", token="t", shift=0.0, kind=RECORD):
         rows = np.array(rows)
         columns = {name: values[rows] + shift for name, values in WHOLE.items()}
         over_time = {name: columns[name][:, first:last] for name in (SERIES.name, STATE.name)}
         row = int(rows[0]) // LAYOUT.shard_rows
         name = RecordName(
-            int(rows[0]), int(rows[-1]) + 1, len(rows), first, last, 0, 5, session, token, RECORD
+            int(rows[0]), int(rows[-1]) + 1, len(rows), first, last, 0, 5, session, token, kind
         )
         folder = records.records_folder(self, "only", row)
         return write_record(folder, name, self.arrays_of_tasks("only"), rows, columns | over_time)
@@ -158,6 +163,32 @@ def test_of_two_attempts_at_a_row_one_counts_whole(store):
     np.testing.assert_array_equal(store.values(SERIES.name)[:3], WHOLE[SERIES.name][:3])
     np.testing.assert_array_equal(store.values(SERIES.name)[3], WHOLE[SERIES.name][3] + 2.0)
     np.testing.assert_array_equal(store.values(STATE.name)[3], WHOLE[STATE.name][3] + 2.0)
+
+
+def test_checkpoints_stay_where_the_session_ends_before_all_is_done(store):
+    """As at a retry: runs that did not fail go on from theirs."""
+    store.put(range(4))
+    left = store.put([4, 5], 0, 3, kind=CHECKPOINT)
+    store.session = "s"
+    fold.fold_group(store, "only", "s")
+    fold.end_session(store)
+    assert left.place.is_file() and store.session_file.read_bytes() == b""
+    fold.end_session(store, checkpoints=True)
+    assert not left.place.exists()
+
+
+def test_only_the_chunks_that_are_asked_for_are_decoded(store, monkeypatch):
+    """A task looks up a few runs in shards of many."""
+    for start in (0, 8, 16):
+        store.put(range(start, min(start + 8, ROWS)))
+    fold.fold_group(store, "only", "s")
+    array, decoded = store.arrays_of_tasks("only")[SERIES.name], []
+    decode = ArrayFiles.decode_chunk
+    monkeypatch.setattr(ArrayFiles, "decode_chunk", lambda *of: decoded.append(of) or decode(*of))
+    rows = np.array([9, 2])
+    np.testing.assert_array_equal(array.read_rows(rows), WHOLE[SERIES.name][rows])
+    of_rows = {row // array.inner[0] for row in rows.tolist()}
+    assert len(decoded) == len(of_rows) * -(-SAMPLES // array.inner[1])
 
 
 def test_records_of_another_session_do_not_count(store):
