@@ -94,7 +94,7 @@ class StoreError(InputError):
 
 
 class CannotUnite(InputError):
-    """Studies of which no one study is made here; a user can write one."""
+    """Studies that contradict each other, so that no store can have the runs of both."""
 
 
 class Unreachable(GeosweepError, OSError):

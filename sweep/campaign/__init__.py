@@ -3,7 +3,6 @@
 from integrators.lazy import lazy
 
 _HOMES = {
-    "stored_study_text": "sweep.campaign.extend",
     "total_cpu_time": "sweep.campaign.planning",
 }
 __getattr__, __dir__, __all__ = lazy(__name__, _HOMES)

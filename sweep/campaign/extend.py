@@ -1,22 +1,18 @@
-"""The study of a store with more in it; and as text, with the durations that it has by now."""
+"""The study of a store with more in it: another text, that names what is added."""
 
-import contextlib
 import dataclasses
-import json
+import math
+import tomllib
 
 import integrators
 from integrators.errors import InputError, check_known
 from sweep.campaign import coordinator
-from sweep.campaign.merge import editing
-from sweep.campaign.merge.editing import elements_as_list, exact_multiple_of_unit, set_table_key
-from sweep.errors import StoreError
 from sweep.store.store import Store
-from sweep.store.studies import stored_study, study_with_longer_duration, time_axis_as_stored
+from sweep.store.studies import stored_studies, study_with_longer_duration
 from sweep.study.initial_conditions.base import RandomStarts
-from sweep.study.reader import read_time_axis
-from sweep.study.time_axis import TimeAxis
-from sweep.study.toml.nodes import parse_toml
-from sweep.study.toml.writer import as_toml_item
+from sweep.study.run_table import expand_experiment
+from sweep.study.toml.writer import write_study_text
+from sweep.study.union import unite_studies
 
 EQUAL = 1e-9  # relative difference up to which a step size is one that there is
 
@@ -103,7 +99,10 @@ def _as_tuple(values):
 
 
 def study_with_additions(store, additions, names=(), directory=".", trust_plugins=False):
-    """The study that a store keeps, with additions in its text.
+    """The study that a store keeps, with a text more for each that something is added to.
+
+    Such a text has the experiments with more on their axes. Of experiments whose runs another text
+    has as well, only those with the most runs get more.
 
     Parameters
     ----------
@@ -113,7 +112,7 @@ def study_with_additions(store, additions, names=(), directory=".", trust_plugin
     names : sequence of str, optional
         Of the experiments that are meant; all that can take them unless given.
     directory, trust_plugins
-        As in `sweep.store.studies.stored_study`.
+        As in `sweep.store.studies.stored_studies`.
 
     Returns
     -------
@@ -126,14 +125,21 @@ def study_with_additions(store, additions, names=(), directory=".", trust_plugin
     StudyError
         If the study is not valid with it.
     """
-    study = stored_study(store, directory, trust_plugins=trust_plugins)
-    known = {experiment.name: experiment for experiment in study.experiments}
+    kept = stored_studies(store, directory, trust_plugins=trust_plugins)
+    grids = {}
+    for index, study in enumerate(kept):
+        for experiment in study.experiments:
+            grids.setdefault(experiment.name, {})[index] = experiment
     for name in names:
-        check_known("experiment", name, known)
-    written = editing.parse_toml_document(study.text)
-    tables, defaults = editing.experiment_tables(written), written.get("defaults", {})
-    for key, values in _additions_by_key(additions).items():
-        able = [name for name in names or known if _accepts_addition(known[name], key, additions)]
+        check_known("experiment", name, grids)
+    grids = {name: _without_contained_grids(grids[name]) for name in names or grids}
+    added = _additions_by_key(additions)
+    for key in added:
+        able = [
+            name
+            for name, own in grids.items()
+            if any(_accepts_addition(grid, key, additions) for grid in own.values())
+        ]
         lacking = [name for name in names if name not in able]
         if lacking or not able:
             where = (
@@ -141,9 +147,32 @@ def study_with_additions(store, additions, names=(), directory=".", trust_plugin
             )
             has = "has no" if lacking else "has any"
             raise InputError(f"{where} {has} {_TAKERS[key]}", key=key)
-        for name in able:
-            _add_to_experiment_key(key, values, known[name], tables[name], defaults)
-    return stored_study(store, directory, editing.text_of_toml_document(written), trust_plugins)
+    texts = []
+    for index, study in enumerate(kept):
+        written = tomllib.loads(study.toml())
+        defaults = written.get("defaults", {})
+        tables = [
+            table | changes
+            for table in written.pop("experiment")
+            if (grid := grids.get(table["name"], {}).get(index)) is not None
+            and (changes := _keys_with_additions(defaults | table, grid, added, additions))
+        ]
+        if tables:
+            texts.append("# Added by an extension.\n" + write_study_text(written, tables))
+    more = stored_studies(store, directory, texts, trust_plugins)
+    return unite_studies([*kept, *more])
+
+
+def _without_contained_grids(grids):
+    """Experiments of one name, but for those that have only runs of another one; by their text."""
+    kept = {}
+    if len(grids) == 1:
+        return grids
+    runs = {index: set(expand_experiment(grid).run_id) for index, grid in grids.items()}
+    for index in sorted(grids, key=lambda index: (-len(runs[index]), -index)):
+        if not any(runs[index] <= runs[other] for other in kept):
+            kept[index] = grids[index]
+    return kept
 
 
 _TAKERS = {
@@ -182,42 +211,59 @@ def _is_adaptive_integrator(name):
     return integrators.get(name).adaptive
 
 
-def _add_to_experiment_key(key, values, experiment, table, defaults):
-    """Add to a key of an experiment's table; taken over from the defaults if it is theirs."""
-    of = "initial_condition" if key == "random" else key
-    if of not in table and of in defaults:
-        set_table_key(table, of, _plain(defaults[of]))
-    if key == "random":
-        _grow_random_ensembles(table, experiment, values)
-    elif key in ("step_size", "tolerance"):
-        adaptive = key == "tolerance"
-        there = experiment.tolerances if adaptive else experiment.step_sizes
-        unit = 1.0 if adaptive else experiment.time_unit
-        there = [value if unit == 1.0 else exact_multiple_of_unit(value, unit) for value in there]
-        new = [v for v in values if not any(abs(v - known) <= EQUAL * known for known in there)]
-        if new:
-            _append_to_array(table, key, there, list(dict.fromkeys(new)))
-    else:
-        there = elements_as_list(_plain(table[of]))
-        bare = [raw["name"] if isinstance(raw, dict) and set(raw) == {"name"} else raw
-                for raw in there]  # fmt: skip
-        new = [name for name in dict.fromkeys(values) if name not in bare]
-        if new:
-            _append_to_array(table, of, there, new)
+def _keys_with_additions(written, experiment, added, additions):
+    """The keys of an experiment, as it is written, that change by what is added, and their values.
+
+    Parameters
+    ----------
+    written : dict
+        The experiment's table, and defaults.
+    experiment : sweep.study.ResolvedExperiment
+        That it gives.
+    added : dict
+        Of `_additions_by_key`.
+    additions : Additions
+    """
+    made = {}
+    for key, values in added.items():
+        if not _accepts_addition(experiment, key, additions):
+            continue
+        if key == "random":
+            starts = made.get("initial_condition", written["initial_condition"])
+            made["initial_condition"] = _with_larger_ensembles(starts, experiment, values)
+        elif key in ("step_size", "tolerance"):
+            there = _steps_as_written(experiment, key)
+            new = [v for v in values if not any(abs(v - known) <= EQUAL * known for known in there)]
+            if new:
+                before = written[key] if isinstance(written.get(key), list) else there
+                made[key] = [*before, *dict.fromkeys(new)]
+        else:
+            there = written[key] if isinstance(written[key], list) else [written[key]]
+            bare = [raw["name"] if isinstance(raw, dict) and set(raw) == {"name"} else raw
+                    for raw in there]  # fmt: skip
+            if new := [name for name in dict.fromkeys(values) if name not in bare]:
+                made[key] = [*there, *new]
+    return {key: value for key, value in made.items() if value != written.get(key)}
 
 
-def _append_to_array(table, key, there, new):
-    """Append to an array, whose comments stay; one is made of what is no array."""
-    if key in table and isinstance(_plain(table[key]), list):
-        for value in new:
-            table[key].append(as_toml_item(value))
-    else:
-        set_table_key(table, key, [*there, *new])
+def _steps_as_written(experiment, key):
+    """The experiment's step sizes or tolerances as a study's text has them."""
+    if key == "tolerance":
+        return experiment.tolerances
+    return [_exact_multiple_of_unit(size, experiment.time_unit) for size in experiment.step_sizes]
 
 
-def _grow_random_ensembles(table, experiment, members):
-    """Let random ensembles have so many members."""
-    raws = _plain(table["initial_condition"])
+def _exact_multiple_of_unit(value, unit):
+    """The number whose product with a unit is `value`, to the last bit where there is one."""
+    near = value / unit
+    shorter = [float(f"{near:.{digits}g}") for digits in (6, 9, 12, 15, 16)]
+    candidates = (*shorter, near, math.nextafter(near, math.inf), math.nextafter(near, -math.inf))
+    return next((number for number in candidates if number * unit == value), near)
+
+
+def _with_larger_ensembles(written, experiment, members):
+    """Initial conditions as they are written, random ensembles with so many members."""
+    made = list(written) if isinstance(written, list) else [written]
     for index, start in enumerate(experiment.initial_conditions):
         if not isinstance(start, RandomStarts):
             continue
@@ -227,76 +273,5 @@ def _grow_random_ensembles(table, experiment, members):
                 f"members, and {members} are fewer: a store is not cut",
                 key="random",
             )
-        item = table["initial_condition"]
-        (item[index] if isinstance(raws, list) else item)["random"] = members
-
-
-def _plain(value):
-    return value.unwrap() if hasattr(value, "unwrap") else value
-
-
-# --- as text ---------------------------------------------------------------------------------
-
-
-def stored_study_text(store):
-    """The text of the study that a store keeps, with the durations that it was extended to.
-
-    An axis that no study can ask for, since its samples became coarser, is said in a comment. No
-    plugin is run for it.
-
-    Parameters
-    ----------
-    store : str, Path or Store
-
-    Raises
-    ------
-    StoreError
-        If there is no store.
-    """
-    store = Store.at(store)
-    root = store.existing_root()
-    if root is None:
-        raise StoreError(f"{store}: there is no store")
-    text, notes = root.attrs["study"], []
-    for name, before in _time_axes_in_text(text).items():
-        stored = json.loads(root[name].attrs.get("time_axis", "{}")) if name in root else {}
-        if not stored or stored["duration"] == before.duration:
-            continue
-        axis = time_axis_as_stored(**stored)
-        longer, duration = _text_with_time_axis(text, name, before, axis)
-        if _time_axes_in_text(longer).get(name) == axis:
-            text = longer
-        else:
-            notes.append(
-                f"# {name} was extended to {duration:g} by samples that no study asks for: "
-                f"{json.dumps(axis.settings)}. `sweep run STORE` goes on.\n"
-            )
-    return "".join(notes) + text
-
-
-def _time_axes_in_text(text):
-    """The time axes of a study's text by experiment, where no plugin is needed to know them."""
-    found = {}
-    with contextlib.suppress(InputError):  # it is valid no longer, and is shown as it is
-        top = parse_toml(text, "the study").table(required=("experiment",))
-        for table in top["experiment"].elements():
-            table = dataclasses.replace(table, fallback=top.get("defaults", None))
-            with contextlib.suppress(InputError):
-                name = table.table(required=("name",))["name"].string()
-                found[name] = read_time_axis(table)
-    return found
-
-
-def _text_with_time_axis(text, name, before, axis):
-    """The text with another time axis of an experiment, and its duration as the text has it."""
-    written = editing.parse_toml_document(text)
-    table, defaults = editing.experiment_tables(written)[name], written.get("defaults", {})
-    unit = float(_plain(table.get("time_unit", defaults.get("time_unit", 1.0))))
-    duration = exact_multiple_of_unit(axis.duration, unit)
-    set_table_key(table, "duration", duration)
-    if isinstance(axis, TimeAxis):
-        set_table_key(table, "samples", axis.samples)
-    reference = _plain(table.get("reference", defaults.get("reference")))
-    if reference and reference.get("until", 0.0) * unit == before.duration:
-        set_table_key(table, "reference", reference | {"until": duration})
-    return editing.text_of_toml_document(written), duration
+        made[index] = made[index] | {"random": members}
+    return made if isinstance(written, list) else made[0]

@@ -17,16 +17,13 @@ from sweep.cli.common import progress_bar, trust_option
     is_flag=True,
     help="Where a run's results differ, take those of the store named first.",
 )
-@click.option(
-    "--study", metavar="STUDY", help="A study with the runs of all; made from theirs unless given."
-)
 @trust_option
-def command(stores, out, prefer_first, study, trust_plugins):
+def command(stores, out, prefer_first, trust_plugins):
     """Unite STORES of one study, computed apart, in a new store; they are only read.
 
     Runs are the same if their ids are. A run that several have is taken from the first that has
     computed it; if two have other results of it, that is said and nothing is written. The new
-    store keeps a study that has the runs of all.
+    store keeps the studies of all, and has just their runs.
 
     \b
     Example:
@@ -34,7 +31,7 @@ def command(stores, out, prefer_first, study, trust_plugins):
     """
     with _Bar() as bar:
         merged = sweep.merge(
-            stores, out, study=study, prefer_first=prefer_first, trust_plugins=trust_plugins,
+            stores, out, prefer_first=prefer_first, trust_plugins=trust_plugins,
             progress=bar.progress,
         )  # fmt: skip
     for share in merged.shares:
@@ -48,10 +45,8 @@ def command(stores, out, prefer_first, study, trust_plugins):
     runs = sum(share.runs for share in merged.shares)
     click.echo(f"Merged: {runs:,} runs in {merged.store}")
     if merged.pending:
-        new = sum(share.new for share in merged.shares)
-        apart = f", {new:,} of which no store asked for" if new else ""
         how = shlex.join(["sweep", "run", str(merged.store)])
-        click.echo(f"{merged.pending:,} runs are not computed yet{apart}. To compute them: {how}")
+        click.echo(f"{merged.pending:,} runs are not computed yet. To compute them: {how}")
 
 
 def _merged_share_in_words(share, stores):

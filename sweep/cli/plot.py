@@ -115,10 +115,11 @@ def _plot_kinds_of_plugins(store, name):
 
 
 def _approved_plot_plugins(store):
-    """The plugins with plots that the study of a store names, if they may run."""
+    """The plugins with plots that the studies of a store name, if they may run."""
     try:
         attributes = Store.at(store).attributes
-        named = parse_toml(attributes.get("study", ""), str(store)).value.get("plugins", [])
+        texts = (parse_toml(text, str(store)).value for text in attributes.get("studies", []))
+        named = [name for text in texts for name in text.get("plugins", [])]
         kept = attributes.get("plugins", {})
         # Looking at a store runs nothing but what it takes for pictures.
         drawing = {key: kept[key] for key in named if key in kept and "PLOTS" in str(kept[key])}

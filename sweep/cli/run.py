@@ -35,7 +35,8 @@ from sweep.store.store import Store
 def command(study, store, summary, trust_plugins, options):
     """Run STUDY, a file or a packaged study's name, into STORE (./NAME.zarr unless given).
 
-    STUDY may be a store, too: the study that it keeps goes on, as after a merge.
+    STUDY may be a store, too: the study that it keeps goes on, as after a merge; or, with another
+    STORE, is computed there anew.
 
     Running it again goes on where it stopped; an edited study adds what is missing. Ctrl-C,
     SIGTERM and the end of --max-time let running tasks commit. One process at a time may write to

@@ -25,15 +25,15 @@ def command(kind, name, library, output, as_json):
     """Show a system, an integrator, a study, or the plugins of a study with their source.
 
     NAME of a study, and of one whose plugins are shown, may be a store: then it is the study that
-    the store keeps, as it was amended since by `sweep extend` or `sweep merge`. Plugins are shown
-    and not run; those of --study are run.
+    the store keeps, and those that `sweep extend` or `sweep merge` have added, one after the other.
+    Plugins are shown and not run; those of --study are run.
 
     \b
     Example:
       sweep show system spherical_pendulum_chain
       sweep show integrator variational+suzuki4
       sweep show study quickstart
-      sweep show study my-study.zarr > my-study.toml
+      sweep show study my-study.zarr
       sweep show plugins my-study.zarr --output restored
       sweep show system my_system --study my-study.toml
     """
@@ -64,13 +64,13 @@ def command(kind, name, library, output, as_json):
 
 def _show_study(name, as_json):
     if sweep.store.names_existing_store(name):
-        text = sweep.campaign.stored_study_text(name)
+        text = sweep.store.stored_study_text(name)
         store = Store.at(name)
         groups = [store.group(experiment) for experiment in store.attributes["experiments"]]
         expanded = [json.loads(group.attrs["experiment"]) for group in groups]
     else:
         study = sweep.store.load(name)
-        text = study.text
+        text = study.toml()
         expanded = [experiment.expanded() for experiment in study.experiments]
     echo_json(expanded) if as_json else echo_document(text.rstrip())
 

@@ -8,7 +8,13 @@ import integrators
 import systems
 from integrators.errors import InputError, check_known
 from integrators.method import STEPS_OF
-from sweep.errors import Gathered, StudyError, check_distinct_nodes, read_nodes_gathering_problems
+from sweep.errors import (
+    CannotUnite,
+    Gathered,
+    StudyError,
+    check_distinct_nodes,
+    read_nodes_gathering_problems,
+)
 from sweep.plugins import installed
 from sweep.plugins import loader as plugins
 
@@ -131,6 +137,17 @@ class Library:
 
 
 BUILT_IN = Library()
+
+
+def unite_libraries(libraries):
+    """A `Library` of all that several have; `CannotUnite` if two have other plugins of one name."""
+    plugins, found = {}, {}
+    for library in libraries:
+        for plugin in library.plugins:
+            if plugins.setdefault(plugin.name, plugin).hash != plugin.hash:
+                raise CannotUnite(f"the plugin {plugin.name!r} is not the same in both")
+        found |= dict.fromkeys(library.installed)
+    return Library(tuple(plugins.values()), tuple(found))
 
 
 def _plot_kind_blaming_plugin(source, kind):

@@ -17,6 +17,7 @@ from sweep.store.failures import failed_runs, values_shared_by_failed_runs
 from sweep.store.open import open_study
 from sweep.store.progress import Counter
 from sweep.store.store import Store
+from sweep.study.model import join_study_texts
 from sweep.tables import Table
 from sweep.text import escape_controls_in_lines, format_number
 
@@ -88,7 +89,7 @@ def report_as_html(store):
     text = _report_template().render(
         name=tree.attrs.get("study_name", store.place.stem),
         description=tree.attrs.get("description", ""),
-        study=tree.attrs.get("study", ""),
+        study=join_study_texts(tree.attrs.get("studies", [])),
         summary=_report_summary(experiments, progress.values()),
         experiments=experiments,
         failures=_report_failures(store),

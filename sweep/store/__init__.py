@@ -8,6 +8,7 @@ _HOMES = {
     "load": "sweep.store.studies:load_study_file",
     "open_study": "sweep.store.open",
     "stored_study": "sweep.store.studies",
+    "stored_study_text": "sweep.store.studies",
     "resolve_study_and_store": "sweep.store.studies",
 }
 __getattr__, __dir__, __all__ = lazy(__name__, _HOMES)

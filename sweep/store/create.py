@@ -101,7 +101,7 @@ def _grow_store_to_study(store, study, entries, check=None):
             "description": study.description,
             "experiments": [entry.name for entry in entries],
             "versions": provenance.versions(),
-            "study": study.text,
+            "studies": list(study.texts),
             **_plugins_attribute_of_store(root, study),
         }
     )
@@ -119,12 +119,12 @@ def _plugins_attribute_of_store(root, study):
 
 
 def _is_store_up_to_date(root, study, entries):
-    """Whether the store was brought up to just this study, whose text is written last.
+    """Whether the store was brought up to just this study, whose texts are written last.
 
     Runs that are still pending need the variables of this version, which an earlier one may not
     have made.
     """
-    if root.attrs["study"] != study.text or any(entry.new for entry in entries):
+    if root.attrs["studies"] != list(study.texts) or any(entry.new for entry in entries):
         return False
     if any(
         _needs_longer_time_axis(storage.open_zarr_group(root, entry.name), entry)
@@ -208,9 +208,11 @@ def _largest_state_rows(table):
 def _create_or_grow_end_checkpoints(root, entry, layout):
     """Room for the checkpoint of each run at its end."""
     name = end_checkpoints_group_name(entry.name)
-    distinct = {system.rows: system for system in entry.table.systems}.values()
-    methods = [method.integrator() for method in entry.experiment.integrators]
-    longest = max(m.bind(system).checkpoint_size for m in methods for system in distinct)
+    table, methods = entry.table, [e.integrator() for e in entry.experiment.integrators]
+    rows = np.array([system.rows for system in table.systems])[table.system_index]
+    _, runs = np.unique(table.integrator_index * (rows.max() + 1) + rows, return_index=True)
+    pairs = zip(table.integrator_index[runs], table.system_index[runs], strict=True)
+    longest = max(methods[i].bind(table.systems[s]).checkpoint_size for i, s in pairs)
     _grow_checkpoint_array(root, name, entry.size, longest, layout)
 
 

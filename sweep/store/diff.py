@@ -171,7 +171,7 @@ def unchangeable_store_settings(experiment):
     expanded = experiment.expanded()
     names = ("system", "duration", "samples", "statistics", "reference")
     fixed = {name: expanded[name] for name in names} | {"record": sorted(expanded["record"])}
-    parameters = experiment.make_systems()[0].parameters
+    parameters = experiment.grids[0].make_systems()[0].parameters
     fixed["plugins"] = experiment.plugin_hashes()
     return fixed | {
         "parameters": {name: _collapse_equal_numbers(value) for name, value in parameters.items()}
@@ -185,6 +185,11 @@ def _collapse_equal_numbers(value):
 
 def check_experiment_unchanged(store, group, experiment):
     """Raise `StoreError` unless an experiment may go into its group of a store."""
+    for grid in experiment.grids:
+        _check_grid_unchanged(store, group, grid)
+
+
+def _check_grid_unchanged(store, group, experiment):
     stored = {"plugins": {}} | json.loads(group.attrs["fixed"])
     now = json.loads(storage.to_attribute_json(unchangeable_store_settings(experiment)))
     _check_time_axis_continues(store, group, experiment, stored, now)
@@ -278,14 +283,17 @@ def references_of_run_table(table):
         return None
     width = table.start_count
     key = table.system_index * width + table.start_index
-    distinct, first_run, of_run = np.unique(key, return_index=True, return_inverse=True)
+    distinct, runs, of_run = np.unique(key, return_index=True, return_inverse=True)
     tolerance = experiment.reference.tolerance
-    ids = []
-    for value, run in zip(distinct, first_run, strict=True):
+    first_run, ids = {}, []
+    for value, run in zip(distinct, runs, strict=True):
         system = table.systems[value // width]
         made = experiment.reference.integrator, {}, math.nan, tolerance
         method = method_digest(system, *made, experiment.library.hashes(experiment.system))
         start = initial_state_digest(table.initial_state(run))
         ids.append(next(run_digests(method, [start])).hex())
+        first_run.setdefault(ids[-1], run)  # a union may have a state as two of its starts
+    place = {run_id: index for index, run_id in enumerate(first_run)}
+    of_run = np.array([place[run_id] for run_id in ids])[of_run]
     samples = int(np.sum(experiment.times <= experiment.reference.until * (1 + 1e-12)))
-    return References(np.array(ids), of_run, first_run, samples)
+    return References(np.array(list(place)), of_run, np.array(list(first_run.values())), samples)

@@ -1,5 +1,11 @@
-"""Studies: read from files and from the stores that keep them, and with a longer duration."""
+"""Studies: read from files and from the stores that keep them, and with a longer duration.
 
+A store keeps the texts of the studies that it was asked for, one after the other: running a file
+begins with that one, an extension or a merge adds some. A run belongs to the store if any of them
+names it.
+"""
+
+import contextlib
 import dataclasses
 import json
 from pathlib import Path
@@ -13,10 +19,12 @@ from sweep.store.backends.places import place_is_directory, place_is_file
 from sweep.store.files import METADATA
 from sweep.store.store import Store
 from sweep.study.initial_conditions import from_store
-from sweep.study.model import Study, load_study_file, parse_study
+from sweep.study.model import Study, join_study_texts, load_study_file, parse_study
+from sweep.study.reader import read_time_axis
 from sweep.study.run_table import outline_run_table
 from sweep.study.time_axis import ExtendedTimeAxis, LogarithmicTimeAxis, TimeAxis, extend_time_axis
-from sweep.study.toml.nodes import parse_toml
+from sweep.study.toml.nodes import Node, parse_toml
+from sweep.study.union import unite_studies
 
 
 def _load_starts_from_store(*arguments, **settings):
@@ -62,54 +70,48 @@ def names_existing_store(store):
         return place_is_file(store.place / METADATA)
 
 
-def study_kept_by_store(attributes, store, directory=".", text=None, trust_plugins=False):
-    """The study that a store keeps, with the plugins that it keeps, which run.
+def stored_study(store, directory=".", trust_plugins=False):
+    """The study that a store was brought up to: the union of those that it was asked for.
 
     Parameters
     ----------
-    attributes : mapping
-        Of the store's root.
-    store : Store
-    directory, trust_plugins
-        As in `parse_study`.
-    text : str, optional
-        Another text than the one that it keeps.
-
-    Returns
-    -------
-    Study
+    store, directory, trust_plugins
+        As in `stored_studies`.
 
     Raises
     ------
-    StudyError
-        If it is valid no longer.
-    InputError
-        If it brings a plugin that this user has not approved.
+    StoreError, StudyError, InputError
+        As `stored_studies`.
     """
-    plugins = approvals.approved_plugins_of_store(attributes, store, trust_plugins)
-    text = attributes["study"] if text is None else text
-    return parse_study(text, f"the study in {store}", directory, plugins, store, trust_plugins)
+    return unite_studies(stored_studies(store, directory, trust_plugins=trust_plugins))
 
 
-def stored_study(store, directory=".", text=None, trust_plugins=False):
-    """The study that a store was brought up to, with the durations that it was extended to.
+def stored_studies(store, directory=".", texts=None, trust_plugins=False):
+    """The studies that a store was asked for, with the durations that it was extended to.
 
-    Its plugins run.
+    The plugins that it keeps run.
 
     Parameters
     ----------
     store : str, Path or Store
     directory : str or Path, optional
-        That files named in the study are relative to.
-    text : str, optional
-        To be read instead of the one that the store keeps.
+        That files named in the studies are relative to.
+    texts : sequence of str, optional
+        To be read instead of those that the store keeps.
     trust_plugins : bool
         Whether to approve the plugins that the store brings; see `sweep.plugins.approvals`.
+
+    Returns
+    -------
+    list of Study
+        A run belongs to the store if one of them names it.
 
     Raises
     ------
     StoreError
         If there is no store.
+    StudyError
+        If a study is valid no longer.
     InputError
         If it brings a plugin that this user has not approved.
     """
@@ -117,27 +119,86 @@ def stored_study(store, directory=".", text=None, trust_plugins=False):
     root = store.existing_root()
     if root is None:
         raise StoreError(f"{store}: there is no store to extend")
-    study = study_kept_by_store(root.attrs, store, directory, text, trust_plugins)
-    made = [experiment_with_stored_time_axis(root, experiment) for experiment in study.experiments]
+    plugins = approvals.approved_plugins_of_store(root.attrs, store, trust_plugins)
+    settings = f"the study in {store}", directory, plugins, store, trust_plugins
+    texts = root.attrs["studies"] if texts is None else texts
+    return [_study_with_stored_time_axes(root, parse_study(text, *settings)) for text in texts]
+
+
+def _study_with_stored_time_axes(root, study):
+    """The study with the time axis of each experiment that its group in a store has."""
+    made = (_experiment_with_stored_time_axis(root, one) for one in study.experiments)
     return dataclasses.replace(study, experiments=tuple(made))
 
 
+def _experiment_with_stored_time_axis(root, experiment):
+    if experiment.name not in root:
+        return experiment
+    stored = json.loads(root[experiment.name].attrs.get("time_axis", "{}"))
+    if stored.get("duration") in (None, experiment.duration):
+        return experiment
+    return _experiment_over_time_axis(experiment, time_axis_as_stored(**stored))
+
+
+def stored_study_text(store):
+    """The texts of the studies that a store was asked for, as `sweep show study` prints them.
+
+    Durations that it was extended to are said in comments. No plugin is run for it.
+
+    Parameters
+    ----------
+    store : str, Path or Store
+
+    Raises
+    ------
+    StoreError
+        If there is no store.
+    """
+    store = Store.at(store)
+    root = store.existing_root()
+    if root is None:
+        raise StoreError(f"{store}: there is no store")
+    notes = {}
+    for name, unit, axis in _time_axes_in_texts(root.attrs["studies"]):
+        stored = json.loads(root[name].attrs.get("time_axis", "{}")) if name in root else {}
+        if stored and stored["duration"] != axis.duration:
+            notes[name] = (
+                f"# {name} was extended to {stored['duration'] / unit:g} (samples: "
+                f"{json.dumps(stored['samples'])}); `sweep run STORE` goes on.\n"
+            )
+    return "".join(notes.values()) + join_study_texts(root.attrs["studies"])
+
+
+def _time_axes_in_texts(texts):
+    """Name, unit of time and time axis of experiments, where no plugin is needed to know them."""
+    for text in texts:
+        with contextlib.suppress(InputError):  # it is valid no longer, and is shown as it is
+            top = parse_toml(text, "the study").table(required=("experiment",))
+            for table in top["experiment"].elements():
+                table = dataclasses.replace(table, fallback=top.get("defaults", None))
+                with contextlib.suppress(InputError):
+                    name = table.table(required=("name",))["name"].string()
+                    axis = read_time_axis(table)
+                    yield name, table.optional("time_unit", Node.real, 1.0), axis
+
+
 def resolve_study_and_store(study, store=None, trust_plugins=False):
-    """The study of a file, or the one that a store keeps, which goes on; and the store.
+    """The study of a file, or the one that a store keeps; and the store that it is run into.
 
     Parameters
     ----------
     study : str, Path, Store or Study
         A file, the name of a packaged study, or a store.
     store : str, Path or Store, optional
-        ``NAME.zarr`` unless given, or the store that `study` is.
+        ``NAME.zarr`` unless given, or the store that `study` is, which goes on.
     trust_plugins : bool
         As in `stored_study`.
     """
     if isinstance(study, Study):
         made = study
-    elif store is None and names_existing_store(study):
-        made, store = stored_study(study, trust_plugins=trust_plugins), study
+    elif names_existing_store(study):
+        made = stored_study(study, trust_plugins=trust_plugins)
+        store = study if store is None else store
     else:
         study = study.place if isinstance(study, Store) else study
         made = load_study_file(study, _store_that_study_was_run_into(study, store), trust_plugins)
@@ -209,17 +270,8 @@ def _experiment_over_time_axis(experiment, axis):
     reference = experiment.reference
     if reference is not None and reference.until == experiment.duration:
         reference = dataclasses.replace(reference, until=axis.duration)
-    return dataclasses.replace(experiment, time_axis=axis, reference=reference)
-
-
-def experiment_with_stored_time_axis(root, experiment):
-    """The experiment with the time axis that its group in a store has."""
-    if experiment.name not in root:
-        return experiment
-    stored = json.loads(root[experiment.name].attrs.get("time_axis", "{}"))
-    if stored.get("duration") in (None, experiment.duration):
-        return experiment
-    return _experiment_over_time_axis(experiment, time_axis_as_stored(**stored))
+    parts = tuple(_experiment_over_time_axis(part, axis) for part in experiment.parts)
+    return dataclasses.replace(experiment, time_axis=axis, reference=reference, parts=parts)
 
 
 def time_axis_as_stored(duration, samples):

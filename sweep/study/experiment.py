@@ -117,6 +117,8 @@ class Reference:
 class ResolvedExperiment:
     """One experiment, read: a group of the store. All times are in the system's own unit of time.
 
+    It is a grid, of which rules may leave runs out; or, of several studies, the union of grids.
+
     Parameters
     ----------
     name : str
@@ -150,6 +152,9 @@ class ResolvedExperiment:
         Where the study says so, for messages.
     library : Library
         What the study can name.
+    parts : tuple of ResolvedExperiment
+        The grids whose runs, one grid after the other, are those of a union, which has all their
+        values on its axes; see `sweep.study.union`. Empty: it is a grid itself.
 
     Raises
     ------
@@ -175,6 +180,7 @@ class ResolvedExperiment:
     time_unit: float = 1.0
     where: str = dataclasses.field(default="", compare=False)
     library: Library = dataclasses.field(default=BUILT_IN, compare=False)
+    parts: tuple = ()
 
     def __post_init__(self):
         if not re.fullmatch("[A-Za-z0-9-][A-Za-z0-9_-]*", self.name):
@@ -242,8 +248,15 @@ class ResolvedExperiment:
         return self.time_axis.times
 
     @property
+    def grids(self):
+        """The experiments, each a grid, whose runs it has."""
+        return self.parts or (self,)
+
+    @property
     def size(self):
-        """Number of runs before any is excluded."""
+        """Number of runs before any is excluded, or left out since an earlier part has it."""
+        if self.parts:
+            return sum(part.size for part in self.parts)
         sizes = {False: 0, True: 0}
         for entry in self.integrators:
             sizes[entry.adaptive] += len(self.steps_of(entry))
@@ -289,7 +302,9 @@ class ResolvedExperiment:
     def expanded(self):
         """The experiment with all that was generated, as lists, dicts, strings and numbers."""
         plain = _as_plain_data(self)
-        del plain["time_axis"]
+        del plain["time_axis"], plain["parts"]
+        if self.parts:
+            plain["parts"] = [part.expanded() for part in self.parts]
         return plain | {"duration": self.duration, "samples": self.time_axis.settings}
 
 

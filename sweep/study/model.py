@@ -67,8 +67,9 @@ class Study:
         Files that it can name systems, integrators, observables and plots of.
     directory : str or Path, optional
         That plugins and files of initial states are relative to.
-    text : str, optional
-        As TOML, from which it was read; written for a study that is built in Python.
+    texts : tuple of str, optional
+        As TOML, from which it was read: one, or those that a store was asked for, one after the
+        other; written for a study that is built in Python.
     library : sweep.plugins.registry.Library, optional
         What it can name: with its plugins.
 
@@ -91,7 +92,7 @@ class Study:
     description: str = ""
     plugins: dataclasses.InitVar[tuple] = ()
     directory: dataclasses.InitVar[str] = "."
-    text: str = ""
+    texts: tuple = ()
     library: Library = BUILT_IN
 
     def __post_init__(self, plugins, directory):
@@ -99,7 +100,7 @@ class Study:
             return
         text = self._written(plugins)
         read = read_study(parse_toml(text, f"study {self.name!r}", directory, has_lines=False))
-        for key, value in (read | {"text": text}).items():
+        for key, value in (read | {"texts": (text,)}).items():
             object.__setattr__(self, key, value)
 
     def _written(self, plugins):
@@ -119,13 +120,27 @@ class Study:
             raise StudyError(f"study {self.name!r}: {error}") from None
 
     def toml(self):
-        """The study as the text of a file, which `load_study` reads."""
-        return self.text
+        """The study as the text of a file, which `load_study` reads; see `join_study_texts`."""
+        return join_study_texts(self.texts)
 
 
 Study.plugins = property(  # in the place of the argument's default
     lambda study: study.library.plugins, doc="The `sweep.plugins.loader.Plugin`s that it names."
 )
+
+
+def join_study_texts(texts):
+    """The texts of studies as one: the only one, or each after a comment that counts it.
+
+    Several are no file that `load_study` reads; each of them is one.
+    """
+    if len(texts) == 1:
+        return texts[0]
+    return "\n".join(
+        f"# --- Study {number} of {len(texts)}, a file of its own; the store has the runs of all.\n"
+        f"{text}"
+        for number, text in enumerate(texts, 1)
+    )
 
 
 def parse_study(
@@ -166,7 +181,7 @@ def parse_study(
         With every problem that was found: where, what, and what was expected.
     """
     read = read_study(parse_toml(text, source, directory, plugins, kept, trust_plugins))
-    return Study(**read, text=text)
+    return Study(**read, texts=(text,))
 
 
 def load_study_file(study, kept=None, trust_plugins=False):

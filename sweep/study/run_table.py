@@ -26,10 +26,13 @@ class InitialStates(Sequence):
     systems : tuple of systems.System
     conditions : tuple
         Of the classes in `sweep.study.initial_conditions.base`.
+    paired : list of set of str, optional
+        Contents of the conditions that each system has runs of, where not all are of all systems;
+        the states of others are NaN.
     """
 
-    def __init__(self, systems, conditions):
-        self._systems, self._conditions = systems, conditions
+    def __init__(self, systems, conditions, paired=None):
+        self._systems, self._conditions, self._paired = systems, conditions, paired
         self._made = {}
 
     def __len__(self):
@@ -38,7 +41,14 @@ class InitialStates(Sequence):
     def __getitem__(self, system):
         if system not in self._made:
             made = self._systems[system]
-            self._made[system] = np.concatenate([c.states(made) for c in self._conditions])
+            self._made[system] = np.concatenate(
+                [
+                    condition.states(made)
+                    if self._paired is None or condition.content in self._paired[system]
+                    else np.full((condition.size, made.rows, 3), np.nan)
+                    for condition in self._conditions
+                ]
+            )
         return self._made[system]
 
 
@@ -56,6 +66,8 @@ class RunTable:
     systems : tuple of systems.System
         One for each combination of scanned values, the last axis fastest.
     starts : InitialStates
+    axis_index : ndarray of int, shape (systems, axes)
+        The value of each scanned axis in each system.
     integrator_index, system_index, start_index : ndarray of int
         Into ``experiment.integrators``, `systems`, and the first axis of `starts`.
     step_size, tolerance : ndarray of float
@@ -69,6 +81,7 @@ class RunTable:
     experiment: ResolvedExperiment
     systems: tuple
     starts: Sequence
+    axis_index: np.ndarray
     integrator_index: np.ndarray
     step_size: np.ndarray
     tolerance: np.ndarray
@@ -159,9 +172,7 @@ class RunTable:
         conditions = experiment.initial_conditions
         for number, axis in enumerate(experiment.scan):
             if axis.name == name:
-                return axis.column, _axis_indices_of_systems(experiment)[:, number][
-                    self.system_index
-                ]
+                return axis.column, self.axis_index[:, number][self.system_index]
         match name:
             case "integrator":
                 labels = np.array([entry.label for entry in experiment.integrators])
@@ -175,7 +186,7 @@ class RunTable:
 
 
 def expand_experiment(experiment):
-    """Expand an experiment to its runs.
+    """Expand an experiment to its runs; of a union, those of its parts, each run once.
 
     Parameters
     ----------
@@ -190,6 +201,8 @@ def expand_experiment(experiment):
     StudyError
         If two entries of the study give the same run, or every run is excluded.
     """
+    if experiment.parts:
+        return _unite_run_tables(experiment, list(map(expand_experiment, experiment.parts)))
     table = _without_excluded_runs(_table_of_all_runs(experiment))
     digests = _digests_of_runs(table)
     _check_runs_distinct(table, np.frombuffer(digests, dtype=">u8"))
@@ -198,7 +211,7 @@ def expand_experiment(experiment):
 
 
 def outline_run_table(experiment):
-    """The run table of an experiment that is only looked at: without identifiers.
+    """The run table of an experiment that is only looked at, a grid: without identifiers.
 
     Parameters
     ----------
@@ -252,7 +265,8 @@ def _table_of_all_runs(experiment):
     made = experiment.make_systems()
     starts = InitialStates(made, experiment.initial_conditions)
     steps = [experiment.steps_of(entry) for entry in experiment.integrators]
-    method, system = _pair_methods_and_systems(experiment, steps, len(made))
+    axis_index = _axis_indices_of_systems(experiment)
+    method, system = _pair_methods_and_systems(experiment, steps, axis_index)
     count = sum(condition.size for condition in experiment.initial_conditions)
     shape = experiment.repeat, len(method), count
     repeat, pair, start = np.unravel_index(np.arange(np.prod(shape)), shape)
@@ -262,6 +276,7 @@ def _table_of_all_runs(experiment):
         experiment=experiment,
         systems=made,
         starts=starts,
+        axis_index=axis_index,
         integrator_index=integrator[method[pair]],
         step_size=step_size[method[pair]],
         tolerance=tolerance[method[pair]],
@@ -272,8 +287,62 @@ def _table_of_all_runs(experiment):
     )
 
 
-def _pair_methods_and_systems(experiment, steps, systems):
+def _unite_run_tables(experiment, tables):
+    """The runs of a union's parts, one after the other, without those that an earlier one has."""
+    conditions, systems, paired = experiment.initial_conditions, {}, []
+    ends = np.cumsum([condition.size for condition in conditions])
+    first = {c.content: end - c.size for c, end in zip(conditions, ends, strict=True)}
+    entries = {entry.label: index for index, entry in enumerate(experiment.integrators)}
+    parts = []
+    for table in tables:
+        own = table.experiment
+        contents = frozenset(condition.content for condition in own.initial_conditions)
+        system = np.zeros(len(table.systems), dtype=np.intp)
+        for index, place in enumerate(map(tuple, _axis_index_in_union(experiment, table).tolist())):
+            if place not in systems:  # it is only in the values of the axes that systems differ
+                systems[place] = len(systems), table.systems[index]
+                paired.append(contents)
+            system[index] = systems[place][0]
+            paired[system[index]] |= contents
+        starts = [first[c.content] + np.arange(c.size) for c in own.initial_conditions]
+        integrator = np.array([entries[entry.label] for entry in own.integrators])
+        parts.append(
+            {
+                "integrator_index": integrator[table.integrator_index],
+                "step_size": table.step_size,
+                "tolerance": table.tolerance,
+                "system_index": system[table.system_index],
+                "start_index": np.concatenate(starts)[table.start_index],
+                "repeat": table.repeat,
+                "run_id": table.run_id,
+            }
+        )
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    kept = np.sort(np.unique(columns["run_id"].astype("S16"), return_index=True)[1])
+    made = tuple(system for _, system in systems.values())
+    return RunTable(
+        experiment=experiment,
+        systems=made,
+        starts=InitialStates(made, conditions, paired),
+        axis_index=np.array(list(systems), dtype=np.intp).reshape(len(made), len(experiment.scan)),
+        **{name: column[kept] for name, column in columns.items()},
+    )
+
+
+def _axis_index_in_union(experiment, table):
+    """The value of each axis of a union in each system of a part's table."""
+    found = np.zeros((len(table.systems), len(experiment.scan)), dtype=np.intp)
+    names = [axis.name for axis in table.experiment.scan]
+    for number, axis in enumerate(experiment.scan):
+        own, place = names.index(axis.name), {value: i for i, value in enumerate(axis.values)}
+        values = [place[value] for value in table.experiment.scan[own].values]
+        found[:, number] = np.array(values)[table.axis_index[:, own]]
+    return found
+
+
+def _pair_methods_and_systems(experiment, steps, axis_index):
     """Indices of every pair of a step size, counted on over the integrators, and a system."""
+    systems = len(axis_index)
     method, system = np.divmod(np.arange(sum(map(len, steps)) * systems), systems)
     if experiment.axis_of_steps is None:
         return method, system
@@ -281,7 +350,7 @@ def _pair_methods_and_systems(experiment, steps, systems):
     adaptive = np.repeat(
         [entry.adaptive for entry in experiment.integrators], list(map(len, steps))
     )
-    together = nth == _axis_indices_of_systems(experiment)[system, experiment.axis_of_steps]
+    together = nth == axis_index[system, experiment.axis_of_steps]
     together |= adaptive[method]  # a tolerance advances with nothing
     return method[together], system[together]
 

@@ -211,7 +211,7 @@ def large(folder, given):
     found.append(("CPU of folding the other half [s]", "", time.process_time() - began, None))
     files = sum(file.is_file() for file in place.rglob("*"))
     study = folder / "study.toml"
-    study.write_text(store.attributes["study"])
+    study.write_text(store.attributes["studies"][0])
     opened = f"import sweep; t = sweep.open_study({str(place)!r})['only'].to_dataset()"
     return [
         *found,

@@ -7,8 +7,10 @@ import pytest
 from study_text import one_experiment
 
 import sweep
-from sweep.campaign import coordinator
-from sweep.store import studies
+from sweep.campaign import coordinator, extend
+from sweep.store import create, diff, studies
+from sweep.store.store import Store
+from sweep.study.run_table import expand_experiment
 from sweep.study.time_axis import TimeAxis, extend_time_axis
 
 KEYS = {
@@ -192,8 +194,9 @@ def test_thinning_samples_go_on_to_thin_out(cluster, tmp_path, command, arrays, 
     assert sweep.run(studies.parse_study(longer), whole, cluster).complete
     assert_same_runs(whole, store, "only")
     shown = command(tmp_path, "show", "study", "test.zarr").stdout
-    assert studies.parse_study(shown).experiments == studies.parse_study(longer).experiments
-    (tmp_path / "longer.toml").write_text(shown)
+    assert shown.startswith('# only was extended to 100 (samples: {"per_decade": 4')
+    assert studies.stored_study(store).experiments == studies.parse_study(longer).experiments
+    (tmp_path / "longer.toml").write_text(longer)
     assert (
         "Nothing to compute"
         in command(tmp_path, "run", "longer.toml", "test.zarr", "--no-summary").stdout
@@ -209,18 +212,18 @@ def test_thinning_samples_go_on_to_thin_out(cluster, tmp_path, command, arrays, 
         kept = one.shape[min(1, one.ndim - 1)]
         assert (two[:, :kept] if one.ndim > 1 else two[:kept]).tobytes() == one.tobytes()
     shown = command(tmp_path, "show", "study", "test.zarr").stdout
-    assert shown.startswith("# only was extended to 900 by samples that no study asks for")
+    assert shown.startswith('# only was extended to 900 (samples: {"first": ')
     assert "Nothing to compute" in command(tmp_path, "run", "test.zarr", "--no-summary").stdout
 
 
 ADDED = {
-    "an integrator": (("--integrator", "rk2_heun"), 3, '"variational+suzuki4"'),
+    "an integrator": (("--integrator", "rk2_heun"), 3, '"rk2_heun"'),
     "a step size": (("--step-size", 0.05), 9, "step_size = [0.1, 0.05]"),
     "a tolerance": (("--tolerance", 1e-5, "--integrator", "cf43"), 3, "tolerance = [1e-05]"),
     "members": (("--members", 5), 12, "random = 5"),
     "a start": (("--initial-condition", "lee"), 6, '"lee"]'),
     "two at once": (("--step-size", 0.05, "--duration", 1.2, "--members", 3), 27, "0.05]"),
-    "nothing new": (("--step-size", 0.1, "--integrator", "variational"), 0, "step_size = 0.1"),
+    "nothing new": (("--step-size", 0.1, "--integrator", "variational"), 0, None),
 }
 
 
@@ -234,21 +237,76 @@ def shorter(cluster, tmp_path_factory):
 
 @pytest.mark.parametrize("what", ADDED)
 def test_the_study_of_a_store_gets_more(what, shorter, tmp_path, command, arrays):
-    """The study's text is amended, comments kept, and only what is new is computed."""
+    """A text is added that names what is new, the first one kept, and only that is computed."""
     options, new, words = ADDED[what]
     store = shutil.copytree(shorter, tmp_path / "test.zarr")
     said = command(tmp_path, "extend", "test.zarr", *options, "-e", "only").stdout
     assert f"{new if what != 'two at once' else 9} new runs, 18 kept" in said
     assert "Complete" in said
     shown = command(tmp_path, "show", "study", "test.zarr").stdout
-    assert "[[experiment]]   # the only one" in shown and words in shown
-    saved = studies.parse_study(shown)
-    assert [e.times.tolist() for e in saved.experiments] == [arrays(store, "only")["time"].tolist()]
-    (tmp_path / "saved.toml").write_text(shown)
-    assert (
-        "Nothing to compute"
-        in command(tmp_path, "run", "saved.toml", "test.zarr", "--no-summary").stdout
+    assert "[[experiment]]   # the only one" in shown
+    first, *more = Store.at(store).attributes["studies"]
+    assert first == Store.at(shorter).attributes["studies"][0]
+    assert len(more) == (new > 0) and (words is None or words in more[0])
+    assert all(text in shown for text in more) and ("# --- Study 2 of 2" in shown) == bool(more)
+    kept = studies.stored_study(store).experiments
+    assert [e.times.tolist() for e in kept] == [arrays(store, "only")["time"].tolist()]
+    assert "Nothing to compute" in command(tmp_path, "run", "test.zarr", "--no-summary").stdout
+    saved = [first, *more][-1]
+    if "--duration" in options:
+        saved = saved.replace("duration = 0.8", "duration = 1.2").replace(
+            "samples = 4", "samples = 6"
+        )
+    (tmp_path / "saved.toml").write_text(saved)
+    said = command(tmp_path, "run", "saved.toml", "test.zarr", "--no-summary").stdout
+    assert "Nothing to compute" in said and "no longer" not in said
+    assert Store.at(store).attributes["studies"] == [saved]
+
+
+def test_additions_go_on_from_each_other(shorter, tmp_path, command, arrays):
+    """The largest grid gets more; the first file, run again, asks for its own runs alone."""
+    store = shutil.copytree(shorter, tmp_path / "test.zarr")
+    command(tmp_path, "extend", "test.zarr", "--integrator", "rk2_heun")
+    said = command(tmp_path, "extend", "test.zarr", "--step-size", 0.05).stdout
+    assert "12 new runs, 21 kept" in said
+    texts = Store.at(store).attributes["studies"]
+    assert len(texts) == 3 and '"rk2_heun"' in texts[2] and "step_size = [0.1, 0.05]" in texts[2]
+    again = ("extend", "test.zarr", "--step-size", 0.05, "--integrator", "rk2_heun")
+    assert "0 new runs, 33 kept" in command(tmp_path, *again).stdout
+    assert Store.at(store).attributes["studies"] == texts
+    before = arrays(store, "only")
+    assert before["in_study"].all() and len(before["run_id"]) == 33
+    (tmp_path / "first.toml").write_text(texts[0])
+    said = command(tmp_path, "run", "first.toml", "test.zarr", "--no-summary").stdout
+    assert "18 kept, 15 no longer in the study" in said
+    after = arrays(store, "only")
+    assert after["run_id"].tolist() == before["run_id"].tolist()
+    assert after["in_study"].tolist() == [True] * 18 + [False] * 15
+    assert after["state"].tobytes() == before["state"].tobytes()
+
+
+def test_defaults_stay_defaults(tmp_path):
+    """An experiment with fixed steps does not take the tolerance that another one needs."""
+    head, _, table = text(
+        integrators='"rk4"', step_size="{ start = 0.1, stop = 0.05, count = 2 }", reference=None
+    ).partition("[[experiment]]")
+    written = (
+        head
+        + "[defaults]\ntolerance = 1e-6\nstep_size = 0.2\n[[experiment]]"
+        + table
+        + "[[experiment]]"
+        + table.replace('"only"', '"other"').replace('"rk4"', '"rk45"').replace("step_size =", "#")
     )
+    study, store = studies.parse_study(written), Store.at(tmp_path / "test.zarr")
+    create.create_or_grow_store(store, study, diff.diff_store_against_study(store, study))
+    added = extend.Additions(step_sizes=(0.05, 0.025), tolerances=(1e-7,), members=4)
+    made = extend.study_with_additions(store, added)
+    assert made.texts[0] == written and len(made.texts) == 2
+    only, other = (e.parts[1] for e in made.experiments)
+    assert only.step_sizes == (0.1, 0.05, 0.025) and other.tolerances == (1e-6, 1e-7)
+    assert [part.initial_conditions[0].members for part in (only, other)] == [4, 4]
+    sizes = [expand_experiment(experiment).size for experiment in made.experiments]
+    assert sizes == [4 * 3, 4 * 2]
 
 
 def test_what_cannot_be_added(shorter, tmp_path, command, fingerprint):

@@ -132,7 +132,7 @@ def test_plain_xarray_opens_it(store):
 def test_open_study_shows_experiments_alone_and_loads_what_is_small(store):
     tree = sweep.open_study(store)
     assert set(tree.children) == set(NAMES)
-    assert tree.attrs["study"] == STUDY and tree.attrs["format_version"] == 2
+    assert tree.attrs["studies"] == [STUDY] and tree.attrs["format_version"] == 2
     pendulum = tree["pendulum"].to_dataset()
     assert pendulum["status"].variable._in_memory and pendulum["step_size"].variable._in_memory
     assert not pendulum["energy"].variable._in_memory

@@ -1,11 +1,10 @@
 """Stores of one study that were made apart become one; the sources are only read.
 
-The new store is put together beside its place, as a copy of the first source that is grown to the
-united study, and takes its place by a rename when it is whole.
+The new store keeps the studies of all sources. It is put together beside its place, as a copy of
+the first source that is grown to them, and takes its place by a rename when it is whole.
 """
 
 import contextlib
-import dataclasses
 import os
 from dataclasses import dataclass
 
@@ -23,16 +22,15 @@ from sweep.campaign.merge.sources import (
     check_same_study,
     open_merge_source,
 )
-from sweep.campaign.merge.unite import unite_studies
 from sweep.errors import CannotUnite, StoreError
-from sweep.store import checkpoints, create, diff, provenance, storage, studies
+from sweep.store import checkpoints, create, diff, provenance, storage
 from sweep.store.backends.trees import copy_tree, remove_tree
 from sweep.store.commit import fold
 from sweep.store.files import end_checkpoints_group_name, references_group_name
 from sweep.store.lease.lease import acquire_lease
 from sweep.store.store import CREATING, Store
-from sweep.store.studies import experiment_with_stored_time_axis
 from sweep.study.run_table import expand_experiment
+from sweep.study.union import unite_studies
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class Share:
     ----------
     experiment : str
     runs : int
-        Of the united study.
+        Of the studies of all.
     taken : tuple of int
         Computed runs that came from each source.
     both : int
@@ -52,10 +50,8 @@ class Share:
         Of these, those whose results are others there; the first source's were taken.
     pending : int
         Runs that are not computed yet.
-    new : int
-        Of these, those that no source knew.
     left_out : int
-        Computed runs of later sources that their study no longer asks for.
+        Computed runs of later sources that no study asks for any more.
     """
 
     experiment: str
@@ -64,7 +60,6 @@ class Share:
     both: int
     differing: int
     pending: int
-    new: int
     left_out: int
 
 
@@ -91,7 +86,7 @@ class Merged:
 
 
 def merge(
-    paths, out, *, study=None, prefer_first=False, trust_plugins=False,
+    paths, out, *, prefer_first=False, trust_plugins=False,
     progress=lambda what, done, of: None,
 ):  # fmt: skip
     """Unite stores of one study in a new one.
@@ -102,8 +97,6 @@ def merge(
         Two stores or more. A run that is computed in several is taken from the first of them.
     out : str or Path
         Of the new store.
-    study : str or Path, optional
-        A study that has all runs of all of them; made from theirs unless given.
     prefer_first : bool
         Whether to take a run from the first source, too, whose results differ in another.
     trust_plugins : bool
@@ -119,7 +112,7 @@ def merge(
     Raises
     ------
     StoreError
-        If a source is none, damaged, held by another process, or does not fit the others; if runs
+        If a source is none, damaged, held by another process, or contradicts the others; if runs
         differ; if there is something at `out`. Then nothing is written.
     InputError
         If a store brings a plugin that this user has not approved; nor then.
@@ -133,8 +126,8 @@ def merge(
         sources = [open_merge_source(store, trust_plugins, progress) for store in stores]
         for other in sources[1:]:
             check_same_study(sources[0], other)
-        whole = _united_study(sources, study, trust_plugins)
-        _check_study_covers_sources(sources, whole)
+        whole = _united_study(sources)
+        _check_studies_give_stored_runs(sources, whole)
         conflicts = _count_conflicting_runs(sources, whole, prefer_first)
         try:
             with create.creating_store_atomically(out) as made:
@@ -149,60 +142,35 @@ def merge(
     return Merged(out.place, tuple(shares), tuple(kinds))
 
 
-# --- the united study ------------------------------------------------------------------------
-
-
-def _united_study(sources, given, trust_plugins):
-    """The study of all sources, over the time axes that they were extended to."""
-    if given is not None:
-        whole = studies.load_study_file(given, trust_plugins=trust_plugins)
-        if whole.name != sources[0].study.name:
+def _united_study(sources):
+    """The study of all sources."""
+    whole = sources[0].study
+    for source in sources[1:]:
+        try:
+            whole = unite_studies([whole, source.study])
+        except CannotUnite as error:
             raise StoreError(
-                f"{given} is the study {whole.name!r}; expected {sources[0].study.name!r}"
-            )
-    else:
-        whole = sources[0].study
-        for source in sources[1:]:
-            try:
-                whole = unite_studies(whole, source.study)
-            except CannotUnite as error:
-                raise StoreError(
-                    f"no study is found that has the runs of {source.store} and of those before: "
-                    f"{error}. Write one yourself, and say --study FILE"
-                ) from None
-    made = []
-    for experiment in whole.experiments:
-        root = next((s.root for s in sources if experiment.name in s.root), sources[0].root)
-        made.append(experiment_with_stored_time_axis(root, experiment))
-    return dataclasses.replace(whole, experiments=tuple(made))
+                f"{source.store} cannot be merged with those before: {error}"
+            ) from None
+    return whole
 
 
-def _check_study_covers_sources(sources, whole):
-    """Refuse a study that does not fit a source or lacks runs of it."""
-    tables = {experiment.name: expand_experiment(experiment) for experiment in whole.experiments}
+def _check_studies_give_stored_runs(sources, whole):
+    """Refuse sources with runs that their studies asked for, and do not give any more."""
+    given = {one.name: expand_experiment(one).run_id.astype("S16") for one in whole.experiments}
     for source in sources:
         for name in storage.experiment_group_names(source.root):
-            current = source.group(name)["in_study"][:]
-            if name not in tables:
-                if current.any():
-                    _refuse_lacking_runs(source, name, int(current.sum()))
-                continue
-            diff.check_experiment_unchanged(
-                source.store, source.group(name), tables[name].experiment
-            )
-            runs = source.runs(name, len(tables[name].experiment.times))
-            asked = runs.ids[current[: len(runs.ids)]]
-            lacking = ~np.isin(asked, tables[name].run_id.astype("S16"))
+            group = source.group(name)
+            ids = source.runs(name, group["time"].shape[0]).ids
+            asked = ids[group["in_study"][:][: len(ids)]]
+            lacking = ~np.isin(asked, given.get(name, ids[:0]))
             if lacking.any():
-                _refuse_lacking_runs(source, name, int(lacking.sum()))
-
-
-def _refuse_lacking_runs(source, name, count):
-    raise StoreError(
-        f"the united study lacks {count:,} runs of experiment {name!r} of {source.store}; files of "
-        "initial states, for example, are looked for in the current directory. Write a study that "
-        "has the runs of all, and say --study FILE"
-    )
+                raise StoreError(
+                    f"{source.store} has {int(lacking.sum()):,} runs of experiment {name!r} that "
+                    "its study does not give any more: a file of initial states may have changed; "
+                    "files are looked for in the current directory. Merge where they are as they "
+                    "were"
+                )
 
 
 # --- runs that several have ------------------------------------------------------------------
@@ -282,9 +250,7 @@ def _fill_merged_store(sources, whole, store, conflicts, progress):
             if place in root:
                 fold.note_all_folded(store, place)
         shares.append(
-            _summarize_merged_experiment(
-                sources, entry, target, taken, conflicts[entry.name], left_out
-            )
+            _summarize_merged_experiment(entry, target, taken, conflicts[entry.name], left_out)
         )
     progress("Merging", len(entries), len(entries))
     return shares
@@ -337,15 +303,9 @@ def _copy_references_from_source(source, root, entry):
     copy_rows(group, rows[own], target, own, list(worker_written_arrays(target)))
 
 
-def _summarize_merged_experiment(sources, entry, target, taken, conflicts, left_out):
+def _summarize_merged_experiment(entry, target, taken, conflicts, left_out):
     samples = len(entry.experiment.times)
     pending = ~storage.are_runs_committed(target, samples)[entry.rows]
-    ids = entry.table.run_id.astype("S16")[pending]
-    known = np.zeros(len(ids), dtype=bool)
-    for source in sources:
-        runs = source.runs(entry.name, samples)
-        if runs is not None:
-            known |= runs.find(ids) >= 0
     return Share(
         experiment=entry.name,
         runs=entry.table.size,
@@ -353,7 +313,6 @@ def _summarize_merged_experiment(sources, entry, target, taken, conflicts, left_
         both=conflicts[0],
         differing=conflicts[1],
         pending=int(pending.sum()),
-        new=int((~known).sum()),
         left_out=left_out,
     )
 

@@ -20,6 +20,13 @@ class Start:
     """What all starts share; a subclass has `label`, `size`, `labels`, `ensemble` and `states`."""
 
     @property
+    def content(self):
+        """What tells it from other starts: all that the study says of it, but for its label."""
+        fields = (field.name for field in dataclasses.fields(self) if field.compare)
+        said = {name: getattr(self, name) for name in fields if name != "label"}
+        return f"{type(self).__name__} {said}"
+
+    @property
     def coordinates(self):
         """Numbers that tell the states apart, by name, each of shape ``(size,)``; here none."""
         return {}
@@ -161,6 +168,11 @@ class RandomStarts(Ensemble):
     def size(self):
         """Number of states."""
         return self.members
+
+    @property
+    def content(self):
+        """As of other starts; whatever the number of members, since the first are the same."""
+        return Start.content.fget(dataclasses.replace(self, members=1))
 
     def states(self, system):
         """The members, shape ``(members, rows, 3)``; InputError for an unknown `around`."""

@@ -31,7 +31,7 @@ def computed(tmp_path_factory, lent):
 @pytest.fixture(scope="module")
 def datasets(computed, tmp_path_factory, cluster):
     """What the figures are drawn from, of short runs where it takes long."""
-    text = load_study_file("celledoni-top").text
+    text = load_study_file("celledoni-top").toml()
     for packaged, short in SHORT.items():
         assert packaged in text
         text = text.replace(packaged, short)

@@ -266,7 +266,7 @@ def test_a_module_that_a_store_names_is_not_imported(place, called, monkeypatch)
     monkeypatch.syspath_prepend(place)
     for name in ("module_of_mine", "package_of_mine.inner", "module_of_mine.py", "/etc/passwd"):
         root = zarr.open_group(place / STORE, mode="r+")
-        root.attrs["study"] = STUDY.replace("mine.py", name)
+        root.attrs["studies"] = [STUDY.replace("mine.py", name)]
         done = called(place, "plan", STORE, "--trust-plugins")
         assert done.returncode == 2
         assert f"the store does not keep the source of the plugin {name!r}" in done.stderr

@@ -17,6 +17,8 @@ from sweep.errors import StoreError
 from sweep.store import create, diff, studies
 from sweep.store.store import Store
 from sweep.store.upkeep import verify
+from sweep.study import union
+from sweep.study.run_table import expand_experiment
 
 KEYS = {
     "integrators": '["variational", { name = "rk45", tolerance = 1e-4 }]',
@@ -31,6 +33,7 @@ OTHER = {
     "step_size": "[0.1, 0.02]",
     "initial_condition": '["lee", { random = 3, seed = 1 }]',
 }
+THREE = "{ q = [[1, 0, 0], [0, 1, 0], [0, 0, 1]], omega = [[0, 0, 0], [0, 0, 0], [0, 0, 0]] }"
 SECOND = one_experiment(name='"second"', initial_condition='"lee"').partition("[[")[2]
 
 
@@ -75,18 +78,20 @@ def test_two_stores_are_one(place, cluster, command, arrays, assert_same_runs, f
         ids = arrays(place / name, "only")["run_id"].tolist()
         assert_same_runs(place / name, both, "only", runs=ids, timings=name == "a.zarr")
     assert_same_runs(place / "b.zarr", both, "second", timings=True)
-    # variational with the third member and rk45 at 1e-4 with it are asked for by neither
+    # variational with the third member and at 0.02 is asked for by neither
     merged = studies.stored_study(both)
-    assert "# coarse ones" not in merged.text and 'name = "rk4"' in merged.text
-    pending = (arrays(both, "only")["sample_count"] == 0).sum()
-    assert f"{pending} runs are not computed yet, {pending} of which no store asked for" in said
+    assert merged.texts == (text(), text(second=True, **OTHER))
+    assert "Merged: 26 runs" in said and "not computed yet" not in said
+    assert arrays(both, "only")["in_study"].all()
+    shown = command(place, "show", "study", "both.zarr").stdout
+    assert all(part in shown for part in merged.texts) and "# --- Study 2 of 2" in shown
     assert verify.verify(both) == []
     assert not [p.name for p in place.iterdir() if p.name.endswith((".lock", ".creating"))]
     watcher = Counts()
-    assert sweep.run(merged, both, cluster, watcher=watcher).complete
-    assert watcher.computed == pending
+    assert sweep.run(both, client=cluster, watcher=watcher).complete
+    assert watcher.computed == 0
     whole = place / "whole.zarr"
-    assert sweep.run(studies.parse_study(merged.text), whole, cluster).complete
+    assert sweep.run(both, whole, cluster).complete
     assert_same_runs(whole, both, "only")
     for group in ("_geosweep/references/only", "_geosweep/ends/only"):
         mine, theirs = arrays(both, group), arrays(whole, group)
@@ -134,13 +139,13 @@ def test_pending_and_left_runs_and_three_stores(place, cluster, command, arrays)
     merged = merge.merge([place / n for n in ("a.zarr", "c.zarr", "b.zarr")], place / "out.zarr")
     (only, second) = merged.shares
     assert only.taken == (4, 0, 16) and only.both == 4 and second.taken == (0, 0, 4)
-    assert only.pending == only.new + 2
+    assert only.pending == 2 and only.runs == 22
     out = arrays(place / "out.zarr", "only")
     waiting = [name for name, n in zip(out["run_id"], out["sample_count"], strict=True) if not n]
-    assert {ids[row] for row in lost} < set(waiting) and len(waiting) == only.pending
+    assert {ids[row] for row in lost} == set(waiting)
     same = merge.merge([place / "a.zarr", place / "c.zarr"], place / "same.zarr")
-    assert studies.stored_study(place / "same.zarr").text == text()
-    assert same.pending == 5 and same.shares[0].new == 0
+    assert studies.stored_study(place / "same.zarr").texts == (text(),)
+    assert same.pending == 5
     ran = command(place, "run", "same.zarr", "--no-summary")
     assert "(5 of them not computed yet)" in ran.stdout and "Complete: 9 runs" in ran.stdout
 
@@ -199,7 +204,7 @@ def test_stores_that_are_refused(place, command, monkeypatch, fingerprint):
         root = json.loads(kept)
         root["attributes"][key] = value
         if key == "study_name":
-            root["attributes"]["study"] = text().replace('"test"', '"other"')
+            root["attributes"]["studies"] = [text().replace('"test"', '"other"')]
         file.write_text(json.dumps(root))
         assert words in refused("a.zarr", "b.zarr")
     file.write_text(kept)
@@ -239,82 +244,103 @@ def _recorded(acquire, held):
     return acquire_and_note
 
 
-def test_a_study_by_hand(place, command):
-    """Where none is found; it must have the runs of all."""
-    (place / "less.toml").write_text(text())
-    args = ("merge", "a.zarr", "b.zarr", "-o", "out.zarr", "--study")
-    said = command(place, *args, "less.toml", code=2).stderr
-    assert "the united study lacks 13 runs of experiment 'only' of" in said
-    (place / "all.toml").write_text(
-        text(
-            second=True,
-            integrators='["variational", "rk4", { name = "rk45", tolerance = [1e-4, 1e-5] }]',
-            step_size="[0.1, 0.05, 0.02]",
-            initial_condition='["lee", { random = 3, seed = 1 }]',
-        )
-    )
-    assert "Merged: 36 runs" in command(place, *args, "all.toml").stdout
+def test_a_file_of_initial_states_that_changed(place, cluster, command, monkeypatch):
+    """Its runs are computed, and no study gives them any more: nothing is left out silently."""
+    monkeypatch.chdir(place)
+    states = sweep.open_study(place / "a.zarr")["only"]["initial_state"].values[..., ::-1]
+    np.save("states.npy", states[:1])
+    written = text(initial_condition='{ file = "states.npy" }')
+    assert sweep.run(studies.parse_study(written), place / "c.zarr", cluster).complete
+    command(place, "merge", "a.zarr", "c.zarr", "-o", "both.zarr")
+    np.save("states.npy", states[1:2])
+    refused = command(place, "merge", "a.zarr", "c.zarr", "-o", "out.zarr", code=2).stderr
+    assert "c.zarr has 3 runs of experiment 'only' that its study does not give any" in refused
+    assert not (place / "out.zarr").exists()
 
 
 UNIONS = {
     "a scan": (
         {"scan": "{ gravity = [1.0, 9.81] }"},
         {"scan": "{ gravity = { start = 1.0, stop = 3.0, count = 3 } }"},
-        "gravity = [1.0, 9.81, 2.0, 3.0]",
+        ("gravity", [1.0, 9.81, 2.0, 3.0]),
     ),
     "labelled values": (
         {"scan": '{ mass = [{ label = "a", value = [1.0, 2.0] }] }'},
         {"scan": '{ mass = [{ label = "b", value = [2.0, 1.0] }] }'},
-        'label = "b"',
+        ("mass", ["a", "b"]),
+    ),
+    "axes that advance together, in another order": (
+        {"scan": "{ gravity = [1.0, 2.0], length = [1.0, 2.0] }", "zip": '[["gravity", "length"]]'},
+        {"scan": "{ length = [2.0, 1.0], gravity = [1.0, 2.0] }", "zip": '[["gravity", "length"]]'},
+        ("length", [1.0, 2.0]),
+    ),
+    "systems of other sizes": (
+        {"scan": "{ count = [2] }", "initial_condition": "{ random = 2, seed = 1 }"},
+        {"scan": "{ count = [3] }", "initial_condition": THREE},
+        ("count", [2.0, 3.0]),
     ),
     "a range": (
         {"step_size": '{ start = 0.1, stop = 0.01, count = 4, spacing = "log" }'},
         {"step_size": "0.025"},
-        "step_size = [0.1, 0.05, 0.02, 0.01, 0.025]",
+        ("step_size", [0.1, 0.05, 0.02, 0.01, 0.025]),
     ),
     "other integrators at other steps": (
         {"integrators": '["rk4"]'},
         {"integrators": '["variational"]', "step_size": "0.025"},
-        '{name = "variational", step_size = [0.025]}',
+        ("integrator", ["rk4", "variational"]),
     ),
     "times in units": (
         {"time_unit": "0.7", "step_size": "[0.1, 0.05]"},
         {"time_unit": "0.7", "step_size": "{ start = 0.1, stop = 0.02, count = 3 }"},
-        "step_size = [0.1, 0.05, ",
+        ("initial_condition", ["lee"]),
     ),
     "starts of one label": (
         {"initial_condition": "{ random = 2, seed = 1 }"},
         {"initial_condition": '[{ random = 2, seed = 2 }, "lee"]'},
-        'label = "random 2"',
+        ("ensemble", ["random", "random 2", ""]),
+    ),
+    "an ensemble that is larger": (
+        {"initial_condition": '[{ random = 2, seed = 1 }, "lee"]'},
+        {"initial_condition": '["lee", { random = 3, seed = 1, label = "drawn" }]'},
+        ("initial_condition", ["random[0]", "random[1]", "lee", "random[2]"]),
     ),
     "a rule": (
         {"exclude": '[{ integrator = "rk4", step_size = ">= 0.1" }]'},
         {"integrators": '["variational"]', "exclude": '[{ step_size = ">= 0.1" }]'},
-        'exclude = [{ integrator = "rk4", step_size = ">= 0.1" }]\n',
+        ("integrator", ["variational", "rk4"]),
     ),
-    "repeats": ({"repeat": "2"}, {}, "repeat = 2"),
+    "repeats": ({"repeat": "2"}, {}, ("repeat", [0, 1])),
 }
 
 
 @pytest.mark.parametrize("what", UNIONS)
 def test_united_studies_have_the_runs_of_both(what):
-    from sweep.campaign.merge.unite import unite_studies
-    from sweep.study.run_table import expand_experiment
-
+    """Those of the first, and then those of the other that it has not; as each describes them."""
     plain = {"initial_condition": '"lee"', "integrators": '["variational", "rk4"]'}
-    one, other = (studies.parse_study(one_experiment(**plain | own)) for own in UNIONS[what][:2])
-    made = unite_studies(one, other)
-    assert UNIONS[what][2] in made.text
-    ids = [set(expand_experiment(s.experiments[0]).run_id.tolist()) for s in (one, other, made)]
-    assert ids[0] | ids[1] <= ids[2]
-    if what == "other integrators at other steps":
-        assert ids[0] | ids[1] == ids[2]
+    *own, (name, values) = UNIONS[what]
+    one, other = (studies.parse_study(one_experiment(**plain | keys)) for keys in own)
+    made = union.unite_studies([one, other])
+    assert made.texts == (one.toml(), other.toml())
+    *tables, united = (expand_experiment(study.experiments[0]) for study in (one, other, made))
+    ids = dict.fromkeys([run_id for table in tables for run_id in table.run_id.tolist()])
+    assert united.run_id.tolist() == list(ids)
+    assert list(dict.fromkeys(united.column(name).tolist())) == values
+    for table in tables:
+        rows = np.array([list(ids).index(run_id) for run_id in table.run_id.tolist()])
+        for column in ("integrator", "step_size", "tolerance", "repeat", *table.scan):
+            np.testing.assert_array_equal(united.column(column)[rows], table.column(column))
+        for run, row in enumerate(rows):
+            mine, system = table.systems[table.system_index[run]], united.systems
+            assert system[united.system_index[row]].parameters == mine.parameters
+            np.testing.assert_array_equal(united.initial_state(row), table.initial_state(run))
+    again = union.unite_studies([made, one])
+    assert again.experiments == made.experiments and again.texts == made.texts
+    assert made.experiments[0].expanded()["parts"] == [
+        study.experiments[0].expanded() for study in (one, other)
+    ]
 
 
 def test_defaults_that_differ():
-    from sweep.campaign.merge.unite import unite_studies
-    from sweep.study.run_table import expand_experiment
-
     texts = [
         'format = 1\nname = "test"\n[defaults]\nsamples = 10\n'
         + own
@@ -323,11 +349,9 @@ def test_defaults_that_differ():
         for name, own in (("one", 'record = ["energy"]\n'), ("two", 'record = ["state"]\n'))
     ]
     one, other = map(studies.parse_study, texts)
-    made = unite_studies(one, other)
+    made = union.unite_studies([one, other])
+    assert made.experiments == (*one.experiments, *other.experiments)
     assert [e.record for e in made.experiments] == [("energy",), ("state",)]
-    assert "# one" in made.text and "# two" in made.text
-    for mine, theirs in zip(made.experiments, (*one.experiments, *other.experiments), strict=True):
-        assert expand_experiment(mine).run_id.tolist() == expand_experiment(theirs).run_id.tolist()
 
 
 def test_blocks_of_rows(tmp_path, monkeypatch):

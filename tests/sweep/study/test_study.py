@@ -16,7 +16,7 @@ from sweep.study.run_table import expand_experiment
 def test_everything_of_format_1():
     found = studies.parse_study(FULL, "s.toml")
     assert found.name == "double-pendulum"
-    assert found.text == FULL
+    assert found.toml() == FULL
     order, nbody = found.experiments
     assert order.name == "order"
     assert order.parameters == {"count": 2, "mass": (1.0, 1.0)}

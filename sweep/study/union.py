@@ -1,0 +1,127 @@
+"""Several studies as one, whose runs are those of each of them, one after the other.
+
+A union of grids is no grid: it has no runs that none of the studies names.
+"""
+
+import dataclasses
+
+from sweep.errors import CannotUnite
+from sweep.plugins.registry import unite_libraries
+from sweep.study.initial_conditions.base import RandomStarts
+
+
+def unite_studies(studies):
+    """The study that has the runs of several; their texts are its texts, each once.
+
+    Parameters
+    ----------
+    studies : sequence of Study
+        Of one name. Their experiments of one name have the same time axis, and all that a store
+        keeps of an experiment.
+
+    Returns
+    -------
+    Study
+
+    Raises
+    ------
+    CannotUnite
+        If a label has two meanings, a parameter is scanned in one study and not in another, or
+        plugins of one name differ.
+    """
+    experiments = {}
+    for experiment in (experiment for study in studies for experiment in study.experiments):
+        parts = experiments.setdefault(experiment.name, [])
+        parts += [part for part in experiment.grids if part not in parts]
+    return dataclasses.replace(
+        studies[0],
+        experiments=tuple(map(_unite_experiments, experiments.values())),
+        description=next((s.description for s in studies if s.description), ""),
+        texts=tuple(dict.fromkeys(text for study in studies for text in study.texts)),
+        library=unite_libraries([study.library for study in studies]),
+    )
+
+
+def _unite_experiments(parts):
+    """The experiment with the runs of experiments of one name that are grids."""
+    if len(parts) == 1:
+        return parts[0]
+    try:
+        return dataclasses.replace(
+            parts[0],
+            parts=tuple(parts),
+            scan=_unite_scans([part.scan for part in parts]),
+            integrators=_unite_integrators(parts),
+            step_sizes=_distinct(size for part in parts for size in part.step_sizes),
+            tolerances=_distinct(size for part in parts for size in part.tolerances),
+            initial_conditions=_unite_starts([part.initial_conditions for part in parts]),
+            exclude=(),
+            zipped=(),
+            repeat=max(part.repeat for part in parts),
+            library=unite_libraries([part.library for part in parts]),
+        )
+    except CannotUnite as error:
+        raise CannotUnite(f"experiment {parts[0].name!r}: {error}") from None
+
+
+def _distinct(values):
+    return tuple(dict.fromkeys(values))
+
+
+def _unite_scans(scans):
+    """Axes with the values of all; a value has the label that it has first."""
+    axes = [{axis.name: axis for axis in scan} for scan in scans]
+    for other in axes[1:]:
+        for name in sorted(set(axes[0]) ^ set(other)):
+            raise CannotUnite(f"{name!r} is scanned in one study and not in the other")
+    return tuple(_unite_axes([scan[name] for scan in axes]) for name in axes[0])
+
+
+def _unite_axes(axes):
+    labels, meanings = {}, {}
+    for axis in axes:
+        if (axis.labels is None) != (axes[0].labels is None):
+            raise CannotUnite(f"the values of {axis.name!r} have labels in one study only")
+        for value, label in zip(axis.values, axis.labels or axis.values, strict=True):
+            if meanings.setdefault(label, value) != value:
+                raise CannotUnite(f"a label of {axis.name!r} stands for two values")
+            labels.setdefault(value, label)
+    named = None if axes[0].labels is None else tuple(labels.values())
+    return dataclasses.replace(axes[0], values=tuple(labels), labels=named)
+
+
+def _unite_integrators(parts):
+    """Integrators by label, each with all steps that it has somewhere."""
+    entries, steps = {}, {}
+    for part in parts:
+        for entry in part.integrators:
+            known = entries.setdefault(entry.label, entry)
+            if (known.name, known.options) != (entry.name, entry.options):
+                raise CannotUnite(
+                    f"the label {entry.label!r} stands for two integrators; give one another "
+                    "label, and run that study on its store once more"
+                )
+            sizes = (size[entry.adaptive] for size in part.steps_of(entry))
+            steps.setdefault(entry.label, {}).update(dict.fromkeys(sizes))
+    return tuple(
+        dataclasses.replace(
+            entry, **{"tolerances" if entry.adaptive else "step_sizes": tuple(steps[label])}
+        )
+        for label, entry in entries.items()
+    )
+
+
+def _unite_starts(conditions):
+    """Starts, each once, an ensemble with the most members; no two of them have one label."""
+    found, labels = {}, set()
+    for start in (start for several in conditions for start in several):
+        known = found.get(start.content)
+        if known is None:
+            label, number = start.label, 2
+            while label in labels:
+                label, number = f"{start.label} {number}", number + 1
+            labels.add(label)
+            found[start.content] = dataclasses.replace(start, label=label)
+        elif isinstance(start, RandomStarts) and start.members > known.members:
+            found[start.content] = dataclasses.replace(known, members=start.members)
+    return tuple(found.values())
