@@ -15,6 +15,8 @@ from sweep.store import checkpoints, provenance, storage
 from sweep.store.backends.trees import copy_tree, remove_tree
 from sweep.store.chunk_layout import Layout
 from sweep.store.diff import (
+    ROWS_OF,
+    hash_of_run_table,
     references_of_run_table,
     stored_rows_by_run_id,
     unchangeable_store_settings,
@@ -385,6 +387,8 @@ def _write_run_coordinates(group, entry):
         ids[: entry.known] = group["run_id"][: entry.known]
     ids[entry.rows] = table.run_id
     storage.write_coordinate_array(group, "run_id", ids, "run", long_name="identity of the run")
+    in_order = np.array_equal(entry.rows, np.arange(entry.size))
+    group.attrs[ROWS_OF] = hash_of_run_table(entry.experiment) if in_order else ""
 
 
 def _scanned_axis_columns(group, table):

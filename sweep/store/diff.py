@@ -4,6 +4,7 @@
 Nothing here writes.
 """
 
+import hashlib
 import itertools
 import json
 import math
@@ -15,9 +16,12 @@ import numpy as np
 from sweep.errors import StoreError
 from sweep.store import storage
 from sweep.store.files import references_group_name
+from sweep.store.lease.sessions import kernel_code_hash
 from sweep.study import schema
 from sweep.study.run_id import initial_state_digest, method_digest, run_digests
 from sweep.study.run_table import expand_experiment
+
+ROWS_OF = "rows_of"  # attribute of a group
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,19 +131,41 @@ def _diff_entry_of_experiment(store, root, experiment):
         raise StoreError(f"{store} cannot be written: no permission")
     group = storage.open_zarr_group(root, experiment.name)
     check_experiment_unchanged(store, group, experiment)
-    row_of = stored_rows_by_run_id(group)
-    known = len(row_of)
-    rows = np.array([row_of.get(run_id, -1) for run_id in table.run_id])
-    is_new = rows < 0
-    rows[is_new] = known + np.arange(is_new.sum())
-    pending = np.ones(table.size, dtype=bool)
+    rows, known = _rows_in_store(group, table)
+    is_new = rows >= known
+    counts = group[schema.MARKER.name][:]
+    pending, standing = np.ones(table.size, dtype=bool), np.zeros(table.size, dtype=int)
     pending[~is_new] = ~storage.are_runs_committed(group, len(experiment.times))[rows[~is_new]]
-    standing = np.zeros(table.size, dtype=int)
-    standing[~is_new] = group[schema.MARKER.name][:][rows[~is_new]]
+    standing[~is_new] = counts[rows[~is_new]]
     gone = known - int(np.sum(~is_new))
     references = _stored_reference_samples(root, experiment)
     layout = storage.layout_of_group(group)
     return Entry(table, rows, pending, standing, known, gone, layout, references)
+
+
+def _rows_in_store(group, table):
+    """The row of each run of a table, new ones last, and how many the store has already.
+
+    They are known without the runs' identifiers where the group says that its rows are those of
+    just this table.
+    """
+    in_order = group.attrs.get(ROWS_OF) == hash_of_run_table(table.experiment)
+    if in_order and group["run_id"].shape == (table.size,):
+        return np.arange(table.size), table.size
+    row_of = stored_rows_by_run_id(group)
+    rows = np.array([row_of.get(run_id, -1) for run_id in table.run_id.tolist()])
+    is_new = rows < 0
+    rows[is_new] = len(row_of) + np.arange(is_new.sum())
+    return rows, len(row_of)
+
+
+def hash_of_run_table(experiment):
+    """A hash of what an experiment's run table depends on: all that the study says, and the code.
+
+    A group has it, as `ROWS_OF`, if its rows are those of the table, in its order.
+    """
+    parts = [experiment.expanded(), experiment.plugin_hashes(), kernel_code_hash()]
+    return hashlib.sha256(storage.to_attribute_json(parts).encode()).hexdigest()
 
 
 def _stored_reference_samples(root, experiment):

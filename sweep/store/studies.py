@@ -21,7 +21,7 @@ from sweep.store.store import Store
 from sweep.study.initial_conditions import from_store
 from sweep.study.model import Study, join_study_texts, load_study_file, parse_study
 from sweep.study.reader import read_time_axis
-from sweep.study.run_table import outline_run_table
+from sweep.study.run_table import expand_experiment
 from sweep.study.time_axis import ExtendedTimeAxis, LogarithmicTimeAxis, TimeAxis, extend_time_axis
 from sweep.study.toml.nodes import Node, parse_toml
 from sweep.study.union import unite_studies
@@ -60,7 +60,7 @@ def check_study(study, trust_plugins=False):
         With every problem that was found: where, what, and what was expected.
     """
     read = load_study_file(study, trust_plugins=trust_plugins)
-    return read, [outline_run_table(experiment) for experiment in read.experiments]
+    return read, [expand_experiment(experiment) for experiment in read.experiments]
 
 
 def names_existing_store(store):

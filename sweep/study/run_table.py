@@ -1,6 +1,7 @@
 """The run table: an experiment as columns over its runs."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 
@@ -74,8 +75,6 @@ class RunTable:
         NaN where the run is adaptive, or is not.
     repeat : ndarray of int
         From 0.
-    run_id : ndarray of str
-        16 hexadecimal digits, see `sweep.study.run_id`; empty in an `outline_run_table`.
     """
 
     experiment: ResolvedExperiment
@@ -88,7 +87,14 @@ class RunTable:
     system_index: np.ndarray
     start_index: np.ndarray
     repeat: np.ndarray
-    run_id: np.ndarray
+
+    @functools.cached_property
+    def run_id(self):
+        """Identifiers, ndarray of str of 16 hexadecimal digits; see `sweep.study.run_id`.
+
+        They are made when they are used: they depend on all initial states.
+        """
+        return np.frombuffer(_digests_of_runs(self).hex().encode(), dtype="S16").astype("U16")
 
     @property
     def size(self):
@@ -204,31 +210,8 @@ def expand_experiment(experiment):
     if experiment.parts:
         return _unite_run_tables(experiment, list(map(expand_experiment, experiment.parts)))
     table = _without_excluded_runs(_table_of_all_runs(experiment))
-    digests = _digests_of_runs(table)
-    _check_runs_distinct(table, np.frombuffer(digests, dtype=">u8"))
-    run_id = np.frombuffer(digests.hex().encode(), dtype="S16").astype("U16")
-    return dataclasses.replace(table, run_id=run_id)
-
-
-def outline_run_table(experiment):
-    """The run table of an experiment that is only looked at, a grid: without identifiers.
-
-    Parameters
-    ----------
-    experiment : ResolvedExperiment
-
-    Returns
-    -------
-    RunTable
-
-    Raises
-    ------
-    StudyError
-        As `expand_experiment`.
-    """
-    table = _without_excluded_runs(_table_of_all_runs(experiment))
     if not _has_distinct_methods_and_starts(table):
-        _check_runs_distinct(table, np.frombuffer(_digests_of_runs(table), dtype=">u8"))
+        _check_runs_distinct(table)
     return table
 
 
@@ -283,7 +266,6 @@ def _table_of_all_runs(experiment):
         system_index=system[pair],
         start_index=start,
         repeat=repeat,
-        run_id=np.full(len(pair), ""),
     )
 
 
@@ -314,11 +296,11 @@ def _unite_run_tables(experiment, tables):
                 "system_index": system[table.system_index],
                 "start_index": np.concatenate(starts)[table.start_index],
                 "repeat": table.repeat,
-                "run_id": table.run_id,
             }
         )
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    kept = np.sort(np.unique(columns["run_id"].astype("S16"), return_index=True)[1])
+    ids = np.concatenate([table.run_id for table in tables]).astype("S16")
+    kept = np.sort(np.unique(ids, return_index=True)[1])
     made = tuple(system for _, system in systems.values())
     return RunTable(
         experiment=experiment,
@@ -374,7 +356,7 @@ def _without_excluded_runs(table):
 def _select_runs(table, kept):
     """The table of the runs where `kept` holds."""
     names = ("integrator_index", "step_size", "tolerance", "system_index", "start_index")
-    names += ("repeat", "run_id")
+    names += ("repeat",)
     return dataclasses.replace(table, **{name: getattr(table, name)[kept] for name in names})
 
 
@@ -439,7 +421,8 @@ def _blocks_of_equal_method_and_system(table):
     return firsts.tolist(), list(zip(*(c[firsts].tolist() for c in columns), strict=True))
 
 
-def _check_runs_distinct(table, digests):
+def _check_runs_distinct(table):
+    digests = np.frombuffer(_digests_of_runs(table), dtype=">u8")
     order = np.argsort(digests, kind="stable")
     same = np.flatnonzero(digests[order[1:]] == digests[order[:-1]])
     if same.size:

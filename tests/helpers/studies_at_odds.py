@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from study_text import one_experiment
 
 from sweep.store import studies
-from sweep.study.run_table import outline_run_table
+from sweep.study.run_table import expand_experiment
 from sweep.study.stability import steps_beyond_stability_limit
 
 SECONDS = 10  # of CPU time
@@ -115,7 +115,7 @@ def bomb(name):
 def checked(text, directory="."):
     """What ``sweep check`` does of a text: its size, or `StudyError`."""
     tables = [
-        outline_run_table(e) for e in studies.parse_study(text, "s.toml", directory).experiments
+        expand_experiment(e) for e in studies.parse_study(text, "s.toml", directory).experiments
     ]
     for table in tables:
         steps_beyond_stability_limit(table)

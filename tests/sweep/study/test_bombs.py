@@ -19,7 +19,6 @@ from sweep import errors, limits
 from sweep.errors import StudyError
 from sweep.store import studies
 from sweep.study import model
-from sweep.study.run_table import expand_experiment, outline_run_table
 
 PROGRAM = Path(sys.executable).with_name("sweep")
 ADDRESSES = 2_000_000_000  # bytes; checking the quickstart takes less than half of it
@@ -160,14 +159,6 @@ def test_a_million_runs_are_looked_at_without_drawing_them(name, monkeypatch):
         patch.setattr("sweep.study.run_table.run_digests", None)
         assert checked(one_experiment(**MILLIONS[name])) == 1_000_000
     assert not drawn
-
-
-@pytest.mark.parametrize("text", PACKAGED)
-def test_the_outline_is_the_run_table_without_identifiers(text):
-    for experiment in studies.parse_study(text).experiments:
-        table, looked = expand_experiment(experiment), outline_run_table(experiment)
-        for name in ("integrator_index", "step_size", "tolerance", "system_index", "start_index"):
-            np.testing.assert_array_equal(getattr(table, name), getattr(looked, name))
 
 
 @given(changed_studies(PACKAGED))
