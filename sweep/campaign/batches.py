@@ -51,22 +51,24 @@ class Batches:
         table = entry.table
         runs = np.flatnonzero(entry.pending)
         runs = runs[np.argsort(entry.rows[runs], kind="stable")]
-        of_unit = entry.rows[runs] // (unit or entry.size or 1)
-        alike = np.stack(
-            [
-                of_unit,
-                table.integrator_index[runs],
-                table.system_index[runs],
-                table.step_size[runs],  # NaN, which equals no other, of an adaptive run
-                table.repeat[runs],
-                entry.standing[runs],
-            ]
-        )
-        changes = np.any(np.diff(alike, axis=1) != 0, axis=0)
-        begins = np.flatnonzero(np.concatenate([[True], changes])) if len(runs) else runs
+        unit = unit or entry.size or 1
+        changes = np.zeros(len(runs), dtype=bool)
+        for column in (
+            entry.rows // unit,
+            table.integrator_index,
+            table.system_index,
+            table.step_size,  # NaN, which equals no other, of an adaptive run
+            table.repeat,
+            entry.standing,
+        ):
+            values = column[runs]
+            changes[1:] |= values[1:] != values[:-1]
+        changes[:1] = True
+        begins = np.flatnonzero(changes)
         place = np.arange(len(runs)) - np.repeat(begins, np.diff([*begins, len(runs)]))
-        of_run = np.cumsum(place % WIDTH == 0) - 1
-        first, sizes = runs[place % WIDTH == 0], np.bincount(of_run)
+        begins_batch = place % WIDTH == 0
+        of_run = np.cumsum(begins_batch) - 1
+        first, sizes = runs[begins_batch], np.bincount(of_run)
         rows = np.array([made.rows for made in table.systems])[table.system_index[first]]
         kinds = np.stack([table.integrator_index[first], rows, sizes > 1], axis=1)
         return cls(runs, of_run, first, sizes, kinds, _remaining_work_of_runs(entry, first))

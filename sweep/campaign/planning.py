@@ -4,6 +4,7 @@ A pilot of a few milliseconds measures each integrator on each system, and refer
 else is counting. The pilot also compiles the kernels, once, before any worker starts.
 """
 
+import collections
 import math
 import os
 import time
@@ -322,7 +323,10 @@ def _lacking_part_of_references(entry, references):
 
 
 def make_tasks(store, root, plans, workers, checkpoint_every=CHECKPOINT_EVERY):
-    """The pending work as tasks: references first, then runs, the longest first.
+    """The pending work as tasks: references first, then runs.
+
+    Row of shards by row of shards, that with the most work first, and of each the longest task
+    first: so few rows are under way at a time, and few records are not folded.
 
     Parameters
     ----------
@@ -344,11 +348,20 @@ def make_tasks(store, root, plans, workers, checkpoint_every=CHECKPOINT_EVERY):
         for task in _make_reference_tasks(store, root, plan, checkpoint_every)
     ]
     runs = [
-        task
+        (int(task.rows[0]) // plan.layout.shard_rows, task)
         for plan, groups in zip(plans, _group_units_into_tasks(plans, workers), strict=True)
         for task in _make_run_tasks(store, root, plan, groups, checkpoint_every)
     ]
-    return references, sorted(runs, key=lambda task: -task.cost)
+    work = collections.Counter()
+    for shard_row, task in runs:
+        work[task.group, shard_row] += task.cost
+
+    def place(own):
+        shard_row, task = own
+        key = task.group, shard_row
+        return -work[key], key, -task.cost
+
+    return references, [task for _, task in sorted(runs, key=place)]
 
 
 def count_tasks(plans, workers):

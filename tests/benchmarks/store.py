@@ -207,19 +207,38 @@ def large(folder, given):
     found = [_asked("status, half not folded", 0.5, None, ("status", place, "--json"))]
     began = time.process_time()
     fold.fold_all(store, "bench")
-    fold.end_session(store)
+    fold.end_session(store, checkpoints=True)
     found.append(("CPU of folding the other half [s]", "", time.process_time() - began, None))
     files = sum(file.is_file() for file in place.rglob("*"))
     study = folder / "study.toml"
     study.write_text(store.attributes["studies"][0])
+    tasks, least = _count_tasks_of_long_runs(store, given.runs), given.runs // 20
     opened = f"import sweep; t = sweep.open_study({str(place)!r})['only'].to_dataset()"
     return [
         *found,
         ("files", 2000 * max(1, given.runs / 1e6), files, files <= 2000 * max(1, given.runs / 1e6)),
+        ("tasks, had each run taken 60 s, of 10,000 workers", least, tasks, tasks >= least),
         _asked("run, nothing to do", 5.0, None, ("run", study, place, "--no-summary"), cpu=True),
         _asked("query --limit 3", 1.5, 300, ("query", place, "step_size < 1", "--limit", "3")),
         _asked("open_study", 1.5, 400, opened),
     ]
+
+
+def _count_tasks_of_long_runs(store, runs):
+    """Tasks of a study of runs of 60 s each, for 10,000 workers."""
+    from integrators.compiler.lanes import WIDTH
+    from sweep.campaign import planning
+    from sweep.campaign.cost_model import Estimate
+    from sweep.store import create, diff, studies
+    from sweep.store.store import Store
+
+    (entry,) = diff.diff_store_against_study(Store.at("nowhere"), studies.stored_study(store))
+    plan = planning.ExperimentPlan(
+        entry=entry, run_steps=np.zeros(runs), seconds=np.full(runs, 60.0), runs=Estimate(),
+        references=Estimate(), beside=0.0, reference_seconds=np.zeros(0),
+        layout=create.layout_of_entry(entry), unit=WIDTH,
+    )  # fmt: skip
+    return planning.count_tasks([plan], 10_000)
 
 
 def _asked(what, seconds, megabytes, command, cpu=False):

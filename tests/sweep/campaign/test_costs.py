@@ -1,5 +1,6 @@
 """What a study costs, by a clock that is given: no time is measured here."""
 
+import dataclasses
 import json
 from types import SimpleNamespace
 
@@ -295,6 +296,29 @@ def test_a_batch_is_what_runs_are_computed_in(tmp_path, monkeypatch):
     found = batches.Batches.of(entry, plan.unit)
     assert sorted(seen) == sorted(found.sizes.tolist())
     assert found.sizes.sum() == entry.table.size
+
+
+def test_rows_of_shards_are_computed_one_after_the_other(tmp_path):
+    """That with the most work first, whatever single tasks take: the others have no records."""
+    text = one_experiment(
+        step_size=[0.1, 0.05, 0.025], initial_condition="{ random = 400, seed = 1 }"
+    )
+    parsed, store = studies.parse_study(text), Store.at(tmp_path / "test.zarr")
+    (entry,) = entries = diff.diff_store_against_study(store, parsed)
+    plan = planning.plan_experiment(entry)
+    create.create_or_grow_store(store, parsed, entries)
+    layout = dataclasses.replace(plan.layout, shard_rows=256)
+    chance = np.random.default_rng(1)
+    plan = dataclasses.replace(
+        plan, layout=layout, unit=8, seconds=60.0 * chance.random(entry.table.size)
+    )
+    _, runs = planning.make_tasks(store, storage.open_root_group(store.zarr_store), [plan], 4)
+    rows = [int(task.rows[0]) // 256 for task in runs]
+    order = list(dict.fromkeys(rows))
+    assert len(order) == -(-entry.table.size // 256) and rows == sorted(rows, key=order.index)
+    cost = {row: sum(t.cost for r, t in zip(rows, runs, strict=True) if r == row) for row in order}
+    assert list(cost.values()) == sorted(cost.values(), reverse=True)
+    assert len(runs) > 2 * len(order)
 
 
 # --- what is there -----------------------------------------------------------------------------
