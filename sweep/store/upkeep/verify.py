@@ -85,6 +85,8 @@ class Group:
         Commit marker, status and coordinate; 0 and complete where they cannot be read.
     samples : int
         Sample times that the references cover; 0 without.
+    read : dict
+        Chunks of these three by the array's name and the index of the file, which were read.
     """
 
     place: str
@@ -93,6 +95,7 @@ class Group:
     status: np.ndarray
     adaptive: np.ndarray
     samples: int
+    read: dict
 
     @property
     def is_reference(self):
@@ -217,6 +220,8 @@ def _find_damaged_records(store, records):
 
 def _find_missing_shards(store, group, paths):
     """Files of results that were there and are gone."""
+    if str(book_file(store, group.place).relative_to(store.place)) not in paths:
+        return
     try:
         missing = missing_shards(store, group.place, written_by_tasks(group.arrays), paths)
     except Damaged as damage:
@@ -268,23 +273,21 @@ def _groups_to_verify(store, names, metadata, unfolded):
 
 def _group_to_verify(place, arrays, references):
     size = arrays[schema.MARKER.name].shape[0] if schema.MARKER.name in arrays else 0
-    counts = _readable_values_or_default(arrays.get(schema.MARKER.name), size, 0)
-    status, adaptive = (
-        _readable_values_or_default(arrays.get(name), size, 0) for name in ("status", "adaptive")
+    names, read = (schema.MARKER.name, "status", "adaptive"), {}
+    counts, status, adaptive = (
+        _readable_values_or_zero(arrays.get(name), size, read) for name in names
     )
     samples = references["states"].shape[1] if "states" in references else 0
-    return Group(place, arrays, counts, status, adaptive.astype(bool), samples)
+    return Group(place, arrays, counts, status, adaptive.astype(bool), samples, read)
 
 
-def _readable_values_or_default(array, size, otherwise):
-    """Values of an array over runs, `otherwise` where they cannot be read."""
-    values = np.full(size, otherwise)
+def _readable_values_or_zero(array, size, read):
+    """Values of an array over runs, 0 where they cannot be read; chunks are noted in `read`."""
+    values = np.zeros(size, dtype=int)
     for i in range(array.grid[0] if array else 0):
-        try:
-            parts = array.parts((i,))
-        except Damaged:
-            continue
-        for part in parts or ():
+        with contextlib.suppress(Damaged):
+            read[array.name, (i,)] = array.parts((i,))
+        for part in read.get((array.name, (i,))) or ():
             fits = values[part.rows]
             if part.values is not None:
                 fits[:] = part.values[: len(fits)]
@@ -300,7 +303,8 @@ def _check_file(group, array, index):
     """Findings in a file of an array."""
     over_runs = array.dims[:1] == ("run",)
     try:
-        parts = array.parts(index)
+        known = (array.name, index) in group.read
+        parts = group.read[array.name, index] if known else array.parts(index)
     except Damaged as damage:  # none of its chunks can be found
         if not array.sharded:
             part = _whole_file(array, index, str(damage))
