@@ -74,7 +74,7 @@ def command(store, failed, watch, every, as_json):
         found |= {"holder": holder and vars(holder), "submission": submission and vars(submission)}
         echo_json(found)
         return
-    click.echo(_format_status_table(rows))
+    click.echo(_format_status_table(rows) if rows else f"{store} has no experiment.")
     if total is not None:
         click.echo(
             _plan_sentence(

@@ -14,6 +14,7 @@ import numpy as np
 from sweep.store import checkpoints, provenance, storage
 from sweep.store.backends.trees import copy_tree, remove_tree
 from sweep.store.chunk_layout import Layout
+from sweep.store.commit.fold import forget_group
 from sweep.store.diff import (
     ROWS_OF,
     hash_of_run_table,
@@ -90,6 +91,8 @@ def _grow_store_to_study(store, study, entries, check=None):
     root = store.root("a", check)
     root.require_group(storage.INTERNAL)
     for entry in entries:
+        if entry.name not in root:
+            forget_group(store, entry.name)
         _create_or_grow_experiment_group(root, entry)
     for name in storage.experiment_group_names(root):
         if name not in {entry.name for entry in entries}:

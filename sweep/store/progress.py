@@ -125,6 +125,8 @@ class Counter:
             if any(path.startswith(f"{name}/") for path in paths):
                 check_shards_are_there(store, name, paths)
                 counted.append(self._count(store, name, records, session, running.get(name, 0)))
+            elif name in store.consolidated:  # else it is about to be made
+                raise Damaged(f"the experiment {name!r} is gone")
         return counted
 
     def _count(self, store, name, records, session, running):

@@ -15,6 +15,7 @@ import numpy as np
 
 from sweep.errors import Damaged, LeaseLost, StoreError
 from sweep.store.backends.places import ObjectPlace, files_below, read_bytes_or_none
+from sweep.store.backends.trees import remove_tree
 from sweep.store.commit.records import (
     CHECKPOINT,
     PARTIAL,
@@ -76,7 +77,8 @@ def fold_group(store, place, session, check=lambda: None, rows=None):
             book = book_of_group(store, place)
         check()
         _fold_shard_row(row, arrays, records, check, is_new=row not in book)
-        book = note_folded(store, place, book, {row: max(r.name.last for r in records)}, check)
+        samples = max(record.name.last for record in records)
+        book = note_folded(store, place, book, {row: _extent_of_rows(arrays, samples)}, check)
         for record in records:
             record.remove()
         folded += len(records)
@@ -142,10 +144,13 @@ def book_file(store, place):
 
 
 def book_of_group(store, place):
-    """What is folded of a group: samples by the row of shards."""
+    """What is folded of a group: by the row of shards, how far along each other dimension."""
     try:
         found = json.loads(book_file(store, place).read_bytes())
-        return {int(row): int(samples) for row, samples in found.items()}
+        return {
+            int(row): {str(dim): int(size) for dim, size in extent.items()}
+            for row, extent in found.items()
+        }
     except FileNotFoundError:
         return {}
     except (ValueError, AttributeError, TypeError):
@@ -153,22 +158,36 @@ def book_of_group(store, place):
 
 
 def note_folded(store, place, book, rows, check=lambda: None):
-    """Note in a group's book up to which sample rows of shards are folded; the new book."""
-    new = book | {row: max(samples, book.get(row, 0)) for row, samples in rows.items()}
+    """Note in a group's book how far rows of shards are folded; the new book."""
+    new = dict(book)
+    for row, extent in rows.items():
+        known = book.get(row, {})
+        new[row] = {dim: max(size, known.get(dim, 0)) for dim, size in extent.items()}
     if new != book:
-        text = json.dumps({str(row): samples for row, samples in sorted(new.items())})
+        text = json.dumps({str(row): extent for row, extent in sorted(new.items())})
         put_durably(book_file(store, place), text.encode(), check)
     return new
 
 
 def note_all_folded(store, place):
     """Note what the arrays of a group have, as when its rows came otherwise."""
-    counts = store.array(place, schema.MARKER.name)
-    rows = {}
+    arrays, rows = store.arrays_of_tasks(place), {}
+    counts = arrays[schema.MARKER.name]
     for i in range(counts.grid[0]):
         if (samples := counts.chunk((i,))) is not None and samples.any():
-            rows[i] = int(samples.max())
+            rows[i] = _extent_of_rows(written_by_tasks(arrays), int(samples.max()))
     note_folded(store, place, book_of_group(store, place), rows)
+
+
+def _extent_of_rows(arrays, samples):
+    """What is written of rows with so many samples: arrays may have more of them, or of bodies."""
+    sizes = {
+        dim: size
+        for array in arrays.values()
+        if array.name != CHECKPOINT_ARRAY
+        for dim, size in zip(array.dims[1:], array.shape[1:], strict=True)
+    }
+    return sizes | {"time": samples}
 
 
 def missing_shards(store, place, arrays, paths=None):
@@ -188,13 +207,11 @@ def missing_shards(store, place, arrays, paths=None):
         groups = place, end_checkpoints_group_name(place)
         paths = {f"{own}/{path}" for own in groups for path in files_below(store.place / own)}
     for array in arrays.values():
-        for row, samples in book.items() if array.name != CHECKPOINT_ARRAY else ():
+        for row, extent in book.items() if array.name != CHECKPOINT_ARRAY else ():
             if row >= array.grid[0]:
                 continue
-            upto = [
-                math.ceil(min(samples, n) / c) if dim == "time" else math.ceil(n / c)
-                for dim, n, c in zip(array.dims[1:], array.shape[1:], array.chunks[1:], strict=True)
-            ]
+            sizes = zip(array.dims[1:], array.shape[1:], array.chunks[1:], strict=True)
+            upto = [math.ceil(min(extent.get(dim, 0), n) / c) for dim, n, c in sizes]
             for rest in np.ndindex(*upto):
                 file = array.file((row, *rest))
                 # one that was written since they were listed is there, too
@@ -297,6 +314,19 @@ def _list_all_records(store, kind=None):
     listed = records_by_group(store).values()
     every = [record for rows in listed for records in rows.values() for record in records]
     return [record for record in every if kind in (None, record.name.kind)]
+
+
+def forget_group(store, place):
+    """Remove what is left of a group that is gone: records whose rows may be others in a new one.
+
+    Parameters
+    ----------
+    store : Store
+    place : str
+    """
+    remove_tree(store.place / place, ignore_errors=True)
+    remove_tree(records_folder(store, place), ignore_errors=True)
+    book_file(store, place).unlink(missing_ok=True)
 
 
 class Folder:

@@ -113,7 +113,8 @@ def mend_held_store(store, study, progress=lambda done, of: None, check=lambda: 
         before = len(findings)
         _put_back_metadata(store, findings)
         _remove_damaged_records(store, findings)
-        fold.settle(store.anew(), check)
+        store = _forget_experiments_that_are_gone(store, findings, check)
+        fold.settle(store, check)
         for place, rows in _mark_damaged_runs(store, findings, check).items():
             marked.setdefault(place, set()).update(rows.tolist())
         _remove_damaged_files(findings, check)
@@ -133,6 +134,19 @@ def _put_back_metadata(store, findings):
             written = json.dumps(known[name], indent=2)
             finding.path.parent.mkdir(parents=True, exist_ok=True)
             write_text_atomically(finding.path, written)
+
+
+def _forget_experiments_that_are_gone(store, findings, check):
+    """Take experiments without a directory out of the store; the store as it is then."""
+    names = store.experiments
+    gone = {f.place for f in findings if f.place in names and f.path == store.place / f.place}
+    for name in gone:
+        fold.forget_group(store, name)
+    if gone:
+        left = [name for name in store.attributes["experiments"] if name not in gone]
+        storage.consolidate_zarr_metadata(store, check)
+        storage.set_root_attributes(store, {"experiments": left}, check)
+    return store.anew()
 
 
 def _mark_damaged_runs(store, findings, check):

@@ -247,10 +247,12 @@ def _find_damaged_metadata(store, names, metadata):
             if not (path / name).parent.is_dir():
                 continue  # of a group that is gone
             has = name in copies
+            if name in names and not (path / name).is_dir():
+                text = "is gone; `sweep run` computes all its runs again"
+                yield Finding(name, "", (), text, REMOVE, NO_ROWS, 0, path / name)
+                continue
             place, _, array = name.rpartition("/")
             text = "metadata are gone or garbled"
-            if name in names and not (path / name).is_dir():
-                place, array, text = name, "", "is gone; `sweep run` computes all its runs again"
             text += "" if has else ", and there is no copy of them"
             where = path / name / files.METADATA
             yield Finding(place, array, (), text, COPY if has else NOTHING, NO_ROWS, 0, where)

@@ -13,6 +13,7 @@ from study_text import one_experiment
 import sweep
 from integrators import InputError
 from sweep.campaign import retry
+from sweep.errors import Damaged
 from sweep.store import chunk_layout, studies
 from sweep.store.files import ABSENT, ArrayFiles
 from sweep.store.store import Store
@@ -231,10 +232,18 @@ def test_metadata_that_are_gone(copy, whole, arrays):
     assert set(arrays(copy, "only")) == set(arrays(whole, "only"))
 
 
-def test_an_experiment_that_is_gone(copy, whole, cluster, arrays):
+@pytest.mark.parametrize("mended", [True, False])
+def test_an_experiment_that_is_gone(copy, whole, cluster, arrays, mended):
+    """It is computed again, also where nobody has mended the store before."""
     shutil.rmtree(copy / "only")
-    assert not mend(copy).left and verify.verify(copy) == []
+    with pytest.raises(Damaged, match="the experiment 'only' is gone"):
+        sweep.status(copy)
+    if mended:
+        (found,) = mend(copy).findings
+        assert found.text.startswith("is gone") and verify.verify(copy) == []
+        assert sweep.status(copy) == []
     assert sweep.run(studies.parse_study(TEXT), copy, cluster).complete
+    assert verify.verify(copy) == []
     check_same(whole, copy, arrays)
 
 

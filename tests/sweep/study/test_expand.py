@@ -249,7 +249,7 @@ def test_of_a_million_runs_each_method_and_each_start_is_hashed_once(monkeypatch
         step_size='{ start = 0.1, stop = 0.001, count = 10, spacing = "log" }',
         initial_condition="{ random = 20000, seed = 1 }",
     )
-    assert table.size == 1_000_000
+    assert len(table.run_id) == table.size == 1_000_000
     methods = 5 * 10
     assert hashed == {
         "method_as_json": methods,
