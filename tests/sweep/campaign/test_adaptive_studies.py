@@ -128,7 +128,7 @@ def test_defaults_may_have_what_an_experiment_does_not_need():
 # --- planning ---------------------------------------------------------------------------------
 
 
-def test_the_plan_counts_the_steps_that_runs_take(tmp_path, stored):
+def test_the_plan_counts_the_steps_that_runs_take(tmp_path, stored, whole_pilot):
     parsed = studies.parse_study(one_experiment(**KEYS))
     (entry,) = diff.diff_store_against_study(Store.at(tmp_path / "none.zarr"), parsed)
     plan = planning.plan_experiment(entry)

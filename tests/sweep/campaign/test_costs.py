@@ -26,6 +26,7 @@ FIXED = {
     "record": '["energy"]',
 }
 REFERENCE = '{ integrator = "dop853", tolerance = 1e-9, until = 500.0 }'
+pytestmark = pytest.mark.usefixtures("whole_pilot")
 CALL, STEP, EVALUATION = 1e-4, 1e-6, 2e-3
 
 
