@@ -141,7 +141,9 @@ def called(lent):
     def call(cwd, *arguments):
         arguments, thresholds = [*map(str, arguments)], gc.get_threshold()
         out, errors = io.StringIO(), io.StringIO()
-        gc.freeze()  # what thousands of tests have left need not be looked through by each command
+        # What thousands of tests have left is not looked through again by what is to come.
+        gc.collect()
+        gc.freeze()
         with pytest.MonkeyPatch.context() as patch, lent():
             patch.setattr(sys, "argv", ["sweep", *arguments])
             patch.setattr(sys.modules["__main__"], "__package__", None)  # not "python -m …"
@@ -153,7 +155,6 @@ def called(lent):
             ):
                 main()
         gc.set_threshold(*thresholds)
-        gc.unfreeze()
         code = end.value.code or 0
         return subprocess.CompletedProcess(arguments, code, out.getvalue(), errors.getvalue())
 
