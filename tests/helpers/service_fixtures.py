@@ -1,6 +1,7 @@
 """What the tests of the service share: a cluster, the command, and stores read with plain zarr."""
 
 import contextlib
+import fcntl
 import functools
 import gc
 import hashlib
@@ -86,9 +87,18 @@ def cluster():
 
 @pytest.fixture(scope="session")
 def undisturbed(cluster, tmp_path_factory):
-    """The store of a study of some seconds, ``long.toml`` in the directory `long_study`."""
-    path = tmp_path_factory.mktemp("undisturbed") / "long.zarr"
-    assert sweep.run(studies.parse_study(LONG), path, cluster).complete
+    """The store of a study of some seconds, ``long.toml`` in the directory `long_study`.
+
+    It is computed once for all processes of a run of the tests, of which the others find it.
+    """
+    place = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        place = place.parent
+    path = place / "undisturbed" / "long.zarr"
+    path.parent.mkdir(exist_ok=True)
+    with open(path.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert sweep.run(studies.parse_study(LONG), path, cluster).complete
     return path
 
 

@@ -1,6 +1,7 @@
 """Whatever is killed, the same command finishes the job and computes nothing twice."""
 
 import shlex
+import shutil
 import signal
 
 import numpy as np
@@ -140,7 +141,8 @@ def test_ctrl_c_while_the_cluster_starts(processes, long_study, start, until):
 
 def test_what_a_killed_writer_left_is_swept_away(undisturbed, long_study, cluster):
     """Also where there is nothing to compute."""
-    left = undisturbed / "pendulum" / "zarr.json.1234.partial"
+    store = shutil.copytree(undisturbed, long_study / "long.zarr")
+    left = store / "pendulum" / "zarr.json.1234.partial"
     left.write_bytes(b"{")
-    assert sweep.run(long_study / "long.toml", undisturbed, cluster).complete
+    assert sweep.run(long_study / "long.toml", store, cluster).complete
     assert not left.exists()
