@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 
+import distributed
 import output_blocks
 import pytest
 from documents import DOCUMENTS, README, ROOT, fenced
@@ -32,13 +33,20 @@ def test_what_is_shown_is_what_the_command_prints(name, folder, in_process):
         pytest.fail("\n".join([*found, "python tests/guide/output_blocks.py --write mends it"]))
 
 
-def test_python_that_is_shown_runs(folder, in_process):
+def test_python_that_is_shown_runs(folder, in_process, cluster, monkeypatch, capsys):
+    """On the shared cluster, where it would start one."""
     BLOCKS["quickstart"].make(folder)  # the store that it reads
     blocks = [block for block in fenced("python") if block.document.stem != "plugins"]
     assert len(blocks) >= 5
-    text = "\n".join(block.text for block in blocks)
-    done = subprocess.run([sys.executable, "-c", text], cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0 and done.stdout, done.stderr
+
+    class Client(distributed.Client):
+        def __init__(self, **workers):
+            super().__init__(cluster.cluster)
+
+    monkeypatch.setattr(distributed, "Client", Client)
+    monkeypatch.chdir(folder)
+    exec("\n".join(block.text for block in blocks), {"__name__": "__main__"})
+    assert capsys.readouterr().out
 
 
 def test_the_others_are_compared_by_the_checks_of_everything():
@@ -47,7 +55,7 @@ def test_the_others_are_compared_by_the_checks_of_everything():
     assert not re.search(r"output_blocks.py.*(\|\||&)", CI)  # its exit code counts
 
 
-def test_a_command_that_fails_makes_no_block(tmp_path):
+def test_a_command_that_fails_makes_no_block(tmp_path, in_process):
     with pytest.raises(SystemExit, match="sweep reproduce leee ended with exit code 2, not 0"):
         output_blocks.run(tmp_path, "reproduce", "leee")
 
