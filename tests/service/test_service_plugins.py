@@ -47,14 +47,10 @@ def store(computed, tmp_path):
     return tmp_path / "bead.zarr"
 
 
-def test_a_remote_worker_without_the_file(remote, start, tmp_path, computed, arrays):
+def test_a_remote_worker_without_the_file(remote, command, tmp_path, computed, arrays):
     write(tmp_path)
-    run = start(
-        "sweep", "run", "bead.toml", "--scheduler", remote, "--no-summary", cwd=tmp_path
-    )  # fmt: skip
-    printed, errors = run.finish()
-    assert run.returncode == 0, errors
-    assert f"Complete: {RUNS} runs" in printed
+    done = command(tmp_path, "run", "bead.toml", "--scheduler", remote, "--no-summary")
+    assert f"Complete: {RUNS} runs" in done.stdout
     ids = arrays(computed, "spring")["run_id"].tolist()
     here, there = (arrays(path, "spring") for path in (tmp_path / "bead.zarr", computed))
     assert here["run_id"].tolist() == ids

@@ -46,24 +46,27 @@ if "--multiprocessing-fork" in sys.orig_argv:
 """
 
 
+@pytest.fixture(scope="module")
+def scheduler(start_once, until, tmp_path_factory):
+    """The address of a scheduler that outlives the workers of each test."""
+    return await_scheduler(start_once, until, tmp_path_factory.mktemp("scheduler"))[1]
+
+
 @pytest.mark.parametrize("handler", ["plugin-add", "run"])
 @pytest.mark.parametrize("count", [1, 2])
-def test_a_worker_is_killed_by_a_call_of_the_set_up(handler, count, start, until, tmp_path):
+def test_a_worker_is_killed_by_a_call_of_the_set_up(
+    handler, count, scheduler, start, command, tmp_path
+):
     """Its nanny starts another one, and the call is repeated."""
     marker, preload = tmp_path / "killed", tmp_path / "preload.py"
     preload.write_text(KILLED_BY.format(handler=handler, marker=str(marker)))
     (tmp_path / "small.toml").write_text(SMALL)
-    _, address = await_scheduler(start, until, tmp_path / "scheduler")
     for number in range(count):
         options = ("--nanny", "--preload", preload)
-        start_worker(start, address, tmp_path / f"worker-{number}", *options)
-    run = start(
-        "sweep", "run", "small.toml", "--scheduler", address, "--no-summary", cwd=tmp_path
-    )  # fmt: skip
-    printed, errors = run.finish()
-    assert run.returncode == 0, errors
-    assert marker.exists() and "Traceback" not in errors
-    assert "Complete: 4 runs" in printed
+        start_worker(start, scheduler, tmp_path / f"worker-{number}", *options)
+    done = command(tmp_path, "run", "small.toml", "--scheduler", scheduler, "--no-summary")
+    assert marker.exists()
+    assert "Complete: 4 runs" in done.stdout
     assert zarr.open_group(tmp_path / "small.zarr", mode="r").attrs["hosts"]
 
 
