@@ -152,15 +152,39 @@ def test_help_names_every_command(program, tmp_path):
     assert re.fullmatch(r"sweep, version \d+\.\d+\.\d+\n", program(tmp_path, "--version").stdout)
 
 
+HELP_OF_COMMANDS = """
+import contextlib, io, json, os, sys
+from sweep.cli.main import main
+helps = {}
+for name in sys.argv[1:]:
+    sys.argv, printed = ["sweep", name, "--help"], io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
+        main()
+    helps[name] = printed.getvalue()
+print(json.dumps([helps, sorted(sys.modules), os.listdir()]))
+"""
+
+
+@pytest.fixture(scope="module")
+def helps(tmp_path_factory):
+    """What ``--help`` of each command prints, and the modules that all of them have loaded."""
+    arguments = [sys.executable, "-c", HELP_OF_COMMANDS, *COMMANDS]
+    folder = tmp_path_factory.mktemp("help")
+    helps, loaded, written = json.loads(subprocess.check_output(arguments, cwd=folder))
+    assert written == []
+    return helps, set(loaded)
+
+
+def test_help_comes_at_once(helps):
+    _, loaded = helps
+    assert "click" in loaded and not loaded & {"numba", "distributed", "zarr"}
+
+
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_of_a_command_has_an_example(program, tmp_path, name, monkeypatch):
-    monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")  # names all modules on standard error
-    done = program(tmp_path, name, "--help")
-    text, loaded = done.stdout, {line.split("|")[-1].strip() for line in done.stderr.splitlines()}
-    assert "click" in loaded and not loaded & {"numba", "distributed", "zarr"}  # it comes at once
+def test_help_of_a_command_has_an_example(helps, name):
+    text = helps[0][name]
     assert text.startswith(f"Usage: sweep {name} ")
     assert re.search(rf"Example:\n +sweep {name} \S+", text)
-    assert not list(tmp_path.iterdir())
 
 
 # --- before a run ----------------------------------------------------------------------------
