@@ -24,6 +24,7 @@ from sweep.store.diff import (
 )
 from sweep.store.files import (
     FORMAT_VERSION,
+    METADATA,
     end_checkpoints_group_name,
     references_group_name,
 )
@@ -91,7 +92,7 @@ def _grow_store_to_study(store, study, entries, check=None):
     root = store.root("a", check)
     root.require_group(storage.INTERNAL)
     for entry in entries:
-        if entry.name not in root:
+        if not any((store.place / entry.name).glob(f"*/{METADATA}")):
             forget_group(store, entry.name)
         _create_or_grow_experiment_group(root, entry)
     for name in storage.experiment_group_names(root):

@@ -216,7 +216,7 @@ class _Labels(BackendArray):
 
     def _decode(self, key):
         if self._all is not None:
-            return self._all[key].copy()
+            return np.array(self._all[key], dtype=object)
         known = {}
         labels = self._variable[key].values.astype(object)
         labels.flat = [known.setdefault(label, label) for label in labels.flat]

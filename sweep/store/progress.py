@@ -132,10 +132,10 @@ class Counter:
     def _count(self, store, name, records, session, running):
         arrays = store.arrays_of_tasks(name)
         marker, status, seconds = (
-            self._values(arrays, array) for array in (MARKER, STATUS, CPU_TIME)
+            self._values(name, arrays, array) for array in (MARKER, STATUS, CPU_TIME)
         )
         some_left = store.consolidated.get(name, {}).get("attributes", {}).get("rows_left_study", 1)
-        wanted = self._values(arrays, IN_STUDY) if some_left else np.ones(len(marker))
+        wanted = self._values(name, arrays, IN_STUDY) if some_left else np.ones(len(marker))
         size = min(map(len, (marker, status, wanted)))  # a store that just grows has two lengths
         marker, status, wanted = marker[:size], status[:size], wanted[:size].astype(bool)
         samples = arrays[TIME].shape[0]
@@ -172,19 +172,22 @@ class Counter:
 
     def _cpu_seconds_of_references(self, store, name):
         """Of an experiment's references, as far as they are committed."""
-        arrays = store.arrays_of_tasks(references_group_name(name))
+        place = references_group_name(name)
+        arrays = store.arrays_of_tasks(place)
         if CPU_TIME not in arrays:  # there are none
             return 0.0
-        return _committed_cpu_seconds(*(self._values(arrays, own) for own in (MARKER, CPU_TIME)))
+        names = MARKER, CPU_TIME
+        return _committed_cpu_seconds(*(self._values(place, arrays, own) for own in names))
 
-    def _values(self, arrays, name):
+    def _values(self, place, arrays, name):
         """The values of an array over runs; `Damaged`, with its name, if they are."""
-        array = arrays[name]
+        if (array := arrays.get(name)) is None:
+            raise Damaged(f"{place}/{name} has no metadata")
         try:
             indices = ((i,) for i in range(array.grid[0]))
             parts = map_over_place(array.directory, lambda at: self._chunk(array, at), indices)
         except Damaged as damage:
-            raise Damaged(f"{array.directory.parent.name}/{name}: {damage}") from None
+            raise Damaged(f"{place}/{name}: {damage}") from None
         return np.concatenate(parts) if parts else np.zeros(0, array.dtype)
 
     def _chunk(self, array, index):

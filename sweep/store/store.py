@@ -248,7 +248,7 @@ class Store:
                 names = [f"{group}/{file.parent.name}" for file in below]
             for name in names:
                 metadata = copies.get(name) or files.read_zarr_metadata(self.place / name)
-                if metadata.get("node_type") == "array":
+                if metadata.get("node_type") != "group":
                     array = ArrayFiles.of(self.place / name, metadata, unfolded)
                     found[array.name] = array
         return found

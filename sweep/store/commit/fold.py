@@ -78,7 +78,7 @@ def fold_group(store, place, session, check=lambda: None, rows=None):
         check()
         _fold_shard_row(row, arrays, records, check, is_new=row not in book)
         samples = max(record.name.last for record in records)
-        book = note_folded(store, place, book, {row: _extent_of_rows(arrays, samples)}, check)
+        book = note_folded(store, place, book, {row: _extents_of_rows(arrays, samples)}, check)
         for record in records:
             record.remove()
         folded += len(records)
@@ -144,12 +144,12 @@ def book_file(store, place):
 
 
 def book_of_group(store, place):
-    """What is folded of a group: by the row of shards, how far along each other dimension."""
+    """What is folded of a group: by row of shards and array, how far along its other dimensions."""
     try:
         found = json.loads(book_file(store, place).read_bytes())
         return {
-            int(row): {str(dim): int(size) for dim, size in extent.items()}
-            for row, extent in found.items()
+            int(row): {name: list(map(int, extent)) for name, extent in extents.items()}
+            for row, extents in found.items()
         }
     except FileNotFoundError:
         return {}
@@ -160,9 +160,12 @@ def book_of_group(store, place):
 def note_folded(store, place, book, rows, check=lambda: None):
     """Note in a group's book how far rows of shards are folded; the new book."""
     new = dict(book)
-    for row, extent in rows.items():
+    for row, extents in rows.items():
         known = book.get(row, {})
-        new[row] = {dim: max(size, known.get(dim, 0)) for dim, size in extent.items()}
+        new[row] = {
+            name: list(map(max, extent, known.get(name, extent)))
+            for name, extent in extents.items()
+        }
     if new != book:
         text = json.dumps({str(row): extent for row, extent in sorted(new.items())})
         put_durably(book_file(store, place), text.encode(), check)
@@ -175,19 +178,20 @@ def note_all_folded(store, place):
     counts = arrays[schema.MARKER.name]
     for i in range(counts.grid[0]):
         if (samples := counts.chunk((i,))) is not None and samples.any():
-            rows[i] = _extent_of_rows(written_by_tasks(arrays), int(samples.max()))
+            rows[i] = _extents_of_rows(written_by_tasks(arrays), int(samples.max()))
     note_folded(store, place, book_of_group(store, place), rows)
 
 
-def _extent_of_rows(arrays, samples):
-    """What is written of rows with so many samples: arrays may have more of them, or of bodies."""
-    sizes = {
-        dim: size
-        for array in arrays.values()
-        if array.name != CHECKPOINT_ARRAY
-        for dim, size in zip(array.dims[1:], array.shape[1:], strict=True)
+def _extents_of_rows(arrays, samples):
+    """What is written of rows with so many samples; arrays may become larger, and get others."""
+    return {
+        name: [
+            samples if dim == "time" else size
+            for dim, size in zip(array.dims[1:], array.shape[1:], strict=True)
+        ]
+        for name, array in arrays.items()
+        if name != CHECKPOINT_ARRAY
     }
-    return sizes | {"time": samples}
 
 
 def missing_shards(store, place, arrays, paths=None):
@@ -206,13 +210,12 @@ def missing_shards(store, place, arrays, paths=None):
     if book and paths is None:
         groups = place, end_checkpoints_group_name(place)
         paths = {f"{own}/{path}" for own in groups for path in files_below(store.place / own)}
-    for array in arrays.values():
-        for row, extent in book.items() if array.name != CHECKPOINT_ARRAY else ():
-            if row >= array.grid[0]:
+    for row, extents in book.items():
+        for name, array in arrays.items():
+            if name not in extents or row >= array.grid[0]:
                 continue
-            sizes = zip(array.dims[1:], array.shape[1:], array.chunks[1:], strict=True)
-            upto = [math.ceil(min(extent.get(dim, 0), n) / c) for dim, n, c in sizes]
-            for rest in np.ndindex(*upto):
+            sizes = zip(extents[name], array.shape[1:], array.chunks[1:], strict=True)
+            for rest in np.ndindex(*(math.ceil(min(size, n) / c) for size, n, c in sizes)):
                 file = array.file((row, *rest))
                 # one that was written since they were listed is there, too
                 if file.relative_to(store.place).as_posix() not in paths and not file.is_file():

@@ -403,7 +403,7 @@ def records_by_group(store, paths=None, place=""):
     found, skipped = {}, len(f"{INTERNAL}/{FOLDER}/")
     for path in paths:
         folder, _, text = path.rpartition("/")
-        if folder.startswith(top) and (name := RecordName.parse(text)):
+        if f"{folder}/".startswith(f"{top}/") and (name := RecordName.parse(text)):
             group, _, row = folder[skipped:].rpartition("/")
             record = Record(store.place / path, name)
             found.setdefault(group, {}).setdefault(int(row), []).append(record)

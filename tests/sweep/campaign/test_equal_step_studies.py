@@ -13,6 +13,8 @@ import systems
 from sweep.analysis import order_table, tolerance_table
 from sweep.campaign.worker.recorder import NamedComponent, Recipe, Recorder
 from sweep.store import studies
+from sweep.store.commit import fold
+from sweep.store.store import Store
 from sweep.study.run_id import run_id
 from sweep.study.run_table import expand_experiment
 from sweep.study.time_axis import TimeAxis
@@ -169,6 +171,11 @@ def made_older(path):
     status.attrs["flag_meanings"] = status.attrs["flag_meanings"].rpartition(" ")[0]
     zarr.consolidate_metadata(path, path="only")
     zarr.consolidate_metadata(path)
+    book = fold.book_file(Store.at(path), "only")
+    noted = json.loads(book.read_text())
+    for extents in noted.values():
+        del extents["stop_time"]
+    book.write_text(json.dumps(noted))
     return group
 
 
