@@ -33,7 +33,7 @@ def command(kind, name, library, output, as_json):
       sweep show system spherical_pendulum_chain
       sweep show integrator variational+suzuki4
       sweep show study quickstart
-      sweep show study my-study.zarr
+      sweep show study my-study.zarr > my-study.toml
       sweep show plugins my-study.zarr --output restored
       sweep show system my_system --study my-study.toml
     """

@@ -2,17 +2,19 @@
 
 import dataclasses
 import importlib.resources
+import re
 import reprlib
 from pathlib import Path
 
 from integrators.errors import InputError, nearest
-from sweep.errors import StudyError
+from sweep.errors import CannotUnite, StudyError
 from sweep.limits import MOST_TEXT, read_regular_file
 from sweep.plugins.registry import BUILT_IN, Library, read_plugins_of_study
 from sweep.study.experiment import ResolvedExperiment
 from sweep.study.reader import FORMAT, read_study
 from sweep.study.toml.nodes import parse_toml
 from sweep.study.toml.writer import write_study_text
+from sweep.study.union import unite_studies
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -120,7 +122,7 @@ class Study:
             raise StudyError(f"study {self.name!r}: {error}") from None
 
     def toml(self):
-        """The study as the text of a file, which `load_study` reads; see `join_study_texts`."""
+        """The study as the text of a file, which `load_study` reads."""
         return join_study_texts(self.texts)
 
 
@@ -130,17 +132,21 @@ Study.plugins = property(  # in the place of the argument's default
 
 
 def join_study_texts(texts):
-    """The texts of studies as one: the only one, or each after a comment that counts it.
-
-    Several are no file that `load_study` reads; each of them is one.
-    """
+    """The texts of studies as one, which `load_study` reads: each after a line that counts it."""
     if len(texts) == 1:
         return texts[0]
     return "\n".join(
-        f"# --- Study {number} of {len(texts)}, a file of its own; the store has the runs of all.\n"
+        f"# --- study {number} of {len(texts)}: a run is in the store if one of them names it\n"
         f"{text}"
         for number, text in enumerate(texts, 1)
     )
+
+
+def _split_study_texts(text):
+    """The texts that `join_study_texts` has put together; one, of a study that was written."""
+    before, *texts = re.split(r"(?m)\n?^# --- study \d+ of \d+: .*\n", text)
+    written = any(line.strip() and not line.startswith("#") for line in before.splitlines())
+    return texts if texts and not written else [text]
 
 
 def parse_study(
@@ -205,8 +211,13 @@ def load_study_file(study, kept=None, trust_plugins=False):
     """
     if isinstance(study, Study):
         return study
-    text, source, directory = _text_of_study(study)
-    return parse_study(text, source, directory, kept=kept, trust_plugins=trust_plugins)
+    text, *where = _text_of_study(study)
+    texts = _split_study_texts(text)
+    read = [parse_study(own, *where, kept=kept, trust_plugins=trust_plugins) for own in texts]
+    try:
+        return read[0] if len(read) == 1 else unite_studies(read)
+    except CannotUnite as error:
+        raise StudyError(f"{study}: {error}") from None
 
 
 def plugins_of_study(study):
@@ -223,8 +234,10 @@ def plugins_of_study(study):
     """
     if isinstance(study, Study):
         return study.library.plugins
-    top = parse_toml(*_text_of_study(study))
-    return read_plugins_of_study(top["plugins"]) if "plugins" in top else ()
+    text, *where = _text_of_study(study)
+    tops = (parse_toml(own, *where) for own in _split_study_texts(text))
+    found = [read_plugins_of_study(top["plugins"]) for top in tops if "plugins" in top]
+    return tuple(dict.fromkeys(plugin for plugins in found for plugin in plugins))
 
 
 def _text_of_study(study):

@@ -314,7 +314,7 @@ UNIONS = {
 
 
 @pytest.mark.parametrize("what", UNIONS)
-def test_united_studies_have_the_runs_of_both(what):
+def test_united_studies_have_the_runs_of_both(what, tmp_path):
     """Those of the first, and then those of the other that it has not; as each describes them."""
     plain = {"initial_condition": '"lee"', "integrators": '["variational", "rk4"]'}
     *own, (name, values) = UNIONS[what]
@@ -333,6 +333,10 @@ def test_united_studies_have_the_runs_of_both(what):
             mine, system = table.systems[table.system_index[run]], united.systems
             assert system[united.system_index[row]].parameters == mine.parameters
             np.testing.assert_array_equal(united.initial_state(row), table.initial_state(run))
+    (tmp_path / "both.toml").write_text("# As a store says.\n" + made.toml())
+    read = sweep.load_study(tmp_path / "both.toml")
+    assert read.texts == made.texts
+    assert expand_experiment(read.experiments[0]).run_id.tolist() == list(ids)
     again = union.unite_studies([made, one])
     assert again.experiments == made.experiments and again.texts == made.texts
     assert made.experiments[0].expanded()["parts"] == [
