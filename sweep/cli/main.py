@@ -80,7 +80,7 @@ def main():
     gc.set_threshold(50_000)
     atexit.register(gc.freeze)
     # Each of them prints a traceback of a connection that Dask loses, as it does at a shutdown.
-    for name in ("asyncio", "distributed.batched"):
+    for name in ("asyncio", "distributed.batched", "tornado.application"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         with _sigterm_as_ctrl_c():
