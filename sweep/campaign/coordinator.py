@@ -24,7 +24,7 @@ from sweep.clusters.workers import (
     inspect_workers,
     stop_session_on_workers,
 )
-from sweep.errors import Interrupted
+from sweep.errors import Damaged, Interrupted, StoreError
 from sweep.plugins import approvals
 from sweep.shutdown import Drain
 from sweep.store import create, diff, provenance, storage
@@ -188,8 +188,19 @@ def run(
     ):
         presence = Presence(store)
         coordinator = _Coordinator(store, study, lease, drain, watcher, checkpoint_every, presence)
-        with _interrupting_if_not_storable(store), presence.noticed():
+        with _interrupting_if_not_storable(store), presence.noticed(), _naming_damage(store):
             return coordinator.run(client, spec)
+
+
+@contextlib.contextmanager
+def _naming_damage(store):
+    """Within this, a file of the store that is damaged is an error of the store."""
+    try:
+        yield
+    except Damaged as damage:
+        raise StoreError(
+            f"{store}: {damage}. `sweep verify {store}` says what is damaged, and --repair mends it"
+        ) from None
 
 
 @contextlib.contextmanager

@@ -75,7 +75,7 @@ def command(store, failed, watch, every, as_json):
         echo_json(found)
         return
     click.echo(_format_status_table(rows) if rows else f"{store} has no experiment.")
-    if total is not None:
+    if rows and total is not None:
         click.echo(
             _plan_sentence(
                 _compare_plan_with_use(total, _progresses_with_prediction(progresses, predictions))

@@ -178,7 +178,7 @@ def _create_or_grow_experiment_group(root, entry):
     rows = max(present, _largest_state_rows(table))
     sizes = {"run": entry.size, "time": len(entry.experiment.times), "row": rows, "component": 3}
     layout = layout_of_entry(entry)
-    group.attrs["layout"] = asdict(layout)
+    group.attrs["layout"] = storage.to_attribute_json(asdict(layout))
     for variable in _variables_of_entry(entry):
         _create_or_grow_array(group, variable, sizes, layout)
     initial = _create_or_grow_array(group, schema.INITIAL_STATE, sizes)
@@ -236,7 +236,9 @@ def _grow_checkpoint_array(root, name, runs, longest, layout):
 
 
 def _require_zarr_group(root, name):
-    root.require_group(name)
+    parts = name.split("/")
+    for depth in range(1, len(parts) + 1):  # zarr makes those above only with one that is new
+        root.require_group("/".join(parts[:depth]))
     return storage.open_zarr_group(root, name)
 
 
@@ -276,7 +278,8 @@ def create_or_grow_reference_arrays(root, table):
     sizes = {"run": size, "time": references.samples, "row": rows, "component": 3}
     variables = (*REFERENCE_VARIABLES, schema.MARKER)
     if "layout" not in group.attrs:
-        group.attrs["layout"] = asdict(Layout.choose(size, references.samples, 3 * rows))
+        layout = Layout.choose(size, references.samples, 3 * rows)
+        group.attrs["layout"] = storage.to_attribute_json(asdict(layout))
     layout = storage.layout_of_group(group)
     for variable in variables:
         _create_or_grow_array(group, variable, sizes, layout)

@@ -272,7 +272,8 @@ class ArrayFiles:
             for rest in np.ndindex(self.grid[1:]):
                 for part in self.parts((i, *rest), among) or ():
                     if part.damage:
-                        raise Damaged(part.damage)
+                        place = f"{self.directory.parent.name}/{self.name}"
+                        raise Damaged(f"{place}: {part.damage}")
                     if part.values is not None:
                         mine = np.flatnonzero(of_chunk == part.index[0])
                         found[(mine, *part.extent[1:])] = part.values[rows[mine] - part.rows.start]

@@ -125,7 +125,7 @@ def write_coordinate_array(group, name, values, dim, **attributes):
 
 def layout_of_group(group):
     """The `Layout` of a group's arrays that tasks write."""
-    return Layout(**group.attrs["layout"])
+    return Layout(**json.loads(group.attrs["layout"]))
 
 
 def consolidate_zarr_metadata(store, check=None):

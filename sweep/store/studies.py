@@ -10,7 +10,7 @@ import dataclasses
 import json
 from pathlib import Path
 
-from integrators.errors import InputError, check_known
+from integrators.errors import InputError, check_known, check_number
 from sweep.errors import StoreError
 from sweep.limits import MOST_TEXT, read_regular_file
 from sweep.plugins import approvals
@@ -242,6 +242,7 @@ def study_with_longer_duration(study, duration, samples=None, names=()):
         If the duration is not longer, the samples do not fit, or there are runs that depend on
         their duration.
     """
+    duration = check_number("duration", duration, above=0.0)
     known = [experiment.name for experiment in study.experiments]
     for name in names:
         check_known("experiment", name, known)

@@ -100,12 +100,7 @@ class TimeAxis(Samples):
         check_duration(self.duration)
         if self.samples < 1:
             raise InputError(f"expected at least 1 interval, got {self.samples}", key="samples")
-        if self.samples > MOST_SAMPLES:
-            raise InputError(
-                f"comes to {self.samples:,} samples of each run; at most {MOST_SAMPLES:,} are "
-                "possible: statistics cover every step between fewer samples",
-                key="samples",
-            )
+        _check_sample_count(self.samples)
 
     @property
     def interval(self):
@@ -405,6 +400,16 @@ class ExtendedTimeAxis(Samples):
         return self.first._words
 
 
+def _check_sample_count(samples):
+    if samples > MOST_SAMPLES:
+        shown = f"{samples:,}" if samples < 1e15 else f"{samples:.3g}"
+        raise InputError(
+            f"comes to {shown} samples of each run; at most {MOST_SAMPLES:,} are possible: "
+            "statistics cover every step between fewer samples",
+            key="samples",
+        )
+
+
 def extend_time_axis(axis, duration, samples=None):
     """`axis` and what comes after it, up to a longer duration.
 
@@ -451,6 +456,7 @@ def extend_time_axis(axis, duration, samples=None):
             key="duration",
         )
     count = more // last if samples is None else samples
+    _check_sample_count(len(axis.times) - 1 + count)
     if count < 1 or more % count or (last > 1 and more // count < last):
         raise InputError(
             f"{count} samples from {axis.duration:g} to {duration:g} do not fit: expected a number "

@@ -78,6 +78,8 @@ def test_runs_in_three_pieces_are_the_runs_at_once(
     assert "Nothing to compute" in command(tmp_path, "extend", "test.zarr", "--duration", 2).stdout
     for wrong, words in (
         (("--duration", 1.0), "a duration of 1 does not extend one of 2"),
+        (("--duration", "inf"), "duration = inf; expected a number > 0"),
+        (("--duration", 2e300), "comes to 1e+301 samples of each run; at most 10,000,000"),
         (
             ("--duration", 2.5),
             "does not fit the sample interval: the nearest that do are 2.4 and 2.6",
@@ -248,7 +250,7 @@ def test_the_study_of_a_store_gets_more(what, shorter, tmp_path, command, arrays
     first, *more = Store.at(store).attributes["studies"]
     assert first == Store.at(shorter).attributes["studies"][0]
     assert len(more) == (new > 0) and (words is None or words in more[0])
-    assert all(text in shown for text in more) and ("# --- Study 2 of 2" in shown) == bool(more)
+    assert all(text in shown for text in more) and ("# --- study 2 of 2" in shown) == bool(more)
     kept = studies.stored_study(store).experiments
     assert [e.times.tolist() for e in kept] == [arrays(store, "only")["time"].tolist()]
     assert "Nothing to compute" in command(tmp_path, "run", "test.zarr", "--no-summary").stdout

@@ -94,10 +94,14 @@ def _fold_shard_row(row, arrays, records, check, is_new):
             for piece in record.pieces(array.name):
                 touched.add(tuple(c // n for c, n in zip(piece.at, grid, strict=True)))
         for index in sorted(touched):
-            write_shard(
-                array, index, lambda old, a=array, i=index: shard_with_records(a, i, old, records),
-                check, is_new,
-            )  # fmt: skip
+            try:
+                write_shard(
+                    array, index,
+                    lambda old, a=array, i=index: shard_with_records(a, i, old, records),
+                    check, is_new,
+                )  # fmt: skip
+            except Damaged as damage:
+                raise Damaged(f"{array.directory.parent.name}/{array.name}: {damage}") from None
 
 
 def write_shard(array, index, grown, check=lambda: None, is_new=False):

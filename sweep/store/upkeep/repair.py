@@ -131,7 +131,11 @@ def _put_back_metadata(store, findings):
     for finding in findings:
         if finding.remedy == COPY:
             name = f"{finding.place}/{finding.array}".strip("/")
-            written = json.dumps(known[name], indent=2)
+            # Without a copy of its own, which zarr would take for what is below it.
+            own = {
+                key: value for key, value in known[name].items() if key != "consolidated_metadata"
+            }
+            written = json.dumps(own, indent=2)
             finding.path.parent.mkdir(parents=True, exist_ok=True)
             write_text_atomically(finding.path, written)
 

@@ -84,7 +84,7 @@ def test_two_stores_are_one(place, cluster, command, arrays, assert_same_runs, f
     assert "Merged: 26 runs" in said and "not computed yet" not in said
     assert arrays(both, "only")["in_study"].all()
     shown = command(place, "show", "study", "both.zarr").stdout
-    assert all(part in shown for part in merged.texts) and "# --- Study 2 of 2" in shown
+    assert all(part in shown for part in merged.texts) and "# --- study 2 of 2" in shown
     assert verify.verify(both) == []
     assert not [p.name for p in place.iterdir() if p.name.endswith((".lock", ".creating"))]
     watcher = Counts()

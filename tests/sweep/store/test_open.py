@@ -7,6 +7,7 @@ import shutil
 import dask
 import numpy as np
 import pytest
+import xarray as xr
 from study_text import one_experiment
 
 import sweep
@@ -123,6 +124,25 @@ def test_blocks_are_reduced_by_the_workers(path, cluster):
     found = blocks.map_blocks(lambda values: (os.getpid(), values.shape), [([energy[:8]], ())])
     ((process, shape),) = found
     assert process in cluster.run(os.getpid).values() and shape == (8, 21)
+
+
+def test_what_is_opened_is_written_to_netcdf_and_read_again(path, tmp_path):
+    own = only(path)
+    own.to_netcdf(tmp_path / "own.nc")
+    again = xr.open_dataset(tmp_path / "own.nc")
+    np.testing.assert_array_equal(again["energy"], own["energy"])
+    assert again["integrator"].values.tolist() == own["integrator"].values.tolist()
+
+
+def test_labels_are_read_when_they_are_used(path):
+    """One, some or all of them; what was read is not changed by who has it."""
+    own = only(path)
+    labels = own["integrator"]
+    one, some = str(labels.isel(run=3).values), labels.isel(run=[3, 1]).values
+    every = labels.values
+    assert (one, some.tolist()) == (every[3], [every[3], every[1]])
+    every[3] = "another"
+    assert str(labels.isel(run=3).values) == one == only(path)["integrator"].values[3]
 
 
 def test_scalars_are_in_memory_and_series_are_chunked(path):

@@ -13,7 +13,7 @@ from study_text import one_experiment
 import sweep
 from integrators import InputError
 from sweep.campaign import retry
-from sweep.errors import Damaged
+from sweep.errors import Damaged, StoreError
 from sweep.store import chunk_layout, studies
 from sweep.store.files import ABSENT, ArrayFiles
 from sweep.store.store import Store
@@ -245,6 +245,23 @@ def test_an_experiment_that_is_gone(copy, whole, cluster, arrays, mended):
     assert sweep.run(studies.parse_study(TEXT), copy, cluster).complete
     assert verify.verify(copy) == []
     check_same(whole, copy, arrays)
+
+
+def test_what_is_internal_is_gone(copy, cluster):
+    """Results are there, and go on from where they are: references are computed again."""
+    shutil.rmtree(copy / "_geosweep")
+    mend(copy)
+    assert verify.verify(copy) == []
+    assert sweep.extend(copy, duration=2.0, client=cluster).complete
+    assert verify.verify(copy) == []
+    tree = sweep.open_study(copy)
+    assert tree["only"]["time"].values[-1] == 2.0 and (tree["only"]["sample_count"] == 11).all()
+
+
+def test_a_run_that_finds_damage_says_where(copy, cluster):
+    (copy / "only/energy/c/0/0").write_bytes(b"garbled")
+    with pytest.raises(StoreError, match="only/energy: .*checksum.*sweep verify.*--repair"):
+        sweep.extend(copy, duration=2.0, client=cluster)
 
 
 def test_stores_that_are_none(copy, tmp_path):
