@@ -80,8 +80,9 @@ def main():
     gc.set_threshold(50_000)
     atexit.register(gc.freeze)
     # Each of them prints a traceback of a connection that Dask loses, as it does at a shutdown.
+    # Disabled, since Dask sets their levels when it is imported.
     for name in ("asyncio", "distributed.batched", "tornado.application"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+        logging.getLogger(name).disabled = True
     try:
         with _sigterm_as_ctrl_c():
             sys.exit(group.main(standalone_mode=False))
