@@ -24,7 +24,7 @@ from sweep.clusters.workers import (
     inspect_workers,
     stop_session_on_workers,
 )
-from sweep.errors import Damaged, Interrupted, StoreError
+from sweep.errors import Interrupted
 from sweep.plugins import approvals
 from sweep.shutdown import Drain
 from sweep.store import create, diff, provenance, storage
@@ -188,19 +188,8 @@ def run(
     ):
         presence = Presence(store)
         coordinator = _Coordinator(store, study, lease, drain, watcher, checkpoint_every, presence)
-        with _interrupting_if_not_storable(store), presence.noticed(), _naming_damage(store):
+        with _interrupting_if_not_storable(store), presence.noticed(), store.naming_damage():
             return coordinator.run(client, spec)
-
-
-@contextlib.contextmanager
-def _naming_damage(store):
-    """Within this, a file of the store that is damaged is an error of the store."""
-    try:
-        yield
-    except Damaged as damage:
-        raise StoreError(
-            f"{store}: {damage}. `sweep verify {store}` says what is damaged, and --repair mends it"
-        ) from None
 
 
 @contextlib.contextmanager
@@ -319,7 +308,7 @@ class _Coordinator:
     def _note_prediction(self, plans):
         """Keep what the plans expect, beside what was used before, for `sweep status`."""
         known = any(plan.entry.known for plan in plans)
-        counted = Counter(self.store.anew()).count() if known else ()
+        counted = Counter(self.store).count() if known else ()
         before = collections.Counter({own.experiment: own.cpu_seconds for own in counted})
         found = {plan.entry.name: _predict_cpu_time([plan], before) for plan in plans}
         write_plan_predictions(self.store, _predict_cpu_time(plans, before), found)
@@ -364,8 +353,10 @@ def fold_and_tally_store(store, entries, stopped, lease):
         if not stopped or not is_storage_full_or_failing(error):
             raise
         writes = False
-    unfolded = (lambda place: None) if writes else store.unfolded
-    tallies = tuple(_tally_experiment(store, entry, unfolded(entry.name)) for entry in entries)
+    tallies = tuple(
+        _tally_experiment(store, entry, None if writes else store.unfolded(entry.name))
+        for entry in entries
+    )
     outcome = Outcome(store.place, tallies, stopped)
     try:
         if writes and outcome.complete:
@@ -381,7 +372,7 @@ def fold_and_tally_store(store, entries, stopped, lease):
 
 
 def _tally_experiment(store, entry, unfolded):
-    arrays = store.arrays_of_tasks(entry.name, unfolded)
+    arrays = store.arrays_of_group(entry.name, unfolded)
     counts, status = arrays[schema.MARKER.name].values(), arrays["status"].values()
     done = are_runs_computed_to_sample(counts, status, len(entry.experiment.times))[entry.rows]
     status, attributes = status[entry.rows][done], arrays["status"].attributes

@@ -6,7 +6,6 @@ import time
 
 import click
 
-from integrators.errors import InputError
 from sweep.cli.common import echo_json, json_option, store_argument
 from sweep.cli.streams import raw_terminal_stream
 from sweep.errors import Damaged
@@ -46,13 +45,14 @@ def command(store, failed, watch, every, as_json):
 
     store = Store.at(store)
     try:
-        counter = Counter(store)
+        store.check()
     except ValueError:  # no store: perhaps it is still to be made
         if watch or (submission := _submission_or_none(store)) is None:
             raise
         text = _submission_sentence(submission)
         echo_json({"submission": vars(submission)}) if as_json else click.echo(text)
         return
+    counter = Counter(store)
     if watch:
         with contextlib.suppress(KeyboardInterrupt):  # of who watches, not of the run
             _watch_progress(counter, every)
@@ -141,12 +141,8 @@ def checkpoint_progress_lines(progresses):
 
 
 def _count_progress(counter):
-    try:
+    with counter.store.naming_damage():
         return counter.count()
-    except Damaged as damage:
-        raise InputError(
-            f"{damage}; `sweep verify {counter.store}` says all that is wrong"
-        ) from None
 
 
 def _status_row(progress):

@@ -6,7 +6,7 @@ import numbers
 
 import numpy as np
 
-from sweep.analysis.runs.summaries import ROWS, slices_of_runs, slices_of_samples
+from sweep.analysis.runs.blocks import ROWS, slices_of_runs, slices_of_samples
 
 CHUNK = 2**17  # values of a chunk: 1 MB
 TIMES = 1024  # samples of a chunk

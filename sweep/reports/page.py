@@ -8,7 +8,6 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from integrators.errors import InputError
-from sweep.errors import Damaged
 from sweep.reports.contents import report_part_of_experiment, table_on_report_page
 from sweep.reports.sections import VERDICTS
 from sweep.store import files, provenance
@@ -111,12 +110,8 @@ def _runs_that_study_asks_for(table):
 
 
 def _report_progress(store):
-    try:
+    with store.naming_damage():
         return Counter(store).count()
-    except Damaged as damage:
-        raise InputError(
-            f"{store}: {damage}; `sweep verify {store}` says all that is wrong"
-        ) from None
 
 
 # --- what all experiments say together -------------------------------------------------------

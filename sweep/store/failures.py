@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from integrators.errors import InputError, check_known
-from sweep.errors import Damaged
+from integrators.errors import check_known
 from sweep.store import files
 from sweep.store.commit.fold import check_shards_are_there
 from sweep.store.progress import IN_STUDY, MARKER, STATUS
@@ -201,13 +200,10 @@ def _run_status_tables_of_store(store, experiments):
     for name in experiments:
         check_known(f"experiment of {store}", name, names)
     for name in experiments or names:
-        try:
+        with store.naming_damage():
             check_shards_are_there(store, name)
-            yield _read_run_status_table(store, name)
-        except Damaged as damage:
-            raise InputError(
-                f"{store}: {damage}; `sweep verify {store}` says all that is wrong"
-            ) from None
+            table = _read_run_status_table(store, name)
+        yield table
 
 
 def _read_run_status_table(store, name):

@@ -34,7 +34,7 @@ def end_checkpoints_group_name(experiment):
 
 
 def group_with_records_of(place):
-    """The group among whose records those are that a group's arrays are folded from."""
+    """The group whose records a group's arrays are folded from: of end checkpoints, the runs'."""
     return place.removeprefix(end_checkpoints_group_name(""))
 
 
@@ -165,6 +165,11 @@ class ArrayFiles:
     def file(self, index):
         """The file of a chunk, or of a shard."""
         return self.directory / "/".join(("c", *map(str, index)))
+
+    def row_shape(self, samples):
+        """Shape of one row, tuple of int: without the first dimension, of so many samples."""
+        sizes = zip(self.dims[1:], self.shape[1:], strict=True)
+        return tuple(samples if dim == "time" else size for dim, size in sizes)
 
     def rows(self, index):
         """The file's slice of the first dimension."""

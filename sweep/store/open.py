@@ -1,6 +1,5 @@
 """Open a store with xarray."""
 
-import contextlib
 import math
 import secrets
 
@@ -11,7 +10,6 @@ from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from integrators.errors import InputError
-from sweep.errors import Damaged
 from sweep.limits import MOST_RUNS
 from sweep.store.commit.fold import check_shards_are_there
 from sweep.store.commit.zarr_stores import zarr_store_with_records
@@ -82,7 +80,7 @@ def open_study(store, chunks=None):
             "`sweep run` that grew it mends it"
         ) from error
     order = [*tree.attrs["experiments"], *tree.children]  # of the study, then what left it
-    with _damage_as_input_error(store):
+    with store.naming_damage():
         experiments = {
             name: _load_run_scalars(tree[name].to_dataset())
             for name in dict.fromkeys(order)
@@ -121,19 +119,9 @@ def _refuse_oversized_metadata(store):
 
 def _refuse_missing_shards(store):
     """Refuse a store of which files are gone, which zarr would read as blank."""
-    with _damage_as_input_error(store):
+    with store.naming_damage():
         for name in store.experiments:
             check_shards_are_there(store, name)
-
-
-@contextlib.contextmanager
-def _damage_as_input_error(store):
-    try:
-        yield
-    except Damaged as damage:
-        raise InputError(
-            f"{store}: {damage}; `sweep verify {store}` says all that is wrong"
-        ) from None
 
 
 def _with_dask_series(dataset, sizes):

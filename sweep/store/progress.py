@@ -95,27 +95,23 @@ class Counter:
     Parameters
     ----------
     store : Store
-
-    Raises
-    ------
-    InputError
-        If there is no store, or one of a newer version.
     """
 
     def __init__(self, store):
-        self.store, self._next = store, store
+        self.store = store
         self._chunks = {}  # by file: what it was when it was read, and its values
-        store.check()
 
     def count(self):
         """The `Progress` of each experiment, in the order of the study.
 
         Raises
         ------
+        InputError
+            If there is no store, or one of a newer version.
         Damaged
             If an array that is counted is.
         """
-        store, self._next = self._next, self.store.anew()
+        store = self.store.anew()
         paths = store.list_files()  # before arrays, into which records may be folded just now
         records = records_by_group(store, paths)
         session = store.session if records else ""
@@ -130,10 +126,11 @@ class Counter:
         return counted
 
     def _count(self, store, name, records, session, running):
-        arrays = store.arrays_of_tasks(name)
+        arrays = store.arrays_of_group(name)
         marker, status, seconds = (
             self._values(name, arrays, array) for array in (MARKER, STATUS, CPU_TIME)
         )
+        # a count, so that `in_study`, true of all runs in most stores, need not be read
         some_left = store.consolidated.get(name, {}).get("attributes", {}).get("rows_left_study", 1)
         wanted = self._values(name, arrays, IN_STUDY) if some_left else np.ones(len(marker))
         size = min(map(len, (marker, status, wanted)))  # a store that just grows has two lengths
@@ -173,7 +170,7 @@ class Counter:
     def _cpu_seconds_of_references(self, store, name):
         """Of an experiment's references, as far as they are committed."""
         place = references_group_name(name)
-        arrays = store.arrays_of_tasks(place)
+        arrays = store.arrays_of_group(place)
         if CPU_TIME not in arrays:  # there are none
             return 0.0
         names = MARKER, CPU_TIME

@@ -3,6 +3,7 @@
 Whatever a user calls a store by is resolved once, by `Store.at`; everything below takes a `Store`.
 """
 
+import contextlib
 import functools
 import os
 from dataclasses import dataclass
@@ -132,6 +133,17 @@ class Store:
         """Within this, a bucket that does not answer is bad input."""
         return places.unreachable_bucket_as_input_error(self.place, key)
 
+    @contextlib.contextmanager
+    def naming_damage(self):
+        """Within this, a file of it that is damaged is a `StoreError`, which says what mends it."""
+        try:
+            yield
+        except Damaged as damage:
+            raise StoreError(
+                f"{self}: {damage}; `sweep verify {self}` says all that is wrong, and --repair "
+                "mends it"
+            ) from None
+
     def exists(self):
         """Whether there is anything at its place; also of a name that no file can have."""
         return places.place_exists(self.place)
@@ -235,7 +247,7 @@ class Store:
         names = self.experiments
         return [*names, *(references_group_name(name) for name in names)]
 
-    def arrays_of_tasks(self, place, unfolded=None):
+    def arrays_of_group(self, place, unfolded=None):
         """The arrays of a group of runs or references, by name; `Damaged` if their metadata are.
 
         With the checkpoints at the ends of runs; and with what is not folded, where it is given.

@@ -142,11 +142,16 @@ def join_study_texts(texts):
     )
 
 
-def _split_study_texts(text):
-    """The texts that `join_study_texts` has put together; one, of a study that was written."""
+def _split_study_texts(text, source):
+    """The texts that `join_study_texts` has put together, each with its name for messages.
+
+    One, of a study that was written.
+    """
     before, *texts = re.split(r"(?m)\n?^# --- study \d+ of \d+: .*\n", text)
     written = any(line.strip() and not line.startswith("#") for line in before.splitlines())
-    return texts if texts and not written else [text]
+    if not texts or written:
+        return [(text, source)]
+    return [(own, f"{source}, study {number}") for number, own in enumerate(texts, 1)]
 
 
 def parse_study(
@@ -211,9 +216,11 @@ def load_study_file(study, kept=None, trust_plugins=False):
     """
     if isinstance(study, Study):
         return study
-    text, *where = _text_of_study(study)
-    texts = _split_study_texts(text)
-    read = [parse_study(own, *where, kept=kept, trust_plugins=trust_plugins) for own in texts]
+    text, source, directory = _text_of_study(study)
+    read = [
+        parse_study(own, name, directory, kept=kept, trust_plugins=trust_plugins)
+        for own, name in _split_study_texts(text, source)
+    ]
     try:
         return read[0] if len(read) == 1 else unite_studies(read)
     except CannotUnite as error:
@@ -234,8 +241,8 @@ def plugins_of_study(study):
     """
     if isinstance(study, Study):
         return study.library.plugins
-    text, *where = _text_of_study(study)
-    tops = (parse_toml(own, *where) for own in _split_study_texts(text))
+    text, source, directory = _text_of_study(study)
+    tops = (parse_toml(own, name, directory) for own, name in _split_study_texts(text, source))
     found = [read_plugins_of_study(top["plugins"]) for top in tops if "plugins" in top]
     return tuple(dict.fromkeys(plugin for plugins in found for plugin in plugins))
 

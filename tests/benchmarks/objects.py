@@ -77,7 +77,7 @@ def raw_speed(store, rounds=5):
     from sweep.store.store import Store
 
     store = Store.at(store)
-    arrays = written_by_tasks(store.arrays_of_tasks("states"))
+    arrays = written_by_tasks(store.arrays_of_group("states"))
     rows = np.arange(ROWS)
     columns = {name: array.read_rows(rows) for name, array in arrays.items()}
     size, last = sum(values.nbytes for values in columns.values()), columns["energy"].shape[1]

@@ -91,7 +91,7 @@ def commit(folder, given):
     rows, samples, put_seconds, fold_seconds, zarr_seconds = 512, 101, [], [], []
     for number in range(ROUNDS):
         store = created(folder / f"{number}.zarr", rows, samples - 1)
-        arrays = fold.written_by_tasks(store.arrays_of_tasks("only"))
+        arrays = fold.written_by_tasks(store.arrays_of_group("only"))
         columns = columns_of(arrays, rows, samples)
         began = time.process_time()
         put(store, arrays, np.arange(rows), columns, samples)
@@ -197,7 +197,7 @@ def large(folder, given):
 
     samples, place = 5, folder / "large.zarr"
     store = created(place, given.runs, samples - 1)
-    arrays = fold.written_by_tasks(store.arrays_of_tasks("only"))
+    arrays = fold.written_by_tasks(store.arrays_of_group("only"))
     columns = columns_of(arrays, 4096, samples)
     for start in range(0, given.runs, 4096):
         rows = np.arange(start, min(start + 4096, given.runs))

@@ -67,7 +67,7 @@ def commit(place, owner):
     known = dict(np.load(place / "known.npz"))
     rows = np.arange(len(known["sample_count"]))
     recording = Recording(
-        store, "only", store.arrays_of_tasks("only"), rows, np.zeros(len(rows), dtype=int),
+        store, "only", store.arrays_of_group("only"), rows, np.zeros(len(rows), dtype=int),
         known["energy"].shape[1], Attempt(store, SESSION), "identity",
     )  # fmt: skip
     for name, values in known.items():
@@ -104,7 +104,7 @@ def whole(cluster, tmp_path_factory):
     sweep.run(parsed(KEYS), place / "a.zarr", cluster)
     sweep.run(parsed(GROWN), place / "grown.zarr", cluster)
     sweep.run(parsed(KEYS | {"step_size": "[0.02]"}), place / "b.zarr", cluster)
-    arrays = Store.at(place / "a.zarr").arrays_of_tasks("only")
+    arrays = Store.at(place / "a.zarr").arrays_of_group("only")
     rows = np.arange(arrays["energy"].shape[0])
     known = {name: a.read_rows(rows) for name, a in fold.written_by_tasks(arrays).items()}
     np.savez(place / "known.npz", **known)
@@ -242,7 +242,7 @@ def take_over(place):
     if entries[0].pending.any():
         known = np.load(place / "known.npz")
         recording = Recording(
-            store, "only", store.arrays_of_tasks("only"), np.arange(6), np.zeros(6, dtype=int),
+            store, "only", store.arrays_of_group("only"), np.arange(6), np.zeros(6, dtype=int),
             11, Attempt(store, session), "identity",
         )  # fmt: skip
         for name, array in recording.columns.items():

@@ -12,7 +12,7 @@ import xarray as xr
 
 SMALL = 2**28  # bytes of series that are read at once
 UNDER_WAY = 256  # blocks that a cluster has at most
-VALUES = 2**22  # of a series in a block: 32 MB
+VALUES = 2**21  # of a series in a block: 16 MB
 ROWS, LEAST_ROWS = 1024, 64  # multiples of a chunk's rows, of up to `ROWS` samples and of more
 
 
@@ -24,8 +24,21 @@ def load_if_small(dataset):
 def slices_of_whole_runs(runs, samples):
     """Slices of so many runs for blocks with all of their samples."""
     unit = ROWS if samples <= ROWS else LEAST_ROWS
-    rows = max(1, VALUES // max(1, samples) // unit) * unit
-    return [slice(start, min(start + rows, runs)) for start in range(0, runs, rows)]
+    return _consecutive_slices(runs, max(1, VALUES // max(1, samples) // unit) * unit)
+
+
+def slices_of_runs(runs, samples):
+    """Slices of so many runs for blocks with the samples of a slice each, if they have many."""
+    return slices_of_whole_runs(runs, min(samples, VALUES // ROWS))
+
+
+def slices_of_samples(samples, width=1):
+    """Slices of so many samples, of `width` values each, for blocks of `ROWS` runs."""
+    return _consecutive_slices(samples, max(1, VALUES // ROWS // width))
+
+
+def _consecutive_slices(size, step):
+    return [slice(start, min(start + step, size)) for start in range(0, size, step)]
 
 
 def map_blocks(function, blocks):

@@ -7,7 +7,7 @@ run that failed, or is not computed, and makes a norm NaN.
 
 import numpy as np
 
-from sweep.analysis.runs.summaries import slices_of_runs
+from sweep.analysis.runs.blocks import slices_of_runs
 
 INITIAL = "initial_state"
 

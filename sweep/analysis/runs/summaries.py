@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from integrators.errors import InputError, nearest
-from sweep.analysis.runs.blocks import map_blocks
+from sweep.analysis.runs.blocks import map_blocks, slices_of_runs, slices_of_samples
 from sweep.analysis.runs.selection import (
     RUN_COORDINATES,
     adaptive_runs,
@@ -20,8 +20,7 @@ from sweep.analysis.runs.selection import (
     run_table,
 )
 
-BLOCK = 2**21  # values of a variable in memory at once: 16 MB
-ROWS = 1024  # a multiple of every chunk's rows
+LABELS = 2**16  # values of a coordinate that are compared at once
 STATISTICS = ("_mean", "_min", "_max", "_abs_mean", "_abs_max")
 OF_SERIES = {
     "start": "at the start",
@@ -167,9 +166,6 @@ def names_of_invariant_errors(dataset):
     ]
 
 
-LOOKED_AT = 65_536  # runs at once
-
-
 def coordinates_that_vary_between_runs(dataset):
     """Names of the coordinates that tell the runs apart, in the order in which a table has them."""
     order = ["integrator", "step_size", "tolerance", "initial_condition", "repeat"]
@@ -182,8 +178,8 @@ def coordinates_that_vary_between_runs(dataset):
 def _values_vary(array):
     """Whether the runs have more than one value; by blocks, as labels may be in memory or not."""
     first = array[:1].values
-    for start in range(0, array.size, LOOKED_AT):
-        values = array[start : start + LOOKED_AT].values
+    for start in range(0, array.size, LABELS):
+        values = array[start : start + LABELS].values
         differ = values != first
         if values.dtype.kind == "f":
             differ &= ~(np.isnan(values) & np.isnan(first))
@@ -374,18 +370,3 @@ def _add_block(result, part, one):
         result += part
     else:
         (np.fmin if one.of == "min" else np.fmax)(result, part, out=result)
-
-
-def slices_of_runs(runs, width):
-    """Slices of runs, whole chunks each, that hold about `BLOCK` values of so many a run."""
-    rows = max(1, BLOCK // max(1, min(width, BLOCK // ROWS)) // ROWS) * ROWS
-    return _consecutive_slices(runs, rows)
-
-
-def slices_of_samples(times, width=1):
-    """Slices of samples of so many values each, for blocks of `ROWS` runs."""
-    return _consecutive_slices(times, max(1, BLOCK // ROWS // width))
-
-
-def _consecutive_slices(size, step):
-    return [slice(start, min(start + step, size)) for start in range(0, size, step)]

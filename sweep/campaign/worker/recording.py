@@ -57,7 +57,7 @@ class Recording:
         self._attempt, self._identity = attempt, identity
         self.rows, self.samples, self.first = rows, samples, stored.copy()
         self.columns = {
-            name: np.full((len(rows), *_row_shape(array, samples)), array.fill, array.dtype)
+            name: np.full((len(rows), *array.row_shape(samples)), array.fill, array.dtype)
             for name, array in self._arrays.items()
         }
         self._shard_row = rows // self._arrays[MARKER].chunks[0]
@@ -87,14 +87,8 @@ class Recording:
 
     def _take_chain(self, records):
         """Take the checkpoints of an attempt, for the rows of which it came furthest."""
-        chain, at = [], None
-        while True:
-            nexts = [r for r in records if at is None or r.name.first == at]
-            if at is None:
-                least = min(r.name.first for r in nexts)
-                nexts = [r for r in nexts if r.name.first == least]
-            if not nexts:
-                break
+        chain, at = [], min(record.name.first for record in records)
+        while nexts := [record for record in records if record.name.first == at]:
             chain.append(max(nexts, key=lambda record: record.name.last))
             at = chain[-1].name.last
         last = chain[-1]
@@ -223,11 +217,3 @@ class Recording:
                 for record in records:
                     record.remove()
                 self._resumed.remove((rows, records))
-
-
-def _row_shape(array, samples):
-    """Shape of an array without the rows; of so many samples."""
-    return tuple(
-        samples if dim == "time" else n
-        for dim, n in zip(array.dims[1:], array.shape[1:], strict=True)
-    )

@@ -236,4 +236,4 @@ def committed_samples_of_task(task):
 @functools.lru_cache(maxsize=64)
 def _arrays_of_group(store, place, session):
     """The arrays of a group, looked up once."""
-    return store.arrays_of_tasks(place)
+    return store.arrays_of_group(place)

@@ -13,20 +13,20 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from sweep.errors import Damaged, LeaseLost, StoreError
+from sweep.errors import Damaged, LeaseLost
 from sweep.store.backends.places import ObjectPlace, files_below, read_bytes_or_none
 from sweep.store.backends.trees import remove_tree
 from sweep.store.commit.records import (
     CHECKPOINT,
     PARTIAL,
     RECORD,
-    Unfolded,
     list_records,
     put_durably,
     records_by_group,
     records_folder,
     shard_rows_with_records,
     shard_with_records,
+    unfolded_by_group,
 )
 from sweep.store.files import end_checkpoints_group_name
 from sweep.study import schema
@@ -73,7 +73,7 @@ def fold_group(store, place, session, check=lambda: None, rows=None):
         if not records:
             continue
         if arrays is None:
-            arrays = written_by_tasks(store.arrays_of_tasks(place))
+            arrays = written_by_tasks(store.arrays_of_group(place))
             book = book_of_group(store, place)
         check()
         _fold_shard_row(row, arrays, records, check, is_new=row not in book)
@@ -178,7 +178,7 @@ def note_folded(store, place, book, rows, check=lambda: None):
 
 def note_all_folded(store, place):
     """Note what the arrays of a group have, as when its rows came otherwise."""
-    arrays, rows = store.arrays_of_tasks(place), {}
+    arrays, rows = store.arrays_of_group(place), {}
     counts = arrays[schema.MARKER.name]
     for i in range(counts.grid[0]):
         if (samples := counts.chunk((i,))) is not None and samples.any():
@@ -189,12 +189,7 @@ def note_all_folded(store, place):
 def _extents_of_rows(arrays, samples):
     """What is written of rows with so many samples; arrays may become larger, and get others."""
     return {
-        name: [
-            samples if dim == "time" else size
-            for dim, size in zip(array.dims[1:], array.shape[1:], strict=True)
-        ]
-        for name, array in arrays.items()
-        if name != CHECKPOINT_ARRAY
+        name: array.row_shape(samples) for name, array in arrays.items() if name != CHECKPOINT_ARRAY
     }
 
 
@@ -229,7 +224,7 @@ def missing_shards(store, place, arrays, paths=None):
 
 def check_shards_are_there(store, place, paths=None):
     """Raise `Damaged` if shards of a group are gone that were there; see `missing_shards`."""
-    missing = missing_shards(store, place, written_by_tasks(store.arrays_of_tasks(place)), paths)
+    missing = missing_shards(store, place, written_by_tasks(store.arrays_of_group(place)), paths)
     if missing:
         array, index = missing[0]
         more = f", and {len(missing) - 1:,} others" * (len(missing) > 1)
@@ -252,13 +247,9 @@ def settle(store, check=lambda: None):
     for path in () if store.in_bucket else store.list_files():  # objects are never there by half
         if path.endswith(PARTIAL):
             (store.place / path).unlink(missing_ok=True)
-    try:
+    with store.naming_damage():
         if session := store.session:
             fold_all(store, session, check)
-    except Damaged as damage:
-        raise StoreError(
-            f"{store}: {damage}. `sweep verify {store}` says what is damaged, and --repair mends it"
-        ) from None
 
 
 def fold_all(store, session, check=lambda: None):
@@ -272,10 +263,8 @@ def fold_all(store, session, check=lambda: None):
 
 def _rows_to_fold(store, session):
     """Rows of shards of which a session has records, by group."""
-    unfolded = {
-        place: Unfolded.among(rows, session) for place, rows in records_by_group(store).items()
-    }
-    return {place: sorted(found.records) for place, found in unfolded.items() if found}
+    unfolded = unfolded_by_group(records_by_group(store), session)
+    return {place: sorted(found.records) for place, found in unfolded.items()}
 
 
 def begin_session(store, session, check=lambda: None):
@@ -353,7 +342,7 @@ class Folder:
         self._store, self._session, self._check = store, session, check
         self._left = collections.Counter()
         self._rows = {
-            place: store.arrays_of_tasks(place)[schema.MARKER.name].chunks[0]
+            place: store.arrays_of_group(place)[schema.MARKER.name].chunks[0]
             for place in {task.group for task in tasks}
         }
         for task in tasks:

@@ -433,17 +433,7 @@ class Unfolded:
     def of(cls, store, place, session):
         """Those of a group, of a session; None if there are none."""
         found = records_by_group(store, place=place) if session else {}
-        return cls.among(found.get(place, {}), session)
-
-    @classmethod
-    def among(cls, records, session):
-        """Those of the records of a group that are of a session; None if none are."""
-        found = {
-            row: kept
-            for row, listed in records.items()
-            if (kept := [r for r in listed if r.name.kind == RECORD and r.name.session == session])
-        }
-        return cls(found) if found else None
+        return unfolded_by_group(found, session).get(place)
 
     def leave_out(self, places):
         """Leave records out, by their places."""
@@ -474,6 +464,29 @@ class Unfolded:
         self._shards[key] = data
         while len(self._shards) > 1 and sum(map(len, filter(None, self._shards.values()))) > KEPT:
             self._shards.pop(next(iter(self._shards)))
+
+
+def unfolded_by_group(records, session):
+    """What is not folded yet of each group, as far as records of a session have something of it.
+
+    Parameters
+    ----------
+    records : dict of str to dict of int to list of Record
+        As of `records_by_group`.
+    session : str
+        Whose records count.
+
+    Returns
+    -------
+    dict of str to Unfolded
+    """
+    found = {}
+    for place, rows in records.items():
+        for row, listed in rows.items():
+            mine = [r for r in listed if r.name.kind == RECORD and r.name.session == session]
+            if mine:
+                found.setdefault(place, {})[row] = mine
+    return {place: Unfolded(rows) for place, rows in found.items()}
 
 
 def shard_with_records(array, index, old, records):

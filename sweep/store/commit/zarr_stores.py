@@ -6,7 +6,7 @@ from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteReques
 from zarr.storage import LocalStore, WrapperStore
 
 from sweep.store.backends.places import read_bytes_or_none
-from sweep.store.commit.records import Unfolded, put_durably, records_by_group
+from sweep.store.commit.records import put_durably, records_by_group, unfolded_by_group
 
 
 def zarr_store_with_records(store):
@@ -18,13 +18,12 @@ def zarr_store_with_records(store):
     """
     listed = records_by_group(store)
     session = store.session if listed else ""
-    found = {place: Unfolded.among(rows, session) for place, rows in listed.items()}
-    unfolded = {place: records for place, records in found.items() if records}
+    unfolded = unfolded_by_group(listed, session)
     if not unfolded:
         return store.zarr_store
     arrays = {}
     for place in unfolded:
-        for array in store.arrays_of_tasks(place).values():
+        for array in store.arrays_of_group(place).values():
             if array.sharded:
                 path = array.directory.relative_to(store.place).as_posix()
                 arrays[path] = array, unfolded[place]

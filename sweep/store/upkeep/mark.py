@@ -26,7 +26,7 @@ def mark_runs_not_computed(store, place, rows, check=lambda: None):
     check : callable
         Raises unless the store is still this process's.
     """
-    arrays = store.anew().arrays_of_tasks(place)
+    arrays = store.anew().arrays_of_group(place)
     fold.remove_checkpoints(store, place, np.asarray(rows))
     for name, value in ((schema.MARKER.name, 0), ("status", schema.PENDING)):
         if name in arrays:

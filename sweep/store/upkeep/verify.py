@@ -17,7 +17,7 @@ from sweep.errors import Damaged
 from sweep.store import files
 from sweep.store.backends.places import map_over_place
 from sweep.store.commit.fold import book_file, missing_shards, written_by_tasks
-from sweep.store.commit.records import PARTIAL, RECORD, Unfolded, records_by_group
+from sweep.store.commit.records import PARTIAL, RECORD, records_by_group, unfolded_by_group
 from sweep.store.files import (
     INTERNAL,
     REFERENCES,
@@ -131,7 +131,7 @@ def verify(store, progress=lambda done, of: None, writer=None):
     found += _find_damaged_metadata(store, names, metadata)
     found += (damaged := list(_find_damaged_records(store, records)))
     session = store.session if records else ""
-    unfolded = {place: Unfolded.among(rows, session) for place, rows in records.items()}
+    unfolded = unfolded_by_group(records, session)
     for own in filter(None, unfolded.values()):
         own.leave_out({finding.path for finding in damaged})
     groups = list(_groups_to_verify(store, names, metadata, unfolded))

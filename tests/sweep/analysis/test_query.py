@@ -10,7 +10,7 @@ import sweep
 from integrators.errors import InputError
 from sweep import tables
 from sweep.analysis import query, results, units
-from sweep.analysis.runs import summaries
+from sweep.analysis.runs import blocks, summaries
 from sweep.tables.runs import runs_as_json_rows
 
 TIMES = np.linspace(0.0, 2.0, 5)
@@ -110,8 +110,8 @@ def test_results_reduce_series_whatever_the_blocks(table, monkeypatch):
     some = np.isfinite(values).any(axis=1)
     expected = np.nanmean(values[some], axis=1)
     assert np.allclose(whole["global_error@mean"].values[some], expected, rtol=1e-14)
-    monkeypatch.setattr(summaries, "ROWS", 3)
-    monkeypatch.setattr(summaries, "BLOCK", 6)  # three runs and two samples at once
+    monkeypatch.setattr(blocks, "ROWS", 3)
+    monkeypatch.setattr(blocks, "VALUES", 6)  # three runs and two samples at once
     xr.testing.assert_identical(results(table, columns), whole)
 
 

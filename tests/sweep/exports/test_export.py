@@ -10,7 +10,7 @@ from run_tables import run_table, with_series
 import sweep
 from integrators.errors import InputError
 from sweep.analysis import order_table, results
-from sweep.analysis.runs import summaries
+from sweep.analysis.runs import blocks
 from sweep.exports import files, tables
 
 TIMES = np.linspace(0.0, 2.0, 5)
@@ -42,8 +42,8 @@ def tree():
 
 
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(summaries, "ROWS", 4)
-    monkeypatch.setattr(summaries, "BLOCK", 8)
+    monkeypatch.setattr(blocks, "ROWS", 4)
+    monkeypatch.setattr(blocks, "VALUES", 8)
     monkeypatch.setattr(tables, "BATCH", 7)
     monkeypatch.setattr(tables, "SAMPLES", 12)
 

@@ -11,12 +11,13 @@ import xarray as xr
 from study_text import one_experiment
 
 import sweep
-from sweep.analysis.runs import blocks, summaries
+from sweep.analysis.runs import blocks
 from sweep.errors import InputError
 from sweep.store import open as opening
 from sweep.store import studies
 from sweep.store.commit import fold, records
 from sweep.store.store import Store
+from sweep.study import run_table
 
 KEYS = {
     "integrators": '["variational", "rk4", "rk45"]',
@@ -52,7 +53,7 @@ def path(tmp_path_factory, cluster):
 def unfolded(path):
     """A copy of the store whose results are all in records."""
     copy = Store.at(shutil.copytree(path, path.with_name("unfolded.zarr")))
-    arrays = {name: a for name, a in copy.arrays_of_tasks("only").items() if a.sharded}
+    arrays = {name: a for name, a in copy.arrays_of_group("only").items() if a.sharded}
     count = arrays["status"].shape[0]
     rows = np.arange(count)
     for part in np.array_split(rows, 2):
@@ -80,10 +81,8 @@ def small_blocks(eager, monkeypatch):
     """Of eight runs, and of some samples where that is possible; `eager` was in larger ones."""
     for module, name, value in (
         (blocks, "SMALL", 2000),
-        (blocks, "VALUES", 200),
+        (blocks, "VALUES", 56),
         (blocks, "ROWS", 8),
-        (summaries, "ROWS", 8),
-        (summaries, "BLOCK", 56),
     ):
         monkeypatch.setattr(module, name, value)
 
@@ -134,15 +133,30 @@ def test_what_is_opened_is_written_to_netcdf_and_read_again(path, tmp_path):
     assert again["integrator"].values.tolist() == own["integrator"].values.tolist()
 
 
-def test_labels_are_read_when_they_are_used(path):
+def test_labels_are_read_when_they_are_used(path, monkeypatch):
     """One, some or all of them; what was read is not changed by who has it."""
+    read, decode = [], opening._Labels._decode
+    monkeypatch.setattr(
+        opening._Labels, "_decode", lambda labels, key: read.append(key) or decode(labels, key)
+    )
     own = only(path)
+    assert own.sizes["run"] == len(own["step_size"]) and not read
     labels = own["integrator"]
     one, some = str(labels.isel(run=3).values), labels.isel(run=[3, 1]).values
+    assert len(read) == 2
     every = labels.values
     assert (one, some.tolist()) == (every[3], [every[3], every[1]])
     every[3] = "another"
     assert str(labels.isel(run=3).values) == one == only(path)["integrator"].values[3]
+
+
+def test_the_rows_of_an_unchanged_study_need_no_identifiers(path, cluster, monkeypatch):
+    again = shutil.copytree(path, path.with_name("again.zarr"))
+    monkeypatch.setattr(run_table, "_digests_of_runs", None)
+    assert sweep.run(studies.parse_study(one_experiment(**KEYS)), again, cluster).complete
+    changed = studies.parse_study(one_experiment(**KEYS | {"step_size": "[0.1, 0.05]"}))
+    with pytest.raises(TypeError, match="not callable"):
+        sweep.run(changed, again, cluster)
 
 
 def test_scalars_are_in_memory_and_series_are_chunked(path):
@@ -212,7 +226,7 @@ def test_few_shards_with_records_are_kept(unfolded, monkeypatch):
     waiting = store.unfolded("only")
     monkeypatch.setattr(records, "KEPT", 1)
     for name in ("energy", "steps"):
-        array = store.arrays_of_tasks("only")[name]
+        array = store.arrays_of_group("only")[name]
         assert waiting.shard_with(array, (0,) * array.ndim, None)
         assert len(waiting._shards) == 1
 

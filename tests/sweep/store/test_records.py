@@ -49,7 +49,7 @@ class OneGroup:
     def internal(self, *names):
         return self.place.joinpath("_geosweep", *names)
 
-    def arrays_of_tasks(self, place):
+    def arrays_of_group(self, place):
         names = (SERIES.name, STATE.name, MARKER.name)
         return {name: ArrayFiles.read(self.place / place / name) for name in names}
 
@@ -65,7 +65,7 @@ class OneGroup:
             int(rows[0]), int(rows[-1]) + 1, len(rows), first, last, 0, 5, session, token, kind
         )
         folder = records.records_folder(self, "only", row)
-        return write_record(folder, name, self.arrays_of_tasks("only"), rows, columns | over_time)
+        return write_record(folder, name, self.arrays_of_group("only"), rows, columns | over_time)
 
 
 random = np.random.default_rng(1)
@@ -101,7 +101,7 @@ def test_rows_in_any_parts_fold_to_what_they_are(data, tmp_path_factory):
             store.put(sorted(part[part // LAYOUT.shard_rows == row]))
         done += part.tolist()
         unfolded = Unfolded.of(store, "only", "s")
-        for name, array in store.arrays_of_tasks("only").items():
+        for name, array in store.arrays_of_group("only").items():
             read = ArrayFiles.read(array.directory, unfolded).read_rows(np.arange(ROWS))
             check(read, done, name)
         if data.draw(st.booleans()):
@@ -140,7 +140,7 @@ def test_a_reader_with_the_old_index_reads_the_old_values(store):
     """A shard grows at its end: an index that was fetched before still says where chunks are."""
     store.put([0, 1, 2])
     fold.fold_group(store, "only", "s")
-    array = store.arrays_of_tasks("only")[SERIES.name]
+    array = store.arrays_of_group("only")[SERIES.name]
     old = array.read_file((0, 0))
     store.put([3, 4])
     fold.fold_group(store, "only", "s")
@@ -182,7 +182,7 @@ def test_only_the_chunks_that_are_asked_for_are_decoded(store, monkeypatch):
     for start in (0, 8, 16):
         store.put(range(start, min(start + 8, ROWS)))
     fold.fold_group(store, "only", "s")
-    array, decoded = store.arrays_of_tasks("only")[SERIES.name], []
+    array, decoded = store.arrays_of_group("only")[SERIES.name], []
     decode = ArrayFiles.decode_chunk
     monkeypatch.setattr(ArrayFiles, "decode_chunk", lambda *of: decoded.append(of) or decode(*of))
     rows = np.array([9, 2])
@@ -213,7 +213,7 @@ def test_what_is_folded_while_it_is_read_is_read_once_more(store):
     store.put(range(8))
     listed = Unfolded.of(store, "only", "s")
     fold.fold_group(store, "only", "s")
-    for name, array in store.arrays_of_tasks("only").items():
+    for name, array in store.arrays_of_group("only").items():
         check(ArrayFiles.read(array.directory, listed).read_rows(np.arange(ROWS)), range(8), name)
 
 
@@ -228,7 +228,7 @@ def test_names_say_what_is_in_records(store):
 def test_shards_that_are_gone_are_known(store):
     store.put(range(8))
     fold.fold_group(store, "only", "s")
-    arrays = fold.written_by_tasks(store.arrays_of_tasks("only"))
+    arrays = fold.written_by_tasks(store.arrays_of_group("only"))
     assert fold.missing_shards(store, "only", arrays) == []
     gone = store.place / "only" / "state" / "c" / "0" / "0" / "0" / "0"
     gone.unlink()
@@ -239,7 +239,7 @@ def test_shards_that_are_gone_are_known(store):
 def test_a_chunk_that_cannot_be_read_is_refused_or_taken_as_blank(store):
     store.put(range(8))
     fold.fold_group(store, "only", "s")
-    array = store.arrays_of_tasks("only")[MARKER.name]
+    array = store.arrays_of_group("only")[MARKER.name]
     data = bytearray(array.read_file((0,)))
     data[0] ^= 255
     with pytest.raises(Damaged, match="checksum"):

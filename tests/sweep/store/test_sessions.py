@@ -261,7 +261,7 @@ def test_a_worker_that_leaves_stores_what_its_task_has(
 def test_a_row_that_two_processes_compute_counts_once(work, store):
     """As of a host that was cut off, goes on, and puts its record when all is done."""
     mine, late = begun(store), sessions.Attempt(Store.at(store), session(""))
-    arrays = Store.at(store).arrays_of_tasks("only")
+    arrays = Store.at(store).arrays_of_group("only")
     slow = run_work.RunWork(work, arrays, lambda batch, rows: None, late)
     assert tasks.compute_task(work, mine).whole
     assert len(slow.compute()[0]) == len(work.rows)
@@ -289,7 +289,7 @@ def test_what_another_session_computed_late_changes_nothing(work, store):
     """A worker that passed its last check before it was suspended puts what nobody takes."""
     before = begun(store)
     suspended = sessions.Attempt(Store.at(store), before)
-    arrays = Store.at(store).arrays_of_tasks("only")
+    arrays = Store.at(store).arrays_of_group("only")
     late = run_work.RunWork(work, arrays, lambda batch, rows: None, suspended)
     suspended.check = lambda: None
     fold.begin_session(Store.at(store), "another")
