@@ -7,45 +7,33 @@ Each function takes one experiment of a store, or any selection of its runs:
 >>> drift_table(tree["drift"].to_dataset().query(run="integrator == 'variational'"))
 """
 
-from sweep.analysis.convergence.curves import SELF, run_table_has_error
-from sweep.analysis.convergence.orders import OrderEstimate, OrderPoint, order_table
-from sweep.analysis.convergence.tolerances import (
-    ToleranceEstimate,
-    orders_and_tolerances,
-    tolerance_table,
-)
-from sweep.analysis.drift.drifts import DriftEstimate, Spread, drift_table
-from sweep.analysis.drift.growth import GrowthEstimate, growth_table
-from sweep.analysis.efficiency.pareto import LeastWork, least_work
-from sweep.analysis.efficiency.work import WorkEstimate, work_table
-from sweep.analysis.runs.grid import grid
-from sweep.analysis.runs.query import query, query_refusals_in_words
-from sweep.analysis.runs.selection import adaptive_runs, name_of_energy_quantity
-from sweep.analysis.runs.summaries import results, units
+from integrators.lazy import lazy
 
-__all__ = [
-    "SELF",
-    "DriftEstimate",
-    "GrowthEstimate",
-    "LeastWork",
-    "OrderEstimate",
-    "OrderPoint",
-    "Spread",
-    "ToleranceEstimate",
-    "WorkEstimate",
-    "adaptive_runs",
-    "orders_and_tolerances",
-    "drift_table",
-    "name_of_energy_quantity",
-    "grid",
-    "growth_table",
-    "run_table_has_error",
-    "least_work",
-    "order_table",
-    "query",
-    "query_refusals_in_words",
-    "results",
-    "tolerance_table",
-    "units",
-    "work_table",
-]
+# Imported when first used: `sweep query` should not wait for what estimates orders.
+_HOMES = {
+    "DriftEstimate": "sweep.analysis.drift.drifts",
+    "GrowthEstimate": "sweep.analysis.drift.growth",
+    "LeastWork": "sweep.analysis.efficiency.pareto",
+    "OrderEstimate": "sweep.analysis.convergence.orders",
+    "OrderPoint": "sweep.analysis.convergence.orders",
+    "SELF": "sweep.analysis.convergence.curves",
+    "Spread": "sweep.analysis.drift.drifts",
+    "ToleranceEstimate": "sweep.analysis.convergence.tolerances",
+    "WorkEstimate": "sweep.analysis.efficiency.work",
+    "adaptive_runs": "sweep.analysis.runs.selection",
+    "drift_table": "sweep.analysis.drift.drifts",
+    "grid": "sweep.analysis.runs.grid",
+    "growth_table": "sweep.analysis.drift.growth",
+    "least_work": "sweep.analysis.efficiency.pareto",
+    "name_of_energy_quantity": "sweep.analysis.runs.selection",
+    "order_table": "sweep.analysis.convergence.orders",
+    "orders_and_tolerances": "sweep.analysis.convergence.tolerances",
+    "query": "sweep.analysis.runs.query",
+    "query_refusals_in_words": "sweep.analysis.runs.query",
+    "results": "sweep.analysis.runs.summaries",
+    "run_table_has_error": "sweep.analysis.convergence.curves",
+    "tolerance_table": "sweep.analysis.convergence.tolerances",
+    "units": "sweep.analysis.runs.summaries",
+    "work_table": "sweep.analysis.efficiency.work",
+}
+__getattr__, __dir__, __all__ = lazy(__name__, _HOMES)

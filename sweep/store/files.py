@@ -364,9 +364,17 @@ def _blosc_codec():
 
 
 def _decode_string_chunk(data):
+    """Texts, equal ones shared."""
     from numcodecs.vlen import VLenUTF8
 
-    return VLenUTF8().decode(data)
+    count, size = np.frombuffer(data[:8].ljust(8, b"\0"), "<u4").tolist()
+    first = data[4 : 8 + size]
+    if data[4:] == first * count:  # as of most labels: all are the first
+        return np.full(count, first[4:].decode(), dtype=object)
+    known = {}
+    found = VLenUTF8().decode(data)
+    found[:] = [known.setdefault(text, text) for text in found.tolist()]
+    return found
 
 
 def read_zarr_metadata(directory):

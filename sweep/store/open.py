@@ -12,6 +12,7 @@ from xarray.core import indexing
 from integrators.errors import InputError
 from sweep.limits import MOST_RUNS
 from sweep.store.commit.fold import check_shards_are_there
+from sweep.store.commit.records import unfolded_of_store
 from sweep.store.commit.zarr_stores import zarr_store_with_records
 from sweep.store.files import INTERNAL
 from sweep.store.storage import configure_zarr
@@ -65,9 +66,10 @@ def open_study(store, chunks=None):
     configure_zarr()
     _refuse_oversized_metadata(store)
     _refuse_missing_shards(store)
+    unfolded = unfolded_of_store(store)
     try:
         tree = xr.open_datatree(
-            zarr_store_with_records(store),
+            zarr_store_with_records(store, unfolded),
             engine="zarr",
             chunks=None,
             cache=chunks is None,
@@ -82,7 +84,9 @@ def open_study(store, chunks=None):
     order = [*tree.attrs["experiments"], *tree.children]  # of the study, then what left it
     with store.naming_damage():
         experiments = {
-            name: _load_run_scalars(tree[name].to_dataset())
+            name: _load_run_scalars(
+                tree[name].to_dataset(), store.arrays_of_group(name, unfolded.get(name))
+            )
             for name in dict.fromkeys(order)
             if name != INTERNAL
         }
@@ -168,33 +172,45 @@ def _numbers_in_row(array, sizes):
     return math.prod(min(size, sizes[dim]) for dim, size in within)
 
 
-def _load_run_scalars(dataset):
-    for name in list(dataset.variables):
-        variable = dataset.variables[name]
-        if variable.dims != ("run",):
-            continue
-        if variable.dtype.kind == "T":
-            dataset = dataset.assign_coords({name: _labels_when_used(variable)})
-        else:
-            variable.load()
+def _load_run_scalars(dataset, arrays):
+    """A dataset with what is over runs alone in memory, and with labels that are read when used.
+
+    They are read from the store's files, as zarr takes four times as long for many small chunks.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+    arrays : dict of str to sweep.store.files.ArrayFiles
+    """
+    found = {}
+    for name, variable in dataset.variables.items():
+        if variable.dims == ("run",) and name not in dataset.indexes:
+            array = arrays[name]
+            labels = array.dtype == object
+            data = indexing.LazilyIndexedArray(_Labels(array)) if labels else array.values()
+            # By the fast path, as xarray would make new texts of labels by way of pandas.
+            found[name] = xr.Variable(
+                ("run",), data, variable.attrs, variable.encoding, fastpath=True
+            )
+    dataset = dataset.assign({name: found[name] for name in dataset.data_vars if name in found})
+    dataset = dataset.assign_coords({name: found[name] for name in dataset.coords if name in found})
     pending = dataset[schema.MARKER.name].values == 0  # also where only the marker is not written
     dataset["status"].values[pending] = schema.PENDING
     return dataset
 
 
 class _Labels(BackendArray):
-    """Labels of runs as Python's texts, equal ones shared; all are kept once all were used.
+    """Labels of runs as Python's texts; all are kept once all were used.
 
     numpy's own strings are ten times as slow to choose from.
 
     Parameters
     ----------
-    variable : xarray.Variable
-        As the store has them.
+    array : sweep.store.files.ArrayFiles
     """
 
-    def __init__(self, variable):
-        self._variable, self.shape, self.dtype = variable, variable.shape, np.dtype(object)
+    def __init__(self, array):
+        self._array, self.shape, self.dtype = array, array.shape, array.dtype
         self._all = None
 
     def __getitem__(self, key):
@@ -203,18 +219,9 @@ class _Labels(BackendArray):
         )
 
     def _decode(self, key):
-        if self._all is not None:
-            return np.array(self._all[key], dtype=object)
-        known = {}
-        labels = self._variable[key].values.astype(object)
-        labels.flat = [known.setdefault(label, label) for label in labels.flat]
-        if labels.shape == self.shape:
-            self._all = labels.copy()
-        return labels
-
-
-def _labels_when_used(variable):
-    """A variable of labels, which are read when they are used."""
-    labels = indexing.LazilyIndexedArray(_Labels(variable))
-    # By the fast path, as xarray would make new texts of them by way of pandas.
-    return xr.Variable(("run",), labels, variable.attrs, variable.encoding, fastpath=True)
+        if self._all is None:
+            rows = np.arange(self.shape[0])[key]
+            if rows.shape != self.shape:
+                return self._array.read_rows(np.atleast_1d(rows)).reshape(rows.shape)
+            self._all = self._array.values()
+        return np.array(self._all[key], dtype=object)

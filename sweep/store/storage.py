@@ -18,7 +18,7 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 from integrators.status import COMPLETE
 from sweep.store.backends.places import METADATA
 from sweep.store.chunk_layout import INITIAL_CHUNK, Layout
-from sweep.store.commit.records import put_durably
+from sweep.store.commit.records import put_durably, unfolded_of_store
 from sweep.store.commit.zarr_stores import zarr_store_with_check, zarr_store_with_records
 from sweep.store.files import INTERNAL, are_runs_computed_to_sample
 from sweep.study import schema
@@ -38,7 +38,7 @@ def configure_zarr():
 def open_root_of_store(store, mode="r", check=None):
     """The root group of a `Store`; see its `root`."""
     if mode == "r":
-        return open_root_group(zarr_store_with_records(store))
+        return open_root_group(zarr_store_with_records(store, unfolded_of_store(store)))
     place = store.zarr_store if check is None else zarr_store_with_check(store, check)
     return open_root_group(place, mode)
 

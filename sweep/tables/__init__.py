@@ -4,38 +4,25 @@ Each function takes the rows of an analysis and returns a `Table`, or a list of 
 is its text.
 """
 
-from sweep.tables.base import Table, scientific_cell, table_rows_for_json
-from sweep.tables.convergence import (
-    error_times_for_title,
-    errors_as_tables,
-    orders_as_table,
-    tolerances_as_table,
-)
-from sweep.tables.invariants import drifts_as_tables, growth_as_tables
-from sweep.tables.paper import paper_claims_as_table
-from sweep.tables.runs import SHOWN, chosen_table_columns, runs_as_json_rows, runs_as_table
-from sweep.tables.work import work_as_tables
+from integrators.lazy import lazy
 
-__all__ = [
-    "SHOWN",
-    "Table",
-    "chosen_table_columns",
-    "paper_claims_as_table",
-    "drifts_as_tables",
-    "errors_as_tables",
-    "growth_as_tables",
-    "table_rows_for_json",
-    "orders_as_table",
-    "runs_as_json_rows",
-    "runs_as_table",
-    "scientific_cell",
-    "tables_as_text",
-    "error_times_for_title",
-    "tolerances_as_table",
-    "work_as_tables",
-]
-
-
-def tables_as_text(tables):
-    """Tables as text, with an empty line between them."""
-    return "\n\n".join(map(str, tables))
+# Imported when first used: a table of runs should not wait for what judges drifts.
+_HOMES = {
+    "SHOWN": "sweep.tables.runs",
+    "Table": "sweep.tables.base",
+    "chosen_table_columns": "sweep.tables.runs",
+    "drifts_as_tables": "sweep.tables.invariants",
+    "error_times_for_title": "sweep.tables.convergence",
+    "errors_as_tables": "sweep.tables.convergence",
+    "growth_as_tables": "sweep.tables.invariants",
+    "orders_as_table": "sweep.tables.convergence",
+    "paper_claims_as_table": "sweep.tables.paper",
+    "runs_as_json_rows": "sweep.tables.runs",
+    "runs_as_table": "sweep.tables.runs",
+    "scientific_cell": "sweep.tables.base",
+    "table_rows_for_json": "sweep.tables.base",
+    "tables_as_text": "sweep.tables.base",
+    "tolerances_as_table": "sweep.tables.convergence",
+    "work_as_tables": "sweep.tables.work",
+}
+__getattr__, __dir__, __all__ = lazy(__name__, _HOMES)

@@ -101,3 +101,8 @@ def left_out_runs_note(rows):
     why = "failed, unfinished, without an error or no longer in the study"
     text = f"Left out, as {why}: {failed} runs."
     return [text] if failed else []
+
+
+def tables_as_text(tables):
+    """Tables as text, with an empty line between them."""
+    return "\n\n".join(map(str, tables))

@@ -242,9 +242,9 @@ def test_a_task_that_is_told_to_stop_does_so_at_its_next_checkpoint(tmp_path, ar
     (task,) = begun(
         studies.parse_study(one_experiment(**KEYS | {"integrators": '"rk4"'})), store, 1e6
     )
-    arrays = Store.at(store).arrays_of_group("only")
+    own = Store.at(store).arrays_of_group("only")
     known = Store.at(store).arrays_of_group(references_group_name("only"))
-    work = task, arrays, run_work.make_reference_reader(task, known)
+    work = task, own, run_work.make_reference_reader(task, known)
     status, whole = run_work.RunWork(*work, Stopping(store)).compute()
     assert len(status) == 0 and not whole and last_sample(store) == 1
     assert not (arrays(store, "only")["sample_count"] > 0).any()

@@ -209,16 +209,17 @@ def missing_shards(store, place, arrays, paths=None):
     if book and paths is None:
         groups = place, end_checkpoints_group_name(place)
         paths = {f"{own}/{path}" for own in groups for path in files_below(store.place / own)}
-    for row, extents in book.items():
-        for name, array in arrays.items():
+    for name, array in arrays.items():
+        directory = array.directory.relative_to(store.place).as_posix()
+        for row, extents in book.items():
             if name not in extents or row >= array.grid[0]:
                 continue
             sizes = zip(extents[name], array.shape[1:], array.chunks[1:], strict=True)
             for rest in np.ndindex(*(math.ceil(min(size, n) / c) for size, n, c in sizes)):
-                file = array.file((row, *rest))
+                index = row, *rest
                 # one that was written since they were listed is there, too
-                if file.relative_to(store.place).as_posix() not in paths and not file.is_file():
-                    found.append((array, (row, *rest)))
+                if f"{directory}/c/{'/'.join(map(str, index))}" not in paths:
+                    found += [(array, index)] * (not array.file(index).is_file())
     return found
 
 

@@ -322,10 +322,9 @@ def put_durably(place, data, check=lambda: None):
         check()
         place.write_bytes(data)
         return
-    place.parent.mkdir(parents=True, exist_ok=True)
     partial = place.with_name(f"{secrets.token_hex(8)}{PARTIAL}")
     try:
-        with open(partial, "wb") as file:
+        with _open_new_file(partial) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -339,6 +338,14 @@ def put_durably(place, data, check=lambda: None):
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _open_new_file(path):
+    try:
+        return open(path, "wb")
+    except FileNotFoundError:  # mostly its directory is there, and to ask takes as long
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return open(path, "wb")
 
 
 # --- what is there ---------------------------------------------------------------------------
@@ -464,6 +471,12 @@ class Unfolded:
         self._shards[key] = data
         while len(self._shards) > 1 and sum(map(len, filter(None, self._shards.values()))) > KEPT:
             self._shards.pop(next(iter(self._shards)))
+
+
+def unfolded_of_store(store):
+    """What is not folded yet of each group of a store; see `unfolded_by_group`."""
+    records = records_by_group(store)
+    return unfolded_by_group(records, store.session) if records else {}
 
 
 def unfolded_by_group(records, session):

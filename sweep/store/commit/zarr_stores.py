@@ -6,19 +6,18 @@ from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteReques
 from zarr.storage import LocalStore, WrapperStore
 
 from sweep.store.backends.places import read_bytes_or_none
-from sweep.store.commit.records import put_durably, records_by_group, unfolded_by_group
+from sweep.store.commit.records import put_durably
 
 
-def zarr_store_with_records(store):
+def zarr_store_with_records(store, unfolded):
     """What zarr, and xarray, read a `Store` by: its place alone where all is folded.
 
     Parameters
     ----------
     store : sweep.store.store.Store
+    unfolded : dict of str to sweep.store.commit.records.Unfolded
+        What is not folded yet, by group.
     """
-    listed = records_by_group(store)
-    session = store.session if listed else ""
-    unfolded = unfolded_by_group(listed, session)
     if not unfolded:
         return store.zarr_store
     arrays = {}
