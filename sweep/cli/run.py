@@ -116,13 +116,16 @@ class Terminal:
         self._bar = None
 
     def compared(self, entries):
-        """How many runs are new, kept, and no longer in the study; unstable step sizes."""
+        """How many runs are new, kept, go on, and no longer in the study; unstable step sizes."""
         new = sum(entry.new for entry in entries)
         kept = sum(entry.table.size for entry in entries) - new
         gone = sum(entry.gone for entry in entries)
         waiting = sum(int(entry.pending.sum()) for entry in entries)
-        text = f"Study {self._name}: {new:,} new runs, {kept:,} kept"
-        text += f" ({waiting - new:,} of them not computed yet)" if waiting > new else ""
+        longer = sum(int((entry.standing[entry.pending] > 0).sum()) for entry in entries)
+        text = f"Study {self._name}: {new:,} new run{'s' * (new != 1)}, {kept:,} kept"
+        left = {"go on": longer, "not computed yet": waiting - new - longer}
+        if told := ", ".join(f"{count:,} {what}" for what, count in left.items() if count):
+            text += f" ({told.replace(' ', ' of them ', 1)})"
         click.echo(text + (f", {gone:,} no longer in the study" if gone else ""))
         if not waiting:
             click.echo("Nothing to compute.")

@@ -119,6 +119,9 @@ def _print_repair_remedies(store, findings, marked, left):
     count = dict.fromkeys((RUN, STUDY, COPY, REMOVE, NOTHING), 0)
     for finding in findings:
         count[finding.remedy] += 1
+    gone = _experiments_that_are_gone(store, findings)
+    for place in gone:
+        click.echo(f"{place} would leave the store, and `sweep run` would compute it anew")
     for place, rows in _count_rows_to_rerun(findings).items():
         what = "references" if place.startswith("_") else "runs"
         click.echo(f"{place}: {rows:,} {what} would be computed again")
@@ -126,8 +129,8 @@ def _print_repair_remedies(store, findings, marked, left):
         click.echo(f"{count[STUDY]:,} would be written again from the study")
     if count[COPY]:
         click.echo(f"{count[COPY]:,} would be put back from the store's copy")
-    if count[REMOVE]:
-        click.echo(f"{count[REMOVE]:,} would be removed")
+    if count[REMOVE] > len(gone):
+        click.echo(f"{count[REMOVE] - len(gone):,} would be removed")
     if count[NOTHING]:
         click.echo(f"{count[NOTHING]:,} cannot be mended: restore the store from a copy")
     click.echo(f"To mend it: sweep verify {store} --repair")
@@ -139,6 +142,10 @@ def _count_rows_to_rerun(findings):
         if finding.remedy == RUN and len(finding.rows):
             rows.setdefault(finding.place, set()).update(finding.rows.tolist())
     return {place: len(mine) for place, mine in rows.items()}
+
+
+def _experiments_that_are_gone(store, findings):
+    return [f.place for f in findings if f.remedy == REMOVE and f.path == store.place / f.place]
 
 
 def _print_repaired(store, findings, marked, left):
@@ -154,8 +161,9 @@ def _print_repaired(store, findings, marked, left):
             where = "/".join(filter(None, (finding.place, finding.array)))
             click.echo(f"  {where} {'/'.join(map(str, finding.chunk))} {finding.text}")
     else:
-        again = f" To compute the runs: {shlex.join(['sweep', 'run', str(store)])}" if runs else ""
-        click.echo(f"All is mended.{again}")
+        again = f" To compute the runs: {shlex.join(['sweep', 'run', str(store)])}"
+        needed = runs or _experiments_that_are_gone(store, findings)
+        click.echo(f"All is mended.{again if needed else ''}")
 
 
 class _Bar:

@@ -4,7 +4,6 @@ import datetime
 from pathlib import Path
 
 import jinja2
-import numpy as np
 from markupsafe import Markup, escape
 
 from integrators.errors import InputError
@@ -101,12 +100,6 @@ def report_as_html(store):
         made=_report_date(datetime.datetime.now(datetime.UTC)),
     )
     return escape_controls_in_lines(text.replace("\r\n", "\n").expandtabs())  # HTML has no others
-
-
-def _runs_that_study_asks_for(table):
-    """The runs that the study asks for, without those that have left it."""
-    wanted = table["in_study"].values.astype(bool)
-    return table if wanted.all() else table.isel(run=np.flatnonzero(wanted))
 
 
 def _report_progress(store):

@@ -100,8 +100,9 @@ def open_merge_source(store, trust_plugins, progress):
     found = [finding for finding in found if finding.remedy != verify.REMOVE]
     if found:
         place = "/".join(part for part in (found[0].place, found[0].array) if part)
+        more = f", and {len(found) - 1:,} further findings" if len(found) > 1 else ""
         raise StoreError(
-            f"{store} is damaged: {place} {found[0].text}, and {len(found) - 1:,} findings more. "
+            f"{store} is damaged: {place} {found[0].text}{more}. "
             f"`sweep verify {store} --repair` mends it, and `sweep run` an interrupted run"
         )
     return Source(store, root, stored_study(store, trust_plugins=trust_plugins))
