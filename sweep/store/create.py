@@ -5,6 +5,7 @@ Rows are never moved or removed: what a study no longer asks for stays, with ``i
 
 import contextlib
 import json
+import secrets
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
@@ -54,7 +55,7 @@ def create_or_grow_store(store, study, entries, check=lambda: None):
     """
     existing = store.existing_root()
     if existing is None:
-        with creating_store_atomically(store) as made:
+        with creating_store_atomically(store, check) as made:
             _grow_store_to_study(made, study, entries)
         return
     if store.in_bucket:
@@ -64,28 +65,42 @@ def create_or_grow_store(store, study, entries, check=lambda: None):
 
 
 @contextlib.contextmanager
-def creating_store_atomically(store):
+def creating_store_atomically(store, check):
     """Within ``with``, a store in a directory; if all goes well, it becomes the new one then.
 
     In a bucket by copying: ``zarr.json`` comes last, and without it there is no store.
+
+    Parameters
+    ----------
+    store : Store
+    check : callable
+        Raises unless the place of the store is still this process's.
     """
     if store.in_bucket:
         with tempfile.TemporaryDirectory(prefix="geosweep-") as directory:
             place = Path(directory) / store.name
             yield Store(place)
             sign = store.half_made_sign
+            check()
             sign.write_text("The store is here when zarr.json is.\n")
             remove_tree(store.place, but=sign)  # what is left of an earlier attempt
-            copy_tree(place, store.place)
+            copy_tree(place, store.place, check=check)
+            check()
             sign.unlink()
         return
-    place = store.sibling(CREATING)
+    for left in store.half_made_directories:
+        remove_tree(left, ignore_errors=True)
+    place = store.sibling(f".{secrets.token_hex(4)}{CREATING}")
     place.parent.mkdir(parents=True, exist_ok=True)
-    remove_tree(place, ignore_errors=True)
-    yield Store(place)
-    if store.place.exists():
-        store.place.rmdir()
-    place.rename(store.place)
+    try:
+        yield Store(place)
+        check()
+        if store.place.exists():
+            store.place.rmdir()
+        place.rename(store.place)
+    except BaseException:
+        remove_tree(place, ignore_errors=True)
+        raise
 
 
 def _grow_store_to_study(store, study, entries, check=None):
@@ -93,7 +108,7 @@ def _grow_store_to_study(store, study, entries, check=None):
     root.require_group(storage.INTERNAL)
     for entry in entries:
         if not any((store.place / entry.name).glob(f"*/{METADATA}")):
-            forget_group(store, entry.name)
+            forget_group(store, entry.name, check or (lambda: None))
         _create_or_grow_experiment_group(root, entry)
     for name in storage.experiment_group_names(root):
         if name not in {entry.name for entry in entries}:

@@ -250,8 +250,8 @@ def _check_time_axis_continues(store, group, experiment, stored, now):
     if len(times) < len(known) and now["duration"] < before:
         raise StoreError(
             f"{store}: experiment {experiment.name!r} was computed for {before:g}, and "
-            f"{now['duration']:g} is less: a store is not cut. Say duration = {before:g}, or more, "
-            "or give another STORE"
+            f"{now['duration']:g} is less: a store is not cut. Say duration = {before:g} with the "
+            f"samples that `sweep show study {store}` prints, or more, or give another STORE"
         )
     if len(times) <= len(known) or np.any(np.abs(times[: len(known)] - known) > 1e-12 * known):
         return  # the axis is another one: refused as what it is

@@ -6,6 +6,7 @@ Whatever a user calls a store by is resolved once, by `Store.at`; everything bel
 import contextlib
 import functools
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,11 +21,10 @@ from sweep.store.files import (
     INTERNAL,
     ArrayFiles,
     end_checkpoints_group_name,
-    references_group_name,
 )
 
 HALF_MADE = "creating"  # object in a bucket while a store is put there
-CREATING = ".creating"  # after the store's own name: where a new one is put together
+CREATING = ".creating"  # after the store's own name and a token: where a new one is put together
 LEASE = ".lock"  # likewise: who writes to the store
 
 
@@ -126,6 +126,13 @@ class Store:
     def half_made_sign(self):
         """The object in a bucket while a store is put there, whose ``zarr.json`` comes last."""
         return self.internal(HALF_MADE)
+
+    @property
+    def half_made_directories(self):
+        """The directories beside it where it is put together, or was until that was cut short."""
+        name = re.compile(re.escape(self.name) + r"\.[0-9a-f]{8}" + re.escape(CREATING))
+        beside = self.place.parent.iterdir() if self.place.parent.is_dir() else ()
+        return sorted(place for place in beside if name.fullmatch(place.name))
 
     # --- what is there -----------------------------------------------------------------------
 
@@ -240,12 +247,6 @@ class Store:
     def unfolded(self, place):
         """The `sweep.store.commit.records.Unfolded` of a group, None if all is folded."""
         return Unfolded.of(self, files.group_with_records_of(place), self.session)
-
-    @property
-    def task_groups(self):
-        """The groups that tasks write: of experiments, and of their references."""
-        names = self.experiments
-        return [*names, *(references_group_name(name) for name in names)]
 
     def arrays_of_group(self, place, unfolded=None):
         """The arrays of a group of runs or references, by name; `Damaged` if their metadata are.

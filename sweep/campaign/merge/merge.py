@@ -24,11 +24,11 @@ from sweep.campaign.merge.sources import (
 )
 from sweep.errors import CannotUnite, StoreError
 from sweep.store import checkpoints, create, diff, provenance, storage
-from sweep.store.backends.trees import copy_tree, remove_tree
+from sweep.store.backends.trees import copy_tree
 from sweep.store.commit import fold
 from sweep.store.files import end_checkpoints_group_name, references_group_name
 from sweep.store.lease.lease import acquire_lease
-from sweep.store.store import CREATING, Store
+from sweep.store.store import Store
 from sweep.study.run_table import expand_experiment
 from sweep.study.union import unite_studies
 
@@ -122,7 +122,7 @@ def merge(
     with contextlib.ExitStack() as stack:
         for store in stores:
             acquire_source_lease(stack, store)
-        stack.enter_context(acquire_lease(out))
+        lease = stack.enter_context(acquire_lease(out))
         sources = [open_merge_source(store, trust_plugins, progress) for store in stores]
         for other in sources[1:]:
             check_same_study(sources[0], other)
@@ -130,15 +130,12 @@ def merge(
         _check_studies_give_stored_runs(sources, whole)
         conflicts = _count_conflicting_runs(sources, whole, prefer_first)
         try:
-            with create.creating_store_atomically(out) as made:
+            with create.creating_store_atomically(out, lease.check) as made:
                 shares = _fill_merged_store(sources, whole, made, conflicts, progress)
                 kinds = _record_hosts_and_versions(sources, made)
                 storage.consolidate_zarr_metadata(made)
         except OSError as error:
             raise StoreError(f"{out} cannot be written: {error.strerror or error}") from None
-        finally:
-            if not out.in_bucket:
-                remove_tree(out.sibling(CREATING), ignore_errors=True)
     return Merged(out.place, tuple(shares), tuple(kinds))
 
 

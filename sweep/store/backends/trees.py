@@ -36,7 +36,7 @@ def remove_tree(place, ignore_errors=False, but=None):
         shutil.rmtree(place)
 
 
-def copy_tree(source, target, ignore=()):
+def copy_tree(source, target, ignore=(), check=lambda: None):
     """Copy all that is below a place, but for files of some names; ``zarr.json`` of the top last.
 
     Parameters
@@ -44,12 +44,15 @@ def copy_tree(source, target, ignore=()):
     source, target : Path or ObjectPlace
     ignore : sequence of str
         Patterns.
+    check : callable
+        Called before an object is put; it may raise.
     """
     if isinstance(source, Path) and isinstance(target, Path):
         shutil.copytree(os.path.realpath(source), target, ignore=shutil.ignore_patterns(*ignore))
         return
 
     def copied(file):
+        check()
         if isinstance(source, ObjectPlace) and isinstance(target, ObjectPlace):
             file.copy(target / file.relative_to(source))
             return

@@ -7,8 +7,10 @@ everything of them is folded. Readers list records first and read arrays after.
 """
 
 import collections
+import contextlib
 import json
 import math
+import secrets
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -245,12 +247,21 @@ def settle(store, check=lambda: None):
     StoreError
         If a record, or a shard that is to grow, cannot be read.
     """
-    for path in () if store.in_bucket else store.list_files():  # objects are never there by half
-        if path.endswith(PARTIAL):
-            (store.place / path).unlink(missing_ok=True)
+    remove_unfinished(store)
     with store.naming_damage():
         if session := store.session:
             fold_all(store, session, check)
+
+
+def remove_unfinished(store):
+    """Remove what others have begun to write, or to remove, and cannot finish any more."""
+    if store.in_bucket:  # objects are never there by half
+        return
+    for place in store.internal().glob(f"*{PARTIAL}"):
+        remove_tree(place, ignore_errors=True)
+    for path in store.list_files():
+        if path.endswith(PARTIAL):
+            (store.place / path).unlink(missing_ok=True)
 
 
 def fold_all(store, session, check=lambda: None):
@@ -313,17 +324,47 @@ def _list_all_records(store, kind=None):
     return [record for record in every if kind in (None, record.name.kind)]
 
 
-def forget_group(store, place):
+def forget_group(store, place, check):
     """Remove what is left of a group that is gone: records whose rows may be others in a new one.
 
     Parameters
     ----------
     store : Store
     place : str
+    check : callable
+        As in `discard`.
     """
-    remove_tree(store.place / place, ignore_errors=True)
-    remove_tree(records_folder(store, place), ignore_errors=True)
-    book_file(store, place).unlink(missing_ok=True)
+    mine = store.place / place, records_folder(store, place), book_file(store, place)
+    discard(store, mine, check)
+
+
+def discard(store, places, check):
+    """Remove files and trees of a store.
+
+    In a directory each goes at once, to where whoever takes the store over removes what is not
+    finished: who passed the check before cannot remove anything after that.
+
+    Parameters
+    ----------
+    store : Store
+    places : iterable of Path or ObjectPlace
+        Those that are not there are left out.
+    check : callable
+        Raises unless the store is still this process's.
+    """
+    if store.in_bucket:
+        for place in places:
+            check()
+            place.unlink(missing_ok=True)
+            remove_tree(place)
+        return
+    discarded = store.internal(f"{secrets.token_hex(8)}{PARTIAL}")
+    discarded.mkdir(parents=True)
+    check()
+    for number, place in enumerate(places):
+        with contextlib.suppress(FileNotFoundError):
+            place.rename(discarded / f"{number}")
+    remove_tree(discarded, ignore_errors=True)
 
 
 class Folder:
@@ -375,7 +416,7 @@ class Folder:
                 fold_group(self._store, place, self._session, self._check)
 
 
-def remove_checkpoints(store, place, rows):
+def remove_checkpoints(store, place, rows, check=lambda: None):
     """Remove the checkpoints of a group that have some of these rows.
 
     Parameters
@@ -383,8 +424,12 @@ def remove_checkpoints(store, place, rows):
     store : Store
     place : str
     rows : ndarray of int
+    check : callable
+        Raises unless the store is still this process's.
     """
-    for records in records_by_group(store, place=place).get(place, {}).values():
+    listed = records_by_group(store, place=place).get(place, {})
+    check()
+    for records in listed.values():
         for record in records:
             within = (rows >= record.name.start) & (rows < record.name.stop)
             if record.name.kind == CHECKPOINT and within.any():

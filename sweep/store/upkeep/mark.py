@@ -27,7 +27,7 @@ def mark_runs_not_computed(store, place, rows, check=lambda: None):
         Raises unless the store is still this process's.
     """
     arrays = store.anew().arrays_of_group(place)
-    fold.remove_checkpoints(store, place, np.asarray(rows))
+    fold.remove_checkpoints(store, place, np.asarray(rows), check)
     for name, value in ((schema.MARKER.name, 0), ("status", schema.PENDING)):
         if name in arrays:
             _set_rows(arrays[name], np.asarray(rows), value, check)

@@ -14,7 +14,6 @@ import numpy as np
 from sweep.errors import Damaged, InputError
 from sweep.plugins import approvals
 from sweep.store import create, diff, files, storage
-from sweep.store.backends.trees import remove_tree, write_text_atomically
 from sweep.store.commit import fold
 from sweep.store.commit.fold import write_shard
 from sweep.store.commit.records import put_durably
@@ -105,27 +104,28 @@ def mend_held_store(store, study, progress=lambda done, of: None, check=lambda: 
     Mended
     """
     every, marked, before = {}, {}, None
+    fold.remove_unfinished(store)
     for _ in range(ROUNDS):
         findings = verify(store, progress)
         if not findings or (before is not None and len(findings) == before):
             break
         every |= {(f.place, f.array, f.chunk, f.text): f for f in findings}
         before = len(findings)
-        _put_back_metadata(store, findings)
-        _remove_damaged_records(store, findings)
+        _put_back_metadata(store, findings, check)
+        _remove_damaged_records(store, findings, check)
         store = _forget_experiments_that_are_gone(store, findings, check)
         fold.settle(store, check)
         for place, rows in _mark_damaged_runs(store, findings, check).items():
             marked.setdefault(place, set()).update(rows.tolist())
-        _remove_damaged_files(findings, check)
-        _rewrite_damage_from_study(store, findings, study)
+        _remove_damaged_files(store, findings, check)
+        _rewrite_damage_from_study(store, findings, study, check)
     counts = {place: len(rows) for place, rows in marked.items()}
     if every:
-        storage.consolidate_zarr_metadata(store)
+        storage.consolidate_zarr_metadata(store, check)
     return Mended(tuple(every.values()), counts, tuple(findings))
 
 
-def _put_back_metadata(store, findings):
+def _put_back_metadata(store, findings, check):
     """Put back the copies of metadata that are gone or garbled."""
     known = consolidated_metadata_copies(store)
     for finding in findings:
@@ -135,9 +135,7 @@ def _put_back_metadata(store, findings):
             own = {
                 key: value for key, value in known[name].items() if key != "consolidated_metadata"
             }
-            written = json.dumps(own, indent=2)
-            finding.path.parent.mkdir(parents=True, exist_ok=True)
-            write_text_atomically(finding.path, written)
+            put_durably(finding.path, json.dumps(own, indent=2).encode(), check)
 
 
 def _forget_experiments_that_are_gone(store, findings, check):
@@ -145,7 +143,7 @@ def _forget_experiments_that_are_gone(store, findings, check):
     names = store.experiments
     gone = {f.place for f in findings if f.place in names and f.path == store.place / f.place}
     for name in gone:
-        fold.forget_group(store, name)
+        fold.forget_group(store, name, check)
     if gone:
         left = [name for name in store.attributes["experiments"] if name not in gone]
         storage.consolidate_zarr_metadata(store, check)
@@ -167,18 +165,18 @@ def _mark_damaged_runs(store, findings, check):
     return marked
 
 
-def _remove_damaged_records(store, findings):
-    """Remove records that cannot be read, before the others are folded."""
-    for finding in findings:
-        if finding.remedy == REMOVE and not finding.path.is_dir():
-            finding.path.unlink(missing_ok=True)
+def _remove_damaged_records(store, findings, check):
+    """Remove records that cannot be read, before the others are folded; and stray files."""
+    damaged = [f.path for f in findings if f.remedy == REMOVE and not f.path.is_dir()]
+    if damaged:
+        fold.discard(store, damaged, check)
 
 
-def _remove_damaged_files(findings, check):
-    """Remove strays and chunks that cannot be read; what marking wrote anew can be."""
+def _remove_damaged_files(store, findings, check):
+    """Remove stray directories and chunks that cannot be read; what marking wrote anew can be."""
     for finding in findings:
         if finding.remedy == REMOVE and finding.path.is_dir():
-            remove_tree(finding.path)
+            fold.discard(store, [finding.path], check)
         elif finding.remedy == RUN and finding.array:
             _remove_damaged_chunk(finding, check)
 
@@ -212,7 +210,7 @@ def _remove_damaged_chunk(finding, check):
 # --- from the study --------------------------------------------------------------------------
 
 
-def _rewrite_damage_from_study(store, findings, study):
+def _rewrite_damage_from_study(store, findings, study, check):
     """Write coordinates and initial states again."""
     damaged = {}
     for finding in findings:
@@ -221,24 +219,23 @@ def _rewrite_damage_from_study(store, findings, study):
     if not damaged:
         return
     experiments = {experiment.name: experiment for experiment in study().experiments}
-    root = store.root("r+")
+    root = store.root("r+", check)
     for place, arrays in damaged.items():
         experiment = experiments.get(experiment_of_group(place))
         if experiment is None:  # it left the study: nothing knows it
             continue
         table = expand_experiment(experiment)
         if place.startswith(references_group_name("")):
-            _mend_reference_states(store, root, place, arrays, table)
+            _mend_reference_states(store, root, place, arrays, table, check)
         else:
             _mend_experiment_group(store, root, place, arrays, table)
 
 
-def _mend_reference_states(store, root, place, arrays, table):
+def _mend_reference_states(store, root, place, arrays, table, check):
     """Initial states of references; one without an id is computed again when it is needed."""
     group = storage.open_zarr_group(root, place)
     if set(arrays) - {schema.INITIAL_STATE.name}:
-        remove_tree(store.place / place)
-        fold.book_file(store, place).unlink(missing_ok=True)
+        fold.discard(store, [store.place / place, fold.book_file(store, place)], check)
         create.create_or_grow_reference_arrays(root, table)
         return
     references = diff.references_of_run_table(table)

@@ -26,7 +26,7 @@ from sweep.store.files import (
     group_with_records_of,
     references_group_name,
 )
-from sweep.store.store import CREATING, Store
+from sweep.store.store import Store
 from sweep.store.upkeep import COPY, NOTHING, REMOVE, RUN, STUDY
 from sweep.study import schema
 
@@ -191,7 +191,7 @@ def _read_metadata(store, paths):
 
 def _find_stray_files(store, paths):
     """Files that no store has when nobody writes to it."""
-    if not store.in_bucket and (place := store.sibling(CREATING)).exists():
+    for place in () if store.in_bucket else store.half_made_directories:
         yield _finding_of_stray_file(place, place.name, "a store whose creation was cut short")
     if (sign := store.half_made_sign.relative_to(store.place).as_posix()) in paths:
         yield _finding_of_stray_file(

@@ -149,7 +149,7 @@ def test_mended_and_run_again_it_is_the_same(copy, whole, cluster, arrays, asser
     flip(copy, f"{REFERENCES}/states", 0)
     (copy / "only/state/c/1/0/0/0").unlink()
     (copy / "only/energy/c/0/0.abc.partial").write_bytes(b"half")
-    (copy.parent / "test.zarr.creating").mkdir()
+    (copy.parent / "test.zarr.0123abcd.creating").mkdir()
     before = arrays(whole, "only")["cpu_time"]
     mended = mend(copy)
     assert mended.marked["only"] == ROWS + 2 * SHARD and not mended.left
