@@ -56,9 +56,17 @@ class Problem(Resumable):
     pull: Kernel | None = None
 
     def kernels(self, lanes):
-        """The compiled functions that the stepping loop takes first."""
+        """The compiled functions that `loop.images` takes, and the monitor."""
+        return [kernel.compiled(lanes) for kernel in self._made_of]
+
+    def addresses(self, lanes):
+        """Where these are, as `loop.trajectory` takes them."""
+        return [kernel.address(lanes) for kernel in self._made_of]
+
+    @property
+    def _made_of(self):
         made = (self.advance, self.function, self.move, self.pull, self.monitor)
-        return [(kernel or self.function).compiled(lanes) for kernel in made]
+        return [kernel or self.function for kernel in made]
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,10 @@ os.environ.setdefault("NUMBA_DISABLE_INTEL_SVML", "1")  # its vector sines diffe
 
 import numba
 from numba import types
+from numba.core import cgutils
 from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
+from numba.extending import intrinsic
 
 from integrators.compiler.cache_directory import cache_root
 from integrators.compiler.dependencies import reached
@@ -104,6 +106,28 @@ def spliced(function):
     return numba.njit(inline="always", **OPTIONS)(function)
 
 
+def function_at(function_type):
+    """A function from a kernel's `Kernel.address` to the kernel, of a `types.FunctionType`.
+
+    A compiled function is called with addresses in no time: of functions among its arguments,
+    Numba looks each up through Python, 35 µs at every call.
+    """
+    if not IS_COMPILED:
+        return lambda address: address
+
+    @intrinsic
+    def found(typingctx, address):
+        def emit(context, builder, sig, args):
+            made = cgutils.create_struct_proxy(function_type)(context, builder)
+            made.c_addr = made.py_addr = cgutils.get_null_value(cgutils.voidptr_t)
+            made.jit_addr = builder.inttoptr(args[0], cgutils.voidptr_t)
+            return made._getvalue()
+
+        return function_type(types.int64), emit
+
+    return found
+
+
 class Kernel:
     """A function of numbers and arrays of one element type, compiled for scalars and lanes.
 
@@ -124,6 +148,7 @@ class Kernel:
         self.signature = signature
         self.work = work or (lambda rows: 0)
         self.made_from = made_from
+        self._addresses = {}
         origin = f"{function.__module__}.{function.__qualname__}"
         inner = ",".join(str(getattr(k, "label", k)) for k in made_from)
         self.label = f"{origin}({inner})" if inner else origin
@@ -149,6 +174,17 @@ class Kernel:
     def compiled(self, lanes):
         """``.lanes`` or ``.scalar``."""
         return self.lanes if lanes else self.scalar
+
+    def address(self, lanes):
+        """Where its machine code is, for `function_at`; in plain Python the function itself."""
+        dispatcher = self.compiled(lanes)
+        if not IS_COMPILED:
+            return dispatcher
+        if lanes not in self._addresses:
+            (made,) = dispatcher.overloads.values()
+            name = made.fndesc.llvm_func_name
+            self._addresses[lanes] = made.library.get_pointer_to_function(name)
+        return self._addresses[lanes]
 
     @functools.cached_property
     def _depends_on(self):

@@ -112,7 +112,7 @@ def run_states(
     scratch = 3 + max(problem.work, problem.monitor.work(problem.rows))
     work, first = aligned((scratch, *width)), run.first
     trajectory = kernels.trajectory(lanes=bool(width))
-    functions = problem.kernels(lanes=bool(width))
+    functions = problem.addresses(lanes=bool(width))
     ends = first + np.cumsum(np.broadcast_to(steps, samples), dtype=np.int64)
     states, kept = [y[None].copy()], []
     block = max(1, BLOCK_BYTES // (8 * y.size))

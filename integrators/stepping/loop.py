@@ -6,7 +6,7 @@ step from sample to sample and keeps the statistics of every step. All that a me
 from step to step is in ``y`` and ``memory``: a run continues from them bit for bit.
 """
 
-from integrators.compiler.kernels import Kernel, inlined, types, whole_state
+from integrators.compiler.kernels import Kernel, function_at, inlined, types, whole_state
 from integrators.compiler.lanes import array, flat, lane, select, vectors
 from integrators.compiler.views import as_lanes, rows_of, tail
 from integrators.status import ABS_MAX, ABS_MEAN, MAXIMUM, MEAN, MINIMUM, MONITORED, STATISTICS
@@ -107,12 +107,21 @@ def _run(
         k = ends[s]
 
 
+_method, _whole = (
+    function_at(types.FunctionType(of(types.float64))) for of in (method_signature, whole_state)
+)
+_method_of_lanes, _whole_of_lanes = (
+    function_at(types.FunctionType(of(lane))) for of in (method_signature, whole_state)
+)
+
+
 def _trajectory(
     advance, function, move, pull, monitor, t0, h, first, ends, constants, options,
     y, memory, p, work, baseline, samples, statistics, report,
 ):  # fmt: skip
     _run(
-        advance, function, move, pull, monitor, t0, h, first, ends, constants, options,
+        _method(advance), _whole(function), _whole(move), _whole(pull), _whole(monitor),
+        t0, h, first, ends, constants, options,
         y, memory, p, work, baseline, samples, statistics, report,
     )  # fmt: skip
 
@@ -122,7 +131,8 @@ def _trajectories(
     y, memory, p, work, baseline, samples, statistics, report,
 ):  # fmt: skip
     _run(
-        advance, function, move, pull, monitor, t0, h, first, ends, constants, options,
+        _method_of_lanes(advance), _whole_of_lanes(function), _whole_of_lanes(move),
+        _whole_of_lanes(pull), _whole_of_lanes(monitor), t0, h, first, ends, constants, options,
         as_lanes(y), as_lanes(memory), p, as_lanes(work), as_lanes(baseline),
         as_lanes(samples), as_lanes(statistics), as_lanes(report),
     )  # fmt: skip
@@ -143,17 +153,17 @@ def _loop_types(element):
 
 
 def _trajectory_signature(element):
-    """As `_run`."""
-    floats, whole, method = _loop_types(element)
+    """As `_run`, with the addresses of functions."""
+    floats, _, _ = _loop_types(element)
     number, numbers, count = types.float64, flat(types.float64), types.int64
     return types.void(
-        method, whole, whole, whole, whole, number, number, count, flat(count), numbers, numbers,
+        *[types.int64] * 5, number, number, count, flat(count), numbers, numbers,
         floats(2), floats(1), numbers, floats(1), floats(1), floats(3), floats(3), floats(1),
     )  # fmt: skip
 
 
 def trajectory(lanes):
-    """The compiled loop: for one trajectory, or for eight in lanes."""
+    """The compiled loop, for one trajectory or for eight in lanes; of a problem's `addresses`."""
     return _LANES.lanes if lanes else ALONE.scalar
 
 

@@ -47,7 +47,7 @@ class Case:
         sampled = aligned((1, *self.initial.shape))
         kept = aligned((int(statistics), status.MONITORED, status.STATISTICS, *width))
         loop = stepping.trajectory(lanes)
-        functions = problem.kernels(lanes)
+        functions = problem.addresses(lanes)
 
         def run(y, steps):
             memory[...] = 0.0
