@@ -7,6 +7,7 @@ not started, but for the dashboard where a profile asks for one.
 """
 
 import contextlib
+import copy
 import logging
 import signal
 from multiprocessing import resource_tracker
@@ -56,19 +57,21 @@ class LocalNanny(Nanny):
 
 
 def start_local_cluster(
-    workers, security=None, adapt=None, *, host=None, interface=None, dashboard_address=None,
-    memory_limit="auto", **options,
+    workers, security=None, adapt=None, at_first=None, *, host=None, interface=None,
+    dashboard_address=None, memory_limit="auto", **options,
 ):  # fmt: skip
     """A local cluster: processes of one thread each.
 
     Parameters
     ----------
     workers : int
-        Processes.
+        Processes, that share the machine's memory.
     security : distributed.Security, optional
         For encrypted connections, instead of a certificate of its own.
     adapt : dict, optional
         Arguments of the cluster's ``adapt``.
+    at_first : int, optional
+        Processes that are started now, before the cluster is scaled; all unless given.
     host, interface : str, optional
         Where all listen, unless on 127.0.0.1.
     dashboard_address : int or str, optional
@@ -105,13 +108,14 @@ def start_local_cluster(
         "silence_logs": logging.CRITICAL,
         **options,
     }
-    worker = {"cls": LocalNanny, "options": shared | nanny}
     # Processes that start within this inherit blocked signals; `sweep.clusters.preload` ends that.
     with dask.config.set(SETTINGS), _signals_blocked(ENDING):
+        settings = copy.deepcopy(dask.config.config)  # also of workers that start later
+        worker = {"cls": LocalNanny, "options": shared | {"config": settings} | nanny}
         cluster = SpecCluster(
             scheduler={"cls": LocalScheduler, "options": shared | dashboard},
             worker=worker,
-            workers=dict.fromkeys(range(workers), worker),
+            workers=dict.fromkeys(range(at_first or workers), worker),
             security=security,
             silence_logs=logging.CRITICAL,
         )

@@ -14,7 +14,7 @@ from distributed import Client
 from waiting import HANG
 
 from integrators.errors import InputError
-from sweep.clusters import certificates, local, tls
+from sweep.clusters import certificates, launch, local, tls
 from sweep.clusters.launch import start_or_connect
 from sweep.clusters.spec import ClusterSpec
 
@@ -98,6 +98,14 @@ def test_each_cluster_has_a_certificate_of_its_own():
         certificates.make_self_signed_certificate(),
     )
     assert not set(one) & set(two)
+
+
+def test_a_cluster_has_no_more_workers_than_tasks_unless_it_is_told_how_many(monkeypatch):
+    monkeypatch.setattr(launch.os, "cpu_count", lambda: 2)
+    with launch.starting_or_connecting(ClusterSpec()) as connected:
+        assert [len(connected(tasks).nthreads()) for tasks in (1, 5)] == [1, 2]
+    with launch.starting_or_connecting(ClusterSpec(workers=2)) as connected:
+        assert len(connected(1).nthreads()) == 2
 
 
 def test_a_dashboard_that_a_profile_asks_for():
