@@ -1,5 +1,6 @@
 """Rotations in R³, by arithmetic alone: the same bits on every machine, scalar and in lanes."""
 
+import functools
 import math
 from fractions import Fraction
 
@@ -11,14 +12,14 @@ TERMS = 20  # of the power series in θ² that the polynomials come from
 MOST_HALVINGS = 64  # so that an infinite angle ends; what comes out of it is not finite
 
 
-def chebyshev(count, largest):
-    """The first Chebyshev polynomials on [0, `largest`], coefficients lowest power first."""
-    slope = Fraction(2) / Fraction(largest)
-    found = [[Fraction(1)], [Fraction(-1), slope]]
+@functools.cache
+def chebyshev(count):
+    """The first Chebyshev polynomials on [0, 1], integer coefficients lowest power first."""
+    found = [[1], [-1, 2]]
     while len(found) < count:
         raised, last, before = [0, *found[-1]], [*found[-1], 0], [*found[-2], 0, 0]
         terms = zip(raised, last, before, strict=True)
-        found.append([2 * (slope * r - c) - b for r, c, b in terms])
+        found.append([2 * (2 * r - c) - b for r, c, b in terms])
     return found[:count]
 
 
@@ -27,7 +28,7 @@ def economized(series, largest, degree):
 
     Nearest by the largest difference on [0, `largest`]. Of the series' highest power so much of
     a Chebyshev polynomial is taken away that it vanishes, again and again; without rounding but
-    for the last.
+    for the last, and in integers, since fractions would be reduced each time.
 
     Parameters
     ----------
@@ -40,11 +41,15 @@ def economized(series, largest, degree):
     -------
     tuple of float
     """
-    left = list(series)
-    for polynomial in reversed(chebyshev(len(series), largest)[degree + 1 :]):
-        factor = left.pop() / polynomial[-1]
-        left = [c - factor * t for c, t in zip(left, polynomial, strict=False)]
-    return tuple(map(float, left))
+    powers = [Fraction(largest) ** k for k in range(len(series))]
+    scaled = [c * power for c, power in zip(series, powers, strict=True)]
+    common = math.lcm(*(c.denominator for c in scaled))
+    left = [c.numerator * (common // c.denominator) for c in scaled]
+    for polynomial in reversed(chebyshev(len(series))[degree + 1 :]):
+        highest = left.pop()
+        common *= polynomial[-1]
+        left = [polynomial[-1] * c - highest * t for c, t in zip(left, polynomial, strict=False)]
+    return tuple(float(Fraction(c, common) / p) for c, p in zip(left, powers, strict=False))
 
 
 SINE = [Fraction((-1) ** k, math.factorial(2 * k + 1)) for k in range(TERMS)]  # sin θ/θ

@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import functools
+import os
 import uuid
 from dataclasses import dataclass
 
@@ -140,7 +141,8 @@ def run(
     cluster : ClusterSpec or str, optional
         Instead, which workers to compute on; or the name of a profile in Dask's configuration.
     workers : int, optional
-        Processes of a cluster that is started; one a core of the local one unless given.
+        Processes of a cluster that is started; unless given, one a core of the local one, but no
+        more than there are tasks.
     scheduler : str, optional
         Address of a running scheduler, instead of a cluster that is started.
     max_time : float, optional
@@ -237,19 +239,20 @@ class _Coordinator:
     def _bring_to_end(self, entries, connected):
         """Grow the store and compute what is pending, if there is a client; why it ended early."""
         plans = planning.plan_study(entries, self.drain.check) if connected else []
-        session, workers = None, {}
+        client, session, workers = None, None, {}
         if connected:
             session = Session(uuid.uuid4().hex, self.lease.token, kernel_code_hash())
-            with noticing_scheduler_loss(connected()):
-                workers = inspect_workers(connected(), self.store, self.lease.token, self.drain)
+            client = connected(planning.count_tasks(plans, os.cpu_count() or 1))
+            with noticing_scheduler_loss(client):
+                workers = inspect_workers(client, self.store, self.lease.token, self.drain)
                 self.drain.check()
-                self._compile(connected(), session, workers, plans)
+                self._compile(client, session, workers, plans)
         self.lease.check()
         create.create_or_grow_store(self.store, self.study, entries, self.lease.check)
         if not connected:
             return ""
-        with noticing_scheduler_loss(connected()):
-            return self._compute(connected(), session, workers, plans)
+        with noticing_scheduler_loss(client):
+            return self._compute(client, session, workers, plans)
 
     def _compile(self, client, session, workers, plans):
         """Compile the kernels once on each host and kind of CPU, unless the pilot has done it."""
@@ -339,7 +342,7 @@ def _record_worker_hosts(store, hosts, check):
 def _connecting_if_pending(client, spec, pending, drain, watcher):
     """A context with a function that gives the client; none is needed if nothing is pending."""
     if client is not None or not pending:
-        return contextlib.nullcontext(lambda: client)
+        return contextlib.nullcontext(lambda tasks: client)
     return starting_or_connecting(spec, drain.check, watcher.connecting)
 
 

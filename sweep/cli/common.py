@@ -78,7 +78,8 @@ _RUN_OPTIONS = (
     click.option(
         "--workers",
         type=click.IntRange(min=1),
-        help="So many; one a core if local, else what the profile says.",
+        help="So many; if local one a core, or as many as tasks if these are fewer; else what "
+        "the profile says.",
     ),
 )
 

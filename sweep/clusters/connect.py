@@ -55,7 +55,7 @@ def client_of_running_scheduler(spec, check=lambda: None, told=lambda text: None
     # It would log with a traceback that its scheduler is gone.
     with _silenced_dask_logger("distributed.client"), Client(address, **options) as client:
         text = f"Waiting up to {WORKERS_SECONDS} s for workers of {address}"
-        if not wait_for_first_worker(client, check, lambda: told(text), WORKERS_SECONDS):
+        if not wait_for_workers(client, check, lambda: told(text), WORKERS_SECONDS):
             files = "--tls-ca-file ca.pem --tls-cert worker.pem --tls-key worker-key.pem"
             raise InputError(
                 f"the scheduler {address!r} has no workers; start some with `dask worker "
@@ -64,8 +64,8 @@ def client_of_running_scheduler(spec, check=lambda: None, told=lambda text: None
         yield client
 
 
-def wait_for_first_worker(client, check, told, seconds=math.inf):
-    """Wait until a cluster has a worker; False if its scheduler ends, or that takes longer.
+def wait_for_workers(client, check, told, seconds=math.inf, workers=1):
+    """Wait until a cluster has workers; False if its scheduler ends, or that takes longer.
 
     Parameters
     ----------
@@ -75,9 +75,11 @@ def wait_for_first_worker(client, check, told, seconds=math.inf):
     told : callable
         Called once when that takes long.
     seconds : float, optional
+    workers : int, optional
+        So many.
     """
     began, said = time.monotonic(), False
-    while not _task_slots_by_worker(client):
+    while len(_task_slots_by_worker(client)) < workers:
         check()
         waited = time.monotonic() - began
         if client.status != "running" or waited > seconds:

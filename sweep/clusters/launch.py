@@ -13,9 +13,10 @@ from integrators.errors import InputError
 from sweep.clusters import tls
 from sweep.clusters.connect import (
     LOOK_SECONDS,
+    WORKERS_SECONDS,
     check_dask_versions,
     client_of_running_scheduler,
-    wait_for_first_worker,
+    wait_for_workers,
 )
 from sweep.clusters.jobqueue import (
     SETTINGS,
@@ -33,7 +34,8 @@ def starting_or_connecting(spec, check=lambda: None, told=lambda text: None):
     """A function that gives the client of a cluster, as soon as that has a worker.
 
     A running scheduler is connected, and jobs are submitted, before; a local cluster starts
-    meanwhile. What was started ends with it.
+    meanwhile. What was started ends with it. The function may be told of how many tasks there
+    are: a local cluster of which is not said how many workers it has gets no more than those.
 
     Parameters
     ----------
@@ -52,7 +54,7 @@ def starting_or_connecting(spec, check=lambda: None, told=lambda text: None):
         spec, profile = resolve_cluster_spec(spec)
         if profile is None:
             with client_of_running_scheduler(spec, check, told) as client:
-                yield lambda: client
+                yield lambda tasks=None: client
             return
         security = tls.tls_security_of_started_cluster(spec.tls)
     if profile.kind == LOCAL:
@@ -86,12 +88,15 @@ def _starting_local_cluster(profile, workers, security, check, told):
     """As `starting_or_connecting`; the processes start in the background."""
     workers = workers or profile.scale.get("workers")
     adapt = {} if workers else adapt_from_one_worker(profile.adapt)
-    workers = workers or adapt.get("minimum") or os.cpu_count() or 1
+    said = workers or adapt.get("minimum")
+    workers, at_first = said or os.cpu_count() or 1, said or 1
     with ThreadPoolExecutor(1) as pool, contextlib.ExitStack() as stack:
-        starting = pool.submit(start_local_cluster, workers, security, adapt, **profile.options)
+        starting = pool.submit(
+            start_local_cluster, workers, security, adapt, at_first, **profile.options
+        )
 
         @functools.cache
-        def connected():
+        def connected(tasks=workers):
             try:
                 cluster = starting.result()
             except (RuntimeError, TypeError, ValueError, OSError) as error:
@@ -100,6 +105,9 @@ def _starting_local_cluster(profile, workers, security, check, told):
                 raise
             client = stack.enter_context(Client(cluster))
             _wait_for_queued_worker(client, profile, check, told)
+            if len(cluster.worker_spec) < (needed := min(tasks, workers)):
+                cluster.scale(needed)
+                wait_for_workers(client, check, lambda: None, WORKERS_SECONDS, needed)
             return client
 
         try:
@@ -127,7 +135,7 @@ def _starting_queue_or_kubernetes(profile, workers, security, check, told):
             raise InputError(_cluster_start_failure_message(profile, error)) from error
 
         @functools.cache
-        def connected():
+        def connected(tasks=None):
             client = stack.enter_context(Client(cluster))
             _wait_for_queued_worker(client, profile, check, told)
             check_dask_versions(client.scheduler.address, client.security, check)
@@ -145,7 +153,7 @@ def _close_started_cluster(starting):
 
 def _wait_for_queued_worker(client, profile, check, told):
     """Wait until there is one, as long as jobs queue."""
-    if not wait_for_first_worker(client, check, lambda: told(_waiting_for_jobs_message(profile))):
+    if not wait_for_workers(client, check, lambda: told(_waiting_for_jobs_message(profile))):
         raise InputError(_cluster_start_failure_message(profile, "its scheduler has ended"))
 
 

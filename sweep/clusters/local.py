@@ -7,11 +7,15 @@ not started, but for the dashboard where a profile asks for one.
 """
 
 import contextlib
+import copy
 import logging
+import os
 import signal
-from multiprocessing import resource_tracker
+import sys
+from multiprocessing import forkserver, resource_tracker
 
 import dask
+import distributed
 from distributed import Nanny, Scheduler, SpecCluster, Worker
 from distributed.core import Status
 from distributed.worker_memory import parse_memory_limit
@@ -25,6 +29,9 @@ from sweep.shutdown import ENDING
 
 LOOPBACK = "127.0.0.1"
 MOST_STARTS = 50  # of a worker that is killed before it has started
+START_METHOD = "distributed.worker.multiprocessing-method"
+PRELOADS = ("sweep.campaign.worker.tasks", "sweep.clusters.preload")
+FORKED = (*PRELOADS, "sweep.clusters.workers", "integrators.registry", "systems.registry", __name__)
 
 
 class LocalScheduler(Scheduler):
@@ -56,19 +63,21 @@ class LocalNanny(Nanny):
 
 
 def start_local_cluster(
-    workers, security=None, adapt=None, *, host=None, interface=None, dashboard_address=None,
-    memory_limit="auto", **options,
+    workers, security=None, adapt=None, at_first=None, *, host=None, interface=None,
+    dashboard_address=None, memory_limit="auto", **options,
 ):  # fmt: skip
     """A local cluster: processes of one thread each.
 
     Parameters
     ----------
     workers : int
-        Processes.
+        Processes, that share the machine's memory.
     security : distributed.Security, optional
         For encrypted connections, instead of a certificate of its own.
     adapt : dict, optional
         Arguments of the cluster's ``adapt``.
+    at_first : int, optional
+        Processes that are started now, before the cluster is scaled; all unless given.
     host, interface : str, optional
         Where all listen, unless on 127.0.0.1.
     dashboard_address : int or str, optional
@@ -101,17 +110,21 @@ def start_local_cluster(
         "nthreads": 1,
         "memory_limit": parse_memory_limit(memory_limit, 1, workers, logger=logger),
         "worker_class": LocalWorker,
-        "preload": ["sweep.campaign.worker.tasks", "sweep.clusters.preload"],
+        "preload": list(PRELOADS),
         "silence_logs": logging.CRITICAL,
         **options,
     }
-    worker = {"cls": LocalNanny, "options": shared | nanny}
     # Processes that start within this inherit blocked signals; `sweep.clusters.preload` ends that.
     with dask.config.set(SETTINGS), _signals_blocked(ENDING):
+        if sys.platform == "linux":  # elsewhere libraries of the system are not safe to fork
+            _start_fork_server()
+            nanny["env"] = dict(os.environ) | nanny.get("env", {})
+        settings = copy.deepcopy(dask.config.config)  # also of workers that start later
+        worker = {"cls": LocalNanny, "options": shared | {"config": settings} | nanny}
         cluster = SpecCluster(
             scheduler={"cls": LocalScheduler, "options": shared | dashboard},
             worker=worker,
-            workers=dict.fromkeys(range(workers), worker),
+            workers=dict.fromkeys(range(at_first or workers), worker),
             security=security,
             silence_logs=logging.CRITICAL,
         )
@@ -137,6 +150,21 @@ def _dashboard_options(address):
             f"dashboard-address is {address!r}; expected a port, such as 8787, or host:port"
         )
     return {"dashboard": True, "dashboard_address": f"{host or LOOPBACK}:{port}"}
+
+
+def _start_fork_server():
+    """Let workers be forked from a process that has imported what they need, and has no threads.
+
+    It stays until this process ends. Where no socket can be made for it, workers are spawned.
+    """
+    for name, value in dask.config.get("distributed.nanny.pre-spawn-environ").items():
+        if value is not None:  # a nanny sets them as well, when this process has loaded BLAS
+            os.environ.setdefault(name, str(value))
+    distributed.utils._forkserver_preload_set = True  # else Dask imports pandas, here and there
+    forkserver.set_forkserver_preload(list(FORKED))
+    with contextlib.suppress(OSError):
+        forkserver.ensure_running()
+        dask.config.set({START_METHOD: "forkserver"})  # also of workers that start again
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from distributed.core import CommClosedError, Status
 
 from integrators.compiler.cache_directory import cache_root
 from integrators.errors import InputError
-from sweep.clusters.connect import wait_for_first_worker
+from sweep.clusters.connect import wait_for_workers
 from sweep.shutdown import process_age
 from sweep.store import provenance
 from sweep.store.lease import holder, sessions
@@ -186,7 +186,7 @@ def ask_cluster_with_retries(client, call, check):
         try:
             return _answer_or_interrupt(client, call, check)
         except OSError:  # a connection that is lost is one
-            if not wait_for_first_worker(client, check, lambda: None):
+            if not wait_for_workers(client, check, lambda: None):
                 raise
             before, workers = workers, _worker_addresses(client)
             tries = tries + 1 if workers == before else 0

@@ -51,10 +51,11 @@ class Group(subprocess.Popen):
         psutil.wait_procs([process for process in mine if process.pid != self.pid], timeout=30)
 
     def workers(self):
-        """Its processes that Dask's nannies started."""
+        """Its processes that Dask's nannies started: on Linux those that were forked for them."""
         try:
-            below = psutil.Process(self.pid).children(recursive=True)
-            return [process for process in below if "spawn_main" in " ".join(process.cmdline())]
+            own = psutil.Process(self.pid)
+            forked = [one for child in own.children() for one in child.children()]
+            return [one for one in forked if "forkserver" in " ".join(one.cmdline())]
         except psutil.NoSuchProcess:
             return []
 

@@ -4,8 +4,10 @@ import contextlib
 import os
 import socket
 import ssl
+import stat
 import tempfile
 import urllib.request
+from pathlib import Path
 
 import dask
 import psutil
@@ -14,7 +16,7 @@ from distributed import Client
 from waiting import HANG
 
 from integrators.errors import InputError
-from sweep.clusters import certificates, local, tls
+from sweep.clusters import certificates, launch, local, tls
 from sweep.clusters.launch import start_or_connect
 from sweep.clusters.spec import ClusterSpec
 
@@ -27,7 +29,7 @@ def listening(processes):
 
 def named_unix_sockets(processes):
     found = [at for process in processes for at in process.net_connections("unix")]
-    return [at.laddr for at in found if at.laddr]
+    return [Path(at.laddr) for at in found if at.laddr]
 
 
 def answer(place, said, context=None):
@@ -56,7 +58,9 @@ def test_nobody_else_gets_into_a_run(long_study, start, until, committed):
     places = listening(processes)
     assert len(places) == 5  # the scheduler; two nannies and their workers
     assert {host for host, _ in places} == {"127.0.0.1"}
-    assert named_unix_sockets(processes) == []
+    for path in named_unix_sockets(processes):  # where workers are forked
+        assert path.parent.stat().st_uid == os.geteuid()
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     for place in places:
         assert answer(place, b"GET /health HTTP/1.0\r\n\r\n") == b""
         assert answer(place, b"hello", stranger()) == b""
@@ -98,6 +102,14 @@ def test_each_cluster_has_a_certificate_of_its_own():
         certificates.make_self_signed_certificate(),
     )
     assert not set(one) & set(two)
+
+
+def test_a_cluster_has_no_more_workers_than_tasks_unless_it_is_told_how_many(monkeypatch):
+    monkeypatch.setattr(launch.os, "cpu_count", lambda: 2)
+    with launch.starting_or_connecting(ClusterSpec()) as connected:
+        assert [len(connected(tasks).nthreads()) for tasks in (1, 5)] == [1, 2]
+    with launch.starting_or_connecting(ClusterSpec(workers=2)) as connected:
+        assert len(connected(1).nthreads()) == 2
 
 
 def test_a_dashboard_that_a_profile_asks_for():

@@ -30,19 +30,23 @@ def dask_setup(worker):
     worker.handlers[{handler!r}] = killed_once
 """
 
-# Found by every Python process as it starts: the first workers of a local cluster are killed then.
+# Found by every Python process as it starts: the first workers of a local cluster are killed as
+# they are forked.
 KILLED_AS_IT_STARTS = """\
 import os
 import signal
-import sys
 
-if "--multiprocessing-fork" in sys.orig_argv:
+
+def killed():
     for number in range({deaths}):
         try:
             os.close(os.open(f"{folder}/dead-{{number}}", os.O_CREAT | os.O_EXCL))
         except FileExistsError:
             continue
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+os.register_at_fork(after_in_child=killed)
 """
 
 
