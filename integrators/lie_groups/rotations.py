@@ -4,7 +4,7 @@ import math
 from fractions import Fraction
 
 from integrators.compiler.kernels import inlined
-from integrators.compiler.lanes import all_lanes, any_lane, select
+from integrators.compiler.lanes import all_lanes, any_lane, fma, select
 from integrators.compiler.vectors import axpy, cross, dot, scale
 
 TERMS = 20  # of the power series in θ² that the polynomials come from
@@ -64,7 +64,8 @@ LARGE_VERSINE = economized(VERSINE, LARGE, LARGE_DEGREE)
 @inlined
 def quintic(c, x, square):
     """The polynomial of degree 5, so that few operations wait for another; c_0 is added last."""
-    return c[0] + (c[1] * x + square * ((c[2] + c[3] * x) + square * (c[4] + c[5] * x)))
+    high = fma(square, fma(c[5], x, c[4]), fma(c[3], x, c[2]))
+    return c[0] + fma(c[1], x, square * high)
 
 
 @inlined
@@ -78,11 +79,11 @@ def _any_angle(x):
     while any_lane(part > LARGE) and halvings < MOST_HALVINGS:
         part = select(part > LARGE, 0.25 * part, part)
         halvings += 1
-    a = part * LARGE_SINE[LARGE_DEGREE] + LARGE_SINE[LARGE_DEGREE - 1]
-    b = part * LARGE_VERSINE[LARGE_DEGREE] + LARGE_VERSINE[LARGE_DEGREE - 1]
+    a = fma(part, LARGE_SINE[LARGE_DEGREE], LARGE_SINE[LARGE_DEGREE - 1])
+    b = fma(part, LARGE_VERSINE[LARGE_DEGREE], LARGE_VERSINE[LARGE_DEGREE - 1])
     for k in range(LARGE_DEGREE - 2, -1, -1):
-        a = a * part + LARGE_SINE[k]
-        b = b * part + LARGE_VERSINE[k]
+        a = fma(a, part, LARGE_SINE[k])
+        b = fma(b, part, LARGE_VERSINE[k])
     for _ in range(halvings):
         more = part < x  # exact: only factors of 4 are between them
         a, b = select(more, a * (1.0 - part * b), a), select(more, 0.5 * (a * a), b)

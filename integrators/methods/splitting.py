@@ -24,7 +24,7 @@ import numpy as np
 from integrators.compiler.failures import fail, poison
 from integrators.compiler.kernels import Kernel, inlined
 from integrators.compiler.lanes import select
-from integrators.compiler.vectors import axpy, dot, get, put
+from integrators.compiler.vectors import axpy, dot, get, lacking, put
 from integrators.compiler.views import rows_of, tail
 from integrators.forms.hamiltonians import SplitFlow
 from integrators.method import ALL_DEGREES, Method, Problem
@@ -32,7 +32,7 @@ from integrators.status import NOT_FINITE
 from integrators.stepping.loop import method_signature
 
 TURNS = 8  # stages in which every spin is led back to its length once
-LEAST = 1e-280  # squared length of a vector that is led back
+LEAST = 1e-300  # squared length of a vector that is led back
 
 
 def memory_size(n):
@@ -58,7 +58,7 @@ def _restore(w, low, lengths, first):
     n = w.shape[0]
     for i in range(first, n, TURNS):
         a = get(w, i)
-        missing = lengths[n + i] * (lengths[i] - dot(a, a))
+        missing = lengths[n + i] * lacking(lengths[i], a)
         put(low, i, axpy(missing, a, get(low, i)))
 
 

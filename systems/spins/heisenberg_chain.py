@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from integrators.compiler.kernels import inlined, kernel, split_flow, state_value
-from integrators.compiler.vectors import add, axpy, cross, dot, get, increment, scale, sub
+from integrators.compiler.vectors import add, axpy, cross, dot, get, increment, scale
 from integrators.errors import InputError, check_array, check_known
 from integrators.forms.hamiltonians import LENGTHS, SpinHamiltonian, SplitFlow
 from integrators.lie_groups.rotations import rotation_coefficients
@@ -55,9 +55,8 @@ def turn_bond(w, low, i, j, h):
 
     Δw_j is −Δw_i to the last bit, so that the total spin keeps to round-off.
     """
-    apart = sub(get(w, j), get(w, i))
     axis = scale(-h, add(get(w, i), get(w, j)))
-    slope = scale(-h, cross(apart, get(w, i)))  # axis × w_i, as w_i × w_i = 0
+    slope = scale(h, cross(get(w, i), get(w, j)))  # axis × w_i, as w_i × w_i = 0
     a, b = rotation_coefficients(dot(axis, axis))
     d = axpy(b, cross(axis, slope), scale(a, slope))
     increment(w, low, i, d)

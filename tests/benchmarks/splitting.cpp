@@ -10,17 +10,17 @@ constexpr int turns = 8;  // stages in which every spin is led back to its lengt
 template <typename T>
 static T polynomial(const double* c, T x) {
     T square = x * x;
-    return c[0] + (c[1] * x + square * ((c[2] + c[3] * x) + square * (c[4] + c[5] * x)));
+    T high = fma(square, fma(c[5], x, c[4]), fma(c[3], x, c[2]));
+    return c[0] + fma(c[1], x, square * high);
 }
 
 // The flow of w_i.w_j: both turn about their sum.
 template <typename T>
 static inline void turn_bond(const double* p, Sum<T, true>& v, Sum<T, true>& w, double h) {
-    Vector<T> apart = w.value - v.value;
     Vector<T> axis = -h * (v.value + w.value);
-    Vector<T> slope = -h * cross(apart, v.value);
+    Vector<T> slope = h * cross(v.value, w.value);
     T x = dot(axis, axis);
-    Vector<T> d = polynomial(p + 6, x) * cross(axis, slope) + polynomial(p, x) * slope;
+    Vector<T> d = axpy(polynomial(p + 6, x), cross(axis, slope), polynomial(p, x) * slope);
     v.add(d);
     w.add(-1.0 * d);
 }
@@ -37,7 +37,7 @@ static void integrate(T* state, const double* p, double h, long steps) {
         turn_bond(p, w[n - 1], w[0], h);
         for (int i = k % turns; i < n; i += turns) {  // back to unit length
             Vector<T> x = w[i].value;
-            w[i].lost = (0.5 * (1.0 - dot(x, x))) * x + w[i].lost;
+            w[i].lost = axpy(0.5 * lacking(1.0, x), x, w[i].lost);
         }
         share = h;
     }
