@@ -35,6 +35,7 @@ from integrators.compiler.vectors import (
     put,
     scale,
     sub,
+    summed,
 )
 from integrators.errors import InputError, check_array, check_known, check_number, check_whole
 from integrators.forms.cotangent import CotangentHamiltonian
@@ -105,5 +106,6 @@ __all__ = [
     "sqrt",
     "state_value",
     "sub",
+    "summed",
     "whole_state",
 ]

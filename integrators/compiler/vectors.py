@@ -23,6 +23,12 @@ def put(y, i, a):
 
 
 @inlined
+def summed(w, low, i):
+    """Row `i` of w + low."""
+    return add(get(w, i), get(low, i))
+
+
+@inlined
 def add(a, b):
     """a + b"""
     return a[0] + b[0], a[1] + b[1], a[2] + b[2]
