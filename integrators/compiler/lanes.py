@@ -299,20 +299,23 @@ def fma(a, b, c):
         return number(math.inf if above > 0 else -math.inf)
 
 
-@intrinsic
-def _fma_any(typingctx, a, b, c):
-    number = lane if lane in (a, b, c) else types.float64
-
-    def emit(context, builder, sig, args):
-        call = _vector_intrinsic if sig.return_type is lane else _scalar_intrinsic
-        return call(builder, "fma", *args)
-
-    return number(number, number, number), emit
+@infer_global(fma)
+class _FmaTemplate(AbstractTemplate):
+    def generic(self, args, kws):
+        if kws or len(args) != 3 or not all(a is lane or isinstance(a, _SCALARS) for a in args):
+            return None
+        number = lane if lane in args else types.float64
+        return signature(number, number, number, number)
 
 
-@overload(fma)
-def _fma(a, b, c):
-    return lambda a, b, c: _fma_any(a, b, c)
+@lower_builtin(fma, LaneType, LaneType, LaneType)
+def _fma_of_lanes(context, builder, sig, args):
+    return _vector_intrinsic(builder, "fma", *args)
+
+
+@lower_builtin(fma, types.Float, types.Float, types.Float)
+def _fma_of_numbers(context, builder, sig, args):
+    return _scalar_intrinsic(builder, "fma", *args)
 
 
 @intrinsic
