@@ -9,7 +9,7 @@ what imports from them works with one version alone.
   `CotangentHamiltonian`, `HomogeneousFlow`, and of the latter `Action`, `product` and the factors;
 - kernels: `kernel`, `inlined`, the signatures `whole_state`, `state_value`, `generalized_force`
   and `split_flow`, and what kernels can call: functions of numbers, of lanes as well (`sqrt`,
-  `sin`, `cos`, `log`, `select`), and of 3-vectors, rows of a stack (`get`, `put`, `dot`, …);
+  `fma`, `sin`, `cos`, `log`, `select`), and of 3-vectors, rows of a stack (`get`, `put`, …);
 - methods: `explicit_method` with a `Tableau`, `Method` with `Option`, `named` for built-in ones;
 - checks: `InputError`, and what raises it.
 """
@@ -23,7 +23,7 @@ from integrators.compiler.kernels import (
     state_value,
     whole_state,
 )
-from integrators.compiler.lanes import cos, log, select, sin, sqrt
+from integrators.compiler.lanes import cos, fma, log, select, sin, sqrt
 from integrators.compiler.vectors import (
     accumulate,
     add,
@@ -35,6 +35,7 @@ from integrators.compiler.vectors import (
     put,
     scale,
     sub,
+    summed,
 )
 from integrators.errors import InputError, check_array, check_known, check_number, check_whole
 from integrators.forms.cotangent import CotangentHamiltonian
@@ -88,6 +89,7 @@ __all__ = [
     "cross",
     "dot",
     "explicit_method",
+    "fma",
     "generalized_force",
     "get",
     "increment",
@@ -104,5 +106,6 @@ __all__ = [
     "sqrt",
     "state_value",
     "sub",
+    "summed",
     "whole_state",
 ]

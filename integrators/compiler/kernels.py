@@ -87,7 +87,7 @@ def generalized_force(element):
 
 
 def split_flow(element):
-    """Signature ``(piece, t, h, w, low, p)`` of the exact flow of a piece of a Hamiltonian."""
+    """Signature ``(piece, t, h, w, low, p)`` of the exact flow of a piece; see `SplitFlow`."""
     number, stack = types.float64, vectors(element)
     return types.void(types.int64, number, number, stack, stack, flat(number))
 

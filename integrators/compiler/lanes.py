@@ -7,6 +7,7 @@ types: ``float64`` (one trajectory) and `lane` (eight trajectories side by side,
 
 Every operation is the correctly rounded IEEE one (or the scalar library function lane by
 lane), so that lanes are bitwise equal to scalar code whatever the width of the CPU's vectors.
+Products and sums are fused where `fma` says so, and nowhere else.
 In plain Python (``NUMBA_DISABLE_JIT=1``) the functions below work on floats; lanes within one
 trajectory (`integrators.compiler.blocks`) are arrays of eight floats there.
 """
@@ -163,11 +164,18 @@ def _register_operators():
     )
 
 
-def _vector_intrinsic(builder, name, value):
-    function = cgutils.get_or_insert_function(
-        builder.module, ir.FunctionType(_VECTOR, [_VECTOR]), f"llvm.{name}.v{WIDTH}f64"
-    )
-    return builder.call(function, [value])
+def _vector_intrinsic(builder, name, *values):
+    return _llvm_intrinsic(builder, f"llvm.{name}.v{WIDTH}f64", _VECTOR, values)
+
+
+def _scalar_intrinsic(builder, name, *values):
+    return _llvm_intrinsic(builder, f"llvm.{name}.f64", ir.DoubleType(), values)
+
+
+def _llvm_intrinsic(builder, name, kind, values):
+    function_type = ir.FunctionType(kind, [kind] * len(values))
+    function = cgutils.get_or_insert_function(builder.module, function_type, name)
+    return builder.call(function, values)
 
 
 _register_operators()
@@ -255,12 +263,8 @@ def sqrt(x):
 @intrinsic
 def _sqrt_any(typingctx, x):
     def emit(context, builder, sig, args):
-        if sig.args[0] is lane:
-            return _vector_intrinsic(builder, "sqrt", args[0])
-        function = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(ir.DoubleType(), [ir.DoubleType()]), "llvm.sqrt.f64"
-        )
-        return builder.call(function, args)
+        call = _vector_intrinsic if sig.args[0] is lane else _scalar_intrinsic
+        return call(builder, "sqrt", *args)
 
     return x(x), emit
 
@@ -268,6 +272,50 @@ def _sqrt_any(typingctx, x):
 @overload(sqrt)
 def _sqrt(x):
     return lambda x: _sqrt_any(x)
+
+
+def fma(a, b, c):
+    """a b + c, rounded once.
+
+    Compiled code uses the CPU's instruction or, on one that has none, the C library's function,
+    whose bits are the same but which is slower. Plain Python, where `math.fma` is from 3.13 only,
+    divides the exact ratio of two integers, which rounds once as well.
+    """
+    rounded = a * b + c
+    if np.ndim(rounded):
+        return np.array([fma(*numbers) for numbers in np.broadcast(a, b, c)])
+    number = type(rounded)
+    if not (math.isfinite(a) and math.isfinite(b)):
+        return rounded
+    if not math.isfinite(c):
+        return number(c)
+    (m, over_a), (n, over_b), (k, over_c) = (float(x).as_integer_ratio() for x in (a, b, c))
+    above, below = m * n * over_c + k * over_a * over_b, over_a * over_b * over_c
+    if above == 0:
+        return rounded  # exact, with the sign that a zero has
+    try:
+        return number(above / below)
+    except OverflowError:
+        return number(math.inf if above > 0 else -math.inf)
+
+
+@infer_global(fma)
+class _FmaTemplate(AbstractTemplate):
+    def generic(self, args, kws):
+        if kws or len(args) != 3 or not all(a is lane or isinstance(a, _SCALARS) for a in args):
+            return None
+        number = lane if lane in args else types.float64
+        return signature(number, number, number, number)
+
+
+@lower_builtin(fma, LaneType, LaneType, LaneType)
+def _fma_of_lanes(context, builder, sig, args):
+    return _vector_intrinsic(builder, "fma", *args)
+
+
+@lower_builtin(fma, types.Float, types.Float, types.Float)
+def _fma_of_numbers(context, builder, sig, args):
+    return _scalar_intrinsic(builder, "fma", *args)
 
 
 @intrinsic

@@ -5,7 +5,7 @@ between it is a tuple of three floats or lanes and lives in registers.
 """
 
 from integrators.compiler.kernels import inlined
-from integrators.compiler.lanes import sqrt
+from integrators.compiler.lanes import fma, sqrt
 
 
 @inlined
@@ -20,6 +20,12 @@ def put(y, i, a):
     y[i, 0] = a[0]
     y[i, 1] = a[1]
     y[i, 2] = a[2]
+
+
+@inlined
+def summed(w, low, i):
+    """Row `i` of w + low."""
+    return add(get(w, i), get(low, i))
 
 
 @inlined
@@ -43,22 +49,28 @@ def scale(s, a):
 @inlined
 def axpy(s, a, b):
     """s a + b"""
-    return s * a[0] + b[0], s * a[1] + b[1], s * a[2] + b[2]
+    return fma(s, a[0], b[0]), fma(s, a[1], b[1]), fma(s, a[2], b[2])
 
 
 @inlined
 def dot(a, b):
     """a · b"""
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+    return fma(a[2], b[2], fma(a[1], b[1], a[0] * b[0]))
+
+
+@inlined
+def lacking(squared, a):
+    """squared − a·a, exact to round-off of `squared` at most twice, where little is left."""
+    return fma(-a[2], a[2], fma(-a[1], a[1], fma(-a[0], a[0], squared)))
 
 
 @inlined
 def cross(a, b):
-    """a × b"""
+    """a × b; that of a vector with itself is round-off, not 0."""
     return (
-        a[1] * b[2] - a[2] * b[1],
-        a[2] * b[0] - a[0] * b[2],
-        a[0] * b[1] - a[1] * b[0],
+        fma(a[1], b[2], -(a[2] * b[1])),
+        fma(a[2], b[0], -(a[0] * b[2])),
+        fma(a[0], b[1], -(a[1] * b[0])),
     )
 
 
@@ -84,9 +96,8 @@ def increment(y, low, i, d):
 @inlined
 def normalizing(q):
     """The increment that brings `q` to unit length: (1/|q| − 1) q, free of cancellation."""
-    s = dot(q, q)
-    root = sqrt(s)
-    return scale((1.0 - s) / (root * (1.0 + root)), q)
+    root = sqrt(dot(q, q))
+    return scale(lacking(1.0, q) / (root * (1.0 + root)), q)
 
 
 @inlined
@@ -98,13 +109,13 @@ def factor_ldl(a, n):
     for j in range(n):
         d = a[j * n + j]
         for k in range(j):
-            d = d - a[j * n + k] * a[k * n + j]
+            d = fma(-a[j * n + k], a[k * n + j], d)
         inverse = 1.0 / d
         a[j * n + j] = inverse
         for i in range(j + 1, n):
             s = a[i * n + j]
             for k in range(j):
-                s = s - a[i * n + k] * a[k * n + j]
+                s = fma(-a[i * n + k], a[k * n + j], s)
             a[j * n + i] = s  # D Lᵀ, in the upper triangle: spares a multiplication above
             a[i * n + j] = s * inverse
 
@@ -115,14 +126,14 @@ def solve_ldl(a, n, x):
     for i in range(n):
         s = x[i]
         for k in range(i):
-            s = s - a[i * n + k] * x[k]
+            s = fma(-a[i * n + k], x[k], s)
         x[i] = s
     for i in range(n):
         x[i] = x[i] * a[i * n + i]
     for i in range(n - 1, -1, -1):
         s = x[i]
         for k in range(i + 1, n):
-            s = s - a[k * n + i] * x[k]
+            s = fma(-a[k * n + i], x[k], s)
         x[i] = s
 
 
@@ -139,7 +150,7 @@ def factor_lu(a, n):
             s = a[i * n + k] * inverse
             a[i * n + k] = s
             for j in range(k + 1, n):
-                a[i * n + j] = a[i * n + j] - s * a[k * n + j]
+                a[i * n + j] = fma(-s, a[k * n + j], a[i * n + j])
 
 
 @inlined
@@ -148,10 +159,10 @@ def solve_lu(a, n, x):
     for i in range(n):
         s = x[i]
         for k in range(i):
-            s = s - a[i * n + k] * x[k]
+            s = fma(-a[i * n + k], x[k], s)
         x[i] = s
     for i in range(n - 1, -1, -1):
         s = x[i]
         for k in range(i + 1, n):
-            s = s - a[i * n + k] * x[k]
+            s = fma(-a[i * n + k], x[k], s)
         x[i] = s * a[i * n + i]

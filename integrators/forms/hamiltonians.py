@@ -21,9 +21,11 @@ class SplitFlow:
     Parameters
     ----------
     flow : Kernel
-        ``flow(piece, t, h, w, low, p)`` moves the state `w`, shape (n, 3), by the exact flow of
-        a piece for a time h from t on; `low`, of the same shape, is what compensated sums lost.
-        Signature `kernels.split_flow`; `p` are the system's own parameters.
+        ``flow(piece, t, h, w, low, p)`` moves the state w + low, both of shape (n, 3), by the
+        exact flow of a piece for a time h from t on: it reads the sum, by `vectors.summed`, and
+        adds what the state gains to `low` alone, by `vectors.accumulate`. `low` is a running
+        change, which the method folds into `w` now and then. Signature `kernels.split_flow`;
+        `p` are the system's own parameters.
     pieces : int
         Their number. Where H depends on time, only the last piece does.
     """

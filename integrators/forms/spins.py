@@ -25,6 +25,13 @@ def quadratic_gradient(c, w):
     )
 
 
+@inlined
+def quadratic_form(c, w):
+    """2 C(w) = w·C w; products all rounded alike, or those of a null vector would not cancel."""
+    g = quadratic_gradient(c, w)
+    return w[0] * g[0] + w[1] * g[1] + w[2] * g[2]
+
+
 def energy_kernel(hamiltonian, nambu):
     """H into ``out[0, 0]``."""
     value = hamiltonian.inline

@@ -19,7 +19,7 @@ import math
 from fractions import Fraction
 
 from integrators.compiler.kernels import inlined
-from integrators.compiler.lanes import all_lanes, any_lane, select
+from integrators.compiler.lanes import all_lanes, any_lane, fma, select
 from integrators.compiler.vectors import add, axpy, cross, dot, scale, sub
 from integrators.lie_groups.rotations import (
     LARGE,
@@ -115,9 +115,9 @@ def _any_angle(x):
     a, b, c = LARGE_SINE[LARGE_DEGREE], LARGE_VERSINE[LARGE_DEGREE], LARGE_CUBIC[LARGE_DEGREE]
     a, b, c = a + 0.0 * part, b + 0.0 * part, c + 0.0 * part
     for k in range(LARGE_DEGREE - 1, -1, -1):
-        a = a * part + LARGE_SINE[k]
-        b = b * part + LARGE_VERSINE[k]
-        c = c * part + LARGE_CUBIC[k]
+        a = fma(a, part, LARGE_SINE[k])
+        b = fma(b, part, LARGE_VERSINE[k])
+        c = fma(c, part, LARGE_CUBIC[k])
     for _ in range(halvings):
         more = part < x  # exact: only factors of 4 are between them
         c = select(more, 0.25 * (c + a * b), c)
@@ -130,7 +130,7 @@ def _any_angle(x):
 def _polynomial(c, degree, x):
     total = c[degree] + 0.0 * x
     for k in range(degree - 1, -1, -1):
-        total = total * x + c[k]
+        total = fma(total, x, c[k])
     return total
 
 
@@ -204,9 +204,20 @@ def dexpinv_se3(rotation, translation, v, w):
 
 
 @inlined
+def bracket_so3(a, b):
+    """[A, B] = A × B; products are rounded alike, so that [B, A] is −[A, B] to the last bit."""
+    return (
+        a[1] * b[2] - a[2] * b[1],
+        a[2] * b[0] - a[0] * b[2],
+        a[0] * b[1] - a[1] * b[0],
+    )
+
+
+@inlined
 def bracket_se3(rotation, translation, v, w):
     """[(A, a), (B, b)] = (A × B, A × b + a × B)."""
-    return cross(rotation, v), add(cross(rotation, w), cross(translation, v))
+    second = add(bracket_so3(rotation, w), bracket_so3(translation, v))
+    return bracket_so3(rotation, v), second
 
 
 # --- rotation matrices, by their rows -------------------------------------------------------------

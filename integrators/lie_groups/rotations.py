@@ -5,7 +5,7 @@ import math
 from fractions import Fraction
 
 from integrators.compiler.kernels import inlined
-from integrators.compiler.lanes import all_lanes, any_lane, select
+from integrators.compiler.lanes import all_lanes, any_lane, fma, select
 from integrators.compiler.vectors import axpy, cross, dot, scale
 
 TERMS = 20  # of the power series in θ² that the polynomials come from
@@ -59,9 +59,12 @@ VERSINE = [Fraction((-1) ** k, math.factorial(2 * k + 2)) for k in range(TERMS)]
 # angle, and of one sign for long: had it a hundredth of round-off's size, turned vectors would
 # grow by θ² times that in every turn, and energies drift.
 SMALL, SMALL_DEGREE = 0.05, 5
+MEDIUM, MEDIUM_DEGREE = 0.4, 7
 LARGE, LARGE_DEGREE = 4.0, 9
 SMALL_SINE = economized(SINE, SMALL, SMALL_DEGREE)
 SMALL_VERSINE = economized(VERSINE, SMALL, SMALL_DEGREE)
+MEDIUM_SINE = economized(SINE, MEDIUM, MEDIUM_DEGREE)
+MEDIUM_VERSINE = economized(VERSINE, MEDIUM, MEDIUM_DEGREE)
 LARGE_SINE = economized(SINE, LARGE, LARGE_DEGREE)
 LARGE_VERSINE = economized(VERSINE, LARGE, LARGE_DEGREE)
 
@@ -69,7 +72,29 @@ LARGE_VERSINE = economized(VERSINE, LARGE, LARGE_DEGREE)
 @inlined
 def quintic(c, x, square):
     """The polynomial of degree 5, so that few operations wait for another; c_0 is added last."""
-    return c[0] + (c[1] * x + square * ((c[2] + c[3] * x) + square * (c[4] + c[5] * x)))
+    high = fma(square, fma(c[5], x, c[4]), fma(c[3], x, c[2]))
+    return c[0] + fma(c[1], x, square * high)
+
+
+@inlined
+def septic(c, x, square):
+    """The polynomial of degree 7, in the same way."""
+    high = fma(square, fma(c[7], x, c[6]), fma(c[5], x, c[4]))
+    return c[0] + fma(c[1], x, square * fma(square, high, fma(c[3], x, c[2])))
+
+
+@inlined
+def small_coefficients(x):
+    """sin θ/θ and (1 − cos θ)/θ² of x = θ² up to `SMALL`."""
+    square = x * x
+    return quintic(SMALL_SINE, x, square), quintic(SMALL_VERSINE, x, square)
+
+
+@inlined
+def medium_coefficients(x):
+    """sin θ/θ and (1 − cos θ)/θ² of x = θ² up to `MEDIUM`."""
+    square = x * x
+    return septic(MEDIUM_SINE, x, square), septic(MEDIUM_VERSINE, x, square)
 
 
 @inlined
@@ -83,11 +108,11 @@ def _any_angle(x):
     while any_lane(part > LARGE) and halvings < MOST_HALVINGS:
         part = select(part > LARGE, 0.25 * part, part)
         halvings += 1
-    a = part * LARGE_SINE[LARGE_DEGREE] + LARGE_SINE[LARGE_DEGREE - 1]
-    b = part * LARGE_VERSINE[LARGE_DEGREE] + LARGE_VERSINE[LARGE_DEGREE - 1]
+    a = fma(part, LARGE_SINE[LARGE_DEGREE], LARGE_SINE[LARGE_DEGREE - 1])
+    b = fma(part, LARGE_VERSINE[LARGE_DEGREE], LARGE_VERSINE[LARGE_DEGREE - 1])
     for k in range(LARGE_DEGREE - 2, -1, -1):
-        a = a * part + LARGE_SINE[k]
-        b = b * part + LARGE_VERSINE[k]
+        a = fma(a, part, LARGE_SINE[k])
+        b = fma(b, part, LARGE_VERSINE[k])
     for _ in range(halvings):
         more = part < x  # exact: only factors of 4 are between them
         a, b = select(more, a * (1.0 - part * b), a), select(more, 0.5 * (a * a), b)
@@ -98,8 +123,7 @@ def _any_angle(x):
 @inlined
 def rotation_coefficients(x):
     """sin θ/θ and (1 − cos θ)/θ² of x = θ², by polynomials; short ones for small angles."""
-    square = x * x
-    a, b = quintic(SMALL_SINE, x, square), quintic(SMALL_VERSINE, x, square)
+    a, b = small_coefficients(x)
     small = x <= SMALL
     if not all_lanes(small):
         other_a, other_b = _any_angle(x)

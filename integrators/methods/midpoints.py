@@ -20,11 +20,11 @@ import numpy as np
 
 from integrators.compiler.failures import poison
 from integrators.compiler.kernels import Kernel, inlined
-from integrators.compiler.lanes import any_lane, select, sqrt
-from integrators.compiler.vectors import add, axpy, cross, dot, get, increment, scale
+from integrators.compiler.lanes import any_lane, fma, select, sqrt
+from integrators.compiler.vectors import add, axpy, cross, dot, get, increment, lacking, scale
 from integrators.compiler.views import rows_of, tail
 from integrators.forms.hamiltonians import NambuHamiltonian, SpinHamiltonian
-from integrators.forms.spins import QUADRATIC_SIZE, quadratic_gradient
+from integrators.forms.spins import QUADRATIC_SIZE, quadratic_form, quadratic_gradient
 from integrators.lie_groups.rotations import rotation_coefficients
 from integrators.method import ALL_DEGREES, Method, Option, Problem
 from integrators.solvers.fixed_point import DEPTH, WORK, predict, remember, solving
@@ -46,7 +46,7 @@ def _turning(u, p, n, i, nambu):
 @inlined
 def _measure(m, p, nambu):
     """|m|², or 2 C(m)."""
-    return dot(m, quadratic_gradient(p, m)) if nambu else dot(m, m)
+    return quadratic_form(p, m) if nambu else dot(m, m)
 
 
 @inlined
@@ -85,7 +85,7 @@ def _rule(*, normalized, unit, nambu, changed):
         square = _measure(m, p, nambu) if unit else _measure(m, p, nambu) * keep[i]
         near = inverse[i]
         ratio = square * near * near
-        root = near * (1.875 - ratio * (1.25 - 0.375 * ratio))
+        root = near * fma(-ratio, fma(-0.375, ratio, 1.25), 1.875)
         if any_lane(ratio > 1.5):  # too far for that
             root = select(ratio > 1.5, 1.0 / sqrt(square), root)
         if not unit:  # a vector of length 0 stays what it is
@@ -105,9 +105,9 @@ def _rule(*, normalized, unit, nambu, changed):
         end = add(w, d)
         if nambu:
             normal = quadratic_gradient(p, end)
-            missing = 1.0 / keep[i] - dot(w, quadratic_gradient(p, w))
+            missing = 1.0 / keep[i] - quadratic_form(p, w)
             return axpy(0.5 * missing / dot(normal, normal), normal, d)
-        missing = 1.0 - (dot(w, w) if unit else dot(w, w) * keep[i])
+        missing = lacking(1.0, w) if unit else fma(-dot(w, w), keep[i], 1.0)
         return axpy(0.5 * missing, end, d)
 
     return image, settle, restored

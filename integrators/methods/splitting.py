@@ -11,9 +11,14 @@ other shares of h. Where two maps meet, the two flows of one piece are merged, b
 the method returns. This changes rounding only. A stage, χ and χ*, so costs the flows of the
 first and the last piece once, of those between twice.
 
-Explicit time is the last piece's, and passes by its shares. Exact flows keep every |w_i|, but
-round-off would drift as √t: in each stage an eighth of the spins, in turn, is led back to its
-length.
+Explicit time is the last piece's, and passes by its shares.
+
+The state is w + low: flows add to ``low``, the running change of the last stages, which is folded
+into w every few stages, at the end of a step at least, and then keeps what that lost. So what a
+flow rounds is small, as the change is, and no flow pays for a compensated sum. Over the whole of a
+long step the change is large enough for its round-off to show in the energy. Exact flows keep every
+|w_i|, but round-off would drift as √t: at each fold an eighth of the spins, in turn, is led back to
+its length, that of w + low. From a w that lags behind, what is missing would be added again.
 """
 
 import functools
@@ -24,19 +29,20 @@ import numpy as np
 from integrators.compiler.failures import fail, poison
 from integrators.compiler.kernels import Kernel, inlined
 from integrators.compiler.lanes import select
-from integrators.compiler.vectors import axpy, dot, get, put
+from integrators.compiler.vectors import axpy, dot, get, lacking, put
 from integrators.compiler.views import rows_of, tail
 from integrators.forms.hamiltonians import SplitFlow
 from integrators.method import ALL_DEGREES, Method, Problem
 from integrators.status import NOT_FINITE
 from integrators.stepping.loop import method_signature
 
-TURNS = 8  # stages in which every spin is led back to its length once
-LEAST = 1e-280  # squared length of a vector that is led back
+STAGES = 5  # of a fold
+TURNS = 8  # folds in which every spin is led back to its length once
+LEAST = 1e-300  # squared length of a vector that is led back
 
 
 def memory_size(n):
-    """Elements carried from step to step: w, what its sums lost; ℓ² and its half reciprocal."""
+    """Elements carried from step to step: w and low; ℓ² and its half reciprocal."""
     return 8 * n
 
 
@@ -53,12 +59,26 @@ def _note_lengths(unit, w, lengths):
 
 
 @inlined
+def _fold(w, low):
+    """The sum w + low into w, what that loses into `low`."""
+    for i in range(w.shape[0]):
+        for c in range(3):
+            old, gained = w[i, c], low[i, c]
+            new = old + gained
+            low[i, c] = gained - (new - old)
+            w[i, c] = new
+
+
+@inlined
 def _restore(w, low, lengths, first):
-    """Lead every eighth spin from `first` on back to its length: ½ (ℓ² − w·w)/ℓ² w to its sum."""
+    """Lead every eighth spin from `first` on back to its length, by `low`.
+
+    It takes ½ (ℓ² − |w + low|²)/ℓ² w, whose part low·low is far below round-off.
+    """
     n = w.shape[0]
     for i in range(first, n, TURNS):
         a = get(w, i)
-        missing = lengths[n + i] * (lengths[i] - dot(a, a))
+        missing = lengths[n + i] * (lacking(lengths[i], a) - 2.0 * dot(a, get(low, i)))
         put(low, i, axpy(missing, a, get(low, i)))
 
 
@@ -96,6 +116,7 @@ def advance(flow):
         w, low, lengths = rows_of(memory, 0, n), rows_of(memory, 3 * n, n), tail(memory, 6 * n)
         lost, own = rows_of(work, 0, n), tail(p, 2 * n)
         stages = shares.shape[0] // 2
+        folds = (stages + STAGES - 1) // STAGES
         open_share = shares[2 * stages - 1]  # of piece 1, from the step before
         if first == 0:
             open_share = 0.0
@@ -115,7 +136,9 @@ def advance(flow):
                     flow_of(piece, t0 + k * h + passed * h, share * h, w, low, own)
                 open_share = back
                 passed += forth + back
-                _restore(w, low, lengths, (k * stages + s) % TURNS)
+                if s % STAGES == STAGES - 1 or s == stages - 1:
+                    _fold(w, low)
+                    _restore(w, low, lengths, (k * folds + s // STAGES) % TURNS)
             ok = _is_finite(w)
             fail(report, ok, NOT_FINITE, k, math.nan)
             poison(w, ok)
@@ -124,6 +147,7 @@ def advance(flow):
             put(lost, i, get(low, i))
         if last > 0:
             flow_of(0, t0, open_share * h, y, lost, own)
+        _fold(y, lost)
 
     return Kernel(advance_split, method_signature, (flow,))
 

@@ -19,7 +19,7 @@ import numpy as np
 from integrators.compiler.failures import fail, poison
 from integrators.compiler.kernels import Kernel, inlined
 from integrators.compiler.lanes import sqrt
-from integrators.compiler.vectors import axpy, cross, dot, get, increment, put, scale
+from integrators.compiler.vectors import axpy, cross, dot, get, increment, lacking, put, scale
 from integrators.compiler.views import rows, rows_of, tail
 from integrators.forms.forms import SpheresLagrangian
 from integrators.forms.spheres import conjugate_momenta, packed_size
@@ -93,7 +93,7 @@ def _advance_diagonal(
                 fail(report, squared <= 1.0, LEFT_DOMAIN, k, squared)
                 ok = ok & (squared <= 1.0)
                 shrink = squared / (1.0 + sqrt(1.0 - squared))
-                restore = 0.5 * (1.0 - dot(x, x))
+                restore = 0.5 * lacking(1.0, x)
                 increment(q, q_low, i, axpy(restore - shrink, x, cross(a, x)))
             poison(q, ok)
             passed += stage

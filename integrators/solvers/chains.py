@@ -15,6 +15,7 @@ t_i of every link. The functions below take the first half as ``p``, the second 
 """
 
 from integrators.compiler.kernels import inlined
+from integrators.compiler.lanes import fma
 from integrators.compiler.vectors import add, axpy, cross, dot, get, put, scale
 
 HALF = 4  # numbers of a link in each half of the packed matrix
@@ -148,7 +149,7 @@ def solve_constraints(w, n, ends, q, a, x):
     """Solve with these factors; `x` (n) holds the right side, then the result."""
     before = scale(0.0, get(q, 0))
     for k in range(n):
-        s = x[k] - w[HALF * k + 1] * dot(get(ends, k), before)
+        s = fma(-w[HALF * k + 1], dot(get(ends, k), before), x[k])
         b = a[FACTORS * k + 1], a[FACTORS * k + 2], a[FACTORS * k + 3]
         before = axpy(s, b, scale(w[HALF * k + 3], before))
         x[k] = s * a[FACTORS * k]

@@ -18,7 +18,7 @@ import math
 from integrators.compiler.failures import fail
 from integrators.compiler.kernels import inlined
 from integrators.compiler.lanes import any_lane, select, sqrt
-from integrators.compiler.vectors import add, axpy, dot, get, put, scale, sub
+from integrators.compiler.vectors import axpy, dot, get, put, scale, sub
 from integrators.compiler.views import rows_of, tail
 from integrators.status import (
     COMPLETE,
@@ -62,8 +62,8 @@ def predict(recent, k, w, u):
         weight = -difference * (m - j + 1) / j
         share = side * difference - weight
         for i in range(n):
-            part = scale(share, get(before, i))
-            put(u, i, part if j == 1 else add(get(u, i), part))
+            part = get(before, i)
+            put(u, i, scale(share, part) if j == 1 else axpy(share, part, get(u, i)))
         difference = weight
 
 

@@ -11,8 +11,8 @@ import math
 
 from integrators.compiler.failures import fail
 from integrators.compiler.kernels import inlined
-from integrators.compiler.lanes import any_lane, select
-from integrators.compiler.vectors import axpy, dot, get, put, scale
+from integrators.compiler.lanes import any_lane, fma, select
+from integrators.compiler.vectors import axpy, dot, get, lacking, put, scale
 from integrators.compiler.views import tail
 from integrators.solvers.constraints import apply_inverse, factor_constraints, solve_constraints
 from integrators.status import ITERATIONS, ITERATIONS_MAX, NOT_CONVERGED
@@ -51,7 +51,7 @@ def _residuals(n, q, v, drift, f):
     for i in range(n):
         x, delta = get(q, i), scale(drift, get(v, i))
         along, length, square = dot(x, delta), dot(x, x), dot(delta, delta)
-        f[i] = 2.0 * along + square - (1.0 - length)
+        f[i] = fma(2.0, along, square) - lacking(1.0, x)
         worst = worst + (abs(f[i]) + select(along + length > 0.0, 0.0, 1.0))
         squares = squares + square
     return worst, squares
@@ -86,7 +86,7 @@ def solve_multipliers(
         factor_constraints(w, n, layout, ends, q, a)
         solve_constraints(w, n, layout, ends, q, a, f)
         for i in range(n):
-            better = multipliers[i] - f[i] * (0.5 / drift)
+            better = fma(-0.5 / drift, f[i], multipliers[i])
             multipliers[i] = select(active, better, multipliers[i])
         iterations = select(active, iterations + 1.0, iterations)
         last = select(active, residual, last)

@@ -20,6 +20,7 @@ from functools import cached_property
 import numpy as np
 
 from integrators.compiler.kernels import inlined, kernel, state_value
+from integrators.compiler.vectors import dot, get
 from integrators.errors import InputError, check_known, check_number
 from integrators.forms.forms import SpheresLagrangian
 from integrators.solvers.inertia import ChainInertia
@@ -33,7 +34,7 @@ def bending(q, i):
     """1 − q_{i−1}·q_i, with q_{−1} = e1 for the clamp: rows count from 0."""
     if i == 0:
         return 1.0 - q[0, 0]
-    return 1.0 - (q[i - 1, 0] * q[i, 0] + q[i - 1, 1] * q[i, 1] + q[i - 1, 2] * q[i, 2])
+    return 1.0 - dot(get(q, i - 1), get(q, i))
 
 
 @kernel(state_value)

@@ -44,7 +44,7 @@ def flow(piece, t, h, w, low, p):
     About e3 by −(h w_3/I_3 + ε ∫ sin) over [t, t + h], ∫ sin = 2 sin(t + h/2) sin(h/2). Of a
     symmetric body, 1/I_k less that of the two equal moments; see `own_rate`.
     """
-    angle = h * own_rate(p, piece) * w[0, piece]
+    angle = h * own_rate(p, piece) * (w[0, piece] + low[0, piece])
     if piece == 2:
         angle = angle + 2.0 * p[3] * sin(t + 0.5 * h) * sin(0.5 * h)
     turn(w, low, piece, -angle)

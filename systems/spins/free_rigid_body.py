@@ -42,7 +42,7 @@ def flow(piece, t, h, w, low, p):
 
     Of a symmetric body, 1/I_k less that of the two equal moments; see `own_rate`.
     """
-    turn(w, low, piece, -h * own_rate(p, piece) * w[0, piece])
+    turn(w, low, piece, -h * own_rate(p, piece) * (w[0, piece] + low[0, piece]))
 
 
 def _figure3(system):

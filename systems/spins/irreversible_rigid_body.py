@@ -22,9 +22,9 @@ from systems.spins.principal_axes import turn
 
 
 @inlined
-def slope(w, p, k):
-    """d/dw_k of ½ w_k² (1 + σ w_k)/I_k; p = (1/I_1, 1/I_2, 1/I_3, σ)."""
-    return p[k] * w[0, k] * (1.0 + 1.5 * p[3] * w[0, k])
+def slope(x, p, k):
+    """d/dx of ½ x² (1 + σ x)/I_k at x = w_k; p = (1/I_1, 1/I_2, 1/I_3, σ)."""
+    return p[k] * x * (1.0 + 1.5 * p[3] * x)
 
 
 @kernel(state_value)
@@ -40,13 +40,13 @@ def hamiltonian(t, w, p):
 def gradient(t, w, p, out, work):
     """∂H/∂w_k = w_k (1 + (3/2) σ w_k)/I_k."""
     for k in range(3):
-        out[0, k] = slope(w, p, k)
+        out[0, k] = slope(w[0, k], p, k)
 
 
 @kernel(split_flow)
 def flow(piece, t, h, w, low, p):
     """The flow of ½ w_k² (1 + σ w_k)/I_k: a turn about e_k at the rate −dH/dw_k."""
-    turn(w, low, piece, -h * slope(w, p, piece))
+    turn(w, low, piece, -h * slope(w[0, piece] + low[0, piece], p, piece))
 
 
 def _figure4(system):

@@ -20,7 +20,7 @@ import numpy as np
 
 from integrators.compiler.kernels import inlined, kernel, split_flow, state_value
 from integrators.compiler.lanes import log
-from integrators.compiler.vectors import accumulate, axpy, cross, dot, get, increment, scale, sub
+from integrators.compiler.vectors import accumulate, axpy, cross, dot, get, scale, sub, summed
 from integrators.errors import InputError, shown
 from integrators.forms.hamiltonians import SpinHamiltonian, SplitFlow
 from integrators.lie_groups.rotations import rotation_coefficients
@@ -69,14 +69,15 @@ def turn_pair(w, low, i, j, h, p):
     ẇ_i = r w_i × J and ẇ_j = r w_j × J with r = 1/(4π(1 − w_i·w_j)) = 1/(2π|w_i − w_j|²), which
     the turn does not change. κ_j Δw_j is −κ_i Δw_i, so that Σ κ w keeps to round-off.
     """
-    apart = sub(get(w, j), get(w, i))
+    here, there = summed(w, low, i), summed(w, low, j)
+    apart = sub(there, here)
     turn = -h / (TWO_PI * dot(apart, apart))
-    axis = scale(turn, axpy(p[i], get(w, i), scale(p[j], get(w, j))))
-    slope = scale(turn * p[j], cross(apart, get(w, i)))  # axis × w_i, as w_i × w_i = 0
+    axis = scale(turn, axpy(p[i], here, scale(p[j], there)))
+    slope = scale(turn * p[j], cross(apart, here))  # axis × w_i, as w_i × w_i = 0
     a, b = rotation_coefficients(dot(axis, axis))
     d = axpy(b, cross(axis, slope), scale(a, slope))
-    increment(w, low, i, d)
-    increment(w, low, j, (-(p[i] * d[0]) / p[j], -(p[i] * d[1]) / p[j], -(p[i] * d[2]) / p[j]))
+    accumulate(low, i, d)
+    accumulate(low, j, (-(p[i] * d[0]) / p[j], -(p[i] * d[1]) / p[j], -(p[i] * d[2]) / p[j]))
 
 
 @kernel(split_flow)

@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from integrators.compiler.kernels import kernel, split_flow, state_value
-from integrators.compiler.vectors import dot, get, increment, put, scale
+from integrators.compiler.vectors import accumulate, dot, get, put, scale, summed
 from integrators.errors import InputError, check_known, shown
 from integrators.forms.hamiltonians import LENGTHS, SpinHamiltonian, SplitFlow
 from integrators.lie_groups.rotations import turning
@@ -42,7 +42,7 @@ def gradient(t, w, p, out, work):
 @kernel(split_flow)
 def flow(piece, t, h, w, low, p):
     """A turn about a at the rate −|a|."""
-    increment(w, low, 0, turning(scale(-h, (p[0], p[1], p[2])), get(w, 0)))
+    accumulate(low, 0, turning(scale(-h, (p[0], p[1], p[2])), summed(w, low, 0)))
 
 
 def _equator(system):

@@ -1,24 +1,24 @@
 """What rigid bodies share: turns about their principal axes, and the symmetry of their inertia."""
 
 from integrators.compiler.kernels import inlined
-from integrators.compiler.vectors import get, increment
-from integrators.lie_groups.rotations import turning
+from integrators.compiler.lanes import fma
+from integrators.lie_groups.rotations import rotation_coefficients
 
 
 @inlined
 def turn(w, low, k, angle):
-    """Turn the spin in row 0 by `angle` about e_k, by a compensated increment.
+    """Turn the spin in row 0 of w + low by `angle` about e_k; `low` takes the change.
 
     The flow of a Hamiltonian H(w_k) for a time h is the turn by −h dH/dw_k, since
     ẇ = w × ∇H = −dH/dw_k e_k × w, which leaves w_k as it is.
     """
-    zero = angle - angle  # of the state's element type
-    axis = (zero, zero, angle)
-    if k == 0:
-        axis = (angle, zero, zero)
-    elif k == 1:
-        axis = (zero, angle, zero)
-    increment(w, low, 0, turning(axis, get(w, 0)))
+    i, j = (k + 1) % 3, (k + 2) % 3
+    x, y = w[0, i] + low[0, i], w[0, j] + low[0, j]
+    a, b = rotation_coefficients(angle * angle)
+    sine = a * angle
+    versine = (b * angle) * angle
+    low[0, i] = low[0, i] - fma(sine, y, versine * x)
+    low[0, j] = low[0, j] + fma(sine, x, -(versine * y))
 
 
 @inlined

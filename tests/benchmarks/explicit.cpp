@@ -28,7 +28,7 @@ static void springs(const double* p, const Vector<double>* q, Vector<double>* g)
         const double* edge = p + 2 * n + 7 * k;
         int i = edge[0], j = edge[1];
         Vector<double> r = {edge[4], edge[5], edge[6]};
-        Vector<double> d = -p[n + i] * q[i] + (p[n + j] * q[j] + r);
+        Vector<double> d = axpy(-p[n + i], q[i], axpy(p[n + j], q[j], r));
         double length = square_root(dot(d, d));
         Vector<double> tension = (edge[2] * (length - edge[3]) / length) * d;
         g[i] = g[i] + -p[n + i] * tension;
@@ -94,13 +94,13 @@ static void integrate(T* state, const double* p, double h, long steps) {
             // (3.18) and the next step's half kick; omega stays orthogonal to q.
             Vector<T> x = q[i].value, torque = cross(x, g[i]);
             T off = dot(x, omega[i].value);
-            omega[i].add(-off * x + (-kick * inverse_mass[i]) * torque);
+            omega[i].add(axpy(-off, x, (-kick * inverse_mass[i]) * torque));
             // (3.17) as an increment, with the term that restores |q| = 1.
             Vector<T> a = h * omega[i].value;
             T squared = dot(a, a);
             T shrink = squared / (1.0 + square_root(1.0 - squared));
-            T restore = 0.5 * (1.0 - dot(x, x));
-            q[i].add((restore - shrink) * x + cross(a, x));
+            T restore = 0.5 * lacking(1.0, x);
+            q[i].add(axpy(restore - shrink, x, cross(a, x)));
             place[i] = q[i].value;
         }
         gradient(own, place, g);
@@ -109,7 +109,7 @@ static void integrate(T* state, const double* p, double h, long steps) {
     for (int i = 0; i < n; i++) {
         y[i] = place[i];
         Vector<T> torque = cross(place[i], g[i]);
-        y[n + i] = (-0.5 * h * inverse_mass[i]) * torque + omega[i].value;  // (3.18)
+        y[n + i] = axpy(-0.5 * h * inverse_mass[i], torque, omega[i].value);  // (3.18)
     }
 }
 

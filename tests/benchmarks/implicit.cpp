@@ -52,28 +52,28 @@ struct Integrator {
             for (int i = 0; i < n; i++) {
                 Vec x = place[i], d = h * v[i];
                 double along = dot(x, d), length = dot(x, x), square = dot(d, d);
-                f[i] = 2.0 * along + square - (1.0 - length);
+                f[i] = fma(2.0, along, square) - lacking(1.0, x);
                 residual += std::fabs(f[i]) + (along + length > 0.0 ? 0.0 : 1.0);
                 squares += square;
             }
             bool halves = residual <= 0.5 * last || residual > acceptable;
             bool rounds = residual * residual > (round_off * round_off * n) * squares;
             if (!(residual > 0.0 && rounds && halves)) break;
-            for (int i = 0; i < n; i++) ends[i] = h * v[i] + place[i];
+            for (int i = 0; i < n; i++) ends[i] = axpy(h, v[i], place[i]);
             inertia.factor(ends, place);
             inertia.solve(ends, place, f);
-            for (int i = 0; i < n; i++) lambda[i] -= f[i] * (0.5 / h);
+            for (int i = 0; i < n; i++) lambda[i] = fma(-0.5 / h, f[i], lambda[i]);
             last = residual;
         }
     }
 
     void step(double h, double kick, const double* start, double* lambda) {
         Vec p[n], base[n], v[n], none[n] = {};
-        for (int i = 0; i < n; i++) p[i] = -kick * g[i] + momentum[i].value;
+        for (int i = 0; i < n; i++) p[i] = axpy(-kick, g[i], momentum[i].value);
         inertia.velocities(p, none, base);
         for (int i = 0; i < n; i++) lambda[i] = start[i];
         multipliers(h, base, v, lambda);
-        for (int i = 0; i < n; i++) momentum[i].add(-kick * g[i] + lambda[i] * place[i]);
+        for (int i = 0; i < n; i++) momentum[i].add(axpy(-kick, g[i], lambda[i] * place[i]));
         for (int i = 0; i < n; i++) q[i].add(h * v[i]);
         moved();
     }
@@ -93,7 +93,7 @@ struct Integrator {
     void end(double kick, Vec* y) {
         Vec p[n], base[n], v[n], none[n] = {};
         double lambda[n];
-        for (int i = 0; i < n; i++) p[i] = -kick * g[i] + momentum[i].value;
+        for (int i = 0; i < n; i++) p[i] = axpy(-kick, g[i], momentum[i].value);
         inertia.velocities(p, none, base);
         for (int i = 0; i < n; i++) lambda[i] = -dot(place[i], base[i]);
         inertia.factor(place, place);

@@ -20,14 +20,14 @@ struct Full {
     void momenta(const Vec* v, Vec* out) const {
         for (int i = 0; i < n; i++) {
             out[i] = mass[i][0] * v[0];
-            for (int j = 1; j < n; j++) out[i] = mass[i][j] * v[j] + out[i];
+            for (int j = 1; j < n; j++) out[i] = axpy(mass[i][j], v[j], out[i]);
         }
     }
 
     void velocities(const Vec* x, const Vec* start, Vec* out) const {
         for (int i = 0; i < n; i++) {
             Vec total = start[i];
-            for (int j = 0; j < n; j++) total = inverse[i][j] * x[j] + total;
+            for (int j = 0; j < n; j++) total = axpy(inverse[i][j], x[j], total);
             out[i] = total;
         }
     }
@@ -40,16 +40,16 @@ struct Full {
             a[k][k] = 1.0 / a[k][k];
             for (int i = k + 1; i < n; i++) {
                 a[i][k] *= a[k][k];
-                for (int j = k + 1; j < n; j++) a[i][j] -= a[i][k] * a[k][j];
+                for (int j = k + 1; j < n; j++) a[i][j] = fma(-a[i][k], a[k][j], a[i][j]);
             }
         }
     }
 
     void solve(const Vec*, const Vec*, double* x) const {
         for (int i = 0; i < n; i++)
-            for (int k = 0; k < i; k++) x[i] -= a[i][k] * x[k];
+            for (int k = 0; k < i; k++) x[i] = fma(-a[i][k], x[k], x[i]);
         for (int i = n - 1; i >= 0; i--) {
-            for (int k = i + 1; k < n; k++) x[i] -= a[i][k] * x[k];
+            for (int k = i + 1; k < n; k++) x[i] = fma(-a[i][k], x[k], x[i]);
             x[i] *= a[i][i];
         }
     }
@@ -78,12 +78,12 @@ struct Chain {
 
     void momenta(const Vec* v, Vec* out) const {
         Vec joint = 0.0 * v[0];
-        for (int i = 0; i < n; i++) out[i] = joint = link[i].length * v[i] + joint;
+        for (int i = 0; i < n; i++) out[i] = joint = axpy(link[i].length, v[i], joint);
         Vec total = 0.0 * joint, beyond = total;
         for (int k = n - 1; k >= 0; k--) {
             joint = out[k];
-            total = total + (link[k].coupling * beyond + link[k].mass * joint);
-            if (k > 0) total = link[k - 1].coupling * out[k - 1] + total;
+            total = total + axpy(link[k].coupling, beyond, link[k].mass * joint);
+            if (k > 0) total = axpy(link[k - 1].coupling, out[k - 1], total);
             out[k] = link[k].length * total;
             beyond = joint;
         }
@@ -92,12 +92,12 @@ struct Chain {
     void velocities(const Vec* x, const Vec* start, Vec* out) const {
         Vec before = 0.0 * x[0], after = before;
         for (int i = 0; i < n; i++) {
-            out[i] = w[i].x * before + (w[i].own * x[i] + start[i]);
-            before = w[i].t * before + w[i].y * x[i];
+            out[i] = axpy(w[i].x, before, axpy(w[i].own, x[i], start[i]));
+            before = axpy(w[i].t, before, w[i].y * x[i]);
         }
         for (int i = n - 1; i >= 0; i--) {
-            out[i] = w[i].y * after + out[i];
-            after = w[i].t * after + w[i].x * x[i];
+            out[i] = axpy(w[i].y, after, out[i]);
+            after = axpy(w[i].t, after, w[i].x * x[i]);
         }
     }
 
@@ -107,13 +107,13 @@ struct Chain {
             double x = w[k].x, y = w[k].y, t = w[k].t;
             Vec end = ends[k], here = q[k];
             Vec right = {dot(s0, here), dot(s1, here), dot(s2, here)};
-            Vec left = end.x * s0 + (end.y * s1 + end.z * s2);
+            Vec left = axpy(end.x, s0, axpy(end.y, s1, end.z * s2));
             double inverse = 1.0 / (w[k].own * dot(end, here) - (x * x) * dot(end, right));
-            Vec b = -(t * x) * right + y * here;
-            Vec c = inverse * (-(t * x) * left + y * end);
-            s0 = (t * t) * s0 + b.x * c;
-            s1 = (t * t) * s1 + b.y * c;
-            s2 = (t * t) * s2 + b.z * c;
+            Vec b = axpy(-(t * x), right, y * here);
+            Vec c = inverse * axpy(-(t * x), left, y * end);
+            s0 = axpy(t * t, s0, b.x * c);
+            s1 = axpy(t * t, s1, b.y * c);
+            s2 = axpy(t * t, s2, b.z * c);
             a[k] = {inverse, inverse * b, c};
         }
     }
@@ -121,13 +121,13 @@ struct Chain {
     void solve(const Vec* ends, const Vec* q, double* x) const {
         Vec before = 0.0 * q[0], after = before;
         for (int k = 0; k < n; k++) {
-            double s = x[k] - w[k].x * dot(ends[k], before);
-            before = s * a[k].b + w[k].t * before;
+            double s = fma(-w[k].x, dot(ends[k], before), x[k]);
+            before = axpy(s, a[k].b, w[k].t * before);
             x[k] = s * a[k].inverse;
         }
         for (int k = n - 1; k >= 0; k--) {
             x[k] -= dot(a[k].c, after);
-            after = (w[k].x * x[k]) * q[k] + w[k].t * after;
+            after = axpy(w[k].x * x[k], q[k], w[k].t * after);
         }
     }
 };

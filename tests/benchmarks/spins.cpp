@@ -55,7 +55,7 @@ static void spherical_midpoint(double* state, const double* p, double h, long st
             const Vec* before = recent[(k - j) % depth];
             double weight = -difference * (m - j + 1) / j, share = side * difference - weight;
             for (int i = 0; i < n; i++)
-                u[i] = j == 1 ? share * before[i] : share * before[i] + u[i];
+                u[i] = j == 1 ? share * before[i] : axpy(share, before[i], u[i]);
             difference = weight;
         }
         double last = INFINITY, left = INFINITY;
@@ -63,9 +63,9 @@ static void spherical_midpoint(double* state, const double* p, double h, long st
             gradient(p + 2 * n, u, g);
             double squares = 0.0, differences = 0.0;
             for (int i = 0; i < n; i++) {
-                Vec d = h * cross(p[n + i] * u[i], g[i]), m = 0.5 * d + w[i].value;
+                Vec d = h * cross(p[n + i] * u[i], g[i]), m = axpy(0.5, d, w[i].value);
                 double near = inverse[i], ratio = dot(m, m) * near * near;
-                double root = near * (1.875 - ratio * (1.25 - 0.375 * ratio));
+                double root = near * fma(-ratio, fma(-0.375, ratio, 1.25), 1.875);
                 if (ratio > 1.5) root = 1.0 / std::sqrt(dot(m, m));
                 Vec moved = root * m - u[i], corrected = d - change[i];
                 squares = squares + dot(moved, moved);
@@ -82,8 +82,7 @@ static void spherical_midpoint(double* state, const double* p, double h, long st
         for (int i = 0; i < n; i++) {
             recent[k % depth][i] = u[i];
             Vec end = w[i].value + change[i];
-            double missing = 1.0 - dot(w[i].value, w[i].value);
-            w[i].add(0.5 * missing * end + change[i]);
+            w[i].add(axpy(0.5 * lacking(1.0, w[i].value), end, change[i]));
         }
     }
     for (int i = 0; i < n; i++) y[i] = w[i].value;

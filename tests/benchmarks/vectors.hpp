@@ -23,6 +23,22 @@ inline v8 square_root(v8 x) {
 #endif
 }
 
+// a b + c, rounded once, as the fma of doubles
+inline v8 fma(v8 a, v8 b, v8 c) {
+#ifdef __AVX512F__
+    return (v8)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+#else
+    v8 result;
+    for (int lane = 0; lane < 8; lane++) result[lane] = std::fma(a[lane], b[lane], c[lane]);
+    return result;
+#endif
+}
+
+inline v8 repeated(double x) { return v8{x, x, x, x, x, x, x, x}; }
+inline v8 fma(double a, v8 b, v8 c) { return fma(repeated(a), b, c); }
+inline v8 fma(double a, v8 b, double c) { return fma(repeated(a), b, repeated(c)); }
+inline v8 fma(v8 a, v8 b, double c) { return fma(a, b, repeated(c)); }
+
 template <typename T>
 struct Vector {
     T x, y, z;
@@ -45,12 +61,25 @@ Vector<T> operator*(S s, Vector<T> a) {
 
 template <typename T>
 T dot(Vector<T> a, Vector<T> b) {
-    return a.x * b.x + a.y * b.y + a.z * b.z;
+    return fma(a.z, b.z, fma(a.y, b.y, a.x * b.x));
+}
+
+// s a + b
+template <typename S, typename T>
+Vector<T> axpy(S s, Vector<T> a, Vector<T> b) {
+    return {fma(s, a.x, b.x), fma(s, a.y, b.y), fma(s, a.z, b.z)};
+}
+
+// squared - a.a
+template <typename S, typename T>
+T lacking(S squared, Vector<T> a) {
+    return fma(-a.z, a.z, fma(-a.y, a.y, fma(-a.x, a.x, squared)));
 }
 
 template <typename T>
 Vector<T> cross(Vector<T> a, Vector<T> b) {
-    return {a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x};
+    return {fma(a.y, b.z, -(a.z * b.y)), fma(a.z, b.x, -(a.x * b.z)),
+            fma(a.x, b.y, -(a.y * b.x))};
 }
 
 // A sum that keeps what its additions lost (Kahan), or an ordinary one.

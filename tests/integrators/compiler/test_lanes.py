@@ -3,10 +3,15 @@
 import itertools
 import math
 import operator
+import os
+import subprocess
+import sys
+from fractions import Fraction
 
 import numba
 import numpy as np
 import pytest
+from waiting import HANG
 
 from integrators.compiler import lanes
 from integrators.compiler.kernels import OPTIONS
@@ -170,6 +175,91 @@ def test_unary(function, expected):
         assert_same_bits(out, expected(values))
 
 
+# Products that a first rounding spoils, beyond the largest number or below the least; zeros' signs.
+LARGEST, LEAST = np.finfo(float).max, 5e-324
+FUSED = [
+    (1.0 + 2.0**-27, 1.0 - 2.0**-27, -1.0), (0.1, 10.0, -1.0), (1.0 + 2.0**-52, 2.0**-53, 1.0),
+    (LARGEST, 2.0, -LARGEST), (LARGEST, 2.0, -math.inf), (LARGEST, -2.0, LEAST), (LEAST, 0.5, 0.0),
+    (LEAST, -0.5, -0.0), (LEAST, 0.5, LEAST), (LEAST, LEAST, 1.0),
+    (2.0**-537, 3 * 2.0**-538, LEAST),
+    (0.0, -1.0, 0.0), (0.0, -1.0, -0.0), (2.0, 0.5, -1.0), (-2.0, 0.5, 1.0), (1.0, 3.0, LARGEST),
+]  # fmt: skip
+
+
+@jit
+def fused(x, alone, together):
+    numbers, out = as_lanes(x), as_lanes(together)
+    for i in range(x.shape[0]):
+        out[i] = lanes.fma(numbers[i, 0], numbers[i, 1], numbers[i, 2])
+        for k in range(8):
+            alone[i, k] = lanes.fma(x[i, 0, k], x[i, 1, k], x[i, 2, k])
+
+
+def triples():
+    """Of `FUSED`, of special values, and random ones of which most cancel; shape (rows, 3, 8)."""
+    generator = np.random.default_rng(4)
+    some = generator.standard_normal((400, 3)) * 2.0 ** generator.integers(-540, 500, (400, 3))
+    near = generator.standard_normal((400, 3))
+    near[:, 2] = -near[:, 0] * near[:, 1] * (1.0 + 2.0**-52 * generator.integers(-1, 2, 400))
+    special = list(itertools.product(SPECIAL, SPECIAL, SPECIAL))
+    found = np.concatenate([FUSED, special, some, near])
+    return np.moveaxis(found.reshape(-1, 8, 3), 2, 1).copy()
+
+
+def by_fused(numbers):
+    """What scalars and lanes come to, shape (rows, 8) each."""
+    alone, together = np.empty((2, len(numbers), 8))
+    fused(numbers, alone, together)
+    return alone, together
+
+
+def test_fused_products_are_rounded_once_alone_in_lanes_and_in_plain_python():
+    numbers = triples()
+    alone, together = by_fused(numbers)
+    assert_same_bits(together, alone)
+    with np.errstate(all="ignore"):
+        plain = [lanes.fma(*triple) for triple in np.moveaxis(numbers, 1, 2).reshape(-1, 3)]
+        arrays = np.array([lanes.fma(*row) for row in numbers])
+    assert_same_bits(np.reshape(plain, alone.shape), alone)
+    assert_same_bits(arrays, alone)
+    for triple, value in zip(np.moveaxis(numbers, 1, 2).reshape(-1, 3), alone.ravel(), strict=True):
+        if np.all(np.isfinite([*triple, value])):
+            a, b, c = map(Fraction, triple)
+            beside = np.nextafter(value, [-math.inf, math.inf])
+            nearest = min(beside[np.isfinite(beside)], key=lambda x: abs(Fraction(x) - (a * b + c)))
+            off, other = (abs(Fraction(x) - (a * b + c)) for x in (value, nearest))
+            assert off <= other  # half a unit at most: one rounding
+
+
+def test_fused_products_take_numbers_beside_lanes():
+    @jit
+    def loop(x, out):
+        a = as_lanes(x)
+        b = as_lanes(out)
+        b[0] = lanes.fma(a[0], 0.1, a[1])
+        b[1] = lanes.fma(3, a[0], 0.1)
+        b[2] = lanes.fma(0.1, 0.1, a[1])
+        out[3, 0] = lanes.fma(0.1, 10, -1.0)
+
+    x, out = np.random.default_rng(5).standard_normal((2, 8)), np.zeros((4, 8))
+    loop(x, out)
+    expected = lanes.fma(x[0], 0.1, x[1]), lanes.fma(3, x[0], 0.1), lanes.fma(0.1, 0.1, x[1])
+    assert_same_bits(out[:3], np.array(expected))
+    assert out[3, 0] == 2.0**-54
+
+
+def test_a_processor_without_the_instruction_gives_the_same_bits(tmp_path):
+    """There the C library's function is called."""
+    file = tmp_path / "generic.npy"
+    script = "import sys, numpy, test_lanes as t; "
+    script += "numpy.save(sys.argv[1], t.by_fused(t.triples()))"
+    generic = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
+    places = os.pathsep.join([os.path.dirname(__file__), *filter(None, sys.path)])
+    environment = os.environ | generic | {"PYTHONPATH": places}
+    subprocess.run([sys.executable, "-c", script, file], env=environment, check=True, timeout=HANG)
+    assert_same_bits(np.load(file), np.array(by_fused(triples())))
+
+
 @pytest.mark.parametrize("name", ["sin", "cos", "log"])
 def test_functions_of_each_lane_are_the_scalar_ones(name):
     function = getattr(lanes, name)
@@ -274,6 +364,7 @@ def vocabulary(a, b):
     return (
         select(condition, a, b), any_lane(condition), all_lanes(condition), bits(condition),
         sqrt(a), hsum(a), ramp(a), lanes.sin(b), lanes.cos(b), lanes.log(b), abs(a),
+        lanes.fma(a, b, 0.1), lanes.fma(a, b, -(a * b)),
     )  # fmt: skip
 
 

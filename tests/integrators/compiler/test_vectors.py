@@ -87,9 +87,15 @@ def test_vocabulary_agrees_with_numpy(a, b, s):
     np.testing.assert_array_equal(vectors.add(x, y), a + b)
     np.testing.assert_array_equal(vectors.sub(x, y), a - b)
     np.testing.assert_array_equal(vectors.scale(s, x), s * a)
-    np.testing.assert_array_equal(vectors.axpy(s, x, y), s * a + b)
-    np.testing.assert_array_equal(vectors.cross(x, y), np.cross(a, b))
+    exact = [Fraction(s) * Fraction(p) + Fraction(q) for p, q in zip(x, y, strict=True)]
+    assert vectors.axpy(s, x, y) == tuple(map(float, exact))  # rounded once
+    for k, value in enumerate(vectors.cross(x, y)):
+        i, j = (k + 1) % 3, (k + 2) % 3
+        exact = Fraction(x[i]) * Fraction(y[j]) - Fraction(x[j]) * Fraction(y[i])
+        roundings = abs(x[j] * y[i]) + abs(value) + 1e-300  # of the second product, and at the end
+        assert abs(float(Fraction(value) - exact)) <= EPSILON / 2 * roundings
     assert vectors.dot(x, y) == pytest.approx(np.dot(a, b), abs=1e-14)
+    assert vectors.lacking(s, x) == pytest.approx(s - np.dot(a, a), abs=2e-14)
 
 
 def test_accumulate_and_put_write_one_row():

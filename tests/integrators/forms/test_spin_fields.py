@@ -35,7 +35,7 @@ def step_of(state):
 
 
 def pieces_of(case):
-    """(piece, flow) with ``flow(state, t, h)`` of every piece, what its sums lost added."""
+    """``flow(state, t, h)`` of every piece."""
     split = case.system.form.split
 
     def flow_of(piece):

@@ -164,7 +164,7 @@ def test_a_thousand_links_are_practical(name):
     assert np.all(error <= EPSILON)
     velocity, acceleration = np.split(slope(form, "q_omega", state), 2)
     q, omega = np.split(state, 2)
-    np.testing.assert_array_equal(velocity, np.cross(omega, q))
+    assert np.abs(velocity - np.cross(omega, q)).max() <= EPSILON * np.abs(omega).max()
     assert np.abs(np.sum(q * acceleration, axis=1)).max() <= 1e-12 * np.abs(acceleration).max()
 
 

@@ -38,9 +38,7 @@ def test_close_vortices_keep_their_digits(distance):
     np.testing.assert_allclose(case.field("state", case.state), expected, atol=1e-14 * size)
     short, low = 1e-3 / size * distance, np.zeros((2, 3))
     system.form.split.flow.scalar(0, 0.0, short, case.state.copy(), low, case.own)
-    moved, low = np.zeros((2, 3)) + case.state, np.zeros((2, 3))
-    system.form.split.flow.scalar(0, 0.0, short, moved, low, case.own)
-    slope = (moved - case.state + low) / short
+    slope = low / short
     np.testing.assert_allclose(slope, expected, atol=2e-3 * size)
 
 
