@@ -20,6 +20,7 @@ from sweep.study.run_id import (
 
 SLAB = 2**16  # runs that are looked at together
 PIECE_BYTES = 2**24  # of states that are made together
+MOST_DRAWN = 2**14  # states at a time, which take several times their memory meanwhile
 MOST_LABELS = 2**16  # of starts, that are kept
 
 
@@ -64,7 +65,11 @@ class InitialStates(Sequence):
     def _states(self, system, number, members):
         condition, made = self._conditions[number], self._systems[system]
         if isinstance(condition, RandomStarts | FileStarts):
-            parts = (condition.states(made, part) for part in ranges_of(members))
+            parts = (
+                condition.states(made, part[first : first + MOST_DRAWN])
+                for part in ranges_of(members)
+                for first in range(0, len(part), MOST_DRAWN)
+            )
             return np.concatenate(list(parts))
         if (system, number) not in self._made:
             self._made[system, number] = condition.states(made)
