@@ -22,7 +22,7 @@ MOST_VALUES = 100_000  # of a range
 MOST_STATES = 50_000  # of families and lattices, each of which is made and checked
 MOST_PER_DECADE = 10_000  # samples, of which no pixel shows more
 MOST_SAMPLES = 10_000_000  # of a run: 10,000 chunks of each variable
-MOST_RUNS = 10_000_000  # their table takes 1.5 GB
+MOST_RUNS = 10_000_000  # planned within 500 MB and a minute
 MOST_MEMORY = 1_000_000_000  # bytes of initial states: ten million of a double pendulum
 
 

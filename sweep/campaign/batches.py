@@ -1,7 +1,7 @@
 """Which pending runs are integrated together, and how much work each such batch is.
 
 `sweep.campaign.worker.run_work` cuts a task's runs into batches when it computes them; here they
-are counted before.
+are counted before, slab of rows by slab of rows.
 """
 
 from dataclasses import dataclass
@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from integrators.compiler.lanes import WIDTH
+from sweep.study.run_table import SLAB
 
 
 @dataclass(frozen=True, eq=False)
 class Batches:
-    """The batches of an experiment's pending runs, in the order of the store.
+    """The batches of some of an experiment's pending runs, in the order of the store.
 
     Parameters
     ----------
@@ -40,53 +41,138 @@ class Batches:
     amounts: np.ndarray
 
     @classmethod
-    def of(cls, entry, unit=None):
-        """Those of a `sweep.store.diff.Entry`, in units of so many rows, or in one.
+    def of(cls, entry, unit=None, rows=None):
+        """Those of a `sweep.store.diff.Entry`, in units of so many rows.
 
         Parameters
         ----------
         entry : sweep.store.diff.Entry
         unit : int, optional
+            `SLAB` unless given.
+        rows : tuple of int, optional
+            The first row, and the one after the last, of those that are looked at; else all.
         """
-        table = entry.table
-        runs = np.flatnonzero(entry.pending)
-        runs = runs[np.argsort(entry.rows[runs], kind="stable")]
-        unit = unit or entry.size or 1
+        table, unit = entry.table, unit or SLAB
+        runs = entry.pending_runs(*(rows or (0, entry.size)))
+        places = table.take(runs)
         changes = np.zeros(len(runs), dtype=bool)
-        for column in (
-            entry.rows // unit,
-            table.integrator_index,
-            table.system_index,
-            table.step_size,  # NaN, which equals no other, of an adaptive run
-            table.repeat,
-            entry.standing,
+        for values in (
+            entry.rows[runs] // unit,
+            places.cells // table.start_count,  # repeat, method and system
+            entry.standing[runs],
         ):
-            values = column[runs]
             changes[1:] |= values[1:] != values[:-1]
+        changes[1:] |= places.adaptive[1:]  # each goes alone
         changes[:1] = True
         begins = np.flatnonzero(changes)
         place = np.arange(len(runs)) - np.repeat(begins, np.diff([*begins, len(runs)]))
         begins_batch = place % WIDTH == 0
         of_run = np.cumsum(begins_batch) - 1
         first, sizes = runs[begins_batch], np.bincount(of_run)
-        rows = np.array([made.rows for made in table.systems])[table.system_index[first]]
-        kinds = np.stack([table.integrator_index[first], rows, sizes > 1], axis=1)
+        places = table.take(first)
+        system_rows = np.array([made.rows for made in table.systems])[places.system_index]
+        kinds = np.stack([places.integrator_index, system_rows, sizes > 1], axis=1)
         return cls(runs, of_run, first, sizes, kinds, _remaining_work_of_runs(entry, first))
+
+    @classmethod
+    def in_slabs(cls, entry, unit=None):
+        """Those of all pending runs, slab by slab."""
+        for rows in entry.slabs(unit or SLAB):
+            yield cls.of(entry, unit, rows)
 
     def by_kind(self):
         """Each kind, as a tuple, with the indices of its batches."""
-        for kind in np.unique(self.kinds, axis=0):
-            yield tuple(kind.tolist()), np.flatnonzero(np.all(self.kinds == kind, axis=1))
+        return _by_kind(self.kinds)
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """How many batches an experiment's pending runs are, by their kind, amount and slab of rows.
+
+    Parameters
+    ----------
+    entry : sweep.store.diff.Entry
+    unit : int or None
+        Rows of a unit, as of `Batches.of`.
+    kinds : ndarray of int, shape (groups, 3)
+    amounts : ndarray, shape (groups,)
+        As in `Batches`: of each of the group's batches.
+    batches, runs : ndarray of int, shape (groups,)
+        Number of batches, and of runs in them.
+    slabs : ndarray of int, shape (groups,)
+        Number of the slab.
+    """
+
+    entry: object
+    unit: int | None
+    kinds: np.ndarray
+    amounts: np.ndarray
+    batches: np.ndarray
+    runs: np.ndarray
+    slabs: np.ndarray
+
+    @classmethod
+    def of(cls, entry, unit=None):
+        """That of a `sweep.store.diff.Entry`, in units of so many rows."""
+        parts = []
+        for slab, found in enumerate(Batches.in_slabs(entry, unit)):
+            for _, of_kind in found.by_kind():
+                for own in _split_by_value(of_kind, found.amounts):
+                    numbers = [len(own)], [found.sizes[own].sum()], [slab]
+                    parts.append((found.kinds[own[:1]], found.amounts[own[:1]], *numbers))
+        empty = (np.zeros((0, 3), dtype=int), np.zeros(0), *(np.zeros(0, dtype=int),) * 3)
+        return cls(entry, unit, *map(np.concatenate, zip(empty, *parts, strict=True)))
+
+    def by_kind(self):
+        """Each kind, as a tuple, with its groups: those of the most work first."""
+        for kind, own in _by_kind(self.kinds):
+            yield kind, own[np.argsort(-self.amounts[own], kind="stable")]
+
+    def choose_batches(self, own, count):
+        """The runs of a few batches of the groups `own`, each for an equal share of their work.
+
+        Batches are in the order of the groups.
+        """
+        amounts, until = self.amounts[own], np.cumsum(self.amounts[own] * self.batches[own])
+        chosen = set()
+        for wanted in (np.arange(count) + 0.5) / count * until[-1]:
+            group = min(int(np.searchsorted(until, wanted)), len(own) - 1)
+            before = until[group] - amounts[group] * self.batches[own[group]]
+            nth = np.ceil((wanted - before) / max(amounts[group], np.finfo(float).tiny)) - 1
+            chosen.add((group, int(np.clip(nth, 0, self.batches[own[group]] - 1))))
+        return [self._runs_of_batch(own[group], nth) for group, nth in sorted(chosen)]
+
+    def _runs_of_batch(self, group, nth):
+        slabs = list(self.entry.slabs(self.unit or SLAB))
+        found = Batches.of(self.entry, self.unit, slabs[self.slabs[group]])
+        same = np.all(found.kinds == self.kinds[group], axis=1)
+        same &= found.amounts == self.amounts[group]
+        return found.runs[found.of_run == np.flatnonzero(same)[nth]]
+
+
+def _by_kind(kinds):
+    """Each distinct row, as a tuple, with the indices of its places."""
+    if not len(kinds):
+        return
+    codes = np.ravel_multi_index(kinds.T, kinds.max(axis=0) + 1)
+    for own in _split_by_value(np.arange(len(codes)), codes):
+        yield tuple(kinds[own[0]].tolist()), own
+
+
+def _split_by_value(indices, values):
+    """The indices that have each of the values, in ascending order of these."""
+    ordered = indices[np.argsort(values[indices], kind="stable")]
+    return np.split(ordered, np.flatnonzero(np.diff(values[ordered])) + 1)
 
 
 def _remaining_work_of_runs(entry, runs):
     """Work of runs from where they stand: steps, or time by the tolerance."""
-    table, axis = entry.table, entry.experiment.time_axis
-    amounts = table.steps_per_sample[runs] * float(axis.intervals)
-    for i in np.unique(table.integrator_index[runs[table.adaptive[runs]]]):
+    places, axis = entry.table.take(runs), entry.experiment.time_axis
+    amounts, integrators = places.steps_per_sample * float(axis.intervals), places.integrator_index
+    for i in np.unique(integrators[places.adaptive]):
         made = entry.experiment.integrators[i].integrator()
-        own = table.adaptive[runs] & (table.integrator_index[runs] == i)
+        own = places.adaptive & (integrators == i)
         order = (made.counted or made).order
-        amounts[own] = axis.times[-1] * table.tolerance[runs[own]] ** (-1 / order)
+        amounts[own] = axis.times[-1] * places.tolerance[own] ** (-1 / order)
     done = axis.marks[np.maximum(entry.standing[runs] - 1, 0)] / axis.marks[-1]
     return amounts * (1 - done)

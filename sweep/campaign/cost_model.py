@@ -128,9 +128,10 @@ class Cost:
         call = np.mean([line.call[1] for line in self.lines])
         return call + np.mean([line.unit[1] for line in self.lines]) * np.asarray(amounts)
 
-    def estimate(self, amounts):
-        """The `Estimate` of all batches of some amounts of work together."""
-        count, amount = len(amounts), float(np.sum(amounts))
+    def estimate(self, amounts, batches=1):
+        """The `Estimate` of so many batches of each of some amounts of work together."""
+        batches = np.broadcast_to(batches, len(amounts))
+        count, amount = int(np.sum(batches)), float(np.sum(batches * amounts))
         every = np.array([count * line.call + amount * line.unit for line in self.lines])
         least, usual = every.mean(axis=0)
         alone = len(every) == 1

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sweep.campaign.batches import Batches
 from sweep.campaign.cost_model import (
     Cost,
     Line,
@@ -20,7 +19,7 @@ from sweep.campaign.cost_model import (
 )
 from sweep.campaign.worker.recorder import NamedComponent, Recipe, make_system
 from sweep.campaign.worker.reference import compute_reference_trajectory
-from sweep.store.diff import references_of_run_table
+from sweep.store.diff import reference_samples
 
 PROBES = 3  # batches of each kind, and references of an experiment
 # Seconds that the least of the repeats takes: less where there are many kinds, whose errors then
@@ -34,12 +33,11 @@ REHEARSED_TOLERANCE = 1e-3
 def recipe_of_run_table(table):
     """The `Recipe` of an experiment's runs."""
     experiment = table.experiment
-    references = references_of_run_table(table)
     return Recipe(
         time_axis=experiment.time_axis,
         record=tuple(experiment.record),
         statistics=experiment.statistics,
-        reference_samples=references.samples if references else 0,
+        reference_samples=reference_samples(experiment),
     )
 
 
@@ -57,21 +55,18 @@ def named_integrators_of_table(table):
     )
 
 
-def least_pilot_seconds(entries):
-    """Seconds that a measurement takes at least, when the pilot has those of some `Entry`s."""
-    kinds = sum(len(np.unique(Batches.of(entry).kinds, axis=0)) for entry in entries)
+def least_pilot_seconds(workloads):
+    """Seconds that a measurement takes at least, when the pilot has those of some `Workload`s."""
+    kinds = sum(len(list(work.by_kind())) for work in workloads)
     return float(np.clip(ALL_SECONDS / (PROBES * max(kinds, 1)), LEAST_SECONDS, MOST_SECONDS))
 
 
-def pilot_batch_costs(
-    entry, batches, seconds, between=lambda: None, clock=time.thread_time, known=None
-):
+def pilot_batch_costs(work, seconds, between=lambda: None, clock=time.thread_time, known=None):
     """Measure what the batches of an experiment cost.
 
     Parameters
     ----------
-    entry : sweep.store.diff.Entry
-    batches : sweep.campaign.batches.Batches
+    work : sweep.campaign.batches.Workload
     seconds : float
         That the least of the repeats of each measurement takes.
     between : callable
@@ -87,7 +82,7 @@ def pilot_batch_costs(
         By the kind of the batches.
     """
     costs = dict(known or {})
-    for kind, probes in _choose_probes(entry.table, batches, PROBES, costs).items():
+    for kind, probes in _choose_probes(work, PROBES, costs).items():
         between()
         costs[kind] = _measure_cost_of_probes(probes, seconds, clock)
     return costs
@@ -109,38 +104,35 @@ def _measure_cost_of_probes(probes, seconds, clock):
     )
 
 
-def _choose_probes(table, batches, count, known=()):
+def _choose_probes(work, count, known=()):
     """A few `Probe`s of each kind of batch that is not known, in which most of the work is.
 
     Batches are in order of their step sizes, or tolerances; each probe stands for an equal share
     of the work.
     """
+    table = work.entry.table
     recipe = recipe_of_run_table(table)  # shared: references are found by hashes
-    systems, methods, found = named_systems_of_table(table), named_integrators_of_table(table), {}
-    for kind, own in batches.by_kind():
-        if kind in known:
-            continue
-        own = own[np.argsort(-batches.amounts[own], kind="stable")]
-        until = np.cumsum(batches.amounts[own])
-        wanted = (np.arange(count) + 0.5) / count * until[-1]
-        chosen = np.unique(np.minimum(np.searchsorted(until, wanted), len(own) - 1))
-        found[kind] = [
-            _make_probe(table, batches, batch, recipe, systems, methods) for batch in own[chosen]
+    systems, methods = named_systems_of_table(table), named_integrators_of_table(table)
+    return {
+        kind: [
+            _make_probe(table, runs, recipe, systems, methods)
+            for runs in work.choose_batches(own, count)
         ]
-    return found
+        for kind, own in work.by_kind()
+        if kind not in known
+    }
 
 
-def _make_probe(table, batches, batch, recipe, systems, methods):
-    runs = batches.runs[batches.of_run == batch]
-    run = runs[0]
+def _make_probe(table, runs, recipe, systems, methods):
+    places = table.take(runs)
     return Probe(
         recipe=recipe,
-        system=systems[table.system_index[run]],
-        integrator=methods[table.integrator_index[run]],
-        initial=np.stack([table.initial_state(run) for run in runs]),
-        step_size=float(table.step_size[run]),
-        tolerance=float(table.tolerance[run]),
-        steps=int(table.steps_per_sample[run]) * table.experiment.time_axis.intervals,
+        system=systems[places.system_index[0]],
+        integrator=methods[places.integrator_index[0]],
+        initial=table.initial_states(runs),
+        step_size=float(places.step_size[0]),
+        tolerance=float(places.tolerance[0]),
+        steps=int(places.steps_per_sample[0]) * table.experiment.time_axis.intervals,
     )
 
 
@@ -162,7 +154,7 @@ def pilot_reference_cost(table, chosen, clock=time.thread_time):
     places = np.unique(((np.arange(PROBES) + 0.5) / PROBES * len(chosen)).astype(int))
     lines = []
     for run in chosen[places]:
-        system = table.systems[table.system_index[run]]
+        system = table.systems[table.take(np.array([run])).system_index[0]]
         work = functools.partial(
             _integration_of_reference_part,
             system,
@@ -210,8 +202,8 @@ class Rehearsal:
         """That of the pending runs of some `ExperimentPlan`s."""
         probes, references = [], []
         for plan in (plan for plan in plans if plan.entry.pending.any()):
-            table, batches = plan.entry.table, Batches.of(plan.entry, plan.unit)
-            for few in _choose_probes(table, batches, 1).values():
+            table = plan.entry.table
+            for few in _choose_probes(plan.work, 1).values():
                 probes += few
             if table.experiment.reference is not None:
                 times = table.experiment.times[:2]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from integrators.compiler.lanes import WIDTH
-from sweep.campaign.batches import Batches
+from sweep.campaign.batches import Batches, Workload
 from sweep.campaign.cost_model import Estimate
 from sweep.campaign.pilot import (
     least_pilot_seconds,
@@ -24,7 +24,7 @@ from sweep.campaign.pilot import (
     recipe_of_run_table,
 )
 from sweep.campaign.worker.run_work import MOST_BYTES
-from sweep.campaign.worker.tasks import CHECKPOINT_EVERY, ReferenceTask, RunTask
+from sweep.campaign.worker.tasks import CHECKPOINT_EVERY, ReferenceTask, RunTask, Stoppable
 from sweep.store import create, diff, storage
 from sweep.store.chunk_layout import INITIAL_CHUNK, Layout, chunk_rows
 from sweep.store.diff import references_of_run_table
@@ -42,17 +42,39 @@ TASKS_PER_WORKER = 3  # that the work left is divided into
 
 
 @dataclass(frozen=True, eq=False)
+class Units:
+    """The units of rows of an experiment that have pending runs, as arrays of shape ``(units,)``.
+
+    Parameters
+    ----------
+    rows : int
+        Of a unit: they are always in one task.
+    number : ndarray of int
+        From 0: number ``i`` has the rows from ``i * rows`` on.
+    runs : ndarray of int
+        How many are pending.
+    seconds : ndarray
+        Expected CPU time of these, with what is besides the integration.
+    """
+
+    rows: int
+    number: np.ndarray
+    runs: np.ndarray
+    seconds: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
 class ExperimentPlan:
     """An experiment's runs with their cost.
 
     Parameters
     ----------
     entry : sweep.store.diff.Entry
-    run_steps : ndarray, shape (runs,)
-        Steps of each pending run, 0 of others; of an adaptive one, as many as the pilot lets
-        expect.
-    seconds : ndarray, shape (runs,)
-        Expected CPU time of each pending run with what is besides the integration, 0 of others.
+    work : sweep.campaign.batches.Workload
+        Of the pending runs, in `units`.
+    costs : dict of tuple to sweep.campaign.cost_model.Cost
+        Of its kinds of batches.
+    units : Units
     runs, references : sweep.campaign.cost_model.Estimate
         CPU time of the pending runs' integration, and of the references that they lack.
     beside : float
@@ -61,24 +83,27 @@ class ExperimentPlan:
         Expected CPU time of each reference, 0 of those that are there or that no run needs.
     layout : sweep.store.chunk_layout.Layout
         Of its arrays.
-    unit : int
-        Rows that are always in one task.
     """
 
     entry: object
-    run_steps: np.ndarray
-    seconds: np.ndarray
+    work: Workload
+    costs: dict
+    units: Units
     runs: Estimate
     references: Estimate
     beside: float
     reference_seconds: np.ndarray
     layout: Layout
-    unit: int
 
     @property
     def steps(self):
-        """Steps of all pending runs."""
-        return round(float(np.sum(self.run_steps)))
+        """Steps of all pending runs; of adaptive ones, as many as the pilot lets expect."""
+        work = self.work
+        of_kinds = (
+            np.sum(work.runs[own] * self.costs[kind].steps * work.amounts[own])
+            for kind, own in work.by_kind()
+        )
+        return round(float(sum(of_kinds)))
 
     @property
     def lacking_references(self):
@@ -187,11 +212,12 @@ def plan_study(entries, between=lambda: None, clock=time.thread_time):
     -------
     list of ExperimentPlan
     """
-    seconds = least_pilot_seconds(entries)
-    return [plan_experiment(entry, between, clock, seconds) for entry in entries]
+    works = list(map(Workload.of, entries))
+    seconds = least_pilot_seconds(works)
+    return [plan_experiment(work.entry, between, clock, seconds, work) for work in works]
 
 
-def plan_experiment(entry, between=lambda: None, clock=time.thread_time, seconds=None):
+def plan_experiment(entry, between=lambda: None, clock=time.thread_time, seconds=None, work=None):
     """Measure and plan an experiment by itself.
 
     Parameters
@@ -208,45 +234,39 @@ def plan_experiment(entry, between=lambda: None, clock=time.thread_time, seconds
     -------
     ExperimentPlan
     """
-    seconds = seconds or least_pilot_seconds([entry])
-    batches = Batches.of(entry)
-    costs = pilot_batch_costs(entry, batches, seconds, between, clock)
-    unit = _rows_of_unit(entry, batches, costs)
-    batches = Batches.of(entry, unit)  # as they will be
-    costs = pilot_batch_costs(entry, batches, seconds, between, clock, costs)
+    work = work or Workload.of(entry)
+    seconds = seconds or least_pilot_seconds([work])
+    costs = pilot_batch_costs(work, seconds, between, clock)
+    work = Workload.of(entry, _rows_of_unit(work, costs))  # as it will be
+    costs = pilot_batch_costs(work, seconds, between, clock, costs)
     between()
     references, reference_seconds = _plan_reference_costs(entry, clock)
-    of_batch, beside = (
-        _seconds_per_batch(entry, batches, costs),
-        _recording_seconds_per_batch(entry, batches, costs),
+    estimates = (
+        costs[kind].estimate(work.amounts[own], work.batches[own]) for kind, own in work.by_kind()
     )
     return ExperimentPlan(
         entry=entry,
-        run_steps=_spread_batches_over_runs(entry, batches, _steps_per_batch(batches, costs)),
-        seconds=_spread_batches_over_runs(entry, batches, (of_batch + beside) / batches.sizes),
-        runs=sum(
-            (costs[kind].estimate(batches.amounts[own]) for kind, own in batches.by_kind()),
-            Estimate(),
-        ),
+        work=work,
+        costs=costs,
+        units=_units_of_pending_runs(work, costs),
+        runs=sum(estimates, Estimate()),
         references=references,
-        beside=float(beside.sum()),
+        beside=float(sum(_seconds_of_groups(work, costs)[1])),
         reference_seconds=reference_seconds,
         layout=create.layout_of_entry(entry),
-        unit=unit,
     )
 
 
-def _rows_of_unit(entry, batches, costs):
+def _rows_of_unit(work, costs):
     """Rows that are always in one task: a power of two, at most a chunk of the arrays.
 
     Few enough that there is work for every worker and a task does not take too long.
     """
-    table, seconds = entry.table, _seconds_per_batch(entry, batches, costs)
-    seconds = seconds + _recording_seconds_per_batch(entry, batches, costs)
-    lanes = max(len(starts) for starts in table.starts) > 1 and not table.adaptive.all()
-    of_run = float(seconds.sum()) / max(len(batches.runs), 1)
+    table, experiment = work.entry.table, work.entry.experiment
+    lanes = table.start_count > 1 and not table.methods.adaptive[table.occurring(1)].all()
+    of_run = float(np.sum(_seconds_of_groups(work, costs))) / max(work.runs.sum(), 1)
     wanted = min(table.size / UNITS, UNIT_SECONDS / max(of_run, 1e-9))
-    most = min(chunk_rows(entry.experiment.samples + 1), MOST_BYTES // _bytes_of_run(entry))
+    most = min(chunk_rows(experiment.samples + 1), MOST_BYTES // _bytes_of_run(work.entry))
     rows = max(WIDTH if lanes else 1, min(wanted, most))
     return 2 ** math.floor(math.log2(rows))
 
@@ -259,38 +279,38 @@ def _bytes_of_run(entry):
     return 8 * ((experiment.samples + 1) * series + 32)
 
 
-def _seconds_per_batch(entry, batches, costs):
-    """Expected CPU time of the integration of each batch."""
-    seconds = np.zeros(len(batches.sizes))
-    for kind, own in batches.by_kind():
-        seconds[own] = costs[kind].seconds(batches.amounts[own])
-    return seconds
-
-
-def _recording_seconds_per_batch(entry, batches, costs):
-    """Expected CPU time of each batch to record it, and to measure its structure."""
-    seconds = np.zeros(len(batches.sizes))
-    for kind, own in batches.by_kind():
-        cost = costs[kind]
-        seconds[own] = batches.sizes[own] * (cost.sample * (entry.experiment.samples + 1))
-        seconds[own] += batches.sizes[own] * cost.run
-        seconds[own] += cost.again * cost.seconds(batches.amounts[own])
-    return seconds
-
-
-def _steps_per_batch(batches, costs):
-    """Expected steps of a run of each batch."""
-    steps = np.zeros(len(batches.sizes))
-    for kind, own in batches.by_kind():
-        steps[own] = costs[kind].steps * batches.amounts[own]
-    return steps
-
-
-def _spread_batches_over_runs(entry, batches, values):
-    """What each run of a batch has, as an array over the table's runs; 0 of those not pending."""
-    found = np.zeros(entry.table.size)
-    found[batches.runs] = values[batches.of_run]
+def _seconds_of_groups(work, costs):
+    """Expected CPU time of the integration of each group of a workload, and of what is besides."""
+    found = np.zeros((2, len(work.amounts)))
+    for kind, own in work.by_kind():
+        found[0, own] = work.batches[own] * costs[kind].seconds(work.amounts[own])
+        found[1, own] = _recording_seconds(work.entry, costs[kind], work.runs[own], found[0, own])
     return found
+
+
+def _recording_seconds(entry, cost, runs, seconds):
+    """Expected CPU time to record runs whose integration takes `seconds`, and their structure."""
+    return runs * (cost.sample * (entry.experiment.samples + 1) + cost.run) + cost.again * seconds
+
+
+def _units_of_pending_runs(work, costs):
+    """The `Units` of the pending runs of a workload."""
+    entry, numbers, runs, seconds = work.entry, [], [], []
+    for found in Batches.in_slabs(entry, work.unit):
+        of_batch = np.zeros(len(found.sizes))
+        for kind, own in found.by_kind():
+            own_seconds = costs[kind].seconds(found.amounts[own])
+            of_batch[own] = own_seconds
+            of_batch[own] += _recording_seconds(entry, costs[kind], found.sizes[own], own_seconds)
+        # A batch lies in one unit.
+        unit = entry.rows[found.first] // work.unit
+        begins = np.flatnonzero(np.diff(unit, prepend=-1))
+        numbers.append(unit[begins])
+        if len(begins):
+            runs.append(np.add.reduceat(found.sizes, begins))
+            seconds.append(np.add.reduceat(of_batch, begins))
+    columns = (np.concatenate([np.zeros(0, dtype=int), *own]) for own in (numbers, runs))
+    return Units(work.unit, *columns, np.concatenate([np.zeros(0), *seconds]))
 
 
 def _plan_reference_costs(entry, clock):
@@ -311,7 +331,8 @@ def _plan_reference_costs(entry, clock):
 def _lacking_part_of_references(entry, references):
     """What part of each reference pending runs need that is not there yet."""
     needed = np.zeros(len(references.ids), dtype=bool)
-    needed[references.of_run[entry.pending]] = True
+    for rows in entry.slabs():
+        needed[references.of(entry.table.take(entry.pending_runs(*rows)))] = True
     there = np.array([entry.references.get(run_id, 0) for run_id in references.ids.tolist()])
     times = entry.experiment.times[: references.samples]
     complete = there >= len(times)
@@ -340,7 +361,7 @@ def make_tasks(store, root, plans, workers, checkpoint_every=CHECKPOINT_EVERY):
 
     Returns
     -------
-    references, runs : list of ReferenceTask, list of RunTask
+    references, runs : list of ReferenceTask, list of PlannedTask
     """
     references = [
         task
@@ -348,20 +369,16 @@ def make_tasks(store, root, plans, workers, checkpoint_every=CHECKPOINT_EVERY):
         for task in _make_reference_tasks(store, root, plan, checkpoint_every)
     ]
     runs = [
-        (int(task.rows[0]) // plan.layout.shard_rows, task)
+        PlannedTask(maker, rows, count, cost, checkpoint_every)
         for plan, groups in zip(plans, _group_units_into_tasks(plans, workers), strict=True)
-        for task in _make_run_tasks(store, root, plan, groups, checkpoint_every)
+        if groups and (maker := _TaskMaker.of(store, root, plan))
+        for rows, count, cost in groups
     ]
     work = collections.Counter()
-    for shard_row, task in runs:
-        work[task.group, shard_row] += task.cost
-
-    def place(own):
-        shard_row, task = own
-        key = task.group, shard_row
-        return -work[key], key, -task.cost
-
-    return references, [task for _, task in sorted(runs, key=place)]
+    for task in runs:
+        work[task.shard_row] += task.cost
+    runs.sort(key=lambda task: (-work[task.shard_row], task.shard_row, -task.cost))
+    return references, runs
 
 
 def count_tasks(plans, workers):
@@ -372,84 +389,147 @@ def count_tasks(plans, workers):
 
 
 def _group_units_into_tasks(plans, workers):
-    """The pending runs of each task and its seconds, as a list for each plan.
+    """The rows of each task, the number of its runs and its seconds, as a list for each plan.
 
     Tasks get smaller: each takes a share of what its plan has left (guided self-scheduling),
     so that the workers end together.
     """
     groups = []
     for plan in plans:
-        runs, begins, seconds = _units_of_pending_runs(plan)
-        left = np.cumsum(seconds[::-1])[::-1]
+        left = np.cumsum(plan.units.seconds[::-1])[::-1]
         targets = np.clip(left / (TASKS_PER_WORKER * max(workers, 1)), LEAST_TASK, MOST_TASK)
-        groups.append(_group_consecutive_units(plan, runs, begins, seconds, targets))
+        groups.append(_group_consecutive_units(plan, targets))
     return groups
 
 
-def _units_of_pending_runs(plan):
-    """The pending runs in the order of their rows, where each unit of them begins, and seconds."""
-    entry = plan.entry
-    runs = np.flatnonzero(entry.pending)
-    runs = runs[np.argsort(entry.rows[runs], kind="stable")]
-    unit = entry.rows[runs] // plan.unit
-    begins = np.flatnonzero(np.diff(unit, prepend=-1))
-    seconds = np.add.reduceat(plan.seconds[runs], begins) if len(runs) else np.zeros(0)
-    return runs, begins, seconds
-
-
-def _group_consecutive_units(plan, runs, begins, seconds, targets):
-    """Runs and cost of tasks of about the seconds that the first unit's target says.
+def _group_consecutive_units(plan, targets):
+    """Rows, runs and cost of tasks of about the seconds that the first unit's target says.
 
     A task lies in one row of shards, and a worker has room for what it computes.
     """
     most = max(1, MOST_BYTES // _bytes_of_run(plan.entry))
-    shard = plan.entry.rows[runs[begins]] // plan.layout.shard_rows
-    ends = [*begins[1:].tolist(), len(runs)][: len(begins)]
     fixed = (plan._series + len(schema.RUN_VARIABLES)) * WRITE_SECONDS
-    groups, first, cost = [], 0, 0.0
-    for unit, (begin, end) in enumerate(zip(begins.tolist(), ends, strict=True)):
-        full = cost + seconds[unit] + fixed > targets[first] or end - begins[first] > most
-        if unit > first and (full or shard[unit] != shard[first]):
-            groups.append((runs[begins[first] : begin], cost + fixed))
-            first, cost = unit, 0.0
-        cost += float(seconds[unit])
-    if len(begins):
-        groups.append((runs[begins[first] :], cost + fixed))
+    rows = plan.units.number * plan.units.rows
+    shards = rows // plan.layout.shard_rows
+    groups, begin, end, shard, runs, cost, target = [], 0, 0, -1, 0, 0.0, 0.0
+    columns = (rows, shards, plan.units.runs, plan.units.seconds, targets)
+    for row, own, count, seconds, aim in zip(*(c.tolist() for c in columns), strict=True):
+        full = cost + seconds + fixed > target or runs + count > most
+        if runs and (full or own != shard):
+            groups.append((range(begin, end), runs, cost + fixed))
+            runs, cost = 0, 0.0
+        if not runs:
+            begin, shard, target = row, own, aim
+        end, runs, cost = row + plan.units.rows, runs + count, cost + seconds
+    if runs:
+        groups.append((range(begin, end), runs, cost + fixed))
     return groups
 
 
-def _make_run_tasks(store, root, plan, groups, checkpoint_every):
-    """The tasks of a plan, of groups of its runs and their cost."""
-    entry, table = plan.entry, plan.entry.table
-    references, reference_rows = references_of_run_table(table), None
-    if references and groups:
-        stored = storage.open_zarr_group(root, references_group_name(entry.name))
-        reference_rows = references.rows(stored)[references.of_run]
-    shared = {
-        "store": store,
-        "experiment": entry.name,
-        "recipe": recipe_of_run_table(table),
-        "systems": named_systems_of_table(table),
-        "integrators": named_integrators_of_table(table),
-        "unit": plan.unit,
-        "checkpoint_every": checkpoint_every,
-    }
-    return [
-        RunTask(
-            rows=entry.rows[runs],
-            integrator=table.integrator_index[runs],
-            system=table.system_index[runs],
-            step_size=table.step_size[runs],
-            tolerance=table.tolerance[runs],
-            steps_per_sample=table.steps_per_sample[runs],
-            repeat=table.repeat[runs],
-            stored=entry.standing[runs],
-            reference=np.zeros(0, dtype=int) if reference_rows is None else reference_rows[runs],
-            cost=cost,
-            **shared,
+@dataclass(frozen=True, eq=False)
+class PlannedTask(Stoppable):
+    """A `RunTask` that is made when it is sent: until then, it is known by its rows.
+
+    Parameters
+    ----------
+    maker : _TaskMaker
+    rows : range
+        Of the store; the pending runs in them are the task's.
+    count : int
+        How many these are.
+    cost, checkpoint_every : float
+        As in `RunTask`.
+    """
+
+    maker: "_TaskMaker"
+    rows: range
+    count: int
+    cost: float
+    checkpoint_every: float = CHECKPOINT_EVERY
+
+    @property
+    def store(self):
+        """The store."""
+        return self.maker.shared["store"]
+
+    @property
+    def experiment(self):
+        """Name of the experiment."""
+        return self.maker.shared["experiment"]
+
+    group, place = RunTask.group, RunTask.place
+
+    @property
+    def runs(self):
+        """Number of its runs."""
+        return self.count
+
+    @property
+    def shard_row(self):
+        """Group and row of shards in which its rows lie."""
+        return self.experiment, self.rows[0] // self.maker.plan.layout.shard_rows
+
+    def made(self):
+        """The `RunTask`."""
+        return self.maker.make(self)
+
+
+@dataclass(frozen=True, eq=False)
+class _TaskMaker:
+    """Makes the tasks of a plan.
+
+    Parameters
+    ----------
+    plan : ExperimentPlan
+    shared : dict
+        What all tasks have in common, by the parameters of `RunTask`.
+    references : sweep.store.diff.References or None
+    reference_rows : ndarray of int
+        Row in the store of each of these.
+    """
+
+    plan: ExperimentPlan
+    shared: dict
+    references: object
+    reference_rows: np.ndarray
+
+    @classmethod
+    def of(cls, store, root, plan):
+        """The maker of a plan's tasks."""
+        entry, table = plan.entry, plan.entry.table
+        references, rows = references_of_run_table(table), np.zeros(0, dtype=int)
+        if references:
+            group = storage.open_zarr_group(root, references_group_name(entry.name))
+            rows = references.rows(group)
+        shared = {
+            "store": store,
+            "experiment": entry.name,
+            "recipe": recipe_of_run_table(table),
+            "systems": named_systems_of_table(table),
+            "integrators": named_integrators_of_table(table),
+            "unit": plan.units.rows,
+        }
+        return cls(plan, shared, references, rows)
+
+    def make(self, planned):
+        """The `RunTask` of a `PlannedTask`."""
+        entry = self.plan.entry
+        runs = entry.pending_runs(planned.rows.start, planned.rows.stop)
+        places, reference = entry.table.take(runs), self.reference_rows
+        return RunTask(
+            rows=entry.rows[runs].astype(np.int64),
+            integrator=places.integrator_index,
+            system=places.system_index,
+            step_size=places.step_size,
+            tolerance=places.tolerance,
+            steps_per_sample=places.steps_per_sample,
+            repeat=places.repeat,
+            stored=entry.standing[runs].astype(np.int64),
+            reference=reference[self.references.of(places)] if self.references else reference,
+            cost=planned.cost,
+            checkpoint_every=planned.checkpoint_every,
+            **self.shared,
         )
-        for runs, cost in groups
-    ]
 
 
 def _make_reference_tasks(store, root, plan, checkpoint_every):
@@ -463,7 +543,7 @@ def _make_reference_tasks(store, root, plan, checkpoint_every):
     needed = np.flatnonzero(_lacking_part_of_references(entry, references) > 0)
     needed = needed[np.argsort(rows[needed])]
     stored = np.array([entry.references.get(run_id, 0) for run_id in references.ids.tolist()])
-    system = table.system_index[references.first_run]
+    system = table.take(references.first_run).system_index
     shard = rows[needed] // storage.layout_of_group(group).shard_rows
     parts = np.split(needed, np.flatnonzero(np.diff(shard)) + 1)
     return [

@@ -56,7 +56,7 @@ def execute_tasks(client, tasks, session, drain, on_receipt, on_running=lambda r
     Parameters
     ----------
     client : distributed.Client
-    tasks : list of RunTask or ReferenceTask
+    tasks : list of PlannedTask or ReferenceTask
     session : sweep.store.lease.sessions.Session
     drain : sweep.shutdown.Drain
         When it is requested, no further task is submitted and those in flight are waited for,
@@ -114,9 +114,9 @@ class _Flight:
         """Submit what may be submitted now."""
         self._look()
         while tasks := self._next_batch():
-            futures = self._client.map(
-                compute_task, tasks, [self._session] * len(tasks), pure=False
-            )
+            made = [task.made() for task in tasks]
+            sessions = [self._session] * len(tasks)
+            futures = self._client.map(compute_task, made, sessions, pure=False)
             for task, future in zip(tasks, futures, strict=True):
                 self.flying[future.key] = task
                 self._pace.began(future.key, task.cost)
@@ -128,7 +128,7 @@ class _Flight:
         most = WINDOW * self._pace.slots - len(self.flying)
         while len(tasks) < most and rows < MOST_ROWS and (task := self._next()) is not None:
             tasks.append(task)
-            rows += len(task.rows)
+            rows += task.runs
         return tasks
 
     def _look(self):

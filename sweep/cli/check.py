@@ -27,8 +27,8 @@ def command(study, trust_plugins):
         "experiment": [table.experiment.name for table in tables],
         "system": [table.experiment.system for table in tables],
         "integrators": [str(len(table.experiment.integrators)) for table in tables],
-        "step sizes": [_count_distinct_as_text(table.step_size) for table in tables],
-        "tolerances": [_count_distinct_as_text(table.tolerance) for table in tables],
+        "step sizes": [_count_distinct_as_text(table, "step_size") for table in tables],
+        "tolerances": [_count_distinct_as_text(table, "tolerance") for table in tables],
         "starts": [str(table.start_count) for table in tables],
         "scanned": [str(len(table.systems)) for table in tables],
         "repeats": [str(table.experiment.repeat) for table in tables],
@@ -44,7 +44,7 @@ def command(study, trust_plugins):
     click.echo(f"{loaded.name}: valid, {sum(table.size for table in tables):,} runs")
 
 
-def _count_distinct_as_text(values):
-    """How many different numbers there are, as text; NaN is none."""
-    there = values[values == values]
-    return str(len({*there[:1].tolist(), *there[1:][there[1:] != there[:-1]].tolist()}))
+def _count_distinct_as_text(table, name):
+    """How many different step sizes or tolerances there are, as text; NaN is none."""
+    values = getattr(table.methods, name)[table.occurring(1)]
+    return str(len(set(values[values == values].tolist())))

@@ -31,6 +31,7 @@ from sweep.store.files import (
 )
 from sweep.store.store import CREATING, Store
 from sweep.study import schema
+from sweep.study.run_table import SLAB, ids_of_digests, ranges_of
 
 REFERENCE_VARIABLES = (
     schema.Variable("states", ("run", "time", "row", "component"), "1", "reference states"),
@@ -198,13 +199,13 @@ def _create_or_grow_experiment_group(root, entry):
         _create_or_grow_array(group, variable, sizes, layout)
     initial = _create_or_grow_array(group, schema.INITIAL_STATE, sizes)
     _create_or_grow_end_checkpoints(root, entry, layout)
-    new = np.flatnonzero(entry.rows >= entry.known)
-    _append_initial_states(initial, [table.initial_state(run) for run in new], entry.known)
+    digests = _write_new_initial_states(initial, entry)
     if entry.experiment.reference is not None:
         create_or_grow_reference_arrays(root, table)
     _write_axis_coordinates(group, entry, system)
     _write_group_attributes(group, entry, system)
     _write_run_coordinates(group, entry)
+    _write_run_ids(group, entry, digests)
 
 
 def _variables_of_entry(entry):
@@ -230,10 +231,13 @@ def _create_or_grow_end_checkpoints(root, entry, layout):
     """Room for the checkpoint of each run at its end."""
     name = end_checkpoints_group_name(entry.name)
     table, methods = entry.table, [e.integrator() for e in entry.experiment.integrators]
-    rows = np.array([system.rows for system in table.systems])[table.system_index]
-    _, runs = np.unique(table.integrator_index * (rows.max() + 1) + rows, return_index=True)
-    pairs = zip(table.integrator_index[runs], table.system_index[runs], strict=True)
-    longest = max(methods[i].bind(table.systems[s]).checkpoint_size for i, s in pairs)
+    rows, pairs = np.array([system.rows for system in table.systems]), {}
+    for _, runs in table.slabs():
+        systems, integrators = runs.system_index, runs.integrator_index
+        _, first = np.unique(integrators * (rows.max() + 1) + rows[systems], return_index=True)
+        for i, s in zip(integrators[first].tolist(), systems[first].tolist(), strict=True):
+            pairs.setdefault((i, int(rows[s])), (i, s))
+    longest = max(methods[i].bind(table.systems[s]).checkpoint_size for i, s in pairs.values())
     _grow_checkpoint_array(root, name, entry.size, longest, layout)
 
 
@@ -273,13 +277,25 @@ def _create_or_grow_array(group, variable, sizes, layout=None):
     return array
 
 
-def _append_initial_states(array, states, first):
-    """Write initial states from row `first` on; shorter ones are filled up with NaN."""
-    if states:
-        filled = np.full((len(states), *array.shape[1:]), np.nan)
-        for row, state in zip(filled, states, strict=True):
-            row[: len(state)] = state
-        array[first : first + len(states)] = filled
+def _write_new_initial_states(array, entry):
+    """Write the initial states of new rows; the `RunTable.digests` of the rows that are new."""
+    digests = np.zeros(entry.new, dtype=np.uint64)
+    for runs, states, own in entry.table.with_states() if entry.new else ():
+        rows = entry.rows[runs].astype(int)
+        new = np.flatnonzero(rows >= entry.known)
+        digests[rows[new] - entry.known] = own[new]
+        _write_states(array, states[new], rows[new])
+    return digests
+
+
+def _write_states(array, states, rows):
+    """Write states into some rows, ascending by parts; shorter ones are filled up with NaN."""
+    first = 0
+    for part in ranges_of(rows):
+        filled = np.full((len(part), *array.shape[1:]), np.nan)
+        filled[:, : states.shape[1]] = states[first : first + len(part)]
+        array[part.start : part.stop] = filled
+        first += len(part)
 
 
 def create_or_grow_reference_arrays(root, table):
@@ -301,8 +317,8 @@ def create_or_grow_reference_arrays(root, table):
     longest = max(checkpoints.reference_checkpoint_length(made.rows) for made in table.systems)
     _grow_checkpoint_array(root, references_group_name(name), size, longest, layout)
     initial = _create_or_grow_array(group, schema.INITIAL_STATE, sizes)
-    states = [table.initial_state(run) for run in references.first_run[fresh]]
-    _append_initial_states(initial, states, len(known))
+    for row, run in enumerate(references.first_run[fresh], len(known)):
+        _write_states(initial, table.initial_states(np.array([run])), np.array([row]))
     storage.write_coordinate_array(group, "run_id", [*known, *references.ids[fresh]], "run")
 
 
@@ -357,90 +373,104 @@ def _write_group_attributes(group, entry, system):
     )
 
 
-def run_coordinate_columns(group, table):
-    """What the coordinates along ``run`` say of each run of a table, by name.
+def run_coordinate_columns(group, runs):
+    """What the coordinates along ``run`` say of each of some runs, by name.
 
     Those of an experiment's `group`, which may have axes that only an earlier version of the
     study had; without ``run``, ``run_id`` and ``in_study``, which depend on the rows.
+
+    Parameters
+    ----------
+    group : zarr.Group
+    runs : sweep.study.run_table.RunTable or sweep.study.run_table.Runs
     """
     columns = {
-        "integrator": table.integrator,
-        "step_size": table.step_size,
-        "tolerance": table.tolerance,
-        "adaptive": table.adaptive,
-        "initial_condition": table.initial_condition,
-        "ensemble": table.ensemble,
-        **_scanned_axis_columns(group, table),
-        **_start_family_columns(group, table),
+        "integrator": runs.integrator,
+        "step_size": runs.step_size,
+        "tolerance": runs.tolerance,
+        "adaptive": runs.adaptive,
+        "initial_condition": runs.initial_condition,
+        "ensemble": runs.ensemble,
+        **_scanned_axis_columns(group, runs),
+        **_start_family_columns(group, runs),
     }
-    if table.experiment.repeat > 1 or "repeat" in group:
-        columns["repeat"] = table.repeat
+    if runs.table.experiment.repeat > 1 or "repeat" in group:
+        columns["repeat"] = runs.repeat
     return columns
 
 
 def _write_run_coordinates(group, entry):
     """Every row's labels; those of rows that the study no longer has stay as they were."""
     table, system = entry.table, entry.table.systems[0]
-    scan, starts = _scanned_axis_columns(group, table), _start_family_columns(group, table)
-    columns = run_coordinate_columns(group, table)
+    some = table.take(np.arange(1))
+    scan, starts = _scanned_axis_columns(group, some), _start_family_columns(group, some)
+    columns = run_coordinate_columns(group, some)
     units = {"step_size": system.time_units, **system.parameter_units}
+    arrays = {}
     for name, values in columns.items():
-        merged = np.full(
-            entry.size, _missing_value_of_column(values), dtype=_widened_label_dtype(values)
-        )
-        if name in group:
-            merged[: entry.known] = group[name][: entry.known]
-        merged[entry.rows] = values
         attributes = {"units": units.get(name, "1")}
         if name in starts:
             attributes[schema.AXIS_OF] = "initial_condition"
-        storage.write_coordinate_array(group, name, merged, "run", **attributes)
-    in_study = np.zeros(entry.size, dtype=bool)
-    in_study[entry.rows] = True
-    storage.write_coordinate_array(group, "in_study", in_study, "run")
-    storage.write_coordinate_array(
-        group, "run", np.arange(entry.size), "run", long_name="row of the table"
-    )
+        arrays[name] = storage.require_coordinate_array(
+            group, name, entry.size, values.dtype, "run", **attributes
+        )
+    for name, dtype, said in (
+        ("in_study", bool, {}),
+        ("run", int, {"long_name": "row of the table"}),
+    ):
+        arrays[name] = storage.require_coordinate_array(
+            group, name, entry.size, np.dtype(dtype), "run", **said
+        )
+    for first, last in entry.slabs():
+        runs = entry.runs_of_rows(first, last)
+        places = entry.rows[runs] - first
+        in_study = np.zeros(last - first, dtype=bool)
+        in_study[places] = True
+        arrays["in_study"][first:last] = in_study
+        arrays["run"][first:last] = np.arange(first, last)
+        for name, values in run_coordinate_columns(group, table.take(runs)).items():
+            values = values.astype(object) if values.dtype.kind == "U" else values
+            if len(runs) < last - first:
+                known = arrays[name][first:last]
+                known[places] = values
+                values = known
+            arrays[name][first:last] = values
     group.attrs["coordinates"] = " ".join(["run_id", "in_study", *columns])
     axes = {"scanned": list(scan), "start_axes": list(starts)}
     group.attrs.update(axes | {"rows_left_study": entry.size - len(entry.rows)})
-    ids = np.full(entry.size, "", dtype=object)
-    if entry.known:
-        ids[: entry.known] = group["run_id"][: entry.known]
-    ids[entry.rows] = table.run_id
-    storage.write_coordinate_array(group, "run_id", ids, "run", long_name="identity of the run")
-    in_order = np.array_equal(entry.rows, np.arange(entry.size))
+
+
+def _write_run_ids(group, entry, digests):
+    """The ids of new rows, of their digests: nothing of these is computed before."""
+    array = storage.require_coordinate_array(
+        group, "run_id", entry.size, np.dtype(str), "run", long_name="identity of the run"
+    )
+    for first in range(0, len(digests), SLAB):
+        ids = ids_of_digests(digests[first : first + SLAB]).astype(str).astype(object)
+        array[entry.known + first : entry.known + first + len(ids)] = ids
+    in_order = entry.in_order and len(entry.rows) == entry.size
     group.attrs[ROWS_OF] = hash_of_run_table(entry.experiment) if in_order else ""
 
 
-def _scanned_axis_columns(group, table):
+def _scanned_axis_columns(group, runs):
     """The scanned columns, also of axes that only an earlier version of the study scanned.
 
     Numbers are floats: an axis of whole numbers may get others later.
     """
     scan = {
         name: values if values.dtype.kind == "U" else values.astype(float)
-        for name, values in table.scan.items()
+        for name, values in runs.scan.items()
     }
     for name in group.attrs.get("scanned", []):
         if name not in scan:
-            value = table.systems[0].parameters[name]
+            value = runs.table.systems[0].parameters[name]
             text = group[name].dtype.kind not in "biuf"
-            scan[name] = np.full(table.size, str(value) if text else value)
+            scan[name] = np.full(len(runs.cells), str(value) if text else value)
     return scan
 
 
-def _start_family_columns(group, table):
+def _start_family_columns(group, runs):
     """Axes of families of starts, also those that only an earlier version of the study had."""
-    earlier = {name: np.full(table.size, np.nan) for name in group.attrs.get("start_axes", [])}
-    return earlier | table.start_axes
-
-
-def _widened_label_dtype(values):
-    """A type that old labels of any length fit in as well."""
-    return object if values.dtype.kind == "U" else values.dtype
-
-
-def _missing_value_of_column(values):
-    """What a column reads where a row has no value."""
-    return {"f": np.nan, "U": "", "b": False}.get(values.dtype.kind, 0)
+    size = len(runs.cells)
+    earlier = {name: np.full(size, np.nan) for name in group.attrs.get("start_axes", [])}
+    return earlier | runs.start_axes

@@ -4,6 +4,7 @@
 Nothing here writes.
 """
 
+import functools
 import hashlib
 import itertools
 import json
@@ -19,7 +20,7 @@ from sweep.store.files import references_group_name
 from sweep.store.lease.sessions import kernel_code_hash
 from sweep.study import schema
 from sweep.study.run_id import initial_state_digest, method_digest, run_digests
-from sweep.study.run_table import expand_experiment
+from sweep.study.run_table import SLAB, digests_of_ids, expand_experiment
 
 ROWS_OF = "rows_of"  # attribute of a group
 
@@ -77,6 +78,32 @@ class Entry:
         """Rows of the store with this study."""
         return self.known + self.new
 
+    @functools.cached_property
+    def in_order(self):
+        """Whether the rows are in the order of the run table."""
+        return bool(np.all(self.rows[1:] > self.rows[:-1]))
+
+    @functools.cached_property
+    def _order(self):
+        return None if self.in_order else np.argsort(self.rows)
+
+    def runs_of_rows(self, first, last):
+        """The runs in the rows from `first` to before `last`, in the order of the rows."""
+        bounds = np.array([first, last], dtype=self.rows.dtype)
+        low, high = np.searchsorted(self.rows, bounds, sorter=self._order)
+        return np.arange(low, high) if self.in_order else self._order[low:high]
+
+    def pending_runs(self, first, last):
+        """Those of them that are pending."""
+        runs = self.runs_of_rows(first, last)
+        return runs[self.pending[runs]]
+
+    def slabs(self, unit=1):
+        """The first row of each slab, of whole units of rows, and that of the next."""
+        length = max(SLAB // unit, 1) * unit
+        for first in range(0, self.size, length):
+            yield first, min(first + length, self.size)
+
 
 def diff_store_against_study(store, study):
     """What `study` asks of a store, which need not exist.
@@ -125,19 +152,18 @@ def _check_plugin_sources_unchanged(store, root, library):
 def _diff_entry_of_experiment(store, root, experiment):
     table = expand_experiment(experiment)
     if root is None or experiment.name not in root:
-        everything, none = np.arange(table.size), np.zeros(table.size, dtype=int)
-        return Entry(table, everything, np.ones(table.size, dtype=bool), none, 0, 0)
+        rows, none = np.arange(table.size, dtype=np.int32), np.broadcast_to(0, table.size)
+        return Entry(table, rows, np.ones(table.size, dtype=bool), none, 0, 0)
     if store.is_unwritable():
         raise StoreError(f"{store} cannot be written: no permission")
     group = storage.open_zarr_group(root, experiment.name)
     check_experiment_unchanged(store, group, experiment)
     rows, known = _rows_in_store(group, table)
-    is_new = rows >= known
-    counts = group[schema.MARKER.name][:]
-    pending, standing = np.ones(table.size, dtype=bool), np.zeros(table.size, dtype=int)
-    pending[~is_new] = ~storage.are_runs_committed(group, len(experiment.times))[rows[~is_new]]
-    standing[~is_new] = counts[rows[~is_new]]
-    gone = known - int(np.sum(~is_new))
+    old = rows < known
+    pending, standing = np.ones(table.size, dtype=bool), np.zeros(table.size, dtype=np.int32)
+    pending[old] = ~storage.are_runs_committed(group, len(experiment.times))[rows[old]]
+    standing[old] = group[schema.MARKER.name][:][rows[old]]
+    gone = known - int(np.sum(old))
     references = _stored_reference_samples(root, experiment)
     layout = storage.layout_of_group(group)
     return Entry(table, rows, pending, standing, known, gone, layout, references)
@@ -151,12 +177,30 @@ def _rows_in_store(group, table):
     """
     in_order = group.attrs.get(ROWS_OF) == hash_of_run_table(table.experiment)
     if in_order and group["run_id"].shape == (table.size,):
-        return np.arange(table.size), table.size
-    row_of = stored_rows_by_run_id(group)
-    rows = np.array([row_of.get(run_id, -1) for run_id in table.run_id.tolist()])
+        return np.arange(table.size, dtype=np.int32), table.size
+    known = _stored_digests(group)
+    rows = np.full(table.size, -1, dtype=np.int32)
+    if len(known):
+        order = np.argsort(known)
+        place = np.searchsorted(known, table.digests, sorter=order)
+        place = order[np.minimum(place, len(known) - 1)]
+        there = known[place] == table.digests
+        rows[there] = place[there]
     is_new = rows < 0
-    rows[is_new] = len(row_of) + np.arange(is_new.sum())
-    return rows, len(row_of)
+    rows[is_new] = len(known) + np.arange(is_new.sum())
+    return rows, len(known)
+
+
+def _stored_digests(group):
+    """The `RunTable.digests` of the rows of a group, up to the first row without an id."""
+    size = group["run_id"].shape[0] if "run_id" in group else 0
+    found = [np.zeros(0, dtype=np.uint64)]
+    for first in range(0, size, SLAB):
+        ids = list(itertools.takewhile(bool, group["run_id"][first : first + SLAB].tolist()))
+        found.append(digests_of_ids(ids))
+        if len(ids) < min(SLAB, size - first):
+            break
+    return np.concatenate(found)
 
 
 def hash_of_run_table(experiment):
@@ -283,8 +327,8 @@ class References:
     Parameters
     ----------
     ids : ndarray of str, shape (references,)
-    of_run : ndarray of int, shape (runs,)
-        Which of them each run of the table is measured against.
+    of_start : ndarray of int, shape (systems, starts)
+        Which of them is that of a system and an initial state; -1 where there is no run.
     first_run : ndarray of int, shape (references,)
         A run of the table that has the reference's system and initial state.
     samples : int
@@ -292,7 +336,7 @@ class References:
     """
 
     ids: np.ndarray
-    of_run: np.ndarray
+    of_start: np.ndarray
     first_run: np.ndarray
     samples: int
 
@@ -301,25 +345,37 @@ class References:
         row_of = stored_rows_by_run_id(group)
         return np.array([row_of[run_id] for run_id in self.ids])
 
+    def of(self, runs):
+        """Which of them each of some `sweep.study.run_table.Runs` is measured against."""
+        return self.of_start[runs.system_index, runs.start_index]
+
+
+def reference_samples(experiment):
+    """Leading sample times that the references of an experiment cover; 0 if it has none."""
+    if experiment.reference is None:
+        return 0
+    return int(np.sum(experiment.times <= experiment.reference.until * (1 + 1e-12)))
+
 
 def references_of_run_table(table):
     """The `References` of a run table, or None if its experiment has none."""
     experiment = table.experiment
     if experiment.reference is None:
         return None
-    width = table.start_count
-    key = table.system_index * width + table.start_index
-    distinct, runs, of_run = np.unique(key, return_index=True, return_inverse=True)
-    tolerance = experiment.reference.tolerance
-    first_run, ids = {}, []
-    for value, run in zip(distinct, runs, strict=True):
-        system = table.systems[value // width]
-        made = experiment.reference.integrator, {}, math.nan, tolerance
-        method = method_digest(system, *made, experiment.library.hashes(experiment.system))
-        start = initial_state_digest(table.initial_state(run))
-        ids.append(next(run_digests(method, [start])).hex())
-        first_run.setdefault(ids[-1], run)  # a union may have a state as two of its starts
-    place = {run_id: index for index, run_id in enumerate(first_run)}
-    of_run = np.array([place[run_id] for run_id in ids])[of_run]
-    samples = int(np.sum(experiment.times <= experiment.reference.until * (1 + 1e-12)))
-    return References(np.array(list(place)), of_run, np.array(list(first_run.values())), samples)
+    run_of = np.full((len(table.systems), table.start_count), table.size)
+    for runs, places in table.slabs():
+        np.minimum.at(run_of, (places.system_index, places.start_index), runs)
+    made = experiment.reference.integrator, {}, math.nan, experiment.reference.tolerance
+    plugins = experiment.library.hashes(experiment.system)
+    of_start, place, first_run = np.full(run_of.shape, -1), {}, []
+    for system in range(len(table.systems)):
+        starts = np.flatnonzero(run_of[system] < table.size)
+        method = method_digest(table.systems[system], *made, plugins)
+        states = map(initial_state_digest, table.starts.some(system, starts))
+        for start, digest in zip(starts.tolist(), run_digests(method, states), strict=True):
+            if digest.hex() not in place:  # a union may have a state as two of its starts
+                place[digest.hex()] = len(place)
+                first_run.append(run_of[system, start])
+            of_start[system, start] = place[digest.hex()]
+    samples = reference_samples(experiment)
+    return References(np.array(list(place)), of_start, np.array(first_run), samples)

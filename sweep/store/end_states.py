@@ -15,7 +15,7 @@ from sweep.store.files import end_checkpoints_group_name
 from sweep.store.open import open_study
 from sweep.store.store import Store
 from sweep.study.initial_conditions.from_store import StoreStarts
-from sweep.study.run_table import expand_experiment
+from sweep.study.run_table import digests_of_ids, expand_experiment
 
 
 def load_starts_from_store(store, *, read_study, kept=None, trust_plugins=False, **settings):
@@ -158,19 +158,22 @@ def _states_from_end_checkpoints(store, experiment, ids, rows, read_study, trust
     study = read_study(store, trust_plugins=trust_plugins)
     made = next(e for e in study.experiments if e.name == experiment)
     table = expand_experiment(made)
-    run_of = {run_id: run for run, run_id in enumerate(table.run_id.tolist())}
+    wanted = digests_of_ids(ids)
+    own = np.flatnonzero(np.isin(table.digests, wanted))
+    run_of = dict(zip(table.digests[own].tolist(), own.tolist(), strict=True))
+    runs = table.take(np.array([run_of[digest] for digest in wanted.tolist()]))
     stored = ends[checkpoints.CHECKPOINT.name].oindex[rows]
     states = np.full((len(rows), max(s.rows for s in table.systems), 3), np.nan)
     problems = {}
-    for state, checkpoint, run_id in zip(states, stored, ids, strict=True):
-        run = run_of[run_id]
-        pair = table.integrator_index[run], table.system_index[run]
+    pairs = zip(runs.integrator_index.tolist(), runs.system_index.tolist(), strict=True)
+    columns = (states, stored, ids, pairs, runs.adaptive.tolist())
+    for state, checkpoint, run_id, pair, adaptive in zip(*columns, strict=True):
         if pair not in problems:
             method = made.integrators[pair[0]].integrator()
             problems[pair] = method.bind(table.systems[pair[1]])
         problem = problems[pair]
         own = checkpoint[: problem.checkpoint_size]
-        if table.adaptive[run] or not len(own) or not np.isfinite(own[0]):
+        if adaptive or not len(own) or not np.isfinite(own[0]):
             _refuse_without_recorded_state(
                 store, experiment, f"run {run_id} has no final checkpoint at the last sample"
             )

@@ -299,7 +299,7 @@ class InFlight:
             return
         self._written, runs = now, collections.Counter()
         for task in tasks:
-            runs[task.experiment] += len(task.rows) if task.group == task.experiment else 0
+            runs[task.experiment] += task.runs if task.group == task.experiment else 0
         with contextlib.suppress(OSError):  # nothing depends on it
             write_text_atomically(self._path, json.dumps(runs))
 

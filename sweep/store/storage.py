@@ -100,27 +100,32 @@ def coordinate_chunk_size(size):
 
 
 def write_coordinate_array(group, name, values, dim, **attributes):
-    """Write a coordinate along `dim`, growing it where there are more values than before.
-
-    Existing chunks are replaced one by one, so that a reader or a crash never finds none.
-    """
+    """Write a coordinate along `dim`, growing it where there are more values than before."""
     values = np.asarray(values)
-    text = values.dtype.kind in "UO"
+    array = require_coordinate_array(group, name, len(values), values.dtype, dim, **attributes)
+    array[:] = values.astype(object) if values.dtype.kind in "UO" else values
+
+
+def require_coordinate_array(group, name, size, dtype, dim, **attributes):
+    """The array of a coordinate along `dim`, made if it is not there and grown if it is too short.
+
+    Its chunks are to be replaced one by one, so that a reader or a crash never finds none.
+    """
     if name not in group:
         group.create_array(
             name,
-            shape=values.shape,
-            chunks=(coordinate_chunk_size(len(values)),),
-            dtype=str if text else values.dtype,
+            shape=(size,),
+            chunks=(coordinate_chunk_size(size),),
+            dtype=str if dtype.kind in "UO" else dtype,
             dimension_names=(dim,),
             attributes={"units": "1", "long_name": name.replace("_", " "), **attributes},
-            **({"fill_value": np.nan} if values.dtype.kind == "f" else {}),
+            **({"fill_value": np.nan} if dtype.kind == "f" else {}),
             **CODECS,
         )
     array = group[name]
-    if array.shape != values.shape:
-        array.resize(values.shape)
-    array[:] = values.astype(object) if text else values
+    if array.shape != (size,):
+        array.resize((size,))
+    return array
 
 
 def layout_of_group(group):

@@ -18,6 +18,11 @@ from sweep.study.run_id import (
     run_digests,
 )
 
+SLAB = 2**16  # runs that are looked at together
+PIECE_BYTES = 2**24  # of states that are made together
+MOST_DRAWN = 2**14  # states at a time, which take several times their memory meanwhile
+MOST_LABELS = 2**16  # of starts, that are kept
+
 
 class InitialStates(Sequence):
     """For each system its initial states, shape ``(starts, rows, 3)``, made when asked for.
@@ -34,88 +39,112 @@ class InitialStates(Sequence):
 
     def __init__(self, systems, conditions, paired=None):
         self._systems, self._conditions, self._paired = systems, conditions, paired
+        self._ends = np.cumsum([condition.size for condition in conditions])
         self._made = {}
 
     def __len__(self):
         return len(self._systems)
 
     def __getitem__(self, system):
-        if system not in self._made:
-            made = self._systems[system]
-            self._made[system] = np.concatenate(
-                [
-                    condition.states(made)
-                    if self._paired is None or condition.content in self._paired[system]
-                    else np.full((condition.size, made.rows, 3), np.nan)
-                    for condition in self._conditions
-                ]
+        return self.some(system, np.arange(self._ends[-1]))
+
+    def some(self, system, starts):
+        """The states of some starts of a system, shape ``(len(starts), rows, 3)``.
+
+        Those of ensembles of any size, random or from files, are not kept.
+        """
+        found = np.full((len(starts), self._systems[system].rows, 3), np.nan)
+        of = np.searchsorted(self._ends, starts, side="right")
+        for number in np.unique(of).tolist():
+            condition, own = self._conditions[number], np.flatnonzero(of == number)
+            if self._paired is None or condition.content in self._paired[system]:
+                members = starts[own] - (self._ends[number] - condition.size)
+                found[own] = self._states(system, number, members)
+        return found
+
+    def _states(self, system, number, members):
+        condition, made = self._conditions[number], self._systems[system]
+        if isinstance(condition, RandomStarts | FileStarts):
+            parts = (
+                condition.states(made, part[first : first + MOST_DRAWN])
+                for part in ranges_of(members)
+                for first in range(0, len(part), MOST_DRAWN)
             )
-        return self._made[system]
+            return np.concatenate(list(parts))
+        if (system, number) not in self._made:
+            self._made[system, number] = condition.states(made)
+        return self._made[system, number][members]
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class RunTable:
-    """All runs of an experiment, as arrays of shape ``(size,)``.
+def ranges_of(numbers):
+    """The `range` objects that an array of whole numbers is put together from."""
+    firsts, lengths = _firsts_and_lengths(numbers)
+    ends = zip(firsts.tolist(), (firsts + lengths).tolist(), strict=True)
+    return [range(first, end) for first, end in ends]
 
-    Rows are ordered repeat, integrator, step size, parameters, initial condition fastest:
-    neighbours are trajectories of one system by one method. Repeats of a run are far apart, so
-    that what disturbs the machine for a while does not disturb all of them.
 
-    Parameters
-    ----------
-    experiment : ResolvedExperiment
-    systems : tuple of systems.System
-        One for each combination of scanned values, the last axis fastest.
-    starts : InitialStates
-    axis_index : ndarray of int, shape (systems, axes)
-        The value of each scanned axis in each system.
-    integrator_index, system_index, start_index : ndarray of int
-        Into ``experiment.integrators``, `systems`, and the first axis of `starts`.
-    step_size, tolerance : ndarray of float
-        NaN where the run is adaptive, or is not.
-    repeat : ndarray of int
-        From 0.
+def _firsts_and_lengths(numbers):
+    """The first number, and the length, of each range that an array is put together from."""
+    begins = np.flatnonzero(np.diff(numbers, prepend=-2) != 1)
+    return numbers[begins], np.diff(begins, append=len(numbers))
+
+
+class Columns:
+    """What the axes of a `RunTable` say of some of its runs, as arrays over these.
+
+    A subclass has `table`, and `cells`: the place of each run in the grid of all axes.
     """
 
-    experiment: ResolvedExperiment
-    systems: tuple
-    starts: Sequence
-    axis_index: np.ndarray
-    integrator_index: np.ndarray
-    step_size: np.ndarray
-    tolerance: np.ndarray
-    system_index: np.ndarray
-    start_index: np.ndarray
-    repeat: np.ndarray
-
-    @functools.cached_property
-    def run_id(self):
-        """Identifiers, ndarray of str of 16 hexadecimal digits; see `sweep.study.run_id`.
-
-        They are made when they are used: they depend on all initial states.
-        """
-        return np.frombuffer(_digests_of_runs(self).hex().encode(), dtype="S16").astype("U16")
+    @property
+    def repeat(self):
+        """Number of the repeat, from 0."""
+        return self._index(0)
 
     @property
-    def size(self):
-        """Number of runs."""
-        return len(self.step_size)
+    def method(self):
+        """Index into the table's `methods`."""
+        return self._index(1)
 
     @property
-    def start_count(self):
-        """Number of initial states of a system."""
-        return sum(condition.size for condition in self.experiment.initial_conditions)
+    def system_index(self):
+        """Index into `systems`."""
+        return self._index(2)
+
+    @property
+    def start_index(self):
+        """Index into the first axis of `starts`."""
+        return self._index(3)
+
+    def _index(self, axis):
+        shape = self.table.shape
+        return self.cells // math.prod(shape[axis + 1 :]) % shape[axis]
+
+    @property
+    def integrator_index(self):
+        """Index into ``experiment.integrators``."""
+        return self.table.methods.integrator[self.method]
+
+    @property
+    def step_size(self):
+        """NaN where the run is adaptive."""
+        return self.table.methods.step_size[self.method]
+
+    @property
+    def tolerance(self):
+        """NaN where the run is not adaptive."""
+        return self.table.methods.tolerance[self.method]
 
     @property
     def adaptive(self):
         """Whether the integrator chooses the steps, bool."""
-        return np.isfinite(self.tolerance)
+        return self.table.methods.adaptive[self.method]
 
     @property
     def steps_per_sample(self):
         """Steps in an interval of the time axis, int64; 0 where the run is adaptive."""
-        steps = np.rint(self.experiment.time_axis.interval / self.step_size)
-        return np.where(self.adaptive, 0, steps).astype(np.int64)
+        methods, interval = self.table.methods, self.table.experiment.time_axis.interval
+        steps = np.where(methods.adaptive, 0, np.rint(interval / methods.step_size))
+        return steps.astype(np.int64)[self.method]
 
     @property
     def integrator(self):
@@ -135,32 +164,12 @@ class RunTable:
     @property
     def scan(self):
         """Scanned values, or their labels: a dict of axis name to array."""
-        return {axis.name: self.column(axis.name) for axis in self.experiment.scan}
+        return {axis.name: self.column(axis.name) for axis in self.table.experiment.scan}
 
     @property
     def start_axes(self):
         """Values of the axes of families of starts, NaN for other starts: name to array."""
-        return {name: column[self.start_index] for name, column in self._axes_of_starts().items()}
-
-    def _axes_of_starts(self):
-        """The same over the starts of a system."""
-        columns, first = {}, 0
-        for condition in self.experiment.initial_conditions:
-            for name, values in condition.coordinates.items():
-                column = columns.setdefault(name, np.full(self.start_count, np.nan))
-                column[first : first + condition.size] = values
-            first += condition.size
-        return columns
-
-    @property
-    def _condition(self):
-        """Index into the experiment's initial conditions."""
-        sizes = [condition.size for condition in self.experiment.initial_conditions]
-        return np.repeat(np.arange(len(sizes)), sizes)[self.start_index]
-
-    def initial_state(self, run):
-        """Initial state of a run, shape ``(rows, 3)``."""
-        return self.starts[self.system_index[run]][self.start_index[run]]
+        return {name: self.column(name) for name in self.table.axes_of_starts}
 
     def column(self, name):
         """Column `name`: an attribute, a scanned parameter, or an axis of starts."""
@@ -174,21 +183,249 @@ class RunTable:
 
     def _factor(self, name):
         """The values that occur in a column, and the index into them of each run."""
-        experiment = self.experiment
-        conditions = experiment.initial_conditions
+        experiment = self.table.experiment
         for number, axis in enumerate(experiment.scan):
             if axis.name == name:
-                return axis.column, self.axis_index[:, number][self.system_index]
+                return axis.column, self.table.axis_index[:, number][self.system_index]
         match name:
             case "integrator":
                 labels = np.array([entry.label for entry in experiment.integrators])
                 return labels, self.integrator_index
             case "initial_condition":
-                return np.array([label for c in conditions for label in c.labels]), self.start_index
+                return self.table.labels_of_starts(self.start_index)
             case "ensemble":
-                return np.array([c.ensemble for c in conditions]), self._condition
-        axes = self._axes_of_starts()
+                ensembles = np.array([c.ensemble for c in experiment.initial_conditions])
+                return ensembles, self.table.condition_of_starts(self.start_index)
+        axes = self.table.axes_of_starts
         return (axes[name], self.start_index) if name in axes else (getattr(self, name), ...)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Runs(Columns):
+    """Some runs of a `RunTable`."""
+
+    table: "RunTable"
+    cells: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Methods:
+    """The integrators of a run table with each of their step sizes or tolerances, as arrays.
+
+    Parameters
+    ----------
+    integrator : ndarray of int
+        Into ``experiment.integrators``.
+    step_size, tolerance : ndarray of float
+        NaN where the method is adaptive, or is not.
+    """
+
+    integrator: np.ndarray
+    step_size: np.ndarray
+    tolerance: np.ndarray
+
+    @property
+    def adaptive(self):
+        """Whether the integrator chooses the steps, ndarray of bool."""
+        return np.isfinite(self.tolerance)
+
+    @property
+    def keys(self):
+        """Integrator, whether it is adaptive, and step size or tolerance of each."""
+        sizes = np.where(self.adaptive, self.tolerance, self.step_size)
+        columns = (self.integrator, self.adaptive, sizes)
+        return list(zip(*(column.tolist() for column in columns), strict=True))
+
+    @classmethod
+    def of_keys(cls, keys):
+        """Those with some `keys`."""
+        integrator, adaptive, sizes = map(np.array, zip(*keys, strict=True))
+        step_size, tolerance = np.where(adaptive, np.nan, sizes), np.where(adaptive, sizes, np.nan)
+        return cls(integrator, step_size, tolerance)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RunTable(Columns):
+    """All runs of an experiment.
+
+    It has the axes alone; the columns, of shape ``(size,)``, are made from them when asked for:
+    those of all runs as attributes, those of some by `take`.
+
+    Rows are ordered repeat, method, system, initial condition fastest: neighbours are trajectories
+    of one system by one method. Repeats of a run are far apart, so that what disturbs the machine
+    for a while does not disturb all of them.
+
+    Parameters
+    ----------
+    experiment : ResolvedExperiment
+    systems : tuple of systems.System
+        One for each combination of scanned values, the last axis fastest.
+    starts : InitialStates
+    axis_index : ndarray of int, shape (systems, axes)
+        The value of each scanned axis in each system.
+    methods : Methods
+    repeats : int
+    first_cell, first_row : ndarray of int
+        The runs are ranges of cells of the grid of all axes: the cell and the row at which each
+        begins. It is one range if nothing is left out.
+    size : int
+        Number of runs.
+    """
+
+    experiment: ResolvedExperiment
+    systems: tuple
+    starts: InitialStates
+    axis_index: np.ndarray
+    methods: Methods
+    repeats: int
+    first_cell: np.ndarray
+    first_row: np.ndarray
+    size: int
+
+    @property
+    def table(self):
+        """The table itself."""
+        return self
+
+    @property
+    def shape(self):
+        """Of the grid: repeats, methods, systems, starts."""
+        return self.repeats, len(self.methods.integrator), len(self.systems), self.start_count
+
+    @property
+    def cells(self):
+        """Places of all runs in the grid."""
+        return self.take(np.arange(self.size)).cells
+
+    def take(self, runs):
+        """The columns of some runs, an ndarray of int."""
+        part = np.searchsorted(self.first_row, runs, side="right") - 1
+        return Runs(self, self.first_cell[part] - self.first_row[part] + runs)
+
+    def slabs(self):
+        """All runs in slabs, each an ndarray of int and its `Runs`.
+
+        A slab has whole blocks of one method, unless these are too large.
+        """
+        block = math.prod(self.shape[2:])
+        length = max(SLAB // block, 1) * block if block <= SLAB else SLAB
+        for first in range(0, self.size, length):
+            runs = np.arange(first, min(first + length, self.size))
+            yield runs, self.take(runs)
+
+    def occurring(self, axis):
+        """The indices that occur on an axis of the grid: 0 repeats, 1 methods, 2 systems."""
+        if len(self.first_row) == 1:
+            return np.arange(self.shape[axis])
+        there = np.zeros(self.shape[axis], dtype=bool)
+        for _, runs in self.slabs():
+            there[runs._index(axis)] = True
+        return np.flatnonzero(there)
+
+    @property
+    def start_count(self):
+        """Number of initial states of a system."""
+        return sum(condition.size for condition in self.experiment.initial_conditions)
+
+    @property
+    def run_id(self):
+        """Identifiers, ndarray of str of 16 hexadecimal digits; see `sweep.study.run_id`."""
+        return ids_of_digests(self.digests).astype("U16")
+
+    @functools.cached_property
+    def digests(self):
+        """The identifiers as unsigned whole numbers, made when used: they depend on all states."""
+        found = np.empty(self.size, dtype=">u8")
+        for runs, _, digests in self.with_states():
+            found[runs] = digests
+        return found
+
+    def with_states(self):
+        """All runs, with their initial states and digests; each state is made once.
+
+        Yields
+        ------
+        runs : ndarray of int, shape (n,)
+            Some runs, ascending.
+        states : ndarray, shape (n, rows, 3)
+            Filled up with NaN where a system has fewer rows.
+        digests : ndarray of uint64, shape (n,)
+        """
+        methods, count = _MethodDigests(self), math.prod(self.shape[2:])
+        for first, states, of_states in self._pieces_of_states():
+            for runs, places in self.slabs():
+                key = places.cells % count - first
+                own = np.flatnonzero((key >= 0) & (key < len(states)))
+                if len(own):
+                    digests = methods.of_runs(places.cells[own], key[own], of_states)
+                    yield runs[own], states[key[own]], digests
+
+    def _pieces_of_states(self):
+        """The states of all starts of all systems in pieces, with their digests."""
+        count, rows = self.start_count, max(made.rows for made in self.systems)
+        total, length = len(self.systems) * count, max(1, PIECE_BYTES // (24 * rows))
+        for first in range(0, total, length):
+            last = min(first + length, total)
+            states, digests = np.full((last - first, rows, 3), np.nan), []
+            for system in range(first // count, (last - 1) // count + 1):
+                begin, end = max(first, system * count), min(last, (system + 1) * count)
+                made = self.starts.some(system, np.arange(begin, end) - system * count)
+                states[begin - first : end - first, : made.shape[1]] = made
+                digests += map(initial_state_digest, made)
+            yield first, states, digests
+
+    @functools.cached_property
+    def axes_of_starts(self):
+        """The axes of families of starts over the starts of a system: name to array."""
+        columns, first = {}, 0
+        for condition in self.experiment.initial_conditions:
+            for name, values in condition.coordinates.items():
+                column = columns.setdefault(name, np.full(self.start_count, np.nan))
+                column[first : first + condition.size] = values
+            first += condition.size
+        return columns
+
+    def condition_of_starts(self, starts):
+        """Index into the experiment's initial conditions of some starts."""
+        sizes = [condition.size for condition in self.experiment.initial_conditions]
+        return np.searchsorted(np.cumsum(sizes), starts, side="right")
+
+    def labels_of_starts(self, starts):
+        """Labels of initial conditions, and the index into them of some starts."""
+        conditions = self.experiment.initial_conditions
+        if self.start_count <= MOST_LABELS:
+            return self._labels, starts
+        distinct, index = np.unique(starts, return_inverse=True)
+        labels, of = [], self.condition_of_starts(distinct)
+        ends = np.cumsum([condition.size for condition in conditions])
+        for number in np.unique(of).tolist():
+            condition = conditions[number]
+            members = distinct[of == number] - (ends[number] - condition.size)
+            labels += condition.some_labels(members.tolist())
+        return np.array(labels), index
+
+    @functools.cached_property
+    def _labels(self):
+        return np.array([label for c in self.experiment.initial_conditions for label in c.labels])
+
+    def initial_state(self, run):
+        """Initial state of a run, shape ``(rows, 3)``."""
+        return self.initial_states(np.array([run]))[0]
+
+    def initial_states(self, runs):
+        """Initial states of runs of one system, shape ``(runs, rows, 3)``."""
+        places = self.take(runs)
+        return self.starts.some(int(places.system_index[0]), places.start_index)
+
+
+def ids_of_digests(digests):
+    """Digests as identifiers of 16 hexadecimal digits, ndarray of bytes."""
+    return np.frombuffer(digests.astype(">u8").tobytes().hex().encode(), dtype="S16")
+
+
+def digests_of_ids(ids):
+    """What `ids_of_digests` made identifiers of, from a list of str."""
+    return np.frombuffer(bytes.fromhex("".join(ids)), dtype=">u8")
 
 
 def expand_experiment(experiment):
@@ -226,15 +463,10 @@ def _has_distinct_methods_and_starts(table):
         return False  # these may have been drawn as well
     if len({(c.seed, c.around, c.spread) for c in random}) < len(random):
         return False
-    for entry in table.experiment.integrators:
-        if entry.adaptive or table.experiment.axis_of_steps is None:
-            sizes = {own[entry.adaptive] for own in table.experiment.steps_of(entry)}
-            if len(sizes) < len(table.experiment.steps_of(entry)):
-                return False
-    methods = _MethodDigests(table)
-    for *method, _ in _blocks_of_equal_method_and_system(table)[1]:
-        methods.digest(*method)
-    if len(set(methods.digests.values())) < len(methods.digests):
+    methods, made = _MethodDigests(table), table.occurring(1)
+    if len(set(map(methods.text, made.tolist()))) < len(made):
+        return False
+    if len({SystemDigest(system).method(b"") for system in table.systems}) < len(table.systems):
         return False
     rest = [c for c in conditions if not isinstance(c, RandomStarts)]
     for system in table.systems:
@@ -246,27 +478,49 @@ def _has_distinct_methods_and_starts(table):
 
 def _table_of_all_runs(experiment):
     made = experiment.make_systems()
-    starts = InitialStates(made, experiment.initial_conditions)
     steps = [experiment.steps_of(entry) for entry in experiment.integrators]
     axis_index = _axis_indices_of_systems(experiment)
-    method, system = _pair_methods_and_systems(experiment, steps, axis_index)
-    count = sum(condition.size for condition in experiment.initial_conditions)
-    shape = experiment.repeat, len(method), count
-    repeat, pair, start = np.unravel_index(np.arange(np.prod(shape)), shape)
     integrator = np.repeat(np.arange(len(steps)), [len(own) for own in steps])
     step_size, tolerance = np.array([size for own in steps for size in own]).T
-    return RunTable(
+    table = RunTable(
         experiment=experiment,
         systems=made,
-        starts=starts,
+        starts=InitialStates(made, experiment.initial_conditions),
         axis_index=axis_index,
-        integrator_index=integrator[method[pair]],
-        step_size=step_size[method[pair]],
-        tolerance=tolerance[method[pair]],
-        system_index=system[pair],
-        start_index=start,
-        repeat=repeat,
+        methods=Methods(integrator, step_size, tolerance),
+        repeats=experiment.repeat,
+        first_cell=np.zeros(1, dtype=int),
+        first_row=np.zeros(1, dtype=int),
+        size=0,
     )
+    if experiment.axis_of_steps is None:
+        return dataclasses.replace(table, size=math.prod(table.shape))
+    blocks = _blocks_of_advancing_steps(table, steps)
+    return _with_ranges(table, blocks * table.start_count, np.full(len(blocks), table.start_count))
+
+
+def _blocks_of_advancing_steps(table, steps):
+    """Blocks of the grid, each of all starts, in which a step size advances with an axis."""
+    nth = np.concatenate([np.arange(len(own)) for own in steps])
+    together = nth[:, None] == table.axis_index[:, table.experiment.axis_of_steps]
+    together |= table.methods.adaptive[:, None]  # a tolerance advances with nothing
+    blocks = np.flatnonzero(together)
+    return (np.arange(table.repeats)[:, None] * together.size + blocks).ravel()
+
+
+def _with_ranges(table, cells, lengths):
+    """The table whose runs are ranges of cells that begin at `cells`, one after the other."""
+    rows = np.cumsum(lengths) - lengths
+    first = np.ones(len(cells), dtype=bool)
+    first[1:] = np.diff(cells) != lengths[:-1]
+    size = int(lengths.sum())
+    return dataclasses.replace(table, first_cell=cells[first], first_row=rows[first], size=size)
+
+
+def _with_cells(table, slabs):
+    """The table whose runs are the cells in some arrays, one after the other."""
+    parts = zip(*map(_firsts_and_lengths, slabs), strict=True)
+    return _with_ranges(table, *map(np.concatenate, parts))
 
 
 def _unite_run_tables(experiment, tables):
@@ -275,7 +529,7 @@ def _unite_run_tables(experiment, tables):
     ends = np.cumsum([condition.size for condition in conditions])
     first = {c.content: end - c.size for c, end in zip(conditions, ends, strict=True)}
     entries = {entry.label: index for index, entry in enumerate(experiment.integrators)}
-    parts = []
+    methods, parts = {}, []
     for table in tables:
         own = table.experiment
         contents = frozenset(condition.content for condition in own.initial_conditions)
@@ -287,28 +541,36 @@ def _unite_run_tables(experiment, tables):
             system[index] = systems[place][0]
             paired[system[index]] |= contents
         starts = [first[c.content] + np.arange(c.size) for c in own.initial_conditions]
-        integrator = np.array([entries[entry.label] for entry in own.integrators])
-        parts.append(
-            {
-                "integrator_index": integrator[table.integrator_index],
-                "step_size": table.step_size,
-                "tolerance": table.tolerance,
-                "system_index": system[table.system_index],
-                "start_index": np.concatenate(starts)[table.start_index],
-                "repeat": table.repeat,
-            }
-        )
-    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    ids = np.concatenate([table.run_id for table in tables]).astype("S16")
-    kept = np.sort(np.unique(ids, return_index=True)[1])
+        keys = [(entries[own.integrators[i].label], *size) for i, *size in table.methods.keys]
+        method = np.array([methods.setdefault(key, len(methods)) for key in keys])
+        parts.append((table, method, system, np.concatenate(starts)))
     made = tuple(system for _, system in systems.values())
-    return RunTable(
+    united = RunTable(
         experiment=experiment,
         systems=made,
         starts=InitialStates(made, conditions, paired),
         axis_index=np.array(list(systems), dtype=np.intp).reshape(len(made), len(experiment.scan)),
-        **{name: column[kept] for name, column in columns.items()},
+        methods=Methods.of_keys(methods),
+        repeats=max(table.repeats for table in tables),
+        first_cell=np.zeros(0, dtype=int),
+        first_row=np.zeros(0, dtype=int),
+        size=0,
     )
+    if math.prod(united.shape) > np.iinfo(np.int64).max:
+        raise StudyError(f"{experiment.where}: its axes are too long to be united; use two stores")
+    united = _with_cells(united, _cells_in_union(united, parts))
+    digests = np.concatenate([table.digests for table in tables])
+    kept = np.zeros(united.size, dtype=bool)
+    kept[np.unique(digests, return_index=True)[1]] = True
+    return _with_cells(united, (runs.cells[kept[rows]] for rows, runs in united.slabs()))
+
+
+def _cells_in_union(united, parts):
+    """The cells of a union that runs of its parts have, in slabs."""
+    for table, method, system, starts in parts:
+        for _, runs in table.slabs():
+            axes = runs.repeat, method[runs.method], system[runs.system_index]
+            yield np.ravel_multi_index((*axes, starts[runs.start_index]), united.shape)
 
 
 def _axis_index_in_union(experiment, table):
@@ -322,21 +584,6 @@ def _axis_index_in_union(experiment, table):
     return found
 
 
-def _pair_methods_and_systems(experiment, steps, axis_index):
-    """Indices of every pair of a step size, counted on over the integrators, and a system."""
-    systems = len(axis_index)
-    method, system = np.divmod(np.arange(sum(map(len, steps)) * systems), systems)
-    if experiment.axis_of_steps is None:
-        return method, system
-    nth = np.concatenate([np.arange(len(own)) for own in steps])[method]
-    adaptive = np.repeat(
-        [entry.adaptive for entry in experiment.integrators], list(map(len, steps))
-    )
-    together = nth == axis_index[system, experiment.axis_of_steps]
-    together |= adaptive[method]  # a tolerance advances with nothing
-    return method[together], system[together]
-
-
 def _axis_indices_of_systems(experiment):
     """The index of the value of each axis in each system, shape ``(systems, axes)``."""
     found = list(scan_index_combinations(experiment.scan, experiment.zipped))
@@ -347,110 +594,86 @@ def _without_excluded_runs(table):
     experiment = table.experiment
     if not experiment.exclude:
         return table
-    out = np.logical_or.reduce([rule.holds(table.where) for rule in experiment.exclude])
-    if out.all():
+    left = _with_cells(table, (runs.cells[~_excluded(runs)] for _, runs in table.slabs()))
+    if not left.size:
         raise StudyError(f"{experiment.where}: 'exclude' leaves no run")
-    return _select_runs(table, ~out)
+    return left
 
 
-def _select_runs(table, kept):
-    """The table of the runs where `kept` holds."""
-    names = ("integrator_index", "step_size", "tolerance", "system_index", "start_index")
-    names += ("repeat",)
-    return dataclasses.replace(table, **{name: getattr(table, name)[kept] for name in names})
-
-
-def _digests_of_runs(table):
-    """The digests of all runs, eight bytes each."""
-    starts = [[initial_state_digest(state) for state in states] for states in table.starts]
-    methods = _MethodDigests(table)
-    firsts, blocks = _blocks_of_equal_method_and_system(table)
-    digests = []
-    ends = zip(firsts, [*firsts[1:], table.size], strict=True)
-    for (first, last), (system, *method, repeat) in zip(ends, blocks, strict=True):
-        digest = repeat_digest(methods.digest(system, *method), repeat)
-        chosen = table.start_index[first:last].tolist()
-        digests += run_digests(digest, [starts[system][start] for start in chosen])
-    return b"".join(digests)
+def _excluded(runs):
+    rules = runs.table.experiment.exclude
+    return np.logical_or.reduce([rule.holds(runs.where) for rule in rules])
 
 
 class _MethodDigests:
-    """The `run_id.method_digest` of the runs of a table, each made once."""
+    """The digests of the runs of a table, for which each method and system is looked at once."""
 
     def __init__(self, table):
-        self._experiment, self._made = table.experiment, table.systems
-        self._systems, self._texts, self.digests = {}, {}, {}
+        self._table, self._keys = table, table.methods.keys
+        self._systems, self._texts = {}, {}
 
-    def digest(self, system, integrator, size, adaptive):
-        """Of the runs of a system with an integrator and a tolerance or step size."""
-        key = system, integrator, size
-        if key not in self.digests:
-            if system not in self._systems:
-                self._systems[system] = SystemDigest(self._made[system])
-            text = self._text(integrator, size, adaptive)
-            self.digests[key] = self._systems[system].method(text)
-        return self.digests[key]
+    def of_runs(self, cells, key, starts):
+        """Digests of the runs in some cells, ascending, as ndarray of uint64.
 
-    def _text(self, integrator, size, adaptive):
-        key = integrator, size
-        if key not in self._texts:
-            entry = self._experiment.integrators[integrator]
+        Parameters
+        ----------
+        cells : ndarray of int
+        key : ndarray of int
+            Of each of them, into `starts`.
+        starts : list of bytes
+            The `run_id.initial_state_digest` of states.
+        """
+        blocks, key, digests = cells // self._table.start_count, key.tolist(), []
+        firsts = np.flatnonzero(np.diff(blocks, prepend=-1))
+        places = np.unravel_index(blocks[firsts], self._table.shape[:3])
+        ends = zip(firsts.tolist(), [*firsts[1:].tolist(), len(key)], strict=True)
+        for (first, last), *place in zip(ends, *(own.tolist() for own in places), strict=True):
+            digests += run_digests(self._digest(*place), [starts[i] for i in key[first:last]])
+        return np.frombuffer(b"".join(digests), dtype=">u8")
+
+    def _digest(self, repeat, method, system):
+        if system not in self._systems:
+            self._systems[system] = SystemDigest(self._table.systems[system])
+        return repeat_digest(self._systems[system].method(self.text(method)), repeat)
+
+    def text(self, method):
+        """The `run_id.method_as_json` of a method of the table."""
+        if method not in self._texts:
+            experiment, (integrator, adaptive, size) = self._table.experiment, self._keys[method]
+            entry = experiment.integrators[integrator]
             sizes = (math.nan, size) if adaptive else (size, math.nan)
-            plugins = self._experiment.plugin_hashes(entry)
-            self._texts[key] = method_as_json(entry.name, entry.options, *sizes, plugins)
-        return self._texts[key]
-
-
-def _blocks_of_equal_method_and_system(table):
-    """The first run of each block with one method and system, and these.
-
-    Returns
-    -------
-    firsts : list of int
-    blocks : list of tuple
-        System, integrator, tolerance or step size, whether it is adaptive, and repeat.
-    """
-    adaptive = table.adaptive
-    size = np.where(adaptive, table.tolerance, table.step_size)
-    columns = table.system_index, table.integrator_index, size, adaptive, table.repeat
-    begins = np.zeros(table.size, dtype=bool)
-    begins[0] = True
-    for column in columns:
-        begins[1:] |= column[1:] != column[:-1]
-    firsts = np.flatnonzero(begins)
-    return firsts.tolist(), list(zip(*(c[firsts].tolist() for c in columns), strict=True))
+            plugins = experiment.plugin_hashes(entry)
+            self._texts[method] = method_as_json(entry.name, entry.options, *sizes, plugins)
+        return self._texts[method]
 
 
 def _check_runs_distinct(table):
-    digests = np.frombuffer(_digests_of_runs(table), dtype=">u8")
-    order = np.argsort(digests, kind="stable")
-    same = np.flatnonzero(digests[order[1:]] == digests[order[:-1]])
+    digests = np.sort(table.digests)
+    same = np.flatnonzero(digests[1:] == digests[:-1])
     if same.size:
-        first, second = order[same[0]], order[same[0] + 1]
-        one, other = (
-            _place_of_difference(table, first, second),
-            _place_of_difference(table, second, first),
-        )
+        pair = np.flatnonzero(table.digests == digests[same[0]])[:2]
+        one, other = _place_of_difference(table, pair), _place_of_difference(table, pair[::-1])
+        run = table.take(pair)
         what = (
-            f"tolerance {table.tolerance[first]}"
-            if table.adaptive[first]
-            else f"step size {table.experiment.in_time_units(table.step_size[first])}"
+            f"tolerance {run.tolerance[0]}"
+            if run.adaptive[0]
+            else f"step size {table.experiment.in_time_units(run.step_size[0])}"
         )
         raise StudyError(
             f"{other}: gives a run of {what} that {one} gives too; give each run only once"
         )
 
 
-def _place_of_difference(table, run, other):
-    """Where the study has the entry in which `run` differs from `other`, which is the same."""
-    experiment = table.experiment
-    entry, twin = table.integrator_index[[run, other]]
+def _place_of_difference(table, pair):
+    """Where the study has the entry in which the first of two same runs differs from the other."""
+    experiment, runs = table.experiment, table.take(pair)
+    entry, twin = runs.integrator_index
     if entry != twin:
         return f"{experiment.integrators[entry].where} ({experiment.integrators[entry].label!r})"
-    if table.system_index[run] != table.system_index[other]:
+    if runs.system_index[0] != runs.system_index[1]:
         for axis in experiment.scan:
-            value, same = table.scan[axis.name][[run, other]]
+            value, same = runs.scan[axis.name]
             if value != same:
                 return f"{axis.where} ({value})"
-    start = experiment.initial_conditions[table._condition[run]]
-    return f"{start.where} ({str(table.initial_condition[run])!r})"
+    start = experiment.initial_conditions[table.condition_of_starts(runs.start_index)[0]]
+    return f"{start.where} ({str(runs.initial_condition[0])!r})"

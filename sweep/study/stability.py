@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from integrators.diagnostics.stability import explanation, frequencies, largest_step, limited
+from sweep.study.run_table import SLAB
 
 
 @dataclass(frozen=True)
@@ -56,43 +57,48 @@ def steps_beyond_stability_limit(table, among=None):
     list of Beyond
         In the order of the table: integrators, then step sizes.
     """
-    found, turning = [], {}
-    among = np.ones(table.size, dtype=bool) if among is None else among
-    for index, entry in enumerate(table.experiment.integrators):
-        integrator = entry.integrator()
-        if not limited(integrator, table.systems[0]):
-            continue
-        mine = among & (table.integrator_index == index)
-        if not mine.any():
-            continue
-        for system in np.unique(table.system_index[mine]):
-            if system not in turning:
-                turning[system] = frequencies(table.systems[system], table.starts[system])
-        sizes = table.step_size[mine]
-        for size in dict.fromkeys(sizes.tolist()):
-            runs = np.flatnonzero(mine)[sizes == size]
-            frequency = _frequency_at_start_of_runs(table, runs, turning)
-            outside = size >= largest_step(integrator, frequency)
-            if outside.any():
-                worst = float(frequency[outside].max())
-                found.append(
-                    BeyondStabilityLimit(
-                        experiment=table.experiment.name,
-                        label=entry.label,
-                        where=entry.where,
-                        step_size=size,
-                        runs=int(outside.sum()),
-                        of=len(runs),
-                        text=explanation(integrator, size, worst),
-                    )
-                )
-    return found
+    made = [entry.integrator() for entry in table.experiment.integrators]
+    limits = np.array([bool(limited(integrator, table.systems[0])) for integrator in made])
+    turning, found = {}, {}
+    for runs, places in table.slabs() if limits.any() else ():
+        mine = limits[places.integrator_index]
+        mine &= True if among is None else among[runs]
+        places = table.take(runs[mine])
+        frequency = _frequency_at_start_of_runs(places, turning)
+        methods, first = np.unique(places.method, return_index=True)
+        for method in methods[np.argsort(first)]:
+            own = frequency[places.method == method]
+            integrator, size = table.methods.integrator[method], table.methods.step_size[method]
+            outside = own[size >= largest_step(made[integrator], own)]
+            many, of, worst = found.get((integrator, size), (0, 0, 0.0))
+            worst = max(worst, outside.max(initial=0.0))
+            found[integrator, size] = many + len(outside), of + len(own), worst
+    return [
+        BeyondStabilityLimit(
+            experiment=table.experiment.name,
+            label=table.experiment.integrators[integrator].label,
+            where=table.experiment.integrators[integrator].where,
+            step_size=float(size),
+            runs=many,
+            of=of,
+            text=explanation(made[integrator], float(size), float(worst)),
+        )
+        for (integrator, size), (many, of, worst) in sorted(
+            found.items(), key=lambda own: own[0][0]
+        )
+        if many
+    ]
 
 
-def _frequency_at_start_of_runs(table, runs, turning):
-    """The frequency where each of `runs` begins."""
-    frequency = np.full(len(runs), np.nan)
-    for system in np.unique(table.system_index[runs]):
-        mine = table.system_index[runs] == system
-        frequency[mine] = turning[system][table.start_index[runs[mine]]]
+def _frequency_at_start_of_runs(runs, turning):
+    """The frequency where each of some runs begins; `turning` keeps those of systems' starts."""
+    frequency, table = np.full(len(runs.cells), np.nan), runs.table
+    for system in np.unique(runs.system_index).tolist():
+        if system not in turning:
+            starts = np.array_split(np.arange(table.start_count), -(-table.start_count // SLAB))
+            states = (table.starts.some(system, part) for part in starts)
+            of_states = (frequencies(table.systems[system], part) for part in states)
+            turning[system] = np.concatenate(list(of_states))
+        mine = runs.system_index == system
+        frequency[mine] = turning[system][runs.start_index[mine]]
     return frequency

@@ -227,7 +227,7 @@ def _sized(folder, unit_seconds, units):
                 Store.at(study.with_suffix(".zarr")), load_study_file(study)
             )
         )
-        costs.append(float(plan.seconds.mean()) / duration)
+        costs.append(float(plan.units.seconds.sum() / plan.units.runs.sum()) / duration)
     return units * WIDTH, float(max(10, round(unit_seconds / WIDTH / np.median(costs), -1)))
 
 

@@ -228,15 +228,18 @@ def _count_tasks_of_long_runs(store, runs):
     """Tasks of a study of runs of 60 s each, for 10,000 workers."""
     from integrators.compiler.lanes import WIDTH
     from sweep.campaign import planning
+    from sweep.campaign.batches import Workload
     from sweep.campaign.cost_model import Estimate
     from sweep.store import create, diff, studies
     from sweep.store.store import Store
 
     (entry,) = diff.diff_store_against_study(Store.at("nowhere"), studies.stored_study(store))
+    number = np.arange(-(-runs // WIDTH))
+    counts = np.minimum(WIDTH, runs - WIDTH * number)
     plan = planning.ExperimentPlan(
-        entry=entry, run_steps=np.zeros(runs), seconds=np.full(runs, 60.0), runs=Estimate(),
-        references=Estimate(), beside=0.0, reference_seconds=np.zeros(0),
-        layout=create.layout_of_entry(entry), unit=WIDTH,
+        entry=entry, work=Workload.of(entry, WIDTH), costs={}, runs=Estimate(),
+        units=planning.Units(WIDTH, number, counts, 60.0 * counts), references=Estimate(),
+        beside=0.0, reference_seconds=np.zeros(0), layout=create.layout_of_entry(entry),
     )  # fmt: skip
     return planning.count_tasks([plan], 10_000)
 

@@ -168,7 +168,7 @@ def test_stopped_between_two_commits_of_a_task(
     fold.begin_session(Store.at(store), SESSION.name)
 
     def batches():
-        tasks.compute_task(task, SESSION)
+        tasks.compute_task(task.made(), SESSION)
 
     assert stopped(monkeypatch, batches, 2, (recorder.Recorder, "finish"))
     before = arrays(store, "only")

@@ -50,7 +50,7 @@ def begun(parsed, store, every):
         fold.begin_session(Store.at(store), own.name)
         for task in references if own is session else ():
             tasks.compute_task(task, session)
-    return [dataclasses.replace(task, cost=1e6) for task in runs]
+    return [dataclasses.replace(task.made(), cost=1e6) for task in runs]
 
 
 def test_a_task_goes_on_from_any_checkpoint(

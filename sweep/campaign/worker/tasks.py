@@ -35,6 +35,15 @@ class Stoppable:
         """Within which it ends when it is told to, expected."""
         return min(self.cost, SEGMENT)
 
+    @property
+    def runs(self):
+        """Number of its runs, or references."""
+        return len(self.rows)
+
+    def made(self):
+        """The task as it is sent to a worker."""
+        return self
+
 
 @dataclass(frozen=True, eq=False)
 class RunTask(Stoppable):

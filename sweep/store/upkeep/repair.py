@@ -255,8 +255,8 @@ def _mend_experiment_group(store, root, place, arrays, table):
     if "run_id" in arrays:
         _find_run_ids_again(store, root, place, arrays, columns, table)
     ids = group["run_id"][:]
-    row_of = {run_id: row for row, run_id in enumerate(ids.tolist())}
-    rows = np.array([row_of.get(run_id, -1) for run_id in table.run_id.tolist()])
+    row_of, of_study = {run_id: row for row, run_id in enumerate(ids.tolist())}, table.run_id
+    rows = np.array([row_of.get(run_id, -1) for run_id in of_study.tolist()])
     in_study = np.ones(table.size, dtype=bool)
     columns |= {"in_study": in_study, "run": rows}
     for name, findings in arrays.items():
@@ -265,7 +265,11 @@ def _mend_experiment_group(store, root, place, arrays, table):
                 store.array(place, name), group[name], findings, rows, columns[name]
             )
     if schema.INITIAL_STATE.name in arrays:
-        states = {run_id: table.initial_state(run) for run, run_id in enumerate(table.run_id)}
+        states = {
+            str(run_id): state
+            for runs, own, _ in table.with_states()
+            for run_id, state in zip(of_study[runs], own, strict=True)
+        }
         _rewrite_damaged_initial_states(group, arrays[schema.INITIAL_STATE.name], ids, states)
 
 

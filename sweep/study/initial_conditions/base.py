@@ -31,6 +31,11 @@ class Start:
         """Numbers that tell the states apart, by name, each of shape ``(size,)``; here none."""
         return {}
 
+    def some_labels(self, members):
+        """The labels of some of the states, a list of int."""
+        labels = self.labels
+        return [labels[member] for member in members]
+
     def check(self, system):
         """Raise InputError unless all of these are states of `system`."""
         self.states(system)
@@ -59,7 +64,11 @@ class Ensemble(Start):
     @property
     def labels(self):
         """One label for each member."""
-        return tuple(f"{self.label}[{member}]" for member in range(self.size))
+        return tuple(self.some_labels(range(self.size)))
+
+    def some_labels(self, members):
+        """The labels of some members."""
+        return [f"{self.label}[{member}]" for member in members]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -174,9 +183,13 @@ class RandomStarts(Ensemble):
         """As of other starts; whatever the number of members, since the first are the same."""
         return Start.content.fget(dataclasses.replace(self, members=1))
 
-    def states(self, system):
-        """The members, shape ``(members, rows, 3)``; InputError for an unknown `around`."""
-        return system.ensemble(self.members, self.seed, around=self.around, spread=self.spread)
+    def states(self, system, members=None):
+        """The members, shape ``(members, rows, 3)``; InputError for an unknown `around`.
+
+        With a range of `members` only these, which are the same as among all.
+        """
+        members = range(self.members) if members is None else members
+        return system.ensemble(members, self.seed, around=self.around, spread=self.spread)
 
     def check(self, system):
         """Raise InputError unless `system` can draw a member."""
@@ -281,20 +294,25 @@ class FileStarts(Ensemble):
         """One label for each state."""
         return (self.label,) if self.members.ndim == 2 else super().labels
 
-    def states(self, system):
-        """The states, shape ``(members, rows, 3)``; InputError if `system` has other rows."""
-        rows, members = system.rows, system.form.completed(self.members)
-        if members.shape[-2] != rows:
+    def states(self, system, members=None):
+        """The states, shape ``(members, rows, 3)``; InputError if `system` has other rows.
+
+        With a range of `members` only these.
+        """
+        members = range(self.size) if members is None else members
+        given = self.members.reshape(-1, *self.members.shape[-2:])[members.start : members.stop]
+        rows, states = system.rows, system.form.completed(given)
+        if states.shape[-2] != rows:
             raise InputError(
                 f"{self.file!r} holds an array of shape {self.members.shape}; {system.name} with "
                 f"{system.bodies} bodies expects ({rows}, 3) or (members, {rows}, 3): "
                 f"{system.rows_in_words}",
                 key="file",
             )
-        states = members.reshape(-1, rows, 3)
         if self.normalize:
+            numbered = zip(members, states, strict=True)
             with np.errstate(invalid="ignore"):  # what is not finite is refused by `check`
-                states = np.array([_normalize_member(system, *one) for one in enumerate(states)])
+                states = np.array([_normalize_member(system, *one) for one in numbered])
         return states
 
     def check(self, system):

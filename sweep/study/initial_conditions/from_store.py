@@ -48,7 +48,7 @@ class StoreStarts(FileStarts):
         """One label for each member."""
         return Ensemble.labels.fget(self)
 
-    def states(self, system):
+    def states(self, system, members=None):
         """The states, shape ``(members, rows, 3)``; InputError if `system` has other rows."""
         if self.members.shape[1] != system.rows:
             raise InputError(
@@ -58,4 +58,4 @@ class StoreStarts(FileStarts):
                 key="store",
             )
         as_begun = dataclasses.replace(self, normalize=False) if self.remembered else self
-        return FileStarts.states(as_begun, system)
+        return FileStarts.states(as_begun, system, members)

@@ -14,6 +14,7 @@ from integrators.stepping.adaptive import run_adaptive
 from sweep import errors
 from sweep.analysis import drift_table, grid, order_table, tolerance_table
 from sweep.campaign import coordinator, planning
+from sweep.campaign.batches import Batches
 from sweep.store import diff, studies
 from sweep.store.store import Store
 from sweep.study.run_id import run_id
@@ -135,10 +136,15 @@ def test_the_plan_counts_the_steps_that_runs_take(tmp_path, stored, whole_pilot)
     row_of = {name: row for row, name in enumerate(stored["run_id"].values.tolist())}
     taken = stored["steps"].values[[row_of[name] for name in entry.table.run_id]]
     fixed = ~entry.table.adaptive
-    np.testing.assert_array_equal(plan.run_steps[fixed], taken[fixed])
-    assert np.all(plan.run_steps > 0) and np.all(plan.seconds > 0)
+    found, run_steps = Batches.of(entry, plan.work.unit), np.zeros(entry.table.size)
+    for kind, own in found.by_kind():
+        mine = np.isin(found.of_run, own)
+        run_steps[found.runs[mine]] = plan.costs[kind].steps * found.amounts[found.of_run[mine]]
+    np.testing.assert_array_equal(run_steps[fixed], taken[fixed])
+    assert np.all(run_steps > 0) and plan.steps == round(run_steps.sum())
+    assert np.all(plan.units.seconds > 0) and plan.units.runs.sum() == entry.table.size
     interpolating = np.isin(entry.table.integrator, ["rk45", "own"])
-    ratio = plan.run_steps[interpolating] / taken[interpolating]
+    ratio = run_steps[interpolating] / taken[interpolating]
     assert np.median(ratio) == pytest.approx(1.0, abs=0.5)
 
 

@@ -221,7 +221,7 @@ def test_the_interval_holds_the_time_that_is_used(told, tmp_path, name):
         plan = planning.plan_experiment(entry, clock=clock)
         low, high = plan.cpu_time.interval
         usual = 1.0 + 0.5 / 3  # of the runs, which are disturbed alike
-        held += low <= usual * true_seconds(entry, plan.unit) <= high
+        held += low <= usual * true_seconds(entry, plan.work.unit) <= high
         assert high < 4 * low
     assert held >= 90
 
@@ -229,12 +229,12 @@ def test_the_interval_holds_the_time_that_is_used(told, tmp_path, name):
 def test_without_disturbance_it_is_what_all_cost(told, tmp_path):
     entry = entry_of(tmp_path / "none.zarr", reference=REFERENCE, step_size="0.05")
     plan = planning.plan_experiment(entry, clock=told(Clock()))
-    true = true_seconds(entry, plan.unit)
+    true = true_seconds(entry, plan.work.unit)
     assert plan.cpu_time.least == pytest.approx(true, rel=1e-6)
     assert plan.cpu_time.usual == pytest.approx(true, rel=1e-6)
     assert plan.references.usual == pytest.approx(20 * reference_cost(500.0))
     assert plan.lacking_references == 20
-    assert plan.seconds.sum() == pytest.approx(plan.runs.usual + plan.beside)
+    assert plan.units.seconds.sum() == pytest.approx(plan.runs.usual + plan.beside)
 
 
 def test_plans_together_are_narrower_than_their_sum(told, tmp_path):
@@ -247,9 +247,9 @@ def test_plans_together_are_narrower_than_their_sum(told, tmp_path):
 
 
 def test_many_kinds_are_measured_more_briefly(tmp_path):
-    entry = entry_of(tmp_path / "none.zarr")
-    assert pilot.least_pilot_seconds([entry]) == pilot.MOST_SECONDS
-    assert pilot.least_pilot_seconds([entry] * 1000) == pilot.LEAST_SECONDS
+    work = batches.Workload.of(entry_of(tmp_path / "none.zarr"))
+    assert pilot.least_pilot_seconds([work]) == pilot.MOST_SECONDS
+    assert pilot.least_pilot_seconds([work] * 1000) == pilot.LEAST_SECONDS
 
 
 def test_steps_back_are_counted_beside(told, tmp_path, monkeypatch):
@@ -293,8 +293,8 @@ def test_a_batch_is_what_runs_are_computed_in(tmp_path, monkeypatch):
     seen.clear()
     fold.begin_session(Store.at(store), "batches")
     for task in runs:
-        tasks.compute_task(task, Session("batches", "", kernel_code_hash()))
-    found = batches.Batches.of(entry, plan.unit)
+        tasks.compute_task(task.made(), Session("batches", "", kernel_code_hash()))
+    found = batches.Batches.of(entry, plan.work.unit)
     assert sorted(seen) == sorted(found.sizes.tolist())
     assert found.sizes.sum() == entry.table.size
 
@@ -310,9 +310,10 @@ def test_rows_of_shards_are_computed_one_after_the_other(tmp_path):
     create.create_or_grow_store(store, parsed, entries)
     layout = dataclasses.replace(plan.layout, shard_rows=256)
     chance = np.random.default_rng(1)
-    plan = dataclasses.replace(
-        plan, layout=layout, unit=8, seconds=60.0 * chance.random(entry.table.size)
-    )
+    count = -(-entry.table.size // 8)
+    seconds = 8 * 60.0 * chance.random(count)
+    units = planning.Units(8, np.arange(count), np.full(count, 8), seconds)
+    plan = dataclasses.replace(plan, layout=layout, units=units)
     _, runs = planning.make_tasks(store, storage.open_root_group(store.zarr_store), [plan], 4)
     rows = [int(task.rows[0]) // 256 for task in runs]
     order = list(dict.fromkeys(rows))
@@ -406,7 +407,8 @@ def test_a_longer_study_costs_what_is_left(told, ran, tmp_path):
     )
     (entry,) = diff.diff_store_against_study(Store.at(store), kept)
     plan = planning.plan_experiment(entry, clock=told(Clock()))
-    assert plan.lacking_references == 2 and (plan.seconds > 0).sum() == 8
+    assert plan.lacking_references == 2 and plan.units.runs.sum() == 8
+    assert np.all(plan.units.seconds > 0)
     assert planning.count_tasks([plan], 1) == 2  # the rows of references go on, in one chunk
 
 

@@ -43,7 +43,7 @@ def work(store):
     plans = [planning.plan_experiment(entry) for entry in entries]
     create.create_or_grow_store(Store.at(store), parsed, entries)
     _, made = planning.make_tasks(Store.at(store), storage.open_root_group(store), plans, 1, 1e-9)
-    return dataclasses.replace(made[0], cost=1e6)
+    return dataclasses.replace(made[0].made(), cost=1e6)
 
 
 def session(token):
