@@ -11,7 +11,7 @@ from sweep.cli.common import echo_json, json_option, progress_bar, store_argumen
 from sweep.cli.main import DOES_NOT_HOLD
 from sweep.store.lease.lease import lease_holder_of_store
 from sweep.store.store import Store
-from sweep.store.upkeep import COPY, NOTHING, REMOVE, RUN, STUDY
+from sweep.store.upkeep import COPY, GONE, NOTHING, REMOVE, RUN, STUDY
 from sweep.text import count_with_noun, format_table
 
 SHOWN = 20
@@ -119,7 +119,7 @@ def _print_repair_remedies(store, findings, marked, left):
     count = dict.fromkeys((RUN, STUDY, COPY, REMOVE, NOTHING), 0)
     for finding in findings:
         count[finding.remedy] += 1
-    gone = _experiments_that_are_gone(store, findings)
+    gone = _experiments_that_are_gone(findings)
     for place in gone:
         click.echo(f"{place} would leave the store, and `sweep run` would compute it anew")
     for place, rows in _count_rows_to_rerun(findings).items():
@@ -144,8 +144,8 @@ def _count_rows_to_rerun(findings):
     return {place: len(mine) for place, mine in rows.items()}
 
 
-def _experiments_that_are_gone(store, findings):
-    return [f.place for f in findings if f.remedy == REMOVE and f.path == store.place / f.place]
+def _experiments_that_are_gone(findings):
+    return [finding.place for finding in findings if finding.text == GONE]
 
 
 def _print_repaired(store, findings, marked, left):
@@ -162,7 +162,7 @@ def _print_repaired(store, findings, marked, left):
             click.echo(f"  {where} {'/'.join(map(str, finding.chunk))} {finding.text}")
     else:
         again = f" To compute the runs: {shlex.join(['sweep', 'run', str(store)])}"
-        needed = runs or _experiments_that_are_gone(store, findings)
+        needed = runs or _experiments_that_are_gone(findings)
         click.echo(f"All is mended.{again if needed else ''}")
 
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from sizes import natural_size
 
 import integrators
 import systems
 from integrators import status
-from integrators.forms.forms import parts, velocities
+from integrators.forms.forms import parts
 from integrators.stepping.batch import lagrangian
-from systems.rigid.base import RigidSystem
 
 STEPS, SAMPLES = 20_000, 200
 LEFT_BY_SOLVES = 2.0**-61  # in a step: a fixed-point iteration stops near round-off, always short
@@ -18,40 +18,6 @@ EPSILON = np.finfo(float).eps
 # Measured: 2, 1 and 3. A plain sum of 20,000 roundings would drift by some hundred.
 BOUNDS = {"unit_length": 4, "tangency": 4, "momentum_map": 10, "energy": 10, "casimir": 10}
 BOUNDS |= {"orthogonality": 4}
-
-
-def natural_size(quantity, case, state):
-    """What round-off of a quantity is in proportion to: 1, max |q̇_i| or max_i |M||q̇|.
-
-    Of spins max κ_i|w_i|, max |w_i|² and max |w_i||∂H_i|.
-    """
-    form = case.system.form
-    if isinstance(case.system, RigidSystem):
-        return size_of_parts(quantity, case, state)
-    if not case.mechanical:
-        length = np.linalg.norm(state, axis=1)
-        slope = np.linalg.norm(case.gradient(state), axis=1)
-        strengths = np.abs(getattr(form, "strengths", 1.0))
-        sizes = {"momentum_map": strengths * length, "energy": length * slope}
-        return np.max({"unit_length": 1.0, **sizes}.get(quantity.kind, length**2))
-    speed = np.linalg.norm(parts(velocities(state))[1], axis=1)
-    sizes = {"unit_length": 1.0, "tangency": speed.max()}
-    return sizes.get(quantity.name, np.max(np.abs(form.inertia_matrix) @ speed))
-
-
-def size_of_parts(quantity, case, state):
-    """Max |ω| over tangents, 1, and of an invariant by how much its rows change it: |y·∂/∂y|."""
-    if quantity.kind == "constraint":
-        tangents = [part.key for part in case.system.parts if part.kind == "tangent"]
-        lengths = [np.linalg.norm(case.system.of(state, key)) for key in tangents]
-        return max(lengths) if quantity.name == "tangency" else 1.0
-    changes = []
-    for row in range(len(state)):
-        ends = np.array([state, state])
-        ends[:, row] *= [[1.0 + 1e-6], [1.0 - 1e-6]]
-        found = case.evaluate(quantity.function, ends)[:, quantity.columns]
-        changes.append(np.abs(found[0] - found[1]) / 2e-6)
-    return np.max(changes)
 
 
 def test_long_runs_keep_what_is_promised(promise):

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from cases import pairings
+from sizes import natural_size
 
 import integrators
 import systems
@@ -65,6 +66,9 @@ def test_statistics_are_those_of_every_step(covering):
     every = covering.batch([case.state], 1, steps * samples).states[0]
     times = 0.01 * case.time_scale * np.arange(len(every))
     energy = case.evaluate(case.followed, lagrangian(covering.problem, every), times)[:, 0]
+    followed = [q for q in case.system.quantities if q.function is case.followed]
+    rounded = [natural_size(quantity, case, case.state) for quantity in followed]
+    sizes = max([1.0, *rounded]), 1.0
     for m, errors in enumerate((energy - energy[0], case.length_errors(every))):
         errors = errors[1:].reshape(samples, steps)
         expected = {
@@ -75,7 +79,7 @@ def test_statistics_are_those_of_every_step(covering):
             status.ABS_MAX: np.abs(errors).max(axis=1),
         }
         for row, values in expected.items():
-            assert statistics[:, m, row] == pytest.approx(values, rel=1e-12, abs=2e-15)
+            assert statistics[:, m, row] == pytest.approx(values, rel=1e-12, abs=2e-15 * sizes[m])
 
 
 def test_statistics_end_with_the_last_step_before_a_failure():

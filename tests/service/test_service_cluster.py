@@ -7,6 +7,7 @@ import types
 import pytest
 from dask_processes import await_scheduler, start_worker
 from distributed import Client
+from planned import planned_task
 
 from sweep import errors, shutdown
 from sweep.campaign import task_window
@@ -65,7 +66,7 @@ def test_a_worker_dies_before_its_receipt_is_fetched(scheduler, worker, until, m
     monkeypatch.setattr(task_window, "compute_task", lambda task, session: time.sleep(1) or receipt)
     monkeypatch.setattr(task_window, "RECEIPT_SECONDS", 0.3)
     monkeypatch.setattr(task_window, "LOOK_SECONDS", 0.1)
-    task = types.SimpleNamespace(cost=1.0, seconds_to_stop=1.0, rows=[0])
+    task = planned_task()
     drain = shutdown.Drain()
     address = scheduler()
     first = worker(address)
@@ -105,7 +106,7 @@ def test_a_suspended_worker_keeps_the_receipts_of_others_for_a_moment(
     # Long enough that both workers have some of them.
     monkeypatch.setattr(task_window, "compute_task", lambda task, session: time.sleep(1) or receipt)
     monkeypatch.setattr(task_window, "RECEIPT_SECONDS", 0.3)
-    tasks = [types.SimpleNamespace(cost=1.0, seconds_to_stop=1.0, rows=[0]) for _ in range(4)]
+    tasks = [planned_task() for _ in range(4)]
     address = scheduler()
     first, _ = worker(address), worker(address)
     with Client(address) as client:

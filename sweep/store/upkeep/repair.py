@@ -22,7 +22,7 @@ from sweep.store.files import ArrayFiles, end_checkpoints_group_name, references
 from sweep.store.lease.lease import acquire_lease
 from sweep.store.store import Store
 from sweep.store.studies import stored_study
-from sweep.store.upkeep import COPY, REMOVE, RUN, STUDY
+from sweep.store.upkeep import COPY, GONE, REMOVE, RUN, STUDY
 from sweep.store.upkeep.mark import mark_runs_not_computed
 from sweep.store.upkeep.verify import consolidated_metadata_copies, experiment_of_group, verify
 from sweep.study import schema
@@ -140,8 +140,7 @@ def _put_back_metadata(store, findings, check):
 
 def _forget_experiments_that_are_gone(store, findings, check):
     """Take experiments without a directory out of the store; the store as it is then."""
-    names = store.experiments
-    gone = {f.place for f in findings if f.place in names and f.path == store.place / f.place}
+    gone = {finding.place for finding in findings if finding.text == GONE}
     for name in gone:
         fold.forget_group(store, name, check)
     if gone:

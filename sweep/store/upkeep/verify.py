@@ -27,7 +27,7 @@ from sweep.store.files import (
     references_group_name,
 )
 from sweep.store.store import Store
-from sweep.store.upkeep import COPY, NOTHING, REMOVE, RUN, STUDY
+from sweep.store.upkeep import COPY, GONE, NOTHING, REMOVE, RUN, STUDY
 from sweep.study import schema
 
 BATCH = 32  # chunks that a thread reads at once
@@ -248,8 +248,7 @@ def _find_damaged_metadata(store, names, metadata):
                 continue  # of a group that is gone
             has = name in copies
             if name in names and not (path / name).is_dir():
-                text = "is gone; `sweep run` computes all its runs again"
-                yield Finding(name, "", (), text, REMOVE, NO_ROWS, 0, path / name)
+                yield Finding(name, "", (), GONE, REMOVE, NO_ROWS, 0, path / name)
                 continue
             place, _, array = name.rpartition("/")
             text = "metadata are gone or garbled"

@@ -9,6 +9,7 @@ import pytest
 import zarr
 from dask_processes import DASK, await_scheduler
 from distributed import Client
+from planned import planned_task
 from study_text import one_experiment
 
 import sweep
@@ -74,7 +75,7 @@ class Growing:
 
 def test_tasks_in_flight_follow_the_number_of_workers(monkeypatch):
     monkeypatch.setattr(cluster_module, "LOOK_SECONDS", -1)
-    client, tasks = Growing(), [types.SimpleNamespace(cost=1.0, seconds_to_stop=1.0, rows=[0])] * 20
+    client, tasks = Growing(), [planned_task()] * 20
     flight = cluster_module._Flight(client, tasks, None, shutdown.Drain())
     for count in (1, 2, 3):
         flight.feed()
@@ -90,10 +91,7 @@ def test_receipts_are_fetched_together_and_errors_told_apart(cluster, until, mon
         return types.SimpleNamespace(whole=True, seconds=0.1, superseded=False)
 
     monkeypatch.setattr(cluster_module, "compute_task", computed)
-    tasks = [
-        types.SimpleNamespace(cost=cost, seconds_to_stop=1.0, rows=[0])
-        for cost in (1.0, 2.0, 1.0, 1.0)
-    ]
+    tasks = [planned_task(cost) for cost in (1.0, 2.0, 1.0, 1.0)]
     flight = cluster_module._Flight(cluster, tasks, None, shutdown.Drain())
     flight.feed()
     until(lambda: flight._landed.qsize() == len(tasks))
@@ -106,7 +104,7 @@ def test_receipts_are_fetched_together_and_errors_told_apart(cluster, until, mon
 
 def test_the_work_that_is_left_is_counted_by_what_tasks_took():
     drain = shutdown.Drain()
-    task = types.SimpleNamespace(cost=2.0, seconds_to_stop=1.0, rows=[0])
+    task = planned_task(2.0)
     flight = cluster_module._Flight(Growing(), [task] * 20, None, drain)
     flight.feed()
     assert flight._work_left() == (40.0, 20)
@@ -122,7 +120,7 @@ def test_many_tasks_are_submitted_in_messages_of_some_size(monkeypatch):
     monkeypatch.setattr(cluster_module, "MOST_ROWS", 10)
     client = Growing()
     client.workers = 9
-    task = types.SimpleNamespace(cost=1.0, seconds_to_stop=1.0, rows=range(4))
+    task = planned_task(runs=4)
     flight = cluster_module._Flight(client, [task] * 30, None, shutdown.Drain())
     sizes = []
     flight._look()

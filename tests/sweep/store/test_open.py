@@ -152,7 +152,7 @@ def test_labels_are_read_when_they_are_used(path, monkeypatch):
 
 def test_the_rows_of_an_unchanged_study_need_no_identifiers(path, cluster, monkeypatch):
     again = shutil.copytree(path, path.with_name("again.zarr"))
-    monkeypatch.setattr(run_table, "_digests_of_runs", None)
+    monkeypatch.setattr(run_table.RunTable, "with_states", None)
     assert sweep.run(studies.parse_study(one_experiment(**KEYS)), again, cluster).complete
     changed = studies.parse_study(one_experiment(**KEYS | {"step_size": "[0.1, 0.05]"}))
     with pytest.raises(TypeError, match="not callable"):
