@@ -51,13 +51,16 @@ class Group(subprocess.Popen):
         psutil.wait_procs([process for process in mine if process.pid != self.pid], timeout=30)
 
     def workers(self):
-        """Its processes that Dask's nannies started: on Linux those that were forked for them."""
+        """Its processes that Dask's nannies started: spawned, or forked by a server of `sweep`."""
         try:
-            own = psutil.Process(self.pid)
-            forked = [one for child in own.children() for one in child.children()]
-            return [one for one in forked if "forkserver" in " ".join(one.cmdline())]
+            below = psutil.Process(self.pid).children(recursive=True)
+            return [process for process in below if self._is_worker(process)]
         except psutil.NoSuchProcess:
             return []
+
+    def _is_worker(self, process):
+        command = " ".join(process.cmdline())
+        return "spawn_main" in command or ("forkserver" in command and process.ppid() != self.pid)
 
     def kill_worker(self):
         """SIGKILL to one of those, by chance; whether there was one."""
