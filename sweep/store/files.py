@@ -260,8 +260,17 @@ class ArrayFiles:
 
     def values(self):
         """The whole array, which is one-dimensional."""
-        parts = map_over_place(self.directory, self._filled, range(self.grid[0]))
-        return np.concatenate(parts) if parts else np.zeros(0, self.dtype)
+        found = np.full(self.shape, self.fill, self.dtype)
+
+        def read(i):
+            for part in self.parts((i,)) or ():
+                if part.damage:
+                    raise Damaged(part.damage)
+                if part.values is not None:
+                    found[part.rows] = part.values
+
+        map_over_place(self.directory, read, range(self.grid[0]))
+        return found
 
     def read_rows(self, rows):
         """Some rows of the array, in their order.
@@ -283,10 +292,6 @@ class ArrayFiles:
                         mine = np.flatnonzero(of_chunk == part.index[0])
                         found[(mine, *part.extent[1:])] = part.values[rows[mine] - part.rows.start]
         return found
-
-    def _filled(self, i):
-        part, size = self.chunk((i,)), self._extent((i,))[0]
-        return np.full(size, self.fill, self.dtype) if part is None else part
 
     def _extent(self, index):
         """Shape of the part of a file that lies within the array."""

@@ -183,9 +183,10 @@ def coordinates_that_vary_between_runs(dataset):
 
 def _values_vary(array):
     """Whether the runs have more than one value; by blocks, as labels may be in memory or not."""
-    first = array[:1].values
+    first = None
     for start in range(0, array.size, LABELS):
         values = array[start : start + LABELS].values
+        first = values[:1] if first is None else first
         differ = values != first
         if values.dtype.kind == "f":
             differ &= ~(np.isnan(values) & np.isnan(first))

@@ -45,14 +45,13 @@ def copy_tree(source, target, ignore=(), check=lambda: None):
     ignore : sequence of str
         Patterns.
     check : callable
-        Called before an object is put; it may raise.
+        Called before that one, by which a store appears in a bucket; it may raise.
     """
     if isinstance(source, Path) and isinstance(target, Path):
         shutil.copytree(os.path.realpath(source), target, ignore=shutil.ignore_patterns(*ignore))
         return
 
     def copied(file):
-        check()
         if isinstance(source, ObjectPlace) and isinstance(target, ObjectPlace):
             file.copy(target / file.relative_to(source))
             return
@@ -66,6 +65,7 @@ def copy_tree(source, target, ignore=(), check=lambda: None):
         if file != source / METADATA and not any(fnmatch.fnmatch(file.name, one) for one in ignore)
     ]
     map_over_place(target if isinstance(target, ObjectPlace) else source, copied, every)
+    check()
     copied(source / METADATA)
 
 
