@@ -8,7 +8,7 @@ import numpy as np
 
 from integrators.errors import check_known
 from sweep.store import files
-from sweep.store.commit.fold import check_shards_are_there
+from sweep.store.commit.fold import check_files_are_there
 from sweep.store.progress import IN_STUDY, MARKER, STATUS
 from sweep.store.store import Store
 from sweep.text import format_number
@@ -201,7 +201,7 @@ def _run_status_tables_of_store(store, experiments):
         check_known(f"experiment of {store}", name, names)
     for name in experiments or names:
         with store.naming_damage():
-            check_shards_are_there(store, name)
+            check_files_are_there(store, name)
             table = _read_run_status_table(store, name)
         yield table
 

@@ -10,11 +10,12 @@ from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from integrators.errors import InputError
+from sweep.errors import Damaged
 from sweep.limits import MOST_RUNS
-from sweep.store.commit.fold import check_shards_are_there
+from sweep.store.commit.fold import check_files_are_there
 from sweep.store.commit.records import unfolded_of_store
 from sweep.store.commit.zarr_stores import zarr_store_with_records
-from sweep.store.files import INTERNAL
+from sweep.store.files import INTERNAL, are_runs_computed_to_sample
 from sweep.store.storage import configure_zarr
 from sweep.store.store import Store
 from sweep.study import schema
@@ -125,7 +126,7 @@ def _refuse_missing_shards(store):
     """Refuse a store of which files are gone, which zarr would read as blank."""
     with store.naming_damage():
         for name in store.experiments:
-            check_shards_are_there(store, name)
+            check_files_are_there(store, name)
 
 
 def _with_dask_series(dataset, sizes):
@@ -187,16 +188,25 @@ def _load_run_scalars(dataset, arrays):
         if variable.dims == ("run",) and name not in dataset.indexes:
             array = arrays[name]
             labels = array.dtype == object
-            data = indexing.LazilyIndexedArray(_Labels(array)) if labels else array.values()
+            data = indexing.LazilyIndexedArray(_Labels(array)) if labels else _values(array)
             # By the fast path, as xarray would make new texts of labels by way of pandas.
             found[name] = xr.Variable(
                 ("run",), data, variable.attrs, variable.encoding, fastpath=True
             )
     dataset = dataset.assign({name: found[name] for name in dataset.data_vars if name in found})
     dataset = dataset.assign_coords({name: found[name] for name in dataset.coords if name in found})
-    pending = dataset[schema.MARKER.name].values == 0  # also where only the marker is not written
-    dataset["status"].values[pending] = schema.PENDING
+    status, counts = dataset["status"].values, dataset[schema.MARKER.name].values
+    computed = are_runs_computed_to_sample(counts, status, dataset.sizes["time"])
+    status[~computed] = schema.PENDING  # also of a run that goes on to a longer duration
     return dataset
+
+
+def _values(array):
+    """The values of an array over runs; `Damaged`, with its name, if they are."""
+    try:
+        return array.values()
+    except Damaged as damage:
+        raise Damaged(f"{array.directory.parent.name}/{array.name}: {damage}") from None
 
 
 class _Labels(BackendArray):
@@ -223,5 +233,5 @@ class _Labels(BackendArray):
             rows = np.arange(self.shape[0])[key]
             if rows.shape != self.shape:
                 return self._array.read_rows(np.atleast_1d(rows)).reshape(rows.shape)
-            self._all = self._array.values()
+            self._all = _values(self._array)
         return np.array(self._all[key], dtype=object)

@@ -16,7 +16,7 @@ from sweep.errors import Damaged
 from sweep.store import files
 from sweep.store.backends.places import ObjectPlace, map_over_place
 from sweep.store.backends.trees import write_text_atomically
-from sweep.store.commit.fold import check_shards_are_there
+from sweep.store.commit.fold import check_files_are_there
 from sweep.store.commit.records import CHECKPOINT, RECORD, records_by_group
 from sweep.store.files import INTERNAL, references_group_name
 from sweep.store.lease.holder import parse_json_object, read_first_bytes_of_file
@@ -119,7 +119,7 @@ class Counter:
         counted = []
         for name in store.experiments:
             if any(path.startswith(f"{name}/") for path in paths):
-                check_shards_are_there(store, name, paths)
+                check_files_are_there(store, name, paths)
                 counted.append(self._count(store, name, records, session, running.get(name, 0)))
             elif name in store.consolidated:  # else it is about to be made
                 raise Damaged(f"the experiment {name!r} is gone")

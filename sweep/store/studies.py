@@ -8,6 +8,7 @@ names it.
 import contextlib
 import dataclasses
 import json
+import tomllib
 from pathlib import Path
 
 from integrators.errors import InputError, check_known, check_number
@@ -201,8 +202,18 @@ def resolve_study_and_store(study, store=None, trust_plugins=False):
         store = study if store is None else store
     else:
         study = study.place if isinstance(study, Store) else study
-        made = load_study_file(study, _store_that_study_was_run_into(study, store), trust_plugins)
+        known = _store_that_study_was_run_into(study, store)
+        made = _with_durations_of_store(load_study_file(study, known, trust_plugins), known)
     return made, Store.at(store if store is not None else f"{made.name}.zarr").absolute()
+
+
+def _with_durations_of_store(study, store):
+    """A study with the durations that a store of just this one was extended to; else as it is."""
+    with contextlib.suppress(InputError):  # no store, or none that can be read: said later
+        stored = Store.at(store).attributes["studies"] if store is not None else []
+        if [tomllib.loads(text) for text in stored] == [tomllib.loads(own) for own in study.texts]:
+            return _study_with_stored_time_axes(Store.at(store).existing_root(), study)
+    return study
 
 
 def _store_that_study_was_run_into(study, store):

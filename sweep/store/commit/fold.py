@@ -209,8 +209,7 @@ def missing_shards(store, place, arrays, paths=None):
     """
     book, found = book_of_group(store, place), []
     if book and paths is None:
-        groups = place, end_checkpoints_group_name(place)
-        paths = {f"{own}/{path}" for own in groups for path in files_below(store.place / own)}
+        paths = _files_of_group(store, place)
     for name, array in arrays.items():
         directory = array.directory.relative_to(store.place).as_posix()
         for row, extents in book.items():
@@ -218,16 +217,48 @@ def missing_shards(store, place, arrays, paths=None):
                 continue
             sizes = zip(extents[name], array.shape[1:], array.chunks[1:], strict=True)
             for rest in np.ndindex(*(math.ceil(min(size, n) / c) for size, n, c in sizes)):
-                index = row, *rest
-                # one that was written since they were listed is there, too
-                if f"{directory}/c/{'/'.join(map(str, index))}" not in paths:
-                    found += [(array, index)] * (not array.file(index).is_file())
+                if _is_missing(array, (row, *rest), directory, paths):
+                    found.append((array, (row, *rest)))
     return found
 
 
-def check_shards_are_there(store, place, paths=None):
-    """Raise `Damaged` if shards of a group are gone that were there; see `missing_shards`."""
-    missing = missing_shards(store, place, written_by_tasks(store.arrays_of_group(place)), paths)
+def _files_of_group(store, place):
+    groups = place, end_checkpoints_group_name(place)
+    return {f"{own}/{path}" for own in groups for path in files_below(store.place / own)}
+
+
+def _is_missing(array, index, directory, paths):
+    """Whether a file is not there, nor was when the files in `paths` were listed."""
+    listed = f"{directory}/c/{'/'.join(map(str, index))}" in paths
+    return not listed and not array.file(index).is_file()
+
+
+def _missing_coordinates(store, arrays, paths):
+    """The chunks of coordinates that are not there, as (array, index): all of them once were."""
+    return [
+        (array, index)
+        for array in arrays.values()
+        if not array.sharded
+        for index in np.ndindex(array.grid)
+        if _is_missing(array, index, array.directory.relative_to(store.place).as_posix(), paths)
+    ]
+
+
+def check_files_are_there(store, place, paths=None):
+    """Raise `Damaged` if files of a group are gone that were there: of results, or coordinates.
+
+    Parameters
+    ----------
+    store : Store
+    place : str
+    paths : set of str, optional
+        As in `missing_shards`.
+    """
+    arrays = store.arrays_of_group(place)
+    paths = _files_of_group(store, place) if paths is None else paths
+    missing = missing_shards(store, place, written_by_tasks(arrays), paths)
+    if store.consolidated:  # else it is about to be made, or to grow
+        missing = [*_missing_coordinates(store, arrays, paths), *missing]
     if missing:
         array, index = missing[0]
         more = f", and {len(missing) - 1:,} others" * (len(missing) > 1)

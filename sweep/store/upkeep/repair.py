@@ -6,6 +6,7 @@ and initial states are written again from the study, for rows whose id proves th
 same: an id is a hash of all that determines a run.
 """
 
+import dataclasses
 import json
 from dataclasses import dataclass
 
@@ -22,7 +23,7 @@ from sweep.store.files import ArrayFiles, end_checkpoints_group_name, references
 from sweep.store.lease.lease import acquire_lease
 from sweep.store.store import Store
 from sweep.store.studies import stored_study
-from sweep.store.upkeep import COPY, GONE, REMOVE, RUN, STUDY
+from sweep.store.upkeep import COPY, GONE, NOTHING, REMOVE, RUN, STUDY
 from sweep.store.upkeep.mark import mark_runs_not_computed
 from sweep.store.upkeep.verify import consolidated_metadata_copies, experiment_of_group, verify
 from sweep.study import schema
@@ -103,7 +104,7 @@ def mend_held_store(store, study, progress=lambda done, of: None, check=lambda: 
     -------
     Mended
     """
-    every, marked, before = {}, {}, None
+    every, marked, lost, before = {}, {}, {}, None
     fold.remove_unfinished(store)
     for _ in range(ROUNDS):
         findings = verify(store, progress)
@@ -118,11 +119,12 @@ def mend_held_store(store, study, progress=lambda done, of: None, check=lambda: 
         for place, rows in _mark_damaged_runs(store, findings, check).items():
             marked.setdefault(place, set()).update(rows.tolist())
         _remove_damaged_files(store, findings, check)
-        _rewrite_damage_from_study(store, findings, study, check)
+        for finding in _rewrite_damage_from_study(store, findings, study, check):
+            lost[finding.place, finding.array, finding.chunk] = finding
     counts = {place: len(rows) for place, rows in marked.items()}
     if every:
         storage.consolidate_zarr_metadata(store, check)
-    return Mended(tuple(every.values()), counts, tuple(findings))
+    return Mended(tuple(every.values()), counts, (*findings, *lost.values()))
 
 
 def _put_back_metadata(store, findings, check):
@@ -210,13 +212,14 @@ def _remove_damaged_chunk(finding, check):
 
 
 def _rewrite_damage_from_study(store, findings, study, check):
-    """Write coordinates and initial states again."""
+    """Write coordinates and initial states again; findings of what the study does not know."""
     damaged = {}
     for finding in findings:
         if finding.remedy == STUDY:
             damaged.setdefault(finding.place, {}).setdefault(finding.array, []).append(finding)
     if not damaged:
-        return
+        return []
+    lost = []
     experiments = {experiment.name: experiment for experiment in study().experiments}
     root = store.root("r+", check)
     for place, arrays in damaged.items():
@@ -227,7 +230,8 @@ def _rewrite_damage_from_study(store, findings, study, check):
         if place.startswith(references_group_name("")):
             _mend_reference_states(store, root, place, arrays, table, check)
         else:
-            _mend_experiment_group(store, root, place, arrays, table)
+            lost += _mend_experiment_group(store, root, place, arrays, table)
+    return lost
 
 
 def _mend_reference_states(store, root, place, arrays, table, check):
@@ -248,6 +252,8 @@ def _mend_reference_states(store, root, place, arrays, table, check):
 
 
 def _mend_experiment_group(store, root, place, arrays, table):
+    """Write what is damaged of an experiment; findings of rows that left the study."""
+    lost = []
     group = storage.open_zarr_group(root, place)
     _rewrite_damaged_axes(group, arrays, table)
     columns = create.run_coordinate_columns(group, table)
@@ -260,7 +266,7 @@ def _mend_experiment_group(store, root, place, arrays, table):
     columns |= {"in_study": in_study, "run": rows}
     for name, findings in arrays.items():
         if name in columns:
-            _rewrite_damaged_run_coordinate(
+            lost += _rewrite_damaged_run_coordinate(
                 store.array(place, name), group[name], findings, rows, columns[name]
             )
     if schema.INITIAL_STATE.name in arrays:
@@ -270,6 +276,7 @@ def _mend_experiment_group(store, root, place, arrays, table):
             for run_id, state in zip(of_study[runs], own, strict=True)
         }
         _rewrite_damaged_initial_states(group, arrays[schema.INITIAL_STATE.name], ids, states)
+    return lost
 
 
 def _rewrite_damaged_axes(group, arrays, table):
@@ -287,15 +294,27 @@ def _rewrite_damaged_axes(group, arrays, table):
 
 
 def _rewrite_damaged_run_coordinate(stored, array, findings, rows, values):
-    """Write the damaged chunks of a coordinate along ``run`` anew."""
-    column = np.full(array.shape[0], stored.fill, stored.dtype)
-    if array.name.endswith("/run"):
-        column = np.arange(array.shape[0])
+    """Write the damaged chunks of a coordinate along ``run`` anew.
+
+    Yields
+    ------
+    Finding
+        Of a chunk with runs that left the study: nothing knows what they had there.
+    """
+    size = array.shape[0]
+    column, known = np.full(size, stored.fill, stored.dtype), np.zeros(size, dtype=bool)
+    known[:] = stored.name in ("run", "in_study")  # also of rows that left the study
+    if stored.name == "run":
+        column = np.arange(size)
     there = rows >= 0
-    column[rows[there]] = np.asarray(values)[there]
+    column[rows[there]], known[rows[there]] = np.asarray(values)[there], True
     for finding in findings:
         where = stored.rows(finding.chunk)
         array[where] = column[where]
+        gone = where.start + np.flatnonzero(~known[where])
+        if len(gone):
+            text = f"{len(gone):,} runs that left the study have none any more"
+            yield dataclasses.replace(finding, text=text, remedy=NOTHING, rows=gone, runs=len(gone))
 
 
 def _rewrite_damaged_initial_states(group, findings, ids, states):

@@ -13,11 +13,11 @@ from study_text import one_experiment
 import sweep
 from sweep.analysis.runs import blocks
 from sweep.errors import InputError
+from sweep.store import create, diff, studies
 from sweep.store import open as opening
-from sweep.store import studies
 from sweep.store.commit import fold, records
 from sweep.store.store import Store
-from sweep.study import run_table
+from sweep.study import run_table, schema
 
 KEYS = {
     "integrators": '["variational", "rk4", "rk45"]',
@@ -148,6 +148,23 @@ def test_labels_are_read_when_they_are_used(path, monkeypatch):
     assert (one, some.tolist()) == (every[3], [every[3], every[1]])
     every[3] = "another"
     assert str(labels.isel(run=3).values) == one == only(path)["integrator"].values[3]
+
+
+def test_runs_that_go_on_to_a_longer_duration_are_pending(path):
+    """As `sweep status` counts them, until they have got there."""
+    longer = shutil.copytree(path, path.with_name("longer.zarr"))
+    store = Store.at(longer)
+    study = studies.study_with_longer_duration(studies.stored_study(store), 4.0)
+    create.create_or_grow_store(store, study, diff.diff_store_against_study(store, study))
+    data = only(longer)
+    assert (data["sample_count"] == 21).all() and (data["status"] == schema.PENDING).all()
+    assert sweep.status(longer)[0].done == 0
+    again = studies.parse_study(one_experiment(**KEYS))
+    assert studies.resolve_study_and_store(again, longer)[0].experiments[0].duration == 2.0
+    file = longer.with_name("again.toml")
+    file.write_text(again.texts[0])
+    made, _ = studies.resolve_study_and_store(file, longer)  # the text that the store keeps
+    assert made.experiments[0].duration == 4.0
 
 
 def test_the_rows_of_an_unchanged_study_need_no_identifiers(path, cluster, monkeypatch):

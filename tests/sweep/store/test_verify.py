@@ -232,6 +232,25 @@ def test_metadata_that_are_gone(copy, whole, arrays):
     assert set(arrays(copy, "only")) == set(arrays(whole, "only"))
 
 
+def test_a_coordinate_that_is_gone_is_said_by_plain_commands(copy):
+    """Zarr reads it as blank: runs of several step sizes would be taken for one ensemble."""
+    (copy / "only/step_size/c/0").unlink()
+    for asked in (sweep.open_study, sweep.failures):
+        with pytest.raises(StoreError, match="only/step_size/c/0 is not there; `sweep verify"):
+            asked(copy)
+    with pytest.raises(Damaged, match="only/step_size/c/0 is not there"):
+        sweep.status(copy)
+    assert mend(copy).left == () and len(sweep.status(copy)) == 1
+
+
+def test_a_coordinate_of_runs_that_left_the_study_cannot_be_mended(copy, cluster):
+    fewer = studies.parse_study(TEXT.replace("[1.0, 9.81]", "[9.81]"))
+    assert sweep.run(fewer, copy, cluster).complete
+    (copy / "only/step_size/c/0").unlink()
+    (lost,) = mend(copy).left
+    assert (lost.array, lost.runs) == ("step_size", RUNS // 2) and "left the study" in lost.text
+
+
 @pytest.mark.parametrize("mended", [True, False])
 def test_an_experiment_that_is_gone(copy, whole, cluster, arrays, mended):
     """It is computed again, also where nobody has mended the store before."""
