@@ -2,7 +2,6 @@
 
 import contextlib
 import fcntl
-import functools
 import gc
 import hashlib
 import io
@@ -18,6 +17,7 @@ import numpy as np
 import psutil
 import pytest
 from distributed import Client
+from forking import Forked
 from study_text import LONG
 from waiting import HANG
 from waiting import until as wait_until
@@ -114,13 +114,13 @@ def program():
     """Run `sweep` as a user does, in a process of its own: ``program(cwd, *arguments, code=0)``."""
 
     def run(cwd, *arguments, code=0):
-        done = subprocess.run(
-            [PROGRAMS / "sweep", *map(str, arguments)],
-            cwd=cwd,
-            capture_output=True,
-            text=True,
-            timeout=HANG,
-        )
+        with Forked([PROGRAMS / "sweep", *arguments], cwd) as process:
+            try:
+                printed = process.communicate(timeout=HANG)
+            except BaseException:
+                process.kill()
+                raise
+        done = subprocess.CompletedProcess(process.args, process.returncode, *printed)
         check(done, code)
         return done
 
@@ -227,20 +227,8 @@ def _launching():
         process.kill()
 
 
-class Group(subprocess.Popen):
+class Group(Forked):
     """A process, and all those that it starts."""
-
-    def __init__(self, arguments, cwd):
-        super().__init__(
-            [str(argument) for argument in arguments],
-            cwd=cwd,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-            # Tests that are run in the background ignore Ctrl-C, and so would what they start.
-            preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
-        )
 
     def finish(self):
         """Wait for the end; what was written to stdout and stderr."""

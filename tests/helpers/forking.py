@@ -1,0 +1,204 @@
+"""Processes of `sweep` and `dask`, forked from one in which what they import is imported.
+
+Each is a process of its own, with its own signals, files and end, as one that is executed; but
+importing takes most of the time of a small run, and is done once for all of them. Only a process
+without threads may fork like this: a server, that does nothing else. For the same reason each
+process has a fork of itself from before its first thread, which becomes its fork server if it
+needs one.
+"""
+
+import fcntl
+import functools
+import gc
+import importlib
+import json
+import multiprocessing.util
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+MESSAGE = 1 << 17  # bytes of arguments and environment, at most
+AWAY = 512  # above the numbers of files that a process is to have
+OWN = "PYTEST_"  # variables of pytest, which change from test to test
+PRELOADS = (
+    "distributed.cli.dask_scheduler", "distributed.cli.dask_worker", "matplotlib.figure",
+    "matplotlib.backends.backend_agg", "numba", "sweep.campaign.worker.tasks",
+    "sweep.cli.main", "sweep.clusters.local", "sweep.clusters.preload", "sweep.clusters.workers",
+    "integrators.registry", "systems.registry",
+)  # fmt: skip
+
+
+class Forked(subprocess.Popen):
+    """A process of a Python program in a session of its own; see the module.
+
+    It is executed where the environment is not that in which the server has imported.
+    """
+
+    _status = None  # where the server writes the exit status of a process that was forked
+
+    def __init__(self, arguments, cwd):
+        super().__init__(
+            [str(argument) for argument in arguments],
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            # Tests that are run in the background ignore Ctrl-C, and so would what they start.
+            preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+        )
+
+    def _execute_child(self, args, *others):
+        server, environment = fork_server()
+        if environment != _environment():
+            super()._execute_child(args, *others)
+            return
+        cwd, pipes = others[4], others[9:15]  # as `subprocess` has them
+        self._status, status = os.pipe()
+        files = pipes[0], pipes[3], pipes[5], status
+        socket.send_fds(server, [json.dumps([args, os.fspath(cwd)]).encode()], files)
+        self.pid = int(server.recv(MESSAGE))
+        os.close(status)
+        self._child_created = True
+        self._close_pipe_fds(*pipes)
+
+    def _internal_poll(self, *arguments, **options):
+        if self._status is None:
+            return super()._internal_poll(*arguments, **options)
+        if self.returncode is None and select.select([self._status], [], [], 0)[0]:
+            self.wait()
+        return self.returncode
+
+    def _try_wait(self, wait_flags):
+        if self._status is None:
+            return super()._try_wait(wait_flags)
+        if wait_flags & os.WNOHANG and not select.select([self._status], [], [], 0)[0]:
+            return 0, 0
+        status = int(os.read(self._status, MESSAGE) or 0)
+        os.close(self._status)
+        return self.pid, status
+
+
+@functools.cache
+def fork_server():
+    """Start the server of this process: its socket, and the environment that it has."""
+    own, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        command = [sys.executable, __file__, str(theirs.fileno())]
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
+    return own, _environment()
+
+
+def _environment():
+    return {name: value for name, value in os.environ.items() if not name.startswith(OWN)}
+
+
+def main(number):
+    """Be the server, until whoever started it is gone; and in its forks a program."""
+    asked = socket.socket(fileno=number)
+    for name in PRELOADS:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
+    request = _serve(asked)
+    if request is not None:
+        _become(*request)
+
+
+def _serve(asked):
+    """Fork for each request; in the fork, return what is asked for and its files."""
+    statuses = {}
+
+    def tell_of_ends(*_):
+        while statuses:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                break
+            os.write(statuses[pid], str(status).encode())
+            os.close(statuses.pop(pid))
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, tell_of_ends)
+    while True:
+        message, files, *_ = socket.recv_fds(asked, MESSAGE, 4)
+        if not message:
+            return None
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+        pid = os.fork()
+        if not pid:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+            return *json.loads(message), files[:3]
+        for file in files[:3]:
+            os.close(file)
+        statuses[pid] = files[3]
+        asked.send(str(pid).encode())
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+
+
+def _become(arguments, folder, files):
+    """Run a program in this process, as if it was executed."""
+    os.setsid()
+    os.chdir(folder)
+    _keep_only(dict(enumerate(files)))
+    _keep_a_fork_for_a_fork_server()
+    sys.argv, sys.path[0] = arguments, str(Path(arguments[0]).parent)
+    runpy.run_path(arguments[0], run_name="__main__")
+
+
+def _keep_only(files):
+    """Close all files but the values, which are to have the numbers that are the keys."""
+    away = {number: fcntl.fcntl(file, fcntl.F_DUPFD, AWAY) for number, file in files.items()}
+    os.closerange(3, AWAY)
+    for number, file in away.items():
+        os.dup2(file, number)
+        os.close(file)
+
+
+def _keep_a_fork_for_a_fork_server():
+    """Let this process have a fork of itself as its fork server, instead of executing one."""
+    own, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    pid = os.fork()
+    if pid:
+        theirs.close()
+        execute = multiprocessing.util.spawnv_passfds
+        multiprocessing.util.spawnv_passfds = functools.partial(_start_python, execute, own, [pid])
+        return
+    own.close()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    message, files, *_ = socket.recv_fds(theirs, MESSAGE, AWAY)
+    if not message:
+        os._exit(0)  # nobody needs it
+    code, numbers, environment, blocked = json.loads(message)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    os.environ.clear()
+    os.environ.update(environment)
+    _keep_only(dict(zip(numbers, files, strict=True)))
+    exec(code)
+    sys.exit()
+
+
+def _start_python(execute, fork, waiting, path, arguments, files):
+    """Have the fork that waits run the code of a fork server; execute what else there is."""
+    if "multiprocessing.forkserver" not in arguments[-1] or not waiting:
+        return execute(path, arguments, files)
+    blocked = sorted(signal.pthread_sigmask(signal.SIG_BLOCK, []))
+    message = json.dumps([arguments[-1], list(files), dict(os.environ), blocked]).encode()
+    try:
+        socket.send_fds(fork, [message], files)
+    except OSError:  # it was killed
+        return execute(path, arguments, files)
+    fork.close()
+    return waiting.pop()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
