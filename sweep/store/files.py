@@ -28,14 +28,18 @@ def references_group_name(experiment):
     return f"{INTERNAL}/{REFERENCES}/{experiment}"
 
 
-def end_checkpoints_group_name(experiment):
-    """Name of the group with the integrators' state at the end of an experiment's runs."""
-    return f"{INTERNAL}/{ENDS}/{experiment}"
+def end_checkpoints_group_name(place):
+    """Name of the group with the integrators' state at the end of a group's runs.
+
+    Just below what is internal: each group above it would be one more object.
+    """
+    return f"{INTERNAL}/{ENDS}.{place.replace('/', '.')}"
 
 
 def group_with_records_of(place):
     """The group whose records a group's arrays are folded from: of end checkpoints, the runs'."""
-    return place.removeprefix(end_checkpoints_group_name(""))
+    runs = place.removeprefix(end_checkpoints_group_name(""))
+    return place if runs == place else runs.replace(".", "/")
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ not change are not read again.
 import collections
 import contextlib
 import json
+import math
 import time
 from dataclasses import asdict, dataclass
 
@@ -282,22 +283,23 @@ class InFlight:
     def __init__(self, store):
         self._path = store.internal(IN_FLIGHT)
         self._every = EVERY_OBJECT if store.in_bucket else EVERY
-        self._written = 0.0
+        # What takes no longer than that is not worth two requests.
+        self._since, self._is_noted = time.monotonic() if store.in_bucket else -math.inf, False
 
     def __enter__(self):
         return self
 
     def __exit__(self, *exception):
-        if not self._written:
+        if not self._is_noted:
             return
         with contextlib.suppress(OSError):
             self._path.unlink(missing_ok=True)
 
     def note(self, tasks):
         """Write down how many runs of each experiment `tasks` have, now and then."""
-        if (now := time.monotonic()) < self._written + self._every:
+        if (now := time.monotonic()) < self._since + self._every:
             return
-        self._written, runs = now, collections.Counter()
+        self._since, self._is_noted, runs = now, True, collections.Counter()
         for task in tasks:
             runs[task.experiment] += task.runs if task.group == task.experiment else 0
         with contextlib.suppress(OSError):  # nothing depends on it

@@ -321,9 +321,7 @@ class Store:
         """
         if self.in_bucket:
             self.place.check()
-            paths = self.list_files()
-            half_made = METADATA not in paths and f"{INTERNAL}/{HALF_MADE}" in paths
-            return bool(paths) and not half_made
+            return self.place.is_dir() and not self.is_half_made()
         if self.place.exists() and not (self.place.is_dir() and not any(self.place.iterdir())):
             return True
         self._check_makable()

@@ -310,7 +310,7 @@ def _rows_to_fold(store, session):
     return {place: sorted(found.records) for place, found in unfolded.items()}
 
 
-def begin_session(store, session, check=lambda: None):
+def begin_session(store, session, check=lambda: None, is_new=False):
     """Let the records of a session count, and no others any more.
 
     Parameters
@@ -319,8 +319,10 @@ def begin_session(store, session, check=lambda: None):
     session : str
     check : callable
         Raises unless the store is still this process's.
+    is_new : bool
+        Whether this process has just made the store, in which no session was yet.
     """
-    before, dead = store.session, _list_all_records(store, RECORD)
+    before, dead = ("", []) if is_new else (store.session, _list_all_records(store, RECORD))
     put_durably(store.session_file, session.encode(), check)
     if before:  # what came since `settle`, before the session's name
         fold_all(store, before, check)
@@ -408,7 +410,7 @@ class Folder:
     check : callable
         As in `fold_group`.
     tasks : sequence of RunTask or ReferenceTask
-        At the end of ``with`` all is folded that their groups have.
+        At the end of ``with`` all of them are folded.
     """
 
     def __init__(self, store, session, check, tasks):
@@ -443,8 +445,6 @@ class Folder:
         if kind is None:
             for future in self._folding:
                 future.result()
-            for place in self._rows:
-                fold_group(self._store, place, self._session, self._check)
 
 
 def remove_checkpoints(store, place, rows, check=lambda: None):

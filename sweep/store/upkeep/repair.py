@@ -19,7 +19,7 @@ from sweep.store.commit import fold
 from sweep.store.commit.fold import write_shard
 from sweep.store.commit.records import put_durably
 from sweep.store.commit.shards import Draft, blank_shard
-from sweep.store.files import ArrayFiles, end_checkpoints_group_name, references_group_name
+from sweep.store.files import ArrayFiles, group_with_records_of, references_group_name
 from sweep.store.lease.lease import acquire_lease
 from sweep.store.store import Store
 from sweep.store.studies import stored_study
@@ -161,7 +161,7 @@ def _mark_damaged_runs(store, findings, check):
     marked = {place: np.unique(np.concatenate(parts)) for place, parts in rows.items()}
     for place, mine in marked.items():
         if len(mine):
-            place = place.removeprefix(end_checkpoints_group_name(""))
+            place = group_with_records_of(place)
             mark_runs_not_computed(store, place, mine, check)
     return marked
 

@@ -93,7 +93,7 @@ def test_two_stores_are_one(place, cluster, command, arrays, assert_same_runs, f
     whole = place / "whole.zarr"
     assert sweep.run(both, whole, cluster).complete
     assert_same_runs(whole, both, "only")
-    for group in ("_geosweep/references/only", "_geosweep/ends/only"):
+    for group in ("_geosweep/references/only", "_geosweep/ends.only"):
         mine, theirs = arrays(both, group), arrays(whole, group)
         assert set(mine) == set(theirs)
     root = zarr.open_group(both, mode="r", use_consolidated=False)
