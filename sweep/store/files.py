@@ -8,6 +8,7 @@ in shards, with their index behind the chunks; or each chunk in a file of its ow
 import functools
 import json
 import math
+import re
 from dataclasses import dataclass
 
 import google_crc32c
@@ -95,6 +96,8 @@ class ArrayFiles:
     attributes : dict
     sharded : bool
         Whether a file holds several chunks and their index.
+    separator : str
+        Between the indices in a file's name.
     unfolded : sweep.store.commit.records.Unfolded, optional
         Records that are not folded yet, and read as if they were.
     """
@@ -108,6 +111,7 @@ class ArrayFiles:
     fill: object
     attributes: dict
     sharded: bool = False
+    separator: str = "."
     unfolded: object = None
 
     @classmethod
@@ -146,6 +150,7 @@ class ArrayFiles:
                 fill=math.nan if fill == "NaN" else fill,
                 attributes=metadata["attributes"],
                 sharded=sharded,
+                separator=metadata["chunk_key_encoding"]["configuration"]["separator"],
                 unfolded=unfolded,
             )
         except (KeyError, TypeError, ValueError, IndexError) as error:
@@ -166,9 +171,18 @@ class ArrayFiles:
         """Number of files along each dimension."""
         return tuple(math.ceil(n / c) for n, c in zip(self.shape, self.chunks, strict=True))
 
+    def file_name(self, index):
+        """The path of a chunk's file, or of a shard's, below the array's directory."""
+        return self.separator.join(("c", *map(str, index)))
+
     def file(self, index):
         """The file of a chunk, or of a shard."""
-        return self.directory / "/".join(("c", *map(str, index)))
+        return self.directory / self.file_name(index)
+
+    def index_of_file(self, file):
+        """The index of the chunk, or of the shard, that a file has."""
+        path = str(file.relative_to(self.directory))
+        return tuple(map(int, re.split(r"[./]", path)[1:]))
 
     def row_shape(self, samples):
         """Shape of one row, tuple of int: without the first dimension, of so many samples."""

@@ -28,6 +28,7 @@ from sweep.store.commit.records import (
     records_folder,
     shard_rows_with_records,
     shard_with_records,
+    sync_directories,
     unfolded_by_group,
 )
 from sweep.store.files import end_checkpoints_group_name
@@ -90,7 +91,11 @@ def fold_group(store, place, session, check=lambda: None, rows=None):
 def _fold_shard_row(row, arrays, records, check, is_new):
     if len(records) <= MOST_LOADED:
         records = [record.load() for record in records]
+    written = set()
     for array in arrays.values():
+        if is_last := array.name == schema.MARKER.name:
+            # At once: a file system that has written its journal has done it for all.
+            sync_directories(written)
         grid, touched = array.inner_grid, set()
         for record in records:
             for piece in record.pieces(array.name):
@@ -100,13 +105,15 @@ def _fold_shard_row(row, arrays, records, check, is_new):
                 write_shard(
                     array, index,
                     lambda old, a=array, i=index: shard_with_records(a, i, old, records),
-                    check, is_new,
+                    check, is_new, syncs_directory=is_last,
                 )  # fmt: skip
             except Damaged as damage:
                 raise Damaged(f"{array.directory.parent.name}/{array.name}: {damage}") from None
+            if not isinstance(array.directory, ObjectPlace):
+                written.add(array.file(index).parent)
 
 
-def write_shard(array, index, grown, check=lambda: None, is_new=False):
+def write_shard(array, index, grown, check=lambda: None, is_new=False, syncs_directory=True):
     """Write a shard anew.
 
     Parameters
@@ -119,12 +126,14 @@ def write_shard(array, index, grown, check=lambda: None, is_new=False):
         As in `fold_group`.
     is_new : bool
         Whether there is none yet, as far as is known.
+    syncs_directory : bool
+        As in `put_durably`.
     """
     file = array.file(index)
     if not isinstance(file, ObjectPlace):
         old = read_bytes_or_none(file)
         if (data := grown(old)) not in (None, old):
-            put_durably(file, data, check)
+            put_durably(file, data, check, syncs_directory)
         return
     # Who put one there since this process lost the store has folded these records, too: there is
     # one then, and it stays.
@@ -229,7 +238,7 @@ def _files_of_group(store, place):
 
 def _is_missing(array, index, directory, paths):
     """Whether a file is not there, nor was when the files in `paths` were listed."""
-    listed = f"{directory}/c/{'/'.join(map(str, index))}" in paths
+    listed = f"{directory}/{array.file_name(index)}" in paths
     return not listed and not array.file(index).is_file()
 
 

@@ -179,16 +179,13 @@ def _remove_damaged_files(store, findings, check):
         if finding.remedy == REMOVE and finding.path.is_dir():
             fold.discard(store, [finding.path], check)
         elif finding.remedy == RUN and finding.array:
-            _remove_damaged_chunk(finding, check)
+            _remove_damaged_chunk(store, finding, check)
 
 
-def _remove_damaged_chunk(finding, check):
+def _remove_damaged_chunk(store, finding, check):
     """Remove a chunk of a shard, unless it can be read; of one without an index, all chunks."""
-    place = finding.path
-    while place.name != "c":
-        place = place.parent
-    array = ArrayFiles.read(place.parent)
-    index = tuple(map(int, finding.path.relative_to(place).parts))
+    array = ArrayFiles.read(store.place / finding.place / finding.array)
+    index = array.index_of_file(finding.path)
     try:
         parts = array.parts(index)
     except Damaged:

@@ -208,7 +208,7 @@ def test_a_damaged_checkpoint_of_an_end_costs_no_result(
     """It is removed; when the run is extended, it is computed from its start."""
     parsed, longer = (studies.parse_study(one_experiment(**KEYS | more)) for more in ({}, LONGER))
     assert sweep.run(parsed, store, cluster).complete
-    (file,) = (store / end_checkpoints_group_name("only")).rglob("c/0/*")
+    (file,) = (store / end_checkpoints_group_name("only")).rglob("c.0.*")
     file.write_bytes(file.read_bytes()[:-9])
     (finding,) = verify.verify(store)
     assert finding.place == end_checkpoints_group_name("only")
