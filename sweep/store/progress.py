@@ -181,11 +181,9 @@ class Counter:
         """The values of an array over runs; `Damaged`, with its name, if they are."""
         if (array := arrays.get(name)) is None:
             raise Damaged(f"{place}/{name} has no metadata")
-        try:
+        with array.naming_damage():
             indices = ((i,) for i in range(array.grid[0]))
             parts = map_over_place(array.directory, lambda at: self._chunk(array, at), indices)
-        except Damaged as damage:
-            raise Damaged(f"{place}/{name}: {damage}") from None
         return np.concatenate(parts) if parts else np.zeros(0, array.dtype)
 
     def _chunk(self, array, index):

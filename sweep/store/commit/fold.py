@@ -26,7 +26,6 @@ from sweep.store.commit.records import (
     put_durably,
     records_by_group,
     records_folder,
-    shard_rows_with_records,
     shard_with_records,
     sync_directories,
     unfolded_by_group,
@@ -50,7 +49,7 @@ def written_by_tasks(arrays):
     return dict(sorted(found.items(), key=lambda item: item[0] == schema.MARKER.name))
 
 
-def fold_group(store, place, session, check=lambda: None, rows=None):
+def fold_group(store, place, session, rows, check=lambda: None):
     """Fold the records of a session that a group has.
 
     Parameters
@@ -60,10 +59,10 @@ def fold_group(store, place, session, check=lambda: None, rows=None):
         Of the group.
     session : str
         Name of the session whose records count.
+    rows : sequence of int
+        Rows of shards that are to be folded.
     check : callable
         Raises unless the store is still this process's.
-    rows : sequence of int, optional
-        Rows of shards that are to be folded; all unless given.
 
     Returns
     -------
@@ -71,7 +70,7 @@ def fold_group(store, place, session, check=lambda: None, rows=None):
         Records that were folded.
     """
     arrays, book, folded = None, {}, 0
-    for row in shard_rows_with_records(store, place) if rows is None else rows:
+    for row in rows:
         records = list_records(records_folder(store, place, row), RECORD, session)
         if not records:
             continue
@@ -101,14 +100,12 @@ def _fold_shard_row(row, arrays, records, check, is_new):
             for piece in record.pieces(array.name):
                 touched.add(tuple(c // n for c, n in zip(piece.at, grid, strict=True)))
         for index in sorted(touched):
-            try:
+            with array.naming_damage():
                 write_shard(
                     array, index,
                     lambda old, a=array, i=index: shard_with_records(a, i, old, records),
                     check, is_new, syncs_directory=is_last,
                 )  # fmt: skip
-            except Damaged as damage:
-                raise Damaged(f"{array.directory.parent.name}/{array.name}: {damage}") from None
             if not isinstance(array.directory, ObjectPlace):
                 written.add(array.file(index).parent)
 
@@ -204,7 +201,7 @@ def _extents_of_rows(arrays, samples):
     }
 
 
-def missing_shards(store, place, arrays, paths=None):
+def missing_shards(store, place, arrays, paths):
     """The shards that the book promises and that are not there, as (array, index).
 
     Parameters
@@ -213,12 +210,10 @@ def missing_shards(store, place, arrays, paths=None):
     place : str
     arrays : dict of str to sweep.store.files.ArrayFiles
         That tasks write.
-    paths : set of str, optional
-        Files of the store, relative to it; they are listed unless given.
+    paths : set of str
+        Files of the store, relative to it.
     """
     book, found = book_of_group(store, place), []
-    if book and paths is None:
-        paths = _files_of_group(store, place)
     for name, array in arrays.items():
         directory = array.directory.relative_to(store.place).as_posix()
         for row, extents in book.items():
@@ -229,11 +224,6 @@ def missing_shards(store, place, arrays, paths=None):
                 if _is_missing(array, (row, *rest), directory, paths):
                     found.append((array, (row, *rest)))
     return found
-
-
-def _files_of_group(store, place):
-    groups = place, end_checkpoints_group_name(place)
-    return {f"{own}/{path}" for own in groups for path in files_below(store.place / own)}
 
 
 def _is_missing(array, index, directory, paths):
@@ -261,10 +251,12 @@ def check_files_are_there(store, place, paths=None):
     store : Store
     place : str
     paths : set of str, optional
-        As in `missing_shards`.
+        As in `missing_shards`; they are listed unless given.
     """
     arrays = store.arrays_of_group(place)
-    paths = _files_of_group(store, place) if paths is None else paths
+    if paths is None:
+        groups = place, end_checkpoints_group_name(place)
+        paths = {f"{own}/{path}" for own in groups for path in files_below(store.place / own)}
     missing = missing_shards(store, place, written_by_tasks(arrays), paths)
     if store.consolidated:  # else it is about to be made, or to grow
         missing = [*_missing_coordinates(store, arrays, paths), *missing]
@@ -309,7 +301,7 @@ def fold_all(store, session, check=lambda: None):
     folded = 0
     while waiting := _rows_to_fold(store, session):
         for place, rows in waiting.items():
-            folded += fold_group(store, place, session, check, rows)
+            folded += fold_group(store, place, session, rows, check)
     return folded
 
 
@@ -444,7 +436,7 @@ class Folder:
             self._folding.append(self._pool.submit(self._fold, place, row))
 
     def _fold(self, place, row):
-        fold_group(self._store, place, self._session, self._check, [row])
+        fold_group(self._store, place, self._session, [row], self._check)
 
     def __enter__(self):
         return self

@@ -392,15 +392,6 @@ def list_records(folder, kind=None, session=None):
     return sorted(found, key=lambda record: record.name)
 
 
-def shard_rows_with_records(store, place):
-    """The rows of shards of a group that have records, or had some."""
-    try:
-        inside = records_folder(store, place).iterdir()
-        return sorted(int(found.name) for found in inside if found.name.isdigit())
-    except FileNotFoundError:
-        return []
-
-
 def records_by_group(store, paths=None, place=""):
     """All records of a store, or of one of its groups, from one listing.
 

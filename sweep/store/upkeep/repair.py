@@ -25,7 +25,7 @@ from sweep.store.store import Store
 from sweep.store.studies import stored_study
 from sweep.store.upkeep import COPY, GONE, NOTHING, REMOVE, RUN, STUDY
 from sweep.store.upkeep.mark import mark_runs_not_computed
-from sweep.store.upkeep.verify import consolidated_metadata_copies, experiment_of_group, verify
+from sweep.store.upkeep.verify import experiment_of_group, verify
 from sweep.study import schema
 from sweep.study.run_table import expand_experiment
 
@@ -129,7 +129,7 @@ def mend_held_store(store, study, progress=lambda done, of: None, check=lambda: 
 
 def _put_back_metadata(store, findings, check):
     """Put back the copies of metadata that are gone or garbled."""
-    known = consolidated_metadata_copies(store)
+    known = store.consolidated
     for finding in findings:
         if finding.remedy == COPY:
             name = f"{finding.place}/{finding.array}".strip("/")

@@ -5,7 +5,6 @@ Nothing here writes; `sweep.store.upkeep.repair` mends what `find` finds.
 
 import contextlib
 import itertools
-import json
 import os
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
@@ -461,9 +460,3 @@ def experiment_of_group(place):
     """Name of the experiment that a group belongs to; empty if to none."""
     parts = place.split("/")
     return parts[2] if parts[:2] == [INTERNAL, REFERENCES] and len(parts) > 2 else parts[0]
-
-
-def consolidated_metadata_copies(store):
-    """The consolidated metadata of a store, by path."""
-    root = json.loads((store.place / files.METADATA).read_bytes())
-    return (root.get("consolidated_metadata") or {"metadata": {}})["metadata"]

@@ -136,8 +136,8 @@ def test_a_silent_server_is_no_damage(store, monkeypatch):
             raise errors.Unreachable.for_reason("no answer")
         return real(place)
 
-    real = s3.get_object
-    monkeypatch.setattr(s3, "get_object", silent)
+    real = ObjectPlace.read_tagged
+    monkeypatch.setattr(ObjectPlace, "read_tagged", silent)
     with pytest.raises(errors.Unreachable, match="no answer"):
         mend_held_store(Store.at(store), lambda: None)
 
