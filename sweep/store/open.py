@@ -65,7 +65,9 @@ def open_study(store, chunks=None):
     _refuse_zarr_v2_arrays(store, store.metadata)
     configure_zarr()
     _refuse_oversized_metadata(store)
-    _refuse_missing_shards(store)
+    with store.naming_damage():  # zarr would read what is gone as blank
+        for name in store.experiments:
+            check_files_are_there(store, name)
     unfolded = unfolded_of_store(store)
     try:
         tree = xr.open_datatree(
@@ -119,13 +121,6 @@ def _refuse_oversized_metadata(store):
                 f"{array.chunks}; at most {MOST_ROWS:,} rows in chunks of at most "
                 f"{MOST_CHUNK_BYTES:,} bytes can be read"
             )
-
-
-def _refuse_missing_shards(store):
-    """Refuse a store of which files are gone, which zarr would read as blank."""
-    with store.naming_damage():
-        for name in store.experiments:
-            check_files_are_there(store, name)
 
 
 def _with_dask_series(dataset, sizes):

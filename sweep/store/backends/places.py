@@ -7,7 +7,6 @@ do by renames, objects do otherwise: a put is atomic.
 
 import contextlib
 import fnmatch
-import io
 import os
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -173,10 +172,8 @@ class ObjectPlace:
                 yield from (replace(self, key=found["path"]) for found in batch)
 
     def glob(self, pattern):
-        """The objects below that fit a pattern such as ``*.npz``, ``*/NAME`` or ``**/NAME``."""
+        """The objects below that fit a pattern such as ``*.json`` or ``*/NAME``."""
         first, _, rest = pattern.partition("/")
-        if first == "**":
-            return (place for place in self.walk() if place.name == rest)
         inner = (p for p in self.iterdir() if fnmatch.fnmatchcase(p.name, first))
         return (p / rest for p in inner if (p / rest).is_file()) if rest else inner
 
@@ -210,10 +207,6 @@ class ObjectPlace:
     def read_text(self):
         """The object's content as text."""
         return self.read_bytes().decode()
-
-    def open(self, mode="rb"):
-        """The content, in memory, to be read as a file is."""
-        return io.BytesIO(self.read_bytes())
 
     def write_bytes(self, data):
         """Write the object; it is there whole, or the one before is."""
