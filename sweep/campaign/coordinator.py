@@ -218,9 +218,11 @@ class _Coordinator:
 
     def run(self, client, spec):
         """Bring the store to what the study asks for; the `Outcome`."""
-        if self.store.existing_root() is not None:
+        if (root := self.store.existing_root()) is not None:
+            self.presence.seen()
             fold.settle(self.store, self.lease.check)
-        entries = diff.diff_store_against_study(self.store, self.study)
+            root = self.store.root()
+        entries = diff.diff_root_against_study(self.store, root, self.study)
         if not sessions.is_process_computing_tasks():  # or it was submitted by whose approval it is
             approvals.approve_plugins(self.study.library.plugins)
         self.watcher.compared(entries)
@@ -229,14 +231,15 @@ class _Coordinator:
             with _connecting_if_pending(
                 client, spec, pending, self.drain, self.watcher
             ) as connected:
-                stopped = self._bring_to_end(entries, connected if pending else None)
-                return fold_and_tally_store(self.store.anew(), entries, stopped, self.lease)
+                made = self.store.anew()  # nothing of it is read before it is brought up
+                stopped = self._bring_to_end(made, entries, connected if pending else None)
+                return fold_and_tally_store(made, entries, stopped, self.lease)
         except Interrupted as reason:  # before anything was computed
             return Outcome(
                 self.store.place, tuple(_tally_of_entry(entry) for entry in entries), str(reason)
             )
 
-    def _bring_to_end(self, entries, connected):
+    def _bring_to_end(self, store, entries, connected):
         """Grow the store and compute what is pending, if there is a client; why it ended early."""
         plans = planning.plan_study(entries, self.drain.check) if connected else []
         client, session, workers = None, None, {}
@@ -247,12 +250,16 @@ class _Coordinator:
                 workers = inspect_workers(client, self.store, self.lease.token, self.drain)
                 self.drain.check()
                 self._compile(client, session, workers, plans)
-        self.lease.check()
-        create.create_or_grow_store(self.store, self.study, entries, self.lease.check)
+        noted = _attributes_of_workers({}, workers)
+        is_new = create.create_or_grow_store(
+            self.store, self.study, entries, self.lease.check, noted
+        )
         if not connected:
             return ""
+        fold.begin_session(store, session.name, self.lease.check, is_new)
+        self.presence.begun(session)
         with noticing_scheduler_loss(client):
-            return self._compute(client, session, workers, plans)
+            return self._compute(store, client, session, workers, plans)
 
     def _compile(self, client, session, workers, plans):
         """Compile the kernels once on each host and kind of CPU, unless the pilot has done it."""
@@ -265,17 +272,13 @@ class _Coordinator:
                 stop_session_on_workers(client, session)
                 raise
 
-    def _compute(self, client, session, workers, plans):
+    def _compute(self, store, client, session, workers, plans):
         """Compute all that is pending; why it ended early, or nothing."""
-        store = self.store.anew()
-        fold.begin_session(store, session.name, self.lease.check)
-        self.presence.begun(session)
-        kinds = _record_worker_hosts(store, hosts_of_workers(workers.values()), self.lease.check)
+        kinds = _record_workers(store, workers, self.lease.check)
         if len(kinds) > 1:
             self.watcher.mixed(kinds)
-        root = self.store.root("a")
         slots = count_task_slots(client, self.drain.check)
-        made = planning.make_tasks(self.store, root, plans, slots, self.checkpoint_every)
+        made = planning.make_tasks(self.store, plans, slots, self.checkpoint_every)
         self.watcher.planned(plans, sum(map(len, made)), slots)
         self._note_prediction(plans)
         self.watcher.began(
@@ -328,15 +331,26 @@ def _predict_cpu_time(plans, before):
     )
 
 
-def _record_worker_hosts(store, hosts, check):
-    """Add hosts that the store does not know yet; the kinds of CPU and systems of all.
+def _attributes_of_workers(known, workers):
+    """Attributes of the root: hosts and environments that it knows, and those of workers."""
+    hosts, environments = known.get("hosts", []), [own.environment for own in workers.values()]
+    numbers = {str(provenance.provenance_number(one)): one for one in environments}
+    new = [host for host in hosts_of_workers(workers.values()) if host not in hosts]
+    return {
+        "hosts": [*hosts, *new],
+        provenance.ATTRIBUTE: known.get(provenance.ATTRIBUTE, {}) | numbers,
+    }
+
+
+def _record_workers(store, workers, check):
+    """Note workers that the store does not know yet; the kinds of CPU and systems of all.
 
     Results may depend on them by the sines and logarithms of their libraries.
     """
-    known = store.attributes.get("hosts", [])
-    every = known + [host for host in hosts if host not in known]
-    storage.set_root_attributes(store, {"hosts": every}, check)
-    return sorted({host["kind"] for host in every if "kind" in host})
+    found = _attributes_of_workers(store.attributes, workers)
+    if store.attributes | found != store.attributes or not store.consolidated:
+        storage.set_root_attributes(store, found, check)
+    return sorted({host["kind"] for host in found["hosts"] if "kind" in host})
 
 
 def _connecting_if_pending(client, spec, pending, drain, watcher):
@@ -364,10 +378,9 @@ def fold_and_tally_store(store, entries, stopped, lease):
     try:
         if writes and outcome.complete:
             fold.end_session(store, lease.check, checkpoints=True)
-        if writes:
-            storage.set_root_attributes(
-                store, provenance.provenance_noted_by_workers(store), lease.check
-            )
+        noted = provenance.provenance_noted_by_workers(store) if writes else {}
+        if noted or (writes and not store.consolidated):
+            storage.set_root_attributes(store, noted, lease.check)
     except OSError as error:  # the next run does it
         if outcome.complete or not is_storage_full_or_failing(error):
             raise

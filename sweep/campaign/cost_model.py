@@ -258,7 +258,7 @@ class Probe:
         amounts, times = time_growing_work(work, self._first, self._all, seconds, clock)
         if self._fixed:
             return Line.through(amounts, times), 1.0
-        small, large = np.array(amounts) * work_per_unit_time(recorder, self.tolerance)
+        small, large = np.array(amounts) * self.tolerance ** (-1 / recorder.order)
         return Line.through((small, large), times), self._steps(recorder, amounts[1]) / large
 
     @property
@@ -309,11 +309,6 @@ class Probe:
     def _steps(self, recorder, span):
         found = recorder.integrate_adaptive(self.initial, self._times(span), self.tolerance)
         return max(float(found[0].counters["steps"][0]), 1.0)
-
-
-def work_per_unit_time(recorder, tolerance):
-    """Units of work in a unit of time of adaptive runs, by their tolerance."""
-    return tolerance ** (-1 / recorder.order)
 
 
 def measure_recording_seconds(recorder, probe, repeats=REPEATS, clock=time.thread_time):

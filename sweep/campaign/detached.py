@@ -181,7 +181,7 @@ class _CoordinatorJob:
             print(outcome.stopped or f"complete, {outcome.failed:,} runs failed")
             again = not outcome.complete and outcome.stopped.startswith(TIME_IS_UP)
             if again and "max_time" not in self.options and self.round < JOB_ROUNDS:
-                _mark_submission_queued(self.store, self.name)
+                _mark_submission(self.store, self.name, state=QUEUED)
                 job = dataclasses.replace(self, round=self.round + 1).submit(profile)
                 print(f"It goes on in job {job}")
                 return
@@ -298,21 +298,17 @@ class _SubmissionWatcher(coordinator.Watcher):
     """Notes that the coordinator is at work, once it holds the store."""
 
     def __init__(self, store, name, attempt):
-        self._noted = store, name, attempt
+        self._store, self._name, self._attempt = store, name, attempt
 
     def compared(self, entries):
         """The store is held."""
-        _mark_submission_running(*self._noted)
+        now = {"state": RUNNING, "host": platform.node(), "attempt": self._attempt}
+        _mark_submission(self._store, self._name, **now)
 
 
-def _mark_submission_running(store, name, attempt):
+def _mark_submission(store, name, **changes):
     if (found := submission_of_store(store)) is not None and found.name == name:
-        _update_submission(store, found, state=RUNNING, host=platform.node(), attempt=attempt)
-
-
-def _mark_submission_queued(store, name):
-    if (found := submission_of_store(store)) is not None and found.name == name:
-        _update_submission(store, found, state=QUEUED)
+        _update_submission(store, found, **changes)
 
 
 def _mark_submission_ended(store, name, attempt, why):

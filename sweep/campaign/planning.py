@@ -343,7 +343,7 @@ def _lacking_part_of_references(entry, references):
 # --- tasks ------------------------------------------------------------------------
 
 
-def make_tasks(store, root, plans, workers, checkpoint_every=CHECKPOINT_EVERY):
+def make_tasks(store, plans, workers, checkpoint_every=CHECKPOINT_EVERY):
     """The pending work as tasks: references first, then runs.
 
     Row of shards by row of shards, that with the most work first, and of each the longest task
@@ -353,7 +353,6 @@ def make_tasks(store, root, plans, workers, checkpoint_every=CHECKPOINT_EVERY):
     ----------
     store : Store
         It is brought up.
-    root : zarr.Group
     plans : list of ExperimentPlan
     workers : int
     checkpoint_every : float
@@ -364,14 +363,12 @@ def make_tasks(store, root, plans, workers, checkpoint_every=CHECKPOINT_EVERY):
     references, runs : list of ReferenceTask, list of PlannedTask
     """
     references = [
-        task
-        for plan in plans
-        for task in _make_reference_tasks(store, root, plan, checkpoint_every)
+        task for plan in plans for task in _make_reference_tasks(store, plan, checkpoint_every)
     ]
     runs = [
         PlannedTask(maker, rows, count, cost, checkpoint_every)
         for plan, groups in zip(plans, _group_units_into_tasks(plans, workers), strict=True)
-        if groups and (maker := _TaskMaker.of(store, root, plan))
+        if groups and (maker := _TaskMaker.of(store, plan))
         for rows, count, cost in groups
     ]
     work = collections.Counter()
@@ -494,12 +491,12 @@ class _TaskMaker:
     reference_rows: np.ndarray
 
     @classmethod
-    def of(cls, store, root, plan):
+    def of(cls, store, plan):
         """The maker of a plan's tasks."""
         entry, table = plan.entry, plan.entry.table
         references, rows = references_of_run_table(table), np.zeros(0, dtype=int)
         if references:
-            group = storage.open_zarr_group(root, references_group_name(entry.name))
+            group = store.group(references_group_name(entry.name), "a")
             rows = references.rows(group)
         shared = {
             "store": store,
@@ -532,13 +529,13 @@ class _TaskMaker:
         )
 
 
-def _make_reference_tasks(store, root, plan, checkpoint_every):
+def _make_reference_tasks(store, plan, checkpoint_every):
     """Tasks for the references of pending runs that are not in the store yet."""
     entry, table = plan.entry, plan.entry.table
     references = references_of_run_table(table)
     if references is None or not entry.pending.any():
         return []
-    group = storage.open_zarr_group(root, references_group_name(entry.name))
+    group = store.group(references_group_name(entry.name), "a")
     rows = references.rows(group)
     needed = np.flatnonzero(_lacking_part_of_references(entry, references) > 0)
     needed = needed[np.argsort(rows[needed])]

@@ -199,7 +199,8 @@ class _Flight:
                 continue
             self._pace.ended(future.key)
             if isinstance(error, KilledWorker) and self._may_go_on(task, error):
-                self.waiting.append(_with_shorter_checkpoint_interval(task))
+                every = max(LEAST_BETWEEN, task.checkpoint_every / 2)
+                self.waiting.append(replace(task, checkpoint_every=every))
             elif error is None:
                 self.waiting.append(task)
             else:
@@ -264,11 +265,6 @@ def _fetch_receipts_one_by_one(client, futures):
             if future.status == "finished":
                 found |= _fetch_receipts(client, {key: future}, SINGLE_SECONDS)
     return found
-
-
-def _with_shorter_checkpoint_interval(task):
-    """The task with shorter times between its checkpoints."""
-    return replace(task, checkpoint_every=max(LEAST_BETWEEN, task.checkpoint_every / 2))
 
 
 def _time_is_up_message(waiting):

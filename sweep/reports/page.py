@@ -10,7 +10,7 @@ from integrators.errors import InputError
 from sweep.reports.contents import report_part_of_experiment, table_on_report_page
 from sweep.reports.sections import VERDICTS
 from sweep.store import files, provenance
-from sweep.store.backends.places import place_has_write_time, require_local_path
+from sweep.store.backends.places import require_local_path
 from sweep.store.failures import failed_runs, values_shared_by_failed_runs
 from sweep.store.open import open_study
 from sweep.store.progress import Counter
@@ -170,7 +170,7 @@ def _report_provenance(store, attributes, progresses):
         (
             file.stat().st_mtime
             for file in (place, place / files.METADATA)
-            if place_has_write_time(file)
+            if (file.is_file() if store.in_bucket else file.exists())
         ),
         default=0.0,
     )

@@ -40,7 +40,7 @@ REFERENCE_VARIABLES = (
 )
 
 
-def create_or_grow_store(store, study, entries, check=lambda: None):
+def create_or_grow_store(store, study, entries, check=lambda: None, attributes=None):
     """Create the store, or grow it to what the study asks for.
 
     A new store appears at once, complete; a growing one takes its new rows in, then their ids.
@@ -53,16 +53,25 @@ def create_or_grow_store(store, study, entries, check=lambda: None):
         From `diff_store_against_study`.
     check : callable
         Raises unless the store is still this process's; called before anything of it changes.
+    attributes : dict, optional
+        Of the root of a new store, besides those that a study gives it.
+
+    Returns
+    -------
+    bool
+        Whether it is a new one.
     """
     existing = store.existing_root()
     if existing is None:
         with creating_store_atomically(store, check) as made:
-            _grow_store_to_study(made, study, entries)
-        return
+            _grow_store_to_study(made, study, entries, attributes=attributes)
+        return True
     if store.in_bucket:
+        check()
         store.half_made_sign.unlink()  # it was made, but for this
     if not _is_store_up_to_date(existing, study, entries):
         _grow_store_to_study(store, study, entries, check)
+    return False
 
 
 @contextlib.contextmanager
@@ -104,7 +113,7 @@ def creating_store_atomically(store, check):
         raise
 
 
-def _grow_store_to_study(store, study, entries, check=None):
+def _grow_store_to_study(store, study, entries, check=None, attributes=None):
     root = store.root("a", check)
     root.require_group(storage.INTERNAL)
     for entry in entries:
@@ -125,6 +134,7 @@ def _grow_store_to_study(store, study, entries, check=None):
             "versions": provenance.versions(),
             "studies": list(study.texts),
             **_plugins_attribute_of_store(root, study),
+            **(attributes or {}),
         }
     )
     storage.consolidate_zarr_metadata(store, check)

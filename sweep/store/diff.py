@@ -123,7 +123,11 @@ def diff_store_against_study(store, study):
         If there is something else at its place, or a store of another study, or the study changed
         an experiment's system, time axis, record, statistics or reference, or a plugin changed.
     """
-    root = store.existing_root()
+    return diff_root_against_study(store, store.existing_root(), study)
+
+
+def diff_root_against_study(store, root, study):
+    """As `diff_store_against_study`, of a store's root group as it is now; None without one."""
     if root is not None and root.attrs["study_name"] != study.name:
         raise StoreError(
             f"{store} is the store of the study {root.attrs['study_name']!r}, not of "

@@ -5,9 +5,11 @@ Zarr reads an array or raises; here each chunk of an array can be looked at by i
 in shards, with their index behind the chunks; or each chunk in a file of its own.
 """
 
+import contextlib
 import functools
 import json
 import math
+import re
 from dataclasses import dataclass
 
 import google_crc32c
@@ -28,14 +30,18 @@ def references_group_name(experiment):
     return f"{INTERNAL}/{REFERENCES}/{experiment}"
 
 
-def end_checkpoints_group_name(experiment):
-    """Name of the group with the integrators' state at the end of an experiment's runs."""
-    return f"{INTERNAL}/{ENDS}/{experiment}"
+def end_checkpoints_group_name(place):
+    """Name of the group with the integrators' state at the end of a group's runs.
+
+    Just below what is internal: each group above it would be one more object.
+    """
+    return f"{INTERNAL}/{ENDS}.{place.replace('/', '.')}"
 
 
 def group_with_records_of(place):
     """The group whose records a group's arrays are folded from: of end checkpoints, the runs'."""
-    return place.removeprefix(end_checkpoints_group_name(""))
+    runs = place.removeprefix(end_checkpoints_group_name(""))
+    return place if runs == place else runs.replace(".", "/")
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +97,8 @@ class ArrayFiles:
     attributes : dict
     sharded : bool
         Whether a file holds several chunks and their index.
+    separator : str
+        Between the indices in a file's name.
     unfolded : sweep.store.commit.records.Unfolded, optional
         Records that are not folded yet, and read as if they were.
     """
@@ -104,6 +112,7 @@ class ArrayFiles:
     fill: object
     attributes: dict
     sharded: bool = False
+    separator: str = "."
     unfolded: object = None
 
     @classmethod
@@ -142,6 +151,7 @@ class ArrayFiles:
                 fill=math.nan if fill == "NaN" else fill,
                 attributes=metadata["attributes"],
                 sharded=sharded,
+                separator=metadata["chunk_key_encoding"]["configuration"]["separator"],
                 unfolded=unfolded,
             )
         except (KeyError, TypeError, ValueError, IndexError) as error:
@@ -162,9 +172,18 @@ class ArrayFiles:
         """Number of files along each dimension."""
         return tuple(math.ceil(n / c) for n, c in zip(self.shape, self.chunks, strict=True))
 
+    def file_name(self, index):
+        """The path of a chunk's file, or of a shard's, below the array's directory."""
+        return self.separator.join(("c", *map(str, index)))
+
     def file(self, index):
         """The file of a chunk, or of a shard."""
-        return self.directory / "/".join(("c", *map(str, index)))
+        return self.directory / self.file_name(index)
+
+    def index_of_file(self, file):
+        """The index of the chunk, or of the shard, that a file has."""
+        path = str(file.relative_to(self.directory))
+        return tuple(map(int, re.split(r"[./]", path)[1:]))
 
     def row_shape(self, samples):
         """Shape of one row, tuple of int: without the first dimension, of so many samples."""
@@ -186,16 +205,29 @@ class ArrayFiles:
         Damaged
             If the file is not what was written.
         """
-        if (parts := self.parts(index)) is None:
+        if (parts := self._readable_parts(index)) is None:
             return None
         values = np.full(self._extent(index), self.fill, self.dtype)
         begin = [i * c for i, c in zip(index, self.chunks, strict=True)]
         for part in parts:
+            values[part.span(begin)] = part.values
+        return values
+
+    def _readable_parts(self, index, among=None):
+        """Those of `parts` that are there; `Damaged` if one is."""
+        parts = self.parts(index, among)
+        for part in parts or ():
             if part.damage:
                 raise Damaged(part.damage)
-            if part.values is not None:
-                values[part.span(begin)] = part.values
-        return values
+        return parts and [part for part in parts if part.values is not None]
+
+    @contextlib.contextmanager
+    def naming_damage(self):
+        """Within this, what is `Damaged` is said with the array's name."""
+        try:
+            yield
+        except Damaged as damage:
+            raise Damaged(f"{self.directory.parent.name}/{self.name}: {damage}") from None
 
     def parts(self, index, among=None):
         """The chunks of a file, each by itself.
@@ -259,17 +291,15 @@ class ArrayFiles:
         return data if self.unfolded is None else self.unfolded.shard_with(self, index, data)
 
     def values(self):
-        """The whole array, which is one-dimensional."""
+        """The whole array, which is one-dimensional; `Damaged`, with its name, if it is."""
         found = np.full(self.shape, self.fill, self.dtype)
 
         def read(i):
-            for part in self.parts((i,)) or ():
-                if part.damage:
-                    raise Damaged(part.damage)
-                if part.values is not None:
-                    found[part.rows] = part.values
+            if (values := self.chunk((i,))) is not None:
+                found[self.rows((i,))] = values
 
-        map_over_place(self.directory, read, range(self.grid[0]))
+        with self.naming_damage():
+            map_over_place(self.directory, read, range(self.grid[0]))
         return found
 
     def read_rows(self, rows):
@@ -284,13 +314,11 @@ class ArrayFiles:
         for i in np.unique(of_file).tolist():
             among = set(of_chunk[of_file == i].tolist())
             for rest in np.ndindex(self.grid[1:]):
-                for part in self.parts((i, *rest), among) or ():
-                    if part.damage:
-                        place = f"{self.directory.parent.name}/{self.name}"
-                        raise Damaged(f"{place}: {part.damage}")
-                    if part.values is not None:
-                        mine = np.flatnonzero(of_chunk == part.index[0])
-                        found[(mine, *part.extent[1:])] = part.values[rows[mine] - part.rows.start]
+                with self.naming_damage():
+                    parts = self._readable_parts((i, *rest), among)
+                for part in parts or ():
+                    mine = np.flatnonzero(of_chunk == part.index[0])
+                    found[(mine, *part.extent[1:])] = part.values[rows[mine] - part.rows.start]
         return found
 
     def _extent(self, index):
@@ -424,10 +452,4 @@ def read_1d_arrays(directory, names, unfolded=None):
     Damaged
         If one of them is.
     """
-    result = {}
-    for name in names:
-        try:
-            result[name] = ArrayFiles.read(directory / name, unfolded).values()
-        except Damaged as damage:
-            raise Damaged(f"{directory / name}: {damage}") from None
-    return result
+    return {name: ArrayFiles.read(directory / name, unfolded).values() for name in names}

@@ -10,7 +10,6 @@ from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from integrators.errors import InputError
-from sweep.errors import Damaged
 from sweep.limits import MOST_RUNS
 from sweep.store.commit.fold import check_files_are_there
 from sweep.store.commit.records import unfolded_of_store
@@ -66,7 +65,9 @@ def open_study(store, chunks=None):
     _refuse_zarr_v2_arrays(store, store.metadata)
     configure_zarr()
     _refuse_oversized_metadata(store)
-    _refuse_missing_shards(store)
+    with store.naming_damage():  # zarr would read what is gone as blank
+        for name in store.experiments:
+            check_files_are_there(store, name)
     unfolded = unfolded_of_store(store)
     try:
         tree = xr.open_datatree(
@@ -120,13 +121,6 @@ def _refuse_oversized_metadata(store):
                 f"{array.chunks}; at most {MOST_ROWS:,} rows in chunks of at most "
                 f"{MOST_CHUNK_BYTES:,} bytes can be read"
             )
-
-
-def _refuse_missing_shards(store):
-    """Refuse a store of which files are gone, which zarr would read as blank."""
-    with store.naming_damage():
-        for name in store.experiments:
-            check_files_are_there(store, name)
 
 
 def _with_dask_series(dataset, sizes):
@@ -188,7 +182,7 @@ def _load_run_scalars(dataset, arrays):
         if variable.dims == ("run",) and name not in dataset.indexes:
             array = arrays[name]
             labels = array.dtype == object
-            data = indexing.LazilyIndexedArray(_Labels(array)) if labels else _values(array)
+            data = indexing.LazilyIndexedArray(_Labels(array)) if labels else array.values()
             # By the fast path, as xarray would make new texts of labels by way of pandas.
             found[name] = xr.Variable(
                 ("run",), data, variable.attrs, variable.encoding, fastpath=True
@@ -199,14 +193,6 @@ def _load_run_scalars(dataset, arrays):
     computed = are_runs_computed_to_sample(counts, status, dataset.sizes["time"])
     status[~computed] = schema.PENDING  # also of a run that goes on to a longer duration
     return dataset
-
-
-def _values(array):
-    """The values of an array over runs; `Damaged`, with its name, if they are."""
-    try:
-        return array.values()
-    except Damaged as damage:
-        raise Damaged(f"{array.directory.parent.name}/{array.name}: {damage}") from None
 
 
 class _Labels(BackendArray):
@@ -233,5 +219,5 @@ class _Labels(BackendArray):
             rows = np.arange(self.shape[0])[key]
             if rows.shape != self.shape:
                 return self._array.read_rows(np.atleast_1d(rows)).reshape(rows.shape)
-            self._all = _values(self._array)
+            self._all = self._array.values()
         return np.array(self._all[key], dtype=object)

@@ -7,6 +7,7 @@ not change are not read again.
 import collections
 import contextlib
 import json
+import math
 import time
 from dataclasses import asdict, dataclass
 
@@ -180,11 +181,9 @@ class Counter:
         """The values of an array over runs; `Damaged`, with its name, if they are."""
         if (array := arrays.get(name)) is None:
             raise Damaged(f"{place}/{name} has no metadata")
-        try:
+        with array.naming_damage():
             indices = ((i,) for i in range(array.grid[0]))
             parts = map_over_place(array.directory, lambda at: self._chunk(array, at), indices)
-        except Damaged as damage:
-            raise Damaged(f"{place}/{name}: {damage}") from None
         return np.concatenate(parts) if parts else np.zeros(0, array.dtype)
 
     def _chunk(self, array, index):
@@ -282,22 +281,23 @@ class InFlight:
     def __init__(self, store):
         self._path = store.internal(IN_FLIGHT)
         self._every = EVERY_OBJECT if store.in_bucket else EVERY
-        self._written = 0.0
+        # What takes no longer than that is not worth two requests.
+        self._since, self._is_noted = time.monotonic() if store.in_bucket else -math.inf, False
 
     def __enter__(self):
         return self
 
     def __exit__(self, *exception):
-        if not self._written:
+        if not self._is_noted:
             return
         with contextlib.suppress(OSError):
             self._path.unlink(missing_ok=True)
 
     def note(self, tasks):
         """Write down how many runs of each experiment `tasks` have, now and then."""
-        if (now := time.monotonic()) < self._written + self._every:
+        if (now := time.monotonic()) < self._since + self._every:
             return
-        self._written, runs = now, collections.Counter()
+        self._since, self._is_noted, runs = now, True, collections.Counter()
         for task in tasks:
             runs[task.experiment] += task.runs if task.group == task.experiment else 0
         with contextlib.suppress(OSError):  # nothing depends on it

@@ -49,7 +49,7 @@ def cpu_and_libm_kind(description):
 
 @functools.lru_cache(maxsize=64)
 def write_provenance_of_process(store, session):
-    """This process's number, once it is written in the store what that stands for.
+    """This process's number, once the store says what that stands for: its root, or a file.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def write_provenance_of_process(store, session):
     """
     number = provenance_number(describe_cpu_libm_and_versions())
     file = store.internal(FOLDER, f"{number}.json")
-    if not file.is_file():
+    if str(number) not in store.attributes.get(ATTRIBUTE, {}) and not file.is_file():
         file.parent.mkdir(exist_ok=True)
         write_text_atomically(file, json.dumps(describe_cpu_libm_and_versions()))
     return number
@@ -75,12 +75,12 @@ def provenance_noted_by_workers(store):
     Returns
     -------
     dict
-        Empty if nobody has noted anything.
+        Empty if nobody has noted anything that it does not say.
     """
     files = store.internal(FOLDER).glob("*.json")
     known = store.attributes.get(ATTRIBUTE, {})
     new = {file.stem: json.loads(file.read_text()) for file in files if file.stem not in known}
-    return {ATTRIBUTE: known | new} if known or new else {}
+    return {ATTRIBUTE: known | new} if new else {}
 
 
 def _hash_of_libm():

@@ -25,6 +25,7 @@ from sweep.study import schema
 
 COORDINATE_CHUNK, LEAST_COORDINATE_CHUNK = 65_536, 4096  # the latter: others may come
 # Without a checksum a flipped bit is read back as data.
+FILES = {"chunk_key_encoding": {"name": "default", "separator": "."}}  # without directories
 CODECS = {"compressors": [BloscCodec(cname="zstd", clevel=1, shuffle="shuffle"), Crc32cCodec()]}
 
 
@@ -90,6 +91,7 @@ def create_variable_array(group, variable, sizes, layout):
         dimension_names=variable.dims,
         attributes=variable.all_attributes,
         **cut,
+        **FILES,
         **CODECS,
     )
 
@@ -120,6 +122,7 @@ def require_coordinate_array(group, name, size, dtype, dim, **attributes):
             dimension_names=(dim,),
             attributes={"units": "1", "long_name": name.replace("_", " "), **attributes},
             **({"fill_value": np.nan} if dtype.kind == "f" else {}),
+            **FILES,
             **CODECS,
         )
     array = group[name]

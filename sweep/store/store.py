@@ -136,9 +136,18 @@ class Store:
 
     # --- what is there -----------------------------------------------------------------------
 
+    @contextlib.contextmanager
     def reading(self, key=None):
-        """Within this, a bucket that does not answer is bad input."""
-        return places.unreachable_bucket_as_input_error(self.place, key)
+        """Within this, a bucket that does not answer is bad input; it is asked whether it does.
+
+        `key` is that of a study, where one names the store.
+        """
+        try:
+            if self.in_bucket:
+                self.place.check()
+            yield
+        except Unreachable as error:
+            raise InputError(f"{self} cannot be read: {error}", key) from None
 
     @contextlib.contextmanager
     def naming_damage(self):
@@ -153,7 +162,7 @@ class Store:
 
     def exists(self):
         """Whether there is anything at its place; also of a name that no file can have."""
-        return places.place_exists(self.place)
+        return self.place.exists() if self.in_bucket else os.path.exists(self.place)
 
     def is_half_made(self):
         """Whether its creation in a bucket was cut short, or is under way."""
@@ -321,9 +330,7 @@ class Store:
         """
         if self.in_bucket:
             self.place.check()
-            paths = self.list_files()
-            half_made = METADATA not in paths and f"{INTERNAL}/{HALF_MADE}" in paths
-            return bool(paths) and not half_made
+            return self.place.is_dir() and not self.is_half_made()
         if self.place.exists() and not (self.place.is_dir() and not any(self.place.iterdir())):
             return True
         self._check_makable()

@@ -8,6 +8,7 @@ names it.
 import contextlib
 import dataclasses
 import json
+import os
 import tomllib
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from sweep.errors import StoreError
 from sweep.limits import MOST_TEXT, read_regular_file
 from sweep.plugins import approvals
 from sweep.store import diff
-from sweep.store.backends.places import place_is_directory, place_is_file
+from sweep.store.backends.places import place_is_file
 from sweep.store.files import METADATA
 from sweep.store.store import Store
 from sweep.study.initial_conditions import from_store
@@ -226,7 +227,7 @@ def _store_that_study_was_run_into(study, store):
             return None  # a packaged study, or one with a mistake, which is said later
         store = f"{name}.zarr"
     store = Store.at(store)
-    there = names_existing_store(store) if store.in_bucket else place_is_directory(store.place)
+    there = names_existing_store(store) if store.in_bucket else os.path.isdir(store.place)
     return store if there else None
 
 

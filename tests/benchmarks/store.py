@@ -132,6 +132,7 @@ def commit(folder, given):
 def counted_requests():
     """Counts the requests of this process; a list with a name for each."""
     from sweep.store.backends import s3
+    from sweep.store.backends.places import ObjectPlace
 
     seen, replaced = [], {}
 
@@ -143,11 +144,10 @@ def counted_requests():
         return called
 
     for name in (
-        "head_object", "get_object", "get_range_of_object", "put_object",
-        "put_object_if_tag_matches", "delete_objects", "copy_object", "list_objects_below",
-        "list_just_below_prefix",
+        "stat", "read_tagged", "read_range", "write_bytes", "put_if", "delete", "copy", "walk",
+        "iterdir",
     ):  # fmt: skip
-        replaced[s3, name] = getattr(s3, name)
+        replaced[ObjectPlace, name] = getattr(ObjectPlace, name)
     objects = s3._zarr_bucket_store_class()
     for name in ("get", "set", "delete", "exists", "list_dir"):
         replaced[objects, name] = getattr(objects, name)

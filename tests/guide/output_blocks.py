@@ -181,9 +181,9 @@ def _verify(folder):
     below = folder / "damaged"
     below.mkdir()
     store = Path(shutil.copytree(folder / "quickstart.zarr", below / "quickstart.zarr"))
-    _flip(store / "pendulum" / "energy", "0/0")
-    _flip(store / "pendulum" / "step_size", "0")
-    (store / "pendulum" / "steps" / "c" / "0.x.partial").touch()
+    _flip(store / "pendulum" / "energy", "c.0.0")
+    _flip(store / "pendulum" / "step_size", "c.0")
+    (store / "pendulum" / "steps" / "c.0.x.partial").touch()
     try:
         return run(below, "verify", "quickstart.zarr", code=DAMAGED)
     finally:
@@ -192,7 +192,7 @@ def _verify(folder):
 
 def _flip(array, chunk):
     """Flip a bit in the middle of a chunk."""
-    found = array / "c" / chunk
+    found = array / chunk
     data = bytearray(found.read_bytes())
     data[len(data) // 2] ^= 8
     found.write_bytes(data)

@@ -161,9 +161,7 @@ def test_stopped_between_two_commits_of_a_task(
     entries = diff.diff_store_against_study(Store.at(store), parsed)
     plans = [planning.plan_experiment(entry) for entry in entries]
     create.create_or_grow_store(Store.at(store), parsed, entries)
-    _, (task,) = planning.make_tasks(
-        Store.at(store), storage.open_root_group(store), plans, 1, 1e-9
-    )
+    _, (task,) = planning.make_tasks(Store.at(store), plans, 1, 1e-9)
 
     fold.begin_session(Store.at(store), SESSION.name)
 

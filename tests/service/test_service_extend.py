@@ -72,7 +72,7 @@ def test_runs_in_three_pieces_are_the_runs_at_once(
     assert after["time"].shape == (11,) and before["state"].shape[1] == 5
     assert after["state"][:, :5].tobytes() == before["state"].tobytes()
     assert (after["sample_count"] == 11).all() and np.isfinite(after["global_error"]).all()
-    ends = [arrays(path, "_geosweep/ends/only")["checkpoint"] for path in (store, at_once)]
+    ends = [arrays(path, "_geosweep/ends.only")["checkpoint"] for path in (store, at_once)]
     np.testing.assert_array_equal(*ends)
     mark = fingerprint(store)
     assert "Nothing to compute" in command(tmp_path, "extend", "test.zarr", "--duration", 2).stdout

@@ -125,7 +125,7 @@ def prepared(whole, place, action):
         shutil.copytree(whole / "a.zarr", place / "a.zarr")
         shutil.copytree(whole / "b.zarr", place / "b.zarr")
     if action is repair_store:
-        for name in ("energy/c/0/0", "step_size/c/0", "status/c/0"):
+        for name in ("energy/c.0.0", "step_size/c.0", "status/c.0"):
             file = place / "a.zarr" / "only" / name
             file.write_bytes(file.read_bytes()[:-3])
     return place

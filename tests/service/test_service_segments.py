@@ -10,7 +10,7 @@ from study_text import one_experiment
 import sweep
 from sweep.campaign import planning
 from sweep.campaign.worker import recording, reference, run_work, tasks
-from sweep.store import checkpoints, create, diff, storage, studies
+from sweep.store import checkpoints, create, diff, studies
 from sweep.store.commit import fold, records
 from sweep.store.files import end_checkpoints_group_name, references_group_name
 from sweep.store.lease import sessions
@@ -43,8 +43,7 @@ def begun(parsed, store, every):
     entries = diff.diff_store_against_study(Store.at(store), parsed)
     plans = [planning.plan_experiment(entry) for entry in entries]
     create.create_or_grow_store(Store.at(store), parsed, entries)
-    root = storage.open_root_group(store, mode="a")
-    references, runs = planning.make_tasks(Store.at(store), root, plans, 1, every)
+    references, runs = planning.make_tasks(Store.at(store), plans, 1, every)
     session = dataclasses.replace(SESSION, name=uuid.uuid4().hex)  # with its own open arrays
     for own in (session, SESSION):
         fold.begin_session(Store.at(store), own.name)

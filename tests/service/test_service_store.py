@@ -154,14 +154,14 @@ def test_every_chunk_is_written_also_where_it_is_nan_throughout(store):
         group = zarr.open_group(store, path=name, mode="r")
         for key, array in group.arrays():
             chunks = math.prod(array.cdata_shape)
-            files = [f for f in (store / name / key / "c").rglob("*") if f.is_file()]
+            files = list((store / name / key).glob("c.*"))
             assert len(files) == chunks, key
 
 
 @pytest.mark.parametrize("name", ["energy", "sample_count", "run_id", "initial_state"])
 def test_a_flipped_bit_is_not_read_as_data(store, tmp_path, name):
     copy = shutil.copytree(store / "pendulum", tmp_path / "copy")
-    chunk = next(f for f in sorted((copy / name / "c").rglob("*")) if f.is_file())
+    chunk = min((copy / name).glob("c.*"))
     data = bytearray(chunk.read_bytes())
     data[len(data) // 2] ^= 1
     chunk.write_bytes(data)

@@ -122,16 +122,8 @@ def _copy_array_rows(source, theirs, target, own):
 
 def worker_written_arrays(group):
     """The arrays of a group that workers write, by name, the count of samples last."""
-    scalars = {variable.name for variable in schema.ALL_RUN_VARIABLES}
-    found = {
-        name: array
-        for name, array in group.arrays()
-        if array.metadata.dimension_names[0] == "run"
-        and (array.ndim > 1 or name in scalars)
-        and name != schema.INITIAL_STATE.name
-    }
-    marker = found.pop(schema.MARKER.name, None)
-    return found if marker is None else found | {schema.MARKER.name: marker}
+    found = {name: array for name, array in group.arrays() if array.shards}
+    return dict(sorted(found.items(), key=lambda item: item[0] == schema.MARKER.name))
 
 
 def _rows_by_block(array, rows):

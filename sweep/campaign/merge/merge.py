@@ -270,10 +270,7 @@ def _copy_runs_from_source(source, runs, root, target, entry):
     better[better] = runs.progress[rows[better]] > there.progress[better]
     own = np.flatnonzero(better)
     theirs = rows[own]
-    ends, place = (
-        source.group(end_checkpoints_group_name(entry.name)),
-        end_checkpoints_group_name(entry.name),
-    )
+    ends = source.group(place := end_checkpoints_group_name(entry.name))
     if ends is not None and ends.attrs.get("code") == checkpoints.checkpoint_code_hash():
         copy_rows(
             ends, theirs, storage.open_zarr_group(root, place), own, [checkpoints.CHECKPOINT.name]

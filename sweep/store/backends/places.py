@@ -7,7 +7,6 @@ do by renames, objects do otherwise: a put is atomic.
 
 import contextlib
 import fnmatch
-import io
 import os
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -16,11 +15,11 @@ from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
 
 from integrators.errors import InputError
-from sweep.errors import Unreachable
 
 SCHEME = "s3://"
 METADATA = "zarr.json"
 AT_ONCE = 8  # requests
+MOST_AT_ONCE = 2**26  # bytes of a put; more are sent in parts
 EXPECTED = "expected a directory, or s3://BUCKET/PATH/NAME.zarr"
 
 
@@ -73,24 +72,6 @@ def require_local_path(output):
     if "://" in os.fspath(output):
         raise InputError(f"{output} is an address: give a path, only stores are in buckets")
     return Path(output)
-
-
-@contextlib.contextmanager
-def unreachable_bucket_as_input_error(place, key=None):
-    """Within this, a bucket that does not answer is bad input; it is asked whether it does.
-
-    Parameters
-    ----------
-    place : Path or ObjectPlace
-    key : str, optional
-        Of a study, where it is named.
-    """
-    try:
-        if isinstance(place, ObjectPlace):
-            place.check()
-        yield
-    except Unreachable as error:
-        raise InputError(f"{place} cannot be read: {error}", key) from None
 
 
 @dataclass(frozen=True, order=True)
@@ -168,7 +149,7 @@ class ObjectPlace:
     def is_file(self):
         """Whether there is an object of this key."""
         try:
-            self._request_from_server("head_object")
+            self.stat()
         except FileNotFoundError:
             return False
         return True
@@ -179,28 +160,27 @@ class ObjectPlace:
 
     def iterdir(self):
         """The places just below."""
-        found = self._request_from_server("list_just_below_prefix")
+        with self._server() as (obstore, client):
+            found = obstore.list_with_delimiter(client, self.key or None)
         keys = [*found["common_prefixes"], *(each["path"] for each in found["objects"])]
         return iter([replace(self, key=key) for key in keys])
 
     def walk(self):
         """The objects below, at whatever depth."""
-        return (
-            replace(self, key=found["path"])
-            for found in self._request_from_server("list_objects_below")
-        )
+        with self._server() as (obstore, client):
+            for batch in obstore.list(client, self.key or None, chunk_size=1000):
+                yield from (replace(self, key=found["path"]) for found in batch)
 
     def glob(self, pattern):
-        """The objects below that fit a pattern such as ``*.npz``, ``*/NAME`` or ``**/NAME``."""
+        """The objects below that fit a pattern such as ``*.json`` or ``*/NAME``."""
         first, _, rest = pattern.partition("/")
-        if first == "**":
-            return (place for place in self.walk() if place.name == rest)
         inner = (p for p in self.iterdir() if fnmatch.fnmatchcase(p.name, first))
         return (p / rest for p in inner if (p / rest).is_file()) if rest else inner
 
     def stat(self):
         """When it was last written, and in the place of a file's number what its content is."""
-        found = self._request_from_server("head_object")
+        with self._server() as (obstore, client):
+            found = obstore.head(client, self.key)
         seconds = found["last_modified"].timestamp()
         return SimpleNamespace(
             st_mtime=seconds, st_mtime_ns=int(1e9 * seconds), st_ino=found["e_tag"]
@@ -210,27 +190,28 @@ class ObjectPlace:
 
     def read_bytes(self):
         """The object's content."""
-        return self._request_from_server("get_object")[0]
+        return self.read_tagged()[0]
 
     def read_range(self, offset, size):
         """A part of the object's content, shorter where that ends."""
-        return self._request_from_server("get_range_of_object", offset, size)
+        with self._server() as (obstore, client):
+            found = obstore.get(client, self.key, options={"range": (offset, offset + size)})
+            return found.bytes().to_bytes()
 
     def read_tagged(self):
         """The object's content, and the tag that `put_if` knows it by."""
-        return self._request_from_server("get_object")
+        with self._server() as (obstore, client):
+            found = obstore.get(client, self.key)
+            return found.bytes().to_bytes(), found.meta["e_tag"]
 
     def read_text(self):
         """The object's content as text."""
         return self.read_bytes().decode()
 
-    def open(self, mode="rb"):
-        """The content, in memory, to be read as a file is."""
-        return io.BytesIO(self.read_bytes())
-
     def write_bytes(self, data):
         """Write the object; it is there whole, or the one before is."""
-        self._request_from_server("put_object", bytes(data))
+        with self._server() as (obstore, client):
+            obstore.put(client, self.key, bytes(data), use_multipart=len(data) > MOST_AT_ONCE)
 
     def write_text(self, text):
         """Write the object as text."""
@@ -244,27 +225,37 @@ class ObjectPlace:
         str or None
             The new one's tag; None if the condition does not hold.
         """
-        return self._request_from_server("put_object_if_tag_matches", data, tag)
+        with self._server() as (obstore, client):
+            mode = "create" if tag is None else {"e_tag": tag}
+            refused = obstore.exceptions.AlreadyExistsError, obstore.exceptions.PreconditionError
+            try:
+                return obstore.put(client, self.key, data, mode=mode)["e_tag"]
+            except refused:
+                with contextlib.suppress(FileNotFoundError):  # was the first try's answer lost?
+                    found, now = self.read_tagged()
+                    return now if found == data else None
+                return None
 
     def unlink(self, missing_ok=True):
         """Remove the object."""
         self.delete([self.key])
 
     def delete(self, keys):
-        """Remove objects of its bucket."""
-        if keys:
-            self._request_from_server("delete_objects", keys)
+        """Remove objects of its bucket, at least one."""
+        with self._server() as (obstore, client):
+            obstore.delete(client, keys)
 
     def copy(self, target):
-        """Copy the object to another place."""
-        self._request_from_server("copy_object", target)
+        """Copy the object to another place; the server does it."""
+        with self._server() as (obstore, client):
+            obstore.copy(client, self.key, target.key)
 
     def mkdir(self, parents=True, exist_ok=True):
         """Nothing: there are no directories."""
 
     def zarr_store(self):
         """Where zarr reads and writes what is below."""
-        return _import_s3_requests().zarr_store_of_bucket(self)
+        return _import_s3().zarr_store_of_bucket(self)
 
     def check(self, writes=False):
         """Find out whether the bucket answers, and can be written if that is asked for.
@@ -274,13 +265,14 @@ class ObjectPlace:
         Unreachable
             If not: says why.
         """
-        _import_s3_requests().check_bucket_answers(self, writes)
+        _import_s3().check_bucket_answers(self, writes)
 
-    def _request_from_server(self, what, *arguments):
-        return getattr(_import_s3_requests(), what)(self, *arguments)
+    def _server(self):
+        """A context with the module obstore and a client; what they raise becomes ours."""
+        return _import_s3().obstore_client_of_place(self)
 
 
-def _import_s3_requests():
+def _import_s3():
     from sweep.store.backends import s3  # with obstore, which is optional
 
     return s3
@@ -289,24 +281,9 @@ def _import_s3_requests():
 # --- of either kind -------------------------------------------------------------------------
 
 
-def place_is_directory(place):
-    """Whether a place is a directory; also of a name that no file can have."""
-    return place.is_dir() if isinstance(place, ObjectPlace) else os.path.isdir(place)
-
-
-def place_exists(place):
-    """Whether there is anything at a place; also of a name that no file can have."""
-    return place.exists() if isinstance(place, ObjectPlace) else os.path.exists(place)
-
-
 def place_is_file(place):
     """Whether a place is a file; also of a name that no file can have."""
     return place.is_file() if isinstance(place, ObjectPlace) else os.path.isfile(place)
-
-
-def place_has_write_time(place):
-    """Whether `stat` says when a place was written: of directories, not in a bucket."""
-    return place.is_file() if isinstance(place, ObjectPlace) else place.exists()
 
 
 def read_bytes_or_none(place):
@@ -339,16 +316,9 @@ def files_below(place):
 
 
 def map_over_place(place, function, items):
-    """A list of ``function(item)``: of an object store several at once."""
-    if isinstance(place, ObjectPlace):
-        return map_in_threads(function, items)
-    return [function(item) for item in items]
-
-
-def map_in_threads(function, items):
-    """A list of ``function(item)``, some at the same time, in threads; the first error of any."""
+    """A list of ``function(item)``: of an object store some at the same time, in threads."""
     items = list(items)
-    if len(items) < 2:
+    if len(items) < 2 or not isinstance(place, ObjectPlace):
         return [function(item) for item in items]
     with ThreadPoolExecutor(min(AT_ONCE, len(items))) as pool:
         return list(pool.map(function, items))

@@ -1,4 +1,4 @@
-"""Requests to an S3 server, by obstore, and how its refusals are said.
+"""Clients of an S3 server, by obstore, and how its refusals are said.
 
 Whom to ask, and as whom, is in the environment (``AWS_ENDPOINT_URL``, ``AWS_ACCESS_KEY_ID``, …) of
 each process, or where boto3 finds it; neither studies nor tasks know it.
@@ -14,11 +14,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 from sweep.errors import Unreachable
+from sweep.store.backends.places import MOST_AT_ONCE
 
 AT_START, LATER = 5.0, 60.0  # seconds for which a request that fails is tried again
 PATIENCE = "GEOSWEEP_OBJECT_PATIENCE"  # in the environment, instead of the latter
 REQUEST_SECONDS = 60.0  # that a request may take
-MOST_AT_ONCE = 2**26  # bytes of a put; more are sent in parts
 ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 OWN_CREDENTIALS = (  # which obstore knows by itself
     "AWS_ACCESS_KEY_ID",
@@ -29,74 +29,9 @@ OWN_CREDENTIALS = (  # which obstore knows by itself
 )
 
 
-def head_object(place):
-    """What a server knows of an object, as a dict."""
-    with _obstore_client_of_place(place) as (obstore, client):
-        return obstore.head(client, place.key)
-
-
-def get_object(place):
-    """An object's content and tag."""
-    with _obstore_client_of_place(place) as (obstore, client):
-        found = obstore.get(client, place.key)
-        return found.bytes().to_bytes(), found.meta["e_tag"]
-
-
-def get_range_of_object(place, offset, size):
-    """A part of an object's content, shorter where that ends."""
-    with _obstore_client_of_place(place) as (obstore, client):
-        found = obstore.get(client, place.key, options={"range": (offset, offset + size)})
-        return found.bytes().to_bytes()
-
-
-def put_object(place, data):
-    """Write an object."""
-    with _obstore_client_of_place(place) as (obstore, client):
-        obstore.put(client, place.key, data, use_multipart=len(data) > MOST_AT_ONCE)
-
-
-def put_object_if_tag_matches(place, data, tag):
-    """Write an object if there is none, or one of this tag; its new tag, or None."""
-    with _obstore_client_of_place(place) as (obstore, client):
-        mode = "create" if tag is None else {"e_tag": tag}
-        refused = obstore.exceptions.AlreadyExistsError, obstore.exceptions.PreconditionError
-        try:
-            return obstore.put(client, place.key, data, mode=mode)["e_tag"]
-        except refused:
-            with contextlib.suppress(FileNotFoundError):  # the answer to the first try was lost?
-                found, now = get_object(place)
-                return now if found == data else None
-            return None
-
-
-def delete_objects(place, keys):
-    """Remove objects of the bucket."""
-    with _obstore_client_of_place(place) as (obstore, client):
-        obstore.delete(client, keys)
-
-
-def copy_object(place, target):
-    """Copy an object; the server does it."""
-    with _obstore_client_of_place(place) as (obstore, client):
-        obstore.copy(client, place.key, target.key)
-
-
-def list_objects_below(place):
-    """The objects below a place, as the server knows them."""
-    with _obstore_client_of_place(place) as (obstore, client):
-        for batch in obstore.list(client, place.key or None, chunk_size=1000):
-            yield from batch
-
-
-def list_just_below_prefix(place):
-    """What is just below a place."""
-    with _obstore_client_of_place(place) as (obstore, client):
-        return obstore.list_with_delimiter(client, place.key or None)
-
-
 def check_bucket_answers(place, writes):
     """Raise `Unreachable` unless the bucket answers, and can be written if that is asked for."""
-    with _obstore_client_of_place(replace(place, patient=False)) as (obstore, client):
+    with obstore_client_of_place(replace(place, patient=False)) as (obstore, client):
         next(iter(obstore.list(client, place.key, chunk_size=1)), None)
         if writes:
             probe = f"{place.key}.{secrets.token_hex(4)}.probe"
@@ -106,7 +41,7 @@ def check_bucket_answers(place, writes):
 
 def zarr_store_of_bucket(place):
     """A zarr store of what is below a place."""
-    with _obstore_client_of_place(place):
+    with obstore_client_of_place(place):
         return _zarr_bucket_store_class()(
             _cached_s3_client(
                 place.bucket, _request_timeout_of_bucket(place), _s3_client_settings(), place.key
@@ -156,7 +91,7 @@ def _zarr_bucket_store_class():
 
 
 @contextlib.contextmanager
-def _obstore_client_of_place(place):
+def obstore_client_of_place(place):
     """The module obstore and a client; what they raise becomes ours."""
     try:
         import obstore

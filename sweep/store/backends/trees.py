@@ -26,7 +26,8 @@ def write_text_atomically(file, text):
 def remove_tree(place, ignore_errors=False, but=None):
     """Remove a place and all that is below; `but` one object."""
     if isinstance(place, ObjectPlace):
-        place.delete([found.key for found in place.walk() if found != but])
+        if keys := [found.key for found in place.walk() if found != but]:
+            place.delete(keys)
         return
     try:
         shutil.rmtree(place, ignore_errors=ignore_errors)

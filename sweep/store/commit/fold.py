@@ -26,8 +26,8 @@ from sweep.store.commit.records import (
     put_durably,
     records_by_group,
     records_folder,
-    shard_rows_with_records,
     shard_with_records,
+    sync_directories,
     unfolded_by_group,
 )
 from sweep.store.files import end_checkpoints_group_name
@@ -49,7 +49,7 @@ def written_by_tasks(arrays):
     return dict(sorted(found.items(), key=lambda item: item[0] == schema.MARKER.name))
 
 
-def fold_group(store, place, session, check=lambda: None, rows=None):
+def fold_group(store, place, session, rows, check=lambda: None):
     """Fold the records of a session that a group has.
 
     Parameters
@@ -59,10 +59,10 @@ def fold_group(store, place, session, check=lambda: None, rows=None):
         Of the group.
     session : str
         Name of the session whose records count.
+    rows : sequence of int
+        Rows of shards that are to be folded.
     check : callable
         Raises unless the store is still this process's.
-    rows : sequence of int, optional
-        Rows of shards that are to be folded; all unless given.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def fold_group(store, place, session, check=lambda: None, rows=None):
         Records that were folded.
     """
     arrays, book, folded = None, {}, 0
-    for row in shard_rows_with_records(store, place) if rows is None else rows:
+    for row in rows:
         records = list_records(records_folder(store, place, row), RECORD, session)
         if not records:
             continue
@@ -90,23 +90,27 @@ def fold_group(store, place, session, check=lambda: None, rows=None):
 def _fold_shard_row(row, arrays, records, check, is_new):
     if len(records) <= MOST_LOADED:
         records = [record.load() for record in records]
+    written = set()
     for array in arrays.values():
+        if is_last := array.name == schema.MARKER.name:
+            # At once: a file system that has written its journal has done it for all.
+            sync_directories(written)
         grid, touched = array.inner_grid, set()
         for record in records:
             for piece in record.pieces(array.name):
                 touched.add(tuple(c // n for c, n in zip(piece.at, grid, strict=True)))
         for index in sorted(touched):
-            try:
+            with array.naming_damage():
                 write_shard(
                     array, index,
                     lambda old, a=array, i=index: shard_with_records(a, i, old, records),
-                    check, is_new,
+                    check, is_new, syncs_directory=is_last,
                 )  # fmt: skip
-            except Damaged as damage:
-                raise Damaged(f"{array.directory.parent.name}/{array.name}: {damage}") from None
+            if not isinstance(array.directory, ObjectPlace):
+                written.add(array.file(index).parent)
 
 
-def write_shard(array, index, grown, check=lambda: None, is_new=False):
+def write_shard(array, index, grown, check=lambda: None, is_new=False, syncs_directory=True):
     """Write a shard anew.
 
     Parameters
@@ -119,12 +123,14 @@ def write_shard(array, index, grown, check=lambda: None, is_new=False):
         As in `fold_group`.
     is_new : bool
         Whether there is none yet, as far as is known.
+    syncs_directory : bool
+        As in `put_durably`.
     """
     file = array.file(index)
     if not isinstance(file, ObjectPlace):
         old = read_bytes_or_none(file)
         if (data := grown(old)) not in (None, old):
-            put_durably(file, data, check)
+            put_durably(file, data, check, syncs_directory)
         return
     # Who put one there since this process lost the store has folded these records, too: there is
     # one then, and it stays.
@@ -195,7 +201,7 @@ def _extents_of_rows(arrays, samples):
     }
 
 
-def missing_shards(store, place, arrays, paths=None):
+def missing_shards(store, place, arrays, paths):
     """The shards that the book promises and that are not there, as (array, index).
 
     Parameters
@@ -204,12 +210,10 @@ def missing_shards(store, place, arrays, paths=None):
     place : str
     arrays : dict of str to sweep.store.files.ArrayFiles
         That tasks write.
-    paths : set of str, optional
-        Files of the store, relative to it; they are listed unless given.
+    paths : set of str
+        Files of the store, relative to it.
     """
     book, found = book_of_group(store, place), []
-    if book and paths is None:
-        paths = _files_of_group(store, place)
     for name, array in arrays.items():
         directory = array.directory.relative_to(store.place).as_posix()
         for row, extents in book.items():
@@ -222,14 +226,9 @@ def missing_shards(store, place, arrays, paths=None):
     return found
 
 
-def _files_of_group(store, place):
-    groups = place, end_checkpoints_group_name(place)
-    return {f"{own}/{path}" for own in groups for path in files_below(store.place / own)}
-
-
 def _is_missing(array, index, directory, paths):
     """Whether a file is not there, nor was when the files in `paths` were listed."""
-    listed = f"{directory}/c/{'/'.join(map(str, index))}" in paths
+    listed = f"{directory}/{array.file_name(index)}" in paths
     return not listed and not array.file(index).is_file()
 
 
@@ -252,10 +251,12 @@ def check_files_are_there(store, place, paths=None):
     store : Store
     place : str
     paths : set of str, optional
-        As in `missing_shards`.
+        As in `missing_shards`; they are listed unless given.
     """
     arrays = store.arrays_of_group(place)
-    paths = _files_of_group(store, place) if paths is None else paths
+    if paths is None:
+        groups = place, end_checkpoints_group_name(place)
+        paths = {f"{own}/{path}" for own in groups for path in files_below(store.place / own)}
     missing = missing_shards(store, place, written_by_tasks(arrays), paths)
     if store.consolidated:  # else it is about to be made, or to grow
         missing = [*_missing_coordinates(store, arrays, paths), *missing]
@@ -300,7 +301,7 @@ def fold_all(store, session, check=lambda: None):
     folded = 0
     while waiting := _rows_to_fold(store, session):
         for place, rows in waiting.items():
-            folded += fold_group(store, place, session, check, rows)
+            folded += fold_group(store, place, session, rows, check)
     return folded
 
 
@@ -310,7 +311,7 @@ def _rows_to_fold(store, session):
     return {place: sorted(found.records) for place, found in unfolded.items()}
 
 
-def begin_session(store, session, check=lambda: None):
+def begin_session(store, session, check=lambda: None, is_new=False):
     """Let the records of a session count, and no others any more.
 
     Parameters
@@ -319,8 +320,10 @@ def begin_session(store, session, check=lambda: None):
     session : str
     check : callable
         Raises unless the store is still this process's.
+    is_new : bool
+        Whether this process has just made the store, in which no session was yet.
     """
-    before, dead = store.session, _list_all_records(store, RECORD)
+    before, dead = ("", []) if is_new else (store.session, _list_all_records(store, RECORD))
     put_durably(store.session_file, session.encode(), check)
     if before:  # what came since `settle`, before the session's name
         fold_all(store, before, check)
@@ -408,7 +411,7 @@ class Folder:
     check : callable
         As in `fold_group`.
     tasks : sequence of RunTask or ReferenceTask
-        At the end of ``with`` all is folded that their groups have.
+        At the end of ``with`` all of them are folded.
     """
 
     def __init__(self, store, session, check, tasks):
@@ -433,7 +436,7 @@ class Folder:
             self._folding.append(self._pool.submit(self._fold, place, row))
 
     def _fold(self, place, row):
-        fold_group(self._store, place, self._session, self._check, [row])
+        fold_group(self._store, place, self._session, [row], self._check)
 
     def __enter__(self):
         return self
@@ -443,8 +446,6 @@ class Folder:
         if kind is None:
             for future in self._folding:
                 future.result()
-            for place in self._rows:
-                fold_group(self._store, place, self._session, self._check)
 
 
 def remove_checkpoints(store, place, rows, check=lambda: None):

@@ -197,7 +197,7 @@ class Record:
 
     def load(self):
         """Read all of it at once, and keep it; itself."""
-        self._data = self._read(0, MOST)
+        self._data = self._read(0)
         return self
 
     def _checked(self, data):
@@ -210,10 +210,13 @@ class Record:
     def _read_behind_header(self, offset, size):
         return self._read(self._header_and_end[1] + offset, size)
 
-    def _read(self, offset, size):
+    def _read(self, offset, size=None):
+        """A part of it; all of it without a size."""
         if self._data is not None:
             return self._data[offset : offset + size]
         try:
+            if size is None:
+                return self.place.read_bytes()
             return read_range_of_place(self.place, offset, size)
         except (FileNotFoundError, Unreachable):
             raise
@@ -307,7 +310,7 @@ def _shifted_slices(spans, begin):
     return tuple(slice(a - s, b - s) for (a, b), s in zip(spans, begin, strict=True))
 
 
-def put_durably(place, data, check=lambda: None):
+def put_durably(place, data, check=lambda: None, syncs_directory=True):
     """Put a file that is there whole, or not at all, also after a power failure.
 
     Parameters
@@ -317,6 +320,9 @@ def put_durably(place, data, check=lambda: None):
     check : callable
         Called when all but the last step is done, by which it appears; it may raise. Whoever takes
         over removes what is not finished: who passed the check before cannot finish after that.
+    syncs_directory : bool
+        Whether it is to be there after a power failure as soon as this returns; else whatever is
+        there by then, and surely the new one after `sync_directories`.
     """
     if isinstance(place, ObjectPlace):
         check()
@@ -333,11 +339,18 @@ def put_durably(place, data, check=lambda: None):
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
-    folder = os.open(place.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    if syncs_directory:
+        sync_directories([place.parent])
+
+
+def sync_directories(directories):
+    """Make what was put into directories stay, also after a power failure."""
+    for directory in directories:
+        folder = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def _open_new_file(path):
@@ -377,15 +390,6 @@ def list_records(folder, kind=None, session=None):
     except FileNotFoundError:
         return []
     return sorted(found, key=lambda record: record.name)
-
-
-def shard_rows_with_records(store, place):
-    """The rows of shards of a group that have records, or had some."""
-    try:
-        inside = records_folder(store, place).iterdir()
-        return sorted(int(found.name) for found in inside if found.name.isdigit())
-    except FileNotFoundError:
-        return []
 
 
 def records_by_group(store, paths=None, place=""):

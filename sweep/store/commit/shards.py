@@ -19,13 +19,20 @@ class Draft:
     old : bytes or None
         As it is; None if it is not there.
     lenient : bool
-        Whether chunks that cannot be read are taken as blank, and not refused.
+        Whether chunks that cannot be read are taken as blank, and not refused: all of them where
+        the index cannot.
     """
 
     def __init__(self, array, old, lenient=False):
-        self._array, self._old, self._lenient = array, old, lenient
+        self._array, self._old, self._lenient, self._places = array, old, lenient, None
         self._changed = {}  # by the place in the shard: a chunk's values, or its bytes
-        self._places = None if old is None else array.chunk_places(old).copy()
+        if old is not None:
+            try:
+                self._places = array.chunk_places(old).copy()
+            except Damaged:
+                if not lenient:
+                    raise
+                self._old = None
 
     def values(self, at):
         """The values of a chunk, to be changed in place.

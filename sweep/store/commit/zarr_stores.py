@@ -1,12 +1,15 @@
 """A store as zarr reads it, with records that are not folded, and writes it, while it may."""
 
 import asyncio
+import re
 
 from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
 from zarr.storage import LocalStore, WrapperStore
 
 from sweep.store.backends.places import read_bytes_or_none
 from sweep.store.commit.records import put_durably
+
+CHUNK_KEY = re.compile(r"(.+?)/(c(?:[./]\d+)+)")
 
 
 def zarr_store_with_records(store, unfolded):
@@ -45,11 +48,11 @@ class _WithRecords(WrapperStore):
 
     def _shard(self, key):
         """A shard's bytes, or `NotImplemented` of what records do not concern."""
-        path, _, index = key.rpartition("/c/")
-        array, unfolded = self._arrays.get(path, (None, None))
+        found = CHUNK_KEY.fullmatch(key)
+        array, unfolded = self._arrays.get(found and found[1], (None, None))
         if array is None:
             return NotImplemented
-        index = tuple(map(int, index.split("/")))
+        index = array.index_of_file(array.directory / found[2])
         if index[0] not in unfolded.records:
             return NotImplemented
         return unfolded.shard_with(array, index, read_bytes_or_none(array.file(index)))

@@ -134,7 +134,6 @@ class Lease:
         self._thread.join()
         self._file.close()
         with contextlib.suppress(OSError):
-            self._look()
             if not self.lost:
                 self._file.release()
 

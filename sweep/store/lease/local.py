@@ -79,6 +79,9 @@ class LocalLeaseFile:
 
     def release(self):
         """As `LeaseFile.release`: removes the file, unless a newcomer takes it over just now."""
+        found = read_lease_holder(self.path)
+        if found is None or found.token != self._holder.token:
+            return
         after = _successor_lease_file(self.path, self._holder)
         closing = dataclasses.replace(self._holder, token=secrets.token_hex(4))
         try:

@@ -21,8 +21,11 @@ class Presence:
     """
 
     def __init__(self, store):
-        self._store, self._session = store, None
-        self._was_there = not _is_file_missing(self._store.place / METADATA)
+        self._store, self._session, self._was_there = store, None, False
+
+    def seen(self):
+        """It is there."""
+        self._was_there = True
 
     def begun(self, session):
         """From now on it is the store of a session that `sweep.store.commit.fold` has begun."""
@@ -52,14 +55,20 @@ class Presence:
     def _is_another(self):
         """Whether the session is not this store's; not where a coordinator took the store over."""
         try:
-            if self._store.session == self._session.name:
+            if self._names_session():
                 return False
         except OSError:  # says nothing
             return False
         return not is_lease_held_by_another(self._store, self._session.token)
 
+    def _names_session(self):
+        return self._store.session == self._session.name
+
     def check(self):
         """Raise `StoreLost` if it is not there any more."""
+        with contextlib.suppress(OSError):
+            if self._session is not None and self._names_session():
+                return
         if text := self.lost():
             raise StoreLost(text)
 

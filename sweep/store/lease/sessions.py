@@ -2,15 +2,19 @@
 
 import contextlib
 import functools
+import math
 import os
 import platform
 import secrets
 import threading
+import time
 from dataclasses import dataclass
 
 from integrators.compiler.kernels import sources_hash
 from sweep.errors import Interrupted, LeaseLost, StoreUnseen, VersionMismatch
 from sweep.store.lease.lease import is_lease_held_by_another
+
+LOOK_SECONDS = 1.0  # between two looks of an attempt whether the store takes its records
 
 _stopped = set()  # names of sessions that are to end, in this process
 _leaving = threading.Event()  # this process is to end
@@ -146,6 +150,7 @@ class Attempt:
 
     def __init__(self, store, session):
         self.session, self._store, self.token = session, store, secrets.token_hex(8)
+        self._looked = -math.inf
 
     @property
     def is_stopped(self):
@@ -153,5 +158,7 @@ class Attempt:
         return self.session.is_stopped
 
     def check(self):
-        """As `Session.check`."""
-        self.session.check(self._store)
+        """As `Session.check`, at most once in `LOOK_SECONDS`: a record too late counts for none."""
+        if time.monotonic() >= self._looked + LOOK_SECONDS:
+            self.session.check(self._store)
+            self._looked = time.monotonic()

@@ -7,7 +7,6 @@ it. The caller holds the store, of which all is folded.
 
 import numpy as np
 
-from sweep.errors import Damaged
 from sweep.store.commit import fold
 from sweep.store.commit.shards import shard_with_rows
 from sweep.study import schema
@@ -41,13 +40,6 @@ def _set_rows(array, rows, value, check):
         fold.write_shard(
             array,
             (i,),
-            lambda old, i=i, mine=mine: _shard_or_new(array, i, old, mine, value),
+            lambda old, i=i, mine=mine: shard_with_rows(array, (i,), old, mine, value, True),
             check,
         )
-
-
-def _shard_or_new(array, i, old, rows, value):
-    try:
-        return shard_with_rows(array, (i,), old, rows, value, lenient=True)
-    except Damaged:  # the index, by which nothing of it can be found
-        return shard_with_rows(array, (i,), None, rows, value)

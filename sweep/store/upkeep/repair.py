@@ -19,13 +19,13 @@ from sweep.store.commit import fold
 from sweep.store.commit.fold import write_shard
 from sweep.store.commit.records import put_durably
 from sweep.store.commit.shards import Draft, blank_shard
-from sweep.store.files import ArrayFiles, end_checkpoints_group_name, references_group_name
+from sweep.store.files import ArrayFiles, group_with_records_of, references_group_name
 from sweep.store.lease.lease import acquire_lease
 from sweep.store.store import Store
 from sweep.store.studies import stored_study
 from sweep.store.upkeep import COPY, GONE, NOTHING, REMOVE, RUN, STUDY
 from sweep.store.upkeep.mark import mark_runs_not_computed
-from sweep.store.upkeep.verify import consolidated_metadata_copies, experiment_of_group, verify
+from sweep.store.upkeep.verify import experiment_of_group, verify
 from sweep.study import schema
 from sweep.study.run_table import expand_experiment
 
@@ -129,7 +129,7 @@ def mend_held_store(store, study, progress=lambda done, of: None, check=lambda: 
 
 def _put_back_metadata(store, findings, check):
     """Put back the copies of metadata that are gone or garbled."""
-    known = consolidated_metadata_copies(store)
+    known = store.consolidated
     for finding in findings:
         if finding.remedy == COPY:
             name = f"{finding.place}/{finding.array}".strip("/")
@@ -161,7 +161,7 @@ def _mark_damaged_runs(store, findings, check):
     marked = {place: np.unique(np.concatenate(parts)) for place, parts in rows.items()}
     for place, mine in marked.items():
         if len(mine):
-            place = place.removeprefix(end_checkpoints_group_name(""))
+            place = group_with_records_of(place)
             mark_runs_not_computed(store, place, mine, check)
     return marked
 
@@ -179,16 +179,13 @@ def _remove_damaged_files(store, findings, check):
         if finding.remedy == REMOVE and finding.path.is_dir():
             fold.discard(store, [finding.path], check)
         elif finding.remedy == RUN and finding.array:
-            _remove_damaged_chunk(finding, check)
+            _remove_damaged_chunk(store, finding, check)
 
 
-def _remove_damaged_chunk(finding, check):
+def _remove_damaged_chunk(store, finding, check):
     """Remove a chunk of a shard, unless it can be read; of one without an index, all chunks."""
-    place = finding.path
-    while place.name != "c":
-        place = place.parent
-    array = ArrayFiles.read(place.parent)
-    index = tuple(map(int, finding.path.relative_to(place).parts))
+    array = ArrayFiles.read(store.place / finding.place / finding.array)
+    index = array.index_of_file(finding.path)
     try:
         parts = array.parts(index)
     except Damaged:

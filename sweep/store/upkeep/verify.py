@@ -5,7 +5,6 @@ Nothing here writes; `sweep.store.upkeep.repair` mends what `find` finds.
 
 import contextlib
 import itertools
-import json
 import os
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
@@ -139,19 +138,18 @@ def verify(store, progress=lambda done, of: None, writer=None):
         found += _find_missing_shards(store, group, paths)
         found += _find_bad_commit_markers(group)
     total = sum(int(np.prod(a.grid)) for group in groups for a in group.arrays.values())
-    jobs = ((group, array, index) for group in groups for array, index in _chunks_of_group(group))
+    jobs = (
+        (group, array, index)
+        for group in groups
+        for array in group.arrays.values()
+        for index in np.ndindex(array.grid)
+    )
     done = 0
     for size, results in _check_chunks_in_threads(jobs):
         done += size
         progress(done, total)
         found += results
     return found
-
-
-def _chunks_of_group(group):
-    for array in group.arrays.values():
-        for index in np.ndindex(array.grid):
-            yield array, index
 
 
 def _check_chunks_in_threads(jobs):
@@ -229,11 +227,9 @@ def _find_missing_shards(store, group, paths):
         yield Finding(group.place, "", (), str(damage), REMOVE, NO_ROWS, 0, file)
         return
     for array, index in missing:
-        where = array.rows(index)
-        rows = np.arange(where.start, min(where.stop, len(group.counts)))
-        runs = int(np.sum(group.counts[rows] > 0))
-        text, file = "is not there", array.file(index)
-        yield Finding(group.place, array.name, (), text, RUN, rows, runs, file)
+        rows, file = _rows_of_group(group, array.rows(index)), array.file(index)
+        runs = _count(group, rows)
+        yield Finding(group.place, array.name, (), "is not there", RUN, rows, runs, file)
 
 
 def _find_damaged_metadata(store, names, metadata):
@@ -368,14 +364,8 @@ def _check_part(group, array, part, over_runs):
 
 
 def _finding_of_chunk(group, array, index, text, remedy, rows, runs):
-    return Finding(
-        group.place, array.name, index, text, remedy, rows, len(runs), _file(array, index)
-    )
-
-
-def _file(array, index):
-    """The file that a chunk is in."""
-    return array.file([k // n for k, n in zip(index, array.inner_grid, strict=True)])
+    file = array.file([k // n for k, n in zip(index, array.inner_grid, strict=True)])
+    return Finding(group.place, array.name, index, text, remedy, rows, len(runs), file)
 
 
 def _remedy(group, array):
@@ -461,9 +451,3 @@ def experiment_of_group(place):
     """Name of the experiment that a group belongs to; empty if to none."""
     parts = place.split("/")
     return parts[2] if parts[:2] == [INTERNAL, REFERENCES] and len(parts) > 2 else parts[0]
-
-
-def consolidated_metadata_copies(store):
-    """The consolidated metadata of a store, by path."""
-    root = json.loads((store.place / files.METADATA).read_bytes())
-    return (root.get("consolidated_metadata") or {"metadata": {}})["metadata"]

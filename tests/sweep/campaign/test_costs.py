@@ -288,8 +288,7 @@ def test_a_batch_is_what_runs_are_computed_in(tmp_path, monkeypatch):
     (entry,) = entries = diff.diff_store_against_study(Store.at(store), parsed)
     plan = planning.plan_experiment(entry)
     create.create_or_grow_store(Store.at(store), parsed, entries)
-    root = storage.open_root_group(store, mode="a")
-    _, runs = planning.make_tasks(Store.at(store), root, [plan], 1)
+    _, runs = planning.make_tasks(Store.at(store), [plan], 1)
     seen.clear()
     fold.begin_session(Store.at(store), "batches")
     for task in runs:
@@ -314,7 +313,7 @@ def test_rows_of_shards_are_computed_one_after_the_other(tmp_path):
     seconds = 8 * 60.0 * chance.random(count)
     units = planning.Units(8, np.arange(count), np.full(count, 8), seconds)
     plan = dataclasses.replace(plan, layout=layout, units=units)
-    _, runs = planning.make_tasks(store, storage.open_root_group(store.zarr_store), [plan], 4)
+    _, runs = planning.make_tasks(store, [plan], 4)
     rows = [int(task.rows[0]) // 256 for task in runs]
     order = list(dict.fromkeys(rows))
     assert len(order) == -(-entry.table.size // 256) and rows == sorted(rows, key=order.index)

@@ -120,7 +120,7 @@ COMMANDS = {
     "missing file": (["run", "mien.toml"], "mien.toml: there is no such file"),
     "packaged study misspelt": (["run", "quikstart"], "Did you mean 'quickstart'?"),
     "a directory as study": (["run", "taken"], "taken: is a directory"),
-    "no text": (["check", "test.zarr/only/energy/c/0/0"], "is not UTF-8 text"),
+    "no text": (["check", "test.zarr/only/energy/c.0.0"], "is not UTF-8 text"),
     "store of another study": (
         ["run", "other.toml", "test.zarr"],
         "is the store of the study 'test', not of 'other'",

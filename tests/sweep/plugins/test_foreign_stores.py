@@ -164,7 +164,7 @@ def test_looking_from_python_runs_nothing(place, ran):
 def test_computing_with_a_store_takes_consent(place, ran, called, fingerprint, digest, name):
     shutil.copytree(place / STORE, place / OTHER)
     if name == "verify --repair":  # what is gone is written again from the study
-        (place / STORE / "only" / "step_size" / "c" / "0").unlink()
+        (place / STORE / "only" / "step_size" / "c.0").unlink()
     before = fingerprint(place / STORE)
     refused = called(place, *COMPUTING[name])
     assert refused.returncode == 2, refused.stderr

@@ -93,7 +93,7 @@ def test_two_stores_are_one(place, cluster, command, arrays, assert_same_runs, f
     whole = place / "whole.zarr"
     assert sweep.run(both, whole, cluster).complete
     assert_same_runs(whole, both, "only")
-    for group in ("_geosweep/references/only", "_geosweep/ends/only"):
+    for group in ("_geosweep/references/only", "_geosweep/ends.only"):
         mine, theirs = arrays(both, group), arrays(whole, group)
         assert set(mine) == set(theirs)
     root = zarr.open_group(both, mode="r", use_consolidated=False)
@@ -190,7 +190,7 @@ def test_stores_that_are_refused(place, command, monkeypatch, fingerprint):
     assert "there is no store to merge" in refused("a.zarr", "none.zarr")
     assert "exists: a merge makes a new store" in refused("a.zarr", "b.zarr", out="b.zarr")
     assert "give a path beside it" in refused("a.zarr", "b.zarr", out="b.zarr/out.zarr")
-    chunk = next(p for p in sorted((place / "b.zarr/only/energy/c").rglob("*")) if p.is_file())
+    chunk = min((place / "b.zarr/only/energy").glob("c.*"))
     kept = chunk.read_bytes()
     chunk.write_bytes(kept[:-9] + b"x" + kept[-8:])
     assert "b.zarr is damaged: only/energy fails its checksum" in refused("a.zarr", "b.zarr")

@@ -63,7 +63,8 @@ def unfolded(path):
         columns = {name: array.read_rows(part) for name, array in arrays.items()}
         records.write_record(records.records_folder(copy, "only", 0), name, arrays, part, columns)
     for array in arrays.values():
-        shutil.rmtree(array.directory / "c")
+        for file in array.directory.glob("c.*"):
+            file.unlink()
     fold.book_file(copy, "only").unlink()
     records.put_durably(copy.session_file, b"s")
     return copy.place

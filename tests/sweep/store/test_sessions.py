@@ -17,7 +17,7 @@ from sweep import errors
 from sweep.campaign import coordinator, planning
 from sweep.campaign.worker import recording, run_work, tasks
 from sweep.campaign.worker.recorder import Recorder
-from sweep.store import create, diff, progress, storage, studies
+from sweep.store import create, diff, progress, studies
 from sweep.store.commit import fold, records
 from sweep.store.files import end_checkpoints_group_name
 from sweep.store.lease import sessions
@@ -42,7 +42,7 @@ def work(store):
     entries = diff.diff_store_against_study(Store.at(store), parsed)
     plans = [planning.plan_experiment(entry) for entry in entries]
     create.create_or_grow_store(Store.at(store), parsed, entries)
-    _, made = planning.make_tasks(Store.at(store), storage.open_root_group(store), plans, 1, 1e-9)
+    _, made = planning.make_tasks(Store.at(store), plans, 1, 1e-9)
     return dataclasses.replace(made[0].made(), cost=1e6)
 
 
@@ -208,7 +208,7 @@ def test_a_damaged_checkpoint_of_an_end_costs_no_result(
     """It is removed; when the run is extended, it is computed from its start."""
     parsed, longer = (studies.parse_study(one_experiment(**KEYS | more)) for more in ({}, LONGER))
     assert sweep.run(parsed, store, cluster).complete
-    (file,) = (store / end_checkpoints_group_name("only")).rglob("c/0/*")
+    (file,) = (store / end_checkpoints_group_name("only")).rglob("c.0.*")
     file.write_bytes(file.read_bytes()[:-9])
     (finding,) = verify.verify(store)
     assert finding.place == end_checkpoints_group_name("only")

@@ -58,9 +58,9 @@ def flip(path, name, chunk=-1):
     """Flip a bit in the middle of a chunk of an array; the chunk's index."""
     array = ArrayFiles.read(path / name)
     if not array.sharded:
-        file = sorted(file for file in (path / name / "c").rglob("*") if file.is_file())[chunk]
+        file = sorted((path / name).glob("c.*"))[chunk]
         flip_bit(file, file.stat().st_size // 2)
-        return tuple(map(int, file.relative_to(path / name / "c").parts))
+        return array.index_of_file(file)
     found = []
     for index in np.ndindex(array.grid):
         places = array.chunk_places(array.file(index).read_bytes())
@@ -147,8 +147,8 @@ def test_mended_and_run_again_it_is_the_same(copy, whole, cluster, arrays, asser
     flip(copy, "only/status", 2)
     flip(copy, "only/initial_state")
     flip(copy, f"{REFERENCES}/states", 0)
-    (copy / "only/state/c/1/0/0/0").unlink()
-    (copy / "only/energy/c/0/0.abc.partial").write_bytes(b"half")
+    (copy / "only/state/c.1.0.0.0").unlink()
+    (copy / "only/energy/c.0.0.abc.partial").write_bytes(b"half")
     (copy.parent / "test.zarr.0123abcd.creating").mkdir()
     before = arrays(whole, "only")["cpu_time"]
     mended = mend(copy)
@@ -167,7 +167,7 @@ def test_mended_and_run_again_it_is_the_same(copy, whole, cluster, arrays, asser
 
 def test_an_index_of_a_shard(copy, whole, cluster, assert_same_runs):
     """Nothing of the shard can be found: its runs are computed again."""
-    file = copy / "only" / "steps" / "c" / "1"
+    file = copy / "only" / "steps" / "c.1"
     flip_bit(file, file.stat().st_size - 10)
     (finding,) = verify.verify(copy)
     assert (finding.array, finding.chunk, finding.runs) == ("steps", (), SHARD)
@@ -179,13 +179,11 @@ def test_an_index_of_a_shard(copy, whole, cluster, assert_same_runs):
 @pytest.mark.parametrize("array", ["state", "sample_count", "status"])
 def test_a_shard_that_is_gone(array, copy, whole, cluster, command, assert_same_runs):
     """The plain commands see it, too."""
-    file = copy / "only" / array / "c" / "2"
-    while file.is_dir():
-        file = file / "0"
+    (file,) = (copy / "only" / array).glob("c.2*")
     file.unlink()
     for arguments in (("status",), ("query", "step_size > 0"), ("order",)):
         said = command(copy.parent, arguments[0], "test.zarr", *arguments[1:], code=2).stderr
-        assert f"{array}/c/2" in said and "is not there" in said and "sweep verify" in said
+        assert f"{array}/c.2" in said and "is not there" in said and "sweep verify" in said
     (finding,) = verify.verify(copy)
     assert (finding.array, finding.text) == (array, "is not there")
     mend(copy)
@@ -234,11 +232,11 @@ def test_metadata_that_are_gone(copy, whole, arrays):
 
 def test_a_coordinate_that_is_gone_is_said_by_plain_commands(copy):
     """Zarr reads it as blank: runs of several step sizes would be taken for one ensemble."""
-    (copy / "only/step_size/c/0").unlink()
+    (copy / "only/step_size/c.0").unlink()
     for asked in (sweep.open_study, sweep.failures):
-        with pytest.raises(StoreError, match="only/step_size/c/0 is not there; `sweep verify"):
+        with pytest.raises(StoreError, match="only/step_size/c.0 is not there; `sweep verify"):
             asked(copy)
-    with pytest.raises(Damaged, match="only/step_size/c/0 is not there"):
+    with pytest.raises(Damaged, match="only/step_size/c.0 is not there"):
         sweep.status(copy)
     assert mend(copy).left == () and len(sweep.status(copy)) == 1
 
@@ -246,7 +244,7 @@ def test_a_coordinate_that_is_gone_is_said_by_plain_commands(copy):
 def test_a_coordinate_of_runs_that_left_the_study_cannot_be_mended(copy, cluster):
     fewer = studies.parse_study(TEXT.replace("[1.0, 9.81]", "[9.81]"))
     assert sweep.run(fewer, copy, cluster).complete
-    (copy / "only/step_size/c/0").unlink()
+    (copy / "only/step_size/c.0").unlink()
     (lost,) = mend(copy).left
     assert (lost.array, lost.runs) == ("step_size", RUNS // 2) and "left the study" in lost.text
 
@@ -278,7 +276,7 @@ def test_what_is_internal_is_gone(copy, cluster):
 
 
 def test_a_run_that_finds_damage_says_where(copy, cluster):
-    (copy / "only/energy/c/0/0").write_bytes(b"garbled")
+    (copy / "only/energy/c.0.0").write_bytes(b"garbled")
     with pytest.raises(StoreError, match="only/energy: .*checksum.*sweep verify.*--repair"):
         sweep.extend(copy, duration=2.0, client=cluster)
 

@@ -13,6 +13,7 @@ from sweep.campaign import coordinator
 from sweep.errors import StoreError
 from sweep.store import create, diff, studies
 from sweep.store.backends import places, s3
+from sweep.store.backends.places import ObjectPlace
 from sweep.store.store import Store
 
 SHORT = LONG.replace("random = 68", "random = 34")
@@ -93,8 +94,8 @@ def stopped(action, last):
         return called
 
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("put_object", "copy_object", "delete_objects"):
-            patch.setattr(s3, name, counted(getattr(s3, name)))
+        for name in ("write_bytes", "copy", "delete"):
+            patch.setattr(ObjectPlace, name, counted(getattr(ObjectPlace, name)))
         made = s3._zarr_bucket_store_class()
         for name in ("set", "delete"):
             patch.setattr(made, name, counted(getattr(made, name)))

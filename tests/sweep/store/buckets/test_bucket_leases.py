@@ -12,7 +12,7 @@ from waiting import HANG
 
 from sweep import errors
 from sweep.errors import StoreError
-from sweep.store.backends import s3
+from sweep.store.backends.places import ObjectPlace
 from sweep.store.lease import holder
 from sweep.store.lease.holder import LeaseHolder, heartbeat_counter_line, lease_holder_line
 from sweep.store.lease.lease import acquire_lease
@@ -101,9 +101,9 @@ def test_a_heart_beats_and_who_lost_the_lock_stops(bucket, until, monkeypatch):
     lock = Store.at(store).lease_file
     with acquire_lease(Store.at(store), on_loss=lambda reason: lost.set()) as held:
         until(lambda: holder.read_lease_holder(lock).beat >= 3)
-        real, failed = s3.put_object_if_tag_matches, []
+        real, failed = ObjectPlace.put_if, []
 
-        def answer_lost(place, data, tag):  # it is written, and nobody hears of it
+        def answer_lost(place, data, tag=None):  # it is written, and nobody hears of it
             made = real(place, data, tag)
             if not failed and made is not None:
                 failed.append(made)
@@ -111,7 +111,7 @@ def test_a_heart_beats_and_who_lost_the_lock_stops(bucket, until, monkeypatch):
             return made
 
         with monkeypatch.context() as patch:
-            patch.setattr(s3, "put_object_if_tag_matches", answer_lost)
+            patch.setattr(ObjectPlace, "put_if", answer_lost)
             beat = holder.read_lease_holder(lock).beat
             until(lambda: holder.read_lease_holder(lock).beat >= beat + 4)
         assert failed and held.is_held()

@@ -107,14 +107,14 @@ def test_stores_are_merged_into_a_bucket(base, bucket, cluster, tmp_path, assert
 
 def test_damage_is_found_and_mended(store, local, cluster, command, tmp_path, assert_like):
     chunk, gone = (
-        store / "only" / "energy" / "c" / "0" / "0",
+        store / "only" / "energy" / "c.0.0",
         store / "only" / "state" / "zarr.json",
     )
     data = bytearray(chunk.read_bytes())
     data[len(data) // 2] ^= 1
     chunk.write_bytes(data)
     gone.unlink()
-    (store / "only" / "step_size" / "c" / "0").unlink()
+    (store / "only" / "step_size" / "c.0").unlink()
     done = command(tmp_path, "verify", store, "--json", code=3)
     found = {(f["array"], f["problem"]) for f in json.loads(done.stdout)["findings"]}
     assert found == {
@@ -136,8 +136,8 @@ def test_a_silent_server_is_no_damage(store, monkeypatch):
             raise errors.Unreachable.for_reason("no answer")
         return real(place)
 
-    real = s3.get_object
-    monkeypatch.setattr(s3, "get_object", silent)
+    real = ObjectPlace.read_tagged
+    monkeypatch.setattr(ObjectPlace, "read_tagged", silent)
     with pytest.raises(errors.Unreachable, match="no answer"):
         mend_held_store(Store.at(store), lambda: None)
 
