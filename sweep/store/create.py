@@ -276,9 +276,9 @@ def _create_or_grow_array(group, variable, sizes, layout=None):
 
     Its attributes are those of this version: it may know of more statuses.
     """
-    if variable.name not in group:
+    array = group.get(variable.name)
+    if array is None:
         return storage.create_variable_array(group, variable, sizes, layout)
-    array = group[variable.name]
     if not _array_matches_variable(array, variable):
         array.attrs.update(variable.all_attributes)
     shape = tuple(sizes[dim] for dim in variable.dims)
@@ -445,9 +445,14 @@ def _write_run_coordinates(group, entry):
                 known[places] = values
                 values = known
             arrays[name][first:last] = values
-    group.attrs["coordinates"] = " ".join(["run_id", "in_study", *columns])
-    axes = {"scanned": list(scan), "start_axes": list(starts)}
-    group.attrs.update(axes | {"rows_left_study": entry.size - len(entry.rows)})
+    group.attrs.update(
+        {
+            "coordinates": " ".join(["run_id", "in_study", *columns]),
+            "scanned": list(scan),
+            "start_axes": list(starts),
+            "rows_left_study": entry.size - len(entry.rows),
+        }
+    )
 
 
 def _write_run_ids(group, entry, digests):

@@ -16,11 +16,11 @@ import zarr
 from zarr.codecs import BloscCodec, Crc32cCodec
 
 from integrators.status import COMPLETE
-from sweep.store.backends.places import METADATA
+from sweep.store.backends.places import METADATA, map_over_place
 from sweep.store.chunk_layout import INITIAL_CHUNK, Layout
 from sweep.store.commit.records import put_durably, unfolded_of_store
 from sweep.store.commit.zarr_stores import zarr_store_with_check, zarr_store_with_records
-from sweep.store.files import INTERNAL, are_runs_computed_to_sample
+from sweep.store.files import INTERNAL, are_runs_computed_to_sample, read_zarr_metadata
 from sweep.study import schema
 
 COORDINATE_CHUNK, LEAST_COORDINATE_CHUNK = 65_536, 4096  # the latter: others may come
@@ -113,8 +113,9 @@ def require_coordinate_array(group, name, size, dtype, dim, **attributes):
 
     Its chunks are to be replaced one by one, so that a reader or a crash never finds none.
     """
-    if name not in group:
-        group.create_array(
+    array = group.get(name)
+    if array is None:
+        array = group.create_array(
             name,
             shape=(size,),
             chunks=(coordinate_chunk_size(size),),
@@ -125,7 +126,6 @@ def require_coordinate_array(group, name, size, dtype, dim, **attributes):
             **FILES,
             **CODECS,
         )
-    array = group[name]
     if array.shape != (size,):
         array.resize((size,))
     return array
@@ -137,11 +137,36 @@ def layout_of_group(group):
 
 
 def consolidate_zarr_metadata(store, check=None):
-    """Consolidate the metadata of each group and of the root, for fast opening."""
-    root = store.root("a", check)
-    for name in experiment_group_names(root):
-        zarr.consolidate_metadata(root.store, path=name)
-    zarr.consolidate_metadata(root.store)
+    """Consolidate the metadata of each experiment and of the root, for fast opening.
+
+    As `zarr.consolidate_metadata` does for each of them, but every file is read once.
+    """
+    ends = f"/{METADATA}"
+    below = [path.removesuffix(ends) for path in store.list_files() if path.endswith(ends)]
+    below.sort(key=lambda path: (path.count("/"), path))
+    read = map_over_place(store.place, lambda path: read_zarr_metadata(store.place / path), below)
+    found = dict(zip(below, read, strict=True))
+    for metadata in found.values():
+        if metadata.get("node_type") == "group":
+            metadata["consolidated_metadata"] = _consolidated({})
+    for name in [name for name in below if "/" not in name and name != INTERNAL]:
+        top = f"{name}/"
+        inner = {path[len(top) :]: own for path, own in found.items() if path.startswith(top)}
+        _write_metadata(
+            store, name, found[name] | {"consolidated_metadata": _consolidated(inner)}, check
+        )
+    root = read_zarr_metadata(store.place) | {"consolidated_metadata": _consolidated(found)}
+    _write_metadata(store, "", root, check)
+
+
+def _consolidated(metadata):
+    """What Zarr keeps in a group of the metadata of all below it, by path."""
+    return {"kind": "inline", "must_understand": False, "metadata": metadata}
+
+
+def _write_metadata(store, name, metadata, check):
+    text = json.dumps(metadata, indent=2)
+    put_durably(store.place / name / METADATA, text.encode(), check or (lambda: None))
 
 
 def set_root_attributes(store, attributes, check=None):
@@ -151,8 +176,7 @@ def set_root_attributes(store, attributes, check=None):
         consolidate_zarr_metadata(store, check)
         metadata = store.anew().metadata
     metadata["attributes"] |= attributes
-    text = json.dumps(metadata, indent=2)
-    put_durably(store.place / METADATA, text.encode(), check or (lambda: None))
+    _write_metadata(store, "", metadata, check)
 
 
 def experiment_group_names(root):
