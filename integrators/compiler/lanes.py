@@ -220,6 +220,27 @@ def all_lanes(condition):
     return condition
 
 
+def rarely(condition):
+    """`condition`, a truth value that seldom holds: code is laid out for where it does not."""
+    return condition
+
+
+@intrinsic
+def _expected_false(typingctx, condition):
+    def emit(context, builder, sig, args):
+        bit = ir.IntType(1)
+        expect = ir.FunctionType(bit, [bit, bit])
+        function = cgutils.get_or_insert_function(builder.module, expect, "llvm.expect.i1")
+        return builder.call(function, [args[0], bit(0)])
+
+    return types.boolean(types.boolean), emit
+
+
+@overload(rarely)
+def _rarely(condition):
+    return lambda condition: _expected_false(condition)
+
+
 def bits(condition):
     """The mask as an integer, lane 0 lowest; 0 or 1 for a scalar."""
     return 1 if condition else 0

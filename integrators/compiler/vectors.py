@@ -59,6 +59,12 @@ def dot(a, b):
 
 
 @inlined
+def dot_from(start, a, b):
+    """start + a · b"""
+    return fma(a[2], b[2], fma(a[1], b[1], fma(a[0], b[0], start)))
+
+
+@inlined
 def lacking(squared, a):
     """squared − a·a, exact to round-off of `squared` at most twice, where little is left."""
     return fma(-a[2], a[2], fma(-a[1], a[1], fma(-a[0], a[0], squared)))
@@ -83,14 +89,19 @@ def accumulate(y, i, a):
 
 
 @inlined
+def increment_by(y, low, i, wanted):
+    """As `increment` by what `wanted` adds to `low`, which it includes."""
+    for c in range(3):
+        old = y[i, c]
+        new = old + wanted[c]
+        low[i, c] = wanted[c] - (new - old)
+        y[i, c] = new
+
+
+@inlined
 def increment(y, low, i, d):
     """Add `d` to row `i` of `y` by Kahan's compensated sum; `low` keeps what was lost."""
-    for c in range(3):
-        wanted = d[c] + low[i, c]
-        old = y[i, c]
-        new = old + wanted
-        low[i, c] = wanted - (new - old)
-        y[i, c] = new
+    increment_by(y, low, i, add(d, get(low, i)))
 
 
 @inlined

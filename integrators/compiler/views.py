@@ -9,8 +9,9 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.extending import intrinsic
 
-from integrators.compiler.lanes import WIDTH, array, lane
+from integrators.compiler.lanes import ALIGNMENT, WIDTH, array, flat, lane
 
 
 def _borrowed(context, builder, array_type, data, shape):
@@ -119,3 +120,26 @@ def tail(work, start):
 def _tail(builder, source, start):
     (extent,) = cgutils.unpack_tuple(builder, source.shape)
     return builder.gep(source.data, [start]), [builder.sub(extent, start)]
+
+
+def frame(count):
+    """A function for kernels: a flat array of `count` elements in the frame of its caller.
+
+    It takes an array, for the element type alone. What lies in the frame and is only indexed by
+    constants, those of unrolled loops too, LLVM keeps in registers.
+    """
+
+    @intrinsic
+    def framed(typingctx, like):
+        kind = flat(like.dtype)
+
+        def emit(context, builder, sig, args):
+            block = ir.ArrayType(context.get_data_type(kind.dtype), count)
+            with builder.goto_entry_block():
+                data = builder.alloca(block)
+                data.align = ALIGNMENT
+            return _borrowed(context, builder, kind, data, [ir.IntType(64)(count)])
+
+        return kind(like), emit
+
+    return framed

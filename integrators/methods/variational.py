@@ -19,7 +19,18 @@ import numpy as np
 from integrators.compiler.failures import fail, poison
 from integrators.compiler.kernels import Kernel, inlined
 from integrators.compiler.lanes import sqrt
-from integrators.compiler.vectors import axpy, cross, dot, get, increment, lacking, put, scale
+from integrators.compiler.vectors import (
+    add,
+    axpy,
+    cross,
+    dot,
+    get,
+    increment,
+    increment_by,
+    lacking,
+    put,
+    scale,
+)
 from integrators.compiler.views import rows, rows_of, tail
 from integrators.forms.forms import SpheresLagrangian
 from integrators.forms.spheres import conjugate_momenta, packed_size
@@ -132,7 +143,7 @@ def implicit_memory(n, stages):
 
 def implicit_work(n, layout):
     """Elements of scratch that the implicit method needs besides the gradient's."""
-    return 14 * n + count_factors(n, layout)
+    return 17 * n + count_factors(n, layout)
 
 
 @inlined
@@ -168,7 +179,8 @@ def _advance_bodies(
     w = tail(p, packed_size(n, layout) // 2)
     base, v, ends = rows_of(work, 0, n), rows_of(work, 3 * n, n), rows_of(work, 6 * n, n)
     forces, f, multipliers = rows_of(work, 9 * n, n), tail(work, 12 * n), tail(work, 13 * n)
-    a, rest = tail(work, 14 * n), tail(work, 14 * n + factors_size(n, layout))
+    kept = rows_of(work, 14 * n, n)
+    a, rest = tail(work, 17 * n), tail(work, 17 * n + factors_size(n, layout))
     trial, scratch = rows_of(rest, 0, n * forced), tail(rest, 3 * n * forced)
     held = (layout, momentum, a, base, forces, multipliers)
     half = 0.5 * h
@@ -186,22 +198,22 @@ def _advance_bodies(
             stage = stages[s]
             kick, drift = half * (previous + stage), stage * h
             for i in range(n):
-                put(forces, i, axpy(-kick, get(g, i), get(momentum, i)))
-                put(base, i, scale(0.0, get(g, i)))
-            apply_inverse(w, n, layout, forces, base, base)
+                change = axpy(-kick, get(g, i), get(momentum_low, i))
+                put(forces, i, add(get(momentum, i), change))
             recent = tail(history, s * HISTORY * n)
             extrapolate(recent, k, n, multipliers)
             ok = solve_multipliers(
-                w, n, layout, q, base, drift, options[0], v, multipliers, ends, a, f, forces,
+                w, n, layout, q, forces, drift, options[0], v, multipliers, base, ends, kept, a, f,
                 report, k,
             )  # fmt: skip
             now = tail(recent, (k % HISTORY) * n)
             for i in range(n):
                 now[i] = multipliers[i]
-                force = axpy(-kick, get(g, i), scale(multipliers[i], get(q, i)))
-                increment(momentum, momentum_low, i, force)
+                change = axpy(-kick, get(g, i), get(momentum_low, i))
+                change = axpy(multipliers[i], get(q, i), change)
+                increment_by(momentum, momentum_low, i, change)
             for i in range(n):
-                increment(q, q_low, i, scale(drift, get(v, i)))
+                increment_by(q, q_low, i, axpy(drift, get(v, i), get(q_low, i)))
             poison(q, ok)
             passed += stage
             time = t0 + k * h + passed * h
@@ -262,6 +274,7 @@ def _bind(form, integrator):
         memory=memory + forcing.MEMORY * form.forced,
         work=work + 3 * n * form.forced,
         solves=0 if explicit else stages,
+        inlined=True,
     )
 
 

@@ -109,10 +109,8 @@ def run_states(
     else:
         run = Standing.at(problem.layout, checkpoints)
     y, width = run.y, run.y.shape[2:]
-    scratch = 3 + max(problem.work, problem.monitor.work(problem.rows))
-    work, first = aligned((scratch, *width)), run.first
-    trajectory = kernels.trajectory(lanes=bool(width))
-    functions = problem.addresses(lanes=bool(width))
+    work, first = aligned((problem.scratch, *width)), run.first
+    trajectory = problem.trajectory(lanes=bool(width))
     ends = first + np.cumsum(np.broadcast_to(steps, samples), dtype=np.int64)
     states, kept = [y[None].copy()], []
     block = max(1, BLOCK_BYTES // (8 * y.size))
@@ -121,7 +119,7 @@ def run_states(
         sampled = aligned((size, *y.shape))
         stats = aligned((size if statistics else 0, status.MONITORED, status.STATISTICS, *width))
         trajectory(
-            *functions, start_time, step_size, first, ends[start : start + size], problem.constants,
+            start_time, step_size, first, ends[start : start + size], problem.constants,
             problem.options, y, run.memory, problem.parameters, work, run.baseline, sampled, stats,
             run.report,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The loop over samples and steps, compiled once for all methods and systems.
+"""The loop over samples and steps: compiled once for all methods and systems, or for one of each.
 
 A method is a kernel ``advance`` (signature `method_signature`) that takes a number of steps; a
 system is the kernel it needs (gradient, field) and a ``monitor``. `trajectory` lets the method
@@ -6,10 +6,25 @@ step from sample to sample and keeps the statistics of every step. All that a me
 from step to step is in ``y`` and ``memory``: a run continues from them bit for bit.
 """
 
+import functools
+
 from integrators.compiler.kernels import Kernel, function_at, inlined, types, whole_state
 from integrators.compiler.lanes import array, flat, lane, select, vectors
-from integrators.compiler.views import as_lanes, rows_of, tail
-from integrators.status import ABS_MAX, ABS_MEAN, MAXIMUM, MEAN, MINIMUM, MONITORED, STATISTICS
+from integrators.compiler.vectors import get, put
+from integrators.compiler.views import as_lanes, frame, rows_of, tail
+from integrators.status import (
+    ABS_MAX,
+    ABS_MEAN,
+    MAXIMUM,
+    MEAN,
+    MINIMUM,
+    MONITORED,
+    REPORT_SIZE,
+    STATISTICS,
+)
+
+OBSERVED = 3  # elements of `work` that the monitor fills
+FEW_ROWS = 12  # of a state: its loop in lanes is compiled with all that it calls
 
 
 def method_signature(element):
@@ -51,29 +66,6 @@ def next_error(statistics, m, value):
 
 
 @inlined
-def _sample_interval(
-    advance, function, move, pull, monitor, t0, h, first, count, constants, options,
-    y, memory, p, work, baseline, statistics, report,
-):  # fmt: skip
-    """Take `count` steps and fill the statistics, shape ``(MONITORED, STATISTICS)``."""
-    observed, scratch = rows_of(work, 0, 1), tail(work, 3)
-    for k in range(first, first + count):
-        advance(
-            function, move, pull, t0, h, k, 1, constants, options, y, memory, p, scratch, report
-        )
-        monitor(t0 + (k + 1) * h, y, p, observed, scratch)
-        for m in range(MONITORED):
-            error = observed[0, m] - baseline[m]
-            if k == first:
-                first_error(statistics, m, error)
-            else:
-                next_error(statistics, m, error)
-    for m in range(MONITORED):
-        statistics[m, MEAN] = statistics[m, MEAN] / count
-        statistics[m, ABS_MEAN] = statistics[m, ABS_MEAN] / count
-
-
-@inlined
 def _run(
     advance, function, move, pull, monitor, t0, h, first, ends, constants, options,
     y, memory, p, work, baseline, samples, statistics, report,
@@ -81,30 +73,42 @@ def _run(
     """Fill `samples` (S, rows, 3) with the state after each of the step numbers `ends` (S,).
 
     The first step is `first`; `ends` ascend from there.
-    `statistics` has S entries, or none if none are wanted. `baseline`, the monitored values of
-    the initial state, is set by the run that starts at step 0 and read by those that continue.
+    `statistics`, shape ``(S, MONITORED, STATISTICS)``, has no entries if none are wanted.
+    `baseline`, the monitored values of the initial state, is set by the run that starts at step 0
+    and read by those that continue.
     """
+    observed, scratch = rows_of(work, 0, 1), tail(work, OBSERVED)
     if first == 0:
-        monitor(t0, y, p, rows_of(work, 0, 1), tail(work, 3))
-        baseline[0] = work[0]
+        monitor(t0, y, p, observed, scratch)
+        baseline[0] = observed[0, 0]
         baseline[1] = 0.0
     k = first
     for s in range(samples.shape[0]):
-        steps = ends[s] - k
+        begin, steps = k, ends[s] - k
+        at_once = steps
         if statistics.shape[0] > 0:
-            _sample_interval(
-                advance, function, move, pull, monitor, t0, h, k, steps, constants, options,
-                y, memory, p, work, baseline, statistics[s], report,
-            )  # fmt: skip
-        else:
+            at_once = 1
+        while k < ends[s]:
             advance(
-                function, move, pull, t0, h, k, steps, constants, options,
-                y, memory, p, tail(work, 3), report,
+                function, move, pull, t0, h, k, at_once, constants, options, y, memory, p,
+                scratch, report,
             )  # fmt: skip
+            k += at_once
+            if statistics.shape[0] > 0:
+                monitor(t0 + k * h, y, p, observed, scratch)
+                for m in range(MONITORED):
+                    error = observed[0, m] - baseline[m]
+                    if k == begin + 1:
+                        first_error(statistics[s], m, error)
+                    else:
+                        next_error(statistics[s], m, error)
+        if statistics.shape[0] > 0:
+            for m in range(MONITORED):
+                statistics[s, m, MEAN] = statistics[s, m, MEAN] / steps
+                statistics[s, m, ABS_MEAN] = statistics[s, m, ABS_MEAN] / steps
         for i in range(y.shape[0]):
             for c in range(3):
                 samples[s, i, c] = y[i, c]
-        k = ends[s]
 
 
 _method, _whole = (
@@ -169,6 +173,62 @@ def trajectory(lanes):
 
 ALONE = Kernel(_trajectory, _trajectory_signature)
 _LANES = Kernel(_trajectories, _trajectory_signature)
+
+
+def _inlined_signature(element):
+    """As `_run`, without the functions."""
+    return types.void(*_trajectory_signature(element).args[5:])
+
+
+@functools.cache
+def inlined_trajectories(advance, function, move, pull, monitor, rows, scratch):
+    """The loop for eight trajectories in lanes, with all that it calls compiled into it.
+
+    State, scratch and report lie in its frame and the number of rows is a constant: loops over few
+    of them unroll, and LLVM keeps much of it in registers. The memory stays where it is, since its
+    size depends on the stages of a composition, for which nothing is compiled anew.
+
+    Parameters
+    ----------
+    advance, function, move, pull, monitor : Kernel
+    rows : int
+        Of a state.
+    scratch : int
+        Elements that `work` of `trajectory` has, in the place of which it has its own.
+
+    Returns
+    -------
+    Kernel
+        Of lanes only; its arguments are those of `trajectory` without the functions.
+    """
+    functions = advance, function, move, pull, monitor
+    step, of, moved, pulled, observe = (kernel.inline for kernel in functions)
+    own_state, own_report, own_scratch = frame(3 * rows), frame(REPORT_SIZE), frame(scratch)
+
+    def trajectories(
+        t0, h, first, ends, constants, options, y, memory, p, unused, baseline, samples, statistics,
+        report,
+    ):  # fmt: skip
+        given, noted = as_lanes(y), as_lanes(report)
+        state, running = rows_of(own_state(given), 0, rows), own_report(given)
+        for i in range(rows):
+            put(state, i, get(given, i))
+        for i in range(REPORT_SIZE):
+            running[i] = noted[i]
+        work = own_scratch(given)
+        for i in range(scratch):
+            work[i] = 0.0
+        _run(
+            step, of, moved, pulled, observe, t0, h, first, ends, constants, options, state,
+            as_lanes(memory), p, work, as_lanes(baseline), as_lanes(samples),
+            as_lanes(statistics), running,
+        )  # fmt: skip
+        for i in range(rows):
+            put(given, i, get(state, i))
+        for i in range(REPORT_SIZE):
+            noted[i] = running[i]
+
+    return Kernel(trajectories, _inlined_signature, (*functions, rows, scratch))
 
 
 def _image(

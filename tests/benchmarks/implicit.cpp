@@ -2,7 +2,9 @@
 // Lagrangian mechanics and variational integrators on two-spheres, in multiplier form (RATTLE),
 // for its Examples 1, a chain of pendula, and 4, an elastic rod. Half kicks merged.
 // Unknown are the multipliers in  p_i' = p_i - k g_i + lambda_i q_i,  d = h M^-1 p',  from
-// 2 q_i.d_i + d_i.d_i = 1 - q_i.q_i, which Newton's method solves.
+// 2 q_i.d_i + d_i.d_i = 1 - q_i.q_i, which Newton's method solves, of two bodies a series.
+
+#include <type_traits>
 
 #include "inertia.hpp"
 
@@ -67,14 +69,66 @@ struct Integrator {
         }
     }
 
-    void step(double h, double kick, const double* start, double* lambda) {
-        Vec p[n], base[n], v[n], none[n] = {};
-        for (int i = 0; i < n; i++) p[i] = axpy(-kick, g[i], momentum[i].value);
+    // As `_sum_series` in integrators/solvers/multipliers.py; whether that suffices.
+    bool series(double h, const Vec* p, Vec* v, double* lambda) const {
+        const double(*w)[n] = inertia.inverse;
+        Vec q0 = place[0], q1 = place[1];
+        double half = 0.5 * h, shorter = -0.5 / h, cosine = dot(q0, q1);
+        Vec p0 = axpy(lambda[0], q0, p[0]), p1 = axpy(lambda[1], q1, p[1]);
+        Vec v0 = axpy(w[0][1], p1, w[0][0] * p0), v1 = axpy(w[1][1], p1, w[1][0] * p0);
+        double square0 = dot(v0, v0), square1 = dot(v1, v1);
+        double along0 = dot_from(shorter * lacking(1.0, q0), q0, v0);
+        double along1 = dot_from(shorter * lacking(1.0, q1), q1, v1);
+        double r0 = fma(half, square0, along0), r1 = fma(half, square1, along1);
+        double a00 = fma(h * w[0][0], along0, w[0][0]);
+        double a01 = fma(h * w[0][1], dot(q1, v0), w[0][1] * cosine);
+        double a10 = fma(h * w[1][0], dot(q0, v1), w[1][0] * cosine);
+        double a11 = fma(h * w[1][1], along1, w[1][1]);
+        double inverse = 1.0 / fma(a00, a11, -(a01 * a10));
+        double s = half * w[0][0] * w[0][0], t = half * w[0][1] * w[0][1];
+        double u = half * w[1][1] * w[1][1];
+        double l = h * w[0][0] * w[0][1] * cosine, m = h * w[1][0] * w[1][1] * cosine;
+        double x0 = fma(a01, r1, -(a11 * r0)) * inverse, y0 = fma(a10, r0, -(a00 * r1)) * inverse;
+        double xs = fma(a01, t, -(a11 * s)) * inverse, ys = fma(a10, s, -(a00 * t)) * inverse;
+        double xm = fma(a01, m, -(a11 * l)) * inverse, ym = fma(a10, l, -(a00 * m)) * inverse;
+        double xt = fma(a01, u, -(a11 * t)) * inverse, yt = fma(a10, t, -(a00 * u)) * inverse;
+        double x = x0, y = y0, last = 0.0, before = 0.0;
+        for (int term = 0; term < 4; term++) {
+            double better_x = fma(x, fma(xs, x, xm * y), fma(xt * y, y, x0));
+            double better_y = fma(x, fma(ys, x, ym * y), fma(yt * y, y, y0));
+            before = last;
+            last = std::fabs(better_x - x) + std::fabs(better_y - y);
+            x = better_x;
+            y = better_y;
+        }
+        double squares = square0 + square1, coming = (w[0][0] + w[1][1]) * (last * last);
+        double limit = round_off * before;
+        if (!(coming * coming <= limit * limit * squares && h * h * squares < 1.0)) return false;
+        v[0] = axpy(w[0][0] * x, q0, axpy(w[0][1] * y, q1, v0));
+        v[1] = axpy(w[1][0] * x, q0, axpy(w[1][1] * y, q1, v1));
+        lambda[0] += x;
+        lambda[1] += y;
+        return true;
+    }
+
+    void solve(double h, const Vec* p, Vec* v, double* lambda) {
+        if constexpr (std::is_same_v<Inertia, Full<2>>)
+            if (series(h, p, v, lambda)) return;
+        Vec base[n], none[n] = {};
         inertia.velocities(p, none, base);
-        for (int i = 0; i < n; i++) lambda[i] = start[i];
         multipliers(h, base, v, lambda);
-        for (int i = 0; i < n; i++) momentum[i].add(axpy(-kick, g[i], lambda[i] * place[i]));
-        for (int i = 0; i < n; i++) q[i].add(h * v[i]);
+    }
+
+    void step(double h, double kick, const double* start, double* lambda) {
+        Vec p[n], change[n], v[n];
+        for (int i = 0; i < n; i++) {
+            change[i] = axpy(-kick, g[i], momentum[i].lost);
+            p[i] = momentum[i].value + change[i];
+            lambda[i] = start[i];
+        }
+        solve(h, p, v, lambda);
+        for (int i = 0; i < n; i++) momentum[i].add_by(axpy(lambda[i], place[i], change[i]));
+        for (int i = 0; i < n; i++) q[i].add_by(axpy(h, v[i], q[i].lost));
         moved();
     }
 

@@ -215,7 +215,7 @@ def ours(track, name):
     problem = integrators.get(name).bind(track.system)
 
     def run(steps):
-        problem.kernels(lanes=True)
+        problem.trajectory(lanes=True)
         begin = time.thread_time()
         batches = [
             run_batch(problem, track.initial[i : i + WIDTH], INTERVAL / steps, steps, SAMPLES)

@@ -14,7 +14,6 @@ from integrators import status
 from integrators.compiler.lanes import WIDTH
 from integrators.compiler.memory import aligned
 from integrators.method import Problem
-from integrators.stepping import loop as stepping
 
 HERE = Path(__file__).parent
 FLAGS = ["-std=c++17", "-O3", "-march=native", "-ffp-contract=off", "-shared", "-fPIC"]
@@ -40,20 +39,19 @@ class Case:
         """``run(y, steps)``: our loop over the steps of one sample interval."""
         problem, lanes = self.problem, self.trajectories > 1
         width = self.initial.shape[2:]
-        scratch = 3 + max(problem.work, problem.monitor.work(problem.rows))
         memory, work, baseline, report = (
-            aligned((size, *width)) for size in (problem.memory, scratch, 2, status.REPORT_SIZE)
+            aligned((size, *width))
+            for size in (problem.memory, problem.scratch, 2, status.REPORT_SIZE)
         )
         sampled = aligned((1, *self.initial.shape))
         kept = aligned((int(statistics), status.MONITORED, status.STATISTICS, *width))
-        loop = stepping.trajectory(lanes)
-        functions = problem.addresses(lanes)
+        loop = problem.trajectory(lanes)
 
         def run(y, steps):
             memory[...] = 0.0
             report[...] = 0.0
             loop(
-                *functions, 0.0, self.step_size, 0, np.array([steps]), problem.constants,
+                0.0, self.step_size, 0, np.array([steps]), problem.constants,
                 problem.options, y, memory, problem.parameters, work, baseline, sampled, kept,
                 report,
             )  # fmt: skip

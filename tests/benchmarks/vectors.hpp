@@ -71,6 +71,11 @@ Vector<T> axpy(S s, Vector<T> a, Vector<T> b) {
 }
 
 // squared - a.a
+template <typename T>
+T dot_from(T start, Vector<T> a, Vector<T> b) {
+    return fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, start)));
+}
+
 template <typename S, typename T>
 T lacking(S squared, Vector<T> a) {
     return fma(-a.z, a.z, fma(-a.y, a.y, fma(-a.x, a.x, squared)));
@@ -95,5 +100,12 @@ struct Sum {
         } else {
             value = value + d;
         }
+    }
+
+    // As `add` by what `wanted` adds to `lost`, which it includes.
+    void add_by(Vector<T> wanted) {
+        Vector<T> old = value;
+        value = old + wanted;
+        if (compensated) lost = wanted - (value - old);
     }
 };

@@ -76,6 +76,12 @@ def test_a_complete_run_reports_no_stop():
     assert status_of.STATUS[result.status] == "complete"
     assert result.counters["steps"] == 100 and result.counters["stop_step"] == -1
     assert np.isnan(result.counters["stop_residual"])
+    assert result.counters["iterations_mean"] == result.counters["iterations_max"] == 1
+
+
+def test_newtons_iterations_of_more_bodies_are_counted():
+    system = systems.get("spherical_pendulum_chain", count=3)
+    result = run("variational", system, system.ensemble(1, seed=1)[0], 0.01, samples=100)
     assert 1.0 < result.counters["iterations_mean"] <= 2.0
     assert 3 <= result.counters["iterations_max"] <= 4
 

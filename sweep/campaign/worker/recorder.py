@@ -185,10 +185,10 @@ class Recorder:
             Of the samples from where the runs stood, without that one, or from 0 on.
         """
         lanes = len(runs.initial) > 1
-        self.problem.kernels(lanes)  # compiled before the clock starts
-        loop.trajectory(lanes)
         first, times = runs.sample, self.recipe.times[runs.sample : last + 1]
         adaptive = self._integrator.adaptive
+        compiled = self.problem.kernels if adaptive else self.problem.trajectory
+        compiled(lanes)  # before the clock starts
         fresh = adaptive and runs.checkpoints is None
         prepared = prepare(self.problem, runs.initial, times, runs.tolerance) if fresh else None
         wall, cpu = time.perf_counter(), time.thread_time()
