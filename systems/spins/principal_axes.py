@@ -1,5 +1,7 @@
 """What rigid bodies share: turns about their principal axes, and the symmetry of their inertia."""
 
+import numpy as np
+
 from integrators.compiler.kernels import inlined
 from integrators.compiler.lanes import fma
 from integrators.lie_groups.rotations import rotation_coefficients
@@ -19,6 +21,17 @@ def turn(w, low, k, angle):
     versine = (b * angle) * angle
     low[0, i] = low[0, i] - fma(sine, y, versine * x)
     low[0, j] = low[0, j] + fma(sine, x, -(versine * y))
+
+
+def middle_axis(inertia):
+    """The axis of the middle moment of inertia; of a symmetric body one of the two equal ones.
+
+    H less |w|²/(2 I) with that moment moves w as H does and has two pieces, about the axes next to
+    it: the one before, k + 2 modulo 3, and the one after, k + 1. A symmetric body turns about the
+    one before alone.
+    """
+    equal = symmetry_axes(inertia)
+    return ("xyz".index(equal[0]) + 1) % 3 if equal else int(np.argsort(inertia)[1])
 
 
 @inlined
