@@ -15,9 +15,10 @@ import numpy as np
 
 from integrators.compiler.kernels import kernel, split_flow, state_value
 from integrators.errors import check_known
-from integrators.forms.hamiltonians import LENGTHS, SpinHamiltonian, SplitFlow
+from integrators.forms.hamiltonians import LENGTHS, ExactFlow, SpinHamiltonian, SplitFlow
 from systems.base import Convergence, Start
 from systems.checking import positive_vector, set_checked
+from systems.free_motion import free_momentum
 from systems.spins.base import SpinSystem, quantities_of_spins
 from systems.spins.principal_axes import middle_axis, symmetry_axes, turn
 
@@ -42,6 +43,12 @@ def flow(piece, t, h, w, low, p):
     m = int(p[3])
     k = (m + 2 - piece) % 3
     turn(w, low, k, -h * (p[k] - p[m]) * (w[0, k] + low[0, k]))
+
+
+@kernel(split_flow)
+def exact_flow(piece, t, h, w, low, p):
+    """The flow of H itself."""
+    free_momentum(w, low, p, int(p[3]), h)
 
 
 def _figure3(system):
@@ -87,6 +94,7 @@ class FreeRigidBody(SpinSystem):
             gradient=gradient,
             parameters=np.append(1.0 / np.array(self.inertia), middle_axis(self.inertia)),
             split=SplitFlow(flow, pieces=1 if symmetry_axes(self.inertia) else 2),
+            exact=ExactFlow(exact_flow),
             lengths=self.lengths,
             rigid_body=True,
         )

@@ -8,6 +8,7 @@ from cases import Case, Pairing, cases, pairings
 
 import integrators
 import systems
+from integrators.method import EXACT
 from sweep.analysis.convergence.slopes import fit_convergence_order
 
 # Step counts over one time scale, four to an octave.
@@ -67,7 +68,7 @@ def median_order(pairing):
 @pytest.mark.filterwarnings("ignore::integrators.StabilityWarning")
 @pytest.mark.parametrize(
     "measured",
-    [p for p in pairings() if p.integrator.order < 10 and p.name != "rk45+fixed"],  # see below
+    [p for p in pairings() if p.integrator.order not in (EXACT, 10) and p.name != "rk45+fixed"],
     ids=str,
 )
 def test_order_is_the_declared_one(measured):
@@ -129,6 +130,17 @@ def test_order_ten_in_its_narrow_window(method, name, steps):
     errors = [np.linalg.norm(pairing.end(case.state, n, scales=4.0) - exact) for n in steps]
     found = -np.diff(np.log(errors)) / np.diff(np.log(steps))
     assert found.min() > 9.7 and found.max() < 10.6
+
+
+@pytest.mark.parametrize("exact", [p for p in pairings() if p.integrator.order == EXACT], ids=str)
+@pytest.mark.parametrize("steps", [1, 3, 100])
+def test_exact_is_so_in_any_number_of_steps(exact, steps):
+    case = exact.case
+    expected = case.exact(10 * case.time_scale)
+    floor = np.linalg.norm(expected - case.exact(10 * case.time_scale, tolerance=2.3e-13))
+    error = np.linalg.norm(exact.end(case.state, steps, scales=10.0) - expected)
+    assert error < ROUND_OFF * floor
+    assert np.abs(expected - case.state).max() > 0.1
 
 
 def test_an_adaptive_reference_follows_its_tolerance(case):
