@@ -34,21 +34,6 @@ def middle_axis(inertia):
     return ("xyz".index(equal[0]) + 1) % 3 if equal else int(np.argsort(inertia)[1])
 
 
-@inlined
-def own_rate(p, k):
-    """1/I_k less that of two equal moments, if there are two; p = (1/I_1, 1/I_2, 1/I_3, …).
-
-    What is left out of H is a multiple of |w|², which moves nothing. A symmetric body then turns
-    about its axis alone, so that the flow of every piece keeps what the body conserves.
-    """
-    common = 0.0
-    if p[0] == p[1] or p[0] == p[2]:
-        common = p[0]
-    elif p[1] == p[2]:
-        common = p[1]
-    return p[k] - common
-
-
 def symmetry_axes(inertia):
     """The axes about which a body of such principal moments is symmetric: ``"xyz"``, one or none.
 

@@ -136,9 +136,8 @@ PIECES = {
     ),
     "forced_rigid_body": body(
         [
-            about(E1, lambda t, w: w[0]),
-            about(E2, lambda t, w: 0.75 * w[1]),
-            about(E3, lambda t, w: 0.5 * w[2] - 0.4 * np.sin(t)),
+            lambda t, w: reversible(w, [1, 4 / 3, 2]),
+            about(E3, lambda t, w: -0.4 * np.sin(t)),
         ],
         epsilon=-0.4,
     ),
