@@ -22,6 +22,7 @@ from integrators.stepping.equal_steps import equal_steps
 from integrators.tableaux.compositions import ADJOINT_COMPOSITIONS, COMPOSITIONS
 
 ALL_DEGREES = ("linear", "quadratic", "other")
+EXACT = "exact"  # the order of a method whose steps are the flow itself
 TOLERANCES = ("tolerance", "relative_tolerance")  # given with the step sizes, not as options
 BASE = np.ones(1)  # the γ of a method that is not composed
 BASE_SHARES = np.array([0.5, 0.5])  # of a map and its adjoint in such a step
@@ -94,8 +95,9 @@ class Method:
     ----------
     name, description : str
         The name by which it is asked for, and one line on it.
-    order : int or None
-        Order of convergence; None if its options say.
+    order : int, "exact" or None
+        Order of convergence; `EXACT` where a step is the flow itself, to round-off, so that it does
+        not compose; None if its options say.
     symmetric : bool
         Whether a step of −h undoes a step of h, with the default options; such a method can be
         composed.
@@ -139,7 +141,7 @@ class Method:
 
     name: str
     description: str
-    order: int | None
+    order: int | str | None
     symmetric: bool
     forms: tuple
     preserves: Mapping[str, tuple]
@@ -166,7 +168,7 @@ class Method:
     @property
     def compositions(self):
         """The compositions that it takes, by name."""
-        symmetric = COMPOSITIONS if self.symmetric else {}
+        symmetric = COMPOSITIONS if self.symmetric and self.order != EXACT else {}
         return symmetric | (ADJOINT_COMPOSITIONS if self.adjoint else {})
 
     @property
@@ -256,6 +258,11 @@ class Integrator:
 
     def _refuse_modifier(self):
         name, modifier = self.method.name, self.modifier
+        if self.method.order == EXACT:
+            raise InputError(
+                f"{name!r} takes no modifier, and nothing would be gained by {modifier!r}: its "
+                f"steps are the flow itself. Leave '+{modifier}' out."
+            )
         if modifier in self.method.compositions:
             given = ", ".join(f"{key} = {value!r}" for key, value in self.given.items())
             raise InputError(
@@ -325,7 +332,7 @@ class Integrator:
 
     @property
     def order(self):
-        """Order of convergence."""
+        """Order of convergence, or `EXACT`."""
         if self.composition:
             return self.composition.order
         return self.method.order_of(self.method.order, self.options)

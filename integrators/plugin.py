@@ -5,7 +5,7 @@ what imports from them works with one version alone.
 
 >>> from integrators.plugin import SpheresLagrangian, explicit_method, kernel, state_value
 
-- forms: `SpheresLagrangian`, `SpinHamiltonian` with `SplitFlow`, `NambuHamiltonian`,
+- forms: `SpheresLagrangian`, `SpinHamiltonian` with `SplitFlow`, `ExactFlow`, `NambuHamiltonian`,
   `CotangentHamiltonian`, `HomogeneousFlow`, and of the latter `Action`, `product` and the factors;
 - kernels: `kernel`, `inlined`, the signatures `whole_state`, `state_value`, `generalized_force`
   and `split_flow`, and what kernels can call: functions of numbers, of lanes as well (`sqrt`,
@@ -41,7 +41,12 @@ from integrators.errors import InputError, check_array, check_known, check_numbe
 from integrators.forms.cotangent import CotangentHamiltonian
 from integrators.forms.flows import HomogeneousFlow
 from integrators.forms.forms import SpheresLagrangian
-from integrators.forms.hamiltonians import NambuHamiltonian, SpinHamiltonian, SplitFlow
+from integrators.forms.hamiltonians import (
+    ExactFlow,
+    NambuHamiltonian,
+    SpinHamiltonian,
+    SplitFlow,
+)
 from integrators.lie_groups.actions import Action, product
 from integrators.lie_groups.factors import (
     COADJOINT_SE3,
@@ -62,6 +67,7 @@ __all__ = [
     "Action",
     "COADJOINT_SE3",
     "CotangentHamiltonian",
+    "ExactFlow",
     "Factor",
     "HomogeneousFlow",
     "InputError",

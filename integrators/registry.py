@@ -4,6 +4,7 @@ from integrators.method import Integrator, method_and_modifier
 from integrators.methods.commutator_free import COMMUTATOR_FREE_METHODS
 from integrators.methods.commutator_free_pairs import COMMUTATOR_FREE_PAIRS
 from integrators.methods.dormand_prince import METHOD as DOP853
+from integrators.methods.exact import METHOD as EXACT
 from integrators.methods.midpoints import ALL_MIDPOINTS
 from integrators.methods.munthe_kaas import RKMK_METHODS
 from integrators.methods.munthe_kaas_pairs import RKMK54
@@ -18,6 +19,7 @@ ALL_INTEGRATORS = (
     VARIATIONAL,
     *ALL_MIDPOINTS,
     SPLITTING,
+    EXACT,
     *RKMK_METHODS,
     RKMK54,
     RKMK,

@@ -35,6 +35,19 @@ class SplitFlow:
 
 
 @dataclass(frozen=True)
+class ExactFlow:
+    """The exact flow of a Hamiltonian that does not depend on time, in closed form.
+
+    Parameters
+    ----------
+    flow : Kernel
+        ``flow(0, t, h, w, low, p)``, as that of the only piece of a `SplitFlow`.
+    """
+
+    flow: Kernel
+
+
+@dataclass(frozen=True)
 class SpinHamiltonian:
     """ẇ_i = w_i × (1/κ_i) ∂H/∂w_i on a product of two-spheres, or of R³; state w, n rows.
 
@@ -50,6 +63,8 @@ class SpinHamiltonian:
         The system's own parameters, `p` above.
     split : SplitFlow, optional
         The same Hamiltonian as a sum.
+    exact : ExactFlow, optional
+        Its own flow, where that is known.
     lengths : {"unit", "any"}
         Whether the spins are unit vectors, or any vectors of R³, whose lengths stay as they are.
     time_dependent : bool
@@ -72,6 +87,7 @@ class SpinHamiltonian:
     gradient: Kernel
     parameters: np.ndarray = field(default_factory=lambda: np.zeros(0))
     split: SplitFlow | None = None
+    exact: ExactFlow | None = None
     lengths: str = "unit"
     time_dependent: bool = False
     rigid_body: bool = False
@@ -97,8 +113,8 @@ class SpinHamiltonian:
     @property
     def yields(self):
         """The other forms that derive from this one."""
-        split = (SplitFlow,) if self.split is not None else ()
-        return (VectorField, HomogeneousFlow, *split)
+        flows = [type(own) for own in (self.split, self.exact) if own is not None]
+        return (VectorField, HomogeneousFlow, *flows)
 
     @property
     def bodies(self):

@@ -111,7 +111,7 @@ def run_states(
     y, width = run.y, run.y.shape[2:]
     work, first = aligned((problem.scratch, *width)), run.first
     trajectory = problem.trajectory(lanes=bool(width))
-    ends = first + np.cumsum(np.broadcast_to(steps, samples), dtype=np.int64)
+    ends = first + np.cumsum(np.full(samples, steps, dtype=np.int64))
     states, kept = [y[None].copy()], []
     block = max(1, BLOCK_BYTES // (8 * y.size))
     for start in range(0, samples, block):

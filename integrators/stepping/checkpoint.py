@@ -7,6 +7,8 @@ of single sample intervals: none is in progress after a sample. Since lanes are 
 scalar, a run may go on in another lane, in other company or alone.
 """
 
+import functools
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,30 +29,33 @@ class Layout:
 
     shapes: tuple
 
-    @property
+    @functools.cached_property
+    def places(self):
+        """By the name of a part, its slice and its shape."""
+        found, start = {}, 0
+        for name, shape in self.shapes:
+            stop = start + math.prod(shape)
+            found[name] = slice(start, stop), shape
+            start = stop
+        return found
+
+    @functools.cached_property
     def size(self):
         """Numbers in a checkpoint."""
-        return sum(int(np.prod(shape)) for _, shape in self.shapes)
-
-    def packed(self, parts):
-        """Checkpoints, shape (members, size), of parts of shape (members, …) by name."""
-        flat = [np.reshape(parts[name], (len(parts[name]), -1)) for name, _ in self.shapes]
-        return np.concatenate(flat, axis=1)
+        return sum(math.prod(shape) for _, shape in self.shapes)
 
     def parts(self, checkpoints):
         """The parts by name, shape (members, …), of checkpoints of shape (members, size)."""
-        found, start = {}, 0
-        for name, shape in self.shapes:
-            stop = start + int(np.prod(shape))
-            found[name] = checkpoints[:, start:stop].reshape(-1, *shape)
-            start = stop
-        return found
+        return {
+            name: checkpoints[:, where].reshape(-1, *shape)
+            for name, (where, shape) in self.places.items()
+        }
 
 
 class Resumable:
     """A problem of `rows` and `memory`, with a fixed step, whose runs go on from checkpoints."""
 
-    @property
+    @functools.cached_property
     def layout(self):
         """The `Layout` of a checkpoint of one trajectory."""
         return Layout(
@@ -73,7 +78,8 @@ class Resumable:
 class Standing:
     """Up to eight trajectories of a fixed-step problem, as a kernel takes and leaves them.
 
-    The arrays have the lanes last, or none for a single trajectory.
+    All its numbers lie in one block, in the order of a checkpoint; the lanes are the last axis, or
+    there are none for a single trajectory.
 
     Parameters
     ----------
@@ -82,21 +88,21 @@ class Standing:
         Trajectories; the other lanes are copies of the first.
     first : int
         The step that comes next.
-    y, memory, baseline, report : ndarray
+    numbers : ndarray, shape (size, 8) or (size,)
+        The block, of which `y`, `memory`, `baseline` and `report` are parts.
     """
 
     layout: Layout
     count: int
     first: int
-    y: np.ndarray
-    memory: np.ndarray
-    baseline: np.ndarray
-    report: np.ndarray
+    numbers: np.ndarray
 
     @classmethod
     def at_start(cls, layout, initial):
         """Of initial states (members, rows, 3) in the problem's formulation."""
-        return cls.at(layout, _started(layout, initial))
+        run = cls(layout, len(initial), 0, _block(layout, len(initial)))
+        _fill(run.y, np.asarray(initial, dtype=float))
+        return run
 
     @classmethod
     def at(cls, layout, checkpoints):
@@ -107,41 +113,60 @@ class Standing:
         ValueError
             If they do not.
         """
-        parts = layout.parts(np.asarray(checkpoints, dtype=float))
-        steps = np.unique(parts.pop("step"))
+        checkpoints = np.asarray(checkpoints, dtype=float)
+        steps = np.unique(layout.parts(checkpoints)["step"])
         if len(steps) != 1:
             raise ValueError(f"checkpoints of different steps do not go on together: {steps}")
-        lanes = {name: _lanes_last(values) for name, values in parts.items()}
-        return cls(layout, len(checkpoints), int(steps[0]), **lanes)
+        run = cls(layout, len(checkpoints), int(steps[0]), _block(layout, len(checkpoints)))
+        _fill(run.numbers, checkpoints)
+        return run
+
+    @functools.cached_property
+    def y(self):
+        """The state."""
+        return self._part("y")
+
+    @functools.cached_property
+    def memory(self):
+        """What the method carries from step to step."""
+        return self._part("memory")
+
+    @functools.cached_property
+    def baseline(self):
+        """The monitored values of the initial state."""
+        return self._part("baseline")
+
+    @functools.cached_property
+    def report(self):
+        """Status and counters, rows of `integrators.status`."""
+        return self._part("report")
+
+    def _part(self, name):
+        where, shape = self.layout.places[name]
+        return self.numbers[where].reshape((*shape, *self.numbers.shape[1:]))
 
     def checkpoints(self, first):
         """What the kernel left, with the step that comes next; shape (members, size)."""
-        parts = {name: members_first(getattr(self, name), self.count) for name in PARTS}
-        return self.layout.packed({"step": np.full(self.count, float(first)), **parts})
+        self._part("step")[...] = first
+        return members_first(self.numbers, self.count)
 
 
-PARTS = ("y", "memory", "baseline", "report")
+def _block(layout, count):
+    return aligned((layout.size,) if count == 1 else (layout.size, WIDTH))
 
 
-def _started(layout, initial):
-    fresh = layout.parts(np.zeros((len(initial), layout.size)))
-    return layout.packed(fresh | {"y": np.asarray(initial, dtype=float)})
-
-
-def _lanes_last(values):
-    """Shape (members, …) to (…, 8), filled up with copies of the first; one alone as it is."""
+def _fill(lanes, values):
+    """Numbers of shape (members, …) into (…, 8), with copies of the first; one alone as it is."""
     if len(values) == 1:
-        held = aligned(values.shape[1:])
-        held[...] = values[0]
-        return held
-    held = aligned((*values.shape[1:], WIDTH))
-    filled = np.concatenate([values, np.repeat(values[:1], WIDTH - len(values), axis=0)])
-    held[...] = np.moveaxis(filled, 0, -1)
-    return held
+        lanes[...] = values[0]
+        return
+    lanes[..., : len(values)] = values.transpose(*range(1, values.ndim), 0)
+    lanes[..., len(values) :] = lanes[..., :1]
 
 
 def members_first(values, count):
     """The lanes' axis to the front, without the copies."""
     if count == 1:
         return values[None]
-    return np.ascontiguousarray(np.moveaxis(values, -1, 0)[:count])
+    last = values.ndim - 1
+    return np.ascontiguousarray(values.transpose(last, *range(last))[:count])

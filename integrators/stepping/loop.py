@@ -167,7 +167,7 @@ def _trajectory_signature(element):
 
 
 def trajectory(lanes):
-    """The compiled loop, for one trajectory or for eight in lanes; of a problem's `addresses`."""
+    """The compiled loop, for one trajectory or for eight in lanes: it takes addresses."""
     return _LANES.lanes if lanes else ALONE.scalar
 
 

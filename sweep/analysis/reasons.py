@@ -37,6 +37,7 @@ CLAUSES = {
     "declared orders": "the store names no declared order",
     "time resolved": "the reference holds until t = {value:g}",
     "exact steps": "exact to round-off, even in {steps} steps over t = {time:g}",
+    "not exact": "the error falls as h^{value:.2f} ({slopes})",
     "another order": "the error falls as h^{value:.2f}, not h^{threshold} ({slopes})",
     "width": "the interval of ±{value:.3g} is wider than ±{threshold} ({slopes})",
     "distance": "{order:.2f} ± {half:.2f} reaches beyond {near} ± {threshold} ({slopes})",

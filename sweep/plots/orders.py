@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib import rc_context
 
 from integrators.errors import InputError
-from sweep.analysis.convergence.certificates import CONFIRMED, WIDEST
+from sweep.analysis.convergence.certificates import CONFIRMED, EXACT, WIDEST
 from sweep.analysis.convergence.curves import SELF, default_error_for_orders
 from sweep.analysis.convergence.orders import order_table
 from sweep.analysis.convergence.slopes import USED
@@ -149,7 +149,7 @@ def draw_order_guides(ax, rows):
     lowest = {}
     for row in rows:
         used = [point for point in row.points if point.use == USED]
-        if used and row.declared and row.verdict != "undecided":
+        if used and row.declared not in (None, EXACT) and row.verdict != "undecided":
             curve = (used[0].error / used[0].step_size ** row.declared, used)
             lowest[row.declared] = min(lowest.get(row.declared, curve), curve)
     for order, (_, used) in lowest.items():

@@ -11,6 +11,7 @@ import math
 
 import integrators
 from integrators.errors import InputError
+from integrators.method import EXACT
 from sweep.limits import INTEGRATORS
 
 ALL = "all"
@@ -139,7 +140,8 @@ def _entry_with_declared_steps(entry, convergence, interval, library):
         return entry  # what is wrong is said where it is read
     if integrator.adaptive:
         return entry
-    longest, shortest, count = convergence.steps(integrator.order)
+    order = 2 if integrator.order == EXACT else integrator.order  # no error falls: any steps do
+    longest, shortest, count = convergence.steps(order)
     longest = min(longest, interval)
     steps = {"start": longest, "stop": shortest, "count": count, "spacing": "log"}
     return entry | {"step_size": steps}

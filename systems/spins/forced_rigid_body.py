@@ -18,13 +18,14 @@ from integrators.errors import check_known, check_number
 from integrators.forms.hamiltonians import LENGTHS, SpinHamiltonian, SplitFlow
 from systems.base import Convergence, Start
 from systems.checking import positive_vector, set_checked
+from systems.free_motion import free_momentum
 from systems.spins.base import SpinSystem, quantities_of_spins
-from systems.spins.principal_axes import own_rate, symmetry_axes, turn
+from systems.spins.principal_axes import middle_axis, symmetry_axes, turn
 
 
 @kernel(state_value)
 def hamiltonian(t, w, p):
-    """H = ½ Σ w_k²/I_k + ε sin(t) w_3; p = (1/I_1, 1/I_2, 1/I_3, ε)."""
+    """H = ½ Σ w_k²/I_k + ε sin(t) w_3; p = (1/I_1, 1/I_2, 1/I_3, ε, the middle axis)."""
     x, y, z = w[0, 0], w[0, 1], w[0, 2]
     return 0.5 * (p[0] * x * x + p[1] * y * y + p[2] * z * z) + p[3] * sin(t) * z
 
@@ -39,15 +40,14 @@ def gradient(t, w, p, out, work):
 
 @kernel(split_flow)
 def flow(piece, t, h, w, low, p):
-    """The flows of ½ w_k²/I_k, k = 1, 2, and of ½ w_3²/I_3 + ε sin(t) w_3: turns about e_k.
+    """The exact flow of the free body, and that of the load: a turn about e3.
 
-    About e3 by −(h w_3/I_3 + ε ∫ sin) over [t, t + h], ∫ sin = 2 sin(t + h/2) sin(h/2). Of a
-    symmetric body, 1/I_k less that of the two equal moments; see `own_rate`.
+    That is by −ε ∫ sin over [t, t + h], ∫ sin = 2 sin(t + h/2) sin(h/2).
     """
-    angle = h * own_rate(p, piece) * (w[0, piece] + low[0, piece])
-    if piece == 2:
-        angle = angle + 2.0 * p[3] * sin(t + 0.5 * h) * sin(0.5 * h)
-    turn(w, low, piece, -angle)
+    if piece == 0:
+        free_momentum(w, low, p, int(p[4]), h)
+    else:
+        turn(w, low, 2, -2.0 * p[3] * sin(t + 0.5 * h) * sin(0.5 * h) + 0.0 * w[0, 2])
 
 
 def _mclachlan(system):
@@ -99,8 +99,10 @@ class ForcedRigidBody(SpinSystem):
             strengths=np.ones(1),
             hamiltonian=hamiltonian,
             gradient=gradient,
-            parameters=np.append(1.0 / np.array(self.inertia), self.epsilon),
-            split=SplitFlow(flow, pieces=3),
+            parameters=np.array(
+                [*(1.0 / np.array(self.inertia)), self.epsilon, middle_axis(self.inertia)]
+            ),
+            split=SplitFlow(flow, pieces=2),
             lengths=self.lengths,
             time_dependent=True,
         )

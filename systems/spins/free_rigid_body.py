@@ -15,16 +15,17 @@ import numpy as np
 
 from integrators.compiler.kernels import kernel, split_flow, state_value
 from integrators.errors import check_known
-from integrators.forms.hamiltonians import LENGTHS, SpinHamiltonian, SplitFlow
+from integrators.forms.hamiltonians import LENGTHS, ExactFlow, SpinHamiltonian, SplitFlow
 from systems.base import Convergence, Start
 from systems.checking import positive_vector, set_checked
+from systems.free_motion import free_momentum
 from systems.spins.base import SpinSystem, quantities_of_spins
-from systems.spins.principal_axes import own_rate, symmetry_axes, turn
+from systems.spins.principal_axes import middle_axis, symmetry_axes, turn
 
 
 @kernel(state_value)
 def hamiltonian(t, w, p):
-    """H = ½ Σ w_k²/I_k, (13); p = (1/I_1, 1/I_2, 1/I_3)."""
+    """H = ½ Σ w_k²/I_k, (13); p = (1/I_1, 1/I_2, 1/I_3, the middle axis)."""
     x, y, z = w[0, 0], w[0, 1], w[0, 2]
     return 0.5 * (p[0] * x * x + p[1] * y * y + p[2] * z * z)
 
@@ -38,11 +39,16 @@ def gradient(t, w, p, out, work):
 
 @kernel(split_flow)
 def flow(piece, t, h, w, low, p):
-    """The flow of ½ w_k²/I_k: a turn about e_k at the rate −w_k/I_k.
+    """The flow of ½ w_k² (1/I_k − 1/I_m), m of `middle_axis`: a turn about e_k."""
+    m = int(p[3])
+    k = (m + 2 - piece) % 3
+    turn(w, low, k, -h * (p[k] - p[m]) * (w[0, k] + low[0, k]))
 
-    Of a symmetric body, 1/I_k less that of the two equal moments; see `own_rate`.
-    """
-    turn(w, low, piece, -h * own_rate(p, piece) * (w[0, piece] + low[0, piece]))
+
+@kernel(split_flow)
+def exact_flow(piece, t, h, w, low, p):
+    """The flow of H itself."""
+    free_momentum(w, low, p, int(p[3]), h)
 
 
 def _figure3(system):
@@ -86,8 +92,9 @@ class FreeRigidBody(SpinSystem):
             strengths=np.ones(1),
             hamiltonian=hamiltonian,
             gradient=gradient,
-            parameters=1.0 / np.array(self.inertia),
-            split=SplitFlow(flow, pieces=3),
+            parameters=np.append(1.0 / np.array(self.inertia), middle_axis(self.inertia)),
+            split=SplitFlow(flow, pieces=1 if symmetry_axes(self.inertia) else 2),
+            exact=ExactFlow(exact_flow),
             lengths=self.lengths,
             rigid_body=True,
         )

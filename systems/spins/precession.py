@@ -19,7 +19,7 @@ import numpy as np
 from integrators.compiler.kernels import kernel, split_flow, state_value
 from integrators.compiler.vectors import accumulate, dot, get, put, scale, summed
 from integrators.errors import InputError, check_known, shown
-from integrators.forms.hamiltonians import LENGTHS, SpinHamiltonian, SplitFlow
+from integrators.forms.hamiltonians import LENGTHS, ExactFlow, SpinHamiltonian, SplitFlow
 from integrators.lie_groups.rotations import turning
 from systems.base import Convergence, Family, Start
 from systems.checking import is_list, number_vector, set_checked
@@ -108,6 +108,7 @@ class Precession(SpinSystem):
             gradient=gradient,
             parameters=np.array(self.axis),
             split=SplitFlow(flow, pieces=1),
+            exact=ExactFlow(flow),
             lengths=self.lengths,
         )
 

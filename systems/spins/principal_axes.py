@@ -1,5 +1,7 @@
 """What rigid bodies share: turns about their principal axes, and the symmetry of their inertia."""
 
+import numpy as np
+
 from integrators.compiler.kernels import inlined
 from integrators.compiler.lanes import fma
 from integrators.lie_groups.rotations import rotation_coefficients
@@ -21,19 +23,15 @@ def turn(w, low, k, angle):
     low[0, j] = low[0, j] + fma(sine, x, -(versine * y))
 
 
-@inlined
-def own_rate(p, k):
-    """1/I_k less that of two equal moments, if there are two; p = (1/I_1, 1/I_2, 1/I_3, …).
+def middle_axis(inertia):
+    """The axis of the middle moment of inertia; of a symmetric body one of the two equal ones.
 
-    What is left out of H is a multiple of |w|², which moves nothing. A symmetric body then turns
-    about its axis alone, so that the flow of every piece keeps what the body conserves.
+    H less |w|²/(2 I) with that moment moves w as H does and has two pieces, about the axes next to
+    it: the one before, k + 2 modulo 3, and the one after, k + 1. A symmetric body turns about the
+    one before alone.
     """
-    common = 0.0
-    if p[0] == p[1] or p[0] == p[2]:
-        common = p[0]
-    elif p[1] == p[2]:
-        common = p[1]
-    return p[k] - common
+    equal = symmetry_axes(inertia)
+    return ("xyz".index(equal[0]) + 1) % 3 if equal else int(np.argsort(inertia)[1])
 
 
 def symmetry_axes(inertia):

@@ -180,7 +180,8 @@ def rigid():
         return [(w, cross(w, [w[c] / float(inertia[c]) for c in range(3)]))]
 
     steps = {
-        "splitting+blanes_moan6": (10, 16, 25, 40, 64, 100, 160),
+        "exact": (1,),
+        "splitting+blanes_moan6": (7, 10, 16, 25, 40, 64, 100, 160),
         "splitting+kahan_li8": (10, 16, 25, 40, 64, 100),
         "splitting+sofroniou_spaletta10": (4, 7, 10, 14, 20, 28, 40),
         "spherical_midpoint+kahan_li8": (5, 10, 16, 25, 40, 64),
@@ -315,7 +316,12 @@ def race(track, rounds):
 
 
 def seconds_at(points, error):
-    """CPU seconds at an error, between the points about it by powers; None beyond them."""
+    """CPU seconds at an error, between the points about it by powers; None beyond them.
+
+    A single point is of a method that is exact to round-off: it stands for all larger errors.
+    """
+    if len(points) == 1:
+        return points[0][1] if points[0][0] <= error else None
     for (above, fewer), (below, more) in zip(points, points[1:], strict=False):
         if below <= error <= above:
             part = np.log(above / error) / np.log(above / below)
@@ -324,17 +330,19 @@ def seconds_at(points, error):
 
 
 def compared_with_heyoka(track, judged, seconds):
-    """Our least seconds, heyoka's, how many times as fast we are, and the aim; at each target."""
-    best = [
-        min((seconds[name][k] for name in track.steps if seconds[name][k]), default=None)
+    """Our least seconds and whose, heyoka's, how many times as fast we are, the aim; by target."""
+    known = [
+        {name: seconds[name][k] for name in track.steps if seconds[name][k]}
         for k in range(len(TARGETS))
     ]
+    winners = [min(found, key=found.get, default=None) for found in known]
+    best = [found.get(name) for found, name in zip(known, winners, strict=True)]
     theirs = seconds.get("heyoka", [None] * len(TARGETS))
     ratios = [
         their / own if own and their else None for own, their in zip(best, theirs, strict=True)
     ]
     aims = track.aims.get(judged, [None] * len(TARGETS))
-    return {"ours": best, "heyoka": theirs, "times as fast": ratios, "aim": aims}
+    return {"ours": best, "by": winners, "heyoka": theirs, "times as fast": ratios, "aim": aims}
 
 
 TRACKS = {"ring": ring, "pendulum": pendulum, "rigid": rigid}
@@ -375,6 +383,9 @@ def print_race(track, judged, seconds, found):
     print(f"{'':42}" + "".join(f"{error:>12g}" for error in TARGETS))
     for name, values in (seconds | {"our best": found["ours"]}).items():
         print(f"{name:42}" + "".join(f"{_cell(value):>12}" for value in values))
+    print(
+        f"{'by':42}" + "".join(f"{(name or '–').rpartition('+')[2]:>12.12}" for name in found["by"])
+    )
     for name in ("times as fast", "aim"):
         if any(found[name]):
             label = {"times as fast": "times as fast as heyoka"}.get(name, name)

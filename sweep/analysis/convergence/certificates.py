@@ -25,6 +25,7 @@ CLOSING = 0.25  # gap to the declared order below which one that closes at all i
 WIDEST = 0.5  # half an interval: with more, the next whole order is inside too
 LOST = 1e-10  # what N steps of order p leave of an error, about N^-p: with more, round-off is exact
 MOVING = 1e-6  # an error that shows that the motion is not trivial
+EXACT = "exact"  # the declared order of a method whose steps are the flow itself
 MOST_STARTS, MOST_SIZES = 4096, 100  # more are no advice
 FINER = 8.0  # times smaller step sizes show if an error that hardly falls does so later
 MOST = 1e3  # times larger step sizes: more are no advice
@@ -36,7 +37,7 @@ def verdict_on_declared_order(fit, declared, curve, error, moving):
     Parameters
     ----------
     fit : OrderFit
-    declared : int or None
+    declared : int, "exact" or None
     curve : Curve
         That was fitted.
     error : str
@@ -53,8 +54,17 @@ def verdict_on_declared_order(fit, declared, curve, error, moving):
         earlier = Remedy("reference end", curve.last_time / 2, curve.last_time)
         remedies = (earlier, Remedy("state", 1, 0))
         return UNDECIDED, (Reason("reference", 0, 1, remedies),)
+    never = declared == EXACT
+    if never and np.isfinite(fit.order):
+        numbers = {"slopes": _local_slopes_in_words(fit)}
+        return REFUTED, (Reason("not exact", fit.order, 0, (), numbers),)
+    declared = 0 if never else declared  # N steps leave all of an error that does not fall
     if not np.isfinite(fit.order):
-        exact = _steps_exact_to_round_off(fit, declared, curve) if moving and declared else None
+        exact = (
+            _steps_exact_to_round_off(fit, declared, curve)
+            if moving and declared is not None
+            else None
+        )
         if exact is not None:
             numbers = {"steps": exact, "time": curve.time}
             return CONFIRMED, (Reason("exact steps", exact**-declared, LOST, (), numbers),)

@@ -77,7 +77,7 @@ class OrderEstimate:
         power law is fitted.
     budget : float
         What of half the interval the reference's own error takes, or round-off.
-    declared : int or None
+    declared : int, "exact" or None
     verdict : str
         ``confirmed``, ``refuted`` or ``undecided``.
     why : tuple of Reason
@@ -117,7 +117,7 @@ class OrderEstimate:
     high: float
     next_term: float
     budget: float
-    declared: int | None
+    declared: int | str | None
     verdict: str
     why: tuple
     error: str
@@ -156,8 +156,8 @@ def order_table(dataset, error=None, at="end"):
 
     The declared order is ``confirmed`` where the whole interval is within 0.1 of it, or the
     integrator is exact to round-off in so few steps that an error of its order would show;
-    ``refuted`` where the whole interval is within 0.1 of another order; else ``undecided``, and the
-    reason says what to add.
+    ``refuted`` where the whole interval is within 0.1 of another order, or one declared exact has
+    an order; else ``undecided``, and the reason says what to add.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from integrators.stepping.batch import run_batch
 
 EPSILON = np.finfo(float).eps
 
-# Pieces: 2, 3, 3 with explicit time in the last, 3 (pairs of four vortices), 1.
+# Pieces: 2, 3, 2 with explicit time in the last, 3 (pairs of four vortices), 1.
 SPLIT = {
     "chain": ("heisenberg_chain", {"count": 6}),
     "odd chain": ("heisenberg_chain", {"count": 5, "lengths": "any"}),

@@ -217,6 +217,10 @@ def test_an_exact_integrator_is_confirmed_beside_others_that_are_not():
     assert alone.verdict == "undecided"  # perhaps nothing moves
     table.attrs["integrators"] = json.dumps({"exact": {"order": 12}, "a": {"order": 2}})
     assert order_table(table)[0].verdict == "undecided"  # in ten steps an order of 12 is lost
+    table.attrs["integrators"] = json.dumps({"exact": {"order": "exact"}, "a": {"order": "exact"}})
+    exact, other = order_table(table)
+    assert (exact.verdict, other.verdict) == ("confirmed", "refuted")
+    assert other.declared == "exact" and "the error falls as h^2.00" in other.reason
 
 
 def test_a_slope_between_orders_is_not_refuted():

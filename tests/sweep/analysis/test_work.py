@@ -149,8 +149,8 @@ def test_every_method_knows_its_family():
     assert families["rk45"] == families["dop853"] == "runge_kutta"
     assert families["splitting"] == "splitting"
     assert set(families.values()) == {
-        "variational", "midpoint", "splitting", "rkmk", "commutator_free", "symplectic_lie_group",
-        "runge_kutta",
+        "variational", "midpoint", "splitting", "exact", "rkmk", "commutator_free",
+        "symplectic_lie_group", "runge_kutta",
     }  # fmt: skip
 
 

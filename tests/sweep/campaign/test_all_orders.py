@@ -31,7 +31,7 @@ initial_condition = { around = "lee", random = 8, spread = 0.1, seed = 7 }
 [[experiment]]
 name = "precession"
 system = "precession"
-integrators = ["splitting", "cf4", "spherical_midpoint+suzuki4", { name = "rk4", step_size = [0.5, 0.4, 0.2, 0.1, 0.05] }]
+integrators = ["splitting", "exact", "cf4", "spherical_midpoint+suzuki4", { name = "rk4", step_size = [0.5, 0.4, 0.2, 0.1, 0.05] }]
 initial_condition = { around = "equator", random = 8, spread = 0.1, seed = 7 }
 """  # noqa: E501
 
@@ -63,7 +63,7 @@ def test_the_orders_of_a_small_version_are_the_declared_ones(tree):
             if np.isfinite(row.order):
                 assert row.declared - 0.1 <= row.low <= row.high <= row.declared + 0.1
     exact = {row.integrator for row in rows if not np.isfinite(row.order)}
-    assert exact == {"splitting", "cf4"}  # rotations about a fixed axis
+    assert exact == {"splitting", "exact", "cf4"}  # rotations about a fixed axis
 
 
 def test_step_sizes_suit_the_order(tree):

@@ -29,6 +29,7 @@ FIXED = [
     (CHAIN, "rk4", 40_000, 3e-15),
     (NAMBU, "rk4", 4000, 3e-15),
     (FREE, "splitting+kahan_li8", 400, 2e-15),
+    (FREE, "exact", 1, 2e-15),
     (FREE, "spherical_midpoint+kahan_li8", 400, 5e-15),
     (FREE, "moser_veselov+kahan_li8", 400, 3e-14),
     (IRREVERSIBLE, "splitting+kahan_li8", 400, 3e-15),

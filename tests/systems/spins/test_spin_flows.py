@@ -123,17 +123,21 @@ def colours_of(n, closed):
 
 
 PIECES = {
-    "free_rigid_body": body(
-        [about(e, lambda t, w, k=k: w[k] / 2**k) for k, e in enumerate(np.eye(3))]
-    ),
+    "free_rigid_body": [  # 1/I_k less 1/I_m of the middle moment, or of two equal ones
+        *body([about(E1, lambda t, w: 0.5 * w[0]), about(E3, lambda t, w: -0.25 * w[2])]),
+        *body(
+            [about(E2, lambda t, w: 0.5 * w[1]), about(E1, lambda t, w: -w[0] / 6)],
+            inertia=(3, 1, 2),
+        ),
+        *body([about(E2, lambda t, w: -0.25 * w[1])], inertia=(2, 4, 2)),
+    ],
     "irreversible_rigid_body": body(
         [about(e, lambda t, w, k=k: (w[k] + w[k] ** 2) / 2**k) for k, e in enumerate(np.eye(3))]
     ),
     "forced_rigid_body": body(
         [
-            about(E1, lambda t, w: w[0]),
-            about(E2, lambda t, w: 0.75 * w[1]),
-            about(E3, lambda t, w: 0.5 * w[2] - 0.4 * np.sin(t)),
+            lambda t, w: reversible(w, [1, 4 / 3, 2]),
+            about(E3, lambda t, w: -0.4 * np.sin(t)),
         ],
         epsilon=-0.4,
     ),

@@ -1,0 +1,95 @@
+"""The flow itself, of a system that declares it: states exact to round-off, whatever the step.
+
+All are taken from the initial state, by the flow of the whole time that has passed: round-off does
+not add up from step to step, and steps between samples cost nothing unless statistics are kept of
+them. The error is that of the time, some ε of the angles turned through so far.
+"""
+
+import functools
+import math
+
+from integrators.compiler.failures import fail, is_finite, poison
+from integrators.compiler.kernels import Kernel
+from integrators.compiler.lanes import select
+from integrators.compiler.vectors import add, axpy, dot, get, lacking, put
+from integrators.compiler.views import rows_of, tail
+from integrators.forms.hamiltonians import ExactFlow
+from integrators.method import ALL_DEGREES, EXACT, Method, Problem
+from integrators.status import NOT_FINITE
+from integrators.stepping.loop import method_signature
+
+LEAST = 1e-300  # squared length of a vector that is led back to it
+
+
+@functools.cache
+def advance(flow):
+    """The method's kernel for one system.
+
+    Parameters
+    ----------
+    flow : Kernel
+        Of an `ExactFlow`.
+
+    Returns
+    -------
+    Kernel
+        Signature `loop.method_signature`; the memory is the initial state.
+    """
+    flow_of = flow.inline
+
+    def advance_exactly(
+        function, unused, none, t0, h, first, count, constants, options, y, memory, p, work, report
+    ):
+        n = y.shape[0]
+        start, gained, own = rows_of(memory, 0, n), rows_of(work, 0, n), tail(p, 2 * n)
+        if first == 0:
+            for i in range(n):
+                put(start, i, get(y, i))
+        for i in range(n):
+            for c in range(3):
+                gained[i, c] = 0.0 * start[i, c]
+        flow_of(0, t0, (first + count) * h, start, gained, own)
+        for i in range(n):
+            w = add(get(start, i), get(gained, i))
+            squared = dot(get(start, i), get(start, i))
+            missing = select(squared > LEAST, 0.5 * lacking(squared, w) / squared, 0.0 * squared)
+            put(y, i, axpy(missing, w, w))
+        ok = is_finite(y)
+        fail(report, ok, NOT_FINITE, first, math.nan)
+        poison(y, ok)
+
+    return Kernel(advance_exactly, method_signature, (flow,))
+
+
+def _bind(form, integrator):
+    monitor = form.monitor()
+    return Problem(
+        advance=advance(form.exact.flow),
+        function=monitor,  # not called
+        monitor=monitor,
+        constants=integrator.stages,
+        options=integrator.stages,
+        parameters=form.packed,
+        rows=form.rows,
+        memory=3 * form.rows,
+        work=3 * form.rows,
+        formulation="state",
+    )
+
+
+METHOD = Method(
+    name="exact",
+    description="the flow itself in closed form, exact to round-off whatever the step",
+    order=EXACT,
+    symmetric=True,
+    forms=(ExactFlow,),
+    preserves={
+        "symplectic_form": (),
+        "energy": ALL_DEGREES,
+        "momentum_map": ALL_DEGREES,
+        "casimir": ALL_DEGREES,
+        "unit_length": ALL_DEGREES,
+    },
+    bind=_bind,
+    evaluations=1,
+)
