@@ -34,9 +34,10 @@ PRELOADS = (
 
 
 class Forked(subprocess.Popen):
-    """A process of a Python program in a session of its own; see the module.
+    """A process in a session of its own; see the module.
 
-    It is executed where the environment is not that in which the server has imported.
+    It is executed if it is no program of this environment, as `sweep` is, or where the variables
+    are not those with which the server has imported.
     """
 
     _status = None  # where the server writes the exit status of a process that was forked
@@ -55,7 +56,8 @@ class Forked(subprocess.Popen):
         )
 
     def _execute_child(self, args, *others):
-        server, environment = fork_server()
+        ours = Path(args[0]).parent == Path(sys.executable).parent and args[0] != sys.executable
+        server, environment = fork_server() if ours else (None, None)
         if environment != _environment():
             super()._execute_child(args, *others)
             return
