@@ -57,6 +57,27 @@ def _lee(system):
     return np.array([*q, *omega])
 
 
+def _ring(system):
+    """Equal bodies on the parallel of 45°, equally spaced: a relative equilibrium.
+
+    All turn about z with Ω² = (γ/m) Σ_j (1 − cos φ_j)/(1 − c_j²)^(3/2), where φ_j is the longitude
+    from a body to the j-th other one and c_j = q·q_j: gravity along the meridian is what the
+    rotation takes.
+    """
+    if len(set(system.mass)) > 1:
+        raise InputError(f"start 'ring' has equal masses; this system has mass = {system.mass}")
+    if system.coupling < 0.0:
+        raise InputError(
+            f"start 'ring' has bodies that attract; this system has coupling = {system.coupling}"
+        )
+    longitude = 2.0 * np.pi * np.arange(system.count) / system.count
+    q = np.sqrt(0.5) * np.stack([np.cos(longitude), np.sin(longitude), np.ones(system.count)], 1)
+    c = q[1:] @ q[0]
+    pull = np.sum((1.0 - np.cos(longitude[1:])) / (1.0 - c**2) ** 1.5)
+    axis = np.sqrt(system.coupling / system.mass[0] * pull) * np.array([0.0, 0.0, 1.0])
+    return np.concatenate([q, axis - (q @ axis)[:, None] * q])
+
+
 @dataclass(frozen=True)
 class NBodySphere(MechanicalSystem):
     """n bodies on a sphere.
@@ -85,7 +106,10 @@ class NBodySphere(MechanicalSystem):
     units = {"energy": "1", "momentum": "1", "time": "1"}
     convergence = Convergence(duration=0.8, longest_step=0.1, shortest_step=0.0004)
     parameter_units = {"count": "1", "mass": "1", "coupling": "1"}
-    named_starts = (Start("lee", "Example 2 of Lee et al.: three bodies", _lee),)
+    named_starts = (
+        Start("lee", "Example 2 of Lee et al.: three bodies", _lee),
+        Start("ring", "relative equilibrium: on the parallel of 45°, turning", _ring),
+    )
 
     def __post_init__(self):
         count = check_count(self.count, least=2, most=MOST_INTERACTING)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.linalg import norm
 
+import integrators
 import systems
 from integrators import InputError
 from systems.mechanical.elastic_rod import consistent_inertia, printed_inertia
@@ -339,3 +340,30 @@ def test_the_middle_of_a_rod_of_any_length_is_hit(count):
     state = system.start("lee")
     system.check_state(state)
     assert np.flatnonzero(state[count:, 2]).tolist() == [(count - 1) // 2]
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_a_ring_of_bodies_turns_as_one(count):
+    system = systems.get("nbody_sphere", count=count, mass=2.0, coupling=0.7)
+    start = system.start("ring")
+    speed = norm(start[count] / np.sqrt(0.5))  # of the turn about z: |ω_0| = Ω sin 45°
+    method = integrators.get("variational+kahan_li8")
+    run = integrators.integrate(system, method, start, duration=1.0, samples=4, step_size=0.01)
+    for time, state in zip(run.times, run.states, strict=True):
+        c, s = np.cos(speed * time), np.sin(speed * time)
+        turn = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
+        np.testing.assert_allclose(state.reshape(2, count, 3), start.reshape(2, count, 3) @ turn.T,
+                                   atol=1e-12)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"mass": (1.0, 2.0, 1.0)}, "has equal masses; this system has mass = (1.0, 2.0, 1.0)"),
+        ({"coupling": -1.0}, "has bodies that attract; this system has coupling = -1.0"),
+    ],
+)
+def test_a_ring_of_what_cannot_keep_it_is_refused(parameters, message):
+    with pytest.raises(InputError) as caught:
+        systems.get("nbody_sphere", **parameters).start("ring")
+    assert message in str(caught.value)
