@@ -123,7 +123,7 @@ def _work(folder):
 # Their verdicts rest on intervals that are far from deciding otherwise, so that rounding errors of
 # another kind of processor would not change them.
 ROUNDING = (
-    "spherical_midpoint", "moser_veselov", "spherical_midpoint+kahan_li8",
+    "implicit_midpoint", "moser_veselov", "spherical_midpoint+kahan_li8",
     "splitting+sofroniou_spaletta10",
 )  # fmt: skip
 
@@ -132,7 +132,7 @@ def _round_off(folder):
     _first_run(folder, "round-off", "--no-summary")
     printed = run(folder, "drift", "round-off.zarr", "-q", "energy", "--growth")
     first = printed[: printed.index("\nspin-chain\n")]
-    return _with_rows(first, lambda row: row["integrator"] in ROUNDING) + "…\n"
+    return _with_rows(first, lambda row: row["integrator"] in ROUNDING) + "\n…\n"
 
 
 def _paper(name):
@@ -164,7 +164,7 @@ def _with_rows(printed, wanted):
     """
     lines = printed.rstrip().splitlines()
     begin = next(i for i, line in enumerate(lines) if _is_rule(line)) + 1
-    end = lines.index("", begin)
+    end = lines.index("", begin) if "" in lines[begin:] else len(lines)
     table = _Table(lines[begin - 1], lines[begin - 2])
     rows = [
         line
