@@ -208,14 +208,18 @@ def free_rotation(m, p, middle, h):
 
 @inlined
 def symmetric_rotation(m, p, middle, h):
-    """The rotation that `free_rotation` gives, of a body whose moments I_b and I_c are equal.
+    """As `free_rotation`, of a body whose moments I_b and I_c are equal.
 
-    It moves the momentum too, which keeps its component a.
+    Returns
+    -------
+    rotation, of_momentum : tuple of float
+        Quaternions for `turn_rows`: of vectors fixed in space, and of the momentum, about a.
     """
     a, b, c = (middle + 2) % 3, middle, (middle + 1) % 3
     x, y, z = m[a], m[b], m[c]
     zero = 0.0 * x
-    return _after(_about((x, zero, zero), -h * (p[a] - p[b])), _about((x, y, z), -h * p[b]))
+    about_axis = _about((x, zero, zero), -h * (p[a] - p[b]))
+    return _after(about_axis, _about((x, y, z), -h * p[b])), about_axis
 
 
 @inlined

@@ -203,7 +203,7 @@ def symmetric_cotangent_flow(piece, t, h, y, low, p):
     """The same of a symmetric body."""
     if piece == 0:
         middle = int(p[5])
-        rotation = symmetric_rotation(_own_momentum(y, low), p, middle, h)
+        rotation, _ = symmetric_rotation(_own_momentum(y, low), p, middle, h)
         turn_rows(y, low, 0, 3, middle, rotation)
     else:
         _torque_in_space(h, y, low, p)
@@ -228,10 +228,9 @@ def symmetric_body_flow(piece, t, h, y, low, p):
     """The same of a symmetric body."""
     if piece == 0:
         middle = int(p[5])
-        axis = (middle + 2) % 3  # of symmetry
-        kept = low[0, axis]
-        turn_rows(y, low, 0, 2, middle, symmetric_rotation(summed(y, low, 0), p, middle, h))
-        low[0, axis] = kept
+        rotation, of_momentum = symmetric_rotation(summed(y, low, 0), p, middle, h)
+        turn_rows(y, low, 0, 1, middle, of_momentum)
+        turn_rows(y, low, 1, 2, middle, rotation)
     else:
         _torque_in_body(h, y, low, p)
 
