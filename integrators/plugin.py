@@ -39,14 +39,9 @@ from integrators.compiler.vectors import (
 )
 from integrators.errors import InputError, check_array, check_known, check_number, check_whole
 from integrators.forms.cotangent import CotangentHamiltonian
-from integrators.forms.flows import HomogeneousFlow
+from integrators.forms.flows import ExactFlow, HomogeneousFlow, SplitFlow
 from integrators.forms.forms import SpheresLagrangian
-from integrators.forms.hamiltonians import (
-    ExactFlow,
-    NambuHamiltonian,
-    SpinHamiltonian,
-    SplitFlow,
-)
+from integrators.forms.hamiltonians import NambuHamiltonian, SpinHamiltonian
 from integrators.lie_groups.actions import Action, product
 from integrators.lie_groups.factors import (
     COADJOINT_SE3,

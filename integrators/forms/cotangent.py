@@ -21,7 +21,7 @@ import numpy as np
 from integrators.compiler.kernels import Kernel, state_value, whole_state
 from integrators.compiler.vectors import add, cross, get, put
 from integrators.errors import InputError, check_known
-from integrators.forms.flows import HomogeneousFlow, VectorField
+from integrators.forms.flows import HomogeneousFlow, SplitFlow, VectorField
 from integrators.lie_groups.actions import product
 from integrators.lie_groups.factors import ROTATION, TRANSLATION
 
@@ -44,6 +44,8 @@ class CotangentHamiltonian:
         the derivative of H along Q̇ = η̂ Q.
     parameters : ndarray, shape (k,)
         The system's own, `p` above.
+    split : SplitFlow, optional
+        The same Hamiltonian as a sum.
 
     Raises
     ------
@@ -56,10 +58,10 @@ class CotangentHamiltonian:
     hamiltonian: Kernel
     derivatives: Kernel
     parameters: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    split: SplitFlow | None = None
 
     forced = False
     bodies = 1
-    yields = (VectorField, HomogeneousFlow)
 
     def __post_init__(self):
         check_known("group", self.group, GROUPS, key="group")
@@ -77,6 +79,11 @@ class CotangentHamiltonian:
                 key="parameters",
             )
         object.__setattr__(self, "parameters", parameters)
+
+    @property
+    def yields(self):
+        """The other forms that derive from this one."""
+        return (VectorField, HomogeneousFlow, *([SplitFlow] if self.split else []))
 
     @property
     def translations(self):

@@ -1,4 +1,4 @@
-"""Forms that a method steps directly: a vector field, or a flow along a group's action."""
+"""Forms that a method steps directly: a vector field, exact flows, a flow along an action."""
 
 import functools
 from collections.abc import Mapping
@@ -48,6 +48,42 @@ class VectorField:
 
 
 @dataclass(frozen=True)
+class SplitFlow:
+    """Exact flows of the pieces that a Hamiltonian is the sum of.
+
+    Parameters
+    ----------
+    flow : Kernel
+        ``flow(piece, t, h, w, low, p)`` moves the state w + low, both of shape (n, 3), by the
+        exact flow of a piece for a time h from t on: it reads the sum, by `vectors.summed`, and
+        adds what the state gains to `low` alone, by `vectors.accumulate`. `low` is a running
+        change, which the method folds into `w` now and then. Signature `kernels.split_flow`;
+        `p` are the system's own parameters.
+    pieces : int
+        Their number. Where H depends on time, only the last piece does.
+    varying : tuple of int
+        The rows of the state whose lengths change. The method leads all others back to theirs.
+    """
+
+    flow: Kernel
+    pieces: int
+    varying: tuple = ()
+
+
+@dataclass(frozen=True)
+class ExactFlow:
+    """The exact flow of a Hamiltonian that does not depend on time, in closed form.
+
+    Parameters
+    ----------
+    flow : Kernel
+        ``flow(0, t, h, w, low, p)``, as that of the only piece of a `SplitFlow`.
+    """
+
+    flow: Kernel
+
+
+@dataclass(frozen=True)
 class HomogeneousFlow:
     """ẏ = ψ_*(f(t, y)) at y: the state moves along the action of a Lie group.
 
@@ -71,6 +107,8 @@ class HomogeneousFlow:
         As `VectorField` has it; made from `energy` and `unit_rows` unless given.
     formulation : str
         As `VectorField` has it.
+    split : SplitFlow, optional
+        The same motion as that of a sum, where it is Hamiltonian.
 
     Raises
     ------
@@ -123,8 +161,7 @@ class HomogeneousFlow:
     forced: bool = False
     monitor: Kernel | None = None
     formulation: str = "state"
-
-    yields = (VectorField,)
+    split: SplitFlow | None = None
 
     def __post_init__(self):
         if not isinstance(self.action, Action):
@@ -147,6 +184,11 @@ class HomogeneousFlow:
             )
         if self.monitor is None:
             object.__setattr__(self, "monitor", _monitor(self.energy, tuple(self.unit_rows)))
+
+    @property
+    def yields(self):
+        """The other forms that derive from this one."""
+        return (VectorField, SplitFlow) if self.split else (VectorField,)
 
     @property
     def rows(self):

@@ -8,43 +8,10 @@ import numpy as np
 from integrators.compiler.kernels import Kernel
 from integrators.errors import InputError, check_known
 from integrators.forms import spins
-from integrators.forms.flows import HomogeneousFlow, VectorField
+from integrators.forms.flows import ExactFlow, HomogeneousFlow, SplitFlow, VectorField
 from integrators.lie_groups import actions
 
 LENGTHS = ("unit", "any")
-
-
-@dataclass(frozen=True)
-class SplitFlow:
-    """Exact flows of the pieces that a Hamiltonian is the sum of.
-
-    Parameters
-    ----------
-    flow : Kernel
-        ``flow(piece, t, h, w, low, p)`` moves the state w + low, both of shape (n, 3), by the
-        exact flow of a piece for a time h from t on: it reads the sum, by `vectors.summed`, and
-        adds what the state gains to `low` alone, by `vectors.accumulate`. `low` is a running
-        change, which the method folds into `w` now and then. Signature `kernels.split_flow`;
-        `p` are the system's own parameters.
-    pieces : int
-        Their number. Where H depends on time, only the last piece does.
-    """
-
-    flow: Kernel
-    pieces: int
-
-
-@dataclass(frozen=True)
-class ExactFlow:
-    """The exact flow of a Hamiltonian that does not depend on time, in closed form.
-
-    Parameters
-    ----------
-    flow : Kernel
-        ``flow(0, t, h, w, low, p)``, as that of the only piece of a `SplitFlow`.
-    """
-
-    flow: Kernel
 
 
 @dataclass(frozen=True)

@@ -175,7 +175,9 @@ def spheres(n, lengths="unit"):
     """
     n = check_whole("n", n)
     check_known("lengths", lengths, ("unit", "any"), key="lengths")
-    return Action(f"SO(3)^{n} on (S2)^{n}", n, n, *_spheres_kernels(lengths == "unit"))
+    unit = lengths == "unit"
+    kernels = _spheres_kernels(unit)
+    return Action(f"SO(3)^{n} on (S2)^{n}", n, n, *kernels, unit_rows=tuple(range(n)) * unit)
 
 
 @functools.cache

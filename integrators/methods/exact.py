@@ -13,7 +13,7 @@ from integrators.compiler.kernels import Kernel
 from integrators.compiler.lanes import select
 from integrators.compiler.vectors import add, axpy, dot, get, lacking, put
 from integrators.compiler.views import rows_of, tail
-from integrators.forms.hamiltonians import ExactFlow
+from integrators.forms.flows import ExactFlow
 from integrators.method import ALL_DEGREES, EXACT, Method, Problem
 from integrators.status import NOT_FINITE
 from integrators.stepping.loop import method_signature

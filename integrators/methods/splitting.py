@@ -17,8 +17,9 @@ The state is w + low: flows add to ``low``, the running change of the last stage
 into w every few stages, at the end of a step at least, and then keeps what that lost. So what a
 flow rounds is small, as the change is, and no flow pays for a compensated sum. Over the whole of a
 long step the change is large enough for its round-off to show in the energy. Exact flows keep every
-|w_i|, but round-off would drift as √t: at each fold an eighth of the spins, in turn, is led back to
-its length, that of w + low. From a w that lags behind, what is missing would be added again.
+|w_i| of spins, and rotations orthogonal, but round-off would drift as √t: at each fold an eighth of
+the rows, in turn, is led back to its length, that of w + low, and so are the rows of a rotation to
+right angles. From a w that lags behind, what is missing would be added again.
 """
 
 import functools
@@ -31,13 +32,14 @@ from integrators.compiler.kernels import Kernel, inlined
 from integrators.compiler.lanes import select
 from integrators.compiler.vectors import axpy, dot, get, lacking, put
 from integrators.compiler.views import rows_of, tail
-from integrators.forms.hamiltonians import SplitFlow
+from integrators.forms.flows import SplitFlow
 from integrators.method import ALL_DEGREES, Method, Problem
 from integrators.status import NOT_FINITE
 from integrators.stepping.loop import method_signature
 
 STAGES = 5  # of a fold
-TURNS = 8  # folds in which every spin is led back to its length once
+TURNS = 8  # folds in which every row is led back to its length once
+VARYING, OWN, UNIT = 0.0, 1.0, 2.0  # lengths of rows: not kept, those at the start, and 1
 LEAST = 1e-300  # squared length of a vector that is led back
 
 
@@ -47,15 +49,16 @@ def memory_size(n):
 
 
 @inlined
-def _note_lengths(unit, w, lengths):
-    """ℓ² = w_i·w_i of all spins, or 1, and then ½/ℓ², or 0 for what is too short."""
+def _note_lengths(kept, w, lengths):
+    """ℓ² = w_i·w_i of all rows, or 1, and then ½/ℓ², or 0 for what is too short or varies."""
     n = w.shape[0]
     for i in range(n):
         squared = dot(get(w, i), get(w, i))
-        if unit > 0.0:
+        if kept[i] == UNIT:
             squared = 1.0 + 0.0 * squared  # of the state's element type
         lengths[i] = squared
-        lengths[n + i] = select(squared > LEAST, 0.5 / squared, 0.0 * squared)
+        half = 0.0 if kept[i] == VARYING else 0.5
+        lengths[n + i] = select(squared > LEAST, half / squared, 0.0 * squared)
 
 
 @inlined
@@ -71,7 +74,7 @@ def _fold(w, low):
 
 @inlined
 def _restore(w, low, lengths, first):
-    """Lead every eighth spin from `first` on back to its length, by `low`.
+    """Lead every eighth row from `first` on back to its length, by `low`.
 
     It takes ½ (ℓ² − |w + low|²)/ℓ² w, whose part low·low is far below round-off.
     """
@@ -80,6 +83,17 @@ def _restore(w, low, lengths, first):
         a = get(w, i)
         missing = lengths[n + i] * (lacking(lengths[i], a) - 2.0 * dot(a, get(low, i)))
         put(low, i, axpy(missing, a, get(low, i)))
+
+
+@inlined
+def _straighten(w, low, first):
+    """Lead the rows of the rotation from row `first` on back to right angles, by `low`."""
+    for k in range(3):
+        i, j = first + k, first + (k + 1) % 3
+        a, b = get(w, i), get(w, j)
+        product = dot(a, b) + dot(a, get(low, j)) + dot(get(low, i), b)
+        put(low, i, axpy(-0.5 * product, b, get(low, i)))
+        put(low, j, axpy(-0.5 * product, a, get(low, j)))
 
 
 @inlined
@@ -93,28 +107,33 @@ def _is_finite(w):
 
 
 @functools.cache
-def advance(flow):
+def advance(flow, rotations):
     """The method's kernel for one system, whatever the number of pieces.
 
     Parameters
     ----------
     flow : Kernel
         Of a `SplitFlow`.
+    rotations : tuple of int
+        The rows of the state where a rotation begins.
 
     Returns
     -------
     Kernel
         Signature `loop.method_signature`; the constants are the shares of h of χ, χ*, χ, …,
-        the options the number of pieces, and 1 for unit vectors, 0 for any.
+        the options the number of pieces, how many parameters precede the system's own, and of each
+        row `VARYING`, `OWN` or `UNIT`.
     """
     flow_of = flow.inline
+    count_of_rotations = len(rotations)
+    rotated = rotations or (0,)
 
     def advance_split(
         function, unused, none, t0, h, first, count, shares, options, y, memory, p, work, report
     ):
         n, last = y.shape[0], int(options[0]) - 1
         w, low, lengths = rows_of(memory, 0, n), rows_of(memory, 3 * n, n), tail(memory, 6 * n)
-        lost, own = rows_of(work, 0, n), tail(p, 2 * n)
+        lost, own = rows_of(work, 0, n), tail(p, int(options[1]))
         stages = shares.shape[0] // 2
         folds = (stages + STAGES - 1) // STAGES
         open_share = shares[2 * stages - 1]  # of piece 1, from the step before
@@ -122,7 +141,7 @@ def advance(flow):
             open_share = 0.0
             for i in range(n):
                 put(w, i, get(y, i))
-            _note_lengths(options[1], w, lengths)
+            _note_lengths(tail(options, 2), w, lengths)
         for k in range(first, first + count):
             passed = 0.0
             for s in range(stages):
@@ -138,7 +157,11 @@ def advance(flow):
                 passed += forth + back
                 if s % STAGES == STAGES - 1 or s == stages - 1:
                     _fold(w, low)
-                    _restore(w, low, lengths, (k * folds + s // STAGES) % TURNS)
+                    turn = (k * folds + s // STAGES) % TURNS
+                    _restore(w, low, lengths, turn)
+                    if count_of_rotations > 0 and turn == TURNS - 1:
+                        for row in rotated:
+                            _straighten(w, low, row)
             ok = _is_finite(w)
             fail(report, ok, NOT_FINITE, k, math.nan)
             poison(w, ok)
@@ -149,17 +172,22 @@ def advance(flow):
             flow_of(0, t0, open_share * h, y, lost, own)
         _fold(y, lost)
 
-    return Kernel(advance_split, method_signature, (flow,))
+    return Kernel(advance_split, method_signature, (flow, rotations))
 
 
 def _bind(form, integrator):
-    monitor = form.monitor()
+    along = form.homogeneous_flow()
+    kept = np.full(form.rows, OWN)
+    kept[list(form.split.varying)] = VARYING
+    kept[list(along.action.unit_rows)] = UNIT
+    for row in along.action.rotations:
+        kept[row : row + 3] = UNIT
     return Problem(
-        advance=advance(form.split.flow),
-        function=monitor,  # not called
-        monitor=monitor,
+        advance=advance(form.split.flow, along.action.rotations),
+        function=along.monitor,  # not called
+        monitor=along.monitor,
         constants=integrator.shares,
-        options=np.array([form.split.pieces, float(form.lengths == "unit")]),
+        options=np.array([form.split.pieces, len(form.packed) - len(form.parameters), *kept]),
         parameters=form.packed,
         rows=form.rows,
         memory=memory_size(form.rows),
@@ -179,6 +207,7 @@ SPLITTING = Method(
         "momentum_map": ALL_DEGREES,  # of which every piece is invariant
         "casimir": ALL_DEGREES,
         "unit_length": ALL_DEGREES,
+        "orthogonality": ALL_DEGREES,
     },
     bind=_bind,
     evaluations=1,  # of the flow of all pieces

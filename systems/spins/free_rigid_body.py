@@ -15,7 +15,8 @@ import numpy as np
 
 from integrators.compiler.kernels import kernel, split_flow, state_value
 from integrators.errors import check_known
-from integrators.forms.hamiltonians import LENGTHS, ExactFlow, SpinHamiltonian, SplitFlow
+from integrators.forms.flows import ExactFlow, SplitFlow
+from integrators.forms.hamiltonians import LENGTHS, SpinHamiltonian
 from systems.base import Convergence, Start
 from systems.checking import positive_vector, set_checked
 from systems.free_motion import free_momentum

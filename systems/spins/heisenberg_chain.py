@@ -28,7 +28,8 @@ from integrators.compiler.vectors import (
     summed,
 )
 from integrators.errors import InputError, check_array, check_known
-from integrators.forms.hamiltonians import LENGTHS, SpinHamiltonian, SplitFlow
+from integrators.forms.flows import SplitFlow
+from integrators.forms.hamiltonians import LENGTHS, SpinHamiltonian
 from integrators.lie_groups.rotations import (
     MEDIUM,
     SMALL,

@@ -14,7 +14,8 @@ import numpy as np
 
 from integrators.compiler.kernels import inlined, kernel, split_flow, state_value
 from integrators.errors import InputError, check_known, check_number
-from integrators.forms.hamiltonians import LENGTHS, SpinHamiltonian, SplitFlow
+from integrators.forms.flows import SplitFlow
+from integrators.forms.hamiltonians import LENGTHS, SpinHamiltonian
 from systems.base import Convergence, Start
 from systems.checking import positive_vector, set_checked
 from systems.spins.base import SpinSystem, quantities_of_spins

@@ -22,7 +22,8 @@ from integrators.compiler.kernels import inlined, kernel, split_flow, state_valu
 from integrators.compiler.lanes import log
 from integrators.compiler.vectors import accumulate, axpy, cross, dot, get, scale, sub, summed
 from integrators.errors import InputError, shown
-from integrators.forms.hamiltonians import SpinHamiltonian, SplitFlow
+from integrators.forms.flows import SplitFlow
+from integrators.forms.hamiltonians import SpinHamiltonian
 from integrators.lie_groups.rotations import rotation_coefficients
 from systems.base import Convergence, Family, Start
 from systems.checking import MOST_INTERACTING, is_list, number_vector, set_checked

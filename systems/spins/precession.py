@@ -19,7 +19,8 @@ import numpy as np
 from integrators.compiler.kernels import kernel, split_flow, state_value
 from integrators.compiler.vectors import accumulate, dot, get, put, scale, summed
 from integrators.errors import InputError, check_known, shown
-from integrators.forms.hamiltonians import LENGTHS, ExactFlow, SpinHamiltonian, SplitFlow
+from integrators.forms.flows import ExactFlow, SplitFlow
+from integrators.forms.hamiltonians import LENGTHS, SpinHamiltonian
 from integrators.lie_groups.rotations import turning
 from systems.base import Convergence, Family, Start
 from systems.checking import is_list, number_vector, set_checked

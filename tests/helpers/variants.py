@@ -70,6 +70,7 @@ VARIANTS = {
         {"formulation": "lie_poisson", "inertia": (1.0, 2.0, 1.0), "mass": 1.5, "length": 0.4},
         {"formulation": "quadratic", "inertia": "fixed_point"},  # symmetric: a momentum map
         {"inertia": (1.0, 1.6, 2.2), "gravity": -3.0, "mass": 0.8, "length": 1.0},
+        {"formulation": "lie_poisson", "inertia": (2.2, 1.6, 1.0), "mass": 1.5, "length": 0.4},
     ),
     "quadrotor_payload": (
         {"mass": (0.6, 1.1), "length": (0.8, 1.3), "path_quadratic": (0.1, -0.2, 0.1)},

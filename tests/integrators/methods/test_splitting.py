@@ -11,13 +11,15 @@ from integrators.stepping.batch import run_batch
 
 EPSILON = np.finfo(float).eps
 
-# Pieces: 2, 3, 2 with explicit time in the last, 3 (pairs of four vortices), 1.
+# Pieces: 2, 3, 2 with explicit time in the last, 3 (pairs of four vortices), 1, 2 of which lengths
+# of rows are not kept.
 SPLIT = {
     "chain": ("heisenberg_chain", {"count": 6}),
     "odd chain": ("heisenberg_chain", {"count": 5, "lengths": "any"}),
     "forced body": ("forced_rigid_body", {"epsilon": 0.5}),
     "vortices": ("point_vortices", {}),
     "precession": ("precession", {"axis": (0.3, -0.5, 0.7)}),
+    "top": ("heavy_top", {"inertia": (1.0, 1.6, 2.2), "mass": 0.8, "length": 0.4}),
 }
 NAMES = ["splitting", "splitting+triple_jump4", "splitting+blanes_moan6"]
 
