@@ -19,13 +19,18 @@ from integrators.options import Option
 from integrators.stepping import loop
 from integrators.stepping.checkpoint import Resumable
 from integrators.stepping.equal_steps import equal_steps
-from integrators.tableaux.compositions import ADJOINT_COMPOSITIONS, COMPOSITIONS
+from integrators.tableaux.compositions import (
+    ADJOINT_COMPOSITIONS,
+    COMPOSITIONS,
+    PROCESSED_COMPOSITIONS,
+)
 
 ALL_DEGREES = ("linear", "quadratic", "other")
 EXACT = "exact"  # the order of a method whose steps are the flow itself
 TOLERANCES = ("tolerance", "relative_tolerance")  # given with the step sizes, not as options
 BASE = np.ones(1)  # the γ of a method that is not composed
 BASE_SHARES = np.array([0.5, 0.5])  # of a map and its adjoint in such a step
+OF_ADJOINTS = ADJOINT_COMPOSITIONS | PROCESSED_COMPOSITIONS  # of methods with `adjoint`
 FIXED = "fixed"  # modifier of an adaptive method: its main one, with a constant step
 STEPS_OF = "steps_of"  # option of every method with a fixed step
 
@@ -169,7 +174,7 @@ class Method:
     def compositions(self):
         """The compositions that it takes, by name."""
         symmetric = COMPOSITIONS if self.symmetric and self.order != EXACT else {}
-        return symmetric | (ADJOINT_COMPOSITIONS if self.adjoint else {})
+        return symmetric | (OF_ADJOINTS if self.adjoint else {})
 
     @property
     def modifiers(self):
@@ -275,7 +280,7 @@ class Integrator:
                 "symmetric integrators compose. Compose one, such as 'variational' or "
                 "'spherical_midpoint', or leave it out."
             )
-        if modifier in ADJOINT_COMPOSITIONS:
+        if modifier in OF_ADJOINTS:
             raise InputError(
                 f"{name!r} cannot be composed by {modifier!r}, which takes a map and its adjoint. "
                 "Compose 'splitting', or leave it out."
@@ -317,7 +322,7 @@ class Integrator:
 
     @property
     def composition(self):
-        """The `Composition` or `AdjointComposition`, or None."""
+        """The composition, of a class of `tableaux.compositions`, or None."""
         return self.method.compositions.get(self.modifier)
 
     @property
@@ -327,7 +332,10 @@ class Integrator:
 
     @property
     def shares(self):
-        """What parts of h a map and its adjoint take in turn, shape ``(2 stages,)``."""
+        """What parts of h a map and its adjoint take in turn, shape ``(2 stages,)``.
+
+        Those of a processor follow, where a composition has one.
+        """
         return self.composition.shares if self.composition else BASE_SHARES
 
     @property
@@ -340,6 +348,8 @@ class Integrator:
     @property
     def symmetric(self):
         """Whether a step of −h undoes a step of h."""
+        if self.modifier in PROCESSED_COMPOSITIONS:
+            return False
         return self.method.symmetric and self.method.symmetric_with(self.options)
 
     @property

@@ -11,6 +11,11 @@ other shares of h. Where two maps meet, the two flows of one piece are merged, b
 the method returns. This changes rounding only. A stage, χ and χ*, so costs the flows of the
 first and the last piece once, of those between twice.
 
+A processed composition has a processor π of further stages: the inverse of π comes before the first
+step, π acts on a copy of the state wherever the method returns. So whatever is seen is processed,
+samples and statistics; the memory, and so a checkpoint, has the state of the kernel. Statistics of
+every step take a processor for every step.
+
 Explicit time is the last piece's, and passes by its shares.
 
 The state is w + low: flows add to ``low``, the running change of the last stages, which is folded
@@ -120,9 +125,10 @@ def advance(flow, rotations):
     Returns
     -------
     Kernel
-        Signature `loop.method_signature`; the constants are the shares of h of χ, χ*, χ, …,
-        the options the number of pieces, how many parameters precede the system's own, and of each
-        row `VARYING`, `OWN` or `UNIT`.
+        Signature `loop.method_signature`; the constants are the shares of h of χ, χ*, χ, … in a
+        step, then those in the processor; the options the number of pieces, how many parameters
+        precede the system's own, the number of stages of a step, and of each row `VARYING`, `OWN`
+        or `UNIT`.
     """
     flow_of = flow.inline
     count_of_rotations = len(rotations)
@@ -131,43 +137,65 @@ def advance(flow, rotations):
     def advance_split(
         function, unused, none, t0, h, first, count, shares, options, y, memory, p, work, report
     ):
-        n, last = y.shape[0], int(options[0]) - 1
+        n, last, stages = y.shape[0], int(options[0]) - 1, int(options[2])
         w, low, lengths = rows_of(memory, 0, n), rows_of(memory, 3 * n, n), tail(memory, 6 * n)
         lost, own = rows_of(work, 0, n), tail(p, int(options[1]))
-        stages = shares.shape[0] // 2
+        kept, kept_low = rows_of(work, 3 * n, n), rows_of(work, 6 * n, n)
         folds = (stages + STAGES - 1) // STAGES
+        processor = shares.shape[0] // 2 - stages
+        begin, end = first, first + count
         open_share = shares[2 * stages - 1]  # of piece 1, from the step before
         if first == 0:
             open_share = 0.0
             for i in range(n):
                 put(w, i, get(y, i))
-            _note_lengths(tail(options, 2), w, lengths)
-        for k in range(first, first + count):
+            _note_lengths(tail(options, 3), w, lengths)
+        if processor > 0:
+            begin, end = begin - (1 if first == 0 else 0), end + 1
+        for k in range(begin, end):
+            step, to_do = max(first, k), stages
+            if k < first or k == first + count:
+                to_do = processor
+            if k == first + count:  # π acts on a copy
+                for i in range(n):
+                    put(kept, i, get(w, i))
+                    put(kept_low, i, get(low, i))
             passed = 0.0
-            for s in range(stages):
+            for s in range(to_do):
                 forth, back = shares[2 * s], shares[2 * s + 1]
+                if k == first + count:
+                    forth, back = shares[2 * (stages + s)], shares[2 * (stages + s) + 1]
+                elif k < first:  # the inverse of π
+                    mirrored = shares.shape[0] - 1 - 2 * s
+                    forth, back = -shares[mirrored], -shares[mirrored - 1]
                 for m in range(max(1, 2 * last)):  # pieces 1 … P … 2
                     piece, share = (m, forth) if m < last else (2 * last - m, back)
                     if m == 0:
                         share = open_share + forth
                     if m == last:
                         share = forth + back
-                    flow_of(piece, t0 + k * h + passed * h, share * h, w, low, own)
+                    flow_of(piece, t0 + step * h + passed * h, share * h, w, low, own)
                 open_share = back
                 passed += forth + back
-                if s % STAGES == STAGES - 1 or s == stages - 1:
+                if s % STAGES == STAGES - 1 or s == to_do - 1:
                     _fold(w, low)
-                    turn = (k * folds + s // STAGES) % TURNS
+                    turn = (step * folds + s // STAGES) % TURNS
                     _restore(w, low, lengths, turn)
                     if count_of_rotations > 0 and turn == TURNS - 1:
                         for row in rotated:
                             _straighten(w, low, row)
             ok = _is_finite(w)
-            fail(report, ok, NOT_FINITE, k, math.nan)
+            fail(report, ok, NOT_FINITE, min(step, first + count - 1), math.nan)
             poison(w, ok)
         for i in range(n):
             put(y, i, get(w, i))
             put(lost, i, get(low, i))
+        if processor > 0:
+            ok = _is_finite(w)
+            for i in range(n):
+                put(w, i, get(kept, i))
+                put(low, i, get(kept_low, i))
+            poison(w, ok)
         if last > 0:
             flow_of(0, t0, open_share * h, y, lost, own)
         _fold(y, lost)
@@ -182,16 +210,18 @@ def _bind(form, integrator):
     kept[list(along.action.unit_rows)] = UNIT
     for row in along.action.rotations:
         kept[row : row + 3] = UNIT
+    preceding = len(form.packed) - len(form.parameters)
+    stages = integrator.composition.stages if integrator.composition else 1
     return Problem(
         advance=advance(form.split.flow, along.action.rotations),
         function=along.monitor,  # not called
         monitor=along.monitor,
         constants=integrator.shares,
-        options=np.array([form.split.pieces, len(form.packed) - len(form.parameters), *kept]),
+        options=np.array([form.split.pieces, preceding, stages, *kept]),
         parameters=form.packed,
         rows=form.rows,
         memory=memory_size(form.rows),
-        work=3 * form.rows,
+        work=9 * form.rows,
         formulation="state",
     )
 

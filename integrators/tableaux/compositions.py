@@ -7,7 +7,7 @@ symmetric. A step of a method χ of order 1 and its adjoint χ* becomes, from ri
 
 a symmetric composition of S = χ*(h/2) ∘ χ(h/2) is the one with both shares of a stage γ/2. Digits
 are given up to the middle, which follows from the sums, and checked at 60 decimals; those of
-`blanes_moan6` at the 15 that are published.
+`blanes_moan6` and `blanes_casas_murua8` at the 15 that are published.
 """
 
 from dataclasses import dataclass
@@ -100,6 +100,51 @@ class AdjointComposition:
     @property
     def shares(self):
         """The c, correctly rounded, shape ``(2 stages,)``."""
+        return _rounded(self.exact_shares)
+
+
+@dataclass(frozen=True)
+class ProcessedComposition:
+    """A symmetric composition between a processor and its inverse: π ∘ Kⁿ ∘ π⁻¹.
+
+    The kernel K meets fewer conditions than its order has, and so takes fewer stages. The
+    processor π = G(h) ∘ G(−h), which costs only where a state is wanted, supplies the others. Time
+    reversal would ask for a π that is even in h, as this one is but for errors of the step.
+
+    Parameters
+    ----------
+    order : int
+        The effective order, of π ∘ K ∘ π⁻¹, from a symmetric method of order 2.
+    first_half : tuple of str
+        The coefficients of K before the middle one, as decimals.
+    half_processor : tuple of str
+        The coefficients of G but the last one, which makes their sum 0.
+    source : str
+        Where the coefficients come from.
+    """
+
+    order: int
+    first_half: tuple
+    half_processor: tuple
+    source: str
+
+    @property
+    def stages(self):
+        """The number of stages of the kernel."""
+        return 2 * len(self.first_half) + 1
+
+    @property
+    def exact_shares(self):
+        """The c of the kernel, 2 stages of them, and those of the processor, as `Fraction`."""
+        half = [Fraction(digits) for digits in self.half_processor]
+        half.append(-sum(half))
+        processor = [*(-gamma for gamma in half), *half]
+        stages = [*_about_middle(self.first_half), *processor]
+        return [gamma / 2 for gamma in stages for _ in range(2)]
+
+    @property
+    def shares(self):
+        """The c, correctly rounded."""
         return _rounded(self.exact_shares)
 
 
@@ -202,5 +247,31 @@ ADJOINT_COMPOSITIONS = {
             "0.432666402578175",
         ),
         source="Blanes and Moan (2002), S6",
+    ),
+}
+
+PROCESSED_COMPOSITIONS = {
+    "blanes_casas_murua8": ProcessedComposition(
+        order=8,
+        first_half=(
+            "0.168",
+            "0.168",
+            "0.585550530805562",
+            "-0.460090457516872",
+            "0.172863148729731",
+            "0.179664539695039",
+        ),
+        half_processor=(
+            "-0.543415765371656",
+            "0.598212975943381",
+            "0.236885952363384",
+            "-0.511744926116413",
+            "0.162324207599241",
+            "0.588351189003849",
+            "0.333987768164597",
+            "-0.337188967354338",
+            "-0.008488123494574411",
+        ),
+        source="Blanes, Casas and Murua (2006), 13 stages",
     ),
 }

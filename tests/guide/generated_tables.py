@@ -20,7 +20,11 @@ import systems
 from integrators.errors import InputError
 from integrators.method import STEPS_OF
 from integrators.registry import ALL_INTEGRATORS
-from integrators.tableaux.compositions import ADJOINT_COMPOSITIONS, COMPOSITIONS
+from integrators.tableaux.compositions import (
+    ADJOINT_COMPOSITIONS,
+    COMPOSITIONS,
+    PROCESSED_COMPOSITIONS,
+)
 from sweep.errors import StudyError
 from sweep.store import studies
 from sweep.study.axes import ENTRY_KEYS
@@ -286,6 +290,7 @@ def composition_table():
         for known, of in (
             (COMPOSITIONS, "a symmetric method of order 2"),
             (ADJOINT_COMPOSITIONS, "a method of order 1 with its adjoint"),
+            (PROCESSED_COMPOSITIONS, "the same, with a processor"),
         )
         for name, one in known.items()
     ]

@@ -289,7 +289,7 @@ COMPOSED = (
     "spherical_pendulum_chain", "nbody_sphere", "forced_pendulum_chain", "driven_chain",
     "free_rigid_body", "forced_rigid_body", "heisenberg_chain", "nambu_lagrange",
 )  # fmt: skip
-ELSEWHERE = ("suzuki4", "blanes_moan6")
+ELSEWHERE = ("suzuki4", "blanes_moan6", "blanes_casas_murua8")
 OF_EVERY_ORDER = ("suzuki4", "kahan_li6", "kahan_li8")
 ALIKE = ("extended_spherical_midpoint", "implicit_midpoint", "geodesic_midpoint", "moser_veselov")
 LONG = 20  # stages

@@ -13,6 +13,7 @@ from integrators.forms.cotangent import CotangentHamiltonian
 from integrators.forms.flows import HomogeneousFlow
 from integrators.forms.hamiltonians import NambuHamiltonian, SpinHamiltonian
 from integrators.forms.phase_spaces import phase_space
+from integrators.method import OF_ADJOINTS
 from integrators.stepping.batch import canonical, run_batch, run_ends
 from systems.spins.base import SpinSystem
 
@@ -29,7 +30,7 @@ def unforced(found):
 def symplectic_pairings():
     """Integrators that declare to be symplectic, plain and composed once, on what they fit."""
     found = [p for p in pairings() if "symplectic_form" in p.integrator.preserves]
-    return [p for p in unforced(found) if p.integrator.modifier in ("", "suzuki4", "blanes_moan6")]
+    return [p for p in unforced(found) if p.integrator.modifier in ("", "suzuki4", *OF_ADJOINTS)]
 
 
 def spin_form(lengths="unit", strengths=(1.0, -0.7)):

@@ -64,6 +64,25 @@ def test_a_step_is_the_maps_one_after_the_other(name, integrator):
         assert batch.states[0, k + 1] == pytest.approx(expected, abs=2e-14)  # round-off by hand
 
 
+@pytest.mark.parametrize("name", SPLIT)
+def test_steps_are_those_of_the_kernel_between_the_processor_and_its_inverse(name):
+    """Whatever is seen is processed, and what goes on is not: a sample more changes no other."""
+    system, state = split(name)
+    method = integrators.get("splitting+blanes_casas_murua8")
+    problem, h, steps = method.bind(system), 0.1, 6
+    kernel, processor = np.split(method.shares, [2 * method.composition.stages])
+    inner, expected = by_hand(system, state, -processor[::-1], 0.0, h), [state]
+    for k in range(steps):
+        inner = by_hand(system, inner, kernel, k * h, h)
+        expected.append(by_hand(system, inner, processor, (k + 1) * h, h))
+    every = run_batch(problem, state[None], h, 1, steps, statistics=True)
+    np.testing.assert_allclose(every.states[0, 1:], expected[1:], rtol=0.0, atol=2e-13)
+    seldom = run_batch(problem, state[None], h, 3, 1)
+    rest = run_batch(problem, None, h, 3, 1, checkpoints=seldom.checkpoints)
+    assert np.all(seldom.states[0, 1] == every.states[0, 3])
+    assert np.all(rest.states[0, 1] == every.states[0, 6])
+
+
 def test_the_time_of_the_last_piece_is_that_of_its_shares():
     """By hand with the time standing still in a step the forced body goes elsewhere."""
     system, state = split("forced body")

@@ -10,7 +10,11 @@ import pytest
 
 import integrators
 from integrators.method import EXACT
-from integrators.tableaux.compositions import ADJOINT_COMPOSITIONS, COMPOSITIONS
+from integrators.tableaux.compositions import (
+    ADJOINT_COMPOSITIONS,
+    COMPOSITIONS,
+    PROCESSED_COMPOSITIONS,
+)
 
 REFERENCE = json.loads((Path(__file__).parents[2] / "reference.json").read_text())
 ALL_COMPOSITIONS = COMPOSITIONS | ADJOINT_COMPOSITIONS
@@ -50,18 +54,42 @@ def merged(shares):
 def test_all_conditions_for_the_order_are_met_and_not_those_for_one_more(name):
     """In the free algebra of A and B every word of length k of exp(A + B) has 1/k!."""
     composition = ALL_COMPOSITIONS[name]
-    a, b = merged(composition.exact_shares)
-    words = [[ONE], *([0] * 2**k for k in range(1, composition.order + 2))]
+    shares = composition.exact_shares
+    excess = excesses(shares, composition.order + 1)
+    size = max(1.0, *map(abs, map(float, merged(shares)[0])))
+    digits = 1e-14 if name in ADJOINT_COMPOSITIONS else 1e-23  # as many as are published
+    for k in range(1, composition.order + 1):
+        assert excess[k] <= digits * (2 * size) ** k
+    assert excess[composition.order + 1] > 1e-4
+
+
+@pytest.mark.parametrize("name", PROCESSED_COMPOSITIONS)
+def test_all_conditions_are_met_between_the_processor_and_its_inverse(name):
+    composition = PROCESSED_COMPOSITIONS[name]
+    shares, inner = composition.exact_shares, 2 * composition.stages
+    kernel, processor = shares[:inner], shares[inner:]
+    assert sum(kernel) == 1 and sum(processor) == 0
+    assert kernel == kernel[::-1] and len(kernel) == 26
+    inverse = [-share for share in reversed(processor)]
+    excess = excesses([*inverse, *kernel, *processor], composition.order + 1)
+    assert max(excess[1 : composition.order + 1]) <= 1e-13  # 15 digits are published
+    assert excess[composition.order + 1] > 1e-4
+    alone = excesses(kernel, 5)
+    assert max(alone[1:5]) <= 1e-13 and alone[5] > 1e-4
+    assert composition.shares.tolist() == [float(share) for share in shares]
+
+
+def excesses(shares, longest):
+    """By how much words of 0, 1, … letters of χ, χ*, χ, … miss 1/k!, times k!; the largest."""
+    a, b = merged(shares)
+    words = [[ONE], *([0] * 2**k for k in range(1, longest + 1))]
     for i, time in enumerate(a):
         words = multiplied(words, 0, time)
         words = multiplied(words, 1, b[i]) if i < len(b) else words
-    size = max(1.0, *map(abs, map(float, a)))
-    digits = 1e-14 if name in ADJOINT_COMPOSITIONS else 1e-23  # as many as are published
-    for k in range(1, composition.order + 1):
-        excess = max(abs(coefficient * math.factorial(k) - ONE) for coefficient in words[k])
-        assert excess / ONE <= digits * (2 * size) ** k
-    k = composition.order + 1
-    assert max(abs(c * math.factorial(k) - ONE) for c in words[k]) / ONE > 1e-4
+    return [
+        max(abs(c * math.factorial(k) - ONE) for c in of_length) / ONE
+        for k, of_length in enumerate(words)
+    ]
 
 
 def multiplied(words, letter, time):
@@ -115,13 +143,14 @@ def test_coefficients_are_symmetric_and_rounded_once(name):
         assert value == float(digits)
 
 
-@pytest.mark.parametrize("composition", ADJOINT_COMPOSITIONS)
+@pytest.mark.parametrize("composition", ADJOINT_COMPOSITIONS | PROCESSED_COMPOSITIONS)
 def test_methods_of_a_map_and_its_adjoint_compose_with_them(composition):
-    expected = ADJOINT_COMPOSITIONS[composition]
+    expected = (ADJOINT_COMPOSITIONS | PROCESSED_COMPOSITIONS)[composition]
     for method in integrators.ALL_INTEGRATORS:
         if method.adjoint:
             composed = integrators.get(f"{method.name}+{composition}")
-            assert composed.symmetric and composed.order == expected.order
+            assert composed.symmetric == (composition in ADJOINT_COMPOSITIONS)
+            assert composed.order == expected.order
             assert composed.evaluations == method.evaluations * expected.stages
             assert composed.shares.tolist() == expected.shares.tolist()
         else:
