@@ -8,5 +8,6 @@ STATUS = ("complete", "left_domain", "not_converged", "not_finite", "step_too_sm
 STATUS_ROW, STOP_STEP, STOP_RESIDUAL, ITERATIONS, ITERATIONS_MAX, EVALUATIONS = range(6)
 REPORT_SIZE = 6
 
-MONITORED = 2  # energy (balance) and mean unit length error
+MONITORED = 2  # energy (balance) and mean unit length error, which is never negative
+ENERGY = 0  # of these
 MEAN, MINIMUM, MAXIMUM, ABS_MEAN, ABS_MAX, STATISTICS = range(6)

@@ -84,6 +84,9 @@ def _compilings():
     for pairing in cases.kernel_pairings():
         for label, kernel in pairing.kernels.items():
             found |= {(label, lanes): partial(kernel.compiled, lanes) for lanes in (False, True)}
+    for pairing in cases.covering_pairings():
+        if own := pairing.problem.own_loop:
+            found[own.label, True] = partial(own.compiled, True)
     for pairing in cases.adaptive_pairings():
         for kernel in pairing.problem(1e-3).compiled:
             found[kernel.label, False] = partial(kernel.compiled, False)

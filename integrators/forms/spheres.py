@@ -9,7 +9,7 @@ Where there is a force, one more row holds the work that it has done so far, as 
 """
 
 from integrators.compiler.kernels import Kernel, inlined, kernel, state_value, whole_state
-from integrators.compiler.lanes import select
+from integrators.compiler.lanes import fma, select
 from integrators.compiler.vectors import (
     accumulate,
     axpy,
@@ -80,10 +80,17 @@ def kinetic_energy(v, p, n, layout):
     """½ Σ M_ij q̇_i·q̇_j"""
     if layout == CHAIN:
         return chains.kinetic_energy(p, n, v)
-    twice = dot(get(v, 0), conjugate_momentum(v, p, n, 0, layout))
-    for i in range(1, n):
-        twice = twice + dot(get(v, i), conjugate_momentum(v, p, n, i, layout))
-    return 0.5 * twice
+    total = 0.0 * v[0, 0]  # of the state's element type
+    for i in range(n):
+        here = get(v, i)
+        if layout == DIAGONAL:
+            total = fma(0.5 * p[i], dot(here, here), total)
+        else:
+            half = scale(0.5 * p[i * n + i], here)
+            for j in range(i):
+                half = axpy(p[i * n + j], get(v, j), half)
+            total = total + dot(here, half)
+    return total
 
 
 def energy_value(potential, layout):

@@ -170,7 +170,6 @@ def _bind(spin_kernel, nambu_kernel=None):
             memory=(4 + stages * STAGE) * n,
             work=(6 + WORK) * n + form.gradient.work(form.rows),
             solves=stages,
-            inlined=True,
             formulation="state",
         )
 

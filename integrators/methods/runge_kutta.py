@@ -20,6 +20,8 @@ from integrators.status import NOT_FINITE
 from integrators.stepping.loop import method_signature
 from integrators.tableaux.butcher import HEUN, KUTTA4, MIDPOINT
 
+STAGES = 4  # that have scratch at least: methods of fewer share the inlined loops of that many
+
 
 def memory_size(rows):
     """Elements carried from step to step: what the compensated sum of the state lost."""
@@ -81,7 +83,7 @@ def _bind(tableau):
             parameters=form.parameters,
             rows=form.rows,
             memory=memory_size(form.rows),
-            work=work_size(form.rows, stages) + form.field.work(form.rows),
+            work=work_size(form.rows, max(stages, STAGES)) + form.field.work(form.rows),
             formulation=form.formulation,
         )
 

@@ -274,7 +274,6 @@ def _bind(form, integrator):
         memory=memory + forcing.MEMORY * form.forced,
         work=work + 3 * n * form.forced,
         solves=0 if explicit else stages,
-        inlined=True,
     )
 
 

@@ -30,16 +30,14 @@ from integrators.compiler.vectors import get, put
 from integrators.compiler.views import rows_of, tail
 from integrators.options import Option
 from integrators.status import (
-    ABS_MEAN,
     COMPLETE,
-    MEAN,
     MONITORED,
     REPORT_SIZE,
     STATISTICS,
     STATUS_ROW,
 )
 from integrators.stepping.adaptive import ACCEPTED, ATTEMPT, BEGUN, ERROR, TRIED, Solution
-from integrators.stepping.loop import first_error, next_error
+from integrators.stepping.loop import end_errors, first_error, next_error
 
 SMALLEST = 16 * 2.0**-52  # a step that is smaller beside t can hardly be told from none
 
@@ -106,13 +104,12 @@ def _count(monitor, control, steps, y, p, work, statistics):
 @inlined
 def _close(statistics, steps):
     """Sums to means; NaN where no step ended in the interval, or one failed."""
+    if steps > 0:
+        end_errors(statistics, steps)
+        return
     for m in range(MONITORED):
-        if steps > 0:
-            statistics[m, MEAN] = statistics[m, MEAN] / steps
-            statistics[m, ABS_MEAN] = statistics[m, ABS_MEAN] / steps
-        else:
-            for s in range(STATISTICS):
-                statistics[m, s] = math.nan
+        for s in range(STATISTICS):
+            statistics[m, s] = math.nan
 
 
 @inlined

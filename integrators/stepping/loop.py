@@ -15,6 +15,7 @@ from integrators.compiler.views import as_lanes, frame, rows_of, tail
 from integrators.status import (
     ABS_MAX,
     ABS_MEAN,
+    ENERGY,
     MAXIMUM,
     MEAN,
     MINIMUM,
@@ -50,19 +51,35 @@ def first_error(statistics, m, value):
     for s in range(STATISTICS):
         statistics[m, s] = value
     statistics[m, ABS_MEAN] = abs(value)
-    statistics[m, ABS_MAX] = abs(value)
 
 
 @inlined
 def next_error(statistics, m, value):
-    """Take another step's signed error of quantity m into the statistics of its interval."""
-    size = abs(value)
-    least, most, largest = statistics[m, MINIMUM], statistics[m, MAXIMUM], statistics[m, ABS_MAX]
+    """Take another step's signed error of quantity m into the statistics of its interval.
+
+    What follows from others is left to `end_errors`: of the unit length error, which is never
+    negative, that is half of them.
+    """
+    least, most = statistics[m, MINIMUM], statistics[m, MAXIMUM]
     statistics[m, MEAN] = statistics[m, MEAN] + value
-    statistics[m, ABS_MEAN] = statistics[m, ABS_MEAN] + size
     statistics[m, MINIMUM] = select(value < least, value, least)
     statistics[m, MAXIMUM] = select(value > most, value, most)
-    statistics[m, ABS_MAX] = select(size > largest, size, largest)
+    if m == ENERGY:
+        statistics[m, ABS_MEAN] = statistics[m, ABS_MEAN] + abs(value)
+
+
+@inlined
+def end_errors(statistics, steps):
+    """Make the statistics of an interval of so many steps from what these have left."""
+    for m in range(MONITORED):
+        mean = statistics[m, MEAN] / steps
+        least, most = abs(statistics[m, MINIMUM]), abs(statistics[m, MAXIMUM])
+        statistics[m, MEAN] = mean
+        statistics[m, ABS_MAX] = select(most > least, most, least)
+        if m == ENERGY:
+            statistics[m, ABS_MEAN] = statistics[m, ABS_MEAN] / steps
+        else:
+            statistics[m, ABS_MEAN] = abs(mean)
 
 
 @inlined
@@ -103,9 +120,7 @@ def _run(
                     else:
                         next_error(statistics[s], m, error)
         if statistics.shape[0] > 0:
-            for m in range(MONITORED):
-                statistics[s, m, MEAN] = statistics[s, m, MEAN] / steps
-                statistics[s, m, ABS_MEAN] = statistics[s, m, ABS_MEAN] / steps
+            end_errors(statistics[s], steps)
         for i in range(y.shape[0]):
             for c in range(3):
                 samples[s, i, c] = y[i, c]

@@ -103,7 +103,7 @@ def figures(steps, springs):
     cpp = case.theirs(springs, problem.parameters)
     Comparison("four springs", case, cpp).difference()
     y[...] = run.runs.initial[0]
-    ours, theirs = in_turn(run.turn, lambda number: cpp(y, steps // TURNS))
+    ours, theirs = in_turn(run.turn, lambda number: cpp.timed(y, steps // TURNS))
     errors = np.concatenate(run.errors)
     q = run.runs.final[0][: len(y) // 2]
     times = run.recorder.recipe.times

@@ -5,12 +5,11 @@
 
 #include "vectors.hpp"
 
-typedef Vector<double> Vec;
-
-template <int n>
+template <typename T, int n>
 struct Full {
+    typedef Vector<T> Vec;
     const double (*mass)[n], (*inverse)[n];  // M, M^-1
-    double a[n][n];
+    T a[n][n];
 
     static constexpr int size = 2 * n * n;
 
@@ -45,7 +44,7 @@ struct Full {
         }
     }
 
-    void solve(const Vec*, const Vec*, double* x) const {
+    void solve(const Vec*, const Vec*, T* x) const {
         for (int i = 0; i < n; i++)
             for (int k = 0; k < i; k++) x[i] = fma(-a[i][k], x[k], x[i]);
         for (int i = n - 1; i >= 0; i--) {
@@ -55,8 +54,9 @@ struct Full {
     }
 };
 
-template <int n>
+template <typename T, int n>
 struct Chain {
+    typedef Vector<T> Vec;
     struct Link {
         double length, mass, coupling, inertia;
     };
@@ -64,7 +64,7 @@ struct Chain {
         double own, x, y, t;
     };
     struct Factor {
-        double inverse;
+        T inverse;
         Vec b, c;
     };
     const Link* link;
@@ -108,7 +108,7 @@ struct Chain {
             Vec end = ends[k], here = q[k];
             Vec right = {dot(s0, here), dot(s1, here), dot(s2, here)};
             Vec left = axpy(end.x, s0, axpy(end.y, s1, end.z * s2));
-            double inverse = 1.0 / (w[k].own * dot(end, here) - (x * x) * dot(end, right));
+            T inverse = 1.0 / (w[k].own * dot(end, here) - (x * x) * dot(end, right));
             Vec b = axpy(-(t * x), right, y * here);
             Vec c = inverse * axpy(-(t * x), left, y * end);
             s0 = axpy(t * t, s0, b.x * c);
@@ -118,10 +118,10 @@ struct Chain {
         }
     }
 
-    void solve(const Vec* ends, const Vec* q, double* x) const {
+    void solve(const Vec* ends, const Vec* q, T* x) const {
         Vec before = 0.0 * q[0], after = before;
         for (int k = 0; k < n; k++) {
-            double s = fma(-w[k].x, dot(ends[k], before), x[k]);
+            T s = fma(-w[k].x, dot(ends[k], before), x[k]);
             before = axpy(s, a[k].b, w[k].t * before);
             x[k] = s * a[k].inverse;
         }

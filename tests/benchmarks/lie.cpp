@@ -1,51 +1,81 @@
 // Lie group methods of Celledoni, Cokaj, Leone, Murari, Owren, Lie group integrators for mechanical
 // systems: RKMK4 on Kutta's tableau with dexp^-1 in closed form (section 2.3), and CF4 (9), for
 // its N-fold spherical pendulum (section 5) and its two quadrotors with a payload (section 6).
-// Plain sums. A system has `rows` of state and an algebra of `dimension` 3-vectors, and offers
-// generator(t, y, f), act(s, y, out): exp(s).y, and dexpinv(s, v). Time starts at 0.
+// Compensated sums. A system has `rows` of state and an algebra of `dimension` 3-vectors of its
+// `Number`, and offers generator(t, y, f), act(s, y, d): d = exp(s).y - y, and dexpinv(s, v). Time
+// starts at 0.
 
 #include "vectors.hpp"
 
 typedef Vector<double> Vec;
 
+template <typename T>
 struct Exponential {
-    double sine, versine, rest;  // sin(a)/a, (1 - cos(a))/a^2, (a - sin(a))/a^3
+    T sine, versine, rest;  // sin(a)/a, (1 - cos(a))/a^2, (a - sin(a))/a^3
 };
 
-static Exponential exponential(Vec u) {
-    double x = dot(u, u);
-    if (x < 1e-4)
-        return {1.0 - x / 6.0 * (1.0 - x / 20.0), 0.5 - x / 24.0 * (1.0 - x / 30.0),
-                1.0 / 6.0 - x / 120.0 * (1.0 - x / 42.0)};
+static const double short_angle = 0.05;  // squared, up to which six terms of the series do
+
+static Exponential<double> any_exponential(double x) {
     double a = std::sqrt(x), s = std::sin(0.5 * a), c = std::cos(0.5 * a);
     double sine = 2.0 * s * c / a;
     return {sine, 2.0 * s * s / x, (1.0 - sine) / x};
 }
 
-// exp(u) x by Rodrigues' formula
-static Vec rotate(const Exponential& e, Vec u, Vec x) {
-    return x + cross(u, e.sine * x + e.versine * cross(u, x));
+static Exponential<v8> any_exponential(v8 x) {
+    Exponential<v8> e;
+    for (int lane = 0; lane < 8; lane++) {
+        auto own = any_exponential(x[lane]);
+        e.sine[lane] = own.sine, e.versine[lane] = own.versine, e.rest[lane] = own.rest;
+    }
+    return e;
 }
 
-// (A, a) in se(3) on a row of q and one of omega: (Eq, E omega + D a x Eq), E = exp(A), D = dexp_A
-static void act_tangent(Vec A, Vec a, Vec q, Vec omega, Vec& new_q, Vec& new_omega) {
-    Exponential e = exponential(A);
-    new_q = rotate(e, A, q);
-    Vec shift = a + cross(A, e.versine * a + e.rest * cross(A, a));
-    new_omega = rotate(e, A, omega) + cross(shift, new_q);
+// sum (-x)^k first!/(first + 2k)!
+template <typename T>
+static T alternating(T x, int first) {
+    T sum = T{} + 1.0;
+    for (int k = 5; k >= 1; k--)
+        sum = fma(-1.0 / ((first + 2 * k) * (first + 2 * k - 1)), x * sum, T{} + 1.0);
+    return sum;
 }
 
-// exp(u) R, R in three rows
-static void act_rotation(Vec u, const Vec* r, Vec* out) {
-    Exponential e = exponential(u);
+template <typename T>
+static Exponential<T> exponential(Vector<T> u) {
+    T x = dot(u, u);
+    if (!all(x < short_angle)) return any_exponential(x);
+    return {alternating(x, 1), 0.5 * alternating(x, 2), (1.0 / 6.0) * alternating(x, 3)};
+}
+
+// exp(u) x - x by Rodrigues' formula
+template <typename T>
+static Vector<T> turn(const Exponential<T>& e, Vector<T> u, Vector<T> x) {
+    return cross(u, axpy(e.versine, cross(u, x), e.sine * x));
+}
+
+// What (A, a) in se(3) adds to a row of q and one of omega: exp(A) = E takes them to
+// (Eq, E omega + D a x Eq), D = dexp_A
+template <typename T>
+static void act_tangent(
+    Vector<T> A, Vector<T> a, Vector<T> q, Vector<T> omega, Vector<T>& dq, Vector<T>& domega
+) {
+    Exponential<T> e = exponential(A);
+    dq = turn(e, A, q);
+    Vector<T> shift = a + cross(A, axpy(e.rest, cross(A, a), e.versine * a));
+    domega = turn(e, A, omega) + cross(shift, q + dq);
+}
+
+// exp(u) R - R, R in three rows
+static void act_rotation(Vec u, const Vec* r, Vec* d) {
+    Exponential<double> e = exponential(u);
     Vec v = e.versine * u, s = e.sine * u;
     double x = dot(v, u);
-    Vec m0 = {1.0 + v.x * u.x - x, v.x * u.y - s.z, v.x * u.z + s.y};
-    Vec m1 = {v.y * u.x + s.z, 1.0 + v.y * u.y - x, v.y * u.z - s.x};
-    Vec m2 = {v.z * u.x - s.y, v.z * u.y + s.x, 1.0 + v.z * u.z - x};
-    out[0] = m0.x * r[0] + m0.y * r[1] + m0.z * r[2];
-    out[1] = m1.x * r[0] + m1.y * r[1] + m1.z * r[2];
-    out[2] = m2.x * r[0] + m2.y * r[1] + m2.z * r[2];
+    Vec m0 = {v.x * u.x - x, v.x * u.y - s.z, v.x * u.z + s.y};
+    Vec m1 = {v.y * u.x + s.z, v.y * u.y - x, v.y * u.z - s.x};
+    Vec m2 = {v.z * u.x - s.y, v.z * u.y + s.x, v.z * u.z - x};
+    d[0] = m0.x * r[0] + m0.y * r[1] + m0.z * r[2];
+    d[1] = m1.x * r[0] + m1.y * r[1] + m1.z * r[2];
+    d[2] = m2.x * r[0] + m2.y * r[1] + m2.z * r[2];
 }
 
 // g2 = (1 - a/2 cot(a/2))/a^2 at a^2 = x; its series is sum |B_2k|/(2k)! x^(k-1)
@@ -62,42 +92,47 @@ static const double series[] = {
 };
 constexpr int terms = sizeof(series) / sizeof(series[0]);
 
-static double g2(double x) {
-    if (x < 0.5) {
-        double sum = series[terms - 1];
-        for (int k = terms - 2; k >= 0; k--) sum = series[k] + x * sum;
-        return sum;
-    }
-    double half = 0.5 * std::sqrt(x);
-    return (1.0 - half / std::tan(half)) / x;
+template <typename T>
+struct Coefficients {
+    T g, slope;  // g2, and its derivative by a, divided by a
+};
+
+static Coefficients<double> any_coefficients(double x) {
+    double half = 0.5 * std::sqrt(x), s = std::sin(half), g = (1.0 - half / std::tan(half)) / x;
+    return {g, (0.25 / (s * s) - 1.0 / x - g) / x};
 }
 
-// g2 and its derivative by a, divided by a
-static void g2_slope(double x, double& g, double& slope) {
-    g = g2(x);
-    if (x < 0.5) {
-        double sum = 2.0 * (terms - 1) * series[terms - 1];
-        for (int k = terms - 2; k >= 1; k--) sum = 2.0 * k * series[k] + x * sum;
-        slope = sum;
-    } else {
-        double s = std::sin(0.5 * std::sqrt(x));
-        slope = (0.25 / (s * s) - 1.0 / x - g) / x;
+static Coefficients<v8> any_coefficients(v8 x) {
+    Coefficients<v8> c;
+    for (int lane = 0; lane < 8; lane++) {
+        auto own = any_coefficients(x[lane]);
+        c.g[lane] = own.g, c.slope[lane] = own.slope;
     }
+    return c;
+}
+
+template <typename T>
+static Coefficients<T> coefficients(T x) {
+    if (!all(x < 0.5)) return any_coefficients(x);
+    T g = T{} + series[terms - 1], slope = T{} + 2.0 * (terms - 1) * series[terms - 1];
+    for (int k = terms - 2; k >= 0; k--) g = fma(x, g, T{} + series[k]);
+    for (int k = terms - 2; k >= 1; k--) slope = fma(x, slope, T{} + 2.0 * k * series[k]);
+    return {g, slope};
 }
 
 static Vec dexpinv_rotation(Vec u, Vec v) {
     Vec turned = cross(u, v);
-    return v - 0.5 * turned + g2(dot(u, u)) * cross(u, turned);
+    return v - 0.5 * turned + coefficients(dot(u, u)).g * cross(u, turned);
 }
 
 // (B, b) becomes dexp^-1_(A, a) (B, b), section 2.3
-static void dexpinv_motion(Vec A, Vec a, Vec& B, Vec& b) {
-    double g, slope;
-    g2_slope(dot(A, A), g, slope);
-    Vec turned = cross(A, B), twisted = cross(a, B) + cross(A, b), twice = cross(A, turned);
-    Vec second = cross(a, turned) + cross(A, twisted);
-    b = b - 0.5 * twisted + (dot(A, a) * slope) * twice + g * second;
-    B = B - 0.5 * turned + g * twice;
+template <typename T>
+static void dexpinv_motion(Vector<T> A, Vector<T> a, Vector<T>& B, Vector<T>& b) {
+    Coefficients<T> c = coefficients(dot(A, A));
+    Vector<T> turned = cross(A, B), twisted = cross(a, B) + cross(A, b), twice = cross(A, turned);
+    Vector<T> second = cross(a, turned) + cross(A, twisted);
+    b = axpy(c.g, second, axpy(dot(A, a) * c.slope, twice, axpy(-0.5, twisted, b)));
+    B = axpy(c.g, twice, axpy(-0.5, turned, B));
 }
 
 // The dense Cholesky factor U of a = U^T U in the upper triangle, 1/U_kk in inverse.
@@ -128,6 +163,7 @@ static void solve(const double (*a)[n], const double* inverse, double* x) {
 // is -9.81.
 template <int n>
 struct Chain {
+    typedef double Number;
     static constexpr int rows = 2 * n, dimension = 2 * n;
     double mass[n][n], weight[n];  // M_ij, gravity l_i sum_{k>=i} m_k
 
@@ -177,12 +213,56 @@ struct Chain {
         }
     }
 
-    void act(const Vec* s, const Vec* y, Vec* out) const {
-        for (int i = 0; i < n; i++) act_tangent(s[i], s[n + i], y[i], y[n + i], out[i], out[n + i]);
+    void act(const Vec* s, const Vec* y, Vec* d) const {
+        for (int i = 0; i < n; i++) act_tangent(s[i], s[n + i], y[i], y[n + i], d[i], d[n + i]);
     }
 
     void dexpinv(const Vec* s, Vec* v) const {
         for (int i = 0; i < n; i++) dexpinv_motion(s[i], s[n + i], v[i], v[n + i]);
+    }
+};
+
+// The chain of two links by its two multipliers: M u = r + lambda q with q_i.u_i = 0, where u_i is
+// omega_i' x q_i and M^-1 a constant.
+template <typename T>
+struct TwoLinks {
+    typedef T Number;
+    static constexpr int rows = 4, dimension = 4;
+    double coupling, inverse[2][2], weight[2];  // M_12, M^-1, gravity l_i sum_{k>=i} m_k
+
+    explicit TwoLinks(const double* p) {
+        double total = p[0] + p[1], a = total * p[2] * p[2], c = p[1] * p[3] * p[3];
+        coupling = p[1] * p[2] * p[3];
+        double determinant = a * c - coupling * coupling;
+        inverse[0][0] = c / determinant, inverse[1][1] = a / determinant;
+        inverse[0][1] = inverse[1][0] = -coupling / determinant;
+        weight[0] = p[4] * total * p[2], weight[1] = p[4] * p[1] * p[3];
+    }
+
+    void generator(double, const Vector<T>* y, Vector<T>* f) const {
+        const Vector<T> *q = y, *omega = y + 2;
+        Vector<T> r0 = (coupling * dot(omega[1], omega[1])) * q[1];
+        Vector<T> r1 = (coupling * dot(omega[0], omega[0])) * q[0];
+        r0.z += weight[0];
+        r1.z += weight[1];
+        Vector<T> u0 = axpy(inverse[0][1], r1, inverse[0][0] * r0);
+        Vector<T> u1 = axpy(inverse[1][1], r1, inverse[1][0] * r0);
+        T b0 = dot(q[0], u0), b1 = dot(q[1], u1), off = inverse[0][1] * dot(q[0], q[1]);
+        T a0 = inverse[0][0] * dot(q[0], q[0]), a1 = inverse[1][1] * dot(q[1], q[1]);
+        T scale = 1.0 / fma(off, off, -(a0 * a1));
+        T x0 = fma(a1, b0, -(off * b1)) * scale, x1 = fma(a0, b1, -(off * b0)) * scale;
+        f[0] = omega[0];
+        f[1] = omega[1];
+        f[2] = -1.0 * axpy(inverse[0][0] * x0, q[0], axpy(inverse[0][1] * x1, q[1], u0));
+        f[3] = -1.0 * axpy(inverse[1][0] * x0, q[0], axpy(inverse[1][1] * x1, q[1], u1));
+    }
+
+    void act(const Vector<T>* s, const Vector<T>* y, Vector<T>* d) const {
+        for (int i = 0; i < 2; i++) act_tangent(s[i], s[2 + i], y[i], y[2 + i], d[i], d[2 + i]);
+    }
+
+    void dexpinv(const Vector<T>* s, Vector<T>* v) const {
+        for (int i = 0; i < 2; i++) dexpinv_motion(s[i], s[2 + i], v[i], v[2 + i]);
     }
 };
 
@@ -192,6 +272,7 @@ struct Chain {
 // k_w, cos(beta), sin(beta), then by threes the diagonals of J_1 and J_2, and c1 and c2, where
 // y_d = c1 t + c2 t^2.
 struct Quadrotors {
+    typedef double Number;
     static constexpr int rows = 14, dimension = 10;
     double gravity, position_gain, speed_gain, angle_gain, turn_gain, cosine, sine;
     Vec inertia[2], drift, bend;
@@ -248,13 +329,13 @@ struct Quadrotors {
         f[1] = cross(q, x);
     }
 
-    void act(const Vec* s, const Vec* y, Vec* out) const {
+    void act(const Vec* s, const Vec* y, Vec* d) const {
         for (int i = 0; i < 2; i++) {
-            out[i] = y[i] + s[i];
-            act_rotation(s[2 + 2 * i], y + 2 + 4 * i, out + 2 + 4 * i);
-            out[5 + 4 * i] = y[5 + 4 * i] + s[3 + 2 * i];
+            d[i] = s[i];
+            act_rotation(s[2 + 2 * i], y + 2 + 4 * i, d + 2 + 4 * i);
+            d[5 + 4 * i] = s[3 + 2 * i];
             const Vec *own = s + 6 + 2 * i, *from = y + 10 + 2 * i;
-            Vec* to = out + 10 + 2 * i;
+            Vec* to = d + 10 + 2 * i;
             act_tangent(own[0], own[1], from[0], from[1], to[0], to[1]);
         }
     }
@@ -269,16 +350,20 @@ struct Quadrotors {
 
 // (6) by Kutta's tableau; dexp^-1 at 0 is the identity.
 template <typename System>
-static void rkmk4(double* state, const double* p, double h, long steps) {
+static void rkmk4(typename System::Number* state, const double* p, double h, long steps) {
     constexpr int rows = System::rows, dimension = System::dimension;
+    typedef typename System::Number T;
+    typedef Vector<T> Vec;
     const System system(p);
-    Vec y[rows], place[rows], s[dimension], k1[dimension], k2[dimension], k3[dimension];
+    Sum<T, true> sum[rows];
+    Vec y[rows], d[rows], place[rows], s[dimension], k1[dimension], k2[dimension], k3[dimension];
     Vec k4[dimension];
-    for (int i = 0; i < rows; i++) y[i] = reinterpret_cast<Vec*>(state)[i];
+    for (int i = 0; i < rows; i++) sum[i] = {y[i] = reinterpret_cast<Vec*>(state)[i]};
 
     auto stage = [&](double t, double reach, const Vec* before, Vec* k) {
         for (int i = 0; i < dimension; i++) s[i] = reach * before[i];
-        system.act(s, y, place);
+        system.act(s, y, d);
+        for (int i = 0; i < rows; i++) place[i] = y[i] + d[i];
         system.generator(t, place, k);
         system.dexpinv(s, k);
     };
@@ -291,48 +376,72 @@ static void rkmk4(double* state, const double* p, double h, long steps) {
         stage(t + h, h, k3, k4);
         for (int i = 0; i < dimension; i++)
             s[i] = (h / 6.0) * (k1[i] + 2.0 * (k2[i] + k3[i]) + k4[i]);
-        system.act(s, y, place);
-        for (int i = 0; i < rows; i++) y[i] = place[i];
+        system.act(s, y, d);
+        for (int i = 0; i < rows; i++) {
+            sum[i].add(d[i]);
+            y[i] = sum[i].value;
+        }
     }
     for (int i = 0; i < rows; i++) reinterpret_cast<Vec*>(state)[i] = y[i];
 }
 
 // (9)
 template <typename System>
-static void cf4(double* state, const double* p, double h, long steps) {
+static void cf4(typename System::Number* state, const double* p, double h, long steps) {
     constexpr int rows = System::rows, dimension = System::dimension;
+    typedef typename System::Number T;
+    typedef Vector<T> Vec;
     const System system(p);
-    Vec y[rows], y2[rows], place[rows], s[dimension], f1[dimension], f2[dimension], f3[dimension];
-    Vec f4[dimension];
-    for (int i = 0; i < rows; i++) y[i] = reinterpret_cast<Vec*>(state)[i];
+    Sum<T, true> sum[rows];
+    Vec y[rows], y2[rows], d2[rows], d[rows], place[rows], s[dimension], f1[dimension];
+    Vec f2[dimension], f3[dimension], f4[dimension];
+    for (int i = 0; i < rows; i++) sum[i] = {y[i] = reinterpret_cast<Vec*>(state)[i]};
+
+    auto evaluate = [&](double t, const Vec* from, Vec* f) {
+        system.act(s, from, d);
+        for (int i = 0; i < rows; i++) place[i] = from[i] + d[i];
+        system.generator(t, place, f);
+    };
+
     for (long step = 0; step < steps; step++) {
         double t = step * h;
         system.generator(t, y, f1);
         for (int i = 0; i < dimension; i++) s[i] = (0.5 * h) * f1[i];
-        system.act(s, y, y2);
-        system.generator(t + 0.5 * h, y2, f2);
+        evaluate(t + 0.5 * h, y, f2);
+        for (int i = 0; i < rows; i++) y2[i] = place[i];
         for (int i = 0; i < dimension; i++) s[i] = (0.5 * h) * f2[i];
-        system.act(s, y, place);
-        system.generator(t + 0.5 * h, place, f3);
+        evaluate(t + 0.5 * h, y, f3);
         for (int i = 0; i < dimension; i++) s[i] = h * (f3[i] - 0.5 * f1[i]);
-        system.act(s, y2, place);
-        system.generator(t + h, place, f4);
+        evaluate(t + h, y2, f4);
         for (int i = 0; i < dimension; i++)
             s[i] = (h / 12.0) * (3.0 * f1[i] + 2.0 * (f2[i] + f3[i]) - f4[i]);
-        system.act(s, y, place);
+        system.act(s, y, d2);
+        for (int i = 0; i < rows; i++) place[i] = y[i] + d2[i];
         for (int i = 0; i < dimension; i++)
             s[i] = (h / 12.0) * (2.0 * (f2[i] + f3[i]) + 3.0 * f4[i] - f1[i]);
-        system.act(s, place, y);
+        system.act(s, place, d);
+        for (int i = 0; i < rows; i++) {
+            sum[i].add(d2[i] + d[i]);
+            y[i] = sum[i].value;
+        }
     }
     for (int i = 0; i < rows; i++) reinterpret_cast<Vec*>(state)[i] = y[i];
 }
 
 extern "C" void rkmk4_chain_2(double* y, const double* p, double h, long steps) {
-    rkmk4<Chain<2>>(y, p, h, steps);
+    rkmk4<TwoLinks<double>>(y, p, h, steps);
+}
+
+extern "C" void rkmk4_chain_2_lanes(double* y, const double* p, double h, long steps) {
+    rkmk4<TwoLinks<v8>>(reinterpret_cast<v8*>(y), p, h, steps);
 }
 
 extern "C" void cf4_chain_2(double* y, const double* p, double h, long steps) {
-    cf4<Chain<2>>(y, p, h, steps);
+    cf4<TwoLinks<double>>(y, p, h, steps);
+}
+
+extern "C" void cf4_chain_2_lanes(double* y, const double* p, double h, long steps) {
+    cf4<TwoLinks<v8>>(reinterpret_cast<v8*>(y), p, h, steps);
 }
 
 extern "C" void rkmk4_chain_20(double* y, const double* p, double h, long steps) {

@@ -5,30 +5,29 @@
 
 #include "vectors.hpp"
 
-typedef Vector<double> Vec;
-
 static const int depth = 8;
 static const double smooth = 0x1p-62;
 static const double two_pi = 2.0 * 3.141592653589793;
 
 // H = w.I^-1 w/2, p = 1/I
-static void rigid(const double* p, const Vec* w, Vec* g) {
+template <typename T>
+static void rigid(const double* p, const Vector<T>* w, Vector<T>* g) {
     g[0] = {p[0] * w[0].x, p[1] * w[0].y, p[2] * w[0].z};
 }
 
 // H = sum w_{i-1}.w_i, closed
 template <int n>
-static void ring(const double*, const Vec* w, Vec* g) {
+static void ring(const double*, const Vector<double>* w, Vector<double>* g) {
     for (int i = 0; i < n; i++) g[i] = w[i == 0 ? n - 1 : i - 1] + w[i == n - 1 ? 0 : i + 1];
 }
 
 // H = -sum k_i k_j ln|w_i - w_j|^2/4 pi
 template <int n>
-static void vortices(const double* p, const Vec* w, Vec* g) {
+static void vortices(const double* p, const Vector<double>* w, Vector<double>* g) {
     for (int i = 0; i < n; i++) g[i] = {0.0, 0.0, 0.0};
     for (int i = 1; i < n; i++) {
         for (int j = 0; j < i; j++) {
-            Vec apart = w[i] - w[j];
+            Vector<double> apart = w[i] - w[j];
             double push = -(p[i] * p[j] / two_pi) / dot(apart, apart);
             g[i] = g[i] + push * apart;
             g[j] = g[j] + (-push) * apart;
@@ -36,15 +35,16 @@ static void vortices(const double* p, const Vec* w, Vec* g) {
     }
 }
 
-template <int n, void gradient(const double*, const Vec*, Vec*)>
-static void spherical_midpoint(double* state, const double* p, double h, long steps) {
+template <typename T, int n, void gradient(const double*, const Vector<T>*, Vector<T>*)>
+static void spherical_midpoint(T* state, const double* p, double h, long steps) {
+    typedef Vector<T> Vec;
     auto y = reinterpret_cast<Vec*>(state);
-    Sum<double, true> w[n];
+    Sum<T, true> w[n];
     Vec u[n], g[n], change[n] = {}, recent[depth][n] = {};
-    double inverse[n];
+    T inverse[n];
     for (int i = 0; i < n; i++) {
         w[i] = {y[i]};
-        inverse[i] = 1.0;
+        inverse[i] = T{} + 1.0;
     }
     for (long k = 0; k < steps; k++) {
         long known = k < depth ? k : depth, m = known > 1 ? known - 1 : known;
@@ -58,25 +58,27 @@ static void spherical_midpoint(double* state, const double* p, double h, long st
                 u[i] = j == 1 ? share * before[i] : axpy(share, before[i], u[i]);
             difference = weight;
         }
-        double last = INFINITY, left = INFINITY;
+        T last = T{} + INFINITY, left = last;
+        Mask<T> active = everywhere<T>();
         for (int iteration = 0; iteration < 100; iteration++) {
             gradient(p + 2 * n, u, g);
-            double squares = 0.0, differences = 0.0;
+            T squares = {}, differences = {};
             for (int i = 0; i < n; i++) {
                 Vec d = h * cross(p[n + i] * u[i], g[i]), m = axpy(0.5, d, w[i].value);
-                double near = inverse[i], ratio = dot(m, m) * near * near;
-                double root = near * fma(-ratio, fma(-0.375, ratio, 1.25), 1.875);
-                if (ratio > 1.5) root = 1.0 / std::sqrt(dot(m, m));
+                T near = inverse[i], ratio = dot(m, m) * near * near;
+                T root = near * fma(-ratio, fma(-0.375, ratio, 1.25), 1.875);
+                if (any(ratio > 1.5)) root = select(ratio > 1.5, 1.0 / square_root(dot(m, m)), root);
                 Vec moved = root * m - u[i], corrected = d - change[i];
                 squares = squares + dot(moved, moved);
                 differences = differences + dot(corrected, corrected);
-                change[i] = d;
-                u[i] = root * m;
-                inverse[i] = root;
+                change[i] = select<T>(active, d, change[i]);
+                u[i] = select<T>(active, root * m, u[i]);
+                inverse[i] = select(active, root, inverse[i]);
             }
-            double guess = 0.5 * left * differences / last;
-            left = iteration > 0 && guess < squares ? guess : squares;
-            if (!(left > smooth * smooth * n)) break;
+            T guess = 0.5 * left * differences / last;
+            left = iteration > 0 ? select(guess < squares, guess, squares) : squares;
+            active = active & (left > smooth * smooth * n);
+            if (!any(active)) break;
             last = squares;
         }
         for (int i = 0; i < n; i++) {
@@ -89,13 +91,17 @@ static void spherical_midpoint(double* state, const double* p, double h, long st
 }
 
 extern "C" void rigid_body(double* y, const double* p, double h, long steps) {
-    spherical_midpoint<1, rigid>(y, p, h, steps);
+    spherical_midpoint<double, 1, rigid<double>>(y, p, h, steps);
+}
+
+extern "C" void rigid_body_lanes(double* y, const double* p, double h, long steps) {
+    spherical_midpoint<v8, 1, rigid<v8>>(reinterpret_cast<v8*>(y), p, h, steps);
 }
 
 extern "C" void ring_100(double* y, const double* p, double h, long steps) {
-    spherical_midpoint<100, ring<100>>(y, p, h, steps);
+    spherical_midpoint<double, 100, ring<100>>(y, p, h, steps);
 }
 
 extern "C" void four_vortices(double* y, const double* p, double h, long steps) {
-    spherical_midpoint<4, vortices<4>>(y, p, h, steps);
+    spherical_midpoint<double, 4, vortices<4>>(y, p, h, steps);
 }

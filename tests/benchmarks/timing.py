@@ -16,7 +16,9 @@ from integrators.compiler.memory import aligned
 from integrators.method import Problem
 
 HERE = Path(__file__).parent
-FLAGS = ["-std=c++17", "-O3", "-march=native", "-ffp-contract=off", "-shared", "-fPIC"]
+FLAGS = ["-std=c++17", "-O3", "-march=native", "-shared", "-fPIC"]
+CONTRACT = "-ffp-contract=fast"  # of what is timed; what is checked rounds as it is written
+STATISTICS = 1.25  # most that the statistics of every step may cost, over the bare kernel
 REPEATS = 60
 CHECKED_STEPS = 300
 SAME = 1e-12  # difference of states after so many steps, where arithmetic differs
@@ -59,7 +61,7 @@ class Case:
         return run
 
     def in_turn(self):
-        """``run(y, steps)``: our scalar loop over the lanes' trajectories, one after another."""
+        """The `Peer` that is our scalar loop over the lanes' trajectories, one after another."""
         alone = Case(self.problem, self.initial[..., 0].copy(), self.step_size, self.steps).ours()
 
         def run(y, steps):
@@ -69,18 +71,21 @@ class Case:
                 alone(part, steps)
                 y[..., i] = part
 
-        return run
+        return Peer(run, run)
 
     def theirs(self, function, *arguments):
-        """``run(y, steps)``: a C++ function ``(y, *arguments, h, steps)``."""
+        """The `Peer` that is a `Function` ``(y, *arguments, h, steps)`` of C++."""
         converted = [_argument(value) for value in arguments]
 
-        def run(y, steps):
-            function(
-                _argument(y), *converted, ctypes.c_double(self.step_size), ctypes.c_long(steps)
-            )
+        def running(compiled):
+            def run(y, steps):
+                compiled(
+                    _argument(y), *converted, ctypes.c_double(self.step_size), ctypes.c_long(steps)
+                )
 
-        return run
+            return run
+
+        return Peer(running(function.contracted), running(function.as_written))
 
     def state_after(self, run, steps):
         """The state after so many steps."""
@@ -109,33 +114,51 @@ def _argument(value):
 
 
 @dataclass(frozen=True)
+class Peer:
+    """What ours stands beside, as ``run(y, steps)``: to be timed, and to be checked."""
+
+    timed: Callable
+    checked: Callable
+
+
+@dataclass(frozen=True)
 class Row:
-    """One line of the table; without C++ beside it, or without a figure to reach, None."""
+    """One line of the table; without C++ beside it, or without a figure to reach, None.
+
+    `statistics` is ours with the statistics of every step, whose `cost` is its ratio to `ours`.
+    """
 
     what: str
     ours: float
+    statistics: float
+    cost: float
     cpp: float | None = None
     ratio: float | None = None
+    with_statistics: float | None = None
     figure: str | None = None
     holds: bool | None = None
     difference: float | None = None
 
+    @property
+    def cheap(self):
+        """Whether statistics cost as little as they should."""
+        return self.cost <= STATISTICS
+
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is timed: a case, ours with or without statistics, and what it stands beside.
+    """What is timed: a case, ours without and with statistics, and what it stands beside.
 
-    `cpp` runs as ours does; None for a comparison with `bound` in ns. It is C++, or the `peer`.
+    `cpp` is C++, or the `peer`, without statistics; None for a comparison with `bound` in ns.
     `exact` says that the arithmetic is the same, so that the states must be, to the last bit;
     `last` is where its rows end: −1 for a peer that keeps no work.
     """
 
     what: str
     case: Case
-    cpp: Callable | None = None
+    cpp: Peer | None = None
     bound: float | None = None
     exact: bool = True
-    statistics: bool = False
     peer: str = "C++"
     last: int | None = None
 
@@ -145,7 +168,7 @@ class Comparison:
             return None
         case = self.case
         ours = case.state_after(case.ours(), CHECKED_STEPS)
-        theirs = case.state_after(self.cpp, CHECKED_STEPS)
+        theirs = case.state_after(self.cpp.checked, CHECKED_STEPS)
         found = float(np.max(np.abs(ours - theirs)[: self.last]))
         allowed = 0.0 if self.exact else SAME
         if not found <= allowed:
@@ -155,31 +178,36 @@ class Comparison:
             )
         return found
 
-    def row(self, ours, cpp, difference):
+    @property
+    def timers(self):
+        """Of ours, of ours with statistics, and of what it stands beside."""
+        runs = [self.case.ours(), self.case.ours(statistics=True)]
+        return [self.case.timer(run) for run in [*runs, *([self.cpp.timed] if self.cpp else [])]]
+
+    def row(self, times, difference):
         """The line for the times measured."""
-        ratio = None if cpp is None else ours / cpp
+        ours, statistics, *cpp = times
+        measured = (self.what, ours, statistics, statistics / ours)
+        if cpp:
+            measured += (cpp[0], ours / cpp[0], statistics / cpp[0])
+        else:
+            measured += (None, None, None)
         if self.bound is None:
-            return Row(self.what, ours, cpp, ratio, difference=difference)
-        figure = f"≤ {self.bound:g} ns" if cpp is None else f"≤ {self.bound:g} × {self.peer}"
-        holds = (ours if cpp is None else ratio) <= self.bound
-        return Row(self.what, ours, cpp, ratio, figure, holds, difference)
+            return Row(*measured, difference=difference)
+        figure = f"≤ {self.bound:g} × {self.peer}" if cpp else f"≤ {self.bound:g} ns"
+        holds = (ours / cpp[0] if cpp else ours) <= self.bound
+        return Row(*measured, figure, holds, difference)
 
 
 def measure(compared):
     """Check that the states agree, then time everything in turn; a `Row` for each comparison."""
     differences = [comparison.difference() for comparison in compared]
-    timers = [
-        (
-            comparison.case.timer(comparison.case.ours(comparison.statistics)),
-            comparison.cpp and comparison.case.timer(comparison.cpp),
-        )
-        for comparison in compared
-    ]
-    turns = [[(ours(), cpp() if cpp else 0.0) for ours, cpp in timers] for _ in range(REPEATS)]
-    least = [min(pairs, key=sum) for pairs in zip(*turns, strict=True)]
+    timers = [comparison.timers for comparison in compared]
+    turns = [[[timed() for timed in together] for together in timers] for _ in range(REPEATS)]
+    least = [min(times, key=sum) for times in zip(*turns, strict=True)]
     return [
-        comparison.row(ours, cpp or None, difference)
-        for comparison, (ours, cpp), difference in zip(compared, least, differences, strict=True)
+        comparison.row(times, difference)
+        for comparison, times, difference in zip(compared, least, differences, strict=True)
     ]
 
 
@@ -190,12 +218,17 @@ def cell(value, form):
 
 def table(rows):
     """The rows as text."""
-    lines = [("", "ours", "C++", "ratio", "figure", "holds", "states differ")]
+    lines = [
+        ("", "ours", "C++", "ratio", "figure", "holds", "with statistics", "ratio", "their cost",
+         f"≤ {STATISTICS:g}", "states differ")
+    ]  # fmt: skip
     for row in rows:
         holds = {None: "–", True: "yes", False: "no"}[row.holds]
         lines.append(
             (row.what, cell(row.ours, ".1f"), cell(row.cpp, ".1f"), cell(row.ratio, ".2f"),
-             row.figure or "–", holds, cell(row.difference, ".1g"))
+             row.figure or "–", holds, cell(row.statistics, ".1f"),
+             cell(row.with_statistics, ".2f"), cell(row.cost, ".2f"),
+             "yes" if row.cheap else "no", cell(row.difference, ".1g"))
         )  # fmt: skip
     return columns(lines)
 
@@ -212,8 +245,37 @@ def columns(lines):
     )
 
 
+@dataclass(frozen=True)
+class Function:
+    """A function of C++, compiled twice."""
+
+    contracted: Callable
+    as_written: Callable
+
+
+@dataclass(frozen=True)
+class Library:
+    """C++ compiled twice; its attributes are its functions, each a `Function`.
+
+    The compiler may fuse products and sums where that is fastest. What is compared to the last bit
+    rounds as the source says.
+    """
+
+    contracted: ctypes.CDLL
+    as_written: ctypes.CDLL
+
+    def __getattr__(self, name):
+        return Function(getattr(self.contracted, name), getattr(self.as_written, name))
+
+
 def compile_cpp(compiler, name, folder):
-    """The library made from ``name.cpp``."""
-    target = Path(folder) / f"{name}.so"
-    subprocess.run([compiler, *FLAGS, HERE / f"{name}.cpp", "-o", target], check=True)
+    """The `Library` made from ``name.cpp``."""
+    return Library(
+        *(_compiled(compiler, name, folder, option) for option in (CONTRACT, "-ffp-contract=off"))
+    )
+
+
+def _compiled(compiler, name, folder, option):
+    target = Path(folder) / f"{name}{option}.so"
+    subprocess.run([compiler, *FLAGS, option, HERE / f"{name}.cpp", "-o", target], check=True)
     return ctypes.CDLL(str(target))

@@ -5,11 +5,39 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 #ifdef __AVX512F__
 #include <immintrin.h>
 #endif
 
 typedef double v8 __attribute__((vector_size(64)));
+
+template <typename T>
+using Mask = decltype(T() < T());  // bool, or eight int64 that are 0 or -1
+
+inline bool all(bool holds) { return holds; }
+inline bool any(bool holds) { return holds; }
+inline double select(bool holds, double a, double b) { return holds ? a : b; }
+inline double absolute(double x) { return std::fabs(x); }
+
+#ifdef __AVX512F__
+inline bool any(Mask<v8> holds) { return _mm512_movepi64_mask((__m512i)holds) != 0; }
+inline bool all(Mask<v8> holds) { return _mm512_movepi64_mask((__m512i)holds) == 0xff; }
+#else
+inline bool any(Mask<v8> holds) {
+    std::int64_t found = 0;
+    for (int lane = 0; lane < 8; lane++) found |= holds[lane];
+    return found != 0;
+}
+inline bool all(Mask<v8> holds) { return !any(~holds); }
+#endif
+inline v8 select(Mask<v8> holds, v8 a, v8 b) { return holds ? a : b; }
+inline v8 absolute(v8 x) { return (v8)((Mask<v8>)x & INT64_MAX); }
+
+template <typename T>
+Mask<T> nowhere() { return T{} < T{}; }
+template <typename T>
+Mask<T> everywhere() { return T{} == T{}; }
 
 inline double square_root(double x) { return std::sqrt(x); }
 
@@ -37,6 +65,7 @@ inline v8 fma(v8 a, v8 b, v8 c) {
 inline v8 repeated(double x) { return v8{x, x, x, x, x, x, x, x}; }
 inline v8 fma(double a, v8 b, v8 c) { return fma(repeated(a), b, c); }
 inline v8 fma(double a, v8 b, double c) { return fma(repeated(a), b, repeated(c)); }
+inline v8 fma(v8 a, double b, v8 c) { return fma(a, repeated(b), c); }
 inline v8 fma(v8 a, v8 b, double c) { return fma(a, b, repeated(c)); }
 
 template <typename T>
@@ -62,6 +91,11 @@ Vector<T> operator*(S s, Vector<T> a) {
 template <typename T>
 T dot(Vector<T> a, Vector<T> b) {
     return fma(a.z, b.z, fma(a.y, b.y, a.x * b.x));
+}
+
+template <typename T>
+Vector<T> select(Mask<T> holds, Vector<T> a, Vector<T> b) {
+    return {select(holds, a.x, b.x), select(holds, a.y, b.y), select(holds, a.z, b.z)};
 }
 
 // s a + b

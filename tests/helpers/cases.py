@@ -5,7 +5,7 @@ Nothing here is named that the registries know, but for what repeats others.
 
 import functools
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from driven_chain import DrivenChain
@@ -158,8 +158,12 @@ class Pairing:
 
     @functools.cached_property
     def problem(self):
-        """The integrator bound to the system."""
-        return self.integrator.bind(self.case.system)
+        """The integrator bound to the system.
+
+        A loop of its own takes a second to compile: only the `covering_pairings` have theirs.
+        """
+        problem = self.integrator.bind(self.case.system)
+        return problem if self in covering_pairings() else replace(problem, inlined=False)
 
     @property
     def kernels(self):
@@ -254,6 +258,7 @@ def pairings():
     return _pairings(Pairing, adaptive=False)
 
 
+@functools.cache
 def covering_pairings():
     """Those of `pairings` with a method or a case that none before has."""
     return _with_new(pairings(), lambda pairing: {pairing.name, str(pairing.case)})
