@@ -39,7 +39,7 @@ from integrators.compiler.vectors import axpy, dot, get, lacking, put
 from integrators.compiler.views import rows_of, tail
 from integrators.forms.flows import SplitFlow
 from integrators.method import ALL_DEGREES, Method, Problem
-from integrators.status import NOT_FINITE
+from integrators.status import EVALUATIONS, NOT_FINITE
 from integrators.stepping.loop import method_signature
 
 STAGES = 5  # of a fold
@@ -156,6 +156,7 @@ def advance(flow, rotations):
             step, to_do = max(first, k), stages
             if k < first or k == first + count:
                 to_do = processor
+                report[EVALUATIONS] = report[EVALUATIONS] + 1.0 * processor
             if k == first + count:  # π acts on a copy
                 for i in range(n):
                     put(kept, i, get(w, i))
@@ -240,6 +241,6 @@ SPLITTING = Method(
         "orthogonality": ALL_DEGREES,
     },
     bind=_bind,
-    evaluations=1,  # of the flow of all pieces
+    evaluations=1,  # of the flow of all pieces; those of processors are counted besides
     adjoint=True,
 )

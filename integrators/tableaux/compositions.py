@@ -134,6 +134,11 @@ class ProcessedComposition:
         return 2 * len(self.first_half) + 1
 
     @property
+    def processor_stages(self):
+        """The number of stages of the processor."""
+        return 2 * len(self.half_processor) + 2
+
+    @property
     def exact_shares(self):
         """The c of the kernel, 2 stages of them, and those of the processor, as `Fraction`."""
         half = [Fraction(digits) for digits in self.half_processor]

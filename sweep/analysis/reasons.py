@@ -37,6 +37,7 @@ CLAUSES = {
     "declared orders": "the store names no declared order",
     "time resolved": "the reference holds until t = {value:g}",
     "exact steps": "exact to round-off, even in {steps} steps over t = {time:g}",
+    "motion": "no error shows that the state moves, so that to be exact means nothing",
     "not exact": "the error falls as h^{value:.2f} ({slopes})",
     "another order": "the error falls as h^{value:.2f}, not h^{threshold} ({slopes})",
     "width": "the interval of ±{value:.3g} is wider than ±{threshold} ({slopes})",
@@ -75,6 +76,7 @@ REMEDIES = {
     "reference": "a reference that is {number:.2g} times closer",
     "reference end": "a reference with until = {number:.2g}",
     "state": "a recorded state, for `--error self`",
+    "integrator": "an integrator that has an error, such as rk4,",
     "global error": "an error that this system has, as global_error,",
 }
 

@@ -10,6 +10,7 @@ import click
 import integrators
 import sweep
 from integrators.errors import InputError
+from integrators.method import EXACT
 from sweep.cli.common import echo_document, echo_json, json_option, plugin_library_option
 from sweep.store.backends.places import require_local_path
 from sweep.store.store import Store
@@ -165,6 +166,16 @@ def _state_family_facts(family):
     return f"{family.description} ({axes})"
 
 
+def _evaluations_in_words(made):
+    """How often a step evaluates the system's function, and what comes for samples besides."""
+    seen = "a sample, or a step of which statistics are kept"
+    if made.order == EXACT:
+        return f"1 {seen}"
+    a_step = f"{made.evaluations or 'as many as the solver takes'} a step"
+    processor = getattr(made.composition, "processor_stages", 0)
+    return f"{a_step}, and {processor} {seen}" if processor else a_step
+
+
 def _integrator_facts(name, library):
     method, _ = integrators.named(name, library.methods)
     made = library.integrator(name, method.example)
@@ -177,13 +188,14 @@ def _integrator_facts(name, library):
         "adaptive": "yes, takes a tolerance" if made.adaptive else "no",
         "needs": " or ".join(form.__name__ for form in made.method.forms)
         + (f", and {made.method.condition}" if made.method.condition else ""),
-        "evaluations": f"{made.evaluations or 'as many as the solver takes'} a step",
+        "evaluations": _evaluations_in_words(made),
         "preserves": {k: ", ".join(v) or "yes" for k, v in made.preserves.items()},
         "options": {
             key: f"{'required' if option.read else repr(option.default)}: {option.description}"
             for key, option in made.method.options.items()
         },
-        "modifiers": " ".join(f"+{m}" for m in made.method.modifiers) or "none",
+        "modifiers": " ".join(f"+{m}" for m in made.method.modifiers if not made.modifier)
+        or "none",
     }
     if method.made_of:
         own = ("order", "evaluations", *(["adaptive"] if made.adaptive else []))

@@ -3,7 +3,13 @@
 import dataclasses
 import math
 
-from sweep.text import escape_control_characters, format_number, format_table, value_for_json
+from sweep.text import (
+    escape_control_characters,
+    escape_controls_in_lines,
+    format_number,
+    format_table,
+    value_for_json,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +32,7 @@ class Table:
     notes: list = ()
 
     def __str__(self):
-        lines = [escape_control_characters(self.title)] if self.title else []
+        lines = [escape_controls_in_lines(self.title)] if self.title else []
         lines.append(format_table(self.headers, self.rows))
         return "\n".join(
             [*lines, *(["", *map(escape_control_characters, self.notes)] if self.notes else [])]

@@ -149,6 +149,8 @@ def _why_no_least_work(estimates, against):
         return f"none can be compared, see {UNMEASURED}"
     if not any(row.resolved for row in estimates):
         return "all errors are at round-off or below what the reference resolves"
+    if any(row.resolved and not row.failed for row in estimates):
+        return "no power of ten lies between the errors"
     return "some runs failed at every step size"
 
 

@@ -66,7 +66,7 @@ def _ring(system):
     """
     if len(set(system.mass)) > 1:
         raise InputError(f"start 'ring' has equal masses; this system has mass = {system.mass}")
-    if system.coupling < 0.0:
+    if system.coupling <= 0.0:
         raise InputError(
             f"start 'ring' has bodies that attract; this system has coupling = {system.coupling}"
         )
@@ -108,7 +108,9 @@ class NBodySphere(MechanicalSystem):
     parameter_units = {"count": "1", "mass": "1", "coupling": "1"}
     named_starts = (
         Start("lee", "Example 2 of Lee et al.: three bodies", _lee),
-        Start("ring", "relative equilibrium: on the parallel of 45°, turning", _ring),
+        Start(
+            "ring", "equal bodies that turn on the parallel of 45°: a relative equilibrium", _ring
+        ),
     )
 
     def __post_init__(self):

@@ -290,7 +290,7 @@ def composition_table():
         for known, of in (
             (COMPOSITIONS, "a symmetric method of order 2"),
             (ADJOINT_COMPOSITIONS, "a method of order 1 with its adjoint"),
-            (PROCESSED_COMPOSITIONS, "the same, with a processor"),
+            (PROCESSED_COMPOSITIONS, "the same: the kernel of a processed composition"),
         )
         for name, one in known.items()
     ]

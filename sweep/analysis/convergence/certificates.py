@@ -25,6 +25,7 @@ CLOSING = 0.25  # gap to the declared order below which one that closes at all i
 WIDEST = 0.5  # half an interval: with more, the next whole order is inside too
 LOST = 1e-10  # what N steps of order p leave of an error, about N^-p: with more, round-off is exact
 MOVING = 1e-6  # an error that shows that the motion is not trivial
+FALLING = 4.0  # times the finest steps' error is that of the coarsest: it is no round-off
 EXACT = "exact"  # the declared order of a method whose steps are the flow itself
 MOST_STARTS, MOST_SIZES = 4096, 100  # more are no advice
 FINER = 8.0  # times smaller step sizes show if an error that hardly falls does so later
@@ -60,11 +61,9 @@ def verdict_on_declared_order(fit, declared, curve, error, moving):
         return REFUTED, (Reason("not exact", fit.order, 0, (), numbers),)
     declared = 0 if never else declared  # N steps leave all of an error that does not fall
     if not np.isfinite(fit.order):
-        exact = (
-            _steps_exact_to_round_off(fit, declared, curve)
-            if moving and declared is not None
-            else None
-        )
+        exact = None if declared is None else _steps_exact_to_round_off(fit, declared, curve)
+        if exact is not None and not moving:
+            return UNDECIDED, (Reason("motion", 0, MOVING, (Remedy("integrator", 1, 0),)),)
         if exact is not None:
             numbers = {"steps": exact, "time": curve.time}
             return CONFIRMED, (Reason("exact steps", exact**-declared, LOST, (), numbers),)
@@ -88,10 +87,16 @@ def _interval_confirms_order(fit, order):
 
 
 def _steps_exact_to_round_off(fit, declared, curve):
-    """In how few steps of a run the error is at round-off, if that shows no order; else None."""
+    """In how few steps of a run the error is at round-off, if that shows no order; else None.
+
+    An error that falls with the step size is none of round-off, though the reference hides it.
+    """
     there = np.isfinite(curve.errors).any(axis=1)
     at_floor = curve.errors[there] < curve.floors[there]
     if not there.any() or fit.use.count(FLOOR) < len(fit.use) or not at_floor[-1].all():
+        return None
+    finest, coarsest = np.nanmedian(curve.errors[there], axis=1)[[0, -1]]
+    if coarsest > FALLING * finest:
         return None
     steps = curve.steps[there][-1]
     return int(steps) if steps**-declared >= LOST else None

@@ -215,6 +215,12 @@ def test_an_exact_integrator_is_confirmed_beside_others_that_are_not():
     assert np.isnan(exact.order)
     alone = only(order_table(table.isel(run=table.integrator.values == "exact")))
     assert alone.verdict == "undecided"  # perhaps nothing moves
+    assert "no error shows that the state moves" in alone.reason
+    falling = table.copy(deep=True)
+    own = falling.integrator.values == "exact"
+    falling["global_error"][own] = 1e-12 * falling["global_error"][~own].values
+    hidden, _ = order_table(falling)
+    assert hidden.verdict == "undecided" and "at the floor" in hidden.reason
     table.attrs["integrators"] = json.dumps({"exact": {"order": 12}, "a": {"order": 2}})
     assert order_table(table)[0].verdict == "undecided"  # in ten steps an order of 12 is lost
     table.attrs["integrators"] = json.dumps({"exact": {"order": "exact"}, "a": {"order": "exact"}})

@@ -360,7 +360,7 @@ def test_a_ring_of_bodies_turns_as_one(count):
     ("parameters", "message"),
     [
         ({"mass": (1.0, 2.0, 1.0)}, "has equal masses; this system has mass = (1.0, 2.0, 1.0)"),
-        ({"coupling": -1.0}, "has bodies that attract; this system has coupling = -1.0"),
+        ({"coupling": 0.0}, "has bodies that attract; this system has coupling = 0.0"),
     ],
 )
 def test_a_ring_of_what_cannot_keep_it_is_refused(parameters, message):
