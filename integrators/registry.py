@@ -7,8 +7,7 @@ from integrators.methods.dormand_prince import METHOD as DOP853
 from integrators.methods.exact import METHOD as EXACT
 from integrators.methods.midpoints import ALL_MIDPOINTS
 from integrators.methods.munthe_kaas import RKMK_METHODS
-from integrators.methods.munthe_kaas_pairs import RKMK54
-from integrators.methods.munthe_kaas_tableau import RKMK
+from integrators.methods.munthe_kaas_pairs import RKMK, RKMK54
 from integrators.methods.ode45 import RK45
 from integrators.methods.runge_kutta import RK2_HEUN, RK2_MIDPOINT, RK4
 from integrators.methods.splitting import SPLITTING

@@ -84,7 +84,7 @@ def _compilings():
     for pairing in cases.kernel_pairings():
         for label, kernel in pairing.kernels.items():
             found |= {(label, lanes): partial(kernel.compiled, lanes) for lanes in (False, True)}
-    for pairing in cases.covering_pairings():
+    for pairing in cases.with_own_loops():
         if own := pairing.problem.own_loop:
             found[own.label, True] = partial(own.compiled, True)
     for pairing in cases.adaptive_pairings():

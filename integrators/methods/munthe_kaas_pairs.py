@@ -5,6 +5,9 @@ error of a step is ‖σ_1 − σ̃_1‖, or the distance of exp(σ_1)·y_n and 
 (`embedded_pairs`). Where the last stage is at σ_1, as Dormand and Prince have it, its generator is
 the first of the next step.
 
+``rkmk`` is the method of whatever tableau is given as its option: with embedded weights adaptive,
+and ``rkmk+fixed`` its main method with a constant step.
+
 Within a step of Dormand and Prince's pair σ(τ) is their interpolant of order 4, and the state is
 exp(σ(τ))·y_n, on the manifold like any other. Another pair takes a step of that part of h instead.
 
@@ -54,7 +57,7 @@ from integrators.stepping.embedded_pairs import (
     pair_problem,
     sigma_at,
 )
-from integrators.tableaux.butcher import DORMAND_PRINCE54
+from integrators.tableaux.butcher import DORMAND_PRINCE54, EXAMPLE, as_tableau
 
 COMMUTATORS, METRIC, INTERPOLATES = range(OF_METHOD, OF_METHOD + 3)  # in the settings
 
@@ -254,4 +257,49 @@ RKMK54 = rkmk_pair(
     "rkmk54",
     DORMAND_PRINCE54,
     "Runge–Kutta–Munthe-Kaas 5(4) after Dormand and Prince, adaptive",
+)
+
+# --- of any tableau --------------------------------------------------------------------------
+
+NAME, TABLEAU = "rkmk", "tableau"
+OPTION = Option(
+    None,
+    "a Butcher tableau: a by rows, b, order; of a pair also embedded and embedded_order",
+    read=as_tableau,
+)
+
+
+def _made_of(given):
+    """The method of the tableau among the options that are given."""
+    if TABLEAU not in given:
+        raise InputError(
+            f"{NAME!r} is made of a Butcher tableau: give {TABLEAU} = {EXAMPLE}, and for an "
+            "adaptive one embedded = […] and embedded_order in it"
+        )
+    tableau = as_tableau(TABLEAU, given[TABLEAU])
+    if not tableau.embedded:
+        return _with_option(rkmk(NAME, tableau))
+    pair = rkmk_pair(NAME, tableau)
+    return replace(_with_option(pair), fixed=_with_option(pair.fixed))
+
+
+def _with_option(method):
+    return replace(method, options={TABLEAU: OPTION, **method.options})
+
+
+HEUN_EULER = {
+    "a": [[], [1.0]],
+    "b": [0.5, 0.5],
+    "embedded": [1.0, 0.0],
+    "order": 2,
+    "embedded_order": 1,
+}
+RKMK = replace(
+    _made_of({TABLEAU: HEUN_EULER}),
+    description="Runge–Kutta–Munthe-Kaas of any tableau; adaptive with embedded weights",
+    order=None,
+    adaptive=False,
+    bind=None,
+    made_of=_made_of,
+    example={TABLEAU: HEUN_EULER},
 )

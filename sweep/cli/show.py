@@ -10,7 +10,6 @@ import click
 import integrators
 import sweep
 from integrators.errors import InputError
-from integrators.method import EXACT
 from sweep.cli.common import echo_document, echo_json, json_option, plugin_library_option
 from sweep.store.backends.places import require_local_path
 from sweep.store.store import Store
@@ -169,7 +168,7 @@ def _state_family_facts(family):
 def _evaluations_in_words(made):
     """How often a step evaluates the system's function, and what comes for samples besides."""
     seen = "a sample, or a step of which statistics are kept"
-    if made.order == EXACT:
+    if isinstance(made.order, str):  # exact
         return f"1 {seen}"
     a_step = f"{made.evaluations or 'as many as the solver takes'} a step"
     processor = getattr(made.composition, "processor_stages", 0)

@@ -160,10 +160,10 @@ class Pairing:
     def problem(self):
         """The integrator bound to the system.
 
-        A loop of its own takes a second to compile: only the `covering_pairings` have theirs.
+        A loop of its own takes a second to compile: only the first of each method's code has it.
         """
         problem = self.integrator.bind(self.case.system)
-        return problem if self in covering_pairings() else replace(problem, inlined=False)
+        return problem if self in with_own_loops() else replace(problem, inlined=False)
 
     @property
     def kernels(self):
@@ -279,6 +279,14 @@ def _with_new(all_of_them, what):
             chosen.append(pairing)
             seen |= has
     return chosen
+
+
+@functools.cache
+def with_own_loops():
+    """Those of `pairings` with a kernel of a method that none before has."""
+    return _with_new(
+        pairings(), lambda pair: {pair.integrator.bind(pair.case.system).advance.label}
+    )
 
 
 @functools.cache

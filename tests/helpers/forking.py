@@ -109,6 +109,7 @@ def main(number):
     gc.collect()
     gc.freeze()
     request = _serve(asked)
+    asked.detach()  # or, when this is over, it would close what has its number by then
     if request is not None:
         _become(*request)
 
@@ -178,6 +179,7 @@ def _keep_a_fork_for_a_fork_server():
     message, files, *_ = socket.recv_fds(theirs, MESSAGE, AWAY)
     if not message:
         os._exit(0)  # nobody needs it
+    theirs.detach()
     code, numbers, environment, blocked = json.loads(message)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.pthread_sigmask(signal.SIG_SETMASK, blocked)

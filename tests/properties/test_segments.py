@@ -10,9 +10,11 @@ from sizes import natural_size
 import integrators
 import systems
 from integrators import status
+from integrators.method import EXACT
 from integrators.stepping import batch
 from integrators.stepping.adaptive import run_adaptive
 from integrators.stepping.batch import lagrangian, run_batch
+from integrators.tableaux.compositions import PROCESSED_COMPOSITIONS
 
 MEMBERS = (1, 3)  # one alone, and some in lanes
 CUTS = ((24, 1, False), (6, 4, False), (1, 24, True), (8, 3, True))
@@ -25,7 +27,15 @@ def test_sampling_does_not_change_the_end(covering):
         for steps, samples, statistics in CUTS:
             other = covering.batch(start, steps, samples, statistics=statistics)
             np.testing.assert_array_equal(other.states, fine.states[:, ::steps])
-            np.testing.assert_array_equal(other.report, fine.report)
+            kept = rows_of_steps(covering)
+            np.testing.assert_array_equal(other.report[:, kept], fine.report[:, kept])
+
+
+def rows_of_steps(pairing):
+    """The rows of a report that count steps: some methods evaluate for every state that is seen."""
+    chosen = pairing.integrator
+    of_states = chosen.order == EXACT or chosen.modifier in PROCESSED_COMPOSITIONS
+    return [row for row in range(status.REPORT_SIZE) if row != status.EVALUATIONS or not of_states]
 
 
 def test_blocks_of_samples_do_not_change_anything(covering, monkeypatch):

@@ -19,7 +19,6 @@ from integrators.errors import InputError
 SCHEME = "s3://"
 METADATA = "zarr.json"
 AT_ONCE = 8  # requests
-MOST_AT_ONCE = 2**26  # bytes of a put; more are sent in parts
 EXPECTED = "expected a directory, or s3://BUCKET/PATH/NAME.zarr"
 
 
@@ -210,8 +209,9 @@ class ObjectPlace:
 
     def write_bytes(self, data):
         """Write the object; it is there whole, or the one before is."""
+        in_parts = len(data) > _import_s3().MOST_AT_ONCE
         with self._server() as (obstore, client):
-            obstore.put(client, self.key, bytes(data), use_multipart=len(data) > MOST_AT_ONCE)
+            obstore.put(client, self.key, bytes(data), use_multipart=in_parts)
 
     def write_text(self, text):
         """Write the object as text."""

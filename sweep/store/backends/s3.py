@@ -14,8 +14,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from sweep.errors import Unreachable
-from sweep.store.backends.places import MOST_AT_ONCE
 
+MOST_AT_ONCE = 2**26  # bytes of a put; more are sent in parts
 AT_START, LATER = 5.0, 60.0  # seconds for which a request that fails is tried again
 PATIENCE = "GEOSWEEP_OBJECT_PATIENCE"  # in the environment, instead of the latter
 REQUEST_SECONDS = 60.0  # that a request may take

@@ -61,7 +61,7 @@ def test_the_same_command_goes_on(start, until, cache, tmp_path):
     printed, errors = finished(again, cache)
     assert again.returncode == 0, errors
     assert "Complete: 4 runs" in printed
-    assert cache() > before + 2  # it had not compiled all
+    assert cache() > before  # it had not compiled all
 
 
 def finished(run, cache):
