@@ -112,6 +112,7 @@ def ring():
         "splitting+suzuki4": (100, 200, 400, 800),
         "splitting+blanes_moan6": (25, 40, 64, 100, 160, 250, 400),
         "splitting+kahan_li8": (25, 40, 64, 100, 160, 250),
+        "splitting+blanes_casas_murua8": (25, 40, 64, 100, 160),
         "splitting+sofroniou_spaletta10": (10, 14, 20, 28, 40, 64, 100),
     }
     aims = {INVARIANTS: (4.0, 4.5, 3.2)}

@@ -6,7 +6,7 @@
 #include "vectors.hpp"
 
 static const int depth = 8;
-static const double smooth = 0x1p-62;
+static const double smooth = 0x1p-74;
 static const double two_pi = 2.0 * 3.141592653589793;
 
 // H = w.I^-1 w/2, p = 1/I
