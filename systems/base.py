@@ -151,8 +151,8 @@ class System(ABC):
 
     @classmethod
     def parameter_names(cls):
-        """Names of the parameters."""
-        return tuple(field.name for field in fields(cls))
+        """Names of the parameters; those that only have a keyword, as they are shared, last."""
+        return tuple(field.name for field in sorted(fields(cls), key=lambda field: field.kw_only))
 
     @property
     def in_words(self):
@@ -163,6 +163,11 @@ class System(ABC):
     def parameters(self):
         """The parameters by name; vectors are tuples."""
         return {name: getattr(self, name) for name in self.parameter_names()}
+
+    @property
+    def identity(self):
+        """The parameters by which runs are identified: all but those that have no effect."""
+        return self.parameters
 
     @property
     def time_units(self):

@@ -7,6 +7,7 @@ The names of these two modules are stable, and the modules that define them are 
 - kinds of systems: `MechanicalSystem`, `SpinSystem` and `RigidSystem` with `Part`, or `System`;
 - what they have: `Start`, `Family`, `Quantity`, `StateError`, `Convergence`, and the quantities of
   a form;
+- built-in Lagrangian systems to derive others from, and `with_force`, by which a force acts on one;
 - what is recorded besides: `Observable`;
 - checks of parameters: `set_checked`, and what gives it values.
 """
@@ -19,20 +20,39 @@ from systems.checking import (
     set_checked,
     vector_list,
 )
-from systems.mechanical.base import MechanicalSystem, check_distinct, quantities_of_spheres
+from systems.mechanical.base import (
+    DampedSystem,
+    MechanicalSystem,
+    check_distinct,
+    quantities_of_spheres,
+    with_force,
+)
+from systems.mechanical.elastic_rod import ElasticRod
+from systems.mechanical.lennard_jones import LennardJonesSphere
+from systems.mechanical.magnetic_dipoles import MagneticDipoles
+from systems.mechanical.nbody import NBodySphere
+from systems.mechanical.pendulum_chain import SphericalPendulumChain
+from systems.mechanical.spring_pendula import SpringPendula
 from systems.observables import Observable
 from systems.rigid.base import Part, RigidSystem, checked_parts
 from systems.spins.base import SpinSystem, quantities_of_nambu, quantities_of_spins
 
 __all__ = [
     "Convergence",
+    "DampedSystem",
+    "ElasticRod",
     "Family",
+    "LennardJonesSphere",
+    "MagneticDipoles",
     "MechanicalSystem",
+    "NBodySphere",
     "Observable",
     "Part",
     "Quantity",
     "RigidSystem",
+    "SphericalPendulumChain",
     "SpinSystem",
+    "SpringPendula",
     "Start",
     "StateError",
     "System",
@@ -46,4 +66,5 @@ __all__ = [
     "quantities_of_spins",
     "set_checked",
     "vector_list",
+    "with_force",
 ]

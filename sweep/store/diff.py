@@ -245,7 +245,7 @@ def unchangeable_store_settings(experiment):
     expanded = experiment.expanded()
     names = ("system", "duration", "samples", "statistics", "reference")
     fixed = {name: expanded[name] for name in names} | {"record": sorted(expanded["record"])}
-    parameters = experiment.grids[0].make_systems()[0].parameters
+    parameters = experiment.grids[0].make_systems()[0].identity
     fixed["plugins"] = experiment.plugin_hashes()
     return fixed | {
         "parameters": {name: _collapse_equal_numbers(value) for name, value in parameters.items()}
@@ -268,8 +268,8 @@ def _check_grid_unchanged(store, group, experiment):
     now = json.loads(storage.to_attribute_json(unchangeable_store_settings(experiment)))
     _check_time_axis_continues(store, group, experiment, stored, now)
     for name in {*group.attrs["scanned"], *(axis.name for axis in experiment.scan)}:
-        now["parameters"].pop(name)  # a coordinate says which value each row has
-        stored["parameters"].pop(name)
+        for parts in (now, stored):  # a coordinate says which value each row has
+            parts["parameters"].pop(name, None)
     for name, value in now.items():
         if stored[name] != value:
             raise StoreError(

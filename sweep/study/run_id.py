@@ -1,9 +1,9 @@
 """The identity of a run: what makes two runs the same one.
 
 The identifier is a hash of everything that determines a trajectory, and of nothing else: the
-system and its parameters, the integrator and its options, the exact step size or tolerance, and
-the initial state. Labels and the duration are no part of it, hence runs keep theirs when a study
-is edited.
+system and its parameters (`System.identity`), the integrator and its options, the exact step size
+or tolerance, and the initial state. Labels and the duration are no part of it, hence runs keep
+theirs when a study is edited.
 
 It is put together from two digests, so that a million of them cost a few seconds::
 
@@ -55,7 +55,7 @@ class SystemDigest:
     """Makes the `method_digest` of many methods of a system, whose parameters are read once."""
 
     def __init__(self, system):
-        begun = _canonical_json([system.name, system.parameters])[:-1]
+        begun = _canonical_json([system.name, system.identity])[:-1]
         self._hash = hashlib.blake2b(begun.encode(), digest_size=16)
 
     def method(self, text):

@@ -1,13 +1,24 @@
 """Mechanical systems on products of two-spheres: states (q, ω), starts, energy, momentum."""
 
+from dataclasses import dataclass, field, replace
+
 import numpy as np
 
-from integrators.errors import InputError
+from integrators.compiler.kernels import generalized_force, kernel
+from integrators.compiler.vectors import cross, get, put, scale
+from integrators.errors import InputError, check_known
 from integrators.forms.forms import parts
 from integrators.forms.spheres import tangency_error, unit_length_error, work_done
 from systems import ensembles
 from systems.base import ERROR_OF, Quantity, StateError, System
-from systems.checking import ON_MANIFOLD, check_directions, check_small, check_unit
+from systems.checking import (
+    ON_MANIFOLD,
+    check_directions,
+    check_small,
+    check_unit,
+    number_vector,
+    set_checked,
+)
 
 
 class MechanicalSystem(System):
@@ -68,6 +79,104 @@ class MechanicalSystem(System):
         check_directions(q, "q of body {}", key="q")
         check_unit(q, "q")
         check_small(np.abs(np.sum(q * omega, axis=1)), "|q·omega|")
+
+
+@kernel(generalized_force)
+def friction(t, q, omega, p, out, work):
+    """F_i = −c_i ω_i × q_i; the c_i are the last parameters."""
+    n = q.shape[0]
+    begin = p.shape[0] - n
+    for i in range(n):
+        put(out, i, scale(-p[begin + i], cross(get(omega, i), get(q, i))))
+
+
+def with_force(form, force, parameters):
+    """A `SpheresLagrangian` on which a force acts that comes from no potential.
+
+    Parameters
+    ----------
+    form : SpheresLagrangian
+    force : Kernel
+        Of signature `generalized_force`: ``force(t, q, omega, p, out, work)`` writes F_i, by which
+        Σ F_i·δq_i is the virtual work, into row i of `out`. Its `p` are the form's parameters,
+        then `parameters`.
+    parameters : sequence of float
+        Those of the force.
+
+    Returns
+    -------
+    SpheresLagrangian
+        Its states have one more row, for the work.
+
+    Raises
+    ------
+    InputError
+        If a force acts already.
+    """
+    if form.forced:
+        raise InputError(
+            "a force acts on the system already, as where it has a damping: write one function "
+            "for all forces, and leave the damping out"
+        )
+    every = np.concatenate([np.asarray(form.parameters, dtype=float), np.ravel(parameters)])
+    return replace(form, parameters=every, force=force)
+
+
+UNDAMPED = "none"
+
+
+@dataclass(frozen=True)
+class DampedSystem(MechanicalSystem):
+    """A mechanical system whose bodies may be damped, by the torques −c_i ω_i.
+
+    A subclass checks its own parameters, then those here by `super().__post_init__()`, and its
+    `form` is what `damped` makes of a conservative one.
+
+    Parameters
+    ----------
+    damping : float or tuple of float or "none"
+        c_i of each body, against the surroundings; ≥ 0, in units of energy times time. "none" is
+        no force at all; with 0 the state has a row for the work, like those it is compared with.
+
+    Raises
+    ------
+    InputError
+        If a value has the wrong type or sign, or a list the wrong length.
+    """
+
+    damping: float | tuple | str = field(default=UNDAMPED, kw_only=True)
+
+    def __post_init__(self):
+        if isinstance(self.damping, str):
+            check_known("damping", self.damping, (UNDAMPED,), key="damping")
+        else:
+            damping = number_vector("damping", self.damping, self.body_count, least=0.0)
+            set_checked(self, damping=damping)
+
+    @property
+    def has_force(self):
+        """Whether the damping is a force, if only one of size 0."""
+        return self.damping != UNDAMPED
+
+    @property
+    def body_count(self):
+        """The number of bodies, from the parameters alone."""
+        return self.count
+
+    @property
+    def identity(self):
+        """The parameters, without a damping that there is not."""
+        found = self.parameters
+        return found if self.has_force else {k: v for k, v in found.items() if k != "damping"}
+
+    def damped(self, form):
+        """A conservative form with the friction, if there is any."""
+        return with_force(form, friction, self.damping) if self.has_force else form
+
+    def quantities_without(self, momentum):
+        """`quantities_of_spheres`, with the momenta `momentum` if nothing is damped."""
+        damped = self.has_force and any(self.damping)
+        return quantities_of_spheres(self.form, self.units, "" if damped else momentum)
 
 
 def quantities_of_spheres(form, units, momentum):

@@ -26,7 +26,7 @@ from integrators.forms.forms import SpheresLagrangian
 from integrators.solvers.inertia import ChainInertia
 from systems.base import Convergence, Start
 from systems.checking import check_count, positive_vector, set_checked
-from systems.mechanical.base import MechanicalSystem, quantities_of_spheres
+from systems.mechanical.base import DampedSystem
 
 
 @inlined
@@ -97,7 +97,7 @@ def _lee(system):
 
 
 @dataclass(frozen=True)
-class ElasticRod(MechanicalSystem):
+class ElasticRod(DampedSystem):
     """An elastic rod clamped at one end.
 
     Parameters
@@ -112,6 +112,8 @@ class ElasticRod(MechanicalSystem):
         κ of the joint at which each begins, J.
     inertia : {"consistent", "printed"}
         That of slender elements, or the one that the paper prints.
+    damping : float or tuple of float or "none"
+        c_i of the torque −c_i ω_i on each element, N m s; ≥ 0. "none": no such force.
 
     Raises
     ------
@@ -138,6 +140,7 @@ class ElasticRod(MechanicalSystem):
         "gravity": "m s-2",
         "stiffness": "J",
         "inertia": "1",
+        "damping": "N m s",
     }
     named_starts = (Start("lee", "Example 4 of Lee et al.: straight, hit in the middle", _lee),)
 
@@ -152,6 +155,7 @@ class ElasticRod(MechanicalSystem):
             gravity=check_number("gravity", self.gravity),
             stiffness=positive_vector("stiffness", self.stiffness, count),
         )
+        super().__post_init__()
         try:
             self.chain_inertia()
         except InputError as error:
@@ -168,15 +172,16 @@ class ElasticRod(MechanicalSystem):
         """The `SpheresLagrangian` of the rod."""
         mass = np.array(self.mass)
         weight = (mass / 2.0 + _beyond(mass)) * self.gravity * np.array(self.length)
-        return SpheresLagrangian(
+        form = SpheresLagrangian(
             inertia=self.chain_inertia(),
             potential=potential,
             potential_gradient=potential_gradient,
             parameters=np.concatenate([weight, self.stiffness]),
         )
+        return self.damped(form)
 
     @cached_property
     def quantities(self):
         """Energy, without gravity angular momentum about the clamp's axis, constraints."""
         axes = "x" if self.gravity == 0.0 else ""
-        return quantities_of_spheres(self.form, self.units, axes)
+        return self.quantities_without(axes)

@@ -14,17 +14,15 @@ Units: kg, m, s, rad. Source of L: Lee, Leok, McClamroch, *Lagrangian mechanics 
 integrators on two-spheres*, Example 1.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-
-import numpy as np
 
 from integrators.compiler.kernels import generalized_force, kernel
 from integrators.compiler.lanes import cos
 from integrators.compiler.vectors import cross, get, put
 from integrators.errors import check_number
-from systems.checking import number_vector, set_checked
-from systems.mechanical.base import quantities_of_spheres
+from systems.checking import set_checked
+from systems.mechanical.base import quantities_of_spheres, with_force
 from systems.mechanical.pendulum_chain import SphericalPendulumChain
 
 
@@ -59,7 +57,7 @@ class ForcedPendulumChain(SphericalPendulumChain):
         If a value has the wrong type or sign, or a list the wrong length.
     """
 
-    damping: float | tuple = 0.05
+    damping: float | tuple = field(default=0.05, kw_only=True)
     amplitude: float = 0.1
     frequency: float = 1.0
 
@@ -76,7 +74,6 @@ class ForcedPendulumChain(SphericalPendulumChain):
         super().__post_init__()
         set_checked(
             self,
-            damping=number_vector("damping", self.damping, self.count, least=0.0),
             amplitude=check_number("amplitude", self.amplitude),
             frequency=check_number("frequency", self.frequency, least=0.0),
         )
@@ -84,10 +81,9 @@ class ForcedPendulumChain(SphericalPendulumChain):
     @cached_property
     def form(self):
         """The `SpheresLagrangian` of the chain, with its force."""
-        shared = SphericalPendulumChain.parameter_names()
-        chain = SphericalPendulumChain(**{name: getattr(self, name) for name in shared}).form
+        chain = SphericalPendulumChain(self.count, self.mass, self.length, self.gravity).form
         own = [*self.damping, *self.length, self.amplitude, self.frequency]
-        return replace(chain, parameters=np.append(chain.parameters, own), force=force)
+        return with_force(chain, force, own)
 
     @cached_property
     def quantities(self):

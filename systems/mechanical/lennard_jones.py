@@ -27,7 +27,7 @@ from integrators.forms.forms import SpheresLagrangian
 from systems.base import Convergence, Start
 from systems.checking import set_checked
 from systems.ensembles import on_manifold
-from systems.mechanical.base import MechanicalSystem, check_distinct, quantities_of_spheres
+from systems.mechanical.base import DampedSystem, check_distinct
 from systems.mechanical.icosphere import icosphere
 
 FAR = 1e20  # where partners stand that fill up a block: their terms are far below round-off
@@ -182,7 +182,7 @@ def _lee(system):
 
 
 @dataclass(frozen=True)
-class LennardJonesSphere(MechanicalSystem):
+class LennardJonesSphere(DampedSystem):
     """Molecules on a sphere.
 
     Parameters
@@ -196,6 +196,8 @@ class LennardJonesSphere(MechanicalSystem):
         makes that the mean chord of the triangulation's edges.
     mass : float
         Of each molecule.
+    damping : float or tuple of float or "none"
+        c_i of the torque −c_i ω_i on each molecule; ≥ 0. "none": no such force.
 
     Raises
     ------
@@ -212,7 +214,7 @@ class LennardJonesSphere(MechanicalSystem):
     description = "molecules on a sphere with a Lennard-Jones potential"
     units = {"energy": "1", "momentum": "1", "time": "1"}
     convergence = Convergence(duration=2.0, longest_step=0.1, shortest_step=0.001)
-    parameter_units = {"level": "1", "epsilon": "1", "sigma": "1", "mass": "1"}
+    parameter_units = {"level": "1", "epsilon": "1", "sigma": "1", "mass": "1", "damping": "1"}
     named_starts = (Start("lee", "Example 6 of Lee et al.: two vortices 30° apart", _lee),)
 
     def __post_init__(self):
@@ -229,6 +231,12 @@ class LennardJonesSphere(MechanicalSystem):
             epsilon=check_number("epsilon", self.epsilon, above=0.0),
             mass=check_number("mass", self.mass, above=0.0),
         )
+        super().__post_init__()
+
+    @property
+    def body_count(self):
+        """The number of molecules."""
+        return len(self.mesh.vertices)
 
     @cached_property
     def mesh(self):
@@ -253,14 +261,15 @@ class LennardJonesSphere(MechanicalSystem):
     def form(self):
         """The `SpheresLagrangian` of the molecules."""
         squared = self.range**2
-        return SpheresLagrangian(
+        form = SpheresLagrangian(
             inertia=np.full(len(self.mesh.vertices), self.mass),
             potential=potential,
             potential_gradient=potential_gradient,
             parameters=np.array([squared, 4 * self.epsilon, 24 * self.epsilon / squared]),
         )
+        return self.damped(form)
 
     @cached_property
     def quantities(self):
         """Energy, total angular momentum, unit length, tangency."""
-        return quantities_of_spheres(self.form, self.units, momentum="xyz")
+        return self.quantities_without("xyz")

@@ -24,7 +24,7 @@ from integrators.errors import InputError, check_number
 from integrators.forms.forms import SpheresLagrangian
 from systems.base import Convergence, Start
 from systems.checking import MOST_COUPLED, positive_vector, set_checked, vector_list
-from systems.mechanical.base import MechanicalSystem, axes_along, quantities_of_spheres
+from systems.mechanical.base import DampedSystem, axes_along
 
 PERMEABILITY = 1e-7  # μ0/4π, N A⁻²
 TICKS = (0.0, 0.024, 0.048, 0.072)
@@ -103,7 +103,7 @@ def _lee(system):
 
 
 @dataclass(frozen=True)
-class MagneticDipoles(MechanicalSystem):
+class MagneticDipoles(DampedSystem):
     """Magnetic dipoles on pivots.
 
     Parameters
@@ -116,6 +116,8 @@ class MagneticDipoles(MechanicalSystem):
         Of the pivots, m; their number is that of the dipoles.
     inertia_factor : float
         M_i in units of m_i l_i².
+    damping : float or tuple of float or "none"
+        c_i of the torque −c_i ω_i on each dipole, N m s; ≥ 0. "none": no such force.
 
     Raises
     ------
@@ -139,6 +141,7 @@ class MagneticDipoles(MechanicalSystem):
         "length": "m",
         "positions": "m",
         "inertia_factor": "1",
+        "damping": "N m s",
     }
     named_starts = (Start("lee", "Example 5 of Lee et al.: the last of 4×4 tilted", _lee),)
 
@@ -157,6 +160,7 @@ class MagneticDipoles(MechanicalSystem):
             positions=positions,
             inertia_factor=check_number("inertia_factor", self.inertia_factor, above=0.0),
         )
+        super().__post_init__()
         first = {}
         for i, position in enumerate(positions):
             if first.setdefault(position, i) != i:
@@ -175,16 +179,17 @@ class MagneticDipoles(MechanicalSystem):
     def form(self):
         """The `SpheresLagrangian` of the dipoles."""
         matrix = coupling(np.array(self.positions), np.array(self.moment))
-        return SpheresLagrangian(
+        form = SpheresLagrangian(
             inertia=self.inertia_factor * np.array(self.mass) * np.array(self.length) ** 2,
             potential=potential,
             potential_gradient=potential_gradient,
             parameters=_columns_of_eight_rows(matrix),
         )
+        return self.damped(form)
 
     @cached_property
     def quantities(self):
         """Energy, angular momentum about the axis of dipoles in a row, constraints."""
         positions = np.array(self.positions)
         axes = axes_along(positions - positions[0])
-        return quantities_of_spheres(self.form, self.units, axes)
+        return self.quantities_without(axes)

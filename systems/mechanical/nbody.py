@@ -19,7 +19,7 @@ from integrators.errors import InputError, check_number
 from integrators.forms.forms import SpheresLagrangian
 from systems.base import Convergence, Start
 from systems.checking import MOST_INTERACTING, check_count, positive_vector, set_checked
-from systems.mechanical.base import MechanicalSystem, check_distinct, quantities_of_spheres
+from systems.mechanical.base import DampedSystem, check_distinct
 
 
 @kernel(state_value)
@@ -79,7 +79,7 @@ def _ring(system):
 
 
 @dataclass(frozen=True)
-class NBodySphere(MechanicalSystem):
+class NBodySphere(DampedSystem):
     """n bodies on a sphere.
 
     Parameters
@@ -90,6 +90,8 @@ class NBodySphere(MechanicalSystem):
         Of each body.
     coupling : float
         γ; attraction if positive.
+    damping : float or tuple of float or "none"
+        c_i of the torque −c_i ω_i on each body; ≥ 0. "none": no such force.
 
     Raises
     ------
@@ -105,7 +107,7 @@ class NBodySphere(MechanicalSystem):
     description = "n bodies on a sphere under an analogue of gravitation"
     units = {"energy": "1", "momentum": "1", "time": "1"}
     convergence = Convergence(duration=0.8, longest_step=0.1, shortest_step=0.0004)
-    parameter_units = {"count": "1", "mass": "1", "coupling": "1"}
+    parameter_units = {"count": "1", "mass": "1", "coupling": "1", "damping": "1"}
     named_starts = (
         Start("lee", "Example 2 of Lee et al.: three bodies", _lee),
         Start(
@@ -121,6 +123,7 @@ class NBodySphere(MechanicalSystem):
             mass=positive_vector("mass", self.mass, count),
             coupling=check_number("coupling", self.coupling),
         )
+        super().__post_init__()
 
     def check_positions(self, q):
         """Refuse bodies that meet or are antipodal."""
@@ -129,14 +132,15 @@ class NBodySphere(MechanicalSystem):
     @cached_property
     def form(self):
         """The `SpheresLagrangian` of the bodies."""
-        return SpheresLagrangian(
+        form = SpheresLagrangian(
             inertia=np.array(self.mass),
             potential=potential,
             potential_gradient=potential_gradient,
             parameters=np.array([self.coupling]),
         )
+        return self.damped(form)
 
     @cached_property
     def quantities(self):
         """Energy, total angular momentum, unit length, tangency."""
-        return quantities_of_spheres(self.form, self.units, momentum="xyz")
+        return self.quantities_without("xyz")

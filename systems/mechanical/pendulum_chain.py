@@ -20,7 +20,7 @@ from integrators.forms.forms import SpheresLagrangian
 from integrators.solvers.inertia import ChainInertia
 from systems.base import Convergence, Start
 from systems.checking import check_count, positive_vector, set_checked
-from systems.mechanical.base import MechanicalSystem, quantities_of_spheres
+from systems.mechanical.base import DampedSystem
 
 
 @kernel(state_value)
@@ -66,7 +66,7 @@ def _celledoni_spatial(system):
 
 
 @dataclass(frozen=True)
-class SphericalPendulumChain(MechanicalSystem):
+class SphericalPendulumChain(DampedSystem):
     """A chain of spherical pendula.
 
     Parameters
@@ -77,6 +77,8 @@ class SphericalPendulumChain(MechanicalSystem):
         Of each link, kg and m.
     gravity : float
         Along +e3, m s⁻²; negative where e3 points up.
+    damping : float or tuple of float or "none"
+        c_i of the torque −c_i ω_i on each link, N m s; ≥ 0. "none": no such force.
 
     Raises
     ------
@@ -93,7 +95,13 @@ class SphericalPendulumChain(MechanicalSystem):
     description = "chain of spherical pendula under gravity"
     units = {"energy": "J", "momentum": "kg m2 s-1", "time": "s"}
     convergence = Convergence(duration=3.0, longest_step=0.15, shortest_step=0.001)
-    parameter_units = {"count": "1", "mass": "kg", "length": "m", "gravity": "m s-2"}
+    parameter_units = {
+        "count": "1",
+        "mass": "kg",
+        "length": "m",
+        "gravity": "m s-2",
+        "damping": "N m s",
+    }
     named_starts = (
         Start("lee", "Example 1 of Lee et al.: the double pendulum", _lee),
         Start("celledoni", "section 5 of Celledoni et al.: parallel links", _celledoni),
@@ -109,20 +117,22 @@ class SphericalPendulumChain(MechanicalSystem):
             length=positive_vector("length", self.length, count),
             gravity=check_number("gravity", self.gravity),
         )
+        super().__post_init__()
 
     @cached_property
     def form(self):
         """The `SpheresLagrangian` of the chain."""
         length = np.array(self.length)
         carried = np.cumsum(self.mass[::-1])[::-1]  # Σ_{k≥i} m_k
-        return SpheresLagrangian(
+        form = SpheresLagrangian(
             inertia=ChainInertia(length, self.mass),
             potential=potential,
             potential_gradient=potential_gradient,
             parameters=carried * self.gravity * length,
         )
+        return self.damped(form)
 
     @cached_property
     def quantities(self):
         """Energy, vertical angular momentum, unit length, tangency."""
-        return quantities_of_spheres(self.form, self.units, momentum="z")
+        return self.quantities_without("z")

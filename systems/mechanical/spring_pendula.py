@@ -30,25 +30,25 @@ from systems.checking import (
     set_checked,
     vector_list,
 )
-from systems.mechanical.base import MechanicalSystem, axes_along, quantities_of_spheres
+from systems.mechanical.base import DampedSystem, axes_along
 
 SQUARE = ((0, 1), (1, 2), (2, 3), (3, 0))
 CORNERS = ((0.0, 0.0, 0.0), (0.1, 0.0, 0.0), (0.1, -0.1, 0.0), (0.0, -0.1, 0.0))
 
-# p: m_i g l_i (n), ½ l_i (n), then for every edge i, j, κ, |r|, r.
+# p: m_i g l_i (n), ½ l_i (n), the number of edges, then for every edge i, j, κ, |r|, r.
 EDGE = 7
 
 
 @inlined
-def pendulum(number):
-    """A row, kept among the parameters; the mask shows the compiler that it is not negative."""
+def whole(number):
+    """A whole number kept among the parameters; the mask shows that it is not negative."""
     return int(number) & 0x7FFFFFFF
 
 
 @inlined
 def spring(q, halves, edge):
     """d_e, for q of shape (n, 3), half lengths of the links and an edge's numbers."""
-    i, j = pendulum(edge[0]), pendulum(edge[1])
+    i, j = whole(edge[0]), whole(edge[1])
     outer = axpy(halves[j], get(q, j), (edge[4], edge[5], edge[6]))
     return axpy(-halves[i], get(q, i), outer)
 
@@ -60,8 +60,8 @@ def potential(t, q, p):
     total = -p[0] * q[0, 2]
     for i in range(1, n):
         total = total - p[i] * q[i, 2]
-    for k in range(2 * n, p.shape[0], EDGE):
-        edge = tail(p, k)
+    for k in range(whole(p[2 * n])):
+        edge = tail(p, 2 * n + 1 + EDGE * k)
         d = spring(q, tail(p, n), edge)
         stretch = sqrt(dot(d, d)) - edge[3]
         total = total + 0.5 * edge[2] * (stretch * stretch)
@@ -76,9 +76,9 @@ def potential_gradient(t, q, p, out, work):
         out[i, 0] = 0.0
         out[i, 1] = 0.0
         out[i, 2] = -p[i]
-    for k in range(2 * n, p.shape[0], EDGE):
-        edge = tail(p, k)
-        i, j = pendulum(edge[0]), pendulum(edge[1])
+    for k in range(whole(p[2 * n])):
+        edge = tail(p, 2 * n + 1 + EDGE * k)
+        i, j = whole(edge[0]), whole(edge[1])
         d = spring(q, tail(p, n), edge)
         length = sqrt(dot(d, d))
         tension = scale(edge[2] * (length - edge[3]) / length, d)
@@ -99,7 +99,7 @@ def _lee(system):
 
 
 @dataclass(frozen=True)
-class SpringPendula(MechanicalSystem):
+class SpringPendula(DampedSystem):
     """Spherical pendula tied together by springs.
 
     Parameters
@@ -116,6 +116,8 @@ class SpringPendula(MechanicalSystem):
         The two pendula that each spring ties together, counted from 0.
     pivots : tuple of 3-vectors
         Of each pendulum, m.
+    damping : float or tuple of float or "none"
+        c_i of the torque −c_i ω_i on each pendulum, N m s; ≥ 0. "none": no such force.
 
     Raises
     ------
@@ -144,6 +146,7 @@ class SpringPendula(MechanicalSystem):
         "stiffness": "N m-1",
         "edges": "1",
         "pivots": "m",
+        "damping": "N m s",
     }
     named_starts = (Start("lee", "Example 3 of Lee et al.: four pendula in a square", _lee),)
 
@@ -160,6 +163,7 @@ class SpringPendula(MechanicalSystem):
             edges=edges,
             pivots=vector_list("pivots", self.pivots, count),
         )
+        super().__post_init__()
         for k, apart in enumerate(np.linalg.norm(self._spans, axis=1)):
             if not apart > 0:
                 raise InputError(
@@ -194,12 +198,13 @@ class SpringPendula(MechanicalSystem):
         ends = np.reshape(self.edges, (-1, 2))
         springs = np.column_stack([ends, self.stiffness, rest, self._spans])
         weight = mass * self.gravity * length
-        return SpheresLagrangian(
+        form = SpheresLagrangian(
             inertia=mass * length**2,
             potential=potential,
             potential_gradient=potential_gradient,
-            parameters=np.concatenate([weight, 0.5 * length, springs.ravel()]),
+            parameters=np.concatenate([weight, 0.5 * length, [len(springs)], springs.ravel()]),
         )
+        return self.damped(form)
 
     @cached_property
     def quantities(self):
@@ -207,7 +212,7 @@ class SpringPendula(MechanicalSystem):
         axes = axes_along(self._spans)
         if self.gravity != 0.0:
             axes = "z" if "z" in axes else ""
-        return quantities_of_spheres(self.form, self.units, axes)
+        return self.quantities_without(axes)
 
 
 def _checked_edges(edges, count):

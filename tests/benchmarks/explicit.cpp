@@ -20,12 +20,12 @@ static void attraction(const double* p, const Vector<T>* q, Vector<T>* g) {
     }
 }
 
-// Springs between the middles of links; p: m_i g l_i, l_i/2, then for each i, j, k, |r|, r.
+// Springs between the middles of links; p: m_i g l_i, l_i/2, their number, then for each i, j, k, |r|, r.
 template <int n, int edges>
 static void springs(const double* p, const Vector<double>* q, Vector<double>* g) {
     for (int i = 0; i < n; i++) g[i] = {0.0, 0.0, -p[i]};
     for (int k = 0; k < edges; k++) {
-        const double* edge = p + 2 * n + 7 * k;
+        const double* edge = p + 2 * n + 1 + 7 * k;
         int i = edge[0], j = edge[1];
         Vector<double> r = {edge[4], edge[5], edge[6]};
         Vector<double> d = axpy(-p[n + i], q[i], axpy(p[n + j], q[j], r));

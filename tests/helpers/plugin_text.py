@@ -5,7 +5,7 @@ import re
 from sweep import guide
 
 TOPIC = guide.text("plugins")
-BEAD, PLOTS = re.findall(r"```python\n(.*?)```", TOPIC, re.DOTALL)
+BEAD, FORCE, PLOTS = re.findall(r"```python\n(.*?)```", TOPIC, re.DOTALL)
 STUDY, ENTRY_POINTS = re.findall(r"```toml\n(.*?)```", TOPIC, re.DOTALL)
 
 

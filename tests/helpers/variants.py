@@ -11,7 +11,10 @@ VARIANTS = {
             "gravity": -9.81,
         },
     ),
-    "nbody_sphere": ({"count": 2, "mass": (1.0, 2.5), "coupling": 0.7},),
+    "nbody_sphere": (
+        {"count": 2, "mass": (1.0, 2.5), "coupling": 0.7},
+        {"count": 2, "damping": (0.3, 0.1)},
+    ),
     "spring_pendula": (
         {
             "count": 2,

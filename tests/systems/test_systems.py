@@ -138,6 +138,7 @@ def test_a_system_is_immutable_and_has_its_values_normalised():
         "mass": (1.0, 2.0),
         "length": (1.0, 1.0),
         "gravity": 2.0,
+        "damping": "none",
     }
     with pytest.raises(FrozenInstanceError):
         system.gravity = 1.0

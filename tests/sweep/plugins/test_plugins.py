@@ -6,8 +6,10 @@ import re
 
 import numpy as np
 import pytest
-from plugin_text import BEAD, STUDY, edited, write
+from plugin_text import BEAD, FORCE, STUDY, edited, write
+from scipy.integrate import simpson
 
+import integrators
 import systems
 from sweep import errors
 from sweep.plugins.checks import check_gradient
@@ -46,6 +48,23 @@ def test_the_library_of_a_study(tmp_path):
     with pytest.raises(systems.InputError, match=r"unknown system 'bead'"):
         systems.get("bead")  # nothing is registered
     assert pickle.loads(pickle.dumps(loaded.library)) == loaded.library
+
+
+def test_a_force_of_a_plugin_acts():
+    """The energy falls by the work of the force, and their balance is constant."""
+    library = Library((Plugin("air.py", FORCE, trusted=True),))
+    system = library.system("bodies_in_air", {"drag": 0.2})
+    run = integrators.integrate(
+        system, integrators.get("variational+kahan_li6"), system.start("lee"),
+        step_size=5e-3, duration=1.0, samples=20,
+    )  # fmt: skip
+    n, work = system.bodies, run.states[:, -1, 0]
+    speeds = np.linalg.norm(run.states[:, n : 2 * n], axis=2)
+    power = -0.2 * np.sum(speeds**3, axis=1)
+    assert work[-1] == pytest.approx(simpson(power, x=run.times), rel=1e-4)
+    assert np.all(np.diff(work) < 0.0)
+    with pytest.raises(systems.InputError, match="already, as where it has a damping"):
+        _ = library.system("bodies_in_air", {"damping": 0.1}).form
 
 
 def test_an_adaptive_integrator_of_a_plugin_counts_steps():
