@@ -133,10 +133,12 @@ class System(ABC):
     its states are, of shape ``(rows, 3)``, the kinds of systems say: `MechanicalSystem`,
     `SpinSystem` and `RigidSystem`. They have `state_keys`, by which a study spells a state,
     `state_text`, `row_labels`, and `state_errors`, a tuple of `StateError`. `convergence` is the
-    `Convergence` that suits the default parameters, if it says one.
+    `Convergence` that suits the default parameters, if it says one. `surprising_defaults` says of
+    parameters whose default is not what one would expect why it is that.
     """
 
     families = ()
+    surprising_defaults = {}
     convergence = None
 
     @property

@@ -138,9 +138,11 @@ def _system_facts(name, library):
     system = library.system_class(name)
     made = library.system(name, {})
     parameters = {
-        key: f"{_tuples_as_lists(value)} {system.parameter_units[key]}".removesuffix(" 1")
+        key: _value_with_unit(value, system.parameter_units[key])
         for key, value in made.parameters.items()
     }
+    for key, why in system.surprising_defaults.items():
+        parameters[key] += f" ({why})"
     facts = {
         "system": name,
         "description": system.description,
@@ -157,6 +159,12 @@ def _system_facts(name, library):
     if not system.families:
         del facts["families"]
     return facts, inspect.getdoc(inspect.getmodule(system))
+
+
+def _value_with_unit(value, unit):
+    """A parameter as text; a word has no unit."""
+    unit = "" if isinstance(value, str) or unit == "1" else f" {unit}"
+    return f"{_tuples_as_lists(value)}{unit}"
 
 
 def _state_family_facts(family):

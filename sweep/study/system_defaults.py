@@ -18,6 +18,28 @@ ALL = "all"
 DECLARED = "declared"
 
 
+def surprising_defaults_left(experiment):
+    """A line for each parameter that an experiment leaves at a default that may surprise.
+
+    Parameters
+    ----------
+    experiment : Experiment
+
+    Returns
+    -------
+    list of str
+    """
+    system = experiment.library.system_class(experiment.system)
+    given = {*experiment.parameters, *(axis.name for axis in experiment.scan)}
+    defaults = {field.name: field.default for field in dataclasses.fields(system)}
+    return [
+        f"{experiment.name}: {name} is not given: "
+        f"{defaults[name]:g} {system.parameter_units[name]}, {why}"
+        for name, why in system.surprising_defaults.items()
+        if name not in given
+    ]
+
+
 def with_declared_defaults(table, family, library):
     """An experiment's table with what it leaves to others filled in.
 

@@ -209,10 +209,20 @@ def test_init_writes_no_study_that_check_refuses(command, tmp_path):
 
 
 def test_check_counts_runs(answers):
-    *_, pendulum, _, total = answers["check"].splitlines()
+    *lines, total = answers["check"].splitlines()
+    (pendulum,) = (line for line in lines if line.startswith("pendulum "))
     assert pendulum.split() == ["pendulum", "spherical_pendulum_chain", "2", "4", "4", "1", "32"]
     assert total == f"small: valid, {RUNS} runs"
     assert "valid, 864 runs" in answers["check quickstart"]
+
+
+def test_check_and_show_say_which_gravity_a_chain_has(command, tmp_path):
+    """Its default is another than that of all other systems."""
+    said = "gravity is not given: 1 m s-2, as in Example 1 of Lee et al.; all other"
+    assert said in command(tmp_path, "check", "lee-example-1").stdout
+    assert "not given" not in command(tmp_path, "check", "quickstart").stdout
+    shown = command(tmp_path, "show", "system", "spherical_pendulum_chain").stdout
+    assert "gravity: 1.0 m s-2 (as in Example 1 of Lee et al.; all other" in shown
 
 
 def test_plan_counts_what_is_to_be_done(answers, place):
