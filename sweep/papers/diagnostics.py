@@ -11,7 +11,7 @@ from scipy.interpolate import BarycentricInterpolator, CubicSpline
 from scipy.optimize import brentq
 
 from integrators.errors import InputError
-from sweep.analysis import grid, order_table
+from sweep.analysis import drift_table, grid, order_table
 
 POINTS = 13  # samples that a return is interpolated between
 
@@ -56,6 +56,11 @@ def slope_over_time(name):
     return measure
 
 
+def trend_over_run(name):
+    """The `slope_over_time` of a variable times the time that the run takes."""
+    return lambda dataset: slope_over_time(name)(dataset) * np.ptp(dataset["time"].values)
+
+
 def largest_relative_change(quantity):
     """The largest |change| over time of a quantity, relative to its size at the start."""
 
@@ -82,6 +87,45 @@ def ratio_of_largest_errors(name, above, below):
         return (errors.sel(integrator=above) / errors.sel(integrator=below)).values.ravel()
 
     return measure
+
+
+def ratio_of_mean_errors(name, above, below):
+    """The mean error of one integrator over that of another, for each step size of both.
+
+    Parameters
+    ----------
+    name : str
+        A variable over ``(run, time)``: the mean over the steps of a sample interval.
+    above, below : str
+        Labels of the integrators.
+    """
+
+    def measure(dataset):
+        errors = grid(dataset[[name]])[name].mean("time")
+        ratios = errors.sel(integrator=above) / errors.sel(integrator=below)
+        return ratios.values[np.isfinite(ratios.values)]
+
+    return measure
+
+
+def ratios_over_a_decade_of_step_sizes(name):
+    """The mean over time of a variable at each step size over that at a tenth of it, if any."""
+
+    def measure(dataset):
+        means, steps = dataset[name].mean("time").values, dataset["step_size"].values
+        tenths = np.argwhere(np.isclose(steps[:, None], 10.0 * steps))
+        return np.array([means[long] / means[short] for long, short in tenths])
+
+    return measure
+
+
+def largest_drift_possible(dataset):
+    """The largest drift of the energy that is not excluded (95 %), over the run, of max |E − E₀|.
+
+    Of one integrator and step size.
+    """
+    (row,) = drift_table(dataset, ("energy",))
+    return max(abs(row.low), abs(row.high)) * row.duration / row.max_abs.median
 
 
 def measured_convergence_order(dataset):

@@ -1,19 +1,22 @@
 """Lee, Leok and McClamroch, *Lagrangian mechanics and variational integrators on two-spheres*.
 
-The figures of Examples 1 to 6. Several belong to other data than those that stand beside them in
-the paper; the note says which, and the figure of the printed data follows. The means of Examples 1
-and 5 come out in all printed digits over every 5th and every 20th step.
+The properties that section 3.4 states, then the figures of Examples 1 to 6. Several of these belong
+to other data than those that stand beside them in the paper; the note says which, and the figure
+of the printed data follows. The means of Examples 1 and 5 come out in all printed digits over every
+5th and every 20th step.
 """
 
 from functools import partial
 
+from sweep.papers import diagnostics
 from sweep.papers.agreement import EnergyTrend, KeptToRoundOff
 from sweep.papers.claims import Claim, Paper
-from sweep.papers.measuring import Measured
+from sweep.papers.measuring import Computed, Measured
 
 ENERGY = "mean |E − E₀|"
 LENGTH = "mean |q·q − 1|"
-VARIATIONAL = "variational"
+VARIATIONAL, COMPOSED, RUNGE_KUTTA = "variational", "variational+suzuki4", "rk4"
+ORDERS = 0.1  # by how much a measured order may be off
 GAINED, LOST = EnergyTrend(rises=True), EnergyTrend(rises=False)  # as the pictures show it
 
 
@@ -24,12 +27,96 @@ def _unit_length_error_claim(part, measured, paper):
     )  # fmt: skip
 
 
+_properties = partial(Computed, "lee-properties")
 _one = partial(Measured, "lee-example-1")
 _two = partial(Measured, "lee-example-2", "step-sizes")
+_compared = partial(Computed, "lee-example-2", "step-sizes")
+_MEAN_ENERGY_ERROR = "energy_error_abs_mean"
 _three = partial(Measured, "lee-example-3", "formulations", step_size=5e-3)
 _four = partial(Measured, "lee-example-4")
 _five = partial(Measured, "lee-example-5")
 _six = partial(Measured, "lee-example-6", "molecules", VARIATIONAL, step_size=5e-3)
+
+# --- section 3.4 ---------------------------------------------------------------------------------
+
+_SYSTEMS = ("pendulum", "bodies", "springs", "rod", "dipoles", "molecules")
+
+
+def _structure_claims(name):
+    """That steps on a system are symplectic, and that as many back undo a hundred."""
+    experiment = f"structure-{name}"
+    both = (VARIATIONAL, COMPOSED)
+    symplectic, reversal = (
+        _properties(experiment, both, measure=diagnostics.value_per_run(variable))
+        for variable in ("symplectic_defect", "reversal_error")
+    )
+    return (
+        Claim(
+            "3.4", f"symplectic defect, {name}", symplectic, low=0.0, high=1e-11,
+            note="of a step, by difference quotients",
+        ),
+        Claim(
+            "3.4", f"distance from the start after 100 steps forward and back, {name}", reversal,
+            low=0.0, high=2e-12,
+        ),
+    )  # fmt: skip
+
+
+def _order_claim(name, integrator, order, paper=None):
+    return Claim(
+        "3.4", f"order, {name}",
+        _properties(
+            f"orders-{name}", integrator, measure=diagnostics.measured_convergence_order
+        ),
+        paper=paper, digits=1, exact=True, low=order - ORDERS, high=order + ORDERS,
+    )  # fmt: skip
+
+
+_ORDERS = {"triple_jump4": 4, "suzuki4": 4, "yoshida6": 6, "kahan_li6": 6}
+_MILLION = "1e6 steps"
+_momentum = diagnostics.largest_size_over_time("momentum_error")
+PROPERTIES = (
+    *(claim for name in _SYSTEMS for claim in _structure_claims(name)),
+    Claim(
+        "3.4", "symplectic defect, pendulum",
+        _properties(
+            "structure-pendulum", RUNGE_KUTTA,
+            measure=diagnostics.value_per_run("symplectic_defect"),
+        ),
+        low=1e-7, high=float("inf"), note="no symplectic method",
+    ),
+    *(
+        claim
+        for name, higher in (("pendulum", _ORDERS), ("bodies", _ORDERS | {"kahan_li8": 8}))
+        for claim in (
+            _order_claim(name, VARIATIONAL, 2, paper=2.0),
+            *(_order_claim(name, f"{VARIATIONAL}+{one}", order) for one, order in higher.items()),
+        )
+    ),
+    Claim(
+        "3.4", "max |π − π₀|", _properties("long", VARIATIONAL, measure=_momentum),
+        low=0.0, high=1e-13, note=f"vertical angular momentum; {_MILLION}",
+    ),
+    Claim(
+        "3.4", "max |π − π₀|", _properties("long", RUNGE_KUTTA, measure=_momentum),
+        low=1e-5, high=float("inf"), note=f"vertical angular momentum; {_MILLION}",
+    ),
+    Claim(
+        "3.4", "|drift of E| over the run / max |E − E₀|, at most",
+        _properties("long", VARIATIONAL, measure=diagnostics.largest_drift_possible),
+        low=0.0, high=0.05, note=f"{_MILLION}; what 95 % leave possible",
+    ),
+    Claim(
+        "3.4", "slope of E times T",
+        _properties(
+            "long", RUNGE_KUTTA, measure=diagnostics.trend_over_run("energy_error"),
+            summary="median",
+        ),
+        low=-1e-3, high=-1e-4, note=_MILLION,
+    ),
+)  # fmt: skip
+
+# --- the examples --------------------------------------------------------------------------------
 
 EXAMPLE_1 = (
     Claim(
@@ -75,6 +162,35 @@ EXAMPLE_2 = (
     Claim(
         "Example 2", ENERGY, _two(VARIATIONAL, step_size=1e-4),
         paper=1.1986e-6, expected=4.7960e-8, note="the paper prints h = 1e-4",
+    ),
+    Claim(
+        "Example 2", f"{ENERGY} at ten times the step / {ENERGY}",
+        _compared(
+            VARIATIONAL, summary="median", each="step sizes",
+            measure=diagnostics.ratios_over_a_decade_of_step_sizes(_MEAN_ENERGY_ERROR),
+        ),
+        paper=100.0, digits=1, low=95.0, high=105.0, note="“almost 100 times”",
+    ),
+    Claim(
+        "Example 2", f"{ENERGY} of rk2 / variational",
+        _compared(
+            ("rk2", VARIATIONAL), summary="median", each="step sizes",
+            measure=diagnostics.ratio_of_mean_errors(_MEAN_ENERGY_ERROR, "rk2", VARIATIONAL),
+        ),
+        low=80.0, high=110.0, note="“several orders of magnitude”",
+    ),
+    Claim(
+        "Example 2", f"{LENGTH} of rk2 / variational",
+        _compared(
+            ("rk2", VARIATIONAL), summary="median", each="step sizes",
+            measure=diagnostics.ratio_of_mean_errors("unit_length_error_mean", "rk2", VARIATIONAL),
+        ),
+        low=1e6, high=float("inf"), note="“several orders of magnitude”",
+    ),
+    Claim(
+        "Example 2", "max |J − J₀|",
+        Computed("lee-example-2", "step-sizes", VARIATIONAL, measure=_momentum),
+        low=0.0, high=1e-14, note="total angular momentum",
     ),
 )  # fmt: skip
 
@@ -158,5 +274,5 @@ EXAMPLE_6 = (
 LEE = Paper(
     name="lee",
     title="Lagrangian mechanics and variational integrators on two-spheres",
-    claims=(*EXAMPLE_1, *EXAMPLE_2, *EXAMPLE_3, *EXAMPLE_4, *EXAMPLE_5, *EXAMPLE_6),
+    claims=(*PROPERTIES, *EXAMPLE_1, *EXAMPLE_2, *EXAMPLE_3, *EXAMPLE_4, *EXAMPLE_5, *EXAMPLE_6),
 )
