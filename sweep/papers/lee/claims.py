@@ -213,7 +213,7 @@ EXAMPLE_3 = (
 
 _printed = {"scan": {"inertia": "printed"}, "step_size": 1e-4}
 _consistent = {"scan": {"inertia": "consistent"}, "step_size": 1e-4}
-_QUARTILES = "on (q, ω), printed inertia, 1e-14 apart; bounds: quartiles of 128 runs"
+_QUARTILES = "the nearest of lee-ode45; 1e-14 apart; bounds: quartiles of 128 runs"
 EXAMPLE_4 = (
     Claim(
         "Example 4", ENERGY, _four("inertia", VARIATIONAL, **_printed),
