@@ -72,13 +72,7 @@ class CotangentHamiltonian:
                 raise InputError(
                     f"{name} is {given!r}; expected a function decorated by {decorated}", key=name
                 )
-        parameters = np.array(self.parameters, dtype=float)
-        if parameters.ndim != 1 or not np.all(np.isfinite(parameters)):
-            raise InputError(
-                f"parameters = {self.parameters!r}; expected a list of finite numbers",
-                key="parameters",
-            )
-        object.__setattr__(self, "parameters", parameters)
+        object.__setattr__(self, "parameters", checked_parameters(self.parameters))
 
     @property
     def yields(self):
@@ -117,7 +111,7 @@ class CotangentHamiltonian:
     @functools.cached_property
     def energy(self):
         """Kernel: H of a state."""
-        return _energy(self.hamiltonian)
+        return energy_kernel(self.hamiltonian)
 
     def monitor(self):
         """H of a state, and 0: there are no unit vectors."""
@@ -138,8 +132,19 @@ class CotangentHamiltonian:
         return self.homogeneous_flow().vector_field()
 
 
+def checked_parameters(parameters):
+    """A form's own parameters as a new array, shape (k,), or `InputError`."""
+    checked = np.array(parameters, dtype=float)
+    if checked.ndim != 1 or not np.all(np.isfinite(checked)):
+        raise InputError(
+            f"parameters = {parameters!r}; expected a list of finite numbers", key="parameters"
+        )
+    return checked
+
+
 @functools.cache
-def _energy(hamiltonian):
+def energy_kernel(hamiltonian):
+    """Kernel: H of a state, into ``out[0, 0]``."""
     value = hamiltonian.inline
 
     def energy(t, y, p, out, work):
