@@ -84,6 +84,25 @@ def ratio_of_largest_errors(name, above, below):
     return measure
 
 
+def ratio_of_errors_at_end(name, above, below):
+    """The `size_at_end` of one integrator over that of another, one run of each."""
+
+    def measure(dataset):
+        labels, errors = dataset["integrator"].values, size_at_end(name)(dataset)
+        return errors[labels == above] / errors[labels == below]
+
+    return measure
+
+
+def estimate_order_from_steps(dataset):
+    """The order p̃ of an embedded pair's estimate, with which steps grow as tol^(1/(p̃ + 1)).
+
+    From the least-squares slope of the logarithm of their number over that of the tolerance.
+    """
+    logarithms = np.log(dataset["tolerance"].values), np.log(dataset["steps"].values)
+    return -1.0 / np.polyfit(*logarithms, 1)[0] - 1.0
+
+
 def measured_convergence_order(dataset):
     """The measured order of one integrator, of the error at the end; NaN where undecided."""
     (estimate,) = order_table(dataset)
