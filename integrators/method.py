@@ -44,8 +44,9 @@ class Problem(Resumable):
     """A method bound to a form: everything that the stepping loop needs but h and the state.
 
     `memory` and `work` are sizes, in elements; `solves` the implicit solves in a step;
-    `formulation` says what the state's second half is: ω (``q_omega``) or q̇ (``q_qdot``);
-    ``state`` where it has no halves. `function`, `move` and `pull` are what
+    `formulation` says what the state's second half is: ω (``q_omega``), q̇ (``q_qdot``) or π
+    (``q_pi``); ``state`` where it has no halves. `conversions` are those of a `HomogeneousFlow`.
+    `function`, `move` and `pull` are what
     `loop.method_signature` says; None where the method has no use for them.
 
     `inlined` says whether the loop in lanes of a state of few rows is compiled with all that it
@@ -64,6 +65,7 @@ class Problem(Resumable):
     work: int
     solves: int = 0
     formulation: str = "q_omega"
+    conversions: tuple = ()
     move: Kernel | None = None
     pull: Kernel | None = None
     inlined: bool = True

@@ -38,6 +38,9 @@ class Quantity:
         Which columns of row 0 these are.
     degree : {"linear", "quadratic", "other"}
         Of an invariant, as a polynomial in the state.
+    each_row : bool
+        Of an observable: whether it is a vector for rows of the state, and `function` writes those
+        rows of ``out``, from the first one on. Others are NaN.
     """
 
     name: str
@@ -48,6 +51,7 @@ class Quantity:
     components: tuple = ()
     columns: tuple = (0,)
     degree: str = "other"
+    each_row: bool = False
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from integrators.errors import InputError, check_number, check_whole
 from integrators.forms.forms import SpheresLagrangian, checked_members, form_of
 from integrators.forms.phase_spaces import phase_space
 from integrators.stepping.adaptive import prepare, run_adaptive
-from integrators.stepping.batch import canonical, run_ends
+from integrators.stepping.batch import run_ends
+from integrators.stepping.formulations import canonical
 
 FIRST_ANGLE = 2.0**-4  # radians along the great circles; halved from level to level
 LAST_ANGLE = 2.0**-15

@@ -156,7 +156,8 @@ def try_plugin_observables(library, record, system, start):
 def _try_plugin_quantity(quantity, start, parameters, name):
     what = f"{quantity.name!r} of {name!r}"
     work = quantity.function.work(len(start))
-    values = evaluate_plugin_kernel(quantity.function, start, parameters, 1, work, what)[0]
+    rows = len(start) if quantity.each_row else 1
+    values = evaluate_plugin_kernel(quantity.function, start, parameters, rows, work, what)[0]
     if np.isnan(values[list(quantity.columns)]).any():
         raise InputError(f"{what} is NaN at a start, or leaves a component of its row unwritten")
 

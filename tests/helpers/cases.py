@@ -315,6 +315,16 @@ WAYS = {"rk45": (("q_omega", "dense"), ("q_qdot", "land"))}
 # beside them one more pair of kernels.
 LIE_GROUP = {"rkmk4": "all", "cf4": "defaults"}
 ANYWHERE = ("spherical_pendulum_chain", "free_rigid_body")
+# In (q, π) the first of those meets the layouts of inertia and a force, and the other, with an
+# adaptive one, a chain.
+HAMILTONIAN = {
+    "rkmk4": (
+        "spherical_pendulum_chain", "spherical_pendulum_chain.1", "spherical_pendulum_chain.2",
+        "forced_pendulum_chain",
+    ),
+    "cf4": ("spherical_pendulum_chain",),
+    "cf32a": ("spherical_pendulum_chain",),
+}  # fmt: skip
 # Adaptive ones meet one case of each action, and rkmk54 three of its eight ways.
 OF_EVERY_ACTION = (*ANYWHERE, "forced_pendulum_chain", "free_rigid_body.2")
 RKMK54_WAYS = (
@@ -343,6 +353,9 @@ def _is_met(integrator, case):
 
 def _is_met_by_lie_group(integrator, case):
     name, options = integrator.name, integrator.options
+    if options.get("formulation") == "q_pi":
+        usual = options.get("output", "land") == "land" and options.get("dexpinv") != "truncated"
+        return usual and case.label in HAMILTONIAN.get(name, ())
     if integrator.adaptive:
         way = tuple(options.get(key) for key in ("error", "output", "dexpinv"))
         return case.label in OF_EVERY_ACTION and (name != "rkmk54" or way in RKMK54_WAYS)

@@ -15,7 +15,8 @@ from integrators.forms.hamiltonians import NambuHamiltonian, SpinHamiltonian
 from integrators.forms.lie_poisson import LiePoissonHamiltonian
 from integrators.forms.phase_spaces import phase_space
 from integrators.method import OF_ADJOINTS
-from integrators.stepping.batch import canonical, run_batch, run_ends
+from integrators.stepping.batch import run_batch, run_ends
+from integrators.stepping.formulations import canonical
 from systems.rigid import rotation_matrices
 from systems.spins.base import SpinSystem
 

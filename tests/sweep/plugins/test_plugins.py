@@ -38,7 +38,9 @@ def test_the_library_of_a_study(tmp_path):
     )  # fmt: skip
     bead = loaded.library.system("bead", {"stiffness": 4.0})
     names = [quantity.name for quantity in loaded.library.quantities(bead)]
-    assert names == ["energy", "unit_length", "tangency", "momentum", "height"]
+    assert names == [
+        "energy", "unit_length", "tangency", "conjugate_momentum", "momentum", "height",
+    ]  # fmt: skip
     assert [quantity.name for quantity in BUILT_IN.quantities(bead)] == names[:-1]
     ralston = loaded.library.integrator("ralston+projected", {})
     assert ralston.order == 2
