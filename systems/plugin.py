@@ -8,6 +8,8 @@ The names of these two modules are stable, and the modules that define them are 
 - what they have: `Start`, `Family`, `Quantity`, `StateError`, `Convergence`, and the quantities of
   a form;
 - what is recorded besides: `Observable`;
+- quadrotors to steer yourself: `QuadrotorPayload`, and `CONTROL_VALUES`, where its parameters have
+  the numbers of a control of your own;
 - checks of parameters: `set_checked`, and what gives it values.
 """
 
@@ -22,14 +24,18 @@ from systems.checking import (
 from systems.mechanical.base import MechanicalSystem, check_distinct, quantities_of_spheres
 from systems.observables import Observable
 from systems.rigid.base import Part, RigidSystem, checked_parts
+from systems.rigid.quadrotor_forces import CONTROL_VALUES
+from systems.rigid.quadrotor_payload import QuadrotorPayload
 from systems.spins.base import SpinSystem, quantities_of_nambu, quantities_of_spins
 
 __all__ = [
+    "CONTROL_VALUES",
     "Convergence",
     "Family",
     "MechanicalSystem",
     "Observable",
     "Part",
+    "QuadrotorPayload",
     "Quantity",
     "RigidSystem",
     "SpinSystem",

@@ -6,14 +6,16 @@ import re
 
 import numpy as np
 import pytest
-from plugin_text import BEAD, STUDY, edited, write
+from plugin_text import BEAD, DAMPED, DAMPED_STUDY, STUDY, edited, write
 
 import systems
 from sweep import errors
+from sweep.campaign import coordinator
 from sweep.plugins.checks import check_gradient
 from sweep.plugins.loader import Plugin
 from sweep.plugins.registry import BUILT_IN, Library
 from sweep.store import studies
+from sweep.store.open import open_study
 from sweep.study.run_table import expand_experiment
 
 
@@ -48,6 +50,23 @@ def test_the_library_of_a_study(tmp_path):
     with pytest.raises(systems.InputError, match=r"unknown system 'bead'"):
         systems.get("bead")  # nothing is registered
     assert pickle.loads(pickle.dumps(loaded.library)) == loaded.library
+
+
+def test_a_controller_of_ones_own_steers_the_quadrotors(tmp_path, cluster):
+    (tmp_path / "damped.py").write_text(DAMPED)
+    (tmp_path / "damped.toml").write_text(DAMPED_STUDY)
+    study, store = studies.load_study_file(tmp_path / "damped.toml"), tmp_path / "damped.zarr"
+    assert coordinator.run(study, store, cluster).complete
+    runs = open_study(store)["brakes"].to_dataset()
+    assert (runs["status"] == 0).all() and runs.sizes["run"] == 2
+    speed = np.linalg.norm([runs[f"load_position_{x}"].diff("time") for x in "xyz"], axis=0)
+    weak, strong = speed[:, -1]
+    assert strong < 0.8 * weak
+    force = np.stack([runs[f"force_1_{x}"].isel(time=0) for x in "xyz"], axis=-1)
+    np.testing.assert_allclose(force, [[0.0, 0.0, -14.0]] * 2)  # the load is at rest
+    moment = np.stack([runs[f"moment_1_{x}"].isel(time=0) for x in "xyz"], axis=-1)
+    np.testing.assert_allclose(moment, -0.1 * np.array([[0.3, -0.2, 0.5]] * 2))
+    assert abs(runs["energy_balance_error"]).max() < 1e-6 < 1.0 < abs(runs["energy"]).max()
 
 
 def test_an_adaptive_integrator_of_a_plugin_counts_steps():
