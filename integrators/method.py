@@ -14,6 +14,7 @@ import numpy as np
 
 from integrators.compiler.kernels import Kernel
 from integrators.errors import InputError, check_known
+from integrators.forms.cotangent import ACTIONS, CotangentHamiltonian
 from integrators.forms.forms import FORMULATIONS, SpheresLagrangian, form_of, system_name
 from integrators.options import Option
 from integrators.stepping import loop
@@ -36,6 +37,11 @@ STEPS_OF = "steps_of"  # option of every method with a fixed step
 
 FORMULATION = Option(
     "q_omega", "variables of the vector field: (q, ω) or (q, q̇)", choices=FORMULATIONS
+)
+ACTION = Option(
+    "product",
+    "of T*G, on attitude and momentum: that of the group G × g*, or of G ⋉ g*",
+    choices=ACTIONS,
 )
 
 
@@ -418,6 +424,13 @@ class Integrator:
                 f"formulation = {formulation!r} is for mechanical systems; {name} has one "
                 "formulation only: leave it out",
                 key="formulation",
+            )
+        action = self.given.get("action", ACTION.default)
+        if action != ACTION.default and not isinstance(form, CotangentHamiltonian):
+            raise InputError(
+                f"action = {action!r} is for Hamiltonians on T*G, such as 'heavy_top' with "
+                f"formulation = 'cotangent'; {name} has one action only: leave it out",
+                key="action",
             )
 
     def bind(self, system):

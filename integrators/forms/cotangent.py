@@ -23,9 +23,10 @@ from integrators.compiler.vectors import add, cross, get, put
 from integrators.errors import InputError, check_known
 from integrators.forms.flows import HomogeneousFlow, SplitFlow, VectorField
 from integrators.lie_groups.actions import product
-from integrators.lie_groups.factors import ROTATION, TRANSLATION
+from integrators.lie_groups.factors import ROTATION, SEMIDIRECT, SEMIDIRECT_R3, TRANSLATION
 
 GROUPS = ("SO(3)", "SO(3) x R3")
+ACTIONS = ("product", "semidirect")
 
 
 @dataclass(frozen=True)
@@ -117,15 +118,22 @@ class CotangentHamiltonian:
         """H of a state, and 0: there are no unit vectors."""
         return self.homogeneous_flow().monitor
 
-    def homogeneous_flow(self):
-        """The same motion along the action of G × g*: Q turns, the other rows are translated."""
-        moved = (TRANSLATION,) * (self.algebra_rows - 1)
-        return HomogeneousFlow(
-            generator=_generator(self.derivatives, self.translations),
-            action=product(ROTATION, *moved),
-            energy=self.energy,
-            parameters=self.packed,
-        )
+    def homogeneous_flow(self, action="product"):
+        """The same motion along an action.
+
+        Parameters
+        ----------
+        action : {"product", "semidirect"}
+            Of G × g*: Q turns, the other rows are translated. Or of G ⋉ g*, (11), whose left
+            multiplication turns π too: f is (14) itself.
+        """
+        if action == "semidirect":
+            generator = self.derivatives
+            along = product(SEMIDIRECT_R3 if self.translations else SEMIDIRECT)
+        else:
+            generator = _generator(self.derivatives, self.translations)
+            along = product(ROTATION, *(TRANSLATION,) * (self.algebra_rows - 1))
+        return HomogeneousFlow(generator, along, self.energy, self.packed)
 
     def vector_field(self, formulation="q_omega"):
         """(12) in the embedding space; there is one formulation."""

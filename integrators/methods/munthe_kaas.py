@@ -26,10 +26,11 @@ from integrators.compiler.kernels import Kernel, inlined
 from integrators.compiler.lanes import select, sqrt
 from integrators.compiler.vectors import add, axpy, get, increment, put, scale
 from integrators.compiler.views import rows_of, tail
+from integrators.forms.cotangent import CotangentHamiltonian
 from integrators.forms.flows import HomogeneousFlow
 from integrators.forms.forms import ALONG_ACTION, SpheresLagrangian
 from integrators.lie_groups.exponentials import BERNOULLI, WIDEST
-from integrators.method import ALL_DEGREES, Method, Option, Problem
+from integrators.method import ACTION, ALL_DEGREES, Method, Option, Problem
 from integrators.status import LEFT_DOMAIN, NOT_FINITE
 from integrators.stepping.loop import method_signature
 from integrators.tableaux.butcher import DORMAND_PRINCE5, EULER, HEUN, KUTTA3, KUTTA4
@@ -184,6 +185,8 @@ def flow_of(form, options):
     """The `HomogeneousFlow` of a form, as the options of `ALONG` have it."""
     if isinstance(form, SpheresLagrangian):
         return form.homogeneous_flow(options["formulation"])
+    if isinstance(form, CotangentHamiltonian):
+        return form.homogeneous_flow(options["action"])
     return form.homogeneous_flow()
 
 
@@ -246,6 +249,7 @@ ALONG = {
         "equations",
         choices=ALONG_ACTION,
     ),
+    "action": ACTION,
 }
 DEXPINV = {
     "dexpinv": Option(

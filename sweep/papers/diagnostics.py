@@ -57,10 +57,13 @@ def slope_over_time(name):
 
 
 def largest_relative_change(quantity):
-    """The largest |change| over time of a quantity, relative to its size at the start."""
+    """The largest |change| over time of a number or vector, relative to its size at the start."""
 
     def measure(dataset):
-        start = abs(dataset[quantity].isel(time=0)).values
+        names = [
+            name for name in (quantity, *(f"{quantity}_{x}" for x in "xyz")) if name in dataset
+        ]
+        start = np.sqrt(sum(dataset[name].isel(time=0).values ** 2 for name in names))
         return largest_size_over_time(f"{quantity}_error")(dataset) / start
 
     return measure

@@ -325,6 +325,9 @@ HAMILTONIAN = {
     "cf4": ("spherical_pendulum_chain",),
     "cf32a": ("spherical_pendulum_chain",),
 }  # fmt: skip
+SEMIDIRECT = {  # both groups
+    "rkmk4": ("heavy_top", "heavy_top.2"), "cf4": ("heavy_top",), "cf32a": ("heavy_top.2",),
+}  # fmt: skip
 # Adaptive ones meet one case of each action, and rkmk54 three of its eight ways.
 OF_EVERY_ACTION = (*ANYWHERE, "forced_pendulum_chain", "free_rigid_body.2")
 RKMK54_WAYS = (
@@ -353,9 +356,13 @@ def _is_met(integrator, case):
 
 def _is_met_by_lie_group(integrator, case):
     name, options = integrator.name, integrator.options
-    if options.get("formulation") == "q_pi":
-        usual = options.get("output", "land") == "land" and options.get("dexpinv") != "truncated"
-        return usual and case.label in HAMILTONIAN.get(name, ())
+    for key, choice, met in (
+        ("formulation", "q_pi", HAMILTONIAN), ("action", "semidirect", SEMIDIRECT),
+    ):  # fmt: skip
+        if options.get(key) == choice:
+            usual = options.get("output", "land") == "land"
+            usual = usual and options.get("dexpinv", "exact") == "exact"
+            return usual and case.label in met.get(name, ())
     if integrator.adaptive:
         way = tuple(options.get(key) for key in ("error", "output", "dexpinv"))
         return case.label in OF_EVERY_ACTION and (name != "rkmk54" or way in RKMK54_WAYS)

@@ -30,9 +30,12 @@ def _upper_bound_claim(part, text, measured, bound, note="", **printed):
     return Claim(part, text, measured, low=0.0, high=bound, note=note, **printed)
 
 
-def _convergence_order_claim(part, measured, expected, paper=None):
+def _convergence_order_claim(part, measured, expected, paper=None, note=""):
     low, high = expected - ORDERS, expected + ORDERS
-    return Claim(part, "order", measured, paper=paper, digits=1, exact=True, low=low, high=high)
+    return Claim(
+        part, "order", measured,
+        paper=paper, digits=1, exact=True, low=low, high=high, note=note,
+    )  # fmt: skip
 
 
 # --- figures 2 and 3 -----------------------------------------------------------------------------
@@ -167,6 +170,39 @@ STRUCTURE = (
         "they stay on the orbits, and are no Poisson maps",
     ),
 )  # fmt: skip
+_actions = partial(_top, "actions")
+TOP_SPINS, FREE_BODY = {"gravity": 9.81}, {"gravity": 0.0}
+
+
+def _action_claims(name, order):
+    """Of a method with the action of G ⋉ g*: its order, and its errors beside the product's."""
+    label = f"{name}, G ⋉ g*"
+    yield _convergence_order_claim(
+        "3.1",
+        _actions(label, scan=TOP_SPINS, measure=diagnostics.measured_convergence_order),
+        order, note="(11)–(12)",
+    )  # fmt: skip
+    ratio = diagnostics.ratio_of_errors_at_end("global_error", label, name)
+    for scan, bounds, note in (
+        (TOP_SPINS, {"low": 2.0, "high": math.inf}, "(11)–(12) beside G × g*"),
+        (FREE_BODY, {"expected": 1.0}, "free body, example 1 of 2.1: the same steps"),
+    ):
+        measured = _actions((label, name), scan=scan, step_size=2.5e-4, measure=ratio)
+        yield Claim("3.1", "error with G ⋉ g* over that with G × g*", measured, note=note, **bounds)
+
+
+ACTIONS = (
+    *(claim for name, order in (("rkmk3", 3), ("rkmk4", 4), ("rkmk5", 5), ("cf4", 4))
+      for claim in _action_claims(name, order)),
+    Claim(
+        "3.1", "largest relative change of π·Γ₀",
+        _actions(
+            ("rkmk3, G ⋉ g*", "rkmk4, G ⋉ g*", "cf4, G ⋉ g*"), scan=TOP_SPINS, step_size=1e-3,
+            summary="least", measure=diagnostics.largest_relative_change("momentum"),
+        ),
+        low=1e-8, high=math.inf, note="(11)–(12) do not keep it; G × g* does, see 3.4.1",
+    ),
+)  # fmt: skip
 TOP = (
     _upper_bound_claim("3.4.1", "max |RᵀR − 1|", _rotations((*SLGI.values(), *LIE_GROUP)), 1e-14),
     Claim("3.4.1", "max |RᵀR − 1|", _rotations("rk4"), expected=2.22663e-3),
@@ -209,6 +245,17 @@ FIGURE_5 = tuple(
     )
     for label, order in (_named | _others).items()
 )
+
+HAMILTONIAN = tuple(
+    _convergence_order_claim(
+        "5.2", Computed(
+            "celledoni-orders", "momenta", label, measure=diagnostics.measured_convergence_order
+        ), order, note="Hamilton's equations, in (q, π)",
+    )
+    for label, order in (
+        ("rkmk3", 3), ("rkmk4", 4), ("rkmk5", 5), ("cf4", 4), ("crouch_grossman3", 3),
+    )
+)  # fmt: skip
 
 # --- estimates of embedded pairs -----------------------------------------------------------------
 
@@ -369,11 +416,40 @@ FIGURES_13_TO_18 = (
     ),
 )  # fmt: skip
 
+SECTION_6 = (
+    *(
+        _upper_bound_claim(
+            "6", f"largest relative change of {text}",
+            _quadrotors(
+                experiment, "rkmk5", measure=diagnostics.largest_relative_change(quantity)
+            ),
+            1e-12, note="(37) with u = 0 and M = 0" + note,
+        )
+        for experiment, note, quantities in (
+            ("free", "", {
+                "energy": "T + U", "linear_momentum": "horizontal momentum",
+                "momentum": "vertical angular momentum",
+            }),
+            ("weightless", ", g = 0, unlike masses and links", {
+                "energy": "T + U", "linear_momentum": "momentum", "momentum": "angular momentum",
+            }),
+        )
+        for quantity, text in quantities.items()
+    ),
+    _upper_bound_claim(
+        "6", "distance of the load from its path at the end",
+        _quadrotors(
+            "attitude", "rkmk4", measure=diagnostics.size_at_end("tracking_distance")
+        ),
+        1e-3, note="u_i = −T_i R_i e3, 0 ≤ T_i ≤ 30 N, moments that turn the bodies",
+    ),
+)  # fmt: skip
+
 CELLEDONI = Paper(
     name="celledoni",
     title="Lie group integrators for mechanical systems",
     claims=(
-        *FIGURES_2_AND_3, *STRUCTURE, *TOP, *FIGURE_5, *SECTION_4, *FIGURES_6_AND_7,
-        *FIGURES_8_TO_11, *FIGURES_13_TO_18,
+        *FIGURES_2_AND_3, *ACTIONS, *STRUCTURE, *TOP, *FIGURE_5, *HAMILTONIAN, *SECTION_4,
+        *FIGURES_6_AND_7, *FIGURES_8_TO_11, *FIGURES_13_TO_18, *SECTION_6,
     ),
 )  # fmt: skip

@@ -191,6 +191,48 @@ def test_casimirs_and_orthogonality(name):
     assert np.ptp(quantity(SPINNING, "momentum", states)) == 0.0
 
 
+FREE = systems.get("heavy_top", gravity=0.0)
+
+
+@pytest.mark.parametrize(("name", "order"), [("rkmk4", 4), ("cf4", 4), ("crouch_grossman3", 3)])
+@pytest.mark.parametrize("system", [SPINNING, QUADRATIC], ids=lambda system: system.formulation)
+def test_both_actions_on_the_cotangent_bundle(system, name, order):
+    """(11)–(12), of G ⋉ g*, is of the same order, and does not keep the momentum along gravity."""
+    exact = integrators.integrate(
+        system, integrators.get("dop853"), system.start("celledoni"),
+        duration=0.1, samples=1, tolerance=2.3e-14,
+    ).states[-1]  # fmt: skip
+    errors, momenta = {}, {}
+    for action in ("product", "semidirect"):
+        method = integrators.get(name, action=action)
+        runs = [integrated(system, method, 0.1 / n, 0.1) for n in (200, 400)]
+        errors[action] = [np.linalg.norm(run[-1] - exact) for run in runs]
+        momenta[action] = [np.ptp(quantity(system, "momentum", run)) for run in runs]
+        assert np.log2(np.divide(*errors[action])) == pytest.approx(order, abs=0.1)
+        assert quantity(system, "orthogonality", runs[0]).max() <= 2e-15
+    ratio = errors["semidirect"][1] / errors["product"][1]  # that of integrators.md
+    assert ratio == pytest.approx({"rkmk4": 11.5, "cf4": 52.1}.get(name, 56.0), rel=0.02)
+    assert momenta["product"] == [0.0, 0.0] and min(momenta["semidirect"]) > 1e-10
+
+
+@pytest.mark.parametrize("name", ["rkmk4", "cf4", "rkmk4_two_commutators"])
+def test_both_actions_take_the_same_steps_of_a_free_body(name):
+    """Example 1 of section 2.1: exp(ω, −ω × π) leaves π where it is."""
+    product, semidirect = (
+        integrated(FREE, integrators.get(name, action=action), 1e-3, 0.1, samples=10)
+        for action in ("product", "semidirect")
+    )
+    np.testing.assert_allclose(semidirect, product, rtol=0, atol=1e-11)
+
+
+def test_actions_that_are_refused():
+    method = integrators.get("rkmk4", action="semidirect")
+    with pytest.raises(InputError, match="action = 'semidirect' is for Hamiltonians on T.G, such"):
+        method.check(POISSON)
+    with pytest.raises(InputError, match="'spherical_pendulum_chain' has one action only: leave"):
+        method.check(systems.get("spherical_pendulum_chain"))
+
+
 # --- splitting -----------------------------------------------------------------------------------
 
 BODIES = [(1.0, 1.6, 2.2), (2.2, 1.0, 1.6), (1.0, 2.0, 1.0), (2.0, 1.0, 1.0), (3.0, 3.0, 3.0)]
