@@ -137,11 +137,13 @@ class System(ABC):
     its states are, of shape ``(rows, 3)``, the kinds of systems say: `MechanicalSystem`,
     `SpinSystem` and `RigidSystem`. They have `state_keys`, by which a study spells a state,
     `state_text`, `row_labels`, and `state_errors`, a tuple of `StateError`. `convergence` is the
-    `Convergence` that suits the default parameters, if it says one.
+    `Convergence` that suits the default parameters, if it says one. `remarks` are sentences on the
+    parameters, worth knowing before a run: `sweep check` and `sweep show system` print them.
     """
 
     families = ()
     convergence = None
+    remarks = ()
 
     @property
     @abstractmethod

@@ -23,6 +23,8 @@ def command(study, trust_plugins):
     loaded, tables = sweep.check(study, trust_plugins)
     for table in tables:
         warn_of_stability_limits(table)
+        for remark in dict.fromkeys(text for system in table.systems for text in system.remarks):
+            click.echo(f"{table.experiment.name}: {remark}", err=True)
     columns = {
         "experiment": [table.experiment.name for table in tables],
         "system": [table.experiment.system for table in tables],

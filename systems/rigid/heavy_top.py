@@ -44,7 +44,7 @@ from integrators.forms.flows import SplitFlow
 from integrators.forms.lie_poisson import LiePoissonHamiltonian
 from systems import ensembles
 from systems.base import Convergence, Quantity, Start
-from systems.checking import is_list, positive_vector, set_checked
+from systems.checking import ON_MANIFOLD, body_moments, is_list, set_checked
 from systems.free_motion import free_rotation, symmetric_rotation, turn_rows
 from systems.rigid import rotation_matrices
 from systems.rigid.base import Part, RigidSystem, checked_parts
@@ -312,7 +312,7 @@ class HeavyTop(RigidSystem):
     Raises
     ------
     InputError
-        If a value has the wrong type or sign, or is unknown.
+        If a value has the wrong type or sign, or is unknown; for moments that no body has.
     """
 
     mass: float = 15.0
@@ -345,7 +345,7 @@ class HeavyTop(RigidSystem):
                 key="inertia",
             )
         else:
-            set_checked(self, inertia=positive_vector("inertia", self.inertia, 3))
+            set_checked(self, inertia=body_moments("inertia", self.inertia))
         set_checked(
             self,
             mass=check_number("mass", self.mass, above=0.0),
@@ -398,6 +398,27 @@ class HeavyTop(RigidSystem):
             return np.vstack([attitude, momentum])
         push = -self.mass * self.length * np.array(AXIS)
         return np.vstack([attitude, np.zeros(3), momentum, push])
+
+    def normalized(self, state):
+        """`state` brought to the manifold; on se(3)* Γ as long as the gravity."""
+        state = super().normalized(state)
+        size = np.linalg.norm(state[1])
+        if self.formulation == "lie_poisson" and size > 0.0:
+            state[1] *= abs(self.gravity) / size
+        return state
+
+    def _check_manifold(self, state):
+        super()._check_manifold(state)
+        if self.formulation != "lie_poisson":
+            return
+        size, expected = np.linalg.norm(state[1]), abs(self.gravity)
+        if abs(size - expected) > ON_MANIFOLD * max(expected, 1.0):
+            raise InputError(
+                f"Gamma = {shown(state[1].tolist())} has the length {size:.10g}; expected "
+                f"{expected:g}, the gravity, since Γ = Q⁻¹Γ₀. Give gravity = {size:.10g}, another "
+                "Gamma, or normalize = true",
+                key="Gamma",
+            )
 
     def _drawn_member(self, seed, member):
         """Attitudes uniform, angular velocities in the body Gaussian of 1 rad/s."""

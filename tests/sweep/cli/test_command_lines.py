@@ -208,6 +208,18 @@ def test_init_writes_no_study_that_check_refuses(command, tmp_path):
     assert studies.load_study_file(tmp_path / "my study (2).toml").experiments
 
 
+def test_check_remarks_on_moments_that_no_body_has(command, tmp_path):
+    written = 'format = 1\nname = "moments"\n[[experiment]]\nname = "bodies"\n'
+    written += 'system = "free_rigid_body"\nintegrators = ["spherical_midpoint"]\n'
+    written += 'step_size = 0.1\nduration = 1.0\nsamples = 1\ninitial_condition = "figure3"\n'
+    written += 'scan = { inertia = [{ label = "none", value = [1, 2, 4] }, '
+    written += '{ label = "some", value = [1, 2, 3] }] }\n'
+    (tmp_path / "moments.toml").write_text(written)
+    lines = command(tmp_path, "check", "moments.toml").stderr.splitlines()
+    (remark,) = (line for line in lines if "moments of no body" in line)
+    assert remark.startswith("bodies: inertia = (1.0, 2.0, 4.0) are the moments of no body")
+
+
 def test_check_counts_runs(answers):
     *_, pendulum, _, total = answers["check"].splitlines()
     assert pendulum.split() == ["pendulum", "spherical_pendulum_chain", "2", "4", "4", "1", "32"]
@@ -424,6 +436,7 @@ def test_show_system(answers, name):
     assert set(facts["parameters"]) == set(system.parameters)
     assert set(facts["starts"]) == set(system.starts)
     assert set(facts["record"]) == {quantity.name for quantity in system.quantities}
+    assert facts.get("remarks", "") == "; ".join(system.remarks)
 
 
 def test_show_system_explains_it(answers):

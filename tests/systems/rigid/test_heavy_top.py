@@ -352,6 +352,8 @@ def test_split_steps_on_the_spinning_top():
         ({"inertia": [1.0, 2.0]}, "inertia", "inertia has 2 values; expected 3"),
         ({"inertia": [1.0, 2.0, 0.0]}, "inertia", "inertia = 0.0; expected a number > 0"),
         ({"inertia": 3.0}, "inertia", "expected 'printed', 'fixed_point' or three moments"),
+        ({"inertia": [1.0, 2.0, 4.0]}, "inertia", "4 > 1 + 2, and no body has such principal"),
+        ({"inertia": [3.5, 1.0, 2.0]}, "inertia", "= (3.5, 1.0, 2.0): 3.5 > 1 + 2, and no body"),
         ({"length": 0.0}, "length", "length = 0.0; expected a number > 0"),
         ({"gravity": "down"}, "gravity", "gravity = 'down'; expected a number"),
     ],
@@ -360,6 +362,28 @@ def test_parameters_that_are_refused(parameters, key, message):
     with pytest.raises(InputError) as caught:
         systems.get("heavy_top", **parameters)
     assert message in str(caught.value) and caught.value.key == key
+
+
+def test_gravity_in_the_body_is_as_long_as_the_parameters_say():
+    start = POISSON.start("celledoni")
+    half = start * [[1.0], [0.5]]
+    with pytest.raises(InputError, match="has the length 4.905; expected 9.81, the gravity, since"):
+        POISSON.check_state(half)
+    np.testing.assert_allclose(POISSON.normalized(half), start, rtol=1e-15)
+    systems.get("heavy_top", formulation="lie_poisson", gravity=-4.905).check_state(half)
+    weightless = systems.get("heavy_top", formulation="lie_poisson", gravity=0.0)
+    with pytest.raises(InputError, match="expected 0, the gravity"):
+        weightless.check_state(half)
+    np.testing.assert_array_equal(weightless.normalized(half)[1], np.zeros(3))
+    with pytest.raises(InputError, match="has the length 0; expected 9.81"):
+        POISSON.check_state(POISSON.normalized(start * [[1.0], [0.0]]))
+
+
+def test_the_printed_moments_are_those_of_a_disc():
+    """Two of them add up to the third, to the last bit; digits of such may be rounded."""
+    assert SPINNING.moments[0] + SPINNING.moments[2] == SPINNING.moments[1]
+    systems.get("heavy_top", inertia=(0.1, 0.2, 0.3))
+    systems.get("heavy_top", inertia=(0.7, 0.1, 0.6))
 
 
 def test_options_that_are_refused():
