@@ -3,12 +3,14 @@
 import hashlib
 import pickle
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from plugin_text import BEAD, DAMPED, DAMPED_STUDY, STUDY, edited, write
 
 import systems
+from integrators.plugin import LiePoissonHamiltonian, get, kernel, put, scale
 from sweep import errors
 from sweep.campaign import coordinator
 from sweep.plugins.checks import check_gradient
@@ -192,3 +194,21 @@ def test_the_check_of_gradients_finds_no_fault_with_built_in_systems(cls):
     system = cls()
     off = check_gradient(system, system.ensemble(2, seed=0))
     assert off is None or off < 1e-7  # 7e-9 for Lennard-Jones, 4e-11 for all others
+
+
+def test_the_gradient_on_a_dual_algebra_is_compared_in_all_directions():
+    top = systems.get("heavy_top", formulation="lie_poisson")
+    states = top.ensemble(2, seed=0)
+    assert check_gradient(top, states) < 1e-7
+    wrong = LiePoissonHamiltonian(top.form.hamiltonian, nothing, top.form.parameters)
+    with pytest.raises(
+        errors.InputError, match="gradient of 'top' is 0 along a direction in which"
+    ):
+        check_gradient(SimpleNamespace(form=wrong, name="top"), states)
+
+
+@kernel()
+def nothing(t, y, p, out, work):
+    """Zeros."""
+    for i in range(y.shape[0]):
+        put(out, i, scale(0.0, get(y, i)))

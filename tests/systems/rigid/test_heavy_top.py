@@ -14,6 +14,7 @@ from integrators import InputError
 from integrators import status as status_of
 from integrators.forms.cotangent import CotangentHamiltonian
 from integrators.forms.forms import form_of
+from integrators.forms.lie_poisson import LiePoissonHamiltonian
 from integrators.stepping.batch import run_batch
 
 REFERENCE = json.loads((Path(__file__).parents[2] / "reference_celledoni.json").read_text())
@@ -410,3 +411,8 @@ def test_forms_that_are_refused():
         CotangentHamiltonian("SO(3)", 3, form.derivatives)
     with pytest.raises(InputError, match="parameters = .*; expected a list of finite numbers"):
         CotangentHamiltonian("SO(3)", form.hamiltonian, form.derivatives, [1.0, np.nan])
+    form = form_of(POISSON)
+    with pytest.raises(InputError, match="gradient is <kernel .*expected a function decorated"):
+        LiePoissonHamiltonian(form.hamiltonian, form.hamiltonian)
+    with pytest.raises(InputError, match="parameters = .*; expected a list of finite numbers"):
+        LiePoissonHamiltonian(form.hamiltonian, form.gradient, [[1.0]])
