@@ -12,7 +12,8 @@ from integrators.errors import InputError, check_number, check_whole
 from integrators.forms.forms import checked_members
 from integrators.method import Integrator
 from integrators.stepping.adaptive import StepHistory, run_adaptive
-from integrators.stepping.batch import canonical, counters_of, run_batch
+from integrators.stepping.batch import counters_of, run_batch
+from integrators.stepping.formulations import canonical
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import numpy as np
 
 from integrators.compiler.kernels import Kernel
 from integrators.errors import InputError, check_known
+from integrators.forms.cotangent import ACTIONS, CotangentHamiltonian
 from integrators.forms.forms import FORMULATIONS, SpheresLagrangian, form_of, system_name
 from integrators.options import Option
 from integrators.stepping import loop
@@ -37,6 +38,11 @@ STEPS_OF = "steps_of"  # option of every method with a fixed step
 FORMULATION = Option(
     "q_omega", "variables of the vector field: (q, ω) or (q, q̇)", choices=FORMULATIONS
 )
+ACTION = Option(
+    "product",
+    "of T*G, on attitude and momentum: that of the group G × g*, or of G ⋉ g*",
+    choices=ACTIONS,
+)
 
 
 @dataclass(frozen=True)
@@ -44,8 +50,9 @@ class Problem(Resumable):
     """A method bound to a form: everything that the stepping loop needs but h and the state.
 
     `memory` and `work` are sizes, in elements; `solves` the implicit solves in a step;
-    `formulation` says what the state's second half is: ω (``q_omega``) or q̇ (``q_qdot``);
-    ``state`` where it has no halves. `function`, `move` and `pull` are what
+    `formulation` says what the state's second half is: ω (``q_omega``), q̇ (``q_qdot``) or π
+    (``q_pi``); ``state`` where it has no halves. `conversions` are those of a `HomogeneousFlow`.
+    `function`, `move` and `pull` are what
     `loop.method_signature` says; None where the method has no use for them.
 
     `inlined` says whether the loop in lanes of a state of few rows is compiled with all that it
@@ -64,6 +71,7 @@ class Problem(Resumable):
     work: int
     solves: int = 0
     formulation: str = "q_omega"
+    conversions: tuple = ()
     move: Kernel | None = None
     pull: Kernel | None = None
     inlined: bool = True
@@ -416,6 +424,13 @@ class Integrator:
                 f"formulation = {formulation!r} is for mechanical systems; {name} has one "
                 "formulation only: leave it out",
                 key="formulation",
+            )
+        action = self.given.get("action", ACTION.default)
+        if action != ACTION.default and not isinstance(form, CotangentHamiltonian):
+            raise InputError(
+                f"action = {action!r} is for Hamiltonians on T*G, such as 'heavy_top' with "
+                f"formulation = 'cotangent'; {name} has one action only: leave it out",
+                key="action",
             )
 
     def bind(self, system):

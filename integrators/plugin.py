@@ -6,7 +6,8 @@ what imports from them works with one version alone.
 >>> from integrators.plugin import SpheresLagrangian, explicit_method, kernel, state_value
 
 - forms: `SpheresLagrangian`, `SpinHamiltonian` with `SplitFlow`, `ExactFlow`, `NambuHamiltonian`,
-  `CotangentHamiltonian`, `HomogeneousFlow`, and of the latter `Action`, `product` and the factors;
+  `CotangentHamiltonian`, `LiePoissonHamiltonian`, `HomogeneousFlow`, and of the latter `Action`,
+  `product` and the factors;
 - kernels: `kernel`, `inlined`, the signatures `whole_state`, `state_value`, `generalized_force`
   and `split_flow`, and what kernels can call: functions of numbers, of lanes as well (`sqrt`,
   `fma`, `sin`, `cos`, `log`, `select`), and of 3-vectors, rows of a stack (`get`, `put`, …);
@@ -42,11 +43,14 @@ from integrators.forms.cotangent import CotangentHamiltonian
 from integrators.forms.flows import ExactFlow, HomogeneousFlow, SplitFlow
 from integrators.forms.forms import SpheresLagrangian
 from integrators.forms.hamiltonians import NambuHamiltonian, SpinHamiltonian
+from integrators.forms.lie_poisson import LiePoissonHamiltonian
 from integrators.lie_groups.actions import Action, product
 from integrators.lie_groups.factors import (
     COADJOINT_SE3,
     RIGHT_ROTATION,
     ROTATION,
+    SEMIDIRECT,
+    SEMIDIRECT_R3,
     SPHERE,
     TANGENT_SPHERE,
     TRANSLATION,
@@ -67,11 +71,14 @@ __all__ = [
     "HomogeneousFlow",
     "InputError",
     "Kernel",
+    "LiePoissonHamiltonian",
     "Method",
     "NambuHamiltonian",
     "Option",
     "RIGHT_ROTATION",
     "ROTATION",
+    "SEMIDIRECT",
+    "SEMIDIRECT_R3",
     "SPHERE",
     "SpheresLagrangian",
     "SpinHamiltonian",

@@ -38,6 +38,9 @@ class Quantity:
         Which columns of row 0 these are.
     degree : {"linear", "quadratic", "other"}
         Of an invariant, as a polynomial in the state.
+    each_row : bool
+        Of an observable: whether it is a vector for rows of the state, and `function` writes those
+        rows of ``out``, from the first one on. Others are NaN.
     """
 
     name: str
@@ -48,6 +51,7 @@ class Quantity:
     components: tuple = ()
     columns: tuple = (0,)
     degree: str = "other"
+    each_row: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,13 +137,16 @@ class System(ABC):
     its states are, of shape ``(rows, 3)``, the kinds of systems say: `MechanicalSystem`,
     `SpinSystem` and `RigidSystem`. They have `state_keys`, by which a study spells a state,
     `state_text`, `row_labels`, and `state_errors`, a tuple of `StateError`. `convergence` is the
-    `Convergence` that suits the default parameters, if it says one. `surprising_defaults` says of
-    parameters whose default is not what one would expect why it is that.
+    `Convergence` that suits the default parameters, if it says one. `remarks` are sentences on the
+    parameters, worth knowing before a run, and `surprising_defaults` says of parameters whose
+    default is not what one would expect why it is that: `sweep check` and `sweep show system`
+    print them.
     """
 
     families = ()
     surprising_defaults = {}
     convergence = None
+    remarks = ()
 
     @property
     @abstractmethod

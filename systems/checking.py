@@ -60,6 +60,36 @@ def number_vector(name, value, count, **bounds):
     return tuple(check_number(name, item, **bounds) for item in value)
 
 
+ROUND_OFF = 1e-12  # relative, of moments that are given by their digits
+
+
+def body_moments(name, value):
+    """The principal moments of inertia of a body, three positive numbers.
+
+    None is greater than the other two together: I_1 + I_2 − I_3 is twice the integral of x_3² over
+    the mass. A moment may be, by `ROUND_OFF`.
+
+    Raises
+    ------
+    InputError
+        As `positive_vector`, or where no body has the moments.
+    """
+    moments = positive_vector(name, value, 3)
+    if excess := excess_moment(moments):
+        raise InputError(
+            f"{name} = {shown(moments)}: {excess}, and no body has such principal moments; "
+            "expected each at most the sum of the other two",
+            key=name,
+        )
+    return moments
+
+
+def excess_moment(moments):
+    """In words, which of three moments is greater than the others' sum; empty where none is."""
+    one, two, most = sorted(moments)
+    return f"{most:g} > {one:g} + {two:g}" if most > (one + two) * (1.0 + ROUND_OFF) else ""
+
+
 def check_count(value, least=1, most=MOST_BODIES):
     """The parameter ``count`` as an int, if it is a whole number of bodies, or `InputError`."""
     count = check_whole("count", value, least=least)

@@ -9,6 +9,8 @@ The names of these two modules are stable, and the modules that define them are 
   a form;
 - built-in Lagrangian systems to derive others from, and `with_force`, by which a force acts on one;
 - what is recorded besides: `Observable`;
+- quadrotors to steer yourself: `QuadrotorPayload`, and `CONTROL_VALUES`, where its parameters have
+  the numbers of a control of your own;
 - checks of parameters: `set_checked`, and what gives it values.
 """
 
@@ -35,9 +37,12 @@ from systems.mechanical.pendulum_chain import SphericalPendulumChain
 from systems.mechanical.spring_pendula import SpringPendula
 from systems.observables import Observable
 from systems.rigid.base import Part, RigidSystem, checked_parts
+from systems.rigid.quadrotor_forces import CONTROL_VALUES
+from systems.rigid.quadrotor_payload import QuadrotorPayload
 from systems.spins.base import SpinSystem, quantities_of_nambu, quantities_of_spins
 
 __all__ = [
+    "CONTROL_VALUES",
     "Convergence",
     "DampedSystem",
     "ElasticRod",
@@ -48,6 +53,7 @@ __all__ = [
     "NBodySphere",
     "Observable",
     "Part",
+    "QuadrotorPayload",
     "Quantity",
     "RigidSystem",
     "SphericalPendulumChain",

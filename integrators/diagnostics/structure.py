@@ -15,7 +15,8 @@ from integrators.errors import InputError, check_number, check_whole
 from integrators.forms.forms import SpheresLagrangian, checked_members, form_of
 from integrators.forms.phase_spaces import phase_space
 from integrators.stepping.adaptive import prepare, run_adaptive
-from integrators.stepping.batch import canonical, run_ends
+from integrators.stepping.batch import run_ends
+from integrators.stepping.formulations import canonical
 
 FIRST_ANGLE = 2.0**-4  # radians along the great circles; halved from level to level
 LAST_ANGLE = 2.0**-15
@@ -76,10 +77,10 @@ def symplectic_defect(
 
     Notes
     -----
-    The basis has a vector for each turn of a body by a radian; in the phase space of a Lagrangian
-    system also one for each change of ω by a frequency of the motion. A run for each is computed
-    on either side, ten times or so: time grows as the dimension times a step's, memory as the
-    dimension times the rows.
+    Of a `LiePoissonHamiltonian` the form is that of coadjoint orbits. The basis has a vector for
+    each turn of a body by a radian; in the phase space of a Lagrangian system also one for each
+    change of ω by a frequency of the motion. A run for each is computed on either side, ten times
+    or so: time grows as the dimension times a step's, memory as the dimension times the rows.
     """
     integrator.check(system)
     space = phase_space(form_of(system))
@@ -128,7 +129,7 @@ def defect_of_map(space, ends, state, duration):
 
     Parameters
     ----------
-    space : SpinSpace, NambuSpace or CotangentSpace
+    space : SpinSpace, NambuSpace, CotangentSpace, GroupSpace or OrbitSpace
     ends : callable
         From states, shape (members, rows, 3), to those that the map leads to; NaN where it fails.
     state : ndarray, shape (rows, 3)
@@ -262,7 +263,7 @@ def errors_of_return(form, problem, members, ends, step_size, steps, start_time=
 
     Parameters
     ----------
-    form : SpheresLagrangian, SpinHamiltonian or NambuHamiltonian
+    form : SpheresLagrangian or another
     problem : Problem
     members, ends : ndarray, shape (members, rows, 3)
     step_size : float

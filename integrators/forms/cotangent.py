@@ -23,9 +23,10 @@ from integrators.compiler.vectors import add, cross, get, put
 from integrators.errors import InputError, check_known
 from integrators.forms.flows import HomogeneousFlow, SplitFlow, VectorField
 from integrators.lie_groups.actions import product
-from integrators.lie_groups.factors import ROTATION, TRANSLATION
+from integrators.lie_groups.factors import ROTATION, SEMIDIRECT, SEMIDIRECT_R3, TRANSLATION
 
 GROUPS = ("SO(3)", "SO(3) x R3")
+ACTIONS = ("product", "semidirect")
 
 
 @dataclass(frozen=True)
@@ -72,13 +73,7 @@ class CotangentHamiltonian:
                 raise InputError(
                     f"{name} is {given!r}; expected a function decorated by {decorated}", key=name
                 )
-        parameters = np.array(self.parameters, dtype=float)
-        if parameters.ndim != 1 or not np.all(np.isfinite(parameters)):
-            raise InputError(
-                f"parameters = {self.parameters!r}; expected a list of finite numbers",
-                key="parameters",
-            )
-        object.__setattr__(self, "parameters", parameters)
+        object.__setattr__(self, "parameters", checked_parameters(self.parameters))
 
     @property
     def yields(self):
@@ -117,29 +112,47 @@ class CotangentHamiltonian:
     @functools.cached_property
     def energy(self):
         """Kernel: H of a state."""
-        return _energy(self.hamiltonian)
+        return energy_kernel(self.hamiltonian)
 
     def monitor(self):
         """H of a state, and 0: there are no unit vectors."""
         return self.homogeneous_flow().monitor
 
-    def homogeneous_flow(self):
-        """The same motion along the action of G × g*: Q turns, the other rows are translated."""
-        moved = (TRANSLATION,) * (self.algebra_rows - 1)
-        return HomogeneousFlow(
-            generator=_generator(self.derivatives, self.translations),
-            action=product(ROTATION, *moved),
-            energy=self.energy,
-            parameters=self.packed,
-        )
+    def homogeneous_flow(self, action="product"):
+        """The same motion along an action.
+
+        Parameters
+        ----------
+        action : {"product", "semidirect"}
+            Of G × g*: Q turns, the other rows are translated. Or of G ⋉ g*, (11), whose left
+            multiplication turns π too: f is (14) itself.
+        """
+        if action == "semidirect":
+            generator = self.derivatives
+            along = product(SEMIDIRECT_R3 if self.translations else SEMIDIRECT)
+        else:
+            generator = _generator(self.derivatives, self.translations)
+            along = product(ROTATION, *(TRANSLATION,) * (self.algebra_rows - 1))
+        return HomogeneousFlow(generator, along, self.energy, self.packed)
 
     def vector_field(self, formulation="q_omega"):
         """(12) in the embedding space; there is one formulation."""
         return self.homogeneous_flow().vector_field()
 
 
+def checked_parameters(parameters):
+    """A form's own parameters as a new array, shape (k,), or `InputError`."""
+    checked = np.array(parameters, dtype=float)
+    if checked.ndim != 1 or not np.all(np.isfinite(checked)):
+        raise InputError(
+            f"parameters = {parameters!r}; expected a list of finite numbers", key="parameters"
+        )
+    return checked
+
+
 @functools.cache
-def _energy(hamiltonian):
+def energy_kernel(hamiltonian):
+    """Kernel: H of a state, into ``out[0, 0]``."""
     value = hamiltonian.inline
 
     def energy(t, y, p, out, work):

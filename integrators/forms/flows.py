@@ -106,7 +106,10 @@ class HomogeneousFlow:
     monitor : Kernel, optional
         As `VectorField` has it; made from `energy` and `unit_rows` unless given.
     formulation : str
-        As `VectorField` has it.
+        As `VectorField` has it, or (q, π).
+    conversions : tuple of Kernel
+        Where states are stored in another formulation: the kernel from there to this one, and that
+        back, which write all rows of a state. Signature `kernels.whole_state`.
     split : SplitFlow, optional
         The same motion as that of a sum, where it is Hamiltonian.
 
@@ -161,6 +164,7 @@ class HomogeneousFlow:
     forced: bool = False
     monitor: Kernel | None = None
     formulation: str = "state"
+    conversions: tuple = ()
     split: SplitFlow | None = None
 
     def __post_init__(self):

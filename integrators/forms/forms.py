@@ -12,12 +12,13 @@ import numpy as np
 
 from integrators.compiler.kernels import Kernel
 from integrators.errors import InputError, check_array
-from integrators.forms import sphere_fields, spheres
+from integrators.forms import momenta, sphere_fields, spheres
 from integrators.forms.flows import HomogeneousFlow, VectorField, with_work
 from integrators.lie_groups.actions import tangent_spheres
 from integrators.solvers.inertia import CHAIN, CHAIN_FROM, DIAGONAL, FULL, ChainInertia
 
-FORMULATIONS = ("q_omega", "q_qdot")
+FORMULATIONS = ("q_omega", "q_qdot")  # of the vector field
+ALONG_ACTION = ("q_omega", "q_pi")  # of the flow along an action
 
 
 @dataclass(frozen=True)
@@ -153,24 +154,29 @@ class SpheresLagrangian:
             formulation=formulation,
         )
 
-    def homogeneous_flow(self):
-        """The same motion along the action of SE(3)ⁿ on (TS²)ⁿ.
+    def homogeneous_flow(self, formulation="q_omega"):
+        """The same motion along the action of SE(3)ⁿ on (TS²)ⁿ, of (q, ω) or, ``q_pi``, (q, π).
 
         Celledoni, Çokaj, Leone, Murari and Owren, *Lie group integrators for mechanical systems*,
         section 5.2.
         """
+        hamiltonian = formulation == "q_pi"
+        made = _hamiltonian_generator if hamiltonian else _generator
         return HomogeneousFlow(
-            generator=_generator(self.potential_gradient, self.force, self.layout),
+            generator=made(self.potential_gradient, self.force, self.layout),
             action=tangent_spheres(self.bodies, self.forced),
-            energy=self.monitor(),
+            energy=self.monitor(formulation),
             parameters=self.packed,
             forced=self.forced,
-            monitor=self.monitor(),
-            formulation="q_omega",
+            monitor=self.monitor(formulation),
+            formulation=formulation,
+            conversions=_conversions(self.layout) if hamiltonian else (),
         )
 
     def monitor(self, formulation="q_omega"):
         """Energy (balance, with a force) and mean unit length error of a state."""
+        if formulation == "q_pi":
+            return _hamiltonian_monitor(self.potential, self.layout, self.forced)
         return _monitor(self.potential, self.layout, formulation, self.forced)
 
     @functools.cached_property
@@ -188,6 +194,11 @@ class SpheresLagrangian:
         """Kernel: the total angular momentum of a state (q, q̇)."""
         return _angular_momentum(self.layout)
 
+    @functools.cached_property
+    def conjugate_momentum(self):
+        """Kernel: the momentum conjugate to each q_i, of a state (q, q̇), a row each; (2.12)."""
+        return _conjugate_momentum(self.layout)
+
 
 # One kernel for all instances of a system: its compiled code does not depend on parameters.
 _net_gradient = functools.lru_cache(maxsize=None)(sphere_fields.net_gradient_kernel)
@@ -197,6 +208,14 @@ _monitor = functools.lru_cache(maxsize=None)(spheres.monitor_kernel)
 _energy = functools.lru_cache(maxsize=None)(spheres.energy_kernel)
 _energy_balance = functools.lru_cache(maxsize=None)(spheres.energy_balance_kernel)
 _angular_momentum = functools.lru_cache(maxsize=None)(spheres.angular_momentum_kernel)
+_hamiltonian_generator = functools.lru_cache(maxsize=None)(momenta.generator_kernel)
+_hamiltonian_monitor = functools.lru_cache(maxsize=None)(momenta.monitor_kernel)
+_conjugate_momentum = functools.lru_cache(maxsize=None)(momenta.conjugate_momentum_kernel)
+
+
+@functools.cache
+def _conversions(layout):
+    return momenta.to_momenta_kernel(layout), momenta.to_angular_velocities_kernel(layout)
 
 
 def checked_inertia(inertia):

@@ -11,11 +11,13 @@ at a state are stacks of shape ``(rows, 3)``, and arrays of k of them have shape
 | `NambuHamiltonian` | {C(w) = c} | ∇C·(u × v) / |∇C|² |
 | `SpheresLagrangian` | Π TS² | Σ dq_i ∧ dp_i with p = M q̇, pulled back to (q, ω) |
 | `CotangentHamiltonian` | T*G | δ'μ·η − δμ·η' − μ·[η, η'], with Q̇ = η̂ Q |
+| `LiePoissonHamiltonian` | a coadjoint orbit, {|Γ| = c, Π·Γ = d} | −μ·[ξ, ξ'], with δμ = −ad*_ξ μ |
 
 The first is (1) of McLachlan, Modin and Verdier, *A minimal-variable symplectic integrator on
-spheres*, and the last (13) of Celledoni, Çokaj, Leone, Murari and Owren, *Lie group integrators for
-mechanical systems*; the others make w' = w × ∇H/κ on any spheres, w' = ∇C × ∇H (appendix A) and
-the Euler–Lagrange equations Hamiltonian.
+spheres*, and that of T*G (13) of Celledoni, Çokaj, Leone, Murari and Owren, *Lie group integrators
+for mechanical systems*; the others make w' = w × ∇H/κ on any spheres, w' = ∇C × ∇H (appendix A),
+the Euler–Lagrange equations and the Lie–Poisson ones Hamiltonian. A map of se(3)* that leads each
+coadjoint orbit to itself and is symplectic on all of them is a Poisson map.
 """
 
 from dataclasses import dataclass
@@ -26,6 +28,7 @@ from integrators.errors import InputError
 from integrators.forms.cotangent import CotangentHamiltonian
 from integrators.forms.forms import SpheresLagrangian, parts
 from integrators.forms.hamiltonians import NambuHamiltonian, SpinHamiltonian
+from integrators.forms.lie_poisson import LiePoissonHamiltonian
 
 
 def phase_space(form):
@@ -33,11 +36,12 @@ def phase_space(form):
 
     Parameters
     ----------
-    form : SpinHamiltonian, NambuHamiltonian, SpheresLagrangian or CotangentHamiltonian
+    form : SpinHamiltonian, NambuHamiltonian, SpheresLagrangian, CotangentHamiltonian or \
+            LiePoissonHamiltonian
 
     Returns
     -------
-    SpinSpace, NambuSpace, CotangentSpace or GroupSpace
+    SpinSpace, NambuSpace, CotangentSpace, GroupSpace or OrbitSpace
 
     Raises
     ------
@@ -54,12 +58,13 @@ def phase_space(form):
         (NambuHamiltonian, NambuSpace),
         (SpheresLagrangian, CotangentSpace),
         (CotangentHamiltonian, GroupSpace),
+        (LiePoissonHamiltonian, OrbitSpace),
     ):
         if isinstance(form, of):
             return made(form)
     raise InputError(
         f"no symplectic form is known for {type(form).__name__}; expected a SpinHamiltonian, "
-        "NambuHamiltonian, SpheresLagrangian or CotangentHamiltonian"
+        "NambuHamiltonian, SpheresLagrangian, CotangentHamiltonian or LiePoissonHamiltonian"
     )
 
 
@@ -289,6 +294,65 @@ class GroupSpace:
         matrix = vectors[:, :3] @ state[:3].T
         rows, columns = [2, 0, 1], [1, 2, 0]
         return 0.5 * (matrix[:, rows, columns] - matrix[:, columns, rows])
+
+
+@dataclass(frozen=True)
+class OrbitSpace:
+    """The coadjoint orbit of a state (Π, Γ) of se(3)*, of dimension 4 unless Γ is 0.
+
+    Parameters
+    ----------
+    form : LiePoissonHamiltonian
+    """
+
+    form: LiePoissonHamiltonian
+
+    def scales(self, state, image, duration):
+        """Size of each row's vectors, shape (2, 1): at the larger of the ends; 1 where it is 0."""
+        ends = np.maximum(_lengths(state), _lengths(image))
+        return np.where(ends > 0.0, ends, 1.0)
+
+    def tangents(self, state, scales):
+        """A basis of the tangent space: two turns of (Π, Γ), two changes of Π, orthogonal to Γ."""
+        if not np.any(state[1]):
+            raise InputError(
+                "Γ = 0 at the state, whose orbit is the sphere of Π, or a point; expected a state "
+                "with Γ",
+                key="state",
+            )
+        pair = _perpendicular(state[1:])[0]
+        basis = np.zeros((4, 2, 3))
+        basis[:2] = np.cross(pair[:, None], state)
+        basis[2:, 0] = scales[0] * pair
+        return basis
+
+    def moved(self, state, tangents, angle):
+        """The states that lie `angle` along each tangent: (Π, Γ) turned, then Π shifted."""
+        turn, shift = angle * self._generators(state, tangents).swapaxes(0, 1)
+        size = np.linalg.norm(turn, axis=1)[:, None, None]
+        once = np.cross(turn[:, None], state)
+        twice = np.cross(turn[:, None], once)
+        moved = state + _sinc(size) * once + 0.5 * _sinc(0.5 * size) ** 2 * twice
+        moved[:, 0] += np.cross(shift, moved[:, 1])
+        return moved
+
+    def projected(self, state, vectors):
+        """Vectors of R⁶ without what is normal to the orbit: Γ·δΓ = 0, Γ·δΠ + Π·δΓ = 0."""
+        (pi, gamma), (d_pi, d_gamma) = state, vectors.swapaxes(0, 1)
+        d_gamma = d_gamma - np.outer(d_gamma @ gamma, gamma) / (gamma @ gamma)
+        off = (d_pi @ gamma + d_gamma @ pi) / (gamma @ gamma)
+        return np.stack([d_pi - np.outer(off, gamma), d_gamma], axis=1)
+
+    def products(self, state, vectors):
+        """The symplectic form of every pair of vectors, shape (k, k): −μ·[ξ, ξ'] = −ξ·δ'μ."""
+        return -_pairings(self._generators(state, vectors), vectors)
+
+    def _generators(self, state, vectors):
+        """The (ξ, u) with δΓ = ξ × Γ, δΠ = ξ × Π + u × Γ, orthogonal to Γ; shape (k, 2, 3)."""
+        (pi, gamma), (d_pi, d_gamma) = state, vectors.swapaxes(0, 1)
+        over = gamma / (gamma @ gamma)
+        turn = np.cross(over, d_gamma)
+        return np.stack([turn, np.cross(over, d_pi - np.cross(turn, pi))], axis=1)
 
 
 def _perpendicular(vectors):

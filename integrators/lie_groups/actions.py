@@ -18,6 +18,7 @@ q·ω = 0 or R⊤R = 1, `act` restores: its increment leads back what the state 
 | `TANGENT_SPHERE` | q, ω | A, a: (q, ω) ↦ (Rq, Rω + r × Rq) | SE(3) on TS², 5.1 |
 | `COADJOINT_SE3` | Π, Γ | ξ, u: Ad*_{g⁻¹} | SE(3) on se(3)*, 3.4.2 |
 | `ROTATION`, `RIGHT_ROTATION` | R, three rows | u: R ↦ exp(u) R, or R exp(u) | SO(3), 6.1 |
+| `SEMIDIRECT`, `SEMIDIRECT_R3` | Q, π; or Q, q, π, p | ω, ν: (Q, π) ↦ (RQ, Rπ + r) | G ⋉ g*, (11) |
 | `TRANSLATION` | v | w: v ↦ v + w | R³ on itself, 6.1 |
 
 These factors are in `factors`. `product` puts them together, ``product(ROTATION, TRANSLATION)`` on
@@ -95,7 +96,7 @@ def product(*factors):
         if not isinstance(factor, Factor):
             raise InputError(
                 f"{factor!r} is no factor of an action; expected SPHERE, TANGENT_SPHERE, "
-                "COADJOINT_SE3, ROTATION, RIGHT_ROTATION or TRANSLATION"
+                "COADJOINT_SE3, ROTATION, RIGHT_ROTATION, SEMIDIRECT, SEMIDIRECT_R3 or TRANSLATION"
             )
     if not factors:
         raise InputError("an action needs a factor, such as TANGENT_SPHERE")

@@ -14,6 +14,7 @@ from integrators.lie_groups.exponentials import (
     bracket_se3,
     dexpinv_se3,
     dexpinv_so3,
+    motion_coefficients,
     moved_se3,
     turned_rows,
 )
@@ -174,6 +175,51 @@ def _rotation_factor(side):
     return Factor(name, 3, 1, act, velocity, dexpinv, bracket, rotations=(0,))
 
 
+def _semidirect_factor(translations):
+    """SO(3) ⋉ so(3)* on (Q, π), (11); with R³ × R³ on (q, p), on (Q, q, π, p).
+
+    (g₁, μ₁)·(g₂, μ₂) = (g₁g₂, μ₁ + g₁μ₂) is the product of SE(3), exponential and dexp⁻¹ its own.
+    """
+    turn, dual, momentum = ROTATION.act, 1 + translations, 3 + translations
+    velocity_of_turn = ROTATION.velocity
+
+    @inlined
+    def act(sigma, i, y, j, out):
+        turn(sigma, i, y, j, out)
+        pi, rotation, translation = get(y, j + momentum), get(sigma, i), get(sigma, i + dual)
+        _, b, c = motion_coefficients(dot(rotation, rotation))
+        shift = cross(rotation, translation)
+        moved = axpy(c, cross(rotation, shift), axpy(b, shift, translation))
+        put(out, j + momentum, add(turning(rotation, pi), moved))
+        if translations > 0:
+            put(out, j + 3, get(sigma, i + 1))
+            put(out, j + 5, get(sigma, i + 3))
+
+    @inlined
+    def velocity(sigma, i, y, j, out):
+        velocity_of_turn(sigma, i, y, j, out)
+        turned = cross(get(sigma, i), get(y, j + momentum))
+        put(out, j + momentum, add(turned, get(sigma, i + dual)))
+        if translations > 0:
+            put(out, j + 3, get(sigma, i + 1))
+            put(out, j + 5, get(sigma, i + 3))
+
+    @inlined
+    def dexpinv(sigma, i, out):
+        return dexpinv_motion(sigma, i, i + dual, out)
+
+    @inlined
+    def bracket(a, b, i, out):
+        bracket_motion(a, b, i, i + dual, out)
+        if translations > 0:
+            put(out, i + 1, scale(0.0, get(a, i + 1)))
+            put(out, i + 3, scale(0.0, get(a, i + 3)))
+
+    name = "(SO(3) x R3) x| (so(3) x R3)*" if translations else "SO(3) x| so(3)*"
+    rows, algebra_rows = (6, 4) if translations else (4, 2)
+    return Factor(name, rows, algebra_rows, act, velocity, dexpinv, bracket, rotations=(0,))
+
+
 @inlined
 def _missing(r0, r1, r2, e0, e1, e2, side):
     """What leads the turned rows e twice back: E (1 − R⊤R), from the right (1 − RR⊤) E.
@@ -240,6 +286,9 @@ RIGHT_ROTATION = _rotation_factor("right")
 TRANSLATION = Factor(
     "R3", 1, 1, _act_translation, _act_translation, _dexpinv_translation, _bracket_translation
 )
+
+SEMIDIRECT = _semidirect_factor(0)
+SEMIDIRECT_R3 = _semidirect_factor(1)
 
 
 def together(first, second):

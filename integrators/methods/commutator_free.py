@@ -24,7 +24,14 @@ from integrators.compiler.views import rows_of, tail
 from integrators.errors import InputError, check_whole
 from integrators.forms.flows import HomogeneousFlow
 from integrators.method import Method
-from integrators.methods.munthe_kaas import ON_ORBITS, finished, linear_combination, problem_of
+from integrators.methods.munthe_kaas import (
+    ALONG,
+    ON_ORBITS,
+    finished,
+    flow_of,
+    linear_combination,
+    problem_of,
+)
 from integrators.stepping.loop import method_signature
 from integrators.tableaux.butcher import CONSISTENT, numbers
 
@@ -200,7 +207,7 @@ def work_size(rows, m, lines, stages):
 
 def _bind(scheme):
     def bind(form, integrator):
-        flow, lines = form.homogeneous_flow(), len(scheme.exponentials)
+        flow, lines = flow_of(form, integrator.options), len(scheme.exponentials)
         m, stages = flow.action.algebra_rows, scheme.all_stages
         return problem_of(
             flow, advance, None, scheme.constants, [stages, m, lines],
@@ -284,6 +291,7 @@ def commutator_free(name, scheme, description=""):
         bind=_bind(scheme),
         evaluations=scheme.stages,
         family="commutator_free",
+        options=ALONG,
     )
 
 

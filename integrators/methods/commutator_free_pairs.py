@@ -23,7 +23,7 @@ from integrators.methods.commutator_free import (
     take_exponentials,
     work_size,
 )
-from integrators.methods.munthe_kaas import ON_ORBITS
+from integrators.methods.munthe_kaas import ALONG, ON_ORBITS, flow_of
 from integrators.stepping.adaptive_loop import EVALUATIONS, KNOWN, OLD_TIME, loop
 from integrators.stepping.embedded_pairs import (
     ALGEBRA_ROWS,
@@ -88,7 +88,7 @@ def _bind(scheme):
     lines, stages = main + len(scheme.estimate), scheme.all_stages
 
     def bind(form, integrator):
-        flow = form.homogeneous_flow()
+        flow = flow_of(form, integrator.options)
         m, scratch = flow.action.algebra_rows, flow.generator.work(flow.rows)
         return pair_problem(
             flow,
@@ -143,7 +143,7 @@ def commutator_free_pair(name, scheme, description=""):
         bind=_bind(scheme),
         evaluations=scheme.all_stages,
         family="commutator_free",
-        options=PAIR_OPTIONS,
+        options=PAIR_OPTIONS | ALONG,
         adaptive=True,
         fixed=commutator_free(f"{name}+{FIXED}", scheme),
     )

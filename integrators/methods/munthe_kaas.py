@@ -26,9 +26,11 @@ from integrators.compiler.kernels import Kernel, inlined
 from integrators.compiler.lanes import select, sqrt
 from integrators.compiler.vectors import add, axpy, get, increment, put, scale
 from integrators.compiler.views import rows_of, tail
+from integrators.forms.cotangent import CotangentHamiltonian
 from integrators.forms.flows import HomogeneousFlow
+from integrators.forms.forms import ALONG_ACTION, SpheresLagrangian
 from integrators.lie_groups.exponentials import BERNOULLI, WIDEST
-from integrators.method import ALL_DEGREES, Method, Option, Problem
+from integrators.method import ACTION, ALL_DEGREES, Method, Option, Problem
 from integrators.status import LEFT_DOMAIN, NOT_FINITE
 from integrators.stepping.loop import method_signature
 from integrators.tableaux.butcher import DORMAND_PRINCE5, EULER, HEUN, KUTTA3, KUTTA4
@@ -179,6 +181,15 @@ BY_EXACT, BY_SERIES = _rkmk(exact), _rkmk(truncated)
 BY_TWO_COMMUTATORS = Kernel(_two_commutators, method_signature)
 
 
+def flow_of(form, options):
+    """The `HomogeneousFlow` of a form, as the options of `ALONG` have it."""
+    if isinstance(form, SpheresLagrangian):
+        return form.homogeneous_flow(options["formulation"])
+    if isinstance(form, CotangentHamiltonian):
+        return form.homogeneous_flow(options["action"])
+    return form.homogeneous_flow()
+
+
 def problem_of(flow, advance, pull, constants, options, work):
     """The `Problem` of a fixed-step kernel on a `HomogeneousFlow`."""
     return Problem(
@@ -194,12 +205,14 @@ def problem_of(flow, advance, pull, constants, options, work):
         memory=3 * flow.rows,
         work=work + flow.generator.work(flow.rows),
         formulation=flow.formulation,
+        conversions=flow.conversions,
     )
 
 
 def _bind(tableau):
     def bind(form, integrator):
-        flow, options = form.homogeneous_flow(), integrator.options
+        options = integrator.options
+        flow = flow_of(form, options)
         exactly = options["dexpinv"] == "exact"
         m, stages = flow.action.algebra_rows, tableau.stages
         return problem_of(
@@ -215,7 +228,7 @@ def _bind(tableau):
 
 
 def _bind_two_commutators(form, integrator):
-    flow = form.homogeneous_flow()
+    flow = flow_of(form, integrator.options)
     m = flow.action.algebra_rows
     return problem_of(
         flow, BY_TWO_COMMUTATORS, flow.action.bracket, KUTTA4.constants, [4, m, 2],
@@ -228,6 +241,15 @@ ON_ORBITS = {
     "tangency": ALL_DEGREES,
     "orthogonality": ALL_DEGREES,
     "casimir": ALL_DEGREES,
+}
+ALONG = {
+    "formulation": Option(
+        "q_omega",
+        "of a mechanical system: (q, ω), or (q, π) with its conjugate momenta, by Hamilton's "
+        "equations",
+        choices=ALONG_ACTION,
+    ),
+    "action": ACTION,
 }
 DEXPINV = {
     "dexpinv": Option(
@@ -263,7 +285,7 @@ def rkmk(name, tableau, description=""):
         bind=_bind(tableau),
         evaluations=tableau.stages,
         family="rkmk",
-        options=DEXPINV,
+        options=DEXPINV | ALONG,
         order_of=order_of,
     )
 
@@ -283,6 +305,7 @@ RKMK_METHODS = (
         bind=_bind_two_commutators,
         evaluations=4,
         family="rkmk",
+        options=ALONG,
     ),
     rkmk("rkmk5", DORMAND_PRINCE5, "Runge–Kutta–Munthe-Kaas of order 5, after Dormand and Prince"),
 )

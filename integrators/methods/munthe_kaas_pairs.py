@@ -28,9 +28,11 @@ from integrators.forms.flows import HomogeneousFlow
 from integrators.lie_groups.exponentials import WIDEST
 from integrators.method import FIXED, Method, Option
 from integrators.methods.munthe_kaas import (
+    ALONG,
     DEXPINV,
     ON_ORBITS,
     exact,
+    flow_of,
     linear_combination,
     moved,
     order_of,
@@ -170,7 +172,8 @@ def _bind(tableau):
     constants = np.concatenate([tableau.constants, tableau.embedded, dense])
 
     def bind(form, integrator):
-        flow, options = form.homogeneous_flow(), integrator.options
+        options = integrator.options
+        flow = flow_of(form, options)
         m, stages = flow.action.algebra_rows, tableau.stages
         exactly = options["dexpinv"] == "exact"
         return pair_problem(
@@ -234,6 +237,7 @@ def rkmk_pair(name, tableau, description=""):
             ),
             **PAIR_OPTIONS,
             **DEXPINV,
+            **ALONG,
         },
         adaptive=True,
         order_of=order_of,

@@ -9,8 +9,9 @@ import numpy as np
 from integrators import status
 from integrators.compiler.kernels import Kernel
 from integrators.errors import InputError, check_number
-from integrators.forms.forms import FORMULATIONS, velocities
+from integrators.forms.forms import FORMULATIONS
 from integrators.stepping.checkpoint import Layout
+from integrators.stepping.formulations import in_formulation
 
 BEGUN, TRIED, ERROR, ACCEPTED, ATTEMPT = range(5)  # of an attempt: time, size, error, whether
 SMALLEST_TOLERANCE = 100 * np.finfo(float).eps  # below it double precision decides, not the method
@@ -53,6 +54,8 @@ class AdaptiveProblem:
     prepare : callable, optional
         ``prepare(state, duration, tolerance)`` computes what `solve` has to know of a state
         (rows, 3), (q, ω) at the start, that is no part of its work.
+    conversions : tuple of Kernel
+        As a `HomogeneousFlow` has them.
     carried : int
         Numbers that `solve` carries from step to step besides the state; −1 where it cannot go on
         from a checkpoint.
@@ -69,6 +72,7 @@ class AdaptiveProblem:
     move: Kernel | None = None
     pull: Kernel | None = None
     prepare: Callable | None = None
+    conversions: tuple = ()
     carried: int = -1
 
     @property
@@ -241,7 +245,7 @@ def run_adaptive(
             raise ValueError("steps that depend on the duration do not go on from a checkpoint")
         initial, known = problem.layout.parts(checkpoints)["y"], [None] * len(checkpoints)
     else:
-        initial = velocities(members) if problem.formulation == "q_qdot" else np.asarray(members)
+        initial = in_formulation(problem, members)
         known = prepare(problem, members, times, tolerance) if prepared is None else prepared
         checkpoints = [None] * len(initial)
     runs = [

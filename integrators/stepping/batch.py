@@ -8,9 +8,9 @@ from integrators import status
 from integrators.compiler.kernels import IS_COMPILED
 from integrators.compiler.lanes import WIDTH
 from integrators.compiler.memory import aligned
-from integrators.forms.forms import angular_velocities, velocities
 from integrators.stepping import loop as kernels
 from integrators.stepping.checkpoint import Standing, members_first
+from integrators.stepping.formulations import canonical, in_formulation
 
 BLOCK_BYTES = 32 * 2**20  # of sampled states that one call of a kernel fills
 
@@ -36,16 +36,6 @@ class Batch:
     statistics: np.ndarray
     report: np.ndarray
     checkpoints: np.ndarray
-
-
-def canonical(problem, states):
-    """States in the problem's formulation as they are stored: (q, ω) of a Lagrangian."""
-    return angular_velocities(states) if problem.formulation == "q_qdot" else states
-
-
-def lagrangian(problem, states):
-    """States in the problem's formulation as quantities read them: (q, q̇) of a Lagrangian."""
-    return velocities(states) if problem.formulation == "q_omega" else states
 
 
 def counters_of(integrator, problem, report, steps, step_size, start_time=0.0):
@@ -93,8 +83,7 @@ def run_batch(
     -------
     Batch
     """
-    begins, in_velocities = checkpoints is None, problem.formulation == "q_qdot"
-    initial = velocities(members) if begins and in_velocities else members
+    initial = in_formulation(problem, members) if checkpoints is None else members
     return run_states(
         problem, initial, step_size, steps, samples, statistics, start_time, checkpoints
     )
@@ -154,7 +143,7 @@ def run_ends(problem, members, step_size, steps, start_time=0.0, lanes=True):
     ndarray, shape (members, rows, 3)
         (q, ω) again; NaN where a run failed.
     """
-    initial = velocities(members) if problem.formulation == "q_qdot" else np.asarray(members)
+    initial = in_formulation(problem, members)
     lanes = lanes and IS_COMPILED  # plain Python has none
     width = WIDTH if lanes else 1
     count, batches = len(initial), -(-len(initial) // width)

@@ -201,5 +201,6 @@ def pair_problem(
         rows=flow.rows,
         options=integrator.options,
         formulation=flow.formulation,
+        conversions=flow.conversions,
         carried=solve.carried,
     )

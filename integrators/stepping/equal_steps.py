@@ -150,5 +150,6 @@ def equal_steps(integrator, problem, counted):
         rows=problem.rows,
         options=integrator.options,
         formulation=problem.formulation,
+        conversions=problem.conversions,
         prepare=solve.prepare,
     )

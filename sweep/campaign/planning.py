@@ -130,16 +130,11 @@ class ExperimentPlan:
     def bytes(self):
         """Bytes of the experiment's results before compression."""
         samples = self.entry.experiment.samples + 1
-        state = 3 * max(made.rows for made in self.entry.table.systems) if self._stores_state else 0
-        return self.entry.size * 8 * (samples * (self._series + max(0, state - 1)) + 12)
+        return self.entry.size * 8 * (samples * _numbers_of_sample(self.entry) + 12)
 
     @property
     def _series(self):
         return len(schema.sampled_variables(self.entry.experiment, self.entry.table.systems))
-
-    @property
-    def _stores_state(self):
-        return "state" in self.entry.experiment.record
 
     @property
     def cpu_time(self):
@@ -273,10 +268,15 @@ def _rows_of_unit(work, costs):
 
 def _bytes_of_run(entry):
     """Bytes that a worker has of a run until it is committed."""
-    systems, experiment = entry.table.systems, entry.experiment
-    series = len(schema.sampled_variables(experiment, systems))
-    series += 3 * max(made.rows for made in systems) if "state" in experiment.record else 0
-    return 8 * ((experiment.samples + 1) * series + 32)
+    return 8 * ((entry.experiment.samples + 1) * _numbers_of_sample(entry) + 32)
+
+
+def _numbers_of_sample(entry):
+    """Numbers that a run's results have at a sample time."""
+    systems = entry.table.systems
+    state = 3 * max(made.rows for made in systems)
+    variables = schema.sampled_variables(entry.experiment, systems)
+    return sum(state if len(variable.dims) > 2 else 1 for variable in variables)
 
 
 def _seconds_of_groups(work, costs):

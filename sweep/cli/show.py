@@ -150,14 +150,16 @@ def _system_facts(name, library):
         "parameters": parameters,
         "state": f"({made.rows}, 3): {made.rows_in_words}",
         "starts": {start.name: start.description for start in system.named_starts},
+        "remarks": "; ".join(made.remarks),
         "convergence": _declared_convergence_facts(system),
         "families": {family.name: _state_family_facts(family) for family in system.families},
         "record": {
             q.name: f"{q.long_name}, {q.kind}, in {q.units}" for q in library.quantities(made)
         },
     }
-    if not system.families:
-        del facts["families"]
+    for name in ("families", "remarks"):
+        if not facts[name]:
+            del facts[name]
     return facts, inspect.getdoc(inspect.getmodule(system))
 
 

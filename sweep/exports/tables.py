@@ -86,8 +86,13 @@ def _chosen_run_columns(dataset, columns):
 
 
 def _columns_of_sample_export(dataset):
-    names = names_of_time_series(dataset)
-    return [*names, "state"] if "state" in dataset else names
+    of_rows = [str(name) for name, array in dataset.data_vars.items() if _has_rows(array)]
+    return [*names_of_time_series(dataset), *of_rows]
+
+
+def _has_rows(array):
+    """Whether a variable over time has a vector for each row of the state."""
+    return {"time", "row"} <= set(array.dims)
 
 
 def _common_column_kind(one, other):
@@ -110,7 +115,7 @@ def _describe_export_columns(dataset, series, columns):
     if series:
         yield "time", "float", dataset["time"].attrs
         for name in columns:
-            for key in _state_column_names(dataset) if name == "state" else [name]:
+            for key in _row_column_names(dataset, name) if _has_rows(dataset[name]) else [name]:
                 yield key, "float", dataset[name].attrs
         return
     for text in columns:
@@ -128,9 +133,9 @@ def _run_coordinates_in_order(dataset):
     return [name for name in order if name in names and name != "run"]  # the place in the store
 
 
-def _state_column_names(dataset):
+def _row_column_names(dataset, name):
     rows, components = dataset["row"].values.tolist(), dataset["component"].values.tolist()
-    return [f"state_{row}_{component}" for row in rows for component in components]
+    return [f"{name}_{row}_{component}" for row in rows for component in components]
 
 
 def _export_pieces_by_run(dataset, columns):
@@ -161,9 +166,9 @@ def _export_pieces_by_sample(dataset, columns):
         values["time"] = times[sample]
         for name in columns:
             array = piece[name].transpose("run", "time", ...).values[there]
-            if name == "state":
+            if _has_rows(piece[name]):
                 parts = array.reshape(len(array), -1).T
-                values |= dict(zip(_state_column_names(dataset), parts, strict=True))
+                values |= dict(zip(_row_column_names(dataset, name), parts, strict=True))
             else:
                 values[name] = array
         yield len(run), values

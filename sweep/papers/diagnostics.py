@@ -62,10 +62,13 @@ def trend_over_run(name):
 
 
 def largest_relative_change(quantity):
-    """The largest |change| over time of a quantity, relative to its size at the start."""
+    """The largest |change| over time of a number or vector, relative to its size at the start."""
 
     def measure(dataset):
-        start = abs(dataset[quantity].isel(time=0)).values
+        names = [
+            name for name in (quantity, *(f"{quantity}_{x}" for x in "xyz")) if name in dataset
+        ]
+        start = np.sqrt(sum(dataset[name].isel(time=0).values ** 2 for name in names))
         return largest_size_over_time(f"{quantity}_error")(dataset) / start
 
     return measure
@@ -108,6 +111,16 @@ def ratio_of_mean_errors(name, above, below):
     return measure
 
 
+def ratio_of_errors_at_end(name, above, below):
+    """The `size_at_end` of one integrator over that of another, one run of each."""
+
+    def measure(dataset):
+        labels, errors = dataset["integrator"].values, size_at_end(name)(dataset)
+        return errors[labels == above] / errors[labels == below]
+
+    return measure
+
+
 def ratios_over_a_decade_of_step_sizes(name):
     """The mean over time of a variable at each step size over that at a tenth of it, if any."""
 
@@ -126,6 +139,15 @@ def largest_drift_possible(dataset):
     """
     (row,) = drift_table(dataset, ("energy",))
     return max(abs(row.low), abs(row.high)) * row.duration / row.max_abs.median
+
+
+def estimate_order_from_steps(dataset):
+    """The order p̃ of an embedded pair's estimate, with which steps grow as tol^(1/(p̃ + 1)).
+
+    From the least-squares slope of the logarithm of their number over that of the tolerance.
+    """
+    logarithms = np.log(dataset["tolerance"].values), np.log(dataset["steps"].values)
+    return -1.0 / np.polyfit(*logarithms, 1)[0] - 1.0
 
 
 def measured_convergence_order(dataset):

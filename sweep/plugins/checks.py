@@ -13,6 +13,7 @@ import numpy as np
 from integrators.errors import InputError
 from integrators.forms.forms import SpheresLagrangian, velocities
 from integrators.forms.hamiltonians import SpinHamiltonian
+from integrators.forms.lie_poisson import LiePoissonHamiltonian
 
 EPSILON = 6e-6  # the cube root of double precision
 AGREED = 1e-5  # of the gradient and of V; a mistake is rarely smaller
@@ -46,13 +47,14 @@ def check_gradient(system, states):
     form = system.form
     if isinstance(form, SpheresLagrangian):
         value, gradient, names = form.potential, form.potential_gradient, "potential_gradient"
-    elif isinstance(form, SpinHamiltonian):
+    elif isinstance(form, (SpinHamiltonian, LiePoissonHamiltonian)):
         value, gradient, names = form.hamiltonian, form.gradient, "gradient"
     else:
         return None
     generator = np.random.default_rng(1)  # not what random states are from
-    own, n = np.array(form.parameters, dtype=float), form.bodies
-    unit, worst = getattr(form, "lengths", "unit") == "unit", 0.0
+    lagrangian, worst = isinstance(form, SpheresLagrangian), 0.0
+    own, n = np.array(form.parameters, dtype=float), form.bodies if lagrangian else form.rows
+    unit = lagrangian or getattr(form, "lengths", "any") == "unit"
     for index, state in enumerate(np.asarray(states)[:, :n]):
         q = np.ascontiguousarray(state)
         work = gradient.work(form.rows)
@@ -154,7 +156,8 @@ def try_plugin_observables(library, record, system, start):
 def _try_plugin_quantity(quantity, start, parameters, name):
     what = f"{quantity.name!r} of {name!r}"
     work = quantity.function.work(len(start))
-    values = evaluate_plugin_kernel(quantity.function, start, parameters, 1, work, what)[0]
+    rows = len(start) if quantity.each_row else 1
+    values = evaluate_plugin_kernel(quantity.function, start, parameters, rows, work, what)[0]
     if np.isnan(values[list(quantity.columns)]).any():
         raise InputError(f"{what} is NaN at a start, or leaves a component of its row unwritten")
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from integrators.errors import InputError, check_known
-from integrators.stepping.batch import canonical
+from integrators.stepping.formulations import canonical
 from sweep.analysis.runs.query import runs_where_expression_holds
 from sweep.limits import MEMORY
 from sweep.store import checkpoints, storage

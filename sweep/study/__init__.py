@@ -4,7 +4,7 @@ from integrators.lazy import lazy
 
 _HOMES = {
     "Study": "sweep.study.model",
-    "surprising_defaults_left": "sweep.study.system_defaults",
+    "remarks_on_parameters": "sweep.study.system_defaults",
     "steps_beyond_stability_limit": "sweep.study.stability",
     "plugins_of_study": "sweep.study.model",
     "packaged_study_names": "sweep.study.model",

@@ -28,6 +28,7 @@ REFERENCE_ERRORS = {  # of every system, besides its own `state_errors`
     REFERENCE_ERROR: "the reference against itself at ten times the tolerance",
 }
 STATE_ERROR = {"kind": "state_error"}  # attributes of errors against a reference
+STATE_DIMS = ("run", "time", "row", "component")
 
 
 RUN_COORDINATES = ("run", "run_id", "in_study", "integrator", "step_size", "tolerance", "adaptive")
@@ -95,8 +96,7 @@ def sampled_variables(experiment, systems):
         text = "steps rejected until the end of the one that covers the sample time"
         variables.append(_sampled_variable(REJECTED_SO_FAR, "1", text))
     if "state" in experiment.record:
-        dims = ("run", "time", "row", "component")
-        variables.append(Variable("state", dims, "1", system.state_text))
+        variables.append(Variable("state", STATE_DIMS, "1", system.state_text))
     return variables
 
 
@@ -146,6 +146,8 @@ def variable_names_of_quantity(quantity):
 def _variables_of_quantity(quantity, statistics):
     name, units, text = quantity.name, quantity.units, quantity.long_name
     kind = {"kind": quantity.kind}
+    if quantity.each_row:
+        return [Variable(name, STATE_DIMS, units, text)]
     if quantity.kind == "constraint":
         variables = [_sampled_variable(f"{name}_error", units, text, kind)]
         if statistics and name == "unit_length":

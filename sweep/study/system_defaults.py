@@ -18,26 +18,31 @@ ALL = "all"
 DECLARED = "declared"
 
 
-def surprising_defaults_left(experiment):
-    """A line for each parameter that an experiment leaves at a default that may surprise.
+def remarks_on_parameters(table):
+    """What is worth knowing of an experiment's parameters before it runs.
+
+    That is what its systems remark, and which parameter is left at a default that may surprise.
 
     Parameters
     ----------
-    experiment : Experiment
+    table : RunTable
 
     Returns
     -------
     list of str
+        A line each, with the name of the experiment.
     """
+    experiment = table.experiment
     system = experiment.library.system_class(experiment.system)
     given = {*experiment.parameters, *(axis.name for axis in experiment.scan)}
     defaults = {field.name: field.default for field in dataclasses.fields(system)}
-    return [
-        f"{experiment.name}: {name} is not given: "
-        f"{defaults[name]:g} {system.parameter_units[name]}, {why}"
+    remarks = [text for made in table.systems for text in made.remarks]
+    remarks += [
+        f"{name} is not given: {defaults[name]:g} {system.parameter_units[name]}, {why}"
         for name, why in system.surprising_defaults.items()
         if name not in given
     ]
+    return [f"{experiment.name}: {text}" for text in dict.fromkeys(remarks)]
 
 
 def with_declared_defaults(table, family, library):

@@ -180,7 +180,7 @@ class DampedSystem(MechanicalSystem):
 
 
 def quantities_of_spheres(form, units, momentum):
-    """Energy, unit length and tangency of a `SpheresLagrangian`, and its conserved momenta.
+    """Energy, unit length, tangency and momenta of a `SpheresLagrangian`.
 
     With a force the energy balance E − W is the invariant, and energy and work are observables.
 
@@ -207,7 +207,12 @@ def quantities_of_spheres(form, units, momentum):
         *energies,
         Quantity("unit_length", "constraint", "1", "max |q·q − 1| over bodies", unit_length_error),
         Quantity("tangency", "constraint", per_time, "max |q·ω| over bodies", tangency_error),
-    ]
+        Quantity(
+            "conjugate_momentum", "observable", units["momentum"],
+            "momentum p conjugate to each q, orthogonal to it", form.conjugate_momentum,
+            each_row=True,
+        ),
+    ]  # fmt: skip
     if momentum:
         names = {"xyz": "total angular momentum", "z": "vertical angular momentum"}
         other = f"angular momentum about e{'xyz'.find(momentum) + 1}"

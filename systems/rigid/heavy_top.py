@@ -40,12 +40,11 @@ from integrators.compiler.kernels import (
 from integrators.compiler.vectors import axpy, cross, dot, get, put, scale, sub, summed
 from integrators.errors import InputError, check_known, check_number, shown
 from integrators.forms.cotangent import CotangentHamiltonian
-from integrators.forms.flows import HomogeneousFlow, SplitFlow
-from integrators.lie_groups.actions import product
-from integrators.lie_groups.factors import COADJOINT_SE3
+from integrators.forms.flows import SplitFlow
+from integrators.forms.lie_poisson import LiePoissonHamiltonian
 from systems import ensembles
 from systems.base import Convergence, Quantity, Start
-from systems.checking import is_list, positive_vector, set_checked
+from systems.checking import ON_MANIFOLD, body_moments, is_list, set_checked
 from systems.free_motion import free_rotation, symmetric_rotation, turn_rows
 from systems.rigid import rotation_matrices
 from systems.rigid.base import Part, RigidSystem, checked_parts
@@ -99,18 +98,18 @@ def cotangent_derivatives(t, y, p, out, work):
 # --- (Π, Γ) --------------------------------------------------------------------------------------
 
 
-@kernel()
-def body_energy(t, y, p, out, work):
+@kernel(state_value)
+def body_hamiltonian(t, y, p):
     """H = ½ Π·I⁻¹Π + Mℓ Γ·X."""
-    out[0, 0] = 0.5 * dot(get(y, 0), _over_inertia(p, get(y, 0))) + p[3] * y[1, 1]
+    return 0.5 * dot(get(y, 0), _over_inertia(p, get(y, 0))) + p[3] * y[1, 1]
 
 
 @kernel()
-def body_generator(t, y, p, out, work):
-    """f = −(∂H/∂Π, ∂H/∂Γ), section 3.4.2."""
-    put(out, 0, scale(-1.0, _over_inertia(p, get(y, 0))))
+def body_gradient(t, y, p, out, work):
+    """∂H/∂Π = I⁻¹Π and ∂H/∂Γ = Mℓ X."""
+    put(out, 0, _over_inertia(p, get(y, 0)))
     put(out, 1, scale(0.0, get(y, 1)))
-    out[1, 1] = out[1, 1] - p[3]
+    out[1, 1] = out[1, 1] + p[3]
 
 
 @kernel()
@@ -313,7 +312,7 @@ class HeavyTop(RigidSystem):
     Raises
     ------
     InputError
-        If a value has the wrong type or sign, or is unknown.
+        If a value has the wrong type or sign, or is unknown; for moments that no body has.
     """
 
     mass: float = 15.0
@@ -346,7 +345,7 @@ class HeavyTop(RigidSystem):
                 key="inertia",
             )
         else:
-            set_checked(self, inertia=positive_vector("inertia", self.inertia, 3))
+            set_checked(self, inertia=body_moments("inertia", self.inertia))
         set_checked(
             self,
             mass=check_number("mass", self.mass, above=0.0),
@@ -374,7 +373,7 @@ class HeavyTop(RigidSystem):
 
     @cached_property
     def form(self):
-        """A `CotangentHamiltonian`, or the `HomogeneousFlow` on se(3)*."""
+        """A `CotangentHamiltonian`, or a `LiePoissonHamiltonian` on se(3)*."""
         own = np.array(
             [
                 *(1.0 / np.array(self.moments)), self.mass * self.length, self.gravity,
@@ -383,8 +382,7 @@ class HeavyTop(RigidSystem):
         )  # fmt: skip
         split = SPLIT.get((self.formulation, bool(symmetry_axes(self.moments))))
         if self.formulation == "lie_poisson":
-            action = product(COADJOINT_SE3)
-            return HomogeneousFlow(body_generator, action, body_energy, own, split=split)
+            return LiePoissonHamiltonian(body_hamiltonian, body_gradient, own, split)
         if self.formulation == "cotangent":
             return CotangentHamiltonian(
                 "SO(3)", cotangent_hamiltonian, cotangent_derivatives, own, split
@@ -400,6 +398,27 @@ class HeavyTop(RigidSystem):
             return np.vstack([attitude, momentum])
         push = -self.mass * self.length * np.array(AXIS)
         return np.vstack([attitude, np.zeros(3), momentum, push])
+
+    def normalized(self, state):
+        """`state` brought to the manifold; on se(3)* Γ as long as the gravity."""
+        state = super().normalized(state)
+        size = np.linalg.norm(state[1])
+        if self.formulation == "lie_poisson" and size > 0.0:
+            state[1] *= abs(self.gravity) / size
+        return state
+
+    def _check_manifold(self, state):
+        super()._check_manifold(state)
+        if self.formulation != "lie_poisson":
+            return
+        size, expected = np.linalg.norm(state[1]), abs(self.gravity)
+        if abs(size - expected) > ON_MANIFOLD * max(expected, 1.0):
+            raise InputError(
+                f"Gamma = {shown(state[1].tolist())} has the length {size:.10g}; expected "
+                f"{expected:g}, the gravity, since Γ = Q⁻¹Γ₀. Give gravity = {size:.10g}, another "
+                "Gamma, or normalize = true",
+                key="Gamma",
+            )
 
     def _drawn_member(self, seed, member):
         """Attitudes uniform, angular velocities in the body Gaussian of 1 rad/s."""

@@ -1,4 +1,4 @@
-"""Two quadrotors that carry a point mass by rigid links, steered by a controller.
+"""Two quadrotors that carry a point mass by rigid links, under forces and moments of a choice.
 
 The load is at y, its velocity is v = ẏ, and quadrotor i, of attitude R_i and body rate Ω_i, is at
 y_i = y − L_i q_i: q_i points from it to the load. e3 points down. With ẏ_i = v − L_i ω_i × q_i
@@ -6,13 +6,27 @@ y_i = y − L_i q_i: q_i points from it to the load. e3 points down. With ẏ_i 
     T = ½ m_y |v|² + ½ Σ (m_i |ẏ_i|² + Ω_i·J_i Ω_i),   U = −m_y g e3·y − Σ m_i g e3·y_i,
 
 L = T − U, with Ṙ_i = R_i Ω̂_i and q̇_i = ω_i × q_i, ω_i in the inertial frame. The forces u_i of the
-rotors act on the quadrotors, their moments M_i are 0. The equations of motion (37) are
+rotors act on the quadrotors, and their moments M_i. The equations of motion (37) are
 
     M_q (v̇ − g e3) = Σ (u_i∥ − m_i L_i |ω_i|² q_i),   M_q = m_y 1 + Σ m_i q_i q_i⊤,
-    J_i Ω̇_i = −Ω_i × J_i Ω_i,
+    J_i Ω̇_i = M_i − Ω_i × J_i Ω_i,
     L_i ω̇_i = q_i × (v̇ − g e3 − u_i⊥/m_i),
 
-u_i∥ and u_i⊥ along q_i and orthogonal to it. The controller of Lee, Sreenath and Kumar is to keep
+u_i∥ and u_i⊥ along q_i and orthogonal to it. T + U − W is constant, with the work W of the forces,
+Ẇ = Σ (u_i·ẏ_i + M_i·Ω_i). The controls are
+
+- ``tracking``: u_i of the controller below, of any direction, and M_i = 0, the paper's simplified
+  dynamics; no longer than ``most_thrust``;
+- ``attitude``: u_i = −T_i R_i e3 as it is in section 6, T_i the part of the controller's u_i along
+  −R_i e3, from 0 to ``most_thrust``, and moments that turn −R_i e3 to it,
+  M_i = k_R e3 × c_i − k_Ω Ω_i + Ω_i × J_i Ω_i with c_i = −R_i⊤u_i/|u_i|;
+- ``constant``: u_i = −T_i R_i e3 with constant T_i and M_i in the body;
+- ``none``: none of both. Then T + U is constant, and momenta as far as gravity is none.
+
+One of your own is a kernel in `controls` of a subclass, see `sweep guide plugins`. Where a thrust
+meets its bound the equations have a kink, at which methods lose their order.
+
+The controller of Lee, Sreenath and Kumar is to keep
 the load on y_d(t) = c_1 t + c_2 t² and the links in directions q_id. With the force F on the load,
 q_id and ω_id = q_id × q̇_id of `formation_control`, and ω̇_id neglected,
 
@@ -21,9 +35,9 @@ q_id and ω_id = q_id × q̇_id of `formation_control`, and ω̇_id neglected,
     u_i⊥ = m_i L_i q_i × X_i − m_i q_i × (q_i × a),
     X_i = −k_q q_id × q_i − k_ω (ω_i + q_i × (q_i × ω_id)) − (q_i·ω_id) ω_i × q_i.
 
-In closed loop v̇ = a + g e3 and ω̇_i = X_i − (q_i·X_i) q_i: masses and lengths cancel from the
-motion, but not from u_i = μ_i + m_i (ÿ_i − g e3) and its work W, Ẇ = Σ u_i·ẏ_i; T + U − W is
-constant. Where F is 0 or along e1 there is no q_id: such a start is refused.
+Under ``tracking`` without a bound v̇ = a + g e3 and ω̇_i = X_i − (q_i·X_i) q_i: masses and lengths
+cancel from the motion, but not from u_i = μ_i + m_i (ÿ_i − g e3) and its work. Where F is 0 or
+along e1 there is no q_id: such a start is refused.
 
 The group is R³ × R³ × (SO(3) × R³)² × SE(3)² of section 6.1, but that Ω_i turns R_i from the right
 where the paper lets R_iΩ_i do so from the left. RKMK methods take the same steps by both, without
@@ -37,113 +51,83 @@ multiple quadrotor UAVs with a suspended payload* (2013).
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 
 from integrators.compiler.kernels import inlined, kernel
-from integrators.compiler.vectors import axpy, cross, dot, get, put, scale, sub
-from integrators.errors import InputError, check_number, shown
+from integrators.compiler.vectors import add, axpy, cross, dot, get, put, scale
+from integrators.errors import InputError, check_known, check_number, shown
 from integrators.forms.flows import HomogeneousFlow
 from integrators.forms.spheres import work_done
 from integrators.lie_groups.actions import product
 from integrators.lie_groups.factors import RIGHT_ROTATION, TANGENT_SPHERE, TRANSLATION
 from systems.base import Convergence, Quantity, Start
-from systems.checking import is_list, number_vector, positive_vector, set_checked
+from systems.checking import body_moments, is_list, number_vector, positive_vector, set_checked
 from systems.rigid.base import Part, RigidSystem, checked_parts
 from systems.rigid.formation_control import (
     GRAVITY,
-    HALF_SECANT,
-    K_Q,
-    K_W,
     Q1,
     Q2,
     V,
     Y,
     desired_position,
     deviation,
-    force_rate,
-    lag,
     link_deviations,
     load_position,
-    polar,
-    polar_rates,
     tracking_distance,
-    wanted_angles,
-    wanted_direction,
     wanted_directions,
-    wanted_force,
-    wanted_rate,
+)
+from systems.rigid.quadrotor_forces import (
+    INERTIA,
+    LENGTH,
+    LOAD,
+    MASS,
+    OMEGA1,
+    OMEGA2,
+    R1,
+    W1,
+    W2,
+    WORK,
+    attitude,
+    closed_loop,
+    constant,
+    force_in_closed_loop,
+    free_motion,
+    free_turn,
+    motion_kernel,
+    row_kernel,
+    tracking,
+    velocity,
 )
 
-OMEGA1, OMEGA2, W1, W2, WORK = 5, 9, 11, 13, 14  # rows of a state, besides its
-# The parameters after those of the controller: m_y, m_i, L_i, J_i and (J_2 − J_3)/J_1, … of each.
-LOAD, MASS, LENGTH, INERTIA, RATIOS = 14, 15, 17, 19, 25
-
-ACTION = product(
+FACTORS = (
     TRANSLATION, TRANSLATION, RIGHT_ROTATION, TRANSLATION, RIGHT_ROTATION, TRANSLATION,
-    TANGENT_SPHERE, TANGENT_SPHERE, TRANSLATION,
+    TANGENT_SPHERE, TANGENT_SPHERE,
 )  # fmt: skip
-
-
-@inlined
-def _link(aim, along, turn, q, omega, p):
-    """q_i × X_i, which is q_i × ω̇_i, where |q_i| = 1 and q_i·ω_i = 0; `along` is q_i·q_id."""
-    ahead = cross(q, sub(omega, turn))
-    lagging = axpy(-along, q, aim)  # q × (q_id × q)
-    return axpy(-dot(q, turn), omega, axpy(-p[K_W], ahead, scale(-p[K_Q], lagging)))
-
-
-@inlined
-def _velocity(v, q, omega, length):
-    """ẏ_i = v − L_i ω_i × q_i."""
-    return axpy(-length, cross(omega, q), v)
-
-
-@inlined
-def _power(i, pull, a, pushed, v, q, omega, p):
-    """u_i·ẏ_i of u_i = μ_i + m_i (a + L_i (|ω_i|² q_i + q_i × ω̇_i)), μ_i = m_y `pull` q_i."""
-    mass, length = p[MASS + i], p[LENGTH + i]
-    along = p[LOAD] * pull + mass * length * dot(omega, omega)
-    force = axpy(along, q, scale(mass, axpy(length, pushed, a)))
-    return dot(force, _velocity(v, q, omega, length))
-
-
-@inlined
-def _body(i, spin, p):
-    """Ω̇_i = −J_i⁻¹ (Ω_i × J_i Ω_i)."""
-    ratio, x, y, z = RATIOS + 3 * i, spin[0], spin[1], spin[2]
-    return p[ratio] * y * z, p[ratio + 1] * z * x, p[ratio + 2] * x * y
+UNBOUNDED = "unbounded"  # greatest thrust
 
 
 @kernel()
 def generator(t, y, p, out, work):
-    """f(P) of section 6.1, and the power of the forces."""
-    e, rate = lag(t, y, p)
+    """f(P) of section 6.1 in closed loop, and the power of the forces."""
     v, q_1, w_1, q_2, w_2 = get(y, V), get(y, Q1), get(y, W1), get(y, Q2), get(y, W2)
     spin_1, spin_2 = get(y, OMEGA1), get(y, OMEGA2)
-    f, inverses = polar(wanted_force(e, rate, p))
-    c_1, c_2 = wanted_angles(f, p)
-    aim_1, aim_2 = wanted_direction(c_1, f), wanted_direction(c_2, f)
-    along_1, along_2 = dot(q_1, aim_1), dot(q_2, aim_2)
-    share = -f[0] * p[HALF_SECANT]
-    pull_1, pull_2 = share * along_1, share * along_2
-    a = axpy(pull_1, q_1, scale(pull_2, q_2))
-    fall = a[0], a[1], a[2] + p[GRAVITY]  # v̇
-    theta, phi = polar_rates(f, inverses, force_rate(rate, fall, p))
-    pushed_1 = _link(aim_1, along_1, wanted_rate(c_1, f, theta, phi), q_1, w_1, p)
-    pushed_2 = _link(aim_2, along_2, wanted_rate(c_2, f, theta, phi), q_2, w_2, p)
+    a, pulls, pushed = closed_loop(t, y, p)
     put(out, 0, v)
-    put(out, 1, fall)
+    put(out, 1, (a[0], a[1], a[2] + p[GRAVITY]))
     put(out, 2, spin_1)
-    put(out, 3, _body(0, spin_1, p))
+    put(out, 3, free_turn(0, spin_1, p))
     put(out, 4, spin_2)
-    put(out, 5, _body(1, spin_2, p))
+    put(out, 5, free_turn(1, spin_2, p))
     put(out, 6, w_1)
-    put(out, 7, pushed_1)
+    put(out, 7, pushed[0])
     put(out, 8, w_2)
-    put(out, 9, pushed_2)
-    power = _power(0, pull_1, a, pushed_1, v, q_1, w_1, p)
-    power = power + _power(1, pull_2, a, pushed_2, v, q_2, w_2, p)
+    put(out, 9, pushed[1])
+    u_1 = force_in_closed_loop(0, pulls[0], a, pushed[0], q_1, w_1, p)
+    u_2 = force_in_closed_loop(1, pulls[1], a, pushed[1], q_2, w_2, p)
+    power = dot(u_1, velocity(v, q_1, w_1, p[LENGTH]))
+    power = power + dot(u_2, velocity(v, q_2, w_2, p[LENGTH + 1]))
     put(out, 10, (power, 0.0, 0.0))
 
 
@@ -159,7 +143,7 @@ def _energy(y, p):
     for i in range(2):
         q, spin, j = get(y, Q1 + 2 * i), get(y, OMEGA1 + 4 * i), INERTIA + 3 * i
         mass, length = p[MASS + i], p[LENGTH + i]
-        own = _velocity(v, q, get(y, W1 + 2 * i), length)
+        own = velocity(v, q, get(y, W1 + 2 * i), length)
         turning = p[j] * spin[0] * spin[0] + p[j + 1] * spin[1] * spin[1]
         turning = turning + p[j + 2] * spin[2] * spin[2]
         depth = y[Y, 2] - length * q[2]
@@ -179,20 +163,51 @@ def energy_balance(t, y, p, out, work):
     out[0, 0] = _energy(y, p) - y[WORK, 0]
 
 
-_BALANCE = "energy less the work of the forces"
-_WORK = "work of the forces since time 0"
-QUANTITIES = (
+@kernel()
+def linear_momentum(t, y, p, out, work):
+    """m_y v + Σ m_i ẏ_i"""
+    v = get(y, V)
+    total = scale(p[LOAD], v)
+    for i in range(2):
+        own = velocity(v, get(y, Q1 + 2 * i), get(y, W1 + 2 * i), p[LENGTH + i])
+        total = axpy(p[MASS + i], own, total)
+    put(out, 0, total)
+
+
+@kernel()
+def angular_momentum(t, y, p, out, work):
+    """m_y y × v + Σ (m_i y_i × ẏ_i + R_i J_i Ω_i)"""
+    place, v = get(y, Y), get(y, V)
+    total = scale(p[LOAD], cross(place, v))
+    for i in range(2):
+        q, row, j = get(y, Q1 + 2 * i), R1 + 4 * i, INERTIA + 3 * i
+        own = velocity(v, q, get(y, W1 + 2 * i), p[LENGTH + i])
+        total = axpy(p[MASS + i], cross(axpy(-p[LENGTH + i], q, place), own), total)
+        spin = get(y, row + 3)
+        turning = p[j] * spin[0], p[j + 1] * spin[1], p[j + 2] * spin[2]
+        first, second, third = get(y, row), get(y, row + 1), get(y, row + 2)
+        total = add(total, (dot(first, turning), dot(second, turning), dot(third, turning)))
+    put(out, 0, total)
+
+
+def _vector_quantity(name, units, text, function):
+    return Quantity(name, "observable", units, text, function, tuple("xyz"), (0, 1, 2))
+
+
+ENERGIES = (
     Quantity("energy", "observable", "J", "total energy", energy),
-    Quantity("work", "observable", "J", _WORK, work_done),
-    Quantity("energy_balance", "energy", "J", _BALANCE, energy_balance),
+    Quantity("work", "observable", "J", "work of the forces since time 0", work_done),
+    Quantity("energy_balance", "energy", "J", "energy less the work of the forces",
+             energy_balance),
+)  # fmt: skip
+PATH = (
     Quantity("tracking_distance", "observable", "m", "distance of the load from its path",
              tracking_distance),
-    Quantity("deviation", "observable", "m", "deviation of the load from its path", deviation,
-             tuple("xyz"), (0, 1, 2)),
-    Quantity("load_position", "observable", "m", "position of the load", load_position,
-             tuple("xyz"), (0, 1, 2)),
-    Quantity("desired_position", "observable", "m", "desired position of the load",
-             desired_position, tuple("xyz"), (0, 1, 2)),
+    _vector_quantity("deviation", "m", "deviation of the load from its path", deviation),
+    _vector_quantity("load_position", "m", "position of the load", load_position),
+    _vector_quantity("desired_position", "m", "desired position of the load", desired_position),
+)  # fmt: skip
+LINKS = (
     Quantity("link_deviation_1", "observable", "1", "direction error |q1 − q1d| of link 1",
              link_deviations),
     Quantity("link_deviation_2", "observable", "1", "direction error |q2 − q2d| of link 2",
@@ -236,6 +251,10 @@ class QuadrotorPayload(RigidSystem):
         m_i of the quadrotors, kg, and L_i of the links, m; a number is for both.
     inertia : tuple of float, or of two such tuples
         The principal moments J_i of the quadrotors, kg m²; three numbers are for both.
+    control : {"tracking", "attitude", "constant", "none"}
+        What the forces and moments are; see the module.
+    most_thrust : float or "unbounded"
+        The greatest |u_i| of ``tracking`` and T_i of ``attitude``, N.
     gravity : float
         g along +e3, m s⁻².
     position_gain, velocity_gain : float
@@ -246,11 +265,20 @@ class QuadrotorPayload(RigidSystem):
         β, of the links from the force, radians, between −π/2 and π/2.
     path_linear, path_quadratic : tuple of float
         c_1, m s⁻¹, and c_2, m s⁻², of the desired path y_d = c_1 t + c_2 t².
+    attitude_gain, spin_gain : float
+        k_R, N m, and k_Ω, N m s, of ``attitude``; ≥ 0.
+    thrust : float or tuple of float
+        T_i of ``constant``, N; a number is for both.
+    moment : tuple of float, or of two such tuples
+        M_i of ``constant``, N m; three numbers are for both.
+    control_values : tuple of float
+        Numbers for a control of your own.
 
     Raises
     ------
     InputError
-        If a value has the wrong type, sign or bounds, or a list the wrong length.
+        If a value has the wrong type, sign or bounds, or a list the wrong length; for moments that
+        no body has.
     """
 
     payload_mass: float = 1.0
@@ -265,7 +293,17 @@ class QuadrotorPayload(RigidSystem):
     formation_angle: float = math.pi / 6
     path_linear: tuple = (0.5, 0.3, -0.5)
     path_quadratic: tuple = (0.0, 0.0, 0.1)
+    control: str = "tracking"
+    most_thrust: float | str = UNBOUNDED
+    attitude_gain: float = 100.0
+    spin_gain: float = 6.0
+    thrust: float | tuple = 12.0
+    moment: tuple = (0.0, 0.0, 0.0)
+    control_values: tuple = ()
 
+    controls = MappingProxyType(
+        {"tracking": tracking, "attitude": attitude, "constant": constant, "none": None}
+    )
     name = "quadrotor_payload"
     description = "two quadrotors that carry a point mass along a path"
     units = {"energy": "J", "momentum": "kg m2 s-1", "time": "s"}
@@ -283,6 +321,13 @@ class QuadrotorPayload(RigidSystem):
         "formation_angle": "rad",
         "path_linear": "m s-1",
         "path_quadratic": "m s-2",
+        "control": "1",
+        "most_thrust": "N",
+        "attitude_gain": "N m",
+        "spin_gain": "N m s",
+        "thrust": "N",
+        "moment": "N m",
+        "control_values": "1",
     }
     named_starts = (
         Start("celledoni", "the load off its path, links off their directions", _celledoni),
@@ -303,29 +348,49 @@ class QuadrotorPayload(RigidSystem):
 
     def __post_init__(self):
         gains = ("position_gain", "velocity_gain", "direction_gain", "rate_gain")
+        gains += ("attitude_gain", "spin_gain")
+        check_known("control", self.control, self.controls, key="control")
         paths = ("path_linear", "path_quadratic")
         set_checked(
             self,
             payload_mass=check_number("payload_mass", self.payload_mass, above=0.0),
             mass=positive_vector("mass", self.mass, 2),
             length=positive_vector("length", self.length, 2),
-            inertia=_inertias(self.inertia),
+            inertia=_of_both("inertia", self.inertia, "principal moments", body_moments),
             gravity=check_number("gravity", self.gravity),
             formation_angle=_checked_angle(self.formation_angle),
+            most_thrust=_checked_bound(self.most_thrust),
+            thrust=number_vector("thrust", self.thrust, 2),
+            moment=_of_both("moment", self.moment, "moments", _vector),
+            control_values=_checked_values(self.control_values),
             **{name: check_number(name, getattr(self, name), least=0.0) for name in gains},
             **{name: _vector(name, getattr(self, name)) for name in paths},
         )
 
+    @property
+    def in_words(self):
+        """The name and the control, for messages."""
+        return f"{self.name!r} with control = {self.control!r}"
+
+    @property
+    def steered(self):
+        """Whether the forces are those of the controller, and it has directions for the links."""
+        return self.controls[self.control] in (tracking, attitude)
+
     @cached_property
     def form(self):
-        """The `HomogeneousFlow`, of 15 rows with the work."""
+        """The `HomogeneousFlow`; of 15 rows with the work, or of 14 without forces."""
+        control = self.controls[self.control]
+        closed = control is tracking and self.most_thrust == UNBOUNDED
+        work = (TRANSLATION,) if control else ()
+        forced = generator if closed else motion_kernel(control) if control else None
         return HomogeneousFlow(
-            generator=generator,
-            action=ACTION,
-            energy=energy_balance,
+            generator=forced or free_motion,
+            action=product(*FACTORS, *work),
+            energy=energy_balance if control else energy,
             parameters=self._packed,
             unit_rows=self.unit_rows,
-            forced=True,
+            forced=control is not None,
         )
 
     @property
@@ -333,16 +398,44 @@ class QuadrotorPayload(RigidSystem):
         cosine, sine = math.cos(self.formation_angle), math.sin(self.formation_angle)
         gains = self.position_gain, self.velocity_gain, self.direction_gain, self.rate_gain
         ratios = [((b - c) / a, (c - a) / b, (a - b) / c) for a, b, c in self.inertia]
+        most = math.inf if self.most_thrust == UNBOUNDED else self.most_thrust
         return np.concatenate([
             [self.gravity, *gains, cosine, sine, 0.5 / cosine],
             self.path_linear, self.path_quadratic,
             [self.payload_mass], self.mass, self.length, *self.inertia, *ratios,
+            [most, self.attitude_gain, self.spin_gain], self.thrust, *self.moment,
+            self.control_values,
         ])  # fmt: skip
 
     @cached_property
     def quantities(self):
-        """Energy, work and their balance, errors of the controller, constraints."""
-        return (*QUANTITIES, *self.constraints)
+        """Energy, work and their balance, forces, errors of the controller, constraints."""
+        control = self.controls[self.control]
+        if control is None:
+            return (*self._invariants, *PATH, *self.constraints)
+        rotors = tuple(
+            _vector_quantity(f"{name}_{i + 1}", units, f"{text} of quadrotor {i + 1}", kernel)
+            for i in range(2)
+            for name, units, text, kernel in (
+                ("force", "N", "force u", row_kernel(control, 2 * i)),
+                ("moment", "N m", "moment M in the body", row_kernel(control, 2 * i + 1)),
+            )
+        )
+        return (*ENERGIES, *PATH, *(LINKS if self.steered else ()), *rotors, *self.constraints)
+
+    @property
+    def _invariants(self):
+        """Energy and momenta without forces; gravity leaves what is orthogonal to it."""
+        free = not self.gravity
+        linear, angular = ("xyz", "xyz") if free else ("xy", "z")
+        return (
+            Quantity("energy", "energy", "J", "total energy", energy),
+            Quantity("linear_momentum", "momentum_map", "kg m s-1", "total momentum",
+                     linear_momentum, tuple(linear), tuple(range(len(linear)))),
+            Quantity("momentum", "momentum_map", "kg m2 s-1", "total angular momentum",
+                     angular_momentum, tuple(angular) if free else (),
+                     (0, 1, 2) if free else (2,)),
+        )  # fmt: skip
 
     def wanted_directions(self, y, v, t=0.0):
         """The directions q_id in which the controller wants the links, shape (2, 3).
@@ -363,19 +456,35 @@ class QuadrotorPayload(RigidSystem):
     def check_state(self, state):
         """Raise `InputError` unless `state` is one; also where the controller is singular."""
         super().check_state(state)
-        self.wanted_directions(self.of(state, "y"), self.of(state, "v"))
+        if self.steered:
+            self.wanted_directions(self.of(state, "y"), self.of(state, "v"))
 
 
-def _inertias(value):
-    """Principal moments of both quadrotors, from three numbers for both or three for each."""
+def _of_both(name, value, what, checked):
+    """Three numbers of each quadrotor, from three for both or three for each."""
     both = value if is_list(value, 2) else (value, value)
-    if not all(is_list(moments, 3) for moments in both):
+    if not all(is_list(own, 3) for own in both):
         raise InputError(
-            f"inertia = {shown(value)}; expected the three principal moments of both quadrotors, "
-            "or a list of three for each",
-            key="inertia",
+            f"{name} = {shown(value)}; expected the three {what} of both quadrotors, or a list of "
+            "three for each",
+            key=name,
         )
-    return tuple(positive_vector("inertia", moments, 3) for moments in both)
+    return tuple(checked(name, own) for own in both)
+
+
+def _checked_bound(value):
+    if isinstance(value, str):
+        check_known("most_thrust", value, (UNBOUNDED,), key="most_thrust")
+        return value
+    return check_number("most_thrust", value, above=0.0)
+
+
+def _checked_values(value):
+    if not is_list(value):
+        raise InputError(
+            f"control_values = {shown(value)}; expected a list of numbers", key="control_values"
+        )
+    return number_vector("control_values", value, len(value))
 
 
 def _checked_angle(value):

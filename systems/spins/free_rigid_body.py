@@ -21,7 +21,7 @@ from systems.base import Convergence, Start
 from systems.checking import positive_vector, set_checked
 from systems.free_motion import free_momentum
 from systems.spins.base import SpinSystem, quantities_of_spins
-from systems.spins.principal_axes import middle_axis, symmetry_axes, turn
+from systems.spins.principal_axes import middle_axis, remarks_on_moments, symmetry_axes, turn
 
 
 @kernel(state_value)
@@ -63,7 +63,7 @@ class FreeRigidBody(SpinSystem):
     Parameters
     ----------
     inertia : tuple of float
-        The principal moments of inertia.
+        The principal moments of inertia; positive. They may be those of no body, as (1, 2, 4).
     lengths : {"unit", "any"}
         Whether w is a unit vector, or any vector of R³.
 
@@ -85,6 +85,11 @@ class FreeRigidBody(SpinSystem):
     def __post_init__(self):
         check_known("lengths", self.lengths, LENGTHS, key="lengths")
         set_checked(self, inertia=positive_vector("inertia", self.inertia, 3))
+
+    @property
+    def remarks(self):
+        """What to know of the moments."""
+        return remarks_on_moments(self.inertia)
 
     @cached_property
     def form(self):

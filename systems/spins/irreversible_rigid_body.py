@@ -19,7 +19,7 @@ from integrators.forms.hamiltonians import LENGTHS, SpinHamiltonian
 from systems.base import Convergence, Start
 from systems.checking import positive_vector, set_checked
 from systems.spins.base import SpinSystem, quantities_of_spins
-from systems.spins.principal_axes import turn
+from systems.spins.principal_axes import remarks_on_moments, turn
 
 
 @inlined
@@ -62,7 +62,7 @@ class IrreversibleRigidBody(SpinSystem):
     Parameters
     ----------
     inertia : tuple of float
-        The principal moments of inertia of the reversible body.
+        The principal moments of inertia of the reversible body; as of `free_rigid_body`.
     sigma : float
         σ, between −1 and 1.
     lengths : {"unit", "any"}
@@ -96,6 +96,11 @@ class IrreversibleRigidBody(SpinSystem):
                 key="sigma",
             )
         set_checked(self, inertia=positive_vector("inertia", self.inertia, 3), sigma=sigma)
+
+    @property
+    def remarks(self):
+        """What to know of the moments."""
+        return remarks_on_moments(self.inertia)
 
     @cached_property
     def form(self):

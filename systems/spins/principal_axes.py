@@ -4,7 +4,9 @@ import numpy as np
 
 from integrators.compiler.kernels import inlined
 from integrators.compiler.lanes import fma
+from integrators.errors import shown
 from integrators.lie_groups.rotations import rotation_coefficients
+from systems.checking import excess_moment
 
 
 @inlined
@@ -21,6 +23,17 @@ def turn(w, low, k, angle):
     versine = (b * angle) * angle
     low[0, i] = low[0, i] - fma(sine, y, versine * x)
     low[0, j] = low[0, j] + fma(sine, x, -(versine * y))
+
+
+def remarks_on_moments(inertia):
+    """What there is to say of moments that no body has, as `System.remarks`; empty of others."""
+    excess = excess_moment(inertia)
+    if not excess:
+        return ()
+    return (
+        f"inertia = {shown(inertia)} are the moments of no body, since {excess}; H is a quadratic "
+        "function of w all the same",
+    )
 
 
 def middle_axis(inertia):

@@ -27,7 +27,8 @@ import systems
 from integrators.compiler.lanes import WIDTH
 from integrators.forms.forms import angular_velocities, velocities
 from integrators.methods.dormand_prince import solve
-from integrators.stepping.batch import canonical, run_batch
+from integrators.stepping.batch import run_batch
+from integrators.stepping.formulations import canonical
 
 try:
     import heyoka

@@ -315,6 +315,19 @@ WAYS = {"rk45": (("q_omega", "dense"), ("q_qdot", "land"))}
 # beside them one more pair of kernels.
 LIE_GROUP = {"rkmk4": "all", "cf4": "defaults"}
 ANYWHERE = ("spherical_pendulum_chain", "free_rigid_body")
+# In (q, π) the first of those meets the layouts of inertia and a force, and the other, with an
+# adaptive one, a chain.
+HAMILTONIAN = {
+    "rkmk4": (
+        "spherical_pendulum_chain", "spherical_pendulum_chain.1", "spherical_pendulum_chain.2",
+        "forced_pendulum_chain",
+    ),
+    "cf4": ("spherical_pendulum_chain",),
+    "cf32a": ("spherical_pendulum_chain",),
+}  # fmt: skip
+SEMIDIRECT = {  # both groups
+    "rkmk4": ("heavy_top", "heavy_top.2"), "cf4": ("heavy_top",), "cf32a": ("heavy_top.2",),
+}  # fmt: skip
 # Adaptive ones meet one case of each action, and rkmk54 three of its eight ways.
 OF_EVERY_ACTION = (*ANYWHERE, "forced_pendulum_chain", "free_rigid_body.2")
 RKMK54_WAYS = (
@@ -343,6 +356,13 @@ def _is_met(integrator, case):
 
 def _is_met_by_lie_group(integrator, case):
     name, options = integrator.name, integrator.options
+    for key, choice, met in (
+        ("formulation", "q_pi", HAMILTONIAN), ("action", "semidirect", SEMIDIRECT),
+    ):  # fmt: skip
+        if options.get(key) == choice:
+            usual = options.get("output", "land") == "land"
+            usual = usual and options.get("dexpinv", "exact") == "exact"
+            return usual and case.label in met.get(name, ())
     if integrator.adaptive:
         way = tuple(options.get(key) for key in ("error", "output", "dexpinv"))
         return case.label in OF_EVERY_ACTION and (name != "rkmk54" or way in RKMK54_WAYS)

@@ -5,8 +5,8 @@ import re
 from sweep import guide
 
 TOPIC = guide.text("plugins")
-BEAD, FORCE, PLOTS = re.findall(r"```python\n(.*?)```", TOPIC, re.DOTALL)
-STUDY, ENTRY_POINTS = re.findall(r"```toml\n(.*?)```", TOPIC, re.DOTALL)
+BEAD, FORCE, PLOTS, DAMPED = re.findall(r"```python\n(.*?)```", TOPIC, re.DOTALL)
+STUDY, DAMPED_STUDY, ENTRY_POINTS = re.findall(r"```toml\n(.*?)```", TOPIC, re.DOTALL)
 
 
 def write(directory, text=BEAD, study=STUDY):

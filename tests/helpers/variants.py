@@ -77,6 +77,9 @@ VARIANTS = {
     ),
     "quadrotor_payload": (
         {"mass": (0.6, 1.1), "length": (0.8, 1.3), "path_quadratic": (0.1, -0.2, 0.1)},
+        {"control": "none", "mass": (0.6, 1.1), "gravity": 0.0},
+        {"control": "attitude", "attitude_gain": 10.0, "spin_gain": 1.5},
+        {"control": "constant", "moment": ((0.1, 0.0, -0.2), (0.0, 0.3, 0.0))},
     ),
     # A system of the tests: explicit time, a force, scratch in both functions.
     "driven_chain": ({"count": 1}, {"count": 2, "damping": 0.3}, {"count": 1, "damping": 0.3}),

@@ -8,7 +8,7 @@ import integrators
 import systems
 from integrators import status
 from integrators.forms.forms import parts
-from integrators.stepping.batch import lagrangian
+from integrators.stepping.formulations import lagrangian
 
 STEPS, SAMPLES = 20_000, 200
 LEFT_BY_SOLVES = 2.0**-61  # in a step: a fixed-point iteration stops near round-off, always short

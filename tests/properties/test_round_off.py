@@ -9,7 +9,8 @@ import systems
 from integrators import status
 from integrators.compiler.kernels import OPTIONS
 from integrators.lie_groups import rotations
-from integrators.stepping.batch import canonical, run_batch
+from integrators.stepping.batch import run_batch
+from integrators.stepping.formulations import canonical
 from sweep.analysis.drift.growth import fit_growth_exponent
 
 MEMBERS, DECADES = 64, 3

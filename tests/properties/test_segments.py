@@ -13,7 +13,8 @@ from integrators import status
 from integrators.method import EXACT
 from integrators.stepping import batch
 from integrators.stepping.adaptive import run_adaptive
-from integrators.stepping.batch import lagrangian, run_batch
+from integrators.stepping.batch import run_batch
+from integrators.stepping.formulations import lagrangian
 from integrators.tableaux.compositions import PROCESSED_COMPOSITIONS
 
 MEMBERS = (1, 3)  # one alone, and some in lanes

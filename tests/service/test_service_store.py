@@ -14,7 +14,8 @@ import integrators
 import sweep
 import systems
 from integrators.forms import forms
-from integrators.stepping.batch import lagrangian, run_batch
+from integrators.stepping.batch import run_batch
+from integrators.stepping.formulations import lagrangian
 from sweep.store import studies
 from sweep.study.run_table import expand_experiment
 

@@ -12,10 +12,10 @@ import numpy as np
 
 import systems
 from integrators import status as status_of
-from integrators.forms.forms import velocities
 from integrators.stepping import loop
 from integrators.stepping.adaptive import prepare, run_adaptive
-from integrators.stepping.batch import canonical, counters_of, lagrangian, run_batch
+from integrators.stepping.batch import counters_of, run_batch
+from integrators.stepping.formulations import canonical, in_formulation, lagrangian
 from sweep.plugins.registry import BUILT_IN, Library
 from sweep.study import schema, structure
 from sweep.study.time_axis import LogarithmicTimeAxis, TimeAxis
@@ -208,7 +208,7 @@ class Recorder:
         runs.cpu = runs.cpu + (time.thread_time() - cpu) / len(runs.initial)
         runs.wall = runs.wall + (time.perf_counter() - wall) / len(runs.initial)
         raw = batch.states
-        raw[:, 0] = velocities(runs.initial) if self._has_velocities else runs.initial
+        raw[:, 0] = in_formulation(self.problem, runs.initial)
         states = canonical(self.problem, raw)  # quantities change from the first one on
         valid = np.isfinite(raw).all(axis=(2, 3)).cumprod(axis=1).astype(bool)
         valid &= runs.alive[:, None]
@@ -277,10 +277,6 @@ class Recorder:
     def _keeps_statistics(self):
         return self.recipe.statistics == EVERY_STEP
 
-    @property
-    def _has_velocities(self):
-        return self.problem.formulation == "q_qdot"
-
     def integrate_fixed(self, initial, step_size, counts, checkpoints=None, steps_before=0):
         """Integrate with a fixed step: what the CPU time of runs is the time of.
 
@@ -338,7 +334,11 @@ class Recorder:
             if quantity.kind == "constraint":
                 columns[f"{quantity.name}_error"] = self._evaluate(quantity, raw, times)[0]
                 continue
-            components = self._evaluate(quantity, lagrangian(self.problem, raw), times)
+            read = lagrangian(self.problem, raw)
+            if quantity.each_row:
+                columns[quantity.name] = self._evaluate_rows(quantity, read, times)
+                continue
+            components = self._evaluate(quantity, read, times)
             names = [f"{quantity.name}_{axis}" for axis in quantity.components] or [quantity.name]
             columns |= dict(zip(names, components, strict=True))
             if quantity.kind == "observable":
@@ -350,9 +350,17 @@ class Recorder:
 
     def _evaluate(self, quantity, states, times):
         """The components of a quantity of the states (runs, S, rows, 3)."""
+        out = self._evaluate_rows(quantity, states, times, 1)[:, :, 0]
+        return [out[..., column] for column in quantity.columns]
+
+    def _evaluate_rows(self, quantity, states, times, count=None):
+        """Rows that a quantity writes, as many as states have unless said; NaN where it has none.
+
+        Shape ``(runs, S, count, 3)``.
+        """
         runs, samples, rows, _ = states.shape
         flat = np.ascontiguousarray(states.reshape(-1, rows, 3))
-        out = np.zeros((len(flat), 1, 3))
+        out = np.full((len(flat), count or rows, 3), np.nan)
         work = np.zeros(quantity.function.work(rows) + 1)
         loop.evaluate.scalar(
             quantity.function.scalar,
@@ -362,7 +370,7 @@ class Recorder:
             out,
             work,
         )
-        return [out[:, 0, column].reshape(runs, samples) for column in quantity.columns]
+        return out.reshape(runs, samples, -1, 3)
 
     def _parameters_of(self, quantity):
         """What a quantity reads: as the form packs them; an observable, as the form has them."""

@@ -188,7 +188,7 @@ class RunWork:
         first = before + 1 if before else 0
         for name, values in sampled.items():
             column = self.recording.columns[name]
-            if name == "state":
+            if values.ndim > 2:
                 column[batch, first : last + 1, : values.shape[2]] = values
             else:
                 column[batch, first : last + 1] = values

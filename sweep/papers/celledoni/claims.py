@@ -30,9 +30,12 @@ def _upper_bound_claim(part, text, measured, bound, note="", **printed):
     return Claim(part, text, measured, low=0.0, high=bound, note=note, **printed)
 
 
-def _convergence_order_claim(part, measured, expected, paper=None):
+def _convergence_order_claim(part, measured, expected, paper=None, note=""):
     low, high = expected - ORDERS, expected + ORDERS
-    return Claim(part, "order", measured, paper=paper, digits=1, exact=True, low=low, high=high)
+    return Claim(
+        part, "order", measured,
+        paper=paper, digits=1, exact=True, low=low, high=high, note=note,
+    )  # fmt: skip
 
 
 # --- figures 2 and 3 -----------------------------------------------------------------------------
@@ -59,16 +62,15 @@ def _heavy_top_order_claim(theta, expected, scan, paper=None):
     return _convergence_order_claim("Figure 2", measured, expected, paper=paper)
 
 
-def _heavy_top_energy_claim(text, theta, inertia, measure, **bounds):
-    measured = _top("long", SLGI[theta], scan=inertia | COTANGENT, measure=measure)
-    return Claim("Figure 3", text, measured, note="6000 steps", **bounds)
-
-
-def _heavy_top_energy_claims(inertia, ranges):
+def _heavy_top_energy_claims(inertia, ranges, formulation=COTANGENT):
     """Least and largest energy error, for each θ."""
     for theta, (least, most) in ranges.items():
-        yield _heavy_top_energy_claim("least H − H₀", theta, inertia, _least, **least)
-        yield _heavy_top_energy_claim("largest H − H₀", theta, inertia, _most, **most)
+        for text, measure, bounds in (
+            ("least H − H₀", _least, least),
+            ("largest H − H₀", _most, most),
+        ):
+            measured = _top("long", SLGI[theta], scan=inertia | formulation, measure=measure)
+            yield Claim("Figure 3", text, measured, note="6000 steps", **bounds)
 
 
 FIGURES_2_AND_3 = (
@@ -110,20 +112,108 @@ FIGURES_2_AND_3 = (
             1.0: ({"expected": -1.8191e-2}, {"expected": 21.9652}),
         },
     ),
+    Claim(
+        "Figure 3", "H₀",
+        _top(
+            "long", SLGI[0.5], scan=PRINTED | QUADRATIC,
+            measure=diagnostics.value_at_start("energy"),
+        ),
+        expected=5725.933796782547, note="SLGIKK: greater by ½ M²ℓ²",
+    ),
+    *_heavy_top_energy_claims(
+        PRINTED, {0.5: ({"low": -1e-9, "high": math.inf}, {"low": 0.0, "high": 9.22e-3})},
+        formulation=QUADRATIC,
+    ),
     *_heavy_top_energy_claims(
         FIXED_POINT, {0.5: ({"low": -1e-7, "high": math.inf}, {"expected": 2.44677})},
     ),
 )  # fmt: skip
 
-# --- orthogonality and Casimirs ------------------------------------------------------------------
+# --- symplecticity, orthogonality and Casimirs ---------------------------------------------------
 
 _rotations = partial(
     _top, "rotations", measure=diagnostics.largest_size_over_time("orthogonality_error")
 )
 _casimirs = partial(_top, "casimirs")
+_defects = partial(_top, measure=diagnostics.value_per_run("symplectic_defect"))
+
+
+DEFECT = "symplectic defect"
+
+
+def _preserving_claim(part, text, integrator, experiment, note):
+    return _upper_bound_claim(part, text, _defects(experiment, integrator), 1e-12, note)
+
+
+def _other_claim(part, text, integrator, experiment, note):
+    """Of methods that are not symplectic."""
+    measured = _defects(experiment, integrator, summary="least")
+    return Claim(part, text, measured, low=1e-7, high=math.inf, note=note)
+
+
+STRUCTURE = (
+    _preserving_claim(
+        "3.2", DEFECT, (*SLGI.values(), "SLGI θ = 0.3"), "symplectic",
+        "(15)–(17), a step on T*SO(3) and on T*(SO(3) × R³)",
+    ),
+    _other_claim("3.2", DEFECT, "rkmk4", "symplectic", "not symplectic"),
+    _preserving_claim(
+        "3.4.2", f"{DEFECT} on coadjoint orbits", "dop853", "poisson",
+        "the motion itself is Poisson on se(3)*",
+    ),
+    _preserving_claim(
+        "3.4.2", f"{DEFECT} on coadjoint orbits", ("splitting", "splitting+blanes_moan6"),
+        "poisson", "a step is a Poisson map",
+    ),
+    _other_claim(
+        "3.4.2", f"{DEFECT} on coadjoint orbits", ("rkmk4", "cf4"), "poisson",
+        "they stay on the orbits, and are no Poisson maps",
+    ),
+)  # fmt: skip
+_actions = partial(_top, "actions")
+TOP_SPINS, FREE_BODY = {"gravity": 9.81}, {"gravity": 0.0}
+
+
+def _action_claims(name, order):
+    """Of a method with the action of G ⋉ g*: its order, and its errors beside the product's."""
+    label = f"{name}, G ⋉ g*"
+    yield _convergence_order_claim(
+        "3.1",
+        _actions(label, scan=TOP_SPINS, measure=diagnostics.measured_convergence_order),
+        order, note="(11)–(12)",
+    )  # fmt: skip
+    ratio = diagnostics.ratio_of_errors_at_end("global_error", label, name)
+    for scan, bounds, note in (
+        (TOP_SPINS, {"low": 2.0, "high": math.inf}, "(11)–(12) beside G × g*"),
+        (FREE_BODY, {"expected": 1.0}, "free body, example 1 of 2.1: the same steps"),
+    ):
+        measured = _actions((label, name), scan=scan, step_size=2.5e-4, measure=ratio)
+        yield Claim("3.1", "error with G ⋉ g* over that with G × g*", measured, note=note, **bounds)
+
+
+ACTIONS = (
+    *(claim for name, order in (("rkmk3", 3), ("rkmk4", 4), ("rkmk5", 5), ("cf4", 4))
+      for claim in _action_claims(name, order)),
+    Claim(
+        "3.1", "largest relative change of π·Γ₀",
+        _actions(
+            ("rkmk3, G ⋉ g*", "rkmk4, G ⋉ g*", "cf4, G ⋉ g*"), scan=TOP_SPINS, step_size=1e-3,
+            summary="least", measure=diagnostics.largest_relative_change("momentum"),
+        ),
+        low=1e-8, high=math.inf, note="(11)–(12) do not keep it; G × g* does, see 3.4.1",
+    ),
+)  # fmt: skip
 TOP = (
     _upper_bound_claim("3.4.1", "max |RᵀR − 1|", _rotations((*SLGI.values(), *LIE_GROUP)), 1e-14),
     Claim("3.4.1", "max |RᵀR − 1|", _rotations("rk4"), expected=2.22663e-3),
+    _upper_bound_claim(
+        "3.4.1", "largest relative change of π·Γ₀",
+        _top(
+            "rotations", (*SLGI.values(), *LIE_GROUP),
+            measure=diagnostics.largest_relative_change("momentum"),
+        ),
+        1e-15, note="a linear invariant",
+    ),
     *(
         _upper_bound_claim(
             "3.4.2", f"largest relative change of {name}",
@@ -143,7 +233,7 @@ TOP = (
 
 _named = {  # orders that the paper states
     "rkmk3": 3, "rkmk4": 4, "rkmk4_two_commutators": 4, "rkmk5": 5, "cf4": 4, "cf32a+fixed": 3,
-    "cf32b+fixed": 3,
+    "cf32b+fixed": 3, "cf43+fixed": 4,
 }  # fmt: skip
 _others = {
     "lie_euler": 1, "lie_euler_heun": 2, "crouch_grossman3": 3, "rkmk4, 2 commutators": 4,
@@ -154,6 +244,36 @@ FIGURE_5 = tuple(
         "Figure 5", _orders(label, start=SPATIAL), order, paper=_named.get(label)
     )
     for label, order in (_named | _others).items()
+)
+
+HAMILTONIAN = tuple(
+    _convergence_order_claim(
+        "5.2", Computed(
+            "celledoni-orders", "momenta", label, measure=diagnostics.measured_convergence_order
+        ), order, note="Hamilton's equations, in (q, π)",
+    )
+    for label, order in (
+        ("rkmk3", 3), ("rkmk4", 4), ("rkmk5", 5), ("cf4", 4), ("crouch_grossman3", 3),
+    )
+)  # fmt: skip
+
+# --- estimates of embedded pairs -----------------------------------------------------------------
+
+
+def _estimate_order_claim(part, label, order):
+    measured = partial(Computed, "celledoni-orders", "estimates", each="tolerances")
+    found = measured(label, measure=diagnostics.estimate_order_from_steps)
+    return Claim(
+        part, "order of the estimate", found, paper=float(order), digits=1, exact=True,
+        low=order - ORDERS, high=order + ORDERS, note="steps as tol^(−1/(p̃ + 1))",
+    )  # fmt: skip
+
+
+SECTION_4 = (
+    _estimate_order_claim("4.1", "rkmk54", 4),
+    _estimate_order_claim("4.2.1", "cf32a", 2),
+    _estimate_order_claim("4.2.1", "cf32b", 2),
+    _estimate_order_claim("4.2.2", "cf43", 3),
 )
 
 # --- figures 6 and 7 -----------------------------------------------------------------------------
@@ -193,6 +313,7 @@ FIGURES_6_AND_7 = (
 _steps = partial(Computed, "celledoni-steps")
 _pendulum = partial(_steps, "double-pendulum", "rkmk5, small steps")
 _at_end = diagnostics.size_at_end("global_error")
+AS_MANY = "rkmk5 (steps of rkmk54)"
 
 
 def _adaptive_step_claims(part, experiment, count, steps, variable, constant):
@@ -203,7 +324,7 @@ def _adaptive_step_claims(part, experiment, count, steps, variable, constant):
     yield Claim(part, "steps", taken, low=steps, high=steps, note=links)
     for name, error, note in (
         ("rkmk54", variable, links),
-        ("rkmk5 (steps of rkmk54)", constant, f"{links}; as many constant steps"),
+        (AS_MANY, constant, f"{links}; as many constant steps"),
     ):
         at_end = measured(name, measure=_at_end)
         yield Claim(part, "error at the end", at_end, expected=error, note=note)
@@ -227,6 +348,19 @@ FIGURES_8_TO_11 = (
     *_adaptive_step_claims("Figure 8", "unit-links", 2, 120, 1.1184e-5, 3.3914e-3),
     *_adaptive_step_claims("Figure 8", "unit-links", 20, 374, 1.2566e-5, 2.5160e-5),
     *_adaptive_step_claims("Figure 10", "shared-length", 20, 820, 5.6562e-5, 8.0613e-2),
+    Claim(
+        "Figure 10",
+        "error of variable over that of as many constant steps",
+        _steps(
+            "shared-length",
+            ("rkmk54", AS_MANY),
+            scan={"count": 2},
+            measure=diagnostics.ratio_of_errors_at_end("global_error", "rkmk54", AS_MANY),
+        ),
+        low=1.0,
+        high=math.inf,
+        note="links of 5/N m: constant steps win, unlike the other N",
+    ),
     *_velocity_peak_claims(1, 9.67413, 2.2752),
     *_velocity_peak_claims(2, 12.2228, 2.2744),
 )
@@ -282,10 +416,40 @@ FIGURES_13_TO_18 = (
     ),
 )  # fmt: skip
 
+SECTION_6 = (
+    *(
+        _upper_bound_claim(
+            "6", f"largest relative change of {text}",
+            _quadrotors(
+                experiment, "rkmk5", measure=diagnostics.largest_relative_change(quantity)
+            ),
+            1e-12, note="(37) with u = 0 and M = 0" + note,
+        )
+        for experiment, note, quantities in (
+            ("free", "", {
+                "energy": "T + U", "linear_momentum": "horizontal momentum",
+                "momentum": "vertical angular momentum",
+            }),
+            ("weightless", ", g = 0, unlike masses and links", {
+                "energy": "T + U", "linear_momentum": "momentum", "momentum": "angular momentum",
+            }),
+        )
+        for quantity, text in quantities.items()
+    ),
+    _upper_bound_claim(
+        "6", "distance of the load from its path at the end",
+        _quadrotors(
+            "attitude", "rkmk4", measure=diagnostics.size_at_end("tracking_distance")
+        ),
+        1e-3, note="u_i = −T_i R_i e3, 0 ≤ T_i ≤ 30 N, moments that turn the bodies",
+    ),
+)  # fmt: skip
+
 CELLEDONI = Paper(
     name="celledoni",
     title="Lie group integrators for mechanical systems",
     claims=(
-        *FIGURES_2_AND_3, *TOP, *FIGURE_5, *FIGURES_6_AND_7, *FIGURES_8_TO_11, *FIGURES_13_TO_18,
+        *FIGURES_2_AND_3, *ACTIONS, *STRUCTURE, *TOP, *FIGURE_5, *HAMILTONIAN, *SECTION_4,
+        *FIGURES_6_AND_7, *FIGURES_8_TO_11, *FIGURES_13_TO_18, *SECTION_6,
     ),
 )  # fmt: skip

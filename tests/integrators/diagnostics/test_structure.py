@@ -12,9 +12,12 @@ from integrators.diagnostics.structure import defect_of_map
 from integrators.forms.cotangent import CotangentHamiltonian
 from integrators.forms.flows import HomogeneousFlow
 from integrators.forms.hamiltonians import NambuHamiltonian, SpinHamiltonian
+from integrators.forms.lie_poisson import LiePoissonHamiltonian
 from integrators.forms.phase_spaces import phase_space
 from integrators.method import OF_ADJOINTS
-from integrators.stepping.batch import canonical, run_batch, run_ends
+from integrators.stepping.batch import run_batch, run_ends
+from integrators.stepping.formulations import canonical
+from systems.rigid import rotation_matrices
 from systems.spins.base import SpinSystem
 
 STEP = 0.1  # in time scales
@@ -86,6 +89,8 @@ def test_moved_states_stay_on_the_manifold(unforced_case):
     dimension = 2 * system.bodies * (2 if case.mechanical else 1)
     if isinstance(system.form, CotangentHamiltonian):
         dimension = 3 * system.form.algebra_rows
+    if isinstance(system.form, LiePoissonHamiltonian):
+        dimension = 4
     assert tangents.shape == (dimension, *state.shape)
     assert np.linalg.matrix_rank(tangents.reshape(dimension, -1) / size(scales)) == dimension
     np.testing.assert_allclose(space.projected(state, tangents), tangents, atol=1e-13)
@@ -182,6 +187,29 @@ def test_nambu_equilibria_have_no_tangent_plane():
     space = phase_space(nambu_form(np.diag([1.0, -1.0, 0.0])))
     with pytest.raises(InputError, match="∇C = 0 at the state"):
         defect_of_map(space, lambda members: members, np.array([[0.0, 0.0, 1.0]]), 1.0)
+
+
+def test_maps_of_coadjoint_orbits():
+    """Ad*_{g⁻¹} and the flow of a function of Γ are Poisson maps; 3 (Π, Γ) is none."""
+    top = systems.get("heavy_top", formulation="lie_poisson")
+    space, state = phase_space(top.form), np.array([[1.0, -2.0, 0.5], [0.3, 0.8, -9.0]])
+    turn, shift = rotation_matrices.exponential(np.array([0.3, -1.0, 2.0])), [0.4, -3.0, 1.0]
+
+    def coadjoint(members):
+        turned = members @ turn.T
+        return np.stack([turned[:, 0] + np.cross(shift, turned[:, 1]), turned[:, 1]], axis=1)
+
+    def pushed(members):  # Π̇ = Γ × ∂H/∂Γ of H = Γ_1² Γ_2
+        x, y, z = members[:, 1].T
+        slope = np.stack([2.0 * x * y, x * x, 0.0 * z], axis=1)
+        return members + np.stack([np.cross(members[:, 1], slope), 0.0 * slope], axis=1)
+
+    for ends, defect in ((coadjoint, 0.0), (pushed, 0.0), (lambda y: 3.0 * y, 2.0)):
+        found = defect_of_map(space, ends, state, 1.0)
+        assert found.defect == pytest.approx(defect, abs=found.resolution)
+        assert found.resolution < 1e-11
+    with pytest.raises(InputError, match="Γ = 0 at the state, whose orbit is the sphere of Π"):
+        defect_of_map(space, coadjoint, state * [[1.0], [0.0]], 1.0)
 
 
 def test_a_map_of_small_scales_is_resolved_as_far_as_it_can_be():

@@ -15,16 +15,23 @@ from integrators.lie_groups.factors import (
     COADJOINT_SE3,
     RIGHT_ROTATION,
     ROTATION,
+    SEMIDIRECT,
+    SEMIDIRECT_R3,
     SPHERE,
     TANGENT_SPHERE,
     TRANSLATION,
 )
 
 EPSILON = np.finfo(float).eps
-EVERYTHING = product(SPHERE, TANGENT_SPHERE, COADJOINT_SE3, ROTATION, RIGHT_ROTATION, TRANSLATION)
+EVERYTHING = product(
+    SPHERE, TANGENT_SPHERE, COADJOINT_SE3, ROTATION, RIGHT_ROTATION, TRANSLATION, SEMIDIRECT,
+    SEMIDIRECT_R3,
+)  # fmt: skip
 # Rows of the state and of the algebra, in that order.
 Q, OMEGA, R, S, V = (0, 1), 2, slice(5, 8), slice(8, 11), 11
-TURNS = (0, 1, 3, 5, 6)  # the rows of an element that are rotations
+PAIRS = (slice(12, 15), 15), (slice(16, 19), 20)  # of a rotation and its momentum
+ROTATIONS = (R, S, PAIRS[0][0], PAIRS[1][0])
+TURNS = (0, 1, 3, 5, 6, 8, 10)  # the rows of an element that are rotations
 NOTHING = np.zeros(0)
 STEP = 1e-3
 
@@ -64,12 +71,13 @@ def unit(v):
 
 
 def state_of(numbers):
-    """A state of `EVERYTHING` from 36 numbers."""
-    y = np.reshape(numbers, (12, 3)).copy()
+    """A state of `EVERYTHING` from three numbers for each row."""
+    y = np.reshape(numbers, (-1, 3)).copy()
     for row in Q:
         y[row] = unit(y[row] + (0.0, 0.0, 3.5))
     y[OMEGA] -= (y[OMEGA] @ y[1]) * y[1]
-    y[R], y[S] = (scipy.linalg.expm(hat(y[rows][0])) for rows in (R, S))
+    for rows in ROTATIONS:
+        y[rows] = scipy.linalg.expm(hat(y[rows][0]))
     return y
 
 
@@ -83,12 +91,12 @@ def stacks(rows, largest):
     return st.tuples(*[number] * 3 * rows).map(lambda x: np.reshape(x, (rows, 3)))
 
 
-STATES, ELEMENTS = stacks(12, 2.0).map(state_of), stacks(EVERYTHING.algebra_rows, 3.0)
+STATES, ELEMENTS = stacks(EVERYTHING.rows, 2.0).map(state_of), stacks(EVERYTHING.algebra_rows, 3.0)
 
 
 def random_pair(seed, size=1.0):
     generator = np.random.default_rng(seed)
-    state = state_of(generator.uniform(-2.0, 2.0, 36))
+    state = state_of(generator.uniform(-2.0, 2.0, 3 * EVERYTHING.rows))
     return state, size * generator.standard_normal((EVERYTHING.algebra_rows, 3))
 
 
@@ -123,6 +131,12 @@ def by_matrices(y, *elements):
         inverse = np.linalg.inv(motion(sigma[3], sigma[4]))
         y[3:5] = np.reshape(adjoint(inverse).T @ y[3:5].ravel(), (2, 3))  # Ad*_{g⁻¹}, (10)
         y[R], y[S], y[V] = turns[5] @ y[R], y[S] @ turns[6], y[V] + sigma[7]
+        for (rows, momentum), (turn, shift) in zip(PAIRS, ((8, 9), (10, 12)), strict=True):
+            pair = np.eye(4)  # (11), which is the product of SE(3)
+            pair[:3, :3], pair[:3, 3] = y[rows], y[momentum]
+            pair = motion(sigma[turn], sigma[shift]) @ pair
+            y[rows], y[momentum] = pair[:3, :3], pair[:3, 3]
+        y[19], y[21] = y[19] + sigma[11], y[21] + sigma[13]
     return y
 
 
@@ -182,7 +196,7 @@ def test_dexpinv_is_its_series_by_brackets(sigma, v):
 def errors_of(y):
     """How far a state is off what the action of its rows keeps."""
     lengths = [y[row] @ y[row] - 1.0 for row in Q]
-    orthogonality = [y[rows].T @ y[rows] - np.eye(3) for rows in (R, S)]
+    orthogonality = [y[rows].T @ y[rows] - np.eye(3) for rows in ROTATIONS]
     return np.concatenate([lengths, [y[1] @ y[OMEGA]], np.ravel(orthogonality)])
 
 
@@ -237,6 +251,11 @@ def check_parts(action, rows, algebra_rows):
     ("action", "rows", "algebra_rows"),
     [
         (product(TRANSLATION, ROTATION), [11, 5, 6, 7], [7, 5]),
+        (
+            product(SEMIDIRECT_R3, SEMIDIRECT),
+            [*range(16, 22), *range(12, 16)],
+            [10, 11, 12, 13, 8, 9],
+        ),
         (spheres(2), [0, 0], [0, 0]),
         (tangent_spheres(2), [1, 1, 2, 2], [1, 1, 2, 2]),
         (tangent_spheres(1, forced=True), [1, 2, 11], [1, 2, 7]),
@@ -250,11 +269,11 @@ def test_factors_do_not_see_each_other(action, rows, algebra_rows):
 
 def test_the_widest_angle_is_that_of_any_factor():
     for row in TURNS:
-        sigma = np.full((8, 3), 0.01)
+        sigma = np.full((EVERYTHING.algebra_rows, 3), 0.01)
         sigma[row] = 0.0, 3.0, 4.0
         assert dexpinv(EVERYTHING, sigma, sigma)[1] == 25.0
-    for row in {2, 4, 7}:  # a translation has none
-        sigma = np.zeros((8, 3))
+    for row in {*range(EVERYTHING.algebra_rows)} - {*TURNS}:  # a translation has none
+        sigma = np.zeros((EVERYTHING.algebra_rows, 3))
         sigma[row] = 0.0, 3.0, 4.0
         assert dexpinv(EVERYTHING, sigma, sigma)[1] == 0.0
     sigma = np.zeros((6, 3))

@@ -12,7 +12,7 @@ from integrators.forms.forms import velocities
 from integrators.methods import ode45
 from integrators.stepping import adaptive_loop, step_control
 from integrators.stepping.adaptive import run_adaptive
-from integrators.stepping.batch import canonical, lagrangian
+from integrators.stepping.formulations import canonical, lagrangian
 
 CHAIN = systems.get("spherical_pendulum_chain")
 TOLERANCES = (1e-5, 1e-7, 1e-9)

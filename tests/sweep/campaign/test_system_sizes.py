@@ -20,7 +20,7 @@ tolerance = [1e-5, 1e-7]
 initial_condition = { random = 2, seed = 3 }
 duration = 1.0
 samples = 5
-record = ["energy", "state"]
+record = ["energy", "state", "conjugate_momentum"]
 """
 TOPS = """
 system = "heavy_top"
@@ -119,6 +119,24 @@ def test_work_of_each_size_is_that_of_the_size_alone(tree, kind, axis, values):
     rows = work_table(tree[f"{kind}-scan"], "global_error")
     assert all(np.isfinite(row.floor) for row in rows)
     assert all(any(row.resolved for row in rows if row.parameters[axis] == v) for v in values)
+
+
+def test_momenta_are_stored_in_the_rows_of_their_directions(tree):
+    """p = M q̇ without what lies along q, of links of unit mass and length."""
+    table = tree["pendula-scan"]
+    for count in COUNTS:
+        runs = table.isel(run=(table["count"] == count).values)
+        state = runs["state"].transpose("run", "time", "row", "component").values
+        q, omega = state[:, :, :count], state[:, :, count : 2 * count]
+        coupling = np.array(
+            [[count - max(i, j) for j in range(count)] for i in range(count)], dtype=float
+        )
+        whole = coupling @ np.cross(omega, q)
+        expected = whole - np.sum(whole * q, axis=-1, keepdims=True) * q
+        found = runs["conjugate_momentum"].transpose("run", "time", "row", "component").values
+        np.testing.assert_allclose(found[:, :, :count], expected, atol=1e-9)
+        assert np.isnan(found[:, :, count:]).all()
+    assert table["conjugate_momentum"].attrs["units"] == "kg m2 s-1"
 
 
 def test_rows_that_a_system_lacks_are_no_data_and_a_failure_is_none_of_these(tree):

@@ -208,6 +208,18 @@ def test_init_writes_no_study_that_check_refuses(command, tmp_path):
     assert studies.load_study_file(tmp_path / "my study (2).toml").experiments
 
 
+def test_check_remarks_on_moments_that_no_body_has(command, tmp_path):
+    written = 'format = 1\nname = "moments"\n[[experiment]]\nname = "bodies"\n'
+    written += 'system = "free_rigid_body"\nintegrators = ["spherical_midpoint"]\n'
+    written += 'step_size = 0.1\nduration = 1.0\nsamples = 1\ninitial_condition = "figure3"\n'
+    written += 'scan = { inertia = [{ label = "none", value = [1, 2, 4] }, '
+    written += '{ label = "some", value = [1, 2, 3] }] }\n'
+    (tmp_path / "moments.toml").write_text(written)
+    lines = command(tmp_path, "check", "moments.toml").stderr.splitlines()
+    (remark,) = (line for line in lines if "moments of no body" in line)
+    assert remark.startswith("bodies: inertia = (1.0, 2.0, 4.0) are the moments of no body")
+
+
 def test_check_counts_runs(answers):
     *lines, total = answers["check"].splitlines()
     (pendulum,) = (line for line in lines if line.startswith("pendulum "))
@@ -219,8 +231,8 @@ def test_check_counts_runs(answers):
 def test_check_and_show_say_which_gravity_a_chain_has(command, tmp_path):
     """Its default is another than that of all other systems."""
     said = "gravity is not given: 1 m s-2, as in Example 1 of Lee et al.; all other"
-    assert said in command(tmp_path, "check", "lee-example-1").stdout
-    assert "not given" not in command(tmp_path, "check", "quickstart").stdout
+    assert said in command(tmp_path, "check", "lee-example-1").stderr
+    assert "not given" not in command(tmp_path, "check", "quickstart").stderr
     shown = command(tmp_path, "show", "system", "spherical_pendulum_chain").stdout
     assert "gravity: 1.0 m s-2 (as in Example 1 of Lee et al.; all other" in shown
 
@@ -434,6 +446,7 @@ def test_show_system(answers, name):
     assert set(facts["parameters"]) == set(system.parameters)
     assert set(facts["starts"]) == set(system.starts)
     assert set(facts["record"]) == {quantity.name for quantity in system.quantities}
+    assert facts.get("remarks", "") == "; ".join(system.remarks)
 
 
 def test_show_system_explains_it(answers):

@@ -60,7 +60,7 @@ def rows_of(computed, part, text=""):
 
 def test_every_claim_holds(computed):
     rows, datasets = computed
-    assert len(rows) == 30
+    assert len(rows) == 38
     assert [(row.claim, row.here, row.setting) for row in rows if not row.holds] == []
     for name, study in datasets.items():
         assert all((data["status"] == 0).all() for data in study.values()), name
@@ -85,6 +85,11 @@ def test_a_variable_step_is_more_accurate_than_as_many_constant_ones(computed):
             for name in ("rkmk54, tol", "rkmk5 (steps of rkmk54), tol")
         )
         assert all(a < 0.6 * b for a, b in zip(variable, constant, strict=True))
+
+
+def test_constant_steps_win_on_two_links_of_five_metres_together(computed):
+    (ratio,) = (row for row in rows_of(computed, "Figure 10") if "count=2," in row.setting)
+    assert ratio.here == pytest.approx(1.38, abs=0.05) and "constant steps win" in ratio.setting
 
 
 def test_classical_methods_leave_the_manifold_that_lie_group_methods_stay_on(computed):
@@ -144,6 +149,12 @@ def test_a_peak_is_found_between_samples():
     dataset = table(state, times)
     assert diagnostics.component_peak_size(1, 2)(dataset) == pytest.approx([5.0, 3.0], rel=1e-5)
     assert diagnostics.component_peak_time(1, 2)(dataset) == pytest.approx([1.2345, 3.0], abs=1e-5)
+
+
+def test_the_order_of_an_estimate_is_that_of_the_steps():
+    steps = [10.0 * tolerance**-0.25 for tolerance in (1e-4, 1e-6, 1e-9)]
+    dataset = xr.Dataset({"steps": ("run", steps)}, {"tolerance": ("run", [1e-4, 1e-6, 1e-9])})
+    assert diagnostics.estimate_order_from_steps(dataset) == pytest.approx(3.0)
 
 
 def test_rows_after_those_of_the_given_state_do_not_count():

@@ -3,19 +3,23 @@
 import hashlib
 import pickle
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from plugin_text import BEAD, FORCE, STUDY, edited, write
+from plugin_text import BEAD, DAMPED, DAMPED_STUDY, FORCE, STUDY, edited, write
 from scipy.integrate import simpson
 
 import integrators
 import systems
+from integrators.plugin import LiePoissonHamiltonian, get, kernel, put, scale
 from sweep import errors
+from sweep.campaign import coordinator
 from sweep.plugins.checks import check_gradient
 from sweep.plugins.loader import Plugin
 from sweep.plugins.registry import BUILT_IN, Library
 from sweep.store import studies
+from sweep.store.open import open_study
 from sweep.study.run_table import expand_experiment
 
 
@@ -40,7 +44,9 @@ def test_the_library_of_a_study(tmp_path):
     )  # fmt: skip
     bead = loaded.library.system("bead", {"stiffness": 4.0})
     names = [quantity.name for quantity in loaded.library.quantities(bead)]
-    assert names == ["energy", "unit_length", "tangency", "momentum", "height"]
+    assert names == [
+        "energy", "unit_length", "tangency", "conjugate_momentum", "momentum", "height",
+    ]  # fmt: skip
     assert [quantity.name for quantity in BUILT_IN.quantities(bead)] == names[:-1]
     ralston = loaded.library.integrator("ralston+projected", {})
     assert ralston.order == 2
@@ -65,6 +71,23 @@ def test_a_force_of_a_plugin_acts():
     assert np.all(np.diff(work) < 0.0)
     with pytest.raises(systems.InputError, match="already, as where it has a damping"):
         _ = library.system("bodies_in_air", {"damping": 0.1}).form
+
+
+def test_a_controller_of_ones_own_steers_the_quadrotors(tmp_path, cluster):
+    (tmp_path / "damped.py").write_text(DAMPED)
+    (tmp_path / "damped.toml").write_text(DAMPED_STUDY)
+    study, store = studies.load_study_file(tmp_path / "damped.toml"), tmp_path / "damped.zarr"
+    assert coordinator.run(study, store, cluster).complete
+    runs = open_study(store)["brakes"].to_dataset()
+    assert (runs["status"] == 0).all() and runs.sizes["run"] == 2
+    speed = np.linalg.norm([runs[f"load_position_{x}"].diff("time") for x in "xyz"], axis=0)
+    weak, strong = speed[:, -1]
+    assert strong < 0.8 * weak
+    force = np.stack([runs[f"force_1_{x}"].isel(time=0) for x in "xyz"], axis=-1)
+    np.testing.assert_allclose(force, [[0.0, 0.0, -14.0]] * 2)  # the load is at rest
+    moment = np.stack([runs[f"moment_1_{x}"].isel(time=0) for x in "xyz"], axis=-1)
+    np.testing.assert_allclose(moment, -0.1 * np.array([[0.3, -0.2, 0.5]] * 2))
+    assert abs(runs["energy_balance_error"]).max() < 1e-6 < 1.0 < abs(runs["energy"]).max()
 
 
 def test_an_adaptive_integrator_of_a_plugin_counts_steps():
@@ -190,3 +213,21 @@ def test_the_check_of_gradients_finds_no_fault_with_built_in_systems(cls):
     system = cls()
     off = check_gradient(system, system.ensemble(2, seed=0))
     assert off is None or off < 1e-7  # 7e-9 for Lennard-Jones, 4e-11 for all others
+
+
+def test_the_gradient_on_a_dual_algebra_is_compared_in_all_directions():
+    top = systems.get("heavy_top", formulation="lie_poisson")
+    states = top.ensemble(2, seed=0)
+    assert check_gradient(top, states) < 1e-7
+    wrong = LiePoissonHamiltonian(top.form.hamiltonian, nothing, top.form.parameters)
+    with pytest.raises(
+        errors.InputError, match="gradient of 'top' is 0 along a direction in which"
+    ):
+        check_gradient(SimpleNamespace(form=wrong, name="top"), states)
+
+
+@kernel()
+def nothing(t, y, p, out, work):
+    """Zeros."""
+    for i in range(y.shape[0]):
+        put(out, i, scale(0.0, get(y, i)))

@@ -14,6 +14,7 @@ from integrators import InputError
 from integrators import status as status_of
 from integrators.forms.cotangent import CotangentHamiltonian
 from integrators.forms.forms import form_of
+from integrators.forms.lie_poisson import LiePoissonHamiltonian
 from integrators.stepping.batch import run_batch
 
 REFERENCE = json.loads((Path(__file__).parents[2] / "reference_celledoni.json").read_text())
@@ -191,6 +192,48 @@ def test_casimirs_and_orthogonality(name):
     assert np.ptp(quantity(SPINNING, "momentum", states)) == 0.0
 
 
+FREE = systems.get("heavy_top", gravity=0.0)
+
+
+@pytest.mark.parametrize(("name", "order"), [("rkmk4", 4), ("cf4", 4), ("crouch_grossman3", 3)])
+@pytest.mark.parametrize("system", [SPINNING, QUADRATIC], ids=lambda system: system.formulation)
+def test_both_actions_on_the_cotangent_bundle(system, name, order):
+    """(11)–(12), of G ⋉ g*, is of the same order, and does not keep the momentum along gravity."""
+    exact = integrators.integrate(
+        system, integrators.get("dop853"), system.start("celledoni"),
+        duration=0.1, samples=1, tolerance=2.3e-14,
+    ).states[-1]  # fmt: skip
+    errors, momenta = {}, {}
+    for action in ("product", "semidirect"):
+        method = integrators.get(name, action=action)
+        runs = [integrated(system, method, 0.1 / n, 0.1) for n in (200, 400)]
+        errors[action] = [np.linalg.norm(run[-1] - exact) for run in runs]
+        momenta[action] = [np.ptp(quantity(system, "momentum", run)) for run in runs]
+        assert np.log2(np.divide(*errors[action])) == pytest.approx(order, abs=0.1)
+        assert quantity(system, "orthogonality", runs[0]).max() <= 2e-15
+    ratio = errors["semidirect"][1] / errors["product"][1]  # that of integrators.md
+    assert ratio == pytest.approx({"rkmk4": 11.5, "cf4": 52.1}.get(name, 56.0), rel=0.02)
+    assert momenta["product"] == [0.0, 0.0] and min(momenta["semidirect"]) > 1e-10
+
+
+@pytest.mark.parametrize("name", ["rkmk4", "cf4", "rkmk4_two_commutators"])
+def test_both_actions_take_the_same_steps_of_a_free_body(name):
+    """Example 1 of section 2.1: exp(ω, −ω × π) leaves π where it is."""
+    product, semidirect = (
+        integrated(FREE, integrators.get(name, action=action), 1e-3, 0.1, samples=10)
+        for action in ("product", "semidirect")
+    )
+    np.testing.assert_allclose(semidirect, product, rtol=0, atol=1e-11)
+
+
+def test_actions_that_are_refused():
+    method = integrators.get("rkmk4", action="semidirect")
+    with pytest.raises(InputError, match="action = 'semidirect' is for Hamiltonians on T.G, such"):
+        method.check(POISSON)
+    with pytest.raises(InputError, match="'spherical_pendulum_chain' has one action only: leave"):
+        method.check(systems.get("spherical_pendulum_chain"))
+
+
 # --- splitting -----------------------------------------------------------------------------------
 
 BODIES = [(1.0, 1.6, 2.2), (2.2, 1.0, 1.6), (1.0, 2.0, 1.0), (2.0, 1.0, 1.0), (3.0, 3.0, 3.0)]
@@ -310,6 +353,8 @@ def test_split_steps_on_the_spinning_top():
         ({"inertia": [1.0, 2.0]}, "inertia", "inertia has 2 values; expected 3"),
         ({"inertia": [1.0, 2.0, 0.0]}, "inertia", "inertia = 0.0; expected a number > 0"),
         ({"inertia": 3.0}, "inertia", "expected 'printed', 'fixed_point' or three moments"),
+        ({"inertia": [1.0, 2.0, 4.0]}, "inertia", "4 > 1 + 2, and no body has such principal"),
+        ({"inertia": [3.5, 1.0, 2.0]}, "inertia", "= (3.5, 1.0, 2.0): 3.5 > 1 + 2, and no body"),
         ({"length": 0.0}, "length", "length = 0.0; expected a number > 0"),
         ({"gravity": "down"}, "gravity", "gravity = 'down'; expected a number"),
     ],
@@ -318,6 +363,28 @@ def test_parameters_that_are_refused(parameters, key, message):
     with pytest.raises(InputError) as caught:
         systems.get("heavy_top", **parameters)
     assert message in str(caught.value) and caught.value.key == key
+
+
+def test_gravity_in_the_body_is_as_long_as_the_parameters_say():
+    start = POISSON.start("celledoni")
+    half = start * [[1.0], [0.5]]
+    with pytest.raises(InputError, match="has the length 4.905; expected 9.81, the gravity, since"):
+        POISSON.check_state(half)
+    np.testing.assert_allclose(POISSON.normalized(half), start, rtol=1e-15)
+    systems.get("heavy_top", formulation="lie_poisson", gravity=-4.905).check_state(half)
+    weightless = systems.get("heavy_top", formulation="lie_poisson", gravity=0.0)
+    with pytest.raises(InputError, match="expected 0, the gravity"):
+        weightless.check_state(half)
+    np.testing.assert_array_equal(weightless.normalized(half)[1], np.zeros(3))
+    with pytest.raises(InputError, match="has the length 0; expected 9.81"):
+        POISSON.check_state(POISSON.normalized(start * [[1.0], [0.0]]))
+
+
+def test_the_printed_moments_are_those_of_a_disc():
+    """Two of them add up to the third, to the last bit; digits of such may be rounded."""
+    assert SPINNING.moments[0] + SPINNING.moments[2] == SPINNING.moments[1]
+    systems.get("heavy_top", inertia=(0.1, 0.2, 0.3))
+    systems.get("heavy_top", inertia=(0.7, 0.1, 0.6))
 
 
 def test_options_that_are_refused():
@@ -344,3 +411,8 @@ def test_forms_that_are_refused():
         CotangentHamiltonian("SO(3)", 3, form.derivatives)
     with pytest.raises(InputError, match="parameters = .*; expected a list of finite numbers"):
         CotangentHamiltonian("SO(3)", form.hamiltonian, form.derivatives, [1.0, np.nan])
+    form = form_of(POISSON)
+    with pytest.raises(InputError, match="gradient is <kernel .*expected a function decorated"):
+        LiePoissonHamiltonian(form.hamiltonian, form.hamiltonian)
+    with pytest.raises(InputError, match="parameters = .*; expected a list of finite numbers"):
+        LiePoissonHamiltonian(form.hamiltonian, form.gradient, [[1.0]])

@@ -127,8 +127,8 @@ def plain_control(system, t, state):
     return np.array(forces), aims
 
 
-def plain_motion(system, state, u):
-    """ż of A(z) ż = h(z), (37), with M_i = 0; rows y, v, Ω_1, Ω_2, ω_1, ω_2."""
+def plain_motion(system, state, u, moments=((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))):
+    """ż of A(z) ż = h(z), (37); rows y, v, Ω_1, Ω_2, ω_1, ω_2."""
     v, spins, q, omega = state[1], state[[5, 9]], state[[10, 12]], state[[11, 13]]
     mass, length, g = system.mass, system.length, system.gravity
     matrix, right = np.eye(18), np.zeros((6, 3))
@@ -141,7 +141,7 @@ def plain_motion(system, state, u):
         matrix[12 + at : 15 + at, 3:6] = -hat(q[i]) / length[i]
         along = (q[i] @ u[i]) * q[i]
         right[1] += along - mass[i] * length[i] * (omega[i] @ omega[i]) * q[i]
-        right[2 + i] = -np.cross(spins[i], j @ spins[i])
+        right[2 + i] = np.array(moments[i]) - np.cross(spins[i], j @ spins[i])
         push = np.cross(q[i], u[i] - along) / mass[i]
         right[4 + i] = -(g * np.cross(q[i], E3) + push) / length[i]
     return np.linalg.solve(matrix, right.ravel()).reshape(6, 3)
@@ -165,6 +165,129 @@ def test_the_generator_solves_the_equations_of_motion():
             omega[0], turning[0], omega[1], turning[1], [np.sum(u * velocities), 0.0, 0.0],
         ]  # fmt: skip
         np.testing.assert_allclose(f, expected, rtol=0, atol=1e-14 * np.abs(expected).max())
+
+
+def plain_attitude(system, t, state):
+    """u_i = −T_i R_i e3 and M_i, as the module says."""
+    wanted, _ = plain_control(system, t, state)
+    forces, moments = [], []
+    for u, row, inertia in zip(wanted, (2, 6), system.inertia, strict=True):
+        attitude, spin = state[row : row + 3], state[row + 3]
+        axis = attitude @ E3
+        thrust = np.clip(-u @ axis, 0.0, system.most_thrust)
+        aim = -attitude.T @ u / np.linalg.norm(u)
+        free = np.cross(spin, np.array(inertia) * spin)
+        forces.append(-thrust * axis)
+        moments.append(system.attitude_gain * np.cross(E3, aim) - system.spin_gain * spin + free)
+    return np.array(forces), np.array(moments)
+
+
+def plain_bounded(system, t, state):
+    """u_i no longer than the greatest thrust."""
+    wanted, _ = plain_control(system, t, state)
+    sizes = np.linalg.norm(wanted, axis=1, keepdims=True)
+    return wanted * np.minimum(1.0, system.most_thrust / sizes), np.zeros((2, 3))
+
+
+def plain_constant(system, t, state):
+    axes = [state[row : row + 3] @ E3 for row in (2, 6)]
+    return -np.array(system.thrust)[:, None] * axes, np.array(system.moment)
+
+
+def plain_none(system, t, state):
+    return np.zeros((2, 3)), np.zeros((2, 3))
+
+
+CONTROLS = {
+    "attitude": ({"most_thrust": 9.0, "attitude_gain": 7.0, "spin_gain": 0.3}, plain_attitude),
+    "tracking": ({"most_thrust": 20.0}, plain_bounded),
+    "constant": (
+        {"thrust": (3.0, -4.0), "moment": ((0.1, -0.2, 0.3), (0.0, 0.4, -0.1))}, plain_constant,
+    ),
+    "none": ({}, plain_none),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+def test_every_control_solves_the_equations_of_motion(control):
+    parameters, plain = CONTROLS[control]
+    system = systems.get("quadrotor_payload", **UNLIKE, control=control, **parameters)
+    flow, clipped = system.form, []
+    for t, state in enumerate(system.ensemble(6, 7)):
+        f, work = np.zeros((flow.action.algebra_rows, 3)), np.zeros(1 + flow.generator.work(15))
+        flow.generator.scalar(float(t), state, flow.packed, f, work)
+        u, moments = plain(system, t, state)
+        z = plain_motion(system, state, u, moments)
+        q, omega = state[[10, 12]], state[[11, 13]]
+        turning = np.cross(q, z[4:])
+        expected = [
+            z[0], z[1], state[5], z[2], state[9], z[3],
+            omega[0], turning[0], omega[1], turning[1],
+        ]  # fmt: skip
+        if control != "none":
+            velocities = state[1] - np.array(system.length)[:, None] * np.cross(omega, q)
+            power = np.sum(u * velocities) + np.sum(moments * state[[5, 9]])
+            expected.append([power, 0.0, 0.0])
+            found = values(system, state[None], [float(t)])
+            np.testing.assert_allclose(found["force_2"][0], u[1], atol=1e-13)
+            np.testing.assert_allclose(found["moment_1"][0], moments[0], atol=1e-13)
+        np.testing.assert_allclose(f, expected, rtol=0, atol=1e-14 * np.abs(expected).max())
+        clipped += np.linalg.norm(u, axis=1).tolist()
+    if "most_thrust" in parameters:
+        most = parameters["most_thrust"]
+        assert max(clipped) == pytest.approx(most) and min(clipped) < 0.99 * most
+
+
+def test_a_bound_that_is_never_reached_changes_nothing():
+    """The closed loop, where masses cancel, against (37) with the same forces."""
+    bounded = systems.get("quadrotor_payload", most_thrust=1e3)
+    found = end("rkmk4", system=bounded, duration=1.0, step_size=0.01)
+    expected = end("rkmk4", duration=1.0, step_size=0.01)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("gravity", [0.0, 9.81])
+def test_without_forces_energy_and_momenta_stay(gravity):
+    """(37) with u = 0 and M = 0, of quadrotors and links that are not alike."""
+    system = systems.get("quadrotor_payload", **UNLIKE | {"gravity": gravity}, control="none")
+    state = system.ensemble(1, 8)[0]
+    changes = {}
+    for steps in (400, 800):
+        run = integrators.integrate(
+            system, integrators.get("rkmk5"), state,
+            step_size=2.0 / steps, duration=2.0, samples=8,
+        )  # fmt: skip
+        found = values(system, run.states)
+        for name in ("energy", "linear_momentum", "momentum"):
+            changes.setdefault(name, []).append(np.ptp(found[name], axis=0).max())
+    assert found["linear_momentum"].shape[1] == (2 if gravity else 3)
+    assert found["momentum"].shape[1] == (1 if gravity else 3)
+    assert np.ptp(run.states[:, 1], axis=0).min() > 0.01  # the load's velocity changes
+    assert all(fine <= 1e-12 for _, fine in changes.values())
+    assert all(coarse <= 5e-11 for coarse, _ in changes.values())
+    assert system.form.rows == 14 and "work" not in found
+
+
+@pytest.mark.parametrize(
+    ("changed", "control", "matters"),
+    [
+        ({"mass": (0.9, 0.5)}, "tracking", False),
+        ({"inertia": (0.1, 0.1, 0.12)}, "attitude", True),
+        ({"mass": (0.9, 0.5)}, "attitude", True),
+        ({"length": (0.8, 1.3)}, "constant", True),
+        ({"mass": (0.9, 0.5)}, "none", True),
+        ({"payload_mass": 2.0}, "none", True),
+    ],
+)
+def test_what_masses_lengths_and_inertias_change(changed, control, matters):
+    """In closed loop they cancel from the motion of load and links, and nowhere else."""
+    made = [systems.get("quadrotor_payload", control=control, **own) for own in ({}, changed)]
+    ends = [
+        end("rkmk4", one.start("celledoni"), one, 0.5, step_size=0.01)[[0, 1, 10, 11, 12, 13]]
+        for one in made
+    ]
+    far = np.abs(ends[0] - ends[1]).max()
+    assert far > 1e-4 if matters else far <= 1e-13
 
 
 @kernel()
@@ -257,6 +380,15 @@ def test_on_the_path_the_motion_stays_there(system):
         ({"rate_gain": -1.0}, "rate_gain", "= -1.0; expected a number ≥ 0"),
         ({"formation_angle": 30.0}, "formation_angle", "between −π/2 and π/2, in radians"),
         ({"path_linear": 0.5}, "path_linear", "= 0.5; expected [x, y, z]"),
+        ({"control": "track"}, "control", "unknown control 'track'. Did you mean 'tracking'?"),
+        ({"most_thrust": 0.0}, "most_thrust", "= 0.0; expected a number > 0"),
+        ({"most_thrust": "none"}, "most_thrust", "'none'. Did you mean 'unbounded'?"),
+        ({"thrust": [1.0]}, "thrust", "has 1 values; expected 2"),
+        ({"moment": 3.0}, "moment", "= 3.0; expected the three moments of both quadrotors"),
+        ({"moment": [[0, 0, 1], [0, 1]]}, "moment", "a list of three for each"),
+        ({"attitude_gain": -1.0}, "attitude_gain", "= -1.0; expected a number ≥ 0"),
+        ({"control_values": 2.0}, "control_values", "= 2.0; expected a list of numbers"),
+        ({"inertia": [0.1, 0.1, 0.21]}, "inertia", "0.21 > 0.1 + 0.1, and no body has such"),
     ],
 )
 def test_parameters_are_checked(parameters, key, message):

@@ -193,6 +193,17 @@ def test_first_starts(name, start):
 
 
 @pytest.mark.parametrize(
+    "name", ["free_rigid_body", "irreversible_rigid_body", "forced_rigid_body"]
+)
+def test_moments_of_no_body_are_remarked_on(name):
+    """The paper's own, of a quadratic H on so(3)*, run all the same."""
+    (remark,) = systems.get(name, inertia=(1.0, 2.0, 4.0)).remarks
+    assert "(1.0, 2.0, 4.0) are the moments of no body, since 4 > 1 + 2" in remark
+    for moments in ((1.0, 4 / 3, 2.0), (1.0, 2.0, 3.0), (0.1, 0.2, 0.3), (2.0, 2.0, 2.0)):
+        assert systems.get(name, inertia=moments).remarks == ()
+
+
+@pytest.mark.parametrize(
     ("name", "parameters", "key", "message"),
     [
         ("free_rigid_body", {"inertia": (1, 2)}, "inertia", "has 2 values; expected 3"),

@@ -1,0 +1,118 @@
+"""Hamiltonian systems on se(3)*, the dual of the algebra of SE(3).
+
+A state is (Π, Γ), and with H a function of both the equations are Lie–Poisson ones, (18),
+
+    Π̇ = Π × ∂H/∂Π + Γ × ∂H/∂Γ,   Γ̇ = Γ × ∂H/∂Π:
+
+the state moves along the coadjoint action by f = −(∂H/∂Π, ∂H/∂Γ). It stays on its coadjoint orbit,
+where |Γ|² and Π·Γ are what they were, and which is a symplectic manifold; see `phase_spaces`.
+
+E. Celledoni, E. Çokaj, A. Leone, D. Murari, B. Owren, *Lie group integrators for mechanical
+systems*, sections 3.3 and 3.4.2.
+"""
+
+import functools
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from integrators.compiler.kernels import Kernel, state_value, whole_state
+from integrators.compiler.vectors import get, put, scale
+from integrators.errors import InputError
+from integrators.forms.cotangent import checked_parameters, energy_kernel
+from integrators.forms.flows import HomogeneousFlow, SplitFlow, VectorField
+from integrators.lie_groups.actions import product
+from integrators.lie_groups.factors import COADJOINT_SE3
+
+
+@dataclass(frozen=True)
+class LiePoissonHamiltonian:
+    """A Hamiltonian on se(3)*; see the module.
+
+    Parameters
+    ----------
+    hamiltonian : Kernel
+        ``hamiltonian(t, y, p)`` returns H of (Π, Γ). Signature `kernels.state_value`.
+    gradient : Kernel
+        ``gradient(t, y, p, out, work)`` writes ∂H/∂Π and ∂H/∂Γ, a row each.
+    parameters : ndarray, shape (k,)
+        The system's own, `p` above.
+    split : SplitFlow, optional
+        The same Hamiltonian as a sum.
+
+    Raises
+    ------
+    InputError
+        For a function that is no `Kernel` of its signature, or parameters that are no finite
+        numbers.
+    """
+
+    hamiltonian: Kernel
+    gradient: Kernel
+    parameters: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    split: SplitFlow | None = None
+
+    forced = False
+    bodies = 1
+    rows = 2
+
+    def __post_init__(self):
+        for name, signature, text in (
+            ("hamiltonian", state_value, "@kernel(state_value)"),
+            ("gradient", whole_state, "@kernel()"),
+        ):
+            given = getattr(self, name)
+            if not isinstance(given, Kernel) or given.signature is not signature:
+                raise InputError(
+                    f"{name} is {given!r}; expected a function decorated by {text}", key=name
+                )
+        object.__setattr__(self, "parameters", checked_parameters(self.parameters))
+
+    @property
+    def yields(self):
+        """The other forms that derive from this one."""
+        return (VectorField, HomogeneousFlow, *([SplitFlow] if self.split else []))
+
+    @property
+    def packed(self):
+        """The parameters as kernels read them."""
+        return self.parameters
+
+    def completed(self, state):
+        """The state as an array; it has nothing but its rows."""
+        return np.asarray(state, dtype=float)
+
+    @functools.cached_property
+    def energy(self):
+        """Kernel: H of a state."""
+        return energy_kernel(self.hamiltonian)
+
+    def monitor(self):
+        """H of a state, and 0: there are no unit vectors."""
+        return self.homogeneous_flow().monitor
+
+    def homogeneous_flow(self):
+        """The same motion along the coadjoint action of SE(3)."""
+        return HomogeneousFlow(
+            generator=_generator(self.gradient),
+            action=product(COADJOINT_SE3),
+            energy=self.energy,
+            parameters=self.packed,
+        )
+
+    def vector_field(self, formulation="q_omega"):
+        """The equations in R⁶; there is one formulation."""
+        return self.homogeneous_flow().vector_field()
+
+
+@functools.cache
+def _generator(gradient):
+    """−(∂H/∂Π, ∂H/∂Γ)"""
+    gradient_of = gradient.inline
+
+    def generator(t, y, p, out, work):
+        gradient_of(t, y, p, out, work)
+        put(out, 0, scale(-1.0, get(out, 0)))
+        put(out, 1, scale(-1.0, get(out, 1)))
+
+    return Kernel(generator, whole_state, (gradient,), gradient.work)
