@@ -23,8 +23,6 @@ def command(study, trust_plugins):
     loaded, tables = sweep.check(study, trust_plugins)
     for table in tables:
         warn_of_stability_limits(table)
-        for line in sweep.study.remarks_on_parameters(table):
-            click.echo(line, err=True)
     columns = {
         "experiment": [table.experiment.name for table in tables],
         "system": [table.experiment.system for table in tables],
@@ -40,6 +38,9 @@ def command(study, trust_plugins):
         if set(columns[name]) == {nothing}:  # a column of few studies
             del columns[name]
     click.echo(format_table(list(columns), list(zip(*columns.values(), strict=True))))
+    for table in tables:
+        for line in sweep.study.remarks_on_parameters(table):
+            click.echo(line)
     for plugin in loaded.library.plugins:
         added = ", ".join(f"{kind} {name}" for kind, name in plugin.exported_names)
         click.echo(f"plugin {plugin.name}, sha256 {plugin.hash[:16]}…: {added}")
