@@ -21,10 +21,13 @@ def command(study, trust_plugins):
       sweep check my-study.toml
     """
     loaded, tables = sweep.check(study, trust_plugins)
+    remarks = {}
     for table in tables:
         warn_of_stability_limits(table)
         for remark in dict.fromkeys(text for system in table.systems for text in system.remarks):
-            click.echo(f"{table.experiment.name}: {remark}", err=True)
+            remarks.setdefault(remark, []).append(table.experiment.name)
+    for remark, names in remarks.items():
+        click.echo(f"{', '.join(names)}: {remark}", err=True)
     columns = {
         "experiment": [table.experiment.name for table in tables],
         "system": [table.experiment.system for table in tables],
