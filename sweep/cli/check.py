@@ -38,9 +38,8 @@ def command(study, trust_plugins):
         if set(columns[name]) == {nothing}:  # a column of few studies
             del columns[name]
     click.echo(format_table(list(columns), list(zip(*columns.values(), strict=True))))
-    for table in tables:
-        for line in sweep.study.remarks_on_parameters(table):
-            click.echo(line)
+    for line in sweep.study.remarks_on_parameters(tables):
+        click.echo(line)
     for plugin in loaded.library.plugins:
         added = ", ".join(f"{kind} {name}" for kind, name in plugin.exported_names)
         click.echo(f"plugin {plugin.name}, sha256 {plugin.hash[:16]}…: {added}")

@@ -18,31 +18,39 @@ ALL = "all"
 DECLARED = "declared"
 
 
-def remarks_on_parameters(table):
-    """What is worth knowing of an experiment's parameters before it runs.
+def remarks_on_parameters(tables):
+    """What is worth knowing of the parameters of experiments before they run.
 
-    That is what its systems remark, and which parameter is left at a default that may surprise.
+    That is what systems remark, and which parameter is left at a default that may surprise.
 
     Parameters
     ----------
-    table : RunTable
+    tables : iterable of RunTable
+        One of each experiment.
 
     Returns
     -------
     list of str
-        A line each, with the name of the experiment.
+        A line each, with the names of the experiments that it is about.
     """
-    experiment = table.experiment
+    found = {}
+    for table in tables:
+        experiment = table.experiment
+        remarks = [text for made in table.systems for text in made.remarks]
+        for text in dict.fromkeys([*remarks, *_surprising_defaults_left(experiment)]):
+            found.setdefault(text, []).append(experiment.name)
+    return [f"{', '.join(names)}: {text}" for text, names in found.items()]
+
+
+def _surprising_defaults_left(experiment):
+    """A sentence on each parameter that an experiment leaves at a default that may surprise."""
     system = experiment.library.system_class(experiment.system)
     given = {*experiment.parameters, *(axis.name for axis in experiment.scan)}
     defaults = {field.name: field.default for field in dataclasses.fields(system)}
-    remarks = [text for made in table.systems for text in made.remarks]
-    remarks += [
-        f"{name} is not given: {defaults[name]:g} {system.parameter_units[name]}, {why}"
-        for name, why in system.surprising_defaults.items()
-        if name not in given
-    ]
-    return [f"{experiment.name}: {text}" for text in dict.fromkeys(remarks)]
+    for name, why in system.surprising_defaults.items():
+        if name not in given:
+            unit = system.parameter_units[name]
+            yield f"{name} is not given: {defaults[name]:g} {unit}, {why}"
 
 
 def with_declared_defaults(table, family, library):

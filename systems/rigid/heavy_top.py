@@ -44,7 +44,7 @@ from integrators.forms.flows import SplitFlow
 from integrators.forms.lie_poisson import LiePoissonHamiltonian
 from systems import ensembles
 from systems.base import Convergence, Quantity, Start
-from systems.checking import ON_MANIFOLD, body_moments, is_list, set_checked
+from systems.checking import ON_MANIFOLD, ROUND_OFF, body_moments, is_list, set_checked
 from systems.free_motion import free_rotation, symmetric_rotation, turn_rows
 from systems.rigid import rotation_matrices
 from systems.rigid.base import Part, RigidSystem, checked_parts
@@ -365,6 +365,19 @@ class HeavyTop(RigidSystem):
             return self.inertia
         across = self.mass * self.length**2 if self.inertia == "fixed_point" else 0.0
         return tuple(i + across * (x == 0.0) for i, x in zip(PRINTED, AXIS, strict=True))
+
+    @property
+    def remarks(self):
+        """Where the moments across X are less than Mℓ², as the printed ones are."""
+        least = self.mass * self.length**2
+        across = min(i for i, x in zip(self.moments, AXIS, strict=True) if x == 0.0)
+        if across >= least * (1.0 - ROUND_OFF):
+            return ()
+        return (
+            f"inertia = {shown(self.moments)} is not that about the fixed point, where no moment "
+            f"across X is less than Mℓ² = {least:g}; inertia = 'fixed_point' adds Mℓ² to the "
+            "printed ones",
+        )
 
     @property
     def parts(self):

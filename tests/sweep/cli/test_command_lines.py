@@ -215,7 +215,7 @@ def test_check_remarks_on_moments_that_no_body_has(command, tmp_path):
     written += 'scan = { inertia = [{ label = "none", value = [1, 2, 4] }, '
     written += '{ label = "some", value = [1, 2, 3] }] }\n'
     (tmp_path / "moments.toml").write_text(written)
-    lines = command(tmp_path, "check", "moments.toml").stderr.splitlines()
+    lines = command(tmp_path, "check", "moments.toml").stdout.splitlines()
     (remark,) = (line for line in lines if "moments of no body" in line)
     assert remark.startswith("bodies: inertia = (1.0, 2.0, 4.0) are the moments of no body")
 

@@ -383,6 +383,8 @@ def test_gravity_in_the_body_is_as_long_as_the_parameters_say():
 def test_the_printed_moments_are_those_of_a_disc():
     """Two of them add up to the third, to the last bit; digits of such may be rounded."""
     assert SPINNING.moments[0] + SPINNING.moments[2] == SPINNING.moments[1]
+    assert "no moment across X is less than Mℓ² = 60" in SPINNING.remarks[0]
+    assert systems.get("heavy_top", inertia="fixed_point").remarks == ()
     systems.get("heavy_top", inertia=(0.1, 0.2, 0.3))
     systems.get("heavy_top", inertia=(0.7, 0.1, 0.6))
 
