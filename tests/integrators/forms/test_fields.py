@@ -19,9 +19,9 @@ def derivative(function, h):
 
 def applied(system, q, v, t):
     """The force on each body: drag against its velocity, and a drive of the free end along e1."""
-    drag, length = (
-        np.broadcast_to(getattr(system, of, 0.0), len(q)) for of in ("damping", "length")
-    )
+    given = {of: getattr(system, of, 0.0) for of in ("damping", "length")}
+    given["damping"] = 0.0 if given["damping"] == "none" else given["damping"]
+    drag, length = (np.broadcast_to(values, len(q)) for values in given.values())
     force = -drag[:, None] * v
     if hasattr(system, "amplitude"):
         force[:, 0] += length * system.amplitude * np.cos(system.frequency * t)
