@@ -42,6 +42,7 @@ ACTION = Option(
     "product",
     "of T*G, on attitude and momentum: that of the group G × g*, or of G ⋉ g*",
     choices=ACTIONS,
+    later=True,
 )
 
 
@@ -379,6 +380,16 @@ class Integrator:
         defaults = {key: option.default for key, option in self.method.options.items()}
         own = {key: self.method.options[key].check(key, v) for key, v in self._own.items()}
         return defaults | own | {k: v for k, v in self.given.items() if k == STEPS_OF}
+
+    @property
+    def identity(self):
+        """The options by which runs are identified: without `later` ones at their defaults."""
+        known = self.method.options
+        return {
+            key: value
+            for key, value in self.options.items()
+            if key not in known or not known[key].later or value != known[key].default
+        }
 
     @property
     def preserves(self):

@@ -15,7 +15,8 @@ class Option:
     It is one of `choices` or, without any, a number from `least` to `most`; a whole one if
     `whole`, one that is not 0 if `positive`. With `read` it is neither, and has no default but
     must be given: ``read(name, value)`` makes the value of it, which is hashable, or raises
-    `InputError`.
+    `InputError`. One that is `later` came when there were stores of the method's runs, and at its
+    default it is no part of their identity.
     """
 
     default: object
@@ -26,6 +27,7 @@ class Option:
     least: float = 0.0
     positive: bool = False
     read: Callable | None = None
+    later: bool = False
 
     def check(self, name, value):
         """The value, or `InputError`."""

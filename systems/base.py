@@ -144,6 +144,7 @@ class System(ABC):
     """
 
     families = ()
+    later = ()  # names of parameters that came when there were stores of the system
     surprising_defaults = {}
     convergence = None
     remarks = ()
@@ -175,8 +176,13 @@ class System(ABC):
 
     @property
     def identity(self):
-        """The parameters by which runs are identified: all but those that have no effect."""
-        return self.parameters
+        """The parameters by which runs are identified: without `later` ones at their defaults."""
+        usual = type(self)().parameters if self.later else {}
+        return {
+            name: value
+            for name, value in self.parameters.items()
+            if name not in self.later or value != usual[name]
+        }
 
     @property
     def time_units(self):

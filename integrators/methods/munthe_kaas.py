@@ -248,6 +248,7 @@ ALONG = {
         "of a mechanical system: (q, ω), or (q, π) with its conjugate momenta, by Hamilton's "
         "equations",
         choices=ALONG_ACTION,
+        later=True,
     ),
     "action": ACTION,
 }

@@ -1,9 +1,10 @@
 """The identity of a run: what makes two runs the same one.
 
 The identifier is a hash of everything that determines a trajectory, and of nothing else: the
-system and its parameters (`System.identity`), the integrator and its options, the exact step size
-or tolerance, and the initial state. Labels and the duration are no part of it, hence runs keep
-theirs when a study is edited.
+system and its parameters (`System.identity`), the integrator and its options
+(`Integrator.identity`), the exact step size or tolerance, and the initial state. Labels and the
+duration are no part of it, hence runs keep theirs when a study is edited; nor are parameters and
+options that came later and are at their defaults, hence when this package is updated.
 
 It is put together from two digests, so that a million of them cost a few seconds::
 
@@ -36,7 +37,7 @@ def method_digest(system, integrator_name, options, step_size, tolerance=math.na
     system : systems.System
     integrator_name : str
     options : dict
-        All options of the integrator, defaults filled in.
+        `Integrator.identity`.
     step_size, tolerance : float
         One is NaN: an adaptive integrator has a tolerance, another a step size.
     plugins : dict of str to str, optional

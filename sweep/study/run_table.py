@@ -643,7 +643,8 @@ class _MethodDigests:
             entry = experiment.integrators[integrator]
             sizes = (math.nan, size) if adaptive else (size, math.nan)
             plugins = experiment.plugin_hashes(entry)
-            self._texts[method] = method_as_json(entry.name, entry.options, *sizes, plugins)
+            options = entry.integrator().identity
+            self._texts[method] = method_as_json(entry.name, options, *sizes, plugins)
         return self._texts[method]
 
 

@@ -146,6 +146,8 @@ class DampedSystem(MechanicalSystem):
 
     damping: float | tuple | str = field(default=UNDAMPED, kw_only=True)
 
+    later = ("damping",)
+
     def __post_init__(self):
         if isinstance(self.damping, str):
             check_known("damping", self.damping, (UNDAMPED,), key="damping")
@@ -162,12 +164,6 @@ class DampedSystem(MechanicalSystem):
     def body_count(self):
         """The number of bodies, from the parameters alone."""
         return self.count
-
-    @property
-    def identity(self):
-        """The parameters, without a damping that there is not."""
-        found = self.parameters
-        return found if self.has_force else {k: v for k, v in found.items() if k != "damping"}
 
     def damped(self, form):
         """A conservative form with the friction, if there is any."""

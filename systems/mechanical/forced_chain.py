@@ -63,6 +63,7 @@ class ForcedPendulumChain(SphericalPendulumChain):
 
     name = "forced_pendulum_chain"
     description = "chain of spherical pendula, damped and driven"
+    later = ()
     convergence = SphericalPendulumChain.convergence
     parameter_units = SphericalPendulumChain.parameter_units | {
         "damping": "N m s",

@@ -301,6 +301,15 @@ class QuadrotorPayload(RigidSystem):
     moment: tuple = (0.0, 0.0, 0.0)
     control_values: tuple = ()
 
+    later = (
+        "control",
+        "most_thrust",
+        "attitude_gain",
+        "spin_gain",
+        "thrust",
+        "moment",
+        "control_values",
+    )
     controls = MappingProxyType(
         {"tracking": tracking, "attitude": attitude, "constant": constant, "none": None}
     )
