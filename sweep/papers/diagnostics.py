@@ -398,6 +398,40 @@ def vortex_distance_from_manifold(dataset):
     return np.max([np.abs(edge(*a) - edge(*b)).max(axis=1) for a, b in pairs], axis=0)
 
 
+def tracer_distance_from_turns(dataset):
+    """How far the tracers of one vortex are from what closed form gives, at most over time.
+
+    At an angle θ from the vortex they turn about it at the rate −κ/(4π(1 − cos θ)).
+    """
+    times, found = dataset["time"].values, []
+    strengths = system_parameter_of_runs(dataset, "strengths")[:, 0]
+    for run in range(dataset.sizes["run"]):
+        path = _states_of_run(dataset, run)
+        vortex, start = path[0, 0], path[0, 1:]
+        cosine = start @ vortex
+        angle = -np.multiply.outer(times, strengths[run] / (4.0 * np.pi * (1.0 - cosine)))
+        across = start - cosine[:, None] * vortex
+        turned = np.cos(angle)[..., None] * across
+        turned = turned + np.sin(angle)[..., None] * np.cross(vortex, across)
+        expected = cosine[:, None] * vortex + turned
+        found.append(np.linalg.norm(path[:, 1:] - expected, axis=-1).max())
+    return np.array(found)
+
+
+def vortex_distance_from_run_alone(dataset):
+    """How far the vortices of runs with tracers are from those of the run without, at most."""
+    tracers = system_parameter_of_runs(dataset, "tracers")
+    (alone,) = np.flatnonzero(tracers == 0)
+    bodies = system_of_run(dataset, int(alone)).bodies
+    expected = _states_of_run(dataset, int(alone))[:, :bodies]
+    return np.array(
+        [
+            np.linalg.norm(_states_of_run(dataset, int(run))[:, :bodies] - expected, axis=-1).max()
+            for run in np.flatnonzero(tracers)
+        ]
+    )
+
+
 # --- peaks ---------------------------------------------------------------------------------------
 
 

@@ -60,6 +60,7 @@ VARIANTS = {
     "point_vortices": (
         {"strengths": (1.0, -0.7, 1.3)},
         {"strengths": (1.0, 0.5, -1.5, 0.8, -0.4)},
+        {"strengths": (1.0, -0.7), "tracers": 2},
     ),
     "heisenberg_chain": (
         {"count": 2, "boundary": "open"},

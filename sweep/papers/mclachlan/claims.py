@@ -289,6 +289,25 @@ STABILITY = (
     ),
 )  # fmt: skip
 
+_tracers = partial(Computed, "mclachlan-tracers")
+TRACERS = (
+    _upper_bound_claim(
+        "1", "distance of a test particle from its turn about a vortex",
+        _tracers(
+            "one-vortex", f"{SPHERICAL}+kahan_li8",
+            measure=diagnostics.tracer_distance_from_turns,
+        ),
+        1e-9, note="40 of them, at the exact rate −κ/(4π(1 − cos θ))",
+    ),
+    _upper_bound_claim(
+        "1", "distance of vortices from those without test particles",
+        _tracers(
+            "four-vortices", SPHERICAL, measure=diagnostics.vortex_distance_from_run_alone
+        ),
+        0.0, note="1000 of them: to the last bit",
+    ),
+)  # fmt: skip
+
 # --- examples ------------------------------------------------------------------------------------
 
 
@@ -519,7 +538,7 @@ MCLACHLAN = Paper(
     name="mclachlan",
     title="A minimal-variable symplectic integrator on spheres",
     claims=(
-        *THEOREM, *SYMMETRIES, *STABILITY, *EXTENDED_METHOD,
+        *TRACERS, *THEOREM, *SYMMETRIES, *STABILITY, *EXTENDED_METHOD,
         *SECTION_31, *SECTION_32, *SECTION_33, *SECTION_34, *FIGURE_7, *SECTION_35, *APPENDIX,
     ),
     pictures=("mclachlan-sections", "mclachlan-trajectories"),

@@ -200,6 +200,31 @@ def _draw_edges_between_vortices(ax, view, vortices):
             ax.plot(*flat[list(pair)].T, style, color="0.4", lw=0.8, zorder=2)
 
 
+def draw_tracers(datasets):
+    """Particles that four vortices carry, coloured by the height at which they began."""
+    dataset = datasets["mclachlan-tracers"]["four-vortices"]
+    (run,) = np.flatnonzero(dataset["tracers"].values)
+    states, times = dataset["state"].values[run], dataset["time"].values
+    scale = ScalarMappable(Normalize(-1.0, 1.0), LEVELS)
+    look = {"marker": "o", "ls": "none", "mec": "white", "mew": 0.8, "color": "#D55E00", "ms": 6}
+    with rc_context(STYLE):
+        figure = new_figure(8.4, 5.8)
+        axes = figure.subplots(2, 3)
+        for ax, k in zip(axes.flat, np.linspace(0, len(times) - 1, 6).astype(int), strict=True):
+            draw_sphere_outline(ax, VIEW)
+            flat = VIEW.project_onto_disc(states[k, 4:])
+            ax.scatter(*flat.T, s=3.0, c=scale.to_rgba(states[0, 4:, 2]), lw=0.0)
+            ax.plot(*VIEW.project_onto_disc(states[k, :4]).T, label="vortex", **look)
+            now = axis_label_with_units(dataset["time"], f"t = {times[k]:g}", "{} {}")
+            ax.text(0.0, 0.0, now, transform=ax.transAxes)
+        figure.colorbar(
+            scale, ax=axes, label="height w₃ at the start", shrink=0.6, aspect=30, pad=0.01
+        )
+        handles = axes[0, 0].get_legend_handles_labels()
+        figure.legend(*handles, loc="outside lower center", frameon=False)
+    return figure
+
+
 def draw_vortices(datasets):
     """Figure 7: trajectories of the first vortex on the invariant manifold.
 
@@ -232,6 +257,7 @@ def draw_spin_chain(datasets):
 
 
 MCLACHLAN = {
+    "tracers": draw_tracers,
     "figure-2": draw_free_rigid_body,
     "figure-3": draw_errors_of_three_methods,
     "figure-4": draw_irreversible_body,

@@ -71,6 +71,10 @@ EQUATIONS = [
         "point_vortices", {"strengths": STRENGTHS},
         lambda t, w: advected(w, STRENGTHS, all_pairs(5)),
     ),
+    (
+        "point_vortices", {"strengths": STRENGTHS[:2], "tracers": 3},
+        lambda t, w: advected(w, (*STRENGTHS[:2], 0.0, 0.0, 0.0), all_pairs(5)),
+    ),
     ("heisenberg_chain", {"count": 3}, lambda t, w: coupled(w, bonds(3, closed=True))),
     ("heisenberg_chain", {"count": 8}, lambda t, w: coupled(w, bonds(8, closed=True))),
     (

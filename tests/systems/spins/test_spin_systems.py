@@ -7,6 +7,7 @@ import pytest
 from cases import Case
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.spatial.transform import Rotation
 
 import integrators
 import systems
@@ -103,6 +104,15 @@ def test_curves_that_are_refused(function, message):
         systems.get("heisenberg_chain", count=4).curve(function)
     assert message in str(caught.value)
 
+
+FIXED_STEPS = [
+    method.name
+    for method in integrators.ALL_INTEGRATORS
+    if method.fits(systems.get("point_vortices", tracers=1).form)
+    and not method.adaptive
+    and method.made_of is None
+]
+FIXED_STEPS += ["spherical_midpoint+kahan_li8", "rk4+projected"]
 
 # --- energies, invariants, starts ------------------------------------------------------------
 
@@ -210,6 +220,10 @@ def test_first_starts(name, start):
         ("point_vortices", {"strengths": 1.0}, "strengths", "list of two numbers or more"),
         ("point_vortices", {"strengths": (1.0,)}, "strengths", "list of two numbers or more"),
         ("point_vortices", {"strengths": (1, 0.0)}, "strengths", "strength of vortex 1 is 0"),
+        ("point_vortices", {"strengths": (1, 0.0)}, "strengths", "or give tracers = 1"),
+        ("point_vortices", {"strengths": (), "tracers": 2}, "strengths", "list of one number or"),
+        ("point_vortices", {"tracers": -1}, "tracers", "= -1; expected a whole number ≥ 0"),
+        ("point_vortices", {"tracers": 200_000}, "tracers", "at most 200,000 bodies"),
         ("point_vortices", {"strengths": (1, np.inf)}, "strengths", "= inf; expected a number"),
         ("point_vortices", {"lengths": "any"}, "lengths", "unknown parameter of point_vortices"),
         ("heisenberg_chain", {"count": 2}, "count", "= 2; expected a whole number ≥ 3"),
@@ -241,6 +255,60 @@ def test_members_that_are_refused(name, parameters, family, values, message):
     with pytest.raises(InputError) as caught:
         systems.get(name, **parameters).member(family, **values)
     assert message in str(caught.value)
+
+
+def test_starts_of_tracers_are_a_lattice():
+    system = systems.get("point_vortices", tracers=50)
+    alone = systems.get("point_vortices").start("mclachlan")
+    state = system.start("mclachlan")
+    np.testing.assert_array_equal(state[:4], alone)
+    assert state.shape == (54, 3) and np.abs(np.mean(state[4:], axis=0)).max() < 0.02
+    ring = systems.get("point_vortices", strengths=(1, 2, 3), tracers=2).member("latitude_ring")
+    np.testing.assert_allclose(ring[:3, 2], np.cos(1.0), atol=1e-15)
+    assert np.linalg.norm(ring[:3].mean(axis=0)) == pytest.approx(np.cos(1.0), rel=1e-14)
+
+
+def test_tracers_may_meet_but_at_no_vortex():
+    system = systems.get("point_vortices", strengths=(1, 2), tracers=2)
+    system.check_state([E1, E2, -E1, -E1])
+    with pytest.raises(InputError, match="tracer 1, row 3 of w, is at vortex 0"):
+        system.check_state([E1, E2, -E1, E1])
+
+
+def test_a_tracer_turns_about_a_vortex_by_the_closed_form():
+    """At an angle θ from it at the rate −κ/(4π(1 − cos θ)), and the vortex stays."""
+    system = systems.get("point_vortices", strengths=(2.0,), tracers=3)
+    vortex = np.array([0.36, 0.48, -0.8])
+    state = np.array([vortex, E1, -E2, [0.6, 0.0, -0.8]])
+    bounds = {"rk4": 5e-9, "cf4": 5e-9, "rkmk5": 5e-12, "spherical_midpoint+kahan_li8": 1e-14}
+    for name, bound in bounds.items():
+        run = integrators.integrate(
+            system, integrators.get(name), state, step_size=0.01, duration=10.0, samples=1
+        )
+        np.testing.assert_allclose(run.states[-1, 0], vortex, rtol=0, atol=2e-16)
+        for tracer, end in zip(state[1:], run.states[-1, 1:], strict=True):
+            angle = -10.0 * 2.0 / (4.0 * np.pi * (1.0 - tracer @ vortex))
+            expected = Rotation.from_rotvec(angle * vortex).apply(tracer)
+            np.testing.assert_allclose(end, expected, rtol=0, atol=bound)
+
+
+@pytest.mark.parametrize("name", FIXED_STEPS)
+def test_vortices_do_not_feel_tracers(name):
+    """They move to the last bit as they do without any, in lanes too."""
+    strengths = (1.0, -0.7, 1.3)
+    alone = systems.get("point_vortices", strengths=strengths)
+    members = alone.ensemble(3, 5)[1:]  # of the first a tracer is too close to a vortex
+    carrying = systems.get("point_vortices", strengths=strengths, tracers=17)
+    lattice = np.broadcast_to(carrying.member("latitude_ring")[3:], (2, 17, 3))
+    options = {"step_size": 0.05, "duration": 5.0, "samples": 5}
+    method = integrators.get(name)
+    expected = integrators.integrate(alone, method, members, **options)
+    found = integrators.integrate(
+        carrying, method, np.concatenate([members, lattice], axis=1), **options
+    )
+    assert np.all(np.isfinite(found.states))
+    np.testing.assert_array_equal(found.states[:, :, :3], expected.states)
+    assert np.abs(found.states[:, -1, 3:] - lattice).max() > 0.1
 
 
 def test_the_start_of_four_vortices_is_theirs_alone():
