@@ -47,25 +47,27 @@ FOUR_PI = 4.0 * math.pi
 TWO_PI = 2.0 * math.pi
 
 
-@kernel(state_value)
-def hamiltonian(t, w, p):
-    """H = −(1/4π) Σ_{i<j} κ_i κ_j ln |w_i − w_j|² of m vortices; p = (m, κ)."""
+# p = (m, κ) of m vortices. Without tracers m is the number of rows, which compiled code knows.
+
+
+@inlined
+def energy_of(w, p, vortices):
+    """H = −(1/4π) Σ_{i<j} κ_i κ_j ln |w_i − w_j|²."""
     total = 0.0 * w[0, 0]
-    for i in range(1, int(p[0])):
+    for i in range(1, vortices):
         for j in range(i):
             apart = sub(get(w, i), get(w, j))
             total = total - p[1 + i] * p[1 + j] / FOUR_PI * log(dot(apart, apart))
     return total
 
 
-@kernel()
-def gradient(t, w, p, out, work):
-    """∂H/∂w_i = −(1/2π) Σ_{j≠i} κ_i κ_j (w_i − w_j)/|w_i − w_j|².
+@inlined
+def push_vortices(w, p, out, vortices):
+    """∂H/∂w_i = −(1/2π) Σ_{j≠i} κ_i κ_j (w_i − w_j)/|w_i − w_j|², and 0 into the other rows.
 
     Its part along w_i, which no spin feels, is κ_i κ_j/4π on the sphere; the rest is that of
-    κ_i κ_j w_j/(4π(1 − w_i·w_j)). Of a tracer it is the same without κ_i.
+    κ_i κ_j w_j/(4π(1 − w_i·w_j)).
     """
-    vortices = int(p[0])
     for i in range(w.shape[0]):
         for c in range(3):
             out[i, c] = 0.0
@@ -75,6 +77,31 @@ def gradient(t, w, p, out, work):
             push = -(p[1 + i] * p[1 + j] / TWO_PI) / dot(apart, apart)
             accumulate(out, i, scale(push, apart))
             accumulate(out, j, scale(-push, apart))
+
+
+@kernel(state_value)
+def hamiltonian(t, w, p):
+    """H of vortices alone."""
+    return energy_of(w, p, w.shape[0])
+
+
+@kernel(state_value)
+def hamiltonian_with_tracers(t, w, p):
+    """H, in which tracers have no part."""
+    return energy_of(w, p, int(p[0]))
+
+
+@kernel()
+def gradient(t, w, p, out, work):
+    """∂H/∂w_i of vortices alone."""
+    push_vortices(w, p, out, w.shape[0])
+
+
+@kernel()
+def gradient_with_tracers(t, w, p, out, work):
+    """∂H/∂w_i of vortices; of a tracer the same without κ_i."""
+    vortices = int(p[0])
+    push_vortices(w, p, out, vortices)
     for i in range(vortices, w.shape[0]):
         for j in range(vortices):
             apart = sub(get(w, i), get(w, j))
@@ -229,8 +256,8 @@ class PointVortices(SpinSystem):
         """The `SpinHamiltonian` of the vortices."""
         return SpinHamiltonian(
             strengths=np.array(self.strengths),
-            hamiltonian=hamiltonian,
-            gradient=gradient,
+            hamiltonian=hamiltonian_with_tracers if self.tracers else hamiltonian,
+            gradient=gradient_with_tracers if self.tracers else gradient,
             parameters=np.array([len(self.strengths), *self.strengths]),
             split=None if self.tracers else SplitFlow(flow, pieces=rounds(len(self.strengths))),
             tracers=self.tracers,
