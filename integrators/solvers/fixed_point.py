@@ -96,32 +96,38 @@ def accelerating(image, settle):
     @inlined
     def accelerate(h, w, g, u, inverse, keep, p, change, arrays, active, j, begin):
         """Anderson's next u from G(u), f = G(u) − u and their last two differences; |f|²."""
-        n = w.shape[0]
-        f, values = rows_of(arrays, 0, n), rows_of(arrays, 3 * n, n)
-        newer, older = tail(arrays, (6 + 6 * (j % 2)) * n), tail(arrays, (12 - 6 * (j % 2)) * n)
+        n, m = w.shape[0], u.shape[0]
+        f, values = rows_of(arrays, 0, m), rows_of(arrays, 3 * m, m)
+        newer, older = tail(arrays, (6 + 6 * (j % 2)) * m), tail(arrays, (12 - 6 * (j % 2)) * m)
         squares = 0.0 * w[0, 0]
-        for i in range(begin, n):
+        for i in range(begin, m):
             x = get(u, i)
             d, new, root = image(h, w, g, x, inverse, keep, p, n, i)
             moved = sub(new, x)
             squares = squares + dot(moved, moved)
             put_where(active, change, i, d)
             inverse[i] = select(active, root, inverse[i])
-            put(rows_of(newer, 0, n), i, sub(moved, get(f, i)))
-            put(rows_of(newer, 3 * n, n), i, sub(new, get(values, i)))
+            put(rows_of(newer, 0, m), i, sub(moved, get(f, i)))
+            put(rows_of(newer, 3 * m, m), i, sub(new, get(values, i)))
             put(f, i, moved)
             put(values, i, new)
         alpha, beta = mixing(f, newer, older, j, begin)
-        for i in range(begin, n):
-            new = axpy(-alpha, get(rows_of(newer, 3 * n, n), i), get(values, i))
-            new = axpy(-beta, get(rows_of(older, 3 * n, n), i), new)
+        for i in range(begin, m):
+            new = axpy(-alpha, get(rows_of(newer, 3 * m, m), i), get(values, i))
+            new = axpy(-beta, get(rows_of(older, 3 * m, m), i), new)
             put_where(active, u, i, settle(new, keep, p, n, i))
         return squares
 
     return accelerate
 
 
-def solving(image, settle):
+@inlined
+def at_once(function, time, h, w, u, p, own, g, scratch):
+    """The gradient at u itself into `g`."""
+    function(time, u, own, g, scratch)
+
+
+def solving(image, settle, evaluate=at_once):
     """A solver of u = G(u) by rows.
 
     Parameters
@@ -131,6 +137,9 @@ def solving(image, settle):
         and of G(u), and what replaces ``inverse[i]``; `g` is the gradient at u, `w` the state.
     settle : callable
         Inlined; ``settle(u, keep, p, n, i)`` gives a vector brought to where row i of G(u) lies.
+    evaluate : callable, optional
+        Inlined; ``evaluate(function, time, h, w, u, p, own, g, scratch)`` writes to `g`, of as many
+        rows as `u`, what `image` needs of the function; unless given, the function at u.
 
     Returns
     -------
@@ -148,20 +157,20 @@ def solving(image, settle):
     def solve(
         function, time, h, w, p, own, u, inverse, keep, change, work, tolerance, report, k, begin
     ):
-        n = w.shape[0]
-        g, arrays, scratch = rows_of(work, 0, n), tail(work, 3 * n), tail(work, WORK * n)
+        n, m = w.shape[0], u.shape[0]
+        g, arrays, scratch = rows_of(work, 0, m), tail(work, 3 * m), tail(work, WORK * m)
         zero = 0.0 * report[ITERATIONS]  # finite, unlike a state after a failure
         residual, last, count = zero + math.inf, zero + math.inf, zero
         active = last > 0.0
         smooth = zero + math.inf
-        enough = total_of(max(tolerance, SMOOTH), n - begin)
-        rounding = total_of(max(tolerance, ROUND_OFF), n - begin)
-        acceptable = total_of(max(tolerance, ACCEPTABLE), n - begin)
+        enough = total_of(max(tolerance, SMOOTH), m - begin)
+        rounding = total_of(max(tolerance, ROUND_OFF), m - begin)
+        acceptable = total_of(max(tolerance, ACCEPTABLE), m - begin)
         for iteration in range(MOST):
-            function(time, u, own, g, scratch)
+            evaluate(function, time, h, w, u, p, own, g, scratch)
             squares, differences = zero, zero
             if iteration < PLAIN:
-                for i in range(begin, n):
+                for i in range(begin, m):
                     x = get(u, i)
                     d, new, root = image(h, w, g, x, inverse, keep, p, n, i)
                     moved = sub(new, x)
@@ -198,7 +207,7 @@ def solving(image, settle):
                 break
         note_count(report, count)
         ok = residual <= acceptable
-        fail(report, ok, NOT_CONVERGED, k, sqrt(residual / (n - begin)))
+        fail(report, ok, NOT_CONVERGED, k, sqrt(residual / (m - begin)))
         return ok
 
     return solve
