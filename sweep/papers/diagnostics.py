@@ -95,6 +95,16 @@ def ratio_of_largest_errors(name, above, below):
     return measure
 
 
+def ratio_of_medians(name, above, below):
+    """The median over the runs of one integrator over that of another, of a variable over runs."""
+
+    def measure(dataset):
+        values, labels = dataset[name].values, dataset["integrator"].values
+        return float(np.median(values[labels == above]) / np.median(values[labels == below]))
+
+    return measure
+
+
 def measured_convergence_order(dataset):
     """The measured order of one integrator, of the error at the end; NaN where undecided."""
     (estimate,) = order_table(dataset)

@@ -17,6 +17,7 @@ CASES = (  # system, parameters, integrator, step size, steps, root mean square 
     ("free_rigid_body", {}, "spherical_midpoint", 0.0973, 100_000, 5e-16),
     ("free_rigid_body", {}, "moser_veselov", 0.0973, 100_000, 3e-16),
     ("heisenberg_chain", {"count": 4}, "spherical_midpoint+kahan_li8", 0.0197, 10_000, 5e-15),
+    ("heisenberg_chain", {"count": 4}, "collective_gauss6", 0.0097, 10_000, 5e-15),
     ("heisenberg_chain", {"count": 4}, "splitting+sofroniou_spaletta10", 0.0473, 30_000, 5e-15),
 )
 

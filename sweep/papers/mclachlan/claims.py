@@ -308,6 +308,64 @@ TRACERS = (
     ),
 )  # fmt: skip
 
+# --- the approaches of section 1 -----------------------------------------------------------------
+
+RATTLE, COLLECTIVE = "rattle_su2", tuple(f"collective_gauss{order}" for order in (2, 4, 6))
+_approaches = partial(Computed, "mclachlan-approaches")
+
+
+_BOUNDS = {RATTLE: (1.5, 4.0), COLLECTIVE[0]: (0.8, 1.3)}  # of their evaluations
+
+
+def _race_claims(experiment, integrator, low, high):
+    """How an integrator of order 2 compares with the spherical midpoint method."""
+    pair = integrator, SPHERICAL
+    yield Claim(
+        "1", f"error of {integrator} / {SPHERICAL}",
+        _approaches(
+            experiment, pair, summary="median", each="starts and step sizes",
+            measure=diagnostics.ratio_of_largest_errors("global_error", *pair),
+        ),
+        low=low, high=high, note=f"{experiment}; the paper: its own constants are smaller",
+    )  # fmt: skip
+    least, most = _BOUNDS[integrator]
+    yield Claim(
+        "1", f"evaluations of {integrator} / {SPHERICAL}",
+        _approaches(
+            experiment, pair, measure=diagnostics.ratio_of_medians("evaluations", *pair)
+        ),
+        low=least, high=most, note=f"{experiment}; evaluations of ∂H",
+    )  # fmt: skip
+
+
+APPROACHES = (
+    *(
+        claim
+        for experiment in ("free-body", "irreversible-body", "vortices")
+        for integrator in (RATTLE, COLLECTIVE[0])
+        for claim in _race_claims(experiment, integrator, 1.0, np.inf)
+    ),
+    *(
+        claim
+        for integrator in (RATTLE, COLLECTIVE[0])
+        for claim in _race_claims("chain", integrator, 0.0, 1.0)
+    ),
+    *(
+        _upper_bound_claim(
+            "1", text,
+            _approaches("chain", (RATTLE, *COLLECTIVE), measure=measure), bound, note="10 spins",
+        )
+        for text, measure, bound in (
+            ("symplectic defect", diagnostics.value_per_run("symplectic_defect"), 1e-12),
+            ("max |C − C₀|/|C₀|", diagnostics.largest_relative_change("casimir"), 2e-15),
+            (
+                "distance from the start forward and back",
+                diagnostics.value_per_run("reversal_error"), 1e-13,
+            ),
+        )
+    ),
+)  # fmt: skip
+
 # --- examples ------------------------------------------------------------------------------------
 
 
@@ -538,7 +596,7 @@ MCLACHLAN = Paper(
     name="mclachlan",
     title="A minimal-variable symplectic integrator on spheres",
     claims=(
-        *TRACERS, *THEOREM, *SYMMETRIES, *STABILITY, *EXTENDED_METHOD,
+        *APPROACHES, *TRACERS, *THEOREM, *SYMMETRIES, *STABILITY, *EXTENDED_METHOD,
         *SECTION_31, *SECTION_32, *SECTION_33, *SECTION_34, *FIGURE_7, *SECTION_35, *APPENDIX,
     ),
     pictures=("mclachlan-sections", "mclachlan-trajectories"),

@@ -18,7 +18,11 @@ from sweep.store.studies import load_study_file
 from sweep.tables import paper_claims_as_table
 
 PAPER = PAPERS["mclachlan"]
-LONGER = ("mclachlan-orders", "mclachlan-chain")  # of which only `.ci/run` computes the claims
+LONGER = (
+    "mclachlan-orders",
+    "mclachlan-chain",
+    "mclachlan-approaches",
+)  # of which only `.ci/run` computes the claims
 
 
 @pytest.fixture(scope="module")
