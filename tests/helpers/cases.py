@@ -300,7 +300,7 @@ def adaptive_pairings():
 # shares its kernel or its solver with one that meets all meets one of every order.
 COMPOSED = (
     "spherical_pendulum_chain", "nbody_sphere", "forced_pendulum_chain", "driven_chain",
-    "free_rigid_body", "forced_rigid_body", "heisenberg_chain", "nambu_lagrange",
+    "free_rigid_body", "forced_rigid_body", "heisenberg_chain", "nambu_quadratic",
 )  # fmt: skip
 ELSEWHERE = ("suzuki4", "blanes_moan6", "blanes_casas_murua8")
 OF_EVERY_ORDER = ("suzuki4", "kahan_li6", "kahan_li8")

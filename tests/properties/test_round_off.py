@@ -51,7 +51,7 @@ def fixed_step_methods():
     The implicit variational step is left out: its multipliers, which lead lengths back within a
     step, mean nothing over a millionth of an ε of time. `test_long_runs` has it.
     """
-    names = ("free_rigid_body", "nambu_lagrange", "heavy_top", "spherical_pendulum_chain")
+    names = ("free_rigid_body", "nambu_quadratic", "heavy_top", "spherical_pendulum_chain")
     places = [systems.get(name, **({"count": 1} if "chain" in name else {})) for name in names]
     for method in integrators.ALL_INTEGRATORS:
         if method.fixed is not None or not method.adaptive:

@@ -562,6 +562,33 @@ _nambu_structure = partial(
     Computed, "mclachlan-nambu", "structure",
     measure=diagnostics.value_per_run("symplectic_defect"),
 )  # fmt: skip
+_algebras = partial(Computed, "mclachlan-nambu", "algebras", "nambu_midpoint")
+_FIVE = "A3,1, A3,4, A3,6, A3,8, A3,9; H = ½ w·Aw + b·w"
+ALGEBRAS = (
+    _upper_bound_claim(
+        "A", "max |C − C₀|/|C₀| of five Lie algebras",
+        _algebras(measure=diagnostics.largest_relative_change("casimir")), 1e-14, note=_FIVE,
+    ),
+    _upper_bound_claim(
+        "A.1", "symplectic defect of five Lie algebras",
+        _algebras(measure=diagnostics.value_per_run("symplectic_defect")), 1e-12, note=_FIVE,
+    ),
+    _upper_bound_claim(
+        "A", "distance from the start forward and back, of five Lie algebras",
+        _algebras(measure=diagnostics.value_per_run("reversal_error")), 1e-12, note=_FIVE,
+    ),
+    *(
+        Claim(
+            "A.1", "symplectic defect",
+            Computed(
+                "mclachlan-nambu", "algebras", CLASSICAL, scan={"algebra": name},
+                measure=diagnostics.value_per_run("symplectic_defect"),
+            ),
+            low=1e-6, high=np.inf, note="of the classical midpoint method",
+        )
+        for name in ("A3,4", "A3,6", "A3,8", "A3,9")
+    ),
+)  # fmt: skip
 APPENDIX = (
     _upper_bound_claim(
         "A.1", "symplectic defect", _nambu_structure("nambu_midpoint"), 1e-12,
@@ -597,7 +624,8 @@ MCLACHLAN = Paper(
     title="A minimal-variable symplectic integrator on spheres",
     claims=(
         *APPROACHES, *TRACERS, *THEOREM, *SYMMETRIES, *STABILITY, *EXTENDED_METHOD,
-        *SECTION_31, *SECTION_32, *SECTION_33, *SECTION_34, *FIGURE_7, *SECTION_35, *APPENDIX,
+        *SECTION_31, *SECTION_32, *SECTION_33, *SECTION_34, *FIGURE_7, *SECTION_35,
+        *APPENDIX, *ALGEBRAS,
     ),
     pictures=("mclachlan-sections", "mclachlan-trajectories"),
 )  # fmt: skip

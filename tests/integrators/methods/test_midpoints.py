@@ -87,7 +87,7 @@ def test_a_step_satisfies_its_rule(name, place):
 
 def test_a_nambu_step_satisfies_its_rule():
     """Appendix A: h ∇C(m) × ∇H(u)/r with r = √(C(m)/c), u = m/r."""
-    system = systems.get("nambu_lagrange")
+    system = systems.get("nambu_quadratic")
     w = system.start("mclachlan")
     end = moved(system, "nambu_midpoint", w, 0.1)
     matrix, m = system.form.matrix, 0.5 * (w[0] + end[0])
@@ -98,7 +98,7 @@ def test_a_nambu_step_satisfies_its_rule():
 
 
 def test_where_a_nambu_casimir_is_zero_there_is_no_step():
-    system = systems.get("nambu_lagrange")
+    system = systems.get("nambu_quadratic")
     run = integrators.integrate(
         system, integrators.get("nambu_midpoint"), [[1.0, 1.0, 0.5]],
         step_size=0.1, duration=1.0, samples=1,
@@ -219,10 +219,10 @@ def test_rules_keep_the_energy_of_a_rigid_body():
     ("name", "system", "message"),
     [
         ("moser_veselov", "forced_rigid_body", "needs a free rigid body"),
-        ("spherical_midpoint", "nambu_lagrange", "needs the form SpinHamiltonian"),
+        ("spherical_midpoint", "nambu_quadratic", "needs the form SpinHamiltonian"),
         ("nambu_midpoint", "free_rigid_body", "needs the form NambuHamiltonian"),
         ("rk4+projected_tangent", "free_rigid_body", "use 'rk4\\+projected'"),
-        ("rk4+projected", "nambu_lagrange", "use 'rk4'"),
+        ("rk4+projected", "nambu_quadratic", "use 'rk4'"),
         ("variational", "heisenberg_chain", "would do: spherical_midpoint"),
     ],
 )

@@ -82,7 +82,7 @@ EQUATIONS = [
         lambda t, w: coupled(w, bonds(5, closed=False)),
     ),
     (
-        "nambu_lagrange", {},
+        "nambu_quadratic", {},
         lambda t, w: np.array([[w[0, 1] * w[0, 2], w[0, 2] * w[0, 0], w[0, 0] * w[0, 1]]]),
     ),
 ]  # fmt: skip

@@ -114,6 +114,46 @@ FIXED_STEPS = [
 ]
 FIXED_STEPS += ["spherical_midpoint+kahan_li8", "rk4+projected"]
 
+# --- Nambu systems -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "casimir", "gradient"),
+    [  # as the paper prints them
+        ("A3,1", lambda w: w[0] ** 2, lambda w: [2 * w[0], 0, 0]),
+        ("A3,4", lambda w: w[0] * w[1], lambda w: [w[1], w[0], 0]),
+        ("A3,6", lambda w: w[0] ** 2 + w[1] ** 2, lambda w: [2 * w[0], 2 * w[1], 0]),
+        ("A3,8", lambda w: w[1] ** 2 + w[0] * w[2], lambda w: [w[2], 2 * w[1], w[0]]),
+        ("A3,9", lambda w: w @ w, lambda w: 2 * w),
+    ],
+)
+def test_lie_algebras_have_their_casimirs(name, casimir, gradient):
+    matrix, b = np.array([[2.0, 1.0, 0.0], [1.0, 3.0, -1.0], [0.0, -1.0, 1.0]]), np.array([1, 2, 3])
+    system = systems.get("nambu_quadratic", algebra=name, quadratic=matrix, linear=b)
+    case = Case(system, np.array([[0.7, -0.4, 1.1]]), name)
+    (w,) = case.state
+    expected = np.cross(gradient(w), matrix @ w + b)
+    np.testing.assert_allclose(case.field("state", case.state)[0], expected, atol=1e-15)
+    own = next(q for q in system.quantities if q.name == "casimir")
+    assert case.evaluate(own.function, case.state[None])[0, 0] == pytest.approx(casimir(w))
+
+
+def test_the_algebra_of_rotations_is_a_rigid_body():
+    """C = |w|² moves twice as fast as ẇ = w × ∇H, and with the spherical midpoint method."""
+    w, inverse = [[0.48, 0.6, 0.64]], (1.0, 0.5, 0.25)
+    system = systems.get("nambu_quadratic", algebra="A3,9", quadratic=np.diag(inverse))
+    found, expected = (
+        integrators.integrate(
+            one, integrators.get(name), w, step_size=h, duration=20 * h, samples=1
+        ).states[-1]
+        for one, name, h in (
+            (system, "nambu_midpoint", 0.1),
+            (systems.get("free_rigid_body"), "spherical_midpoint", 0.2),
+        )
+    )
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-15)
+
+
 # --- energies, invariants, starts ------------------------------------------------------------
 
 
@@ -127,7 +167,13 @@ FIXED_STEPS += ["spherical_midpoint+kahan_li8", "rk4+projected"]
         ("point_vortices", {"strengths": (2, -3)}, [E1, -E1], 6 * np.log(4) / (4 * np.pi)),
         ("heisenberg_chain", {"count": 5}, [E2] * 5, 5.0),
         ("heisenberg_chain", {"count": 5, "boundary": "open"}, [E2] * 5, 4.0),
-        ("nambu_lagrange", {}, [[3, 1, 2]], 2.5),
+        ("nambu_quadratic", {}, [[3, 1, 2]], 2.5),
+        (
+            "nambu_quadratic",
+            {"quadratic": ((2, 1, 0), (1, 0, 3), (0, 3, -4)), "linear": (1, -2, 5)},
+            [[3, 1, 2]],
+            10.0 + 11.0,
+        ),
     ],
 )
 def test_energies_by_hand(name, parameters, state, energy):
@@ -160,7 +206,8 @@ def claims(name, **parameters):
         ("precession", {"axis": (1, 0, 1)}, "energy", "linear", ""),
         ("point_vortices", {}, "energy", "other", "xyz"),
         ("heisenberg_chain", {"boundary": "open"}, "energy", "other", "xyz"),
-        ("nambu_lagrange", {}, "energy", "quadratic", ""),
+        ("nambu_quadratic", {}, "energy", "quadratic", ""),
+        ("nambu_quadratic", {"linear": (0, 0, 1)}, "energy", "other", ""),
     ],
 )
 def test_what_is_conserved(name, parameters, kind, degree, total):
@@ -229,7 +276,17 @@ def test_first_starts(name, start):
         ("heisenberg_chain", {"count": 2}, "count", "= 2; expected a whole number ≥ 3"),
         ("heisenberg_chain", {"count": 1, "boundary": "open"}, "count", "whole number ≥ 2"),
         ("heisenberg_chain", {"boundary": "opened"}, "boundary", "Did you mean 'open'?"),
-        ("nambu_lagrange", {"inertia": 1.0}, "inertia", "unknown parameter of nambu_lagrange"),
+        ("nambu_quadratic", {"inertia": 1.0}, "inertia", "unknown parameter of nambu_quadratic"),
+        ("nambu_quadratic", {"algebra": "A3,2"}, "algebra", "unknown algebra 'A3,2'. Did you mean"),
+        ("nambu_quadratic", {"algebra": np.zeros((3, 3))}, "algebra", "is 0; expected one that"),
+        ("nambu_quadratic", {"algebra": [[1, 0], [0, 1]]}, "algebra", "a list of [x, y, z]"),
+        ("nambu_quadratic", {"linear": (1, 2)}, "linear", "has 2 values; expected 3"),
+        (
+            "nambu_quadratic",
+            {"quadratic": ((1, 2, 0), (3, 1, 0), (0, 0, 1))},
+            "quadratic",
+            "quadratic[0][1] = 2.0 and quadratic[1][0] = 3.0; expected a symmetric matrix",
+        ),
     ],
 )
 def test_parameters_that_are_refused(name, parameters, key, message):
