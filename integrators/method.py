@@ -121,8 +121,8 @@ class Method:
         Order of convergence; `EXACT` where a step is the flow itself, to round-off, so that it does
         not compose; None if its options say.
     symmetric : bool
-        Whether a step of −h undoes a step of h, with the default options; such a method can be
-        composed.
+        Whether a step of −h undoes a step of h, with the default options; such a method of order 2
+        can be composed.
     forms : tuple of type
         The forms of which a system must offer one.
     preserves : mapping of str to tuple of str
@@ -190,7 +190,7 @@ class Method:
     @property
     def compositions(self):
         """The compositions that it takes, by name."""
-        symmetric = COMPOSITIONS if self.symmetric and self.order != EXACT else {}
+        symmetric = COMPOSITIONS if self.symmetric and self.order == 2 else {}
         return symmetric | (OF_ADJOINTS if self.adjoint else {})
 
     @property
@@ -290,6 +290,11 @@ class Integrator:
             raise InputError(
                 f"{name!r} with {given} cannot be composed by {modifier!r}: it is not symmetric, "
                 "and only symmetric integrators compose. Leave the option or the composition out."
+            )
+        if modifier in COMPOSITIONS and self.method.symmetric:
+            raise InputError(
+                f"{name!r} cannot be composed by {modifier!r}, which raises order 2: it has order "
+                f"{self.method.order} already. Leave '+{modifier}' out."
             )
         if modifier in COMPOSITIONS:
             raise InputError(

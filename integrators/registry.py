@@ -5,6 +5,7 @@ from integrators.methods.commutator_free import COMMUTATOR_FREE_METHODS
 from integrators.methods.commutator_free_pairs import COMMUTATOR_FREE_PAIRS
 from integrators.methods.dormand_prince import METHOD as DOP853
 from integrators.methods.exact import METHOD as EXACT
+from integrators.methods.hopf_lifts import COLLECTIVE_METHODS, RATTLE_SU2
 from integrators.methods.midpoints import ALL_MIDPOINTS
 from integrators.methods.munthe_kaas import RKMK_METHODS
 from integrators.methods.munthe_kaas_pairs import RKMK, RKMK54
@@ -17,6 +18,8 @@ from integrators.methods.variational import VARIATIONAL
 ALL_INTEGRATORS = (
     VARIATIONAL,
     *ALL_MIDPOINTS,
+    *COLLECTIVE_METHODS,
+    RATTLE_SU2,
     SPLITTING,
     EXACT,
     *RKMK_METHODS,

@@ -14,7 +14,7 @@ from systems.spins.forced_rigid_body import ForcedRigidBody
 from systems.spins.free_rigid_body import FreeRigidBody
 from systems.spins.heisenberg_chain import HeisenbergChain
 from systems.spins.irreversible_rigid_body import IrreversibleRigidBody
-from systems.spins.nambu_lagrange import NambuLagrange
+from systems.spins.nambu_quadratic import NambuQuadratic
 from systems.spins.point_vortices import PointVortices
 from systems.spins.precession import Precession
 
@@ -32,7 +32,7 @@ ALL_SYSTEMS = (
     Precession,
     PointVortices,
     HeisenbergChain,
-    NambuLagrange,
+    NambuQuadratic,
     HeavyTop,
     QuadrotorPayload,
 )

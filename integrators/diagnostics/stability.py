@@ -51,7 +51,7 @@ def frequencies(system, states, time=0.0):
         gradients,
         np.zeros(form.gradient.work(form.rows) + 1),
     )
-    return np.max(np.linalg.norm(gradients, axis=2) / np.abs(form.strengths), axis=1)
+    return np.max(np.linalg.norm(gradients, axis=2) / np.abs(form.divisors), axis=1)
 
 
 def largest_step(integrator, frequency):

@@ -20,8 +20,8 @@ class SpinHamiltonian:
 
     Parameters
     ----------
-    strengths : ndarray, shape (n,)
-        κ, of either sign, none zero.
+    strengths : ndarray, shape (n − tracers,)
+        κ, of either sign, none zero. Those of tracers, 0, are appended.
     hamiltonian : Kernel
         ``hamiltonian(t, w, p)`` returns H. Signature `kernels.state_value`.
     gradient : Kernel
@@ -38,6 +38,10 @@ class SpinHamiltonian:
         Whether H depends on the time itself.
     rigid_body : bool
         Whether it is a free rigid body: one spin and H = ½ w·I⁻¹w.
+    tracers : int
+        How many spins, the last ones, are carried by the others and do not act on them. Their rows
+        of the gradient are the limits of (1/κ) ∂H/∂w. Of a state with fewer rows `gradient`
+        writes that of these rows alone.
 
     Raises
     ------
@@ -58,6 +62,7 @@ class SpinHamiltonian:
     lengths: str = "unit"
     time_dependent: bool = False
     rigid_body: bool = False
+    tracers: int = 0
 
     forced = False
 
@@ -75,7 +80,7 @@ class SpinHamiltonian:
                 key="strengths",
             )
         check_known("lengths", self.lengths, LENGTHS, key="lengths")
-        object.__setattr__(self, "strengths", strengths)
+        object.__setattr__(self, "strengths", np.append(strengths, np.zeros(self.tracers)))
 
     @property
     def yields(self):
@@ -89,6 +94,11 @@ class SpinHamiltonian:
         return len(self.strengths)
 
     @property
+    def divisors(self):
+        """What the rows of the gradient are divided by, shape (n,): κ, and 1 of a tracer."""
+        return np.where(self.strengths == 0.0, 1.0, self.strengths)
+
+    @property
     def rows(self):
         """Rows of the state."""
         return self.bodies
@@ -99,9 +109,9 @@ class SpinHamiltonian:
 
     @functools.cached_property
     def packed(self):
-        """``[κ, 1/κ]``, then the system's own parameters."""
+        """``[κ, 1/κ]``, then the system's own parameters; 1 instead of 1/κ of a tracer."""
         own = np.asarray(self.parameters, dtype=float)
-        return np.concatenate([self.strengths, 1.0 / self.strengths, own])
+        return np.concatenate([self.strengths, 1.0 / self.divisors, own])
 
     def vector_field(self, formulation="q_omega"):
         """The equations of motion, (2); there is one formulation."""

@@ -11,10 +11,15 @@ m = (w + W)/2, X_i(u) = u_i × (1/κ_i) ∂H/∂w_i(u) at time t + h/2:
 - ``moser_veselov``: W − w = (h/s) m × I⁻¹m, s = ½ (1 + √(1 − h² |I⁻¹m|²)), for a free rigid body.
 - ``nambu_midpoint``, appendix A: h ∇C(m) × ∇H(u)/r with r = √(C(m)/C(w)), u = m/r.
 
+Spins that others carry (`SpinHamiltonian.tracers`) are solved for after those, which so move to the
+last bit as they do without them.
+
 All are of second order and symmetric, and keep |w| (or C): the exact map does, so the change
 includes what restores it. Else the change is h X from one gradient, whose sum over the spins
 keeps linear invariants to round-off.
 """
+
+import functools
 
 import numpy as np
 
@@ -22,7 +27,7 @@ from integrators.compiler.failures import poison
 from integrators.compiler.kernels import Kernel, inlined
 from integrators.compiler.lanes import any_lane, fma, select, sqrt
 from integrators.compiler.vectors import add, axpy, cross, dot, get, increment, lacking, scale
-from integrators.compiler.views import rows_of, tail
+from integrators.compiler.views import rows, rows_of, tail
 from integrators.forms.hamiltonians import NambuHamiltonian, SpinHamiltonian
 from integrators.forms.spins import QUADRATIC_SIZE, quadratic_form, quadratic_gradient
 from integrators.lie_groups.rotations import rotation_coefficients
@@ -113,8 +118,9 @@ def _rule(*, normalized, unit, nambu, changed):
     return image, settle, restored
 
 
-def _midpoint(*, normalized=False, unit=False, nambu=False, changed=_along):
-    """The kernel of a rule; arguments as in `_rule`."""
+@functools.cache
+def _midpoint(*, normalized=False, unit=False, nambu=False, changed=_along, carries=False):
+    """The kernel of a rule; arguments as in `_rule`. `carries` says whether there are tracers."""
     image, settle, restored = _rule(normalized=normalized, unit=unit, nambu=nambu, changed=changed)
     solve = solving(image, settle)
 
@@ -139,37 +145,44 @@ def _midpoint(*, normalized=False, unit=False, nambu=False, changed=_along):
                         inverse[i] = 1.0
                 predict(recent, k, y, u)
                 time = t0 + k * h + (passed + 0.5 * stages[s]) * h
-                ok = solve(
-                    gradient, time, stages[s] * h, y, p, own, u, inverse, keep, change, scratch,
-                    options[0], report, k,
-                )  # fmt: skip
+                begin, end = 0, int(options[1]) if carries else n
+                while begin < n:
+                    ok = solve(
+                        gradient, time, stages[s] * h, rows(y, 0, end), tail(p, n - end), own,
+                        rows(u, 0, end), inverse, keep, change, scratch, options[0], report, k,
+                        begin,
+                    )  # fmt: skip
+                    poison(y, ok)
+                    begin, end = end, n
                 remember(recent, k, u)
                 for i in range(n):
                     increment(y, low, i, restored(get(y, i), get(change, i), keep, p, i))
-                poison(y, ok)
                 passed += stages[s]
 
-    return Kernel(midpoint, method_signature, (normalized, unit, nambu, changed.__name__))
+    return Kernel(midpoint, method_signature, (normalized, unit, nambu, changed.__name__, carries))
 
 
 # --- the methods -------------------------------------------------------------------------------
 
 
-def _bind(spin_kernel, nambu_kernel=None):
+def _bind(**rule):
+    """`Method.bind` of a rule; arguments as in `_rule`."""
+
     def bind(form, integrator):
         n, stages = form.bodies, len(integrator.stages)
         nambu = isinstance(form, NambuHamiltonian)
+        tracers = 0 if nambu else form.tracers
         return Problem(
-            advance=nambu_kernel if nambu else spin_kernel,
+            advance=_midpoint(**rule, nambu=nambu, carries=tracers > 0),
             function=form.gradient,
             monitor=form.monitor(),
             constants=integrator.stages,
-            options=np.array([integrator.options["solver_tolerance"]]),
+            options=np.array([integrator.options["solver_tolerance"], n - tracers]),
             parameters=form.packed,
             rows=form.rows,
             memory=(4 + stages * STAGE) * n,
             work=(6 + WORK) * n + form.gradient.work(form.rows),
-            solves=stages,
+            solves=stages * (2 if tracers else 1),
             formulation="state",
         )
 
@@ -207,7 +220,7 @@ ON_UNIT_SPHERES = {
 SPHERICAL_MIDPOINT = _method(
     "spherical_midpoint",
     "spherical midpoint method on unit spheres; keeps quadratic energies of single spins",
-    _bind(_midpoint(normalized=True, unit=True)),
+    _bind(normalized=True, unit=True),
     preserves=SYMPLECTIC | LENGTHS | SINGLE_SPIN | LINEAR,
     **ON_UNIT_SPHERES,
     stability_limit=2.0,
@@ -215,14 +228,14 @@ SPHERICAL_MIDPOINT = _method(
 EXTENDED_SPHERICAL_MIDPOINT = _method(
     "extended_spherical_midpoint",
     "spherical midpoint method on spins of any length",
-    _bind(_midpoint(normalized=True)),
+    _bind(normalized=True),
     preserves=SYMPLECTIC | LENGTHS | SINGLE_SPIN | LINEAR,
     stability_limit=2.0,
 )
 IMPLICIT_MIDPOINT = _method(
     "implicit_midpoint",
     "implicit midpoint rule, the classical one: not symplectic on spheres",
-    _bind(_midpoint(), _midpoint(nambu=True)),
+    _bind(),
     forms=(SpinHamiltonian, NambuHamiltonian),
     preserves=LENGTHS
     | {"energy": ("linear", "quadratic"), "momentum_map": ("linear", "quadratic")},
@@ -230,14 +243,14 @@ IMPLICIT_MIDPOINT = _method(
 GEODESIC_MIDPOINT = _method(
     "geodesic_midpoint",
     "geodesic midpoint method on unit spheres: not symplectic",
-    _bind(_midpoint(normalized=True, unit=True, changed=_along_geodesic)),
+    _bind(normalized=True, unit=True, changed=_along_geodesic),
     preserves=LENGTHS | SINGLE_SPIN,
     **ON_UNIT_SPHERES,
 )
 MOSER_VESELOV = _method(
     "moser_veselov",
     "discrete Moser–Veselov algorithm of the free rigid body",
-    _bind(_midpoint(changed=_moser_veselov)),
+    _bind(changed=_moser_veselov),
     preserves=SYMPLECTIC | LENGTHS | SINGLE_SPIN | LINEAR,
     suits=lambda form: form.rigid_body,
     condition="a free rigid body, H = ½ w·I⁻¹w",
@@ -245,7 +258,7 @@ MOSER_VESELOV = _method(
 NAMBU_MIDPOINT = _method(
     "nambu_midpoint",
     "midpoint method that is symplectic on the level sets of a quadratic Casimir",
-    _bind(None, _midpoint(normalized=True, nambu=True)),
+    _bind(normalized=True),
     forms=(NambuHamiltonian,),
     preserves=SYMPLECTIC | {"casimir": ALL_DEGREES, "energy": ("linear", "quadratic")},
 )

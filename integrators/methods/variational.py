@@ -11,7 +11,7 @@ components. That the map is RATTLE's shows when (3.8) is taken along q_i:
 Between two steps the half kicks are merged: ``memory`` carries the velocity (explicit) or the
 momentum (implicit) of the half step, and the state's ω is computed from it whenever the method
 returns. This changes rounding only. Where a force acts, ω is computed in every step: see
-`integrators.methods.forcing`.
+`integrators.solvers.forcing`.
 """
 
 import numpy as np
@@ -35,7 +35,7 @@ from integrators.compiler.views import rows, rows_of, tail
 from integrators.forms.forms import SpheresLagrangian
 from integrators.forms.spheres import conjugate_momenta, packed_size
 from integrators.method import ALL_DEGREES, Method, Option, Problem
-from integrators.methods import forcing
+from integrators.solvers import forcing
 from integrators.solvers.constraints import (
     apply_inverse,
     count_factors,

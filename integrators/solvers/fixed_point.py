@@ -89,39 +89,45 @@ def accelerating(image, settle):
     Returns
     -------
     callable
-        Inlined; ``accelerate(h, w, g, u, inverse, keep, p, change, arrays, active, j)`` takes
-        the j-th one in the active lanes, and returns Σ|G(u) − u|².
+        Inlined; ``accelerate(h, w, g, u, inverse, keep, p, change, arrays, active, j, begin)``
+        takes the j-th one in the active lanes, and returns Σ|G(u) − u|².
     """
 
     @inlined
-    def accelerate(h, w, g, u, inverse, keep, p, change, arrays, active, j):
+    def accelerate(h, w, g, u, inverse, keep, p, change, arrays, active, j, begin):
         """Anderson's next u from G(u), f = G(u) − u and their last two differences; |f|²."""
-        n = w.shape[0]
-        f, values = rows_of(arrays, 0, n), rows_of(arrays, 3 * n, n)
-        newer, older = tail(arrays, (6 + 6 * (j % 2)) * n), tail(arrays, (12 - 6 * (j % 2)) * n)
+        n, m = w.shape[0], u.shape[0]
+        f, values = rows_of(arrays, 0, m), rows_of(arrays, 3 * m, m)
+        newer, older = tail(arrays, (6 + 6 * (j % 2)) * m), tail(arrays, (12 - 6 * (j % 2)) * m)
         squares = 0.0 * w[0, 0]
-        for i in range(n):
+        for i in range(begin, m):
             x = get(u, i)
             d, new, root = image(h, w, g, x, inverse, keep, p, n, i)
             moved = sub(new, x)
             squares = squares + dot(moved, moved)
             put_where(active, change, i, d)
             inverse[i] = select(active, root, inverse[i])
-            put(rows_of(newer, 0, n), i, sub(moved, get(f, i)))
-            put(rows_of(newer, 3 * n, n), i, sub(new, get(values, i)))
+            put(rows_of(newer, 0, m), i, sub(moved, get(f, i)))
+            put(rows_of(newer, 3 * m, m), i, sub(new, get(values, i)))
             put(f, i, moved)
             put(values, i, new)
-        alpha, beta = mixing(f, newer, older, j)
-        for i in range(n):
-            new = axpy(-alpha, get(rows_of(newer, 3 * n, n), i), get(values, i))
-            new = axpy(-beta, get(rows_of(older, 3 * n, n), i), new)
+        alpha, beta = mixing(f, newer, older, j, begin)
+        for i in range(begin, m):
+            new = axpy(-alpha, get(rows_of(newer, 3 * m, m), i), get(values, i))
+            new = axpy(-beta, get(rows_of(older, 3 * m, m), i), new)
             put_where(active, u, i, settle(new, keep, p, n, i))
         return squares
 
     return accelerate
 
 
-def solving(image, settle):
+@inlined
+def at_once(function, time, h, w, u, p, own, g, scratch):
+    """The gradient at u itself into `g`."""
+    function(time, u, own, g, scratch)
+
+
+def solving(image, settle, evaluate=at_once):
     """A solver of u = G(u) by rows.
 
     Parameters
@@ -131,35 +137,40 @@ def solving(image, settle):
         and of G(u), and what replaces ``inverse[i]``; `g` is the gradient at u, `w` the state.
     settle : callable
         Inlined; ``settle(u, keep, p, n, i)`` gives a vector brought to where row i of G(u) lies.
+    evaluate : callable, optional
+        Inlined; ``evaluate(function, time, h, w, u, p, own, g, scratch)`` writes to `g`, of as many
+        rows as `u`, what `image` needs of the function; unless given, the function at u.
 
     Returns
     -------
     callable
         Inlined; ``solve(function, time, h, w, p, own, u, inverse, keep, change, work, tolerance,
-        report, k)`` leaves the solution in `u` and the change that belongs to it; returns where it
-        converged. A lane stops when what is left of its error would be `SMOOTH`, far below
-        round-off; after acceleration, when its residual is at round-off, or small and no longer
-        halves.
+        report, k, begin)`` leaves the solution in `u` and the change that belongs to it, from row
+        `begin` on, and the rows before as they are; returns where it converged. A lane stops when
+        what is left of its error would be `SMOOTH`, far below round-off; after acceleration, when
+        its residual is at round-off, or small and no longer halves.
     """
 
     accelerate = accelerating(image, settle)
 
     @inlined
-    def solve(function, time, h, w, p, own, u, inverse, keep, change, work, tolerance, report, k):
-        n = w.shape[0]
-        g, arrays, scratch = rows_of(work, 0, n), tail(work, 3 * n), tail(work, WORK * n)
+    def solve(
+        function, time, h, w, p, own, u, inverse, keep, change, work, tolerance, report, k, begin
+    ):
+        n, m = w.shape[0], u.shape[0]
+        g, arrays, scratch = rows_of(work, 0, m), tail(work, 3 * m), tail(work, WORK * m)
         zero = 0.0 * report[ITERATIONS]  # finite, unlike a state after a failure
         residual, last, count = zero + math.inf, zero + math.inf, zero
         active = last > 0.0
         smooth = zero + math.inf
-        enough = total_of(max(tolerance, SMOOTH), n)
-        rounding = total_of(max(tolerance, ROUND_OFF), n)
-        acceptable = total_of(max(tolerance, ACCEPTABLE), n)
+        enough = total_of(max(tolerance, SMOOTH), m - begin)
+        rounding = total_of(max(tolerance, ROUND_OFF), m - begin)
+        acceptable = total_of(max(tolerance, ACCEPTABLE), m - begin)
         for iteration in range(MOST):
-            function(time, u, own, g, scratch)
+            evaluate(function, time, h, w, u, p, own, g, scratch)
             squares, differences = zero, zero
             if iteration < PLAIN:
-                for i in range(n):
+                for i in range(begin, m):
                     x = get(u, i)
                     d, new, root = image(h, w, g, x, inverse, keep, p, n, i)
                     moved = sub(new, x)
@@ -171,7 +182,7 @@ def solving(image, settle):
                     inverse[i] = select(active, root, inverse[i])
             else:
                 squares = accelerate(
-                    h, w, g, u, inverse, keep, p, change, arrays, active, iteration - PLAIN
+                    h, w, g, u, inverse, keep, p, change, arrays, active, iteration - PLAIN, begin
                 )
             count = select(active, count + 1.0, count)
             # Round-off hides how far a solution still is from where the iteration leads. That is
@@ -196,7 +207,7 @@ def solving(image, settle):
                 break
         note_count(report, count)
         ok = residual <= acceptable
-        fail(report, ok, NOT_CONVERGED, k, sqrt(residual / n))
+        fail(report, ok, NOT_CONVERGED, k, sqrt(residual / (m - begin)))
         return ok
 
     return solve
@@ -219,7 +230,7 @@ def total_of(root_mean_square, n):
 
 
 @inlined
-def mixing(f, newer, older, j):
+def mixing(f, newer, older, j, begin):
     """The α and β for which |f − α Δf − β Δf'| is least, of as many differences as there are."""
     zero = 0.0 * f[0, 0]
     if j == 0:
@@ -227,7 +238,7 @@ def mixing(f, newer, older, j):
     n = f.shape[0]
     a, b = rows_of(newer, 0, n), rows_of(older, 0, n)
     aa, bb, ab, fa, fb = zero, zero, zero, zero, zero
-    for i in range(n):
+    for i in range(begin, n):
         aa = aa + dot(get(a, i), get(a, i))
         bb = bb + dot(get(b, i), get(b, i))
         ab = ab + dot(get(a, i), get(b, i))

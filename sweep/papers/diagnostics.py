@@ -5,13 +5,19 @@ study records by ``record = ["state"]``, of shape ``(run, time, row, component)`
 """
 
 import json
+from functools import partial
 
 import numpy as np
 from scipy.interpolate import BarycentricInterpolator, CubicSpline
+from scipy.linalg import block_diag
 from scipy.optimize import brentq
 
+import integrators
+import systems
 from integrators.errors import InputError
+from integrators.status import COMPLETE
 from sweep.analysis import drift_table, grid, order_table
+from sweep.analysis.runs.selection import integrator_descriptions
 
 POINTS = 13  # samples that a return is interpolated between
 
@@ -44,6 +50,11 @@ def value_at_start(name):
 def size_at_end(name):
     """|value| at the end of a variable over ``(run, time)``."""
     return lambda dataset: abs(dataset[name].isel(time=-1)).values
+
+
+def states_at_start(dataset):
+    """The states at the start, shape (runs, rows, 3)."""
+    return dataset["state"].isel(time=0).transpose("run", "row", "component").values
 
 
 def slope_over_time(name):
@@ -111,6 +122,16 @@ def ratio_of_mean_errors(name, above, below):
     return measure
 
 
+def ratio_of_medians(name, above, below):
+    """The median over the runs of one integrator over that of another, of a variable over runs."""
+
+    def measure(dataset):
+        values, labels = dataset[name].values, dataset["integrator"].values
+        return float(np.median(values[labels == above]) / np.median(values[labels == below]))
+
+    return measure
+
+
 def ratio_of_errors_at_end(name, above, below):
     """The `size_at_end` of one integrator over that of another, one run of each."""
 
@@ -168,6 +189,37 @@ def system_parameter_of_runs(dataset, name):
     return np.array([value] * dataset.sizes["run"])
 
 
+def system_of_run(dataset, run):
+    """The system of a run, with its scanned parameters."""
+    known = json.loads(dataset.attrs["system"])
+    scanned = [axis["name"] for axis in json.loads(dataset.attrs["experiment"])["scan"]]
+    own = {name: system_parameter_of_runs(dataset, name)[run] for name in scanned}
+    return systems.get(known["name"], **known["parameters"] | own)
+
+
+def images_of_run(dataset, run, states, steps):
+    """Where so many steps of a run's integrator and step size lead states to.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+    run : int
+    states : ndarray, shape (members, rows, 3)
+    steps : int
+
+    Returns
+    -------
+    ndarray, shape (members, rows, 3)
+    """
+    label = str(dataset["integrator"].values[run])
+    known = integrator_descriptions(dataset)[label]
+    h = float(dataset["step_size"].values[run])
+    return integrators.integrate(
+        system_of_run(dataset, run), integrators.get(known["name"], **known["options"]), states,
+        step_size=h, duration=steps * h, samples=1,
+    ).states[:, -1]  # fmt: skip
+
+
 # --- rotations -----------------------------------------------------------------------------------
 
 
@@ -203,6 +255,25 @@ def step_angle_residual(dataset):
     return np.abs(left - (0.5 * product) ** 2).max(axis=1)
 
 
+def step_angle_distance_from_leapfrog(dataset):
+    """How far `mean_first_spin_step_angle` is from a leapfrog step's angle on an oscillator.
+
+    That is the argument of the eigenvalues of the Störmer–Verlet step for q̈ = −λ² q, the λ of
+    `step_angle_residual`.
+    """
+    rate = np.linalg.norm(system_parameter_of_runs(dataset, "axis"), axis=1)
+    squares = (rate * dataset["step_size"].values) ** 2
+    steps = [[[1.0 - 0.5 * s, 1.0], [0.25 * s * s - s, 1.0 - 0.5 * s]] for s in squares]
+    angles = np.abs(np.angle(np.linalg.eigvals(steps))).max(axis=1)
+    return np.abs(mean_first_spin_step_angle(dataset) - angles)
+
+
+def rates_of_runs_that_fail(dataset):
+    """λh, of the λ of `step_angle_residual`, in the runs that do not come to their end."""
+    rate = np.linalg.norm(system_parameter_of_runs(dataset, "axis"), axis=1)
+    return (rate * dataset["step_size"].values)[dataset["status"].values != COMPLETE]
+
+
 def spin_chain_turning_rates(dataset):
     """The mean rate at which the spins of a chain turn about e3, of ``count`` spins."""
     counts, rates = system_parameter_of_runs(dataset, "count"), []
@@ -228,6 +299,113 @@ def turning_rate_residual(dataset):
         system_parameter_of_runs(dataset, "count"), dataset["colatitude"].values
     )
     return np.abs(spin_chain_turning_rates(dataset) - expected)
+
+
+# --- symmetries ----------------------------------------------------------------------------------
+
+
+def distance_from_transformed_run(transform, one, other):
+    """How far a run is from another that is transformed, at most over time.
+
+    Of a method that has the symmetry these are the same: Φ ∘ ψ = ψ ∘ Φ', with Φ' the map of the
+    transformed system.
+
+    Parameters
+    ----------
+    transform : callable
+        ψ, of states of shape (…, rows, 3).
+    one, other : dict of str to str
+        Coordinates along ``run`` by which the run from w is found, and that from ψ(w).
+    """
+
+    def measure(dataset):
+        paths = []
+        for wanted in (one, other):
+            chosen = [dataset[name].values == value for name, value in wanted.items()]
+            (run,) = np.flatnonzero(np.all(chosen, axis=0))
+            paths.append(_states_of_run(dataset, run))
+        return float(np.linalg.norm(paths[1] - transform(paths[0]), axis=-1).max())
+
+    return measure
+
+
+def distance_after_reversal(reverse):
+    """How far from R w(0) a run comes that goes on from R w(T) for as long.
+
+    Of a method that has the reversing symmetry R these are the same: Φ ∘ R ∘ Φ = R.
+
+    Parameters
+    ----------
+    reverse : callable
+        R, of states of shape (…, rows, 3).
+    """
+
+    def measure(dataset):
+        times, found = dataset["time"].values, []
+        for run in range(dataset.sizes["run"]):
+            path = _states_of_run(dataset, run)
+            steps = round((times[-1] - times[0]) / float(dataset["step_size"].values[run]))
+            (back,) = images_of_run(dataset, run, reverse(path[-1:]), steps)
+            found.append(np.linalg.norm(back - reverse(path[0])))
+        return np.array(found)
+
+    return measure
+
+
+QUOTIENT = 2.0**-7  # of the difference quotients, whose error is that to the power of 6
+WEIGHTS = {1: 45.0 / 60.0, 2: -9.0 / 60.0, 3: 1.0 / 60.0}
+
+
+def jacobian_by_quotients(function, point):
+    """The derivative of a function of stacks of vectors, by central difference quotients.
+
+    Parameters
+    ----------
+    function : callable
+        From points, shape (members, n, 3), to values of the same shape.
+    point : ndarray, shape (n, 3)
+
+    Returns
+    -------
+    ndarray, shape (3n, 3n)
+    """
+    kicks = QUOTIENT * np.eye(point.size).reshape(-1, *point.shape)
+    slopes = 0.0
+    for count, weight in WEIGHTS.items():
+        ahead, behind = (function(point + side * count * kicks) for side in (1.0, -1.0))
+        slopes = slopes + weight / QUOTIENT * (ahead - behind)
+    return slopes.reshape(point.size, point.size).T
+
+
+def poisson_defect(dataset):
+    """max |J K(w) Jᵀ − K(W)|/max |K(w)| of a step from w to W, with its Jacobian J on R³ⁿ.
+
+    K(w) has the blocks K_i v = −w_i × v/κ_i of the Lie–Poisson bracket, (8) of McLachlan et al.
+    with strengths. A map with J K(w) Jᵀ = K(W) is Poisson.
+    """
+    found = []
+    for run in range(dataset.sizes["run"]):
+        start = _states_of_run(dataset, run)[0]
+        step = partial(images_of_run, dataset, run, steps=1)
+        jacobian = jacobian_by_quotients(step, start)
+        (end,) = step(start[None])
+        strengths = system_of_run(dataset, run).form.strengths
+        before, after = (_poisson_tensor(w, strengths) for w in (start, end))
+        found.append(np.abs(jacobian @ before @ jacobian.T - after).max() / np.abs(before).max())
+    return np.array(found)
+
+
+def _poisson_tensor(w, strengths):
+    """K(w), shape (3n, 3n)."""
+    blocks = -np.cross(w[:, None], np.eye(3)).swapaxes(1, 2) / strengths[:, None, None]
+    return block_diag(*blocks)
+
+
+def largest_change_of_lengths(dataset):
+    """The largest change of a |w_i| over time, relative to it."""
+    w = dataset["state"].transpose("run", "time", "row", "component").values
+    lengths = np.linalg.norm(w, axis=-1)
+    return np.abs(lengths / lengths[:, :1] - 1.0).max(axis=(1, 2))
 
 
 # --- distances -----------------------------------------------------------------------------------
@@ -294,6 +472,40 @@ def vortex_distance_from_manifold(dataset):
 
     pairs = (((0, 1), (2, 3)), ((0, 2), (1, 3)), ((0, 3), (1, 2)))
     return np.max([np.abs(edge(*a) - edge(*b)).max(axis=1) for a, b in pairs], axis=0)
+
+
+def tracer_distance_from_turns(dataset):
+    """How far the tracers of one vortex are from what closed form gives, at most over time.
+
+    At an angle θ from the vortex they turn about it at the rate −κ/(4π(1 − cos θ)).
+    """
+    times, found = dataset["time"].values, []
+    strengths = system_parameter_of_runs(dataset, "strengths")[:, 0]
+    for run in range(dataset.sizes["run"]):
+        path = _states_of_run(dataset, run)
+        vortex, start = path[0, 0], path[0, 1:]
+        cosine = start @ vortex
+        angle = -np.multiply.outer(times, strengths[run] / (4.0 * np.pi * (1.0 - cosine)))
+        across = start - cosine[:, None] * vortex
+        turned = np.cos(angle)[..., None] * across
+        turned = turned + np.sin(angle)[..., None] * np.cross(vortex, across)
+        expected = cosine[:, None] * vortex + turned
+        found.append(np.linalg.norm(path[:, 1:] - expected, axis=-1).max())
+    return np.array(found)
+
+
+def vortex_distance_from_run_alone(dataset):
+    """How far the vortices of runs with tracers are from those of the run without, at most."""
+    tracers = system_parameter_of_runs(dataset, "tracers")
+    (alone,) = np.flatnonzero(tracers == 0)
+    bodies = system_of_run(dataset, int(alone)).bodies
+    expected = _states_of_run(dataset, int(alone))[:, :bodies]
+    return np.array(
+        [
+            np.linalg.norm(_states_of_run(dataset, int(run))[:, :bodies] - expected, axis=-1).max()
+            for run in np.flatnonzero(tracers)
+        ]
+    )
 
 
 # --- peaks ---------------------------------------------------------------------------------------

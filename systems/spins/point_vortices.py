@@ -8,8 +8,12 @@ not change.
 where two vortices are close. Off the sphere, where some methods evaluate the equations between
 steps, H is therefore −(1/4π) Σ κ_i κ_j ln |w_i − w_j|², and the gradient is the derivative of that.
 
+With ``tracers`` the flow carries particles, vortices of strength 0, which come after the others in
+the state: they move as those make them, and have no effect. Under methods with a fixed step the
+vortices are, to the last bit, where they are without tracers.
+
 Dimensionless. Source: McLachlan, Modin, Verdier, *A minimal-variable symplectic integrator on
-spheres*, section 3.4, after Bogomolov (1977).
+spheres*, section 3.4, after Bogomolov (1977); tracers, the "test particles" of its section 1.
 """
 
 import math
@@ -21,12 +25,21 @@ import numpy as np
 from integrators.compiler.kernels import inlined, kernel, split_flow, state_value
 from integrators.compiler.lanes import log
 from integrators.compiler.vectors import accumulate, axpy, cross, dot, get, scale, sub, summed
-from integrators.errors import InputError, shown
+from integrators.compiler.views import tail
+from integrators.errors import InputError, check_whole, shown
 from integrators.forms.flows import SplitFlow
 from integrators.forms.hamiltonians import SpinHamiltonian
 from integrators.lie_groups.rotations import rotation_coefficients
+from systems import ensembles
 from systems.base import Convergence, Family, Start
-from systems.checking import MOST_INTERACTING, is_list, number_vector, set_checked
+from systems.checking import (
+    MOST_BODIES,
+    MOST_INTERACTING,
+    ON_MANIFOLD,
+    is_list,
+    number_vector,
+    set_checked,
+)
 from systems.mechanical.base import check_distinct
 from systems.spins.base import SpinSystem, quantities_of_spins
 
@@ -34,20 +47,23 @@ FOUR_PI = 4.0 * math.pi
 TWO_PI = 2.0 * math.pi
 
 
-@kernel(state_value)
-def hamiltonian(t, w, p):
-    """H = −(1/4π) Σ_{i<j} κ_i κ_j ln |w_i − w_j|²; p = κ."""
+# p = (m, κ) of m vortices. Without tracers m is the number of rows, which compiled code knows.
+
+
+@inlined
+def energy_of(w, p, vortices):
+    """H = −(1/4π) Σ_{i<j} κ_i κ_j ln |w_i − w_j|²."""
     total = 0.0 * w[0, 0]
-    for i in range(1, w.shape[0]):
+    for i in range(1, vortices):
         for j in range(i):
             apart = sub(get(w, i), get(w, j))
-            total = total - p[i] * p[j] / FOUR_PI * log(dot(apart, apart))
+            total = total - p[1 + i] * p[1 + j] / FOUR_PI * log(dot(apart, apart))
     return total
 
 
-@kernel()
-def gradient(t, w, p, out, work):
-    """∂H/∂w_i = −(1/2π) Σ_{j≠i} κ_i κ_j (w_i − w_j)/|w_i − w_j|².
+@inlined
+def push_vortices(w, p, out, vortices):
+    """∂H/∂w_i = −(1/2π) Σ_{j≠i} κ_i κ_j (w_i − w_j)/|w_i − w_j|², and 0 into the other rows.
 
     Its part along w_i, which no spin feels, is κ_i κ_j/4π on the sphere; the rest is that of
     κ_i κ_j w_j/(4π(1 − w_i·w_j)).
@@ -55,17 +71,46 @@ def gradient(t, w, p, out, work):
     for i in range(w.shape[0]):
         for c in range(3):
             out[i, c] = 0.0
-    for i in range(1, w.shape[0]):
+    for i in range(1, vortices):
         for j in range(i):
             apart = sub(get(w, i), get(w, j))
-            push = -(p[i] * p[j] / TWO_PI) / dot(apart, apart)
+            push = -(p[1 + i] * p[1 + j] / TWO_PI) / dot(apart, apart)
             accumulate(out, i, scale(push, apart))
             accumulate(out, j, scale(-push, apart))
 
 
+@kernel(state_value)
+def hamiltonian(t, w, p):
+    """H of vortices alone."""
+    return energy_of(w, p, w.shape[0])
+
+
+@kernel(state_value)
+def hamiltonian_with_tracers(t, w, p):
+    """H, in which tracers have no part."""
+    return energy_of(w, p, int(p[0]))
+
+
+@kernel()
+def gradient(t, w, p, out, work):
+    """∂H/∂w_i of vortices alone."""
+    push_vortices(w, p, out, w.shape[0])
+
+
+@kernel()
+def gradient_with_tracers(t, w, p, out, work):
+    """∂H/∂w_i of vortices; of a tracer the same without κ_i."""
+    vortices = int(p[0])
+    push_vortices(w, p, out, vortices)
+    for i in range(vortices, w.shape[0]):
+        for j in range(vortices):
+            apart = sub(get(w, i), get(w, j))
+            accumulate(out, i, scale(-(p[1 + j] / TWO_PI) / dot(apart, apart), apart))
+
+
 @inlined
 def turn_pair(w, low, i, j, h, p):
-    """The flow of one pair: both turn about J = κ_i w_i + κ_j w_j, which stays as it is.
+    """The flow of one pair, p = κ: both turn about J = κ_i w_i + κ_j w_j, which stays as it is.
 
     ẇ_i = r w_i × J and ẇ_j = r w_j × J with r = 1/(4π(1 − w_i·w_j)) = 1/(2π|w_i − w_j|²), which
     the turn does not change. κ_j Δw_j is −κ_i Δw_i, so that Σ κ w keeps to round-off.
@@ -88,12 +133,12 @@ def flow(piece, t, h, w, low, p):
     In round k those meet whose numbers add to 2k, modulo the number of rounds; of an even number
     of vortices the last meets the one that is left.
     """
-    n = w.shape[0]
+    n, strengths = w.shape[0], tail(p, 1)
     m = n - 1 + n % 2  # rounds
     if n > m:
-        turn_pair(w, low, piece, n - 1, h, p)
+        turn_pair(w, low, piece, n - 1, h, strengths)
     for k in range(1, (m + 1) // 2):
-        turn_pair(w, low, (piece + k) % m, (piece + m - k) % m, h, p)
+        turn_pair(w, low, (piece + k) % m, (piece + m - k) % m, h, strengths)
 
 
 def rounds(n):
@@ -103,12 +148,21 @@ def rounds(n):
 
 def _invariant_manifold(system, theta, phi):
     """C(θ, φ): c(θ, φ) and its images under half turns about e3, e1 and e2."""
-    if system.bodies != 4:
+    if len(system.strengths) != 4:
         raise InputError(
-            f"the invariant manifold has four vortices; this system has {system.bodies}"
+            f"the invariant manifold has four vortices; this system has {len(system.strengths)}"
         )
     x, y, z = np.sin(theta) * np.cos(phi), np.sin(theta) * np.sin(phi), np.cos(theta)
-    return np.array([[x, y, z], [-x, -y, z], [x, -y, -z], [-x, y, -z]])
+    vortices = np.array([[x, y, z], [-x, -y, z], [x, -y, -z], [-x, y, -z]])
+    return np.concatenate([vortices, ensembles.lattice(system.tracers)])
+
+
+def _latitude_ring(system, colatitude):
+    count = len(system.strengths)
+    longitude = 2.0 * np.pi * np.arange(count) / count
+    height, radius = np.full(count, np.cos(colatitude)), np.sin(colatitude)
+    ring = np.stack([radius * np.cos(longitude), radius * np.sin(longitude), height], axis=1)
+    return np.concatenate([ring, ensembles.lattice(system.tracers)])
 
 
 def _mclachlan(system):
@@ -122,20 +176,23 @@ class PointVortices(SpinSystem):
     Parameters
     ----------
     strengths : tuple of float
-        κ of each vortex, at least two of them, of either sign and not zero.
+        κ of each vortex, of either sign and not zero: at least two, or one with tracers.
+    tracers : int
+        Number of particles that are carried.
 
     Raises
     ------
     InputError
-        If there are fewer than two strengths, or one is zero or no number.
+        If there are too few strengths, one is zero or no number, or `tracers` is no whole number.
     """
 
     strengths: tuple = (1.0, 1.0, 1.0, 1.0)
+    tracers: int = 0
 
     name = "point_vortices"
     description = "point vortices on the sphere"
     convergence = Convergence(duration=50.0, longest_step=2.5, shortest_step=0.02)
-    parameter_units = {"strengths": "1"}
+    parameter_units = {"strengths": "1", "tracers": "1"}
     named_starts = (
         Start("mclachlan", "four vortices, theta = 0.7 and phi = 0.4 of the family", _mclachlan),
     )
@@ -146,12 +203,20 @@ class PointVortices(SpinSystem):
             {"theta": 0.7, "phi": 0.4},
             _invariant_manifold,
         ),
+        Family(
+            "latitude_ring",
+            "vortices equidistant on a circle at a colatitude, in radians",
+            {"colatitude": 1.0},
+            _latitude_ring,
+        ),
     )
 
     def __post_init__(self):
-        if not is_list(self.strengths) or len(self.strengths) < 2:
+        tracers = check_whole("tracers", self.tracers, least=0)
+        least, words = (1, "one number") if tracers else (2, "two numbers")
+        if not is_list(self.strengths) or len(self.strengths) < least:
             raise InputError(
-                f"strengths = {shown(self.strengths)}; expected a list of two numbers or more, one "
+                f"strengths = {shown(self.strengths)}; expected a list of {words} or more, one "
                 "for each vortex",
                 key="strengths",
             )
@@ -164,24 +229,38 @@ class PointVortices(SpinSystem):
         if 0.0 in strengths:
             raise InputError(
                 f"the strength of vortex {strengths.index(0.0)} is 0; expected a number of either "
-                "sign: leave that vortex out",
+                "sign: leave that vortex out, or give tracers = 1 for a particle that is carried",
                 key="strengths",
             )
-        set_checked(self, strengths=strengths)
+        if len(strengths) + tracers > MOST_BODIES:
+            raise InputError(
+                f"tracers = {tracers:,}; at most {MOST_BODIES:,} bodies are possible", key="tracers"
+            )
+        set_checked(self, strengths=strengths, tracers=tracers)
 
     def check_positions(self, w):
-        """Refuse vortices that meet."""
-        check_distinct(w, bodies="vortices", singular="the Hamiltonian", key="w")
+        """Refuse vortices that meet, and tracers at a vortex; tracers may meet."""
+        count = len(self.strengths)
+        check_distinct(w[:count], bodies="vortices", singular="the Hamiltonian", key="w")
+        for j, vortex in enumerate(w[:count]):
+            near = np.linalg.norm(w[count:] - vortex, axis=1) <= ON_MANIFOLD
+            if near.any():
+                raise InputError(
+                    f"tracer {near.argmax()}, row {count + near.argmax()} of w, is at vortex {j}, "
+                    "where its velocity is singular",
+                    key="w",
+                )
 
     @cached_property
     def form(self):
         """The `SpinHamiltonian` of the vortices."""
         return SpinHamiltonian(
             strengths=np.array(self.strengths),
-            hamiltonian=hamiltonian,
-            gradient=gradient,
-            parameters=np.array(self.strengths),
-            split=SplitFlow(flow, pieces=rounds(len(self.strengths))),
+            hamiltonian=hamiltonian_with_tracers if self.tracers else hamiltonian,
+            gradient=gradient_with_tracers if self.tracers else gradient,
+            parameters=np.array([len(self.strengths), *self.strengths]),
+            split=None if self.tracers else SplitFlow(flow, pieces=rounds(len(self.strengths))),
+            tracers=self.tracers,
         )
 
     @cached_property

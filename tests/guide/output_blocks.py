@@ -135,6 +135,17 @@ def _round_off(folder):
     return _with_rows(first, lambda row: row["integrator"] in ROUNDING) + "\n…\n"
 
 
+def _approaches(folder):
+    """The least evaluations, of the experiments that differ most."""
+    _first_run(folder, "mclachlan-approaches", "--no-summary")
+    found = []
+    for experiment in ("free-body", "chain"):
+        printed = run(folder, "work", "mclachlan-approaches.zarr", "-e", experiment)
+        table = printed[printed.index("Least evaluations") :]
+        found.append(f"{experiment}\n{table[: table.index('≤: at that')].rstrip()}\n")
+    return "\n".join(found)
+
+
 def _paper(name):
     return lambda folder: with_printed_figures(run(folder, "reproduce", name))
 
@@ -226,6 +237,7 @@ BLOCKS = {
     "round-off": Block(_round_off, STATISTICS),
     "lee": Block(_paper("lee")),
     "mclachlan": Block(_paper("mclachlan")),
+    "approaches": Block(_approaches),
     "celledoni": Block(_paper("celledoni")),
     "verify": Block(_verify),
 }

@@ -297,14 +297,15 @@ def adaptive_pairings():
 
 # Compositions are one code over other constants: all but the longest, which has tests of its own,
 # meet these systems, and elsewhere a default meets one of each kind, a variant none. A method that
-# shares its kernel with one that meets all meets one of every order.
+# shares its kernel or its solver with one that meets all meets one of every order.
 COMPOSED = (
     "spherical_pendulum_chain", "nbody_sphere", "forced_pendulum_chain", "driven_chain",
-    "free_rigid_body", "forced_rigid_body", "heisenberg_chain", "nambu_lagrange",
+    "free_rigid_body", "forced_rigid_body", "heisenberg_chain", "nambu_quadratic",
 )  # fmt: skip
 ELSEWHERE = ("suzuki4", "blanes_moan6", "blanes_casas_murua8")
 OF_EVERY_ORDER = ("suzuki4", "kahan_li6", "kahan_li8")
 ALIKE = ("extended_spherical_midpoint", "implicit_midpoint", "geodesic_midpoint", "moser_veselov")
+ALIKE += ("collective_gauss2", "rattle_su2")
 LONG = 20  # stages
 # So are explicit methods, over other tableaus: rk4 meets everything, the others `ANYWHERE`.
 TABLEAUS = ("rk2_heun", "rk2_midpoint", "rk45+fixed")

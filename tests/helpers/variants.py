@@ -1,5 +1,8 @@
 """Parameters of systems for the inherited tests, where their defaults do not do."""
 
+TILTED = ((2.0, 0.3, -0.2), (0.3, 1.0, 0.4), (-0.2, 0.4, 1.5))  # positive definite
+ALGEBRAS = ("A3,1", "A3,4", "A3,6", "A3,8", "A3,9")
+
 # Those that reach other code than the defaults do.
 VARIANTS = {
     "spherical_pendulum_chain": (
@@ -63,11 +66,19 @@ VARIANTS = {
     "point_vortices": (
         {"strengths": (1.0, -0.7, 1.3)},
         {"strengths": (1.0, 0.5, -1.5, 0.8, -0.4)},
+        {"strengths": (1.0, -0.7), "tracers": 2},
     ),
     "heisenberg_chain": (
         {"count": 2, "boundary": "open"},
         {"count": 5},  # bonds of three colours
         {"count": 4, "boundary": "open", "lengths": "any"},
+    ),
+    "nambu_quadratic": (
+        *({"algebra": name, "quadratic": TILTED, "linear": (1.0, -0.3, 0.5)} for name in ALGEBRAS),
+        {
+            "algebra": ((0.5, 0.4, -0.3), (0.4, 1.0, 0.2), (-0.3, 0.2, -1.5)),
+            "quadratic": TILTED,
+        },
     ),
     "heavy_top": (
         {"formulation": "lie_poisson", "inertia": (1.0, 2.0, 1.0), "mass": 1.5, "length": 0.4},

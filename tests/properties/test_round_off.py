@@ -18,6 +18,7 @@ CASES = (  # system, parameters, integrator, step size, steps, root mean square 
     ("free_rigid_body", {}, "spherical_midpoint", 0.0973, 100_000, 5e-16),
     ("free_rigid_body", {}, "moser_veselov", 0.0973, 100_000, 3e-16),
     ("heisenberg_chain", {"count": 4}, "spherical_midpoint+kahan_li8", 0.0197, 10_000, 5e-15),
+    ("heisenberg_chain", {"count": 4}, "collective_gauss6", 0.0097, 10_000, 5e-15),
     ("heisenberg_chain", {"count": 4}, "splitting+sofroniou_spaletta10", 0.0473, 30_000, 5e-15),
 )
 
@@ -51,7 +52,7 @@ def fixed_step_methods():
     The implicit variational step is left out: its multipliers, which lead lengths back within a
     step, mean nothing over a millionth of an ε of time. `test_long_runs` has it.
     """
-    names = ("free_rigid_body", "nambu_lagrange", "heavy_top", "spherical_pendulum_chain")
+    names = ("free_rigid_body", "nambu_quadratic", "heavy_top", "spherical_pendulum_chain")
     places = [systems.get(name, **({"count": 1} if "chain" in name else {})) for name in names]
     for method in integrators.ALL_INTEGRATORS:
         if method.fixed is not None or not method.adaptive:

@@ -4,14 +4,14 @@ Each takes the results of the packaged studies ``mclachlan-…``, a dictionary o
 experiment, and returns a Figure that belongs to no window.
 """
 
-import itertools
-
 import numpy as np
 from matplotlib import colormaps, rc_context
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize
+from matplotlib.lines import Line2D
 
 from sweep.analysis.runs.selection import take_runs
+from sweep.papers.mclachlan.equilibria import places_of_vortices
 from sweep.plots.projection import (
     OBLIQUE,
     View,
@@ -159,29 +159,88 @@ def draw_poincare_sections(datasets):
     return sphere(datasets["mclachlan-sections"]["forced-body"])
 
 
+def draw_invariant_manifold(datasets):
+    """Figure 6: four vortices on the invariant manifold (15), and the half turns between them.
+
+    Each is the image of the first under the half turn about an axis; their paths over the period
+    are so, too.
+    """
+    paths = datasets["mclachlan-vortices"]["period"]["state"].values[0].swapaxes(0, 1)
+    colours = ("#D55E00", "#0072B2", "#009E73", "#CC79A7")
+    names = ("w₁ = c(θ, φ)", "w₂, turned about e₃", "w₃, turned about e₁", "w₄, turned about e₂")
+    with rc_context(STYLE):
+        figure = new_figure(7.4, 3.9)
+        axes = figure.subplots(1, 2)
+        for ax, view in _draw_empty_sphere_sides(axes):
+            for side, alpha in ((view.view_of_far_side, 0.25), (view, 1.0)):
+                for path, colour in zip(paths, colours, strict=True):
+                    _draw_path_on_sphere(ax, side, path, color=(colour, 0.6 * alpha))
+                    now = side.project_onto_disc(path[:1])
+                    ax.plot(*now.T, "o", color=colour, alpha=alpha, ms=6, zorder=3)
+            _draw_edges_between_vortices(ax, view, paths[:, 0])
+        axes[0].set_title("from the front", loc="left")
+        axes[1].set_title("from behind", loc="left")
+        handles = [
+            Line2D([], [], color=colour, marker="o", lw=0.8, label=name)
+            for colour, name in zip(colours, names, strict=True)
+        ]
+        figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
+    return figure
+
+
+def _draw_edges_between_vortices(ax, view, vortices):
+    """The tetrahedron, opposite edges alike: each pair is of equal length."""
+    flat = vortices @ np.stack([view.right, view.up], axis=1)
+    for pairs, style in (
+        (((0, 1), (2, 3)), "-"),
+        (((0, 2), (1, 3)), "--"),
+        (((0, 3), (1, 2)), ":"),
+    ):
+        for pair in pairs:
+            ax.plot(*flat[list(pair)].T, style, color="0.4", lw=0.8, zorder=2)
+
+
+def draw_tracers(datasets):
+    """Particles that four vortices carry, coloured by the height at which they began."""
+    dataset = datasets["mclachlan-tracers"]["four-vortices"]
+    (run,) = np.flatnonzero(dataset["tracers"].values)
+    states, times = dataset["state"].values[run], dataset["time"].values
+    scale = ScalarMappable(Normalize(-1.0, 1.0), LEVELS)
+    look = {"marker": "o", "ls": "none", "mec": "white", "mew": 0.8, "color": "#D55E00", "ms": 6}
+    with rc_context(STYLE):
+        figure = new_figure(8.4, 5.8)
+        axes = figure.subplots(2, 3)
+        for ax, k in zip(axes.flat, np.linspace(0, len(times) - 1, 6).astype(int), strict=True):
+            draw_sphere_outline(ax, VIEW)
+            flat = VIEW.project_onto_disc(states[k, 4:])
+            ax.scatter(*flat.T, s=3.0, c=scale.to_rgba(states[0, 4:, 2]), lw=0.0)
+            ax.plot(*VIEW.project_onto_disc(states[k, :4]).T, label="vortex", **look)
+            now = axis_label_with_units(dataset["time"], f"t = {times[k]:g}", "{} {}")
+            ax.text(0.0, 0.0, now, transform=ax.transAxes)
+        figure.colorbar(
+            scale, ax=axes, label="height w₃ at the start", shrink=0.6, aspect=30, pad=0.01
+        )
+        handles = axes[0, 0].get_legend_handles_labels()
+        figure.legend(*handles, loc="outside lower center", frameon=False)
+    return figure
+
+
 def draw_vortices(datasets):
     """Figure 7: trajectories of the first vortex on the invariant manifold.
 
-    Vortices meet at ±e_k; at the corners of the triangles they rest, unstably, and at their
-    centres, stably.
+    Vortices meet at ±e_k; equilibria are those that Newton's method finds.
     """
-    corners = [
-        sign * (np.eye(3)[i] + other * np.eye(3)[j]) / np.sqrt(2.0)
-        for i, j in ((0, 1), (0, 2), (1, 2))
-        for sign, other in itertools.product((1.0, -1.0), repeat=2)
-    ]
-    centres = np.array(list(itertools.product((1.0, -1.0), repeat=3))) / np.sqrt(3.0)
+    dataset = datasets["mclachlan-portraits"]["vortices"]
+    unstable, stable = (places_of_vortices(dataset, wanted) for wanted in (False, True))
     points = (
         (np.concatenate([np.eye(3), -np.eye(3)]), "o", "#D55E00", "two vortices meet"),
-        (np.array(corners), "s", "black", "unstable equilibrium"),
-        (centres, "^", "#0072B2", "stable equilibrium"),
+        (unstable, "s", "black", "unstable equilibrium"),
+        (stable, "^", "#0072B2", "stable equilibrium"),
     )
     with rc_context(STYLE):
         figure = new_figure(7.4, 3.9)
         axes = figure.subplots(1, 2)
-        scale = _draw_phase_portrait(
-            axes, datasets["mclachlan-portraits"]["vortices"], _draw_path_on_sphere
-        )
+        scale = _draw_phase_portrait(axes, dataset, _draw_path_on_sphere)
         _draw_energy_colour_bar(figure, axes, scale)
         for ax, view in zip(axes, (VIEW, VIEW.view_from_behind), strict=True):
             for place, marker, colour, text in points:
@@ -198,10 +257,12 @@ def draw_spin_chain(datasets):
 
 
 MCLACHLAN = {
+    "tracers": draw_tracers,
     "figure-2": draw_free_rigid_body,
     "figure-3": draw_errors_of_three_methods,
     "figure-4": draw_irreversible_body,
     "figure-5": draw_poincare_sections,
+    "figure-6": draw_invariant_manifold,
     "figure-7": draw_vortices,
     "figure-8": draw_spin_chain,
 }

@@ -44,7 +44,7 @@ def spin_form(lengths="unit", strengths=(1.0, -0.7)):
 
 def nambu_form(matrix):
     """A form with this quadratic C; its Hamiltonian is never called."""
-    borrowed = systems.get("nambu_lagrange").form
+    borrowed = systems.get("nambu_quadratic").form
     return NambuHamiltonian(np.array(matrix), borrowed.hamiltonian, borrowed.gradient)
 
 
@@ -299,7 +299,7 @@ def test_many_ends_are_those_of_batches(pairing_of_each_form):
 def pairing_of_each_form():
     """A few pairings, one in (q, q̇)."""
     wanted = {"variational-spherical_pendulum_chain", "rk4[q_qdot]-nbody_sphere"}
-    wanted |= {"spherical_midpoint-point_vortices", "nambu_midpoint-nambu_lagrange"}
+    wanted |= {"spherical_midpoint-point_vortices", "nambu_midpoint-nambu_quadratic"}
     found = [pairing for pairing in pairings() if str(pairing) in wanted]
     assert len(found) == len(wanted)
     return found

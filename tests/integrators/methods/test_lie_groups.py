@@ -272,9 +272,9 @@ def test_compositions_are_refused(name):
 
 
 def test_a_system_without_an_action_is_refused_with_what_would_do():
-    system = systems.get("nambu_lagrange")
+    system = systems.get("nambu_quadratic")
     message = (
-        "'rkmk4' needs the form HomogeneousFlow, which 'nambu_lagrange' does not offer. "
+        "'rkmk4' needs the form HomogeneousFlow, which 'nambu_quadratic' does not offer. "
         r"Integrators that would do: .*nambu_midpoint.*rk4.*dop853"
     )
     with pytest.raises(InputError, match=message) as refusal:

@@ -4,10 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.spatial.transform import Rotation
 
 import integrators
 import systems
 from integrators import InputError
+from integrators.compiler.kernels import inlined, kernel, state_value
+from integrators.compiler.vectors import dot, get, put
+from integrators.forms.hamiltonians import SpinHamiltonian
 from integrators.status import COMPLETE, NOT_CONVERGED
 
 BODY = systems.get("free_rigid_body", inertia=(1.0, 4 / 3, 2.0))
@@ -83,7 +87,7 @@ def test_a_step_satisfies_its_rule(name, place):
 
 def test_a_nambu_step_satisfies_its_rule():
     """Appendix A: h ∇C(m) × ∇H(u)/r with r = √(C(m)/c), u = m/r."""
-    system = systems.get("nambu_lagrange")
+    system = systems.get("nambu_quadratic")
     w = system.start("mclachlan")
     end = moved(system, "nambu_midpoint", w, 0.1)
     matrix, m = system.form.matrix, 0.5 * (w[0] + end[0])
@@ -94,7 +98,7 @@ def test_a_nambu_step_satisfies_its_rule():
 
 
 def test_where_a_nambu_casimir_is_zero_there_is_no_step():
-    system = systems.get("nambu_lagrange")
+    system = systems.get("nambu_quadratic")
     run = integrators.integrate(
         system, integrators.get("nambu_midpoint"), [[1.0, 1.0, 0.5]],
         step_size=0.1, duration=1.0, samples=1,
@@ -126,6 +130,49 @@ def test_hard_solves_take_few_evaluations():
         step_size=1.9, duration=38.0, samples=1,
     )  # fmt: skip
     assert run.status == COMPLETE and 10 < run.counters["iterations_max"] <= 25
+
+
+@kernel(state_value)
+def coupled_energy(t, w, p):
+    """H = w_0·M w_1, M row by row."""
+    return dot(get(w, 0), matrix_times(p, get(w, 1)))
+
+
+@inlined
+def matrix_times(p, a):
+    return (
+        dot((p[0], p[1], p[2]), a),
+        dot((p[3], p[4], p[5]), a),
+        dot((p[6], p[7], p[8]), a),
+    )
+
+
+@kernel()
+def coupled_gradient(t, w, p, out, work):
+    """∂H/∂w_0 = M w_1 and ∂H/∂w_1 = Mᵀ w_0."""
+    put(out, 0, matrix_times(p, get(w, 1)))
+    a = get(w, 0)
+    for c in range(3):
+        out[1, c] = p[c] * a[0] + p[3 + c] * a[1] + p[6 + c] * a[2]
+
+
+@pytest.mark.parametrize("name", ["spherical_midpoint", "extended_spherical_midpoint"])
+def test_turns_of_single_spins_commute_with_the_method(name):
+    """Theorem 2.4 (iii), 2.8 (iii): H∘ψ_g of w_0·M w_1 has the matrix g_0ᵀ M g_1."""
+    matrix = np.array([[0.7, -0.2, 0.4], [0.1, 1.1, -0.5], [-0.6, 0.3, 0.2]])
+    first, second = Rotation.random(2, random_state=1).as_matrix()
+    w = np.array([[0.6, 0.0, -0.8], [0.48, 0.64, 0.6]])
+    turned = np.array([first @ w[0], second @ w[1]])
+    ends = [
+        moved(
+            SpinHamiltonian(np.array([1.0, -0.7]), coupled_energy, coupled_gradient, own.ravel()),
+            name, start, 0.2, steps=20,
+        )
+        for own, start in ((matrix, turned), (first.T @ matrix @ second, w))
+    ]  # fmt: skip
+    assert np.abs(ends[1] - w).max() > 0.3
+    expected = [first @ ends[1][0], second @ ends[1][1]]
+    np.testing.assert_allclose(ends[0], expected, rtol=0, atol=5e-15)
 
 
 def test_beyond_the_stability_limit_there_is_no_step_at_right_angles():
@@ -172,10 +219,10 @@ def test_rules_keep_the_energy_of_a_rigid_body():
     ("name", "system", "message"),
     [
         ("moser_veselov", "forced_rigid_body", "needs a free rigid body"),
-        ("spherical_midpoint", "nambu_lagrange", "needs the form SpinHamiltonian"),
+        ("spherical_midpoint", "nambu_quadratic", "needs the form SpinHamiltonian"),
         ("nambu_midpoint", "free_rigid_body", "needs the form NambuHamiltonian"),
         ("rk4+projected_tangent", "free_rigid_body", "use 'rk4\\+projected'"),
-        ("rk4+projected", "nambu_lagrange", "use 'rk4'"),
+        ("rk4+projected", "nambu_quadratic", "use 'rk4'"),
         ("variational", "heisenberg_chain", "would do: spherical_midpoint"),
     ],
 )

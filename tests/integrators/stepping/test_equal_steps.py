@@ -138,4 +138,4 @@ def test_it_takes_a_tolerance_and_no_step_size():
 
 def test_the_counted_integrator_has_to_fit():
     with pytest.raises(InputError, match="'rkmk54' needs the form HomogeneousFlow"):
-        integrators.get("nambu_midpoint", steps_of="rkmk54").bind(systems.get("nambu_lagrange"))
+        integrators.get("nambu_midpoint", steps_of="rkmk54").bind(systems.get("nambu_quadratic"))

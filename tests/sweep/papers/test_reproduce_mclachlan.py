@@ -7,16 +7,22 @@ import numpy as np
 import pytest
 import xarray as xr
 
+import systems
 from integrators.errors import InputError
 from sweep.papers import PAPERS, Claim, diagnostics, reproduce
 from sweep.papers.agreement import agreement_with_printed_figure
 from sweep.papers.mclachlan.claims import exact_step_angle, printed_step_angle
+from sweep.papers.mclachlan.equilibria import relative_equilibria
 from sweep.papers.measuring import Computed
 from sweep.store.studies import load_study_file
 from sweep.tables import paper_claims_as_table
 
 PAPER = PAPERS["mclachlan"]
-LONGER = ("mclachlan-orders", "mclachlan-chain")  # of which only `.ci/run` computes the claims
+LONGER = (
+    "mclachlan-orders",
+    "mclachlan-chain",
+    "mclachlan-approaches",
+)  # of which only `.ci/run` computes the claims
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +47,7 @@ def test_every_claim_holds(quick, computed):
     rows, _ = computed
     assert len(rows) == len(quick.claims) > 30
     assert [(row.claim, row.here, row.setting) for row in rows if not row.holds] == []
-    assert {row.part[0] for row in rows} == {"2", "r", "3", "A"}
+    assert {row.part[0] for row in rows} == {"1", "2", "r", "3", "F", "A"}
 
 
 def test_the_other_claims_have_their_runs():
@@ -200,3 +206,51 @@ def test_distance_at_the_end():
     w[0, -1, 0] = (0.0, 3.0, 4.0)
     dataset = states(w, np.arange(3.0))
     assert diagnostics.distance_from_state_at_end([[0.0, 0.0, 0.0]])(dataset) == [5.0]
+
+
+def test_a_jacobian_by_quotients():
+    point = np.array([[0.3, -0.4, 0.5], [1.0, 0.2, -0.7]])
+    found = diagnostics.jacobian_by_quotients(lambda w: np.sin(w) * w[:, ::-1], point)
+    expected = np.zeros((2, 3, 2, 3))
+    for i, c in np.ndindex(2, 3):
+        expected[i, c, i, c] = np.cos(point[i, c]) * point[1 - i, c]
+        expected[i, c, 1 - i, c] = np.sin(point[i, c])
+    np.testing.assert_allclose(found, expected.reshape(6, 6), atol=1e-13)
+
+
+def test_a_turned_run_is_compared_with_the_turned_start():
+    times = np.arange(5.0)
+    w = np.concatenate([circle(times, 0.8, 0.9), -circle(times, 0.8, 0.9)])
+    dataset = states(w, times, initial_condition=["given", "inverted"])
+    pair = {"initial_condition": "given"}, {"initial_condition": "inverted"}
+    inverted, not_moved = (
+        diagnostics.distance_from_transformed_run(transform, *pair)
+        for transform in (np.negative, np.asarray)
+    )
+    assert inverted(dataset) == 0.0
+    assert not_moved(dataset) == pytest.approx(2.0, rel=1e-15)
+
+
+def test_leapfrog_turns_an_oscillator_as_the_paper_says_of_a_spin():
+    times = np.arange(5.0)
+    vectors = {"name": "axis", "values": [[0, 0, 1.2]], "labels": ["one"]}
+    w = circle(times, -printed_step_angle(1.2), 0.5 * np.pi)
+    dataset = states(w, times, [vectors], axis=np.array(["one"], dtype=object))
+    assert diagnostics.step_angle_distance_from_leapfrog(dataset) < 1e-14
+    slower = dataset.assign_coords(step_size=("run", [2.0]))
+    assert diagnostics.step_angle_distance_from_leapfrog(slower) > 0.1
+
+
+def test_relative_equilibria_of_two_and_three_vortices():
+    """Two turn about their momentum; three at right angles, too, and are stable."""
+    pair = systems.get("point_vortices", strengths=(1.0, 2.0))
+    state = np.array([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+    (found,) = relative_equilibria(pair, state)
+    np.testing.assert_allclose(found.vortices, state[0], atol=1e-15)
+    rate = -1.0 / (4.0 * np.pi)  # ẇ_i = w_i × J/(4π(1 − w_i·w_j))
+    along = np.cross(found.turning, [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    expected = rate * np.cross([1.0, 2.0, 0.0], state[0])
+    np.testing.assert_allclose(along, expected, atol=1e-13)
+    three = systems.get("point_vortices", strengths=(1.0, 1.0, 1.0))
+    (corner,) = relative_equilibria(three, np.eye(3)[None])
+    assert corner.stable and np.abs(corner.eigenvalues.imag).max() > 0.05

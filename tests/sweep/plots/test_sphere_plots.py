@@ -300,7 +300,8 @@ def test_one_picture_goes_to_a_file(folder, command):
 
 # --- the figures of McLachlan et al. ----------------------------------------------------------
 
-STUDIES = [f"mclachlan-{name}" for name in ("portraits", "sections", "trajectories", "errors")]
+NAMES = ("portraits", "sections", "trajectories", "errors", "vortices", "tracers")
+STUDIES = [f"mclachlan-{name}" for name in NAMES]
 
 
 @pytest.fixture(scope="module")
@@ -320,9 +321,8 @@ def test_the_studies_record_states(mclachlan):
 
 
 def test_every_figure_of_the_paper_has_a_counterpart(mclachlan, tmp_path):
-    assert list(figures.FIGURES["mclachlan"]) == [
-        f"figure-{number}" for number in (2, 3, 4, 5, 7, 8)
-    ]
+    numbered = [f"figure-{number}" for number in range(2, 9)]
+    assert list(figures.FIGURES["mclachlan"]) == ["tracers", *numbered]
     for name, draw in figures.FIGURES["mclachlan"].items():
         figure = draw(mclachlan)
         figure.canvas.draw()

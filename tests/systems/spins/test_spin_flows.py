@@ -71,6 +71,10 @@ EQUATIONS = [
         "point_vortices", {"strengths": STRENGTHS},
         lambda t, w: advected(w, STRENGTHS, all_pairs(5)),
     ),
+    (
+        "point_vortices", {"strengths": STRENGTHS[:2], "tracers": 3},
+        lambda t, w: advected(w, (*STRENGTHS[:2], 0.0, 0.0, 0.0), all_pairs(5)),
+    ),
     ("heisenberg_chain", {"count": 3}, lambda t, w: coupled(w, bonds(3, closed=True))),
     ("heisenberg_chain", {"count": 8}, lambda t, w: coupled(w, bonds(8, closed=True))),
     (
@@ -78,7 +82,7 @@ EQUATIONS = [
         lambda t, w: coupled(w, bonds(5, closed=False)),
     ),
     (
-        "nambu_lagrange", {},
+        "nambu_quadratic", {},
         lambda t, w: np.array([[w[0, 1] * w[0, 2], w[0, 2] * w[0, 0], w[0, 0] * w[0, 1]]]),
     ),
 ]  # fmt: skip

@@ -7,6 +7,7 @@ import pytest
 from cases import Case
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.spatial.transform import Rotation
 
 import integrators
 import systems
@@ -104,6 +105,55 @@ def test_curves_that_are_refused(function, message):
     assert message in str(caught.value)
 
 
+FIXED_STEPS = [
+    method.name
+    for method in integrators.ALL_INTEGRATORS
+    if method.fits(systems.get("point_vortices", tracers=1).form)
+    and not method.adaptive
+    and method.made_of is None
+]
+FIXED_STEPS += ["spherical_midpoint+kahan_li8", "rk4+projected"]
+
+# --- Nambu systems -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "casimir", "gradient"),
+    [  # as the paper prints them
+        ("A3,1", lambda w: w[0] ** 2, lambda w: [2 * w[0], 0, 0]),
+        ("A3,4", lambda w: w[0] * w[1], lambda w: [w[1], w[0], 0]),
+        ("A3,6", lambda w: w[0] ** 2 + w[1] ** 2, lambda w: [2 * w[0], 2 * w[1], 0]),
+        ("A3,8", lambda w: w[1] ** 2 + w[0] * w[2], lambda w: [w[2], 2 * w[1], w[0]]),
+        ("A3,9", lambda w: w @ w, lambda w: 2 * w),
+    ],
+)
+def test_lie_algebras_have_their_casimirs(name, casimir, gradient):
+    matrix, b = np.array([[2.0, 1.0, 0.0], [1.0, 3.0, -1.0], [0.0, -1.0, 1.0]]), np.array([1, 2, 3])
+    system = systems.get("nambu_quadratic", algebra=name, quadratic=matrix, linear=b)
+    case = Case(system, np.array([[0.7, -0.4, 1.1]]), name)
+    (w,) = case.state
+    expected = np.cross(gradient(w), matrix @ w + b)
+    np.testing.assert_allclose(case.field("state", case.state)[0], expected, atol=1e-15)
+    own = next(q for q in system.quantities if q.name == "casimir")
+    assert case.evaluate(own.function, case.state[None])[0, 0] == pytest.approx(casimir(w))
+
+
+def test_the_algebra_of_rotations_is_a_rigid_body():
+    """C = |w|² moves twice as fast as ẇ = w × ∇H, and with the spherical midpoint method."""
+    w, inverse = [[0.48, 0.6, 0.64]], (1.0, 0.5, 0.25)
+    system = systems.get("nambu_quadratic", algebra="A3,9", quadratic=np.diag(inverse))
+    found, expected = (
+        integrators.integrate(
+            one, integrators.get(name), w, step_size=h, duration=20 * h, samples=1
+        ).states[-1]
+        for one, name, h in (
+            (system, "nambu_midpoint", 0.1),
+            (systems.get("free_rigid_body"), "spherical_midpoint", 0.2),
+        )
+    )
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-15)
+
+
 # --- energies, invariants, starts ------------------------------------------------------------
 
 
@@ -117,7 +167,13 @@ def test_curves_that_are_refused(function, message):
         ("point_vortices", {"strengths": (2, -3)}, [E1, -E1], 6 * np.log(4) / (4 * np.pi)),
         ("heisenberg_chain", {"count": 5}, [E2] * 5, 5.0),
         ("heisenberg_chain", {"count": 5, "boundary": "open"}, [E2] * 5, 4.0),
-        ("nambu_lagrange", {}, [[3, 1, 2]], 2.5),
+        ("nambu_quadratic", {}, [[3, 1, 2]], 2.5),
+        (
+            "nambu_quadratic",
+            {"quadratic": ((2, 1, 0), (1, 0, 3), (0, 3, -4)), "linear": (1, -2, 5)},
+            [[3, 1, 2]],
+            10.0 + 11.0,
+        ),
     ],
 )
 def test_energies_by_hand(name, parameters, state, energy):
@@ -150,7 +206,8 @@ def claims(name, **parameters):
         ("precession", {"axis": (1, 0, 1)}, "energy", "linear", ""),
         ("point_vortices", {}, "energy", "other", "xyz"),
         ("heisenberg_chain", {"boundary": "open"}, "energy", "other", "xyz"),
-        ("nambu_lagrange", {}, "energy", "quadratic", ""),
+        ("nambu_quadratic", {}, "energy", "quadratic", ""),
+        ("nambu_quadratic", {"linear": (0, 0, 1)}, "energy", "other", ""),
     ],
 )
 def test_what_is_conserved(name, parameters, kind, degree, total):
@@ -221,12 +278,26 @@ def test_moments_of_no_body_are_remarked_on(name):
         ("point_vortices", {"strengths": 1.0}, "strengths", "list of two numbers or more"),
         ("point_vortices", {"strengths": (1.0,)}, "strengths", "list of two numbers or more"),
         ("point_vortices", {"strengths": (1, 0.0)}, "strengths", "strength of vortex 1 is 0"),
+        ("point_vortices", {"strengths": (1, 0.0)}, "strengths", "or give tracers = 1"),
+        ("point_vortices", {"strengths": (), "tracers": 2}, "strengths", "list of one number or"),
+        ("point_vortices", {"tracers": -1}, "tracers", "= -1; expected a whole number ≥ 0"),
+        ("point_vortices", {"tracers": 200_000}, "tracers", "at most 200,000 bodies"),
         ("point_vortices", {"strengths": (1, np.inf)}, "strengths", "= inf; expected a number"),
         ("point_vortices", {"lengths": "any"}, "lengths", "unknown parameter of point_vortices"),
         ("heisenberg_chain", {"count": 2}, "count", "= 2; expected a whole number ≥ 3"),
         ("heisenberg_chain", {"count": 1, "boundary": "open"}, "count", "whole number ≥ 2"),
         ("heisenberg_chain", {"boundary": "opened"}, "boundary", "Did you mean 'open'?"),
-        ("nambu_lagrange", {"inertia": 1.0}, "inertia", "unknown parameter of nambu_lagrange"),
+        ("nambu_quadratic", {"inertia": 1.0}, "inertia", "unknown parameter of nambu_quadratic"),
+        ("nambu_quadratic", {"algebra": "A3,2"}, "algebra", "unknown algebra 'A3,2'. Did you mean"),
+        ("nambu_quadratic", {"algebra": np.zeros((3, 3))}, "algebra", "is 0; expected one that"),
+        ("nambu_quadratic", {"algebra": [[1, 0], [0, 1]]}, "algebra", "a list of [x, y, z]"),
+        ("nambu_quadratic", {"linear": (1, 2)}, "linear", "has 2 values; expected 3"),
+        (
+            "nambu_quadratic",
+            {"quadratic": ((1, 2, 0), (3, 1, 0), (0, 0, 1))},
+            "quadratic",
+            "quadratic[0][1] = 2.0 and quadratic[1][0] = 3.0; expected a symmetric matrix",
+        ),
     ],
 )
 def test_parameters_that_are_refused(name, parameters, key, message):
@@ -252,6 +323,60 @@ def test_members_that_are_refused(name, parameters, family, values, message):
     with pytest.raises(InputError) as caught:
         systems.get(name, **parameters).member(family, **values)
     assert message in str(caught.value)
+
+
+def test_starts_of_tracers_are_a_lattice():
+    system = systems.get("point_vortices", tracers=50)
+    alone = systems.get("point_vortices").start("mclachlan")
+    state = system.start("mclachlan")
+    np.testing.assert_array_equal(state[:4], alone)
+    assert state.shape == (54, 3) and np.abs(np.mean(state[4:], axis=0)).max() < 0.02
+    ring = systems.get("point_vortices", strengths=(1, 2, 3), tracers=2).member("latitude_ring")
+    np.testing.assert_allclose(ring[:3, 2], np.cos(1.0), atol=1e-15)
+    assert np.linalg.norm(ring[:3].mean(axis=0)) == pytest.approx(np.cos(1.0), rel=1e-14)
+
+
+def test_tracers_may_meet_but_at_no_vortex():
+    system = systems.get("point_vortices", strengths=(1, 2), tracers=2)
+    system.check_state([E1, E2, -E1, -E1])
+    with pytest.raises(InputError, match="tracer 1, row 3 of w, is at vortex 0"):
+        system.check_state([E1, E2, -E1, E1])
+
+
+def test_a_tracer_turns_about_a_vortex_by_the_closed_form():
+    """At an angle θ from it at the rate −κ/(4π(1 − cos θ)), and the vortex stays."""
+    system = systems.get("point_vortices", strengths=(2.0,), tracers=3)
+    vortex = np.array([0.36, 0.48, -0.8])
+    state = np.array([vortex, E1, -E2, [0.6, 0.0, -0.8]])
+    bounds = {"rk4": 5e-9, "cf4": 5e-9, "rkmk5": 5e-12, "spherical_midpoint+kahan_li8": 1e-14}
+    for name, bound in bounds.items():
+        run = integrators.integrate(
+            system, integrators.get(name), state, step_size=0.01, duration=10.0, samples=1
+        )
+        np.testing.assert_allclose(run.states[-1, 0], vortex, rtol=0, atol=2e-16)
+        for tracer, end in zip(state[1:], run.states[-1, 1:], strict=True):
+            angle = -10.0 * 2.0 / (4.0 * np.pi * (1.0 - tracer @ vortex))
+            expected = Rotation.from_rotvec(angle * vortex).apply(tracer)
+            np.testing.assert_allclose(end, expected, rtol=0, atol=bound)
+
+
+@pytest.mark.parametrize("name", FIXED_STEPS)
+def test_vortices_do_not_feel_tracers(name):
+    """They move to the last bit as they do without any, in lanes too."""
+    strengths = (1.0, -0.7, 1.3)
+    alone = systems.get("point_vortices", strengths=strengths)
+    members = alone.ensemble(3, 5)[1:]  # of the first a tracer is too close to a vortex
+    carrying = systems.get("point_vortices", strengths=strengths, tracers=17)
+    lattice = np.broadcast_to(carrying.member("latitude_ring")[3:], (2, 17, 3))
+    options = {"step_size": 0.05, "duration": 5.0, "samples": 5}
+    method = integrators.get(name)
+    expected = integrators.integrate(alone, method, members, **options)
+    found = integrators.integrate(
+        carrying, method, np.concatenate([members, lattice], axis=1), **options
+    )
+    assert np.all(np.isfinite(found.states))
+    np.testing.assert_array_equal(found.states[:, :, :3], expected.states)
+    assert np.abs(found.states[:, -1, 3:] - lattice).max() > 0.1
 
 
 def test_the_start_of_four_vortices_is_theirs_alone():

@@ -1,0 +1,265 @@
+"""Symplectic methods on spins by a lift to quaternions, the Hopf map: collective ones and RATTLE.
+
+With u = −(1/κ) ∂H/∂w, about which a spin turns, ẇ = u × w, and the product of quaternions, whose
+imaginary parts are vectors, ẇ = ½ (u w − w u). So w = q w₀ q̄ where q̇ = ½ u q: motion on SU(2).
+
+- ``collective_gauss2``, ``4``, ``6``: the methods of Gauss with one, two and three stages for this
+  q in R⁴ = T*R², where H is that of the Hopf map w(q) = q e₃ q̄, the momentum map of SU(2)
+  (McLachlan, Modin and Verdier, *Collective Lie–Poisson integrators on R³*, 2015). They keep |q|²
+  and so |w|, and the canonical form of R⁴ and so that of the spheres. Stages have another |w(q)|.
+- ``rattle_su2``: on T*S³ in R⁴ × R⁴ with w = Im(p q̄), q̇ = ½ u q, ṗ = ½ u p: RATTLE with the
+  constraint |q|² = 1 (Jay, *Symplectic partitioned Runge–Kutta methods for constrained Hamiltonian
+  systems*, 1996; Hairer, Lubich and Wanner, *Geometric Numerical Integration*, § VII.1). H alone
+  does not depend on the part of p along q, so that multipliers would be undetermined: ½ (p·q)² is
+  added to it, which moves nothing on T*S³. It is a fourth moment of inertia, of 1.
+
+Both are equivariant under q ↦ q g: the turn r = Q q̄ of a step, and those of its stages r_j = q_j q̄,
+are what they are for q = 1, and W = r w r̄. So no q is carried: r begins at 1 in every step, and
+what is solved for is r − 1, small as the step is.
+
+Gauss:  r_j = 1 + (h/2) Σ_k a_jk u_k r_k,  r = 1 + (h/2) Σ_k b_k u_k r_k,  u_k at w_k = r_k w r̄_k.
+
+RATTLE, with p = π + x at the middle, a_0 = (h/4) u at x, a_1 = (h/4) u at y = Im(p r̄),
+β_0 = −(h/4) π and β_1 = −(h/4) Re(p r̄):  x = w + π a_0 + a_0 × x − β_0 x,
+r = (1 − β_1 − a_1)⁻¹ (1 + β_0 + a_0), |r| = 1. The multiplier is in π.
+"""
+
+import numpy as np
+
+from integrators.compiler.failures import poison
+from integrators.compiler.kernels import Kernel, inlined
+from integrators.compiler.lanes import fma, select
+from integrators.compiler.vectors import add, axpy, cross, dot, get, increment, put, scale
+from integrators.compiler.views import rows, rows_of, tail
+from integrators.forms.hamiltonians import SpinHamiltonian
+from integrators.method import ALL_DEGREES, Method, Option, Problem
+from integrators.solvers.fixed_point import DEPTH, WORK, predict, remember, solving
+from integrators.status import EVALUATIONS
+from integrators.stepping.loop import method_signature
+
+ROOT_3, ROOT_15 = np.sqrt(3.0), np.sqrt(15.0)
+GAUSS = {  # by the order: nodes, and the rows a_j with b below them
+    2: ((0.5,), ((0.5,), (1.0,))),
+    4: (
+        (0.5 - ROOT_3 / 6, 0.5 + ROOT_3 / 6),
+        ((0.25, 0.25 - ROOT_3 / 6), (0.25 + ROOT_3 / 6, 0.25), (0.5, 0.5)),
+    ),
+    6: (
+        (0.5 - ROOT_15 / 10, 0.5, 0.5 + ROOT_15 / 10),
+        (
+            (5 / 36, 2 / 9 - ROOT_15 / 15, 5 / 36 - ROOT_15 / 30),
+            (5 / 36 + ROOT_15 / 24, 2 / 9, 5 / 36 - ROOT_15 / 24),
+            (5 / 36 + ROOT_15 / 30, 2 / 9 + ROOT_15 / 15, 5 / 36),
+            (5 / 18, 4 / 9, 5 / 18),
+        ),
+    ),
+}
+
+# The unknowns of a solve are rows: of n spins so many for each; see `_collective` and `_rattle`. A
+# quaternion is two rows, its vector and (its real part − 1, 0, 0). The last quaternion is r.
+# memory: what the sums lost (3n); 1/|w_i|² at first (n); for each stage of a composition the last
+# solutions. work: unknowns, twice; n numbers that the solver carries; its own; what follows.
+
+
+@inlined
+def _turned(c, v, w):
+    """r w r̄ of r = c + v."""
+    along = axpy(2.0 * dot(v, w), v, scale(c * c - dot(v, v), w))
+    return axpy(2.0 * c, cross(v, w), along)
+
+
+@inlined
+def _image(h, w, g, u, inverse, keep, p, n, i):
+    new = get(g, i)
+    return scale(2.0, new), new, inverse[i]
+
+
+@inlined
+def _settle(u, keep, p, n, i):
+    return u
+
+
+def _collective(order):
+    """What the solver evaluates of a method of Gauss: r_1 … r_s and r."""
+    nodes, shares = GAUSS[order]
+    s = len(nodes)
+    nodes, shares = tuple(map(float, nodes)), tuple(float(x) for row in shares for x in row)
+
+    @inlined
+    def evaluate(function, time, h, w, u, p, own, g, scratch):
+        n = w.shape[0]
+        place, slope = rows_of(scratch, 0, n), rows_of(scratch, 3 * n, n)
+        products, beyond = rows_of(scratch, 6 * n, 2 * s * n), tail(scratch, 6 * (1 + s) * n)
+        for j in range(s):
+            first = 2 * j * n
+            for i in range(n):
+                c, v = 1.0 + u[first + n + i, 0], get(u, first + i)
+                put(place, i, _turned(c, v, get(w, i)))
+            function(time + nodes[j] * h, place, own, slope, beyond)
+            for i in range(n):
+                c, v = 1.0 + u[first + n + i, 0], get(u, first + i)
+                about = scale(-p[n + i], get(slope, i))
+                put(products, first + i, axpy(c, about, cross(about, v)))
+                products[first + n + i, 0] = -dot(about, v)
+        for j in range(s + 1):
+            for i in range(n):
+                vector, real = (0.0 * w[0, 0], 0.0 * w[0, 0], 0.0 * w[0, 0]), 0.0 * w[0, 0]
+                for k in range(s):
+                    share = 0.5 * h * shares[j * s + k]
+                    vector = axpy(share, get(products, 2 * k * n + i), vector)
+                    real = fma(share, products[(2 * k + 1) * n + i, 0], real)
+                put(g, 2 * j * n + i, vector)
+                put(g, (2 * j + 1) * n + i, (real, 0.0 * real, 0.0 * real))
+
+    return evaluate
+
+
+@inlined
+def _rattle(function, time, h, w, u, p, own, g, scratch):
+    """Rows: x, y, the vector of r, and (its real part − 1, π, 0)."""
+    n = w.shape[0]
+    before, after = rows_of(scratch, 0, n), rows_of(scratch, 3 * n, n)
+    beyond = tail(scratch, 6 * n)
+    function(time, rows(u, 0, n), own, before, beyond)
+    function(time + h, rows(u, n, n), own, after, beyond)
+    for i in range(n):
+        x, v, real, normal = get(u, i), get(u, 2 * n + i), u[3 * n + i, 0], u[3 * n + i, 1]
+        a = scale(-0.25 * h * p[n + i], get(before, i))
+        b = scale(-0.25 * h * p[n + i], get(after, i))
+        other = normal + fma(real, normal, dot(x, v))  # Re(p r̄)
+        first, second = -0.25 * h * normal, -0.25 * h * other
+        over = 1.0 / fma(1.0 - second, 1.0 - second, dot(b, b))
+        v = axpy(1.0 - second, a, axpy(1.0 + first, b, cross(b, a)))
+        v = scale(over, v)
+        real = over * (fma(1.0 - second, first + second, -dot(b, a)) - dot(b, b))
+        x = axpy(normal, a, axpy(-first, x, add(get(w, i), cross(a, x))))
+        y = axpy(real, x, axpy(-normal, v, add(x, cross(v, x))))
+        # |r|² − 1 over its derivative along π, nearly −h
+        shorter = (dot(b, b) - dot(a, a)) / h
+        missing = fma(0.25 * (normal + other), 2.0 + (first - second), shorter)
+        put(g, i, x)
+        put(g, n + i, y)
+        put(g, 2 * n + i, v)
+        put(g, 3 * n + i, (real, normal - missing, 0.0 * real))
+
+
+def _lifted(evaluate, blocks, places, label):
+    """The kernel of a method.
+
+    Parameters
+    ----------
+    evaluate : callable
+        Of the solver; its last two rows of a spin are r.
+    blocks : int
+        Rows of the unknowns for each spin, of which
+    places : int
+        the first so many are places of the spin itself.
+    label : str
+    """
+    solve = solving(_image, _settle, evaluate)
+
+    def lifted(
+        gradient, unused, none, t0, h, first, count, stages, options, y, memory, p, work, report
+    ):
+        n = y.shape[0]
+        m = blocks * n
+        low, keep, history = rows_of(memory, 0, n), tail(memory, 3 * n), tail(memory, 4 * n)
+        u, change = rows_of(work, 0, m), rows_of(work, 3 * m, m)
+        carried, scratch, own = tail(work, 6 * m), tail(work, 7 * m), tail(p, 2 * n)
+        if first == 0:
+            for i in range(n):
+                square = dot(get(y, i), get(y, i))
+                keep[i] = select(square > 0.0, 1.0 / square, 0.0 * square)
+        for k in range(first, first + count):
+            passed = 0.0
+            for s in range(stages.shape[0]):
+                recent = tail(history, 3 * DEPTH * s * m)
+                part = stages[s] * h
+                if k == 0:
+                    for j in range(blocks):
+                        for i in range(n):
+                            place = 1.0 if j < places else 0.0
+                            put(u, j * n + i, scale(place, get(y, i)))
+                predict(recent, k, u, u)
+                before = report[EVALUATIONS]
+                ok = solve(
+                    gradient, t0 + k * h + passed * h, part, y, p, own, u, carried, keep, change,
+                    scratch, options[0], report, k, 0,
+                )  # fmt: skip
+                report[EVALUATIONS] = before + options[1] * (report[EVALUATIONS] - before)
+                remember(recent, k, u)
+                for i in range(n):
+                    w, v, c = get(y, i), get(u, m - 2 * n + i), 1.0 + u[m - n + i, 0]
+                    across = cross(v, w)
+                    d = scale(2.0, axpy(c, across, cross(v, across)))
+                    missing = fma(-dot(w, w), keep[i], 1.0)
+                    increment(y, low, i, axpy(0.5 * missing, add(w, d), d))
+                poison(y, ok)
+                passed += stages[s]
+
+    return Kernel(lifted, method_signature, (label,))
+
+
+def _method(name, description, order, evaluate, blocks, places, evaluations, scratch):
+    """A `Method`; `scratch` are the elements for each spin that `evaluate` has of it."""
+    advance = _lifted(evaluate, blocks, places, name)
+
+    def bind(form, integrator):
+        n, stages = form.bodies, len(integrator.stages)
+        m = blocks * n
+        return Problem(
+            advance=advance,
+            function=form.gradient,
+            monitor=form.monitor(),
+            constants=integrator.stages,
+            options=np.array([integrator.options["solver_tolerance"], evaluations]),
+            parameters=form.packed,
+            rows=form.rows,
+            memory=4 * n + stages * 3 * DEPTH * m,
+            work=(7 + WORK) * m + scratch * n + form.gradient.work(form.rows),
+            solves=stages,
+            formulation="state",
+        )
+
+    return Method(
+        name=name,
+        description=description,
+        order=order,
+        symmetric=True,
+        forms=(SpinHamiltonian,),
+        preserves={
+            "symplectic_form": (),
+            "casimir": ALL_DEGREES,
+            "unit_length": ALL_DEGREES,
+            "energy": ("linear",),
+            "momentum_map": ("linear",),
+        },
+        bind=bind,
+        evaluations=0,  # as many as the solver takes: it counts them
+        options={
+            "solver_tolerance": Option(
+                0.0, "root mean square residual at which a solve may stop; 0: round-off"
+            )
+        },
+        suits=lambda form: not form.tracers,
+        condition="a system without tracers",
+        family="hopf_lift",
+    )
+
+
+def _collective_method(order):
+    s = order // 2
+    return _method(
+        f"collective_gauss{order}",
+        f"collective symplectic method by the Hopf map: Gauss of order {order} on R⁴",
+        order, _collective(order), blocks=2 * (s + 1), places=0, evaluations=s,
+        scratch=6 * (1 + s),
+    )  # fmt: skip
+
+
+COLLECTIVE_METHODS = tuple(_collective_method(order) for order in GAUSS)
+RATTLE_SU2 = _method(
+    "rattle_su2",
+    "RATTLE on the unit quaternions, T*SU(2) in R⁸, by the Hopf map",
+    2, _rattle, blocks=4, places=2, evaluations=2, scratch=6,
+)  # fmt: skip

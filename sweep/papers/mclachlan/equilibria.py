@@ -1,0 +1,186 @@
+"""Relative equilibria of point vortices by Newton's method, and whether they are stable.
+
+A relative equilibrium turns as one about some ω: X(w) = ω × w, with X of the system's own
+Hamiltonian. Newton's method solves for w, on the spheres, and ω, at the momentum J = Σ κ_i w_i of
+its start. Of solutions that differ by a turn it leads to the nearest. What is left of the
+linearised motion, with turns and changes of the momentum aside, is that on the symplectic normal
+space; its eigenvalues decide (Laurent-Polz, Montaldi and Roberts, *Point vortices on the sphere:
+stability of symmetric relative equilibria*).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import block_diag, null_space, orth
+
+from sweep.papers.diagnostics import jacobian_by_quotients, states_at_start, system_of_run
+
+ITERATIONS = 20
+LARGEST_STEP = 0.3  # radians, all vortices together; from farther away Newton's method is cut short
+ROUND_OFF = 1e-13  # of X(w) − ω × w
+SINGULAR = 1e-2  # relative size of singular values of Newton's equations up to which they are 0
+APART = 1e-6  # of equilibria that are told apart
+UNSTABLE = 1e-6  # rate from which an equilibrium is called so
+
+
+@dataclass(frozen=True)
+class RelativeEquilibrium:
+    """A relative equilibrium and its linearised motion.
+
+    Parameters
+    ----------
+    vortices : ndarray, shape (n, 3)
+    turning : ndarray, shape (3,)
+        ω.
+    eigenvalues : ndarray of complex
+        Of the linearised motion on the symplectic normal space.
+    """
+
+    vortices: np.ndarray
+    turning: np.ndarray
+    eigenvalues: np.ndarray
+
+    @property
+    def growth_rate(self):
+        """The largest real part of an eigenvalue."""
+        return float(self.eigenvalues.real.max())
+
+    @property
+    def stable(self):
+        """Whether nothing grows."""
+        return self.growth_rate < UNSTABLE
+
+
+def relative_equilibria(system, starts):
+    """The `RelativeEquilibrium` that Newton's method leads to from `starts`, each once.
+
+    Parameters
+    ----------
+    system : System
+        Of spins.
+    starts : ndarray, shape (k, n, 3)
+
+    Returns
+    -------
+    list of RelativeEquilibrium
+    """
+    found = []
+    for start in starts:
+        solution = _newton(system, start)
+        if solution is None:
+            continue
+        w, turning = solution
+        if all(np.linalg.norm(w - known.vortices) > APART for known in found):
+            values = _normal_eigenvalues(system, w, turning)
+            found.append(RelativeEquilibrium(w, turning, values))
+    return found
+
+
+def _newton(system, start):
+    """w and ω, or None where the iteration does not end at a relative equilibrium."""
+    strengths = system.form.strengths
+    w, turning = start, np.zeros(3)
+    momentum = strengths @ start
+    for _ in range(ITERATIONS):
+        off = (_field(system, w) - np.cross(turning, w)).ravel()
+        missing = momentum - strengths @ w
+        if not np.all(np.isfinite(off)):
+            return None
+        if max(np.abs(off).max(), np.abs(missing).max()) < ROUND_OFF:
+            return w, turning
+        basis = _tangents(w)
+        change = _linearisation(system, w, turning) @ basis
+        turned = -np.concatenate([np.cross(np.eye(3), one).T for one in w])  # −δω × w
+        moved = np.kron(strengths, np.eye(3)) @ basis
+        matrix = np.block([[change, turned], [moved, np.zeros((3, 3))]])
+        step, *_ = np.linalg.lstsq(matrix, np.append(-off, missing), rcond=SINGULAR)
+        step *= min(1.0, LARGEST_STEP / np.linalg.norm(step))
+        w = w + (basis @ step[:-3]).reshape(w.shape)
+        w = w / np.linalg.norm(w, axis=1, keepdims=True)
+        turning = turning + step[-3:]
+    return None
+
+
+def _field(system, w):
+    """ẇ, by the system's compiled gradient."""
+    form = system.form
+    out, work = np.empty_like(w), np.zeros(1 + form.gradient.work(form.rows))
+    own = np.asarray(form.parameters, dtype=float)
+    form.gradient.scalar(0.0, np.ascontiguousarray(w), own, out, work)
+    return np.cross(w, out) / form.strengths[:, None]
+
+
+def _linearisation(system, w, turning):
+    """The derivative of X − ω × w on R³ⁿ, shape (3n, 3n)."""
+    return jacobian_by_quotients(
+        lambda states: np.array([_field(system, one) - np.cross(turning, one) for one in states]), w
+    )
+
+
+def _tangents(w):
+    """An orthonormal basis of the spheres' tangent space at w, shape (3n, 2n)."""
+    return block_diag(*(null_space(one[None]) for one in w))
+
+
+def _normal_eigenvalues(system, w, turning):
+    """Eigenvalues of the linearised motion where the momentum does not change, but for turns.
+
+    Turns that leave the momentum as it is.
+    """
+    strengths = system.form.strengths
+    basis = _tangents(w)
+    kept = basis @ null_space(np.kron(strengths, np.eye(3)) @ basis)
+    momentum = strengths @ w
+    small = np.linalg.norm(momentum) < APART
+    axes = np.eye(3) if small else momentum[None] / np.linalg.norm(momentum)
+    turns = orth(np.stack([np.cross(axis, w).ravel() for axis in axes], axis=1))
+    normal = kept @ null_space(turns.T @ kept)
+    return np.linalg.eigvals(normal.T @ _linearisation(system, w, turning) @ normal)
+
+
+# --- what claims are about -----------------------------------------------------------------------
+
+
+def equilibria_of_runs(dataset):
+    """Those of `relative_equilibria` from the starts of the runs."""
+    return relative_equilibria(system_of_run(dataset, 0), states_at_start(dataset))
+
+
+def places_of_vortices(dataset, stable):
+    """Where a vortex is in an equilibrium that is stable, or is not, each place once.
+
+    Vortices of one strength may change places.
+    """
+    places = []
+    for one in equilibria_of_runs(dataset):
+        if one.stable == stable:
+            for w in one.vortices:
+                if all(np.linalg.norm(w - known) > APART for known in places):
+                    places.append(w)
+    return np.array(places)
+
+
+def number_of_places(stable):
+    """How many `places_of_vortices` there are."""
+    return lambda dataset: len(places_of_vortices(dataset, stable))
+
+
+def distance_from_directions(directions, stable):
+    """How far each of `places_of_vortices` is from the nearest of some directions, (k, 3)."""
+
+    def measure(dataset):
+        apart = places_of_vortices(dataset, stable)[:, None] - directions
+        return np.linalg.norm(apart, axis=-1).min(axis=1)
+
+    return measure
+
+
+def growth_rates_of_unstable(dataset):
+    """The growth rate of each of `equilibria_of_runs` that is unstable."""
+    return np.array([one.growth_rate for one in equilibria_of_runs(dataset) if not one.stable])
+
+
+def frequencies_of_stable(dataset):
+    """The frequency on the symplectic normal space of each that is stable."""
+    found = [one.eigenvalues for one in equilibria_of_runs(dataset) if one.stable]
+    return np.abs(np.imag(found)).max(axis=1)
