@@ -145,6 +145,7 @@ class System(ABC):
 
     families = ()
     later = ()  # names of parameters that came when there were stores of the system
+    former_names = ()  # that studies and stores may still have
     surprising_defaults = {}
     convergence = None
     remarks = ()
@@ -183,6 +184,11 @@ class System(ABC):
             for name, value in self.parameters.items()
             if name not in self.later or value != usual[name]
         }
+
+    @property
+    def first_name(self):
+        """The name by which runs are identified: that which it had first."""
+        return (*self.former_names, self.name)[0]
 
     @property
     def time_units(self):

@@ -68,7 +68,11 @@ def made(system, parameters):
 
 def named(name, also=()):
     """The class of a system of `ALL_SYSTEMS` or of `also`, or `InputError`."""
-    systems = {system.name: system for system in (*ALL_SYSTEMS, *also)}
+    every = (*ALL_SYSTEMS, *also)
+    former = {name: system for system in every for name in system.former_names}
+    if name in former:
+        return former[name]
+    systems = {system.name: system for system in every}
     check_known("system", name, systems)
     return systems[name]
 

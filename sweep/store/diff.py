@@ -245,7 +245,8 @@ def unchangeable_store_settings(experiment):
     expanded = experiment.expanded()
     names = ("system", "duration", "samples", "statistics", "reference")
     fixed = {name: expanded[name] for name in names} | {"record": sorted(expanded["record"])}
-    parameters = experiment.grids[0].make_systems()[0].identity
+    system = experiment.grids[0].make_systems()[0]
+    fixed["system"], parameters = system.first_name, system.identity
     fixed["plugins"] = experiment.plugin_hashes()
     return fixed | {
         "parameters": {name: _collapse_equal_numbers(value) for name, value in parameters.items()}

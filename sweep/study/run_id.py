@@ -56,7 +56,7 @@ class SystemDigest:
     """Makes the `method_digest` of many methods of a system, whose parameters are read once."""
 
     def __init__(self, system):
-        begun = _canonical_json([system.name, system.identity])[:-1]
+        begun = _canonical_json([system.first_name, system.identity])[:-1]
         self._hash = hashlib.blake2b(begun.encode(), digest_size=16)
 
     def method(self, text):

@@ -91,6 +91,8 @@ class NambuQuadratic(SpinSystem):
     linear: tuple = (0.0, 0.0, 0.0)
 
     name = "nambu_quadratic"
+    former_names = ("nambu_lagrange",)  # of the Lagrange system alone
+    later = ("algebra", "quadratic", "linear")
     description = "Nambu system with quadratic C and H, by default the Lagrange system"
     convergence = Convergence(duration=0.4, longest_step=0.2, shortest_step=0.0002)
     parameter_units = {"algebra": "1", "quadratic": "1", "linear": "1"}

@@ -190,6 +190,7 @@ class PointVortices(SpinSystem):
     tracers: int = 0
 
     name = "point_vortices"
+    later = ("tracers",)
     description = "point vortices on the sphere"
     convergence = Convergence(duration=50.0, longest_step=2.5, shortest_step=0.02)
     parameter_units = {"strengths": "1", "tracers": "1"}

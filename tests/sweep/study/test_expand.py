@@ -102,6 +102,7 @@ EARLIER = {  # ids of runs in stores that there are
     ("precession", "rkmk4"): "35307b08d06d4a04",
     ("point_vortices", "rkmk4"): "75d46eb52b6954bb",
     ("heisenberg_chain", "rkmk4"): "4f6740166af38d2a",
+    ("nambu_lagrange", "nambu_midpoint"): "f2bf30296d407f56",
     ("heavy_top", "rkmk4"): "a7192935ec75e00f",
     ("heavy_top", "symplectic_lie_group"): "db34564756e2c5e6",
     ("quadrotor_payload", "rkmk4"): "9f63697de251d6f8",
