@@ -98,16 +98,31 @@ def _point_in_words(q):
 def evaluate_plugin_kernel(function, state, parameters, rows, work, what):
     """The `rows` rows that a kernel of the whole state writes with scratch of `work` numbers.
 
+    They are NaN where it leaves a row, or what it takes from its scratch, unwritten, or reads
+    beyond its parameters.
+
     Raises
     ------
     InputError
         If it writes beyond its arrays.
     """
-    out, scratch = np.full(3 * rows + GUARD, np.nan), np.full(work + GUARD, UNTOUCHED)
-    out[3 * rows :] = UNTOUCHED
+
+    def call(own, out, scratch):
+        function.scalar(0.0, state, own, out, scratch)
+
+    return _rows_written_by_call(call, parameters, rows, work, what)
+
+
+def _rows_written_by_call(call, parameters, rows, work, what):
+    """As `evaluate_plugin_kernel`, of ``call(parameters, out, work)``."""
+    sizes = {"out": 3 * rows, "work": work}
+    out, scratch = (np.full(size + GUARD, np.nan) for size in sizes.values())
+    own = np.append(parameters, np.full(GUARD, np.nan))[: len(parameters)]
+    for array, size in zip((out, scratch), sizes.values(), strict=True):
+        array[size:] = UNTOUCHED
     mine = out[: 3 * rows].reshape(rows, 3)
-    function.scalar(0.0, state, parameters, mine, scratch[:work])
-    for name, array, size in (("out", out, 3 * rows), ("work", scratch, work)):
+    call(own, mine, scratch[:work])
+    for array, (name, size) in zip((out, scratch), sizes.items(), strict=True):
         if np.any(array[size:] != UNTOUCHED):
             raise InputError(f"{what} writes beyond the {size} numbers of its '{name}'")
     return mine
@@ -130,6 +145,7 @@ def try_plugin_system(library, name, system, start):
     with plugin.blame_plugin_for_errors(f"fails with the system {name!r}"):
         states = np.concatenate([start[None], system.ensemble(NEARBY, 0, start, SPREAD)])
         check_gradient(system, states)
+        _try_plugin_force(system, start)
         field = system.form.vector_field()
         for quantity in system.quantities:
             _try_plugin_quantity(quantity, start, field.parameters, name)
@@ -139,7 +155,31 @@ def try_plugin_system(library, name, system, start):
             field.field, start, field.parameters, system.rows, work, what
         )
         if not np.isfinite(found).all():
-            raise InputError(f"{what} is not finite at a start, or leaves a row unwritten")
+            raise InputError(
+                f"{what} is not finite at a start, leaves a row unwritten, or reads beyond its "
+                "parameters"
+            )
+
+
+def _try_plugin_force(system, start):
+    """Refuse a force that does not write a row for each body, and nothing else."""
+    form = system.form
+    force = getattr(form, "force", None)
+    if force is None:
+        return
+    n, what = form.bodies, f"the force on {system.name!r}"
+    q, omega = (np.ascontiguousarray(part) for part in (start[:n], start[n : 2 * n]))
+
+    def call(own, out, scratch):
+        force.scalar(0.0, q, omega, own, out, scratch)
+
+    own = np.array(form.parameters, dtype=float)
+    found = _rows_written_by_call(call, own, n, force.work(form.rows), what)
+    if not np.isfinite(found).all():
+        raise InputError(
+            f"{what} is not finite at a start, leaves the row of a body unwritten, or reads beyond "
+            "its parameters"
+        )
 
 
 def try_plugin_observables(library, record, system, start):

@@ -147,6 +147,12 @@ def make_system_family(table, library, system, fixed, scan, zipped):
             place = _place_of_parameter(table, scan, error.key, chosen)
             case = ", ".join(f"{name} = {value}" for name, value in chosen.items())
             raise place.error(f"{error}" + (f" (where {case})" if case else "")) from None
+    if len({one.form.forced for one in family}) > 1:
+        raise table["scan"].error(
+            "some of these systems have a force and some have none, so that their energies are not "
+            "one quantity: put them into two experiments, or give the force a size of 0, such as "
+            'damping = 0 for damping = "none"'
+        )
     return tuple(family)
 
 

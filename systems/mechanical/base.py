@@ -6,7 +6,7 @@ import numpy as np
 
 from integrators.compiler.kernels import generalized_force, kernel
 from integrators.compiler.vectors import cross, get, put, scale
-from integrators.errors import InputError, check_known
+from integrators.errors import InputError
 from integrators.forms.forms import parts
 from integrators.forms.spheres import tangency_error, unit_length_error, work_done
 from systems import ensembles
@@ -149,9 +149,13 @@ class DampedSystem(MechanicalSystem):
     later = ("damping",)
 
     def __post_init__(self):
-        if isinstance(self.damping, str):
-            check_known("damping", self.damping, (UNDAMPED,), key="damping")
-        else:
+        if self.damping != UNDAMPED:
+            if isinstance(self.damping, str):
+                raise InputError(
+                    f"damping = {self.damping!r}; expected a number ≥ 0, one for each body, or "
+                    f"{UNDAMPED!r}",
+                    key="damping",
+                )
             damping = number_vector("damping", self.damping, self.body_count, least=0.0)
             set_checked(self, damping=damping)
 

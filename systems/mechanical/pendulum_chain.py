@@ -102,7 +102,7 @@ class SphericalPendulumChain(DampedSystem):
         "gravity": "m s-2",
         "damping": "N m s",
     }
-    surprising_defaults = {"gravity": "as in Example 1 of Lee et al.; all other systems have 9.81"}
+    surprising_defaults = {"gravity": "as in Example 1 of Lee et al.; on Earth it is 9.81"}
     named_starts = (
         Start("lee", "Example 1 of Lee et al.: the double pendulum", _lee),
         Start("celledoni", "section 5 of Celledoni et al.: parallel links", _celledoni),

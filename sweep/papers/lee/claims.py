@@ -94,20 +94,20 @@ PROPERTIES = (
         )
     ),
     Claim(
-        "3.4", "max |π − π₀|", _properties("long", VARIATIONAL, measure=_momentum),
+        "3.4", "max |π − π₀|, pendulum", _properties("long", VARIATIONAL, measure=_momentum),
         low=0.0, high=1e-13, note=f"vertical angular momentum; {_MILLION}",
     ),
     Claim(
-        "3.4", "max |π − π₀|", _properties("long", RUNGE_KUTTA, measure=_momentum),
+        "3.4", "max |π − π₀|, pendulum", _properties("long", RUNGE_KUTTA, measure=_momentum),
         low=1e-5, high=float("inf"), note=f"vertical angular momentum; {_MILLION}",
     ),
     Claim(
-        "3.4", "|drift of E| over the run / max |E − E₀|, at most",
+        "3.4", "|drift of E| over the run / max |E − E₀|, at most, pendulum",
         _properties("long", VARIATIONAL, measure=diagnostics.largest_drift_possible),
         low=0.0, high=0.05, note=f"{_MILLION}; what 95 % leave possible",
     ),
     Claim(
-        "3.4", "slope of E times T",
+        "3.4", "slope of E times T, pendulum",
         _properties(
             "long", RUNGE_KUTTA, measure=diagnostics.trend_over_run("energy_error"),
             summary="median",

@@ -230,11 +230,11 @@ def test_check_counts_runs(answers):
 
 def test_check_and_show_say_which_gravity_a_chain_has(command, tmp_path):
     """Its default is another than that of all other systems."""
-    said = "gravity is not given: 1 m s-2, as in Example 1 of Lee et al.; all other"
+    said = "gravity is not given: 1 m s-2, as in Example 1 of Lee et al.; on Earth it is 9.81"
     assert said in command(tmp_path, "check", "lee-example-1").stdout
     assert "not given" not in command(tmp_path, "check", "quickstart").stdout
     shown = command(tmp_path, "show", "system", "spherical_pendulum_chain").stdout
-    assert "gravity: 1.0 m s-2 (as in Example 1 of Lee et al.; all other" in shown
+    assert "gravity: 1.0 m s-2 (as in Example 1 of Lee et al.; on Earth it is 9.81" in shown
 
 
 def test_plan_counts_what_is_to_be_done(answers, place):

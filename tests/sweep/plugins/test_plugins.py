@@ -73,6 +73,47 @@ def test_a_force_of_a_plugin_acts():
         _ = library.system("bodies_in_air", {"damping": 0.1}).form
 
 
+AIR_STUDY = """
+format = 1
+name = "air"
+plugins = ["bead.py"]
+[[experiment]]
+name = "fall"
+system = "bodies_in_air"
+integrators = ["variational"]
+step_size = 0.01
+initial_condition = "lee"
+duration = 0.1
+samples = 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("range(q.shape[0])", "range(1)", "leaves the row of a body unwritten"),
+        ("range(q.shape[0])", "range(q.shape[0] + 1)", "writes beyond the 9 numbers of its 'out'"),
+        ("p[p.shape[0] - 1]", "p[p.shape[0]]", "reads beyond its parameters"),
+    ],
+)
+def test_a_force_that_does_not_keep_to_its_arrays_is_refused(tmp_path, before, after, message):
+    (line,) = problems(tmp_path, edited(before, after, FORCE), AIR_STUDY)
+    assert "the force on 'bodies_in_air'" in line and message in line
+
+
+@pytest.mark.parametrize(
+    ("text", "study"),
+    [
+        (edited("put(out, 3, ", "put(out, 1, ", DAMPED), DAMPED_STUDY),
+        (DAMPED, DAMPED_STUDY.replace("[14.0, 1.0, 0.1]", "[14.0, 1.0]")),
+    ],
+    ids=["leaves a row unwritten", "reads beyond its values"],
+)
+def test_a_controller_that_does_not_keep_to_its_arrays_is_refused(tmp_path, text, study):
+    (line,) = problems(tmp_path, text, study.replace("damped.py", "bead.py"))
+    assert re.search(r"'moment_[12]' of 'damped_payload' is NaN at a start, or leaves", line)
+
+
 def test_a_controller_of_ones_own_steers_the_quadrotors(tmp_path, cluster):
     (tmp_path / "damped.py").write_text(DAMPED)
     (tmp_path / "damped.toml").write_text(DAMPED_STUDY)

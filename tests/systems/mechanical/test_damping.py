@@ -94,7 +94,7 @@ def test_no_damping_is_no_force(name):
         (-0.1, "damping = -0.1; expected a number ≥ 0"),
         ([0.1], "damping has 1 values; expected 3"),
         ([0.1, "b", 0.0], "damping = 'b'; expected a number ≥ 0"),
-        ("some", "unknown damping 'some'"),
+        ("some", "damping = 'some'; expected a number ≥ 0, one for each body, or 'none'"),
     ],
 )
 def test_damping_is_checked(damping, message):
