@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from study_text import one_experiment, problems
 
 import integrators
 import systems
@@ -100,3 +101,11 @@ def test_no_damping_is_no_force(name):
 def test_damping_is_checked(damping, message):
     with pytest.raises(InputError, match=message):
         systems.get("nbody_sphere", damping=damping)
+
+
+def test_systems_with_a_force_and_without_are_no_one_experiment():
+    """Energy is the invariant of some and the balance that of the others."""
+    scan = '{ damping = [{ label = "off", value = "none" }, { label = "on", value = 0.1 }] }'
+    (line,) = problems(one_experiment(system='"nbody_sphere"', scan=scan))
+    assert "scan: some of these systems have a force and some have none" in line
+    assert 'damping = 0 for damping = "none"' in line
