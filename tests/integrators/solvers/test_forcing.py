@@ -126,7 +126,7 @@ def test_large_driven_oscillations_let_the_balance_drift_with_the_square_of_the_
 )
 def test_nothing_acting_is_the_free_chain_to_the_last_bit(free_pairing):
     pairing, free = free_pairing, free_pairing.case.system
-    idle = chain(**free.parameters, damping=0.0, amplitude=0.0)
+    idle = chain(**free.parameters | {"damping": 0.0}, amplitude=0.0)
     expected = pairing.batch([pairing.case.state])
     problem = pairing.integrator.bind(idle)
     state = idle.form.completed(pairing.case.state)

@@ -161,9 +161,9 @@ def test_methods_of_a_map_and_its_adjoint_compose_with_them(composition):
 
 
 @pytest.mark.parametrize("composition", COMPOSITIONS)
-def test_exactly_symmetric_methods_compose(composition):
+def test_exactly_symmetric_methods_of_order_2_compose(composition):
     for method in integrators.ALL_INTEGRATORS:
-        if method.symmetric and method.order != EXACT:
+        if method.symmetric and method.order == 2:
             composed = integrators.get(f"{method.name}+{composition}")
             assert composed.symmetric and composed.order == COMPOSITIONS[composition].order
             assert composed.evaluations == method.evaluations * COMPOSITIONS[composition].stages

@@ -82,7 +82,7 @@ def test_a_stored_run_is_what_integrating_gives(stored):
     system = systems.get("spherical_pendulum_chain", gravity=-9.81)
     method, start = integrators.get("rkmk5", steps_of="rkmk54"), system.start("celledoni")
     alone = integrators.integrate(system, method, start, duration=2.0, samples=20, tolerance=1e-7)
-    name = run_id(system, "rkmk5", method.options, np.nan, start, tolerance=1e-7)
+    name = run_id(system, "rkmk5", method.identity, np.nan, start, tolerance=1e-7)
     row = stored.isel(run=stored["run_id"].values.tolist().index(name))
     np.testing.assert_array_equal(row["state"], alone.states)
     assert int(row["evaluations"]) == alone.counters["evaluations"]

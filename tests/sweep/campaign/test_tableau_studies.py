@@ -62,7 +62,7 @@ def test_a_study_makes_its_own_integrators_and_keeps_them(tmp_path, cluster):
     }  # fmt: skip
     again = integrators.get("rkmk", **options)
     table = expand_experiment(made.experiments[0])
-    found = run_id(table.systems[0], "rkmk", again.options, 0.1, table.initial_state(0))
+    found = run_id(table.systems[0], "rkmk", again.identity, 0.1, table.initial_state(0))
     assert found == ids[0]
     expanded = json.loads(attributes["experiment"])["integrators"][0]["options"]["tableau"]
     assert expanded == options["tableau"]
