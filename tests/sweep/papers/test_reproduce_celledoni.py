@@ -105,7 +105,7 @@ def test_what_is_read_off_a_picture_agrees_in_its_order_of_magnitude(computed):
     times = rows_of(computed, "Figure 11", "its time")
     assert [(row.paper, row.digits, row.agreement) for row in times] == [(2.2, 2, "magnitude")] * 2
     first, second = (f"{row.here:.3f}" for row in times)
-    assert f"Its peaks at t ≈ 2.2 are at {first} and {second}." in TOPIC
+    assert f"shows at t ≈ 2.2 are at {first} and {second}." in TOPIC
 
 
 def parts_of(figure):
