@@ -21,14 +21,14 @@ static void ring(const double*, const Vector<double>* w, Vector<double>* g) {
     for (int i = 0; i < n; i++) g[i] = w[i == 0 ? n - 1 : i - 1] + w[i == n - 1 ? 0 : i + 1];
 }
 
-// H = -sum k_i k_j ln|w_i - w_j|^2/4 pi
+// H = -sum k_i k_j ln|w_i - w_j|^2/4 pi, p = (n, k)
 template <int n>
 static void vortices(const double* p, const Vector<double>* w, Vector<double>* g) {
     for (int i = 0; i < n; i++) g[i] = {0.0, 0.0, 0.0};
     for (int i = 1; i < n; i++) {
         for (int j = 0; j < i; j++) {
             Vector<double> apart = w[i] - w[j];
-            double push = -(p[i] * p[j] / two_pi) / dot(apart, apart);
+            double push = -(p[1 + i] * p[1 + j] / two_pi) / dot(apart, apart);
             g[i] = g[i] + push * apart;
             g[j] = g[j] + (-push) * apart;
         }
