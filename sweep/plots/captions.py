@@ -150,14 +150,21 @@ def error_norm_caption(dataset, error):
 
 
 def fixed_parameter_captions(dataset):
-    """The parameters of the system that are not scanned, as text with units, by their names."""
-    system = json.loads(dataset.attrs.get("system", "{}"))
-    units = next((s.parameter_units for s in ALL_SYSTEMS if s.name == system.get("name")), {})
-    values = system.get("parameters", {}).items()
+    """The parameters of the system that are not scanned, as text with units, by their names.
+
+    Without those that came later and are at their defaults, which is as if there were none.
+    """
+    stored = json.loads(dataset.attrs.get("system", "{}"))
+    known = next((system for system in ALL_SYSTEMS if system.name == stored.get("name")), None)
+    units = known.parameter_units if known else {}
+    usual = json.loads(json.dumps(known().parameters)) if known else {}
+    left_out = {name: usual[name] for name in known.later} if known else {}
     return {
         name: _parameter_value_text(value, units_with_superscripts(units.get(name, "1")))
-        for name, value in values
-        if name not in dataset.coords and value is not None
+        for name, value in stored.get("parameters", {}).items()
+        if name not in dataset.coords
+        and value is not None
+        and not (name in left_out and value == left_out[name])
     }
 
 

@@ -154,6 +154,7 @@ def test_very_many_integrators_have_a_panel_for_each_family():
 
 def test_a_picture_says_what_it_is_of(table):
     system = {"count": 2, "mass": [1.0, 1.0], "length": [1.0, 2.0], "gravity": 9.81}
+    system["damping"] = "none"  # which is as if there were no such parameter
     table.attrs["title"] = "order: chain of spherical pendula under gravity"
     table.attrs["system"] = json.dumps({"name": "spherical_pendulum_chain", "parameters": system})
     said = plots.picture("energy", table).get_suptitle().replace("\xa0", " ").split("\n")
