@@ -1,5 +1,6 @@
 """What every system offers: parameters, starts, ensembles, quantities with units."""
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -178,12 +179,19 @@ class System(ABC):
     @property
     def identity(self):
         """The parameters by which runs are identified: without `later` ones at their defaults."""
-        usual = type(self)().parameters if self.later else {}
+        usual = self.later_defaults()
         return {
             name: value
             for name, value in self.parameters.items()
-            if name not in self.later or value != usual[name]
+            if name not in usual or value != usual[name]
         }
+
+    @classmethod
+    @functools.cache
+    def later_defaults(cls):
+        """The `later` parameters with their defaults, as `parameters` has them."""
+        usual = cls().parameters if cls.later else {}
+        return {name: usual[name] for name in cls.later}
 
     @property
     def first_name(self):

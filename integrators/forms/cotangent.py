@@ -29,8 +29,63 @@ GROUPS = ("SO(3)", "SO(3) x R3")
 ACTIONS = ("product", "semidirect")
 
 
+class GroupHamiltonian:
+    """What Hamiltonians on T*G and on g* share: checks, and what derives from their flow.
+
+    A subclass is a dataclass with fields `hamiltonian`, that which `slope_name` names, `parameters`
+    and `split`, and has `homogeneous_flow`.
+    """
+
+    forced = False
+    bodies = 1
+    slope_name = "gradient"
+
+    def __post_init__(self):
+        for name, signature in (("hamiltonian", state_value), (self.slope_name, whole_state)):
+            given = getattr(self, name)
+            if not isinstance(given, Kernel) or given.signature is not signature:
+                decorated = "@kernel(state_value)" if signature is state_value else "@kernel()"
+                raise InputError(
+                    f"{name} is {given!r}; expected a function decorated by {decorated}", key=name
+                )
+        parameters = np.array(self.parameters, dtype=float)
+        if parameters.ndim != 1 or not np.all(np.isfinite(parameters)):
+            raise InputError(
+                f"parameters = {self.parameters!r}; expected a list of finite numbers",
+                key="parameters",
+            )
+        object.__setattr__(self, "parameters", parameters)
+
+    @property
+    def yields(self):
+        """The other forms that derive from this one."""
+        return (VectorField, HomogeneousFlow, *([SplitFlow] if self.split else []))
+
+    @property
+    def packed(self):
+        """The parameters as kernels read them."""
+        return self.parameters
+
+    def completed(self, state):
+        """The state as an array; it has nothing but its rows."""
+        return np.asarray(state, dtype=float)
+
+    @functools.cached_property
+    def energy(self):
+        """Kernel: H of a state."""
+        return _energy(self.hamiltonian)
+
+    def monitor(self):
+        """H of a state, and 0: there are no unit vectors."""
+        return self.homogeneous_flow().monitor
+
+    def vector_field(self, formulation="q_omega"):
+        """The equations in the embedding space; there is one formulation."""
+        return self.homogeneous_flow().vector_field()
+
+
 @dataclass(frozen=True)
-class CotangentHamiltonian:
+class CotangentHamiltonian(GroupHamiltonian):
     """A Hamiltonian on T*G, G = SO(3) or SO(3) × R³; see the module.
 
     Parameters
@@ -61,24 +116,11 @@ class CotangentHamiltonian:
     parameters: np.ndarray = field(default_factory=lambda: np.zeros(0))
     split: SplitFlow | None = None
 
-    forced = False
-    bodies = 1
+    slope_name = "derivatives"
 
     def __post_init__(self):
         check_known("group", self.group, GROUPS, key="group")
-        for name, signature in (("hamiltonian", state_value), ("derivatives", whole_state)):
-            given = getattr(self, name)
-            if not isinstance(given, Kernel) or given.signature is not signature:
-                decorated = "@kernel(state_value)" if signature is state_value else "@kernel()"
-                raise InputError(
-                    f"{name} is {given!r}; expected a function decorated by {decorated}", key=name
-                )
-        object.__setattr__(self, "parameters", checked_parameters(self.parameters))
-
-    @property
-    def yields(self):
-        """The other forms that derive from this one."""
-        return (VectorField, HomogeneousFlow, *([SplitFlow] if self.split else []))
+        super().__post_init__()
 
     @property
     def translations(self):
@@ -100,24 +142,6 @@ class CotangentHamiltonian:
         """The row of π."""
         return 4 if self.translations else 3
 
-    @property
-    def packed(self):
-        """The parameters as kernels read them."""
-        return self.parameters
-
-    def completed(self, state):
-        """The state as an array; it has nothing but its rows."""
-        return np.asarray(state, dtype=float)
-
-    @functools.cached_property
-    def energy(self):
-        """Kernel: H of a state."""
-        return energy_kernel(self.hamiltonian)
-
-    def monitor(self):
-        """H of a state, and 0: there are no unit vectors."""
-        return self.homogeneous_flow().monitor
-
     def homogeneous_flow(self, action="product"):
         """The same motion along an action.
 
@@ -135,24 +159,9 @@ class CotangentHamiltonian:
             along = product(ROTATION, *(TRANSLATION,) * (self.algebra_rows - 1))
         return HomogeneousFlow(generator, along, self.energy, self.packed)
 
-    def vector_field(self, formulation="q_omega"):
-        """(12) in the embedding space; there is one formulation."""
-        return self.homogeneous_flow().vector_field()
-
-
-def checked_parameters(parameters):
-    """A form's own parameters as a new array, shape (k,), or `InputError`."""
-    checked = np.array(parameters, dtype=float)
-    if checked.ndim != 1 or not np.all(np.isfinite(checked)):
-        raise InputError(
-            f"parameters = {parameters!r}; expected a list of finite numbers", key="parameters"
-        )
-    return checked
-
 
 @functools.cache
-def energy_kernel(hamiltonian):
-    """Kernel: H of a state, into ``out[0, 0]``."""
+def _energy(hamiltonian):
     value = hamiltonian.inline
 
     def energy(t, y, p, out, work):

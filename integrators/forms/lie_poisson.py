@@ -16,17 +16,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from integrators.compiler.kernels import Kernel, state_value, whole_state
+from integrators.compiler.kernels import Kernel, whole_state
 from integrators.compiler.vectors import get, put, scale
-from integrators.errors import InputError
-from integrators.forms.cotangent import checked_parameters, energy_kernel
-from integrators.forms.flows import HomogeneousFlow, SplitFlow, VectorField
+from integrators.forms.cotangent import GroupHamiltonian
+from integrators.forms.flows import HomogeneousFlow, SplitFlow
 from integrators.lie_groups.actions import product
 from integrators.lie_groups.factors import COADJOINT_SE3
 
 
 @dataclass(frozen=True)
-class LiePoissonHamiltonian:
+class LiePoissonHamiltonian(GroupHamiltonian):
     """A Hamiltonian on se(3)*; see the module.
 
     Parameters
@@ -52,44 +51,7 @@ class LiePoissonHamiltonian:
     parameters: np.ndarray = field(default_factory=lambda: np.zeros(0))
     split: SplitFlow | None = None
 
-    forced = False
-    bodies = 1
     rows = 2
-
-    def __post_init__(self):
-        for name, signature, text in (
-            ("hamiltonian", state_value, "@kernel(state_value)"),
-            ("gradient", whole_state, "@kernel()"),
-        ):
-            given = getattr(self, name)
-            if not isinstance(given, Kernel) or given.signature is not signature:
-                raise InputError(
-                    f"{name} is {given!r}; expected a function decorated by {text}", key=name
-                )
-        object.__setattr__(self, "parameters", checked_parameters(self.parameters))
-
-    @property
-    def yields(self):
-        """The other forms that derive from this one."""
-        return (VectorField, HomogeneousFlow, *([SplitFlow] if self.split else []))
-
-    @property
-    def packed(self):
-        """The parameters as kernels read them."""
-        return self.parameters
-
-    def completed(self, state):
-        """The state as an array; it has nothing but its rows."""
-        return np.asarray(state, dtype=float)
-
-    @functools.cached_property
-    def energy(self):
-        """Kernel: H of a state."""
-        return energy_kernel(self.hamiltonian)
-
-    def monitor(self):
-        """H of a state, and 0: there are no unit vectors."""
-        return self.homogeneous_flow().monitor
 
     def homogeneous_flow(self):
         """The same motion along the coadjoint action of SE(3)."""
@@ -99,10 +61,6 @@ class LiePoissonHamiltonian:
             energy=self.energy,
             parameters=self.packed,
         )
-
-    def vector_field(self, formulation="q_omega"):
-        """The equations in R⁶; there is one formulation."""
-        return self.homogeneous_flow().vector_field()
 
 
 @functools.cache

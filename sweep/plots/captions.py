@@ -157,14 +157,11 @@ def fixed_parameter_captions(dataset):
     stored = json.loads(dataset.attrs.get("system", "{}"))
     known = next((system for system in ALL_SYSTEMS if system.name == stored.get("name")), None)
     units = known.parameter_units if known else {}
-    usual = json.loads(json.dumps(known().parameters)) if known else {}
-    left_out = {name: usual[name] for name in known.later} if known else {}
+    unused = json.loads(json.dumps(known.later_defaults())) if known else {}
     return {
         name: _parameter_value_text(value, units_with_superscripts(units.get(name, "1")))
         for name, value in stored.get("parameters", {}).items()
-        if name not in dataset.coords
-        and value is not None
-        and not (name in left_out and value == left_out[name])
+        if name not in dataset.coords and value is not None and value != unused.get(name)
     }
 
 

@@ -115,14 +115,12 @@ def evaluate_plugin_kernel(function, state, parameters, rows, work, what):
 
 def _rows_written_by_call(call, parameters, rows, work, what):
     """As `evaluate_plugin_kernel`, of ``call(parameters, out, work)``."""
-    sizes = {"out": 3 * rows, "work": work}
-    out, scratch = (np.full(size + GUARD, np.nan) for size in sizes.values())
+    unwritten, guard = np.full(3 * rows + work, np.nan), np.full(GUARD, UNTOUCHED)
+    out, scratch = (np.append(unwritten[:size], guard) for size in (3 * rows, work))
     own = np.append(parameters, np.full(GUARD, np.nan))[: len(parameters)]
-    for array, size in zip((out, scratch), sizes.values(), strict=True):
-        array[size:] = UNTOUCHED
     mine = out[: 3 * rows].reshape(rows, 3)
     call(own, mine, scratch[:work])
-    for array, (name, size) in zip((out, scratch), sizes.items(), strict=True):
+    for name, array, size in (("out", out, 3 * rows), ("work", scratch, work)):
         if np.any(array[size:] != UNTOUCHED):
             raise InputError(f"{what} writes beyond the {size} numbers of its '{name}'")
     return mine

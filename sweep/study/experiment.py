@@ -1,6 +1,7 @@
 """An experiment of a study: what is run, written down as frozen values."""
 
 import dataclasses
+import functools
 import itertools
 import math
 import re
@@ -79,6 +80,11 @@ class IntegratorEntry:
     def integrator(self):
         """The `integrators.Integrator`."""
         return self.library.integrator(self.name, self.options)
+
+    @functools.cached_property
+    def identity(self):
+        """The options by which its runs are identified."""
+        return self.integrator().identity
 
 
 @dataclasses.dataclass(frozen=True)

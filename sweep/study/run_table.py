@@ -643,8 +643,7 @@ class _MethodDigests:
             entry = experiment.integrators[integrator]
             sizes = (math.nan, size) if adaptive else (size, math.nan)
             plugins = experiment.plugin_hashes(entry)
-            options = entry.integrator().identity
-            self._texts[method] = method_as_json(entry.name, options, *sizes, plugins)
+            self._texts[method] = method_as_json(entry.name, entry.identity, *sizes, plugins)
         return self._texts[method]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from plugin_text import BEAD, DAMPED, DAMPED_STUDY, FORCE, STUDY, edited, write
 from scipy.integrate import simpson
+from study_text import one_experiment
 
 import integrators
 import systems
@@ -73,19 +74,9 @@ def test_a_force_of_a_plugin_acts():
         _ = library.system("bodies_in_air", {"damping": 0.1}).form
 
 
-AIR_STUDY = """
-format = 1
-name = "air"
-plugins = ["bead.py"]
-[[experiment]]
-name = "fall"
-system = "bodies_in_air"
-integrators = ["variational"]
-step_size = 0.01
-initial_condition = "lee"
-duration = 0.1
-samples = 1
-"""
+AIR_STUDY = one_experiment(system='"bodies_in_air"').replace(
+    "[[experiment]]", 'plugins = ["bead.py"]\n[[experiment]]'
+)
 
 
 @pytest.mark.parametrize(
