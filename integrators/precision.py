@@ -1,0 +1,390 @@
+"""Numbers of the host in either arithmetic: doubles, and precise ones of 45 digits.
+
+Kernels in double-double arithmetic, 32 digits, are given pairs of doubles. What makes them, here
+and in the systems, is the code that makes doubles, run on precise numbers: objects of mpmath with
+the methods that NumPy's functions call on arrays of objects. They lose no digit unasked: `float`
+of one raises `LostDigits`, and so do sums and products with a float that has digits of its own,
+such as 0.1, which must be made a precise number first.
+
+A float that is given by a user stands for the simplest fraction that rounds to it, `simplest`, so
+that 0.1 is 1/10 and 0.3333333333333333 is 1/3; see `precise`.
+"""
+
+import functools
+import itertools
+import math
+import struct
+from fractions import Fraction
+
+import numpy as np
+
+from integrators.errors import GeosweepError, InputError, check_known
+
+DOUBLE, DOUBLE_DOUBLE = ARITHMETICS = ("double", "double-double")
+DIGITS = 45  # of precise numbers: those of double-double, and what ill conditioned steps lose
+SHORT = 24  # binary digits of a float that is taken for exact
+PLAIN = 10**6  # denominators of fractions that are not looked at for multiples of π
+DEGREES = 180  # largest denominator of a multiple of π
+TURNS = 10**4  # largest multiple of π
+
+
+class LostDigits(GeosweepError, ArithmeticError):
+    """A precise number met a step that works in doubles."""
+
+
+# --- from floats -------------------------------------------------------------------------------
+
+
+def simplest(x):
+    """The fraction of least denominator that rounds to a float.
+
+    Parameters
+    ----------
+    x : float
+
+    Returns
+    -------
+    Fraction
+        Of the whole numbers that round to a large float, the one that it is.
+
+    Raises
+    ------
+    InputError
+        If it is not finite.
+    """
+    x = float(x)
+    if not math.isfinite(x):
+        raise InputError(f"{x!r} is not finite; expected a finite number")
+    if x < 0.0:
+        return -simplest(-x)
+    if x.is_integer():
+        return Fraction(x)
+    exact, ulp = Fraction(x), Fraction(math.ulp(x))
+    below = exact - Fraction(math.nextafter(x, 0.0))  # half as far from a power of 2
+    even = not struct.unpack("<q", struct.pack("<d", x))[0] & 1
+    return _between(exact - below / 2, exact + ulp / 2, even)
+
+
+def _between(low, high, closed):
+    """The fraction of least denominator from `low` to `high`, positive; ends count if `closed`.
+
+    It goes down the tree of Stern and Brocot by continued fractions: as long as both ends have the
+    same whole part, that is the part of the fraction too.
+    """
+    parts = []
+    while True:
+        whole = math.floor(low)
+        inside = whole if closed and whole == low else whole + 1
+        if inside < high or (closed and inside == high):
+            break
+        parts.append(whole)
+        low, high = 1 / (high - whole), (1 / (low - whole) if low > whole else math.inf)
+    found = Fraction(inside)
+    for whole in reversed(parts):
+        found = whole + 1 / found
+    return found
+
+
+def fractions(values):
+    """The `simplest` fractions of floats, as an array of objects; of tableaux."""
+    return _each(simplest, np.asarray(values, dtype=float))
+
+
+def precise(value):
+    """The precise number that a number given by a user stands for.
+
+    Parameters
+    ----------
+    value : float or Fraction, or tuple, list or array of these
+        A float is its `simplest` fraction; where that is no plain one and the float is a simple
+        multiple of π, as π/6 is and a whole number of degrees, it is that multiple.
+
+    Returns
+    -------
+    precise number, or tuple or array of objects
+        Whole numbers, and what is no number, are as they are given.
+    """
+    if isinstance(value, np.ndarray):
+        return _each(precise, value)
+    if isinstance(value, (tuple, list)):
+        return tuple(map(precise, value))
+    if isinstance(value, float) and math.isfinite(value):
+        return _meant(float(value))
+    if isinstance(value, (float, Fraction)):
+        return _number(value)
+    return value
+
+
+@functools.lru_cache(maxsize=4096)
+def _meant(x):
+    fraction = simplest(x)
+    if fraction.denominator > PLAIN and abs(x) < math.pi * TURNS:
+        multiple = Fraction(x / math.pi).limit_denominator(DEGREES)
+        angle = _context().pi * multiple.numerator / multiple.denominator
+        if multiple and abs(_fraction(angle) - Fraction(x)) <= Fraction(math.ulp(x)):
+            return angle
+    return _number(fraction)
+
+
+def exactly(values):
+    """Precise numbers that are the doubles given, as an array; of states that users give."""
+    return _each(lambda x: _context().mpf(float(x)), np.asarray(values, dtype=float))
+
+
+def _number(value):
+    """The precise number next to a rational one, or an infinite float."""
+    mpf = _context().mpf
+    if isinstance(value, Fraction):
+        return mpf(value.numerator) / value.denominator
+    return mpf(value)
+
+
+def _each(made, values):
+    found = np.empty(values.shape, dtype=object)
+    for place in np.ndindex(values.shape):
+        found[place] = made(values[place])
+    return found
+
+
+# --- of both arithmetics -----------------------------------------------------------------------
+
+
+def is_precise(values):
+    """Whether a number is precise, or an array of objects."""
+    if isinstance(values, np.ndarray):
+        return values.dtype.hasobject
+    return hasattr(values, "_mpf_")
+
+
+def numbers(values, copy=False):
+    """Numbers as an array: of float, or of precise numbers if one of them is.
+
+    Parameters
+    ----------
+    values : array_like
+    copy : bool
+        Whether to make a new array where they are one already.
+
+    Returns
+    -------
+    ndarray
+
+    Raises
+    ------
+    LostDigits
+        If others of them have digits of their own.
+    TypeError, ValueError
+        If they are no numbers, or no array.
+    """
+    if not (isinstance(values, np.ndarray) and values.dtype == float):
+        found = np.asarray(values)
+        if found.dtype == object and any(map(is_precise, found.flat)):
+            return _each(_own, found)
+    return np.array(values, dtype=float) if copy else np.asarray(values, dtype=float)
+
+
+def _own(value):
+    """A precise number as it is; another that is exact as it stands, as a precise one."""
+    if hasattr(value, "_mpf_"):
+        return value
+    if isinstance(value, Fraction):
+        return _number(value)
+    return _context().mpf(_short(value))
+
+
+def rounded(values):
+    """Numbers of either arithmetic, or fractions, as the nearest doubles."""
+    values = np.asarray(values)
+    if values.dtype != object:
+        return np.asarray(values, dtype=float)
+    return pairs(values)[..., 0]
+
+
+def pairs(values):
+    """Precise numbers as double-double ones.
+
+    Parameters
+    ----------
+    values : array_like
+        Of precise numbers, fractions, and whatever is exact as it stands.
+
+    Returns
+    -------
+    ndarray, shape (*shape, 2)
+        The nearest doubles, then those nearest to what is left.
+
+    Raises
+    ------
+    LostDigits
+        For a float with digits of its own.
+    """
+    values = np.asarray(values)
+    found = np.empty((*values.shape, 2))
+    for place in np.ndindex(values.shape):
+        found[place] = _pair(values[place])
+    return found
+
+
+def _pair(value):
+    value = _fraction(value) if hasattr(value, "_mpf_") else _short(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return value, 0.0
+    high = float(value)
+    return high, float(Fraction(value) - Fraction(high))
+
+
+def _fraction(number):
+    """A precise number as a fraction; an infinite one, or NaN, as a float."""
+    sign, mantissa, exponent, _ = number._mpf_
+    if not mantissa and exponent:
+        return float(str(number))
+    return Fraction(-mantissa if sign else mantissa) * Fraction(2) ** exponent
+
+
+def all_finite(values):
+    """Whether every number of an array of either arithmetic is finite."""
+    return bool(np.all(np.isfinite(rounded(values))))
+
+
+def inverse_of(matrix):
+    """The inverse of a matrix of either arithmetic."""
+    if not is_precise(matrix):
+        return np.linalg.inv(matrix)
+    context = _context()
+    found = context.inverse(context.matrix(matrix.tolist()))
+    return np.array(found.tolist(), dtype=object)
+
+
+# --- what starts are made with -----------------------------------------------------------------
+
+
+class Doubles:
+    """Numbers of a system in double precision: `systems.base.System.arithmetic`."""
+
+    name = DOUBLE
+    pi = math.pi
+    number = staticmethod(float)
+    sqrt, sin, cos = staticmethod(math.sqrt), staticmethod(math.sin), staticmethod(math.cos)
+    expm1, radians = staticmethod(math.expm1), staticmethod(math.radians)
+    total = staticmethod(math.fsum)
+
+    @staticmethod
+    def array(values):
+        """Numbers as an array of such numbers."""
+        return np.array(values, dtype=float)
+
+
+class PreciseNumbers:
+    """The same of precise numbers; a float stands for what `precise` says."""
+
+    name = DOUBLE_DOUBLE
+
+    @property
+    def pi(self):
+        """π"""
+        return +_context().pi
+
+    @staticmethod
+    def number(value):
+        """A number of the system's arithmetic."""
+        return _own(precise(value))
+
+    def array(self, values):
+        """Numbers as an array of such numbers."""
+        return _each(self.number, np.asarray(values))
+
+    def sqrt(self, x):
+        """√x"""
+        return self.number(x).sqrt()
+
+    def sin(self, x):
+        """The sine."""
+        return self.number(x).sin()
+
+    def cos(self, x):
+        """The cosine."""
+        return self.number(x).cos()
+
+    def expm1(self, x):
+        """exp(x) − 1"""
+        return self.number(x).expm1()
+
+    def radians(self, degrees):
+        """An angle in radians."""
+        return self.number(degrees) * self.pi / 180
+
+    @staticmethod
+    def total(values):
+        """The sum."""
+        return sum(values)
+
+
+DOUBLES, PRECISE = Doubles(), PreciseNumbers()
+
+
+def arithmetic_of(name):
+    """`DOUBLES` or `PRECISE`, by the name of an arithmetic; or `InputError`."""
+    check_known("arithmetic", name, ARITHMETICS, key="arithmetic")
+    return PRECISE if name == DOUBLE_DOUBLE else DOUBLES
+
+
+# --- the precise numbers -----------------------------------------------------------------------
+
+UFUNCS = (  # by which NumPy's functions on arrays of objects are called, and mpmath's names
+    ("sqrt", "sqrt"), ("exp", "exp"), ("expm1", "expm1"), ("log", "ln"), ("log1p", "log1p"),
+    ("sin", "sin"), ("cos", "cos"), ("tan", "tan"), ("arcsin", "asin"), ("arccos", "acos"),
+    ("arctan", "atan"), ("arctan2", "atan2"), ("sinh", "sinh"), ("cosh", "cosh"),
+    ("tanh", "tanh"), ("hypot", "hypot"), ("floor", "floor"), ("ceil", "ceil"),
+)  # fmt: skip
+OPERATORS = ("add", "sub", "mul", "truediv", "mod", "pow")
+
+
+@functools.cache
+def _context():
+    """mpmath's context of the precise numbers, with their class; see the module."""
+    import mpmath  # here: only double-double asks for it
+
+    context = mpmath.MPContext()
+    context.dps = DIGITS
+    number = context.mpf
+    number.__float__ = number.__complex__ = _refuse
+    for name, own in UFUNCS:
+        setattr(number, name, _method(getattr(context, own)))
+    for side, name in itertools.product(("", "r"), OPERATORS):
+        guarded = f"__{side}{name}__"
+        setattr(number, guarded, _guarded(getattr(number, guarded)))
+    return context
+
+
+def _method(function):
+    def method(self, *others):
+        return function(self, *map(_short, others))
+
+    return method
+
+
+def _guarded(operation):
+    def guarded(self, other):
+        return operation(self, _short(other))
+
+    return guarded
+
+
+def _refuse(self):
+    raise LostDigits(f"{self} would lose digits as a float")
+
+
+def _short(value):
+    """A number as it is, but a float with digits of its own, which raises `LostDigits`."""
+    if isinstance(value, (bool, np.bool_, np.integer)):
+        return int(value)
+    if isinstance(value, float):
+        value = float(value)
+        if math.isfinite(value):
+            mantissa, _ = math.frexp(value)
+            if not (mantissa * 2.0**SHORT).is_integer():
+                raise LostDigits(
+                    f"{value!r} is the double next to a number with more digits; expected that "
+                    "number in the system's arithmetic"
+                )
+    return value
