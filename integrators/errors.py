@@ -83,10 +83,17 @@ def check_whole(name, value, least=1):
     return int(value)
 
 
-def check_array(name, value, shape):
-    """`value` as a float array; `InputError`, which says the `shape` to give, if it is none."""
+def _floats(value):
+    return np.array(value, dtype=float)
+
+
+def check_array(name, value, shape, array=_floats):
+    """`value` as a float array; `InputError`, which says the `shape` to give, if it is none.
+
+    `array` makes one of other numbers.
+    """
     try:
-        return np.array(value, dtype=float)
+        return array(value)
     except (TypeError, ValueError):
         message = f"{name} is not an array of numbers; expected {shape}"
         raise InputError(message, key=name) from None

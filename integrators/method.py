@@ -7,7 +7,7 @@ to a system's form it becomes a `Problem`, which the stepping loop runs.
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -15,8 +15,23 @@ import numpy as np
 from integrators.compiler.kernels import Kernel
 from integrators.errors import InputError, check_known
 from integrators.forms.cotangent import ACTIONS, CotangentHamiltonian
-from integrators.forms.forms import FORMULATIONS, SpheresLagrangian, form_of, system_name
+from integrators.forms.forms import (
+    FORMULATIONS,
+    SpheresLagrangian,
+    form_of,
+    in_precise_numbers,
+    system_name,
+)
 from integrators.options import Option
+from integrators.precision import (
+    DOUBLE,
+    DOUBLE_DOUBLE,
+    LostDigits,
+    arithmetic_of,
+    exactly,
+    only_precise,
+    pairs,
+)
 from integrators.stepping import loop
 from integrators.stepping.checkpoint import Resumable
 from integrators.stepping.equal_steps import equal_steps
@@ -206,7 +221,7 @@ class Integrator:
     Besides the options of the method there is, with a fixed step, ``steps_of``: the name of an
     adaptive integrator. It takes as many equal steps over the duration as that one, with its
     default options, takes at the tolerance; so it has a tolerance, and no step size. `known` are
-    the methods that it may name, and that messages offer.
+    the methods that it may name, and that messages offer. `arithmetic` is that of its constants.
 
     Raises
     ------
@@ -218,6 +233,7 @@ class Integrator:
     modifier: str = ""
     given: Mapping[str, object] = field(default_factory=dict)
     known: tuple = field(default=(), compare=False, repr=False)
+    arithmetic: str = field(default=DOUBLE, repr=False)
 
     @classmethod
     def of(cls, name, options, known):
@@ -349,8 +365,14 @@ class Integrator:
 
     @property
     def stages(self):
-        """The γ of the symmetric composition, shape ``(stages,)``; [1] without one."""
-        return self.composition.coefficients if self.composition else BASE
+        """The γ of the symmetric composition, shape ``(stages,)``; [1] without one.
+
+        Exact ones, as `Fraction`, where they are for double-double; `shares` alike.
+        """
+        if not self.composition:
+            return BASE
+        exact = self.arithmetic == DOUBLE_DOUBLE
+        return self.composition.exact_coefficients if exact else self.composition.coefficients
 
     @property
     def shares(self):
@@ -358,7 +380,14 @@ class Integrator:
 
         Those of a processor follow, where a composition has one.
         """
-        return self.composition.shares if self.composition else BASE_SHARES
+        if not self.composition:
+            return BASE_SHARES
+        exact = self.arithmetic == DOUBLE_DOUBLE
+        return self.composition.exact_shares if exact else self.composition.shares
+
+    def constants_of(self, table):
+        """The constants of a tableau or scheme, as `Fraction` where they are for double-double."""
+        return table.exact_constants if self.arithmetic == DOUBLE_DOUBLE else table.constants
 
     @property
     def order(self):
@@ -449,19 +478,54 @@ class Integrator:
                 key="action",
             )
 
-    def bind(self, system):
+    def bind(self, system, arithmetic=DOUBLE):
         """The `Problem` of this integrator on `system`, or `AdaptiveProblem`.
+
+        Parameters
+        ----------
+        system : System or form
+            In double-double a system's parameters are what their floats stand for, see
+            `precision.precise`; those of a form alone are exact as they are.
+        arithmetic : {"double", "double-double"}
+            Of the numbers that kernels are given: in double-double constants and parameters have
+            the shape (k, 2), high and low doubles.
 
         Raises
         ------
         InputError
-            If they do not fit.
+            If they do not fit, or in double-double for an adaptive integrator, and where numbers
+            cannot be had with so many digits.
         """
         self.check(system)
+        if arithmetic_of(arithmetic).name == DOUBLE_DOUBLE:
+            return self._bind_precisely(system)
         problem = self.method.bind(form_of(system), self)
         if self.counted is None:
             return problem
         return equal_steps(self, problem, self.counted.bind(system))
+
+    def _bind_precisely(self, system):
+        if self.adaptive:
+            fixed = f" Use '{self.name}+{FIXED}'." if self.method.fixed else ""
+            raise InputError(
+                f"{self.label!r} chooses its steps by a tolerance, in double precision; in "
+                f"{DOUBLE_DOUBLE} an integrator needs a fixed step.{fixed}"
+            )
+        twin = getattr(system, "in_arithmetic", None)
+        try:
+            if twin:
+                form = in_precise_numbers(twin(DOUBLE_DOUBLE).form, only_precise)
+            else:
+                form = in_precise_numbers(system, exactly)
+            problem = self.method.bind(form, replace(self, arithmetic=DOUBLE_DOUBLE))
+            return replace(
+                problem, constants=pairs(problem.constants), parameters=pairs(problem.parameters)
+            )
+        except LostDigits as error:
+            raise InputError(
+                f"{self.name!r} on {system_name(system)} has numbers in double precision only: "
+                f"{error}"
+            ) from error
 
 
 def _offers(form, wanted):

@@ -179,8 +179,13 @@ def numbers(values, copy=False):
     if not (isinstance(values, np.ndarray) and values.dtype == float):
         found = np.asarray(values)
         if found.dtype == object and any(map(is_precise, found.flat)):
-            return _each(_own, found)
+            return only_precise(found)
     return np.array(values, dtype=float) if copy else np.asarray(values, dtype=float)
+
+
+def only_precise(values):
+    """Numbers as an array of precise ones; `LostDigits` for floats with digits of their own."""
+    return _each(_own, np.asarray(values))
 
 
 def _own(value):

@@ -9,6 +9,7 @@ import numpy as np
 
 from integrators.compiler.kernels import Kernel
 from integrators.errors import InputError, check_array, check_known, check_number, check_whole
+from integrators.precision import DOUBLE, DOUBLES, LostDigits, arithmetic_of, pairs, precise
 from systems import ensembles
 from systems.checking import check_members
 
@@ -141,7 +142,9 @@ class System(ABC):
     `Convergence` that suits the default parameters, if it says one. `remarks` are sentences on the
     parameters, worth knowing before a run, and `surprising_defaults` says of parameters whose
     default is not what one would expect why it is that: `sweep check` and `sweep show system`
-    print them.
+    print them. `arithmetic`, `precision.DOUBLES` or `PRECISE`, has the numbers that forms and
+    starts are made of: a form or start that takes from it what is exact in no double, as 0.1 and
+    √3, can be had in double-double too.
     """
 
     families = ()
@@ -150,11 +153,43 @@ class System(ABC):
     surprising_defaults = {}
     convergence = None
     remarks = ()
+    arithmetic = DOUBLES  # of the numbers that forms and starts are made of
 
     @property
     @abstractmethod
     def form(self):
         """The form, with compiled functions and numbers."""
+
+    def in_arithmetic(self, name):
+        """The system itself, or its twin of precise numbers.
+
+        The twin's parameters are what their floats stand for, see `precision.precise`, and so its
+        form and starts are made of precise numbers, by the same code.
+
+        Parameters
+        ----------
+        name : {"double", "double-double"}
+
+        Returns
+        -------
+        System
+
+        Raises
+        ------
+        InputError
+            For another name.
+        """
+        arithmetic = arithmetic_of(name)
+        if arithmetic.name == self.arithmetic.name:
+            return self
+        twin, kind = object.__new__(type(self)), type(self)
+        for key, value in vars(self).items():
+            if not isinstance(getattr(kind, key, None), functools.cached_property):
+                object.__setattr__(twin, key, value)
+        for key in self.parameter_names():
+            object.__setattr__(twin, key, precise(getattr(self, key)))
+        object.__setattr__(twin, "arithmetic", arithmetic)
+        return twin
 
     @property
     @abstractmethod
@@ -230,42 +265,61 @@ class System(ABC):
         """Names of the initial states that come with the system."""
         return tuple(start.name for start in self.named_starts)
 
-    def start(self, name):
+    def start(self, name, arithmetic=DOUBLE):
         """A named initial state.
 
         Parameters
         ----------
         name : str
+        arithmetic : {"double", "double-double"}
 
         Returns
         -------
-        ndarray, shape (rows, 3)
+        ndarray, shape (rows, 3), or (rows, 3, 2) of high and low doubles
 
         Raises
         ------
         InputError
-            If there is none of that name, or it does not suit the parameters.
+            If there is none of that name, or it does not suit the parameters, or is made in double
+            precision only.
         """
         check_known(f"start of {self.name}", name, self.starts)
         start = next(start for start in self.named_starts if start.name == name)
-        return self.form.completed(start.make(self))
+        return self._made(f"start {name!r}", start.make, arithmetic)
 
-    def member(self, family, **values):
+    def _made(self, what, make, arithmetic, **values):
+        """The state that `make` makes of the system, or the high and low doubles of its twin's."""
+        state = self.form.completed(make(self, **values))
+        if arithmetic_of(arithmetic) is DOUBLES:
+            return state
+        twin = self.in_arithmetic(arithmetic)
+        try:
+            made = make(twin, **{key: precise(value) for key, value in values.items()})
+            return pairs(twin.form.completed(made))
+        except (LostDigits, TypeError) as error:
+            raise InputError(
+                f"{what} of {self.name} is made in double precision only: {error}"
+            ) from error
+
+    def member(self, family, arithmetic=DOUBLE, **values):
         """The state of a family at some values of its axes; defaults for those not given.
 
         Parameters
         ----------
         family : str
+        arithmetic : {"double", "double-double"}
+            In double-double a value is what its float stands for, see `precision.precise`.
         **values : float
 
         Returns
         -------
-        ndarray, shape (rows, 3)
+        ndarray, shape (rows, 3), or (rows, 3, 2) of high and low doubles
 
         Raises
         ------
         InputError
-            For an unknown family or axis, or where there is no state.
+            For an unknown family or axis, where there is no state, or for one that is made in
+            double precision only.
         """
         families = {known.name: known for known in self.families}
         check_known(f"family of {self.name}", family, families, key="name")
@@ -273,8 +327,8 @@ class System(ABC):
         for key, value in values.items():
             check_known(f"axis of {family}", key, known.axes, key=key)
             check_number(key, value)
-        state = self.form.completed(known.make(self, **{**known.axes, **values}))
-        self.check_state(state)
+        state = self._made(f"family {family!r}", known.make, arithmetic, **{**known.axes, **values})
+        self.check_state(state if state.ndim == 2 else state[..., 0])
         return state
 
     def ensemble(self, members, seed, around=None, spread=None):

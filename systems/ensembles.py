@@ -3,11 +3,10 @@
 A random state is drawn from (seed, member) alone.
 """
 
-import math
-
 import numpy as np
 
 from integrators.forms.forms import parts
+from integrators.precision import DOUBLES
 
 
 def uniform(bodies, seed, members):
@@ -35,20 +34,25 @@ def near(state, spread, seed, members):
 GOLDEN_COSINE, GOLDEN_SINE = -0.7373688780783197, 0.6754902942615238  # of π (3 − √5)
 
 
-def lattice(count):
+def lattice(count, arithmetic=DOUBLES):
     """A nearly uniform lattice of directions, by heights 1 − (2i + 1)/count; shape (count, 3).
 
     The Fibonacci lattice: each point is turned about e3 by the golden angle from the one before
     (Swinbank and Purser 2006). Turned by multiplication, it is the same to the last bit on every
-    machine.
+    machine. In double-double the cosine and the sine have all digits, and the points are others by
+    what those of double round.
     """
-    points, x, y = np.empty((count, 3)), 1.0, 0.0
+    cosine, sine = GOLDEN_COSINE, GOLDEN_SINE
+    if arithmetic is not DOUBLES:
+        angle = arithmetic.pi * (3 - arithmetic.sqrt(5.0))
+        cosine, sine = arithmetic.cos(angle), arithmetic.sin(angle)
+    points, x, y = [], 1.0, 0.0
     for i in range(count):
-        height = (count - 2 * i - 1) / count
-        radius = math.sqrt((1.0 - height) * (1.0 + height))
-        points[i] = radius * x, radius * y, height
-        x, y = GOLDEN_COSINE * x - GOLDEN_SINE * y, GOLDEN_SINE * x + GOLDEN_COSINE * y
-    return points
+        height = arithmetic.number(count - 2 * i - 1) / count
+        radius = arithmetic.sqrt((1.0 - height) * (1.0 + height))
+        points.append((radius * x, radius * y, height))
+        x, y = cosine * x - sine * y, sine * x + cosine * y
+    return np.reshape(arithmetic.array(points), (count, 3))
 
 
 def turned(state, body, direction):

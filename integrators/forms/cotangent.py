@@ -24,6 +24,7 @@ from integrators.errors import InputError, check_known
 from integrators.forms.flows import HomogeneousFlow, SplitFlow, VectorField
 from integrators.lie_groups.actions import product
 from integrators.lie_groups.factors import ROTATION, SEMIDIRECT, SEMIDIRECT_R3, TRANSLATION
+from integrators.precision import all_finite, numbers
 
 GROUPS = ("SO(3)", "SO(3) x R3")
 ACTIONS = ("product", "semidirect")
@@ -48,8 +49,8 @@ class GroupHamiltonian:
                 raise InputError(
                     f"{name} is {given!r}; expected a function decorated by {decorated}", key=name
                 )
-        parameters = np.array(self.parameters, dtype=float)
-        if parameters.ndim != 1 or not np.all(np.isfinite(parameters)):
+        parameters = numbers(self.parameters, copy=True)
+        if parameters.ndim != 1 or not all_finite(parameters):
             raise InputError(
                 f"parameters = {self.parameters!r}; expected a list of finite numbers",
                 key="parameters",
@@ -68,7 +69,7 @@ class GroupHamiltonian:
 
     def completed(self, state):
         """The state as an array; it has nothing but its rows."""
-        return np.asarray(state, dtype=float)
+        return numbers(state)
 
     @functools.cached_property
     def energy(self):

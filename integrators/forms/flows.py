@@ -11,6 +11,7 @@ from integrators.compiler.vectors import dot, get
 from integrators.compiler.views import rows_of, tail
 from integrators.errors import InputError
 from integrators.lie_groups.actions import Action
+from integrators.precision import numbers
 
 ON_MANIFOLD = 1e-9  # how far a given state may be off the manifold
 
@@ -202,11 +203,11 @@ class HomogeneousFlow:
     @property
     def packed(self):
         """The parameters as kernels read them."""
-        return np.asarray(self.parameters, dtype=float)
+        return numbers(self.parameters)
 
     def completed(self, state):
         """A state with its row for the work, which is 0 where that is left out."""
-        return with_work(state, self.rows) if self.forced else np.asarray(state, dtype=float)
+        return with_work(state, self.rows) if self.forced else numbers(state)
 
     def check_state(self, state):
         """Raise `InputError` unless rotations are orthogonal and unit vectors of length 1."""
@@ -262,7 +263,7 @@ def with_work(state, rows):
     -------
     ndarray, shape (…, rows, 3)
     """
-    state = np.asarray(state, dtype=float)
+    state = numbers(state)
     if state.ndim < 2 or state.shape[-2:] != (rows - 1, 3):
         return state
     return np.concatenate([state, np.zeros_like(state[..., :1, :])], axis=-2)

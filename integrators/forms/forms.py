@@ -6,7 +6,7 @@ from potential, gradient and inertia: its `VectorField` in two formulations, its
 """
 
 import functools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from integrators.errors import InputError, check_array
 from integrators.forms import momenta, sphere_fields, spheres
 from integrators.forms.flows import HomogeneousFlow, VectorField, with_work
 from integrators.lie_groups.actions import tangent_spheres
+from integrators.precision import inverse_of, is_precise, numbers, rounded
+from integrators.solvers.chains import HALF, _invert
 from integrators.solvers.inertia import CHAIN, CHAIN_FROM, DIAGONAL, FULL, ChainInertia
 
 FORMULATIONS = ("q_omega", "q_qdot")  # of the vector field
@@ -100,7 +102,7 @@ class SpheresLagrangian:
         ndarray
             As given, where there is no force.
         """
-        return with_work(state, self.rows) if self.forced else np.asarray(state, dtype=float)
+        return with_work(state, self.rows) if self.forced else numbers(state)
 
     @functools.cached_property
     def layout(self):
@@ -131,9 +133,9 @@ class SpheresLagrangian:
             matrices = [mass, 1.0 / mass]
         else:
             matrix = self.inertia_matrix
-            inverse = np.linalg.inv(matrix)
+            inverse = inverse_of(matrix)
             matrices = [matrix.ravel(), (0.5 * (inverse + inverse.T)).ravel()]
-        return np.concatenate([*matrices, np.asarray(self.parameters, dtype=float)])
+        return np.concatenate([*matrices, numbers(self.parameters)])
 
     @functools.cached_property
     def net_gradient(self):
@@ -234,14 +236,78 @@ def checked_inertia(inertia):
     InputError
         If it is not finite, square, symmetric and positive definite.
     """
-    inertia = np.array(inertia, dtype=float)
+    inertia = numbers(inertia, copy=True)
     if inertia.ndim not in (1, 2) or inertia.size == 0 or len(set(inertia.shape)) > 1:
         raise InputError(
             f"inertia has shape {inertia.shape}; expected a square matrix, or its diagonal"
         )
-    if not _is_positive_definite(inertia):
+    if not _is_positive_definite(rounded(inertia)):
         raise InputError("the inertia matrix must be finite, symmetric and positive definite")
     return inertia
+
+
+def chain_inertia(lengths, masses, couplings=None):
+    """The `ChainInertia` of links, of numbers of either arithmetic.
+
+    Parameters
+    ----------
+    lengths, masses, couplings
+        As of `ChainInertia`.
+
+    Raises
+    ------
+    InputError
+        As there. Precise numbers are not checked: the same in double precision are, before.
+    """
+    precise = any(map(is_precise, map(numbers, (lengths, masses))))
+    return (_PreciseChain if precise else ChainInertia)(lengths, masses, couplings)
+
+
+class _PreciseChain(ChainInertia):
+    """A chain of links of precise numbers."""
+
+    def __post_init__(self):
+        couplings = np.zeros(len(self.lengths) - 1) if self.couplings is None else self.couplings
+        given = {"lengths": self.lengths, "masses": self.masses, "couplings": couplings}
+        for name, value in given.items():
+            object.__setattr__(self, name, numbers(value))
+
+    @property
+    def packed(self):
+        n = len(self)
+        forward = np.column_stack(
+            [self.lengths, self.masses, np.append(self.couplings, 0.0), self.diagonal]
+        ).ravel()
+        inverse = np.empty(HALF * n, dtype=object)
+        _invert(forward, n, np.zeros(n), inverse)
+        return np.concatenate([forward, inverse])
+
+
+def in_precise_numbers(form, made):
+    """A form with all its numbers precise.
+
+    Parameters
+    ----------
+    form : SpheresLagrangian, SpinHamiltonian, HomogeneousFlow, …
+    made : callable
+        ``made(values)`` gives an array of precise numbers: `precision.exactly` takes doubles for
+        exact, `precision.only_precise` raises where they have digits of their own.
+
+    Returns
+    -------
+    form of the same kind
+    """
+    found = {}
+    for part in fields(form):
+        value = getattr(form, part.name)
+        if isinstance(value, ChainInertia):
+            chain = (getattr(value, own.name) for own in fields(value))
+            found[part.name] = _PreciseChain(*map(made, chain))
+        elif part.name == "parameters" or isinstance(value, np.ndarray):
+            found[part.name] = made(value)
+    if getattr(form, "tracers", 0):  # their strengths are appended
+        found["strengths"] = found["strengths"][: -form.tracers]
+    return replace(form, **found)
 
 
 def _is_positive_definite(inertia):
@@ -270,7 +336,7 @@ def parts(state):
     q, omega : ndarray, shape (…, n, 3)
     work : ndarray, shape (…, 0, 3) or (…, 1, 3)
     """
-    state = np.asarray(state, dtype=float)
+    state = numbers(state)
     n = state.shape[-2] // 2
     return state[..., :n, :], state[..., n : 2 * n, :], state[..., 2 * n :, :]
 

@@ -10,6 +10,7 @@ from integrators.errors import InputError, check_known
 from integrators.forms import spins
 from integrators.forms.flows import ExactFlow, HomogeneousFlow, SplitFlow, VectorField
 from integrators.lie_groups import actions
+from integrators.precision import all_finite, numbers
 
 LENGTHS = ("unit", "any")
 
@@ -67,8 +68,8 @@ class SpinHamiltonian:
     forced = False
 
     def __post_init__(self):
-        strengths = np.array(self.strengths, dtype=float)
-        if strengths.ndim != 1 or not strengths.size or not np.all(np.isfinite(strengths)):
+        strengths = numbers(self.strengths, copy=True)
+        if strengths.ndim != 1 or not strengths.size or not all_finite(strengths):
             raise InputError(
                 f"strengths = {self.strengths!r}; expected one number for each spin",
                 key="strengths",
@@ -105,12 +106,12 @@ class SpinHamiltonian:
 
     def completed(self, state):
         """The state as an array; a spin's state has nothing but its rows."""
-        return np.asarray(state, dtype=float)
+        return numbers(state)
 
     @functools.cached_property
     def packed(self):
         """``[κ, 1/κ]``, then the system's own parameters; 1 instead of 1/κ of a tracer."""
-        own = np.asarray(self.parameters, dtype=float)
+        own = numbers(self.parameters)
         return np.concatenate([self.strengths, 1.0 / self.divisors, own])
 
     def vector_field(self, formulation="q_omega"):
@@ -172,20 +173,20 @@ class NambuHamiltonian:
     yields = (VectorField,)
 
     def __post_init__(self):
-        matrix = np.array(self.matrix, dtype=float)
-        fits = matrix.shape == (3, 3) and np.all(np.isfinite(matrix))
+        matrix = numbers(self.matrix, copy=True)
+        fits = matrix.shape == (3, 3) and all_finite(matrix)
         if not fits or not np.array_equal(matrix, matrix.T) or not np.any(matrix):
             raise InputError("the matrix of C must be 3×3, symmetric, finite and not 0")
         object.__setattr__(self, "matrix", matrix)
 
     def completed(self, state):
         """The state as an array."""
-        return np.asarray(state, dtype=float)
+        return numbers(state)
 
     @functools.cached_property
     def packed(self):
         """C row by row, then the system's own parameters."""
-        return np.concatenate([self.matrix.ravel(), np.asarray(self.parameters, dtype=float)])
+        return np.concatenate([self.matrix.ravel(), numbers(self.parameters)])
 
     def vector_field(self, formulation="q_omega"):
         """The equations of motion; there is one formulation."""

@@ -32,6 +32,7 @@ from integrators.methods.munthe_kaas import (
     linear_combination,
     problem_of,
 )
+from integrators.precision import fractions
 from integrators.stepping.loop import method_signature
 from integrators.tableaux.butcher import CONSISTENT, numbers
 
@@ -137,12 +138,21 @@ class Scheme:
     @property
     def constants(self):
         """A row for each exponential: start, stage, node, coefficients of all stages."""
+        return self._table(np.array)
+
+    @property
+    def exact_constants(self):
+        """The same as `Fraction`; those that the numbers stand for, by `precision.simplest`."""
+        return self._table(fractions)
+
+    def _table(self, numbers_of):
         lines, count = (*self.exponentials, *self.estimate), self.all_stages
-        table = np.zeros((len(lines), HEAD + count))
+        table = numbers_of(np.zeros((len(lines), HEAD + count)))
         for row, line in zip(table, lines, strict=True):
+            own = numbers_of(line.coefficients)
             row[START], row[STAGE] = line.start, line.stage
-            row[NODE] = sum(line.coefficients) + (table[line.start, NODE] if line.start >= 0 else 0)
-            row[HEAD : HEAD + len(line.coefficients)] = line.coefficients
+            row[NODE] = sum(own) + (table[line.start, NODE] if line.start >= 0 else 0)
+            row[HEAD : HEAD + len(own)] = own
         return table.ravel()
 
 
@@ -210,7 +220,7 @@ def _bind(scheme):
         flow, lines = flow_of(form, integrator.options), len(scheme.exponentials)
         m, stages = flow.action.algebra_rows, scheme.all_stages
         return problem_of(
-            flow, advance, None, scheme.constants, [stages, m, lines],
+            flow, advance, None, integrator.constants_of(scheme), [stages, m, lines],
             work_size(flow.rows, m, lines, stages),
         )  # fmt: skip
 

@@ -219,7 +219,7 @@ def _bind(tableau):
             flow,
             BY_EXACT if exactly else BY_SERIES,
             flow.action.dexpinv if exactly else flow.action.bracket,
-            tableau.constants,
+            integrator.constants_of(tableau),
             [stages, m, options["commutators"]],
             work_size(flow.rows, m, stages),
         )
@@ -231,7 +231,7 @@ def _bind_two_commutators(form, integrator):
     flow = flow_of(form, integrator.options)
     m = flow.action.algebra_rows
     return problem_of(
-        flow, BY_TWO_COMMUTATORS, flow.action.bracket, KUTTA4.constants, [4, m, 2],
+        flow, BY_TWO_COMMUTATORS, flow.action.bracket, integrator.constants_of(KUTTA4), [4, m, 2],
         work_size(flow.rows, m, 4),
     )  # fmt: skip
 

@@ -78,7 +78,7 @@ def _bind(tableau):
             function=form.field,
             move=projection,
             monitor=form.monitor,
-            constants=tableau.constants,
+            constants=integrator.constants_of(tableau),
             options=np.array([stages, float(projection is not None)]),
             parameters=form.parameters,
             rows=form.rows,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from integrators.errors import InputError, check_known, check_number, check_whole, shown
+from integrators.precision import fractions
 from integrators.tableaux.order_conditions import CHECKED, classical_order
 
 MOST_STAGES = 64  # kernels of more take minutes to compile
@@ -124,8 +125,18 @@ class Tableau:
     @property
     def constants(self):
         """``[b, c, a row by row]`` as kernels read it; of a pair then b less the embedded one."""
-        errors = np.subtract(self.b, self.embedded) if self.embedded else []
-        return np.concatenate([self.b, self.nodes, self.matrix.ravel(), errors])
+        return _constants(self.b, self.matrix, self.embedded)
+
+    @property
+    def exact_constants(self):
+        """The same as `Fraction`; those that the numbers stand for, by `precision.simplest`."""
+        b, embedded = map(fractions, (self.b, self.embedded))
+        return _constants(b, fractions(self.matrix), embedded)
+
+
+def _constants(b, matrix, embedded):
+    errors = np.subtract(b, embedded) if len(embedded) else []
+    return np.concatenate([b, matrix.sum(axis=1), matrix.ravel(), errors])
 
 
 def numbers(name, values):

@@ -40,14 +40,19 @@ class Composition:
         return 2 * len(self.first_half) + 1
 
     @property
+    def exact_coefficients(self):
+        """The γ as `Fraction`."""
+        return _about_middle(self.first_half)
+
+    @property
     def coefficients(self):
         """The γ, correctly rounded, shape ``(stages,)``."""
-        return _rounded(_about_middle(self.first_half))
+        return _rounded(self.exact_coefficients)
 
     @property
     def exact_shares(self):
         """The c with which χ and χ* compose to the same, as `Fraction`."""
-        return [gamma / 2 for gamma in _about_middle(self.first_half) for _ in range(2)]
+        return [gamma / 2 for gamma in self.exact_coefficients for _ in range(2)]
 
     @property
     def shares(self):

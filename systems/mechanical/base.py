@@ -9,6 +9,7 @@ from integrators.compiler.vectors import cross, get, put, scale
 from integrators.errors import InputError
 from integrators.forms.forms import parts
 from integrators.forms.spheres import tangency_error, unit_length_error, work_done
+from integrators.precision import numbers
 from systems import ensembles
 from systems.base import ERROR_OF, Quantity, StateError, System
 from systems.checking import (
@@ -118,7 +119,7 @@ def with_force(form, force, parameters):
             "a force acts on the system already, as where it has a damping: write one function "
             "for all forces, and leave the damping out"
         )
-    every = np.concatenate([np.asarray(form.parameters, dtype=float), np.ravel(parameters)])
+    every = np.concatenate([numbers(form.parameters), np.ravel(parameters)])
     return replace(form, parameters=every, force=force)
 
 

@@ -82,9 +82,8 @@ class ForcedPendulumChain(SphericalPendulumChain):
     @cached_property
     def form(self):
         """The `SpheresLagrangian` of the chain, with its force."""
-        chain = SphericalPendulumChain(self.count, self.mass, self.length, self.gravity).form
         own = [*self.damping, *self.length, self.amplitude, self.frequency]
-        return with_force(chain, force, own)
+        return with_force(self.conservative_form(), force, own)
 
     @cached_property
     def quantities(self):

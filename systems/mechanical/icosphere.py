@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-GOLDEN = (1.0 + np.sqrt(5.0)) / 2.0
+from integrators.precision import DOUBLES, rounded
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,14 +42,16 @@ class Icosphere:
 
 
 @functools.cache  # of a handful of levels
-def icosphere(level):
+def icosphere(level, arithmetic=DOUBLES):
     """The icosahedron subdivided `level` times: 10·4^level + 2 vertices, 20·4^level faces.
 
     The icosahedron's vertices are the cyclic permutations of (0, ±1, ±φ), φ the golden ratio.
     """
+    golden = (1.0 + arithmetic.sqrt(5.0)) / 2.0
     signs = [(-1.0, -1.0), (-1.0, 1.0), (1.0, -1.0), (1.0, 1.0)]
-    corners = [np.roll((0.0, s, r * GOLDEN), k) for k in range(3) for s, r in signs]
-    mesh = Icosphere(_unit(np.array(corners)), _faces_of_icosahedron(np.array(corners)))
+    corners = [np.roll((0.0, s, r * golden), k) for k in range(3) for s, r in signs]
+    corners = np.array(corners)
+    mesh = Icosphere(_unit(corners), _faces_of_icosahedron(rounded(corners)))
     for _ in range(level):
         mesh = mesh.subdivided()
     return mesh

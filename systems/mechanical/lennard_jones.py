@@ -11,7 +11,6 @@ With n(n−1)/2 pairs the work is in the pairs of one trajectory: eight partners
 side by side, and trajectories one after the other.
 """
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -170,14 +169,15 @@ def _lee(system):
 
     q̇ = Σ_k (c_k × q)(1 − exp(−d_k²/0.09))/(2π d_k²) with d_k = |q − c_k|.
     """
-    q = system.mesh.vertices
+    of = system.arithmetic
+    q, size = system.mesh.vertices, of.number(0.09)
     velocity = np.zeros_like(q)
     for side in (1.0, -1.0):
-        centre = np.array([side * math.sin(math.pi / 12), 0.0, math.cos(math.pi / 12)])
+        centre = np.array([side * of.sin(of.pi / 12), 0.0, of.cos(of.pi / 12)])
         squared = np.sum((q - centre) ** 2, axis=1)
         # libm's expm1 one by one: NumPy's own differs between CPUs
-        core = [-math.expm1(-s / 0.09) / s if s > 0 else 1 / 0.09 for s in squared.tolist()]
-        velocity += np.cross(centre, q) * np.array(core)[:, None] / (2.0 * math.pi)
+        core = [-of.expm1(-s / size) / s if s > 0 else 1 / size for s in squared.tolist()]
+        velocity += np.cross(centre, q) * np.array(core)[:, None] / (2.0 * of.pi)
     return on_manifold(np.concatenate([q, np.cross(q, velocity)]))
 
 
@@ -241,17 +241,18 @@ class LennardJonesSphere(DampedSystem):
     @cached_property
     def mesh(self):
         """The triangulation at whose vertices the molecules start."""
-        return icosphere(self.level)
+        return icosphere(self.level, self.arithmetic)
 
     @cached_property
     def range(self):
         """σ as a number."""
         if self.sigma != EQUILIBRIUM:
             return self.sigma
+        of = self.arithmetic
         ends = self.mesh.vertices[self.mesh.edges]
         x, y, z = (ends[:, 0] - ends[:, 1]).T
         chords = np.sqrt(x * x + y * y + z * z)
-        return math.fsum(chords) / len(chords) / 2.0 ** (1.0 / 6.0)
+        return of.total(chords) / len(chords) / of.number(2.0) ** (of.number(1.0) / 6.0)
 
     def check_positions(self, q):
         """Refuse molecules that meet."""

@@ -72,12 +72,12 @@ def potential_gradient(t, q, p, out, work):
             scatter(field(positions, member, p, first), g, first, 1, member)
 
 
-def coupling(positions, moment):
+def coupling(positions, moment, permeability):
     """K_ij = μ0 ν_i ν_j/(4π r³) (1 − 3 r_ij r_ijᵀ/r²), zero for i = j, as a matrix (3n, 3n)."""
     n = len(positions)
     apart = positions[:, None] - positions
     squared = np.sum(apart**2, axis=2) + np.eye(n)
-    strength = PERMEABILITY * np.outer(moment, moment) / (squared * np.sqrt(squared))
+    strength = permeability * np.outer(moment, moment) / (squared * np.sqrt(squared))
     np.fill_diagonal(strength, 0.0)
     outer = apart[..., :, None] * apart[..., None, :] / squared[..., None, None]
     blocks = strength[..., None, None] * (np.eye(3) - 3.0 * outer)
@@ -95,8 +95,9 @@ def _lee(system):
     """Example 5: all along e1 but the last, the first in motion."""
     if system.count < 2:
         raise InputError("start 'lee' has at least two dipoles; this system has one")
-    q = np.tile([1.0, 0.0, 0.0], (system.count, 1))
-    q[-1] = [np.sqrt(2.0) / 4.0, np.sqrt(2.0) / 4.0, -np.sqrt(3.0) / 2.0]
+    root_2, root_3 = map(system.arithmetic.sqrt, (2.0, 3.0))
+    last = [root_2 / 4.0, root_2 / 4.0, -root_3 / 2.0]
+    q = np.array([[1.0, 0.0, 0.0]] * (system.count - 1) + [last])
     omega = np.zeros_like(q)
     omega[0] = [0.0, 0.5, 0.0]
     return np.concatenate([q, omega])
@@ -178,7 +179,8 @@ class MagneticDipoles(DampedSystem):
     @cached_property
     def form(self):
         """The `SpheresLagrangian` of the dipoles."""
-        matrix = coupling(np.array(self.positions), np.array(self.moment))
+        permeability = self.arithmetic.number(PERMEABILITY)
+        matrix = coupling(np.array(self.positions), np.array(self.moment), permeability)
         form = SpheresLagrangian(
             inertia=self.inertia_factor * np.array(self.mass) * np.array(self.length) ** 2,
             potential=potential,

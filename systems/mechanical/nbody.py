@@ -54,7 +54,7 @@ def _lee(system):
         raise InputError(f"start 'lee' has three bodies; this system has count = {system.count}")
     q = [[0.0, -1.0, 0.0], [0.0, 0.0, 1.0], [-1.0, 0.0, 0.0]]
     omega = [[0.0, 0.0, -1.1], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
-    return np.array([*q, *omega])
+    return system.arithmetic.array([*q, *omega])
 
 
 def _ring(system):
@@ -70,8 +70,9 @@ def _ring(system):
         raise InputError(
             f"start 'ring' has bodies that attract; this system has coupling = {system.coupling}"
         )
-    longitude = 2.0 * np.pi * np.arange(system.count) / system.count
-    q = np.sqrt(0.5) * np.stack([np.cos(longitude), np.sin(longitude), np.ones(system.count)], 1)
+    of = system.arithmetic
+    longitude = 2.0 * of.pi * np.arange(system.count) / system.count
+    q = of.sqrt(0.5) * np.stack([np.cos(longitude), np.sin(longitude), np.ones(system.count)], 1)
     c = q[1:] @ q[0]
     pull = np.sum((1.0 - np.cos(longitude[1:])) / (1.0 - c**2) ** 1.5)
     axis = np.sqrt(system.coupling / system.mass[0] * pull) * np.array([0.0, 0.0, 1.0])

@@ -16,8 +16,7 @@ import numpy as np
 
 from integrators.compiler.kernels import kernel, state_value
 from integrators.errors import InputError, check_number
-from integrators.forms.forms import SpheresLagrangian
-from integrators.solvers.inertia import ChainInertia
+from integrators.forms.forms import SpheresLagrangian, chain_inertia
 from systems.base import Convergence, Start
 from systems.checking import check_count, positive_vector, set_checked
 from systems.mechanical.base import DampedSystem
@@ -45,7 +44,7 @@ def _lee(system):
     """Example 1: both links start in motion, the second vertical."""
     if system.count != 2:
         raise InputError(f"start 'lee' is a double pendulum; this chain has count = {system.count}")
-    root = np.sqrt(3.0)
+    root = system.arithmetic.sqrt(3.0)
     q = [[root / 2, 0.0, 0.5], [0.0, 0.0, 1.0]]
     omega = [[-root / 4, 0.0, 0.75], [0.0, 1.0, 0.0]]
     return np.array([*q, *omega])
@@ -53,14 +52,15 @@ def _lee(system):
 
 def _celledoni(system):
     """All links parallel, in a plane that they do not leave: q·ω stays 0 for every method."""
-    root = np.sqrt(0.5)
+    root = system.arithmetic.sqrt(0.5)
     return np.array([[root, 0.0, root]] * system.count + [[0.0, 1.0, 0.0]] * system.count)
 
 
 def _celledoni_spatial(system):
     """Two directions in turn, and angular velocities that are orthogonal to them."""
-    q = np.array([[2.0, -3.0, 6.0], [-1.0, 2.0, 2.0]]) / [[7.0], [3.0]]
-    omega = np.cross(q, [[0.4, 1.0, -0.7], [1.0, -0.5, 0.3]])
+    array = system.arithmetic.array
+    q = array([[2.0, -3.0, 6.0], [-1.0, 2.0, 2.0]]) / array([[7.0], [3.0]])
+    omega = np.cross(q, array([[0.4, 1.0, -0.7], [1.0, -0.5, 0.3]]))
     turn = np.arange(system.count) % 2
     return np.concatenate([q[turn], omega[turn]])
 
@@ -123,15 +123,18 @@ class SphericalPendulumChain(DampedSystem):
     @cached_property
     def form(self):
         """The `SpheresLagrangian` of the chain."""
+        return self.damped(self.conservative_form())
+
+    def conservative_form(self):
+        """The same without damping."""
         length = np.array(self.length)
         carried = np.cumsum(self.mass[::-1])[::-1]  # Σ_{k≥i} m_k
-        form = SpheresLagrangian(
-            inertia=ChainInertia(length, self.mass),
+        return SpheresLagrangian(
+            inertia=chain_inertia(length, self.mass),
             potential=potential,
             potential_gradient=potential_gradient,
             parameters=carried * self.gravity * length,
         )
-        return self.damped(form)
 
     @cached_property
     def quantities(self):

@@ -9,7 +9,6 @@ Units: kg, m, s, rad. Source: Lee, Leok, McClamroch, *Lagrangian mechanics and v
 integrators on two-spheres*, Example 3, with κ12, κ23, κ34, κ41 = 10, 20, 30, 40 N/m.
 """
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -90,9 +89,10 @@ def _lee(system):
     """Example 3: the third pendulum tilted, the first in motion."""
     if system.count != 4:
         raise InputError(f"start 'lee' has four pendula; this system has count = {system.count}")
-    turn = math.radians(20.0)
-    q = np.tile([0.0, 0.0, 1.0], (4, 1))
-    q[2] = [0.5 * math.cos(turn), 0.5 * math.sin(turn), math.sqrt(3.0) / 2.0]
+    of = system.arithmetic
+    turn = of.radians(20.0)
+    q = of.array(np.tile([0.0, 0.0, 1.0], (4, 1)))
+    q[2] = [0.5 * of.cos(turn), 0.5 * of.sin(turn), of.sqrt(3.0) / 2.0]
     omega = np.zeros((4, 3))
     omega[0] = [-10.0, 4.0, 0.0]
     return np.concatenate([q, omega])

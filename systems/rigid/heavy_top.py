@@ -42,6 +42,7 @@ from integrators.errors import InputError, check_known, check_number, shown
 from integrators.forms.cotangent import CotangentHamiltonian
 from integrators.forms.flows import SplitFlow
 from integrators.forms.lie_poisson import LiePoissonHamiltonian
+from integrators.precision import numbers
 from systems import ensembles
 from systems.base import Convergence, Quantity, Start
 from systems.checking import ON_MANIFOLD, ROUND_OFF, body_moments, is_list, set_checked
@@ -288,7 +289,8 @@ PARTS = {
 
 def _celledoni(system):
     """Section 3.4.4: a fast spin about the axis, a little beside it."""
-    return system.state_of(np.eye(3), np.array(system.moments) * [0.0, 150.0, -4.61538])
+    turning = system.arithmetic.array([0.0, 150.0, -4.61538])
+    return system.state_of(np.eye(3), np.array(system.moments) * turning)
 
 
 @dataclass(frozen=True)
@@ -364,7 +366,8 @@ class HeavyTop(RigidSystem):
         if not isinstance(self.inertia, str):
             return self.inertia
         across = self.mass * self.length**2 if self.inertia == "fixed_point" else 0.0
-        return tuple(i + across * (x == 0.0) for i, x in zip(PRINTED, AXIS, strict=True))
+        printed = map(self.arithmetic.number, PRINTED)
+        return tuple(i + across * (x == 0.0) for i, x in zip(printed, AXIS, strict=True))
 
     @property
     def remarks(self):
@@ -404,7 +407,7 @@ class HeavyTop(RigidSystem):
 
     def state_of(self, attitude, momentum):
         """The state, shape (rows, 3), of an attitude Q and a momentum π in space."""
-        attitude, momentum = np.asarray(attitude, dtype=float), np.asarray(momentum, dtype=float)
+        attitude, momentum = numbers(attitude), numbers(momentum)
         if self.formulation == "lie_poisson":
             return np.stack([momentum @ attitude, -self.gravity * attitude[2]])
         if self.formulation == "cotangent":

@@ -219,9 +219,10 @@ LINKS = (
 
 
 def _celledoni(system):
-    q = np.array([[6.0, 2.0, 9.0], [-2.0, 1.0, 2.0]]) / [[11.0], [3.0]]
-    omega = np.cross(q, [[0.2, -0.3, 0.1], [-0.1, 0.4, 0.3]])
-    place, spins = [0.3, -0.2, 0.25], [[0.3, -0.2, 0.5], [-0.4, 0.1, 0.2]]
+    array = system.arithmetic.array
+    q = array([[6.0, 2.0, 9.0], [-2.0, 1.0, 2.0]]) / array([[11.0], [3.0]])
+    omega = np.cross(q, array([[0.2, -0.3, 0.1], [-0.1, 0.4, 0.3]]))
+    place, spins = array([0.3, -0.2, 0.25]), array([[0.3, -0.2, 0.5], [-0.4, 0.1, 0.2]])
     return _state(place, np.zeros(3), spins, q, omega)
 
 
@@ -404,7 +405,8 @@ class QuadrotorPayload(RigidSystem):
 
     @property
     def _packed(self):
-        cosine, sine = math.cos(self.formation_angle), math.sin(self.formation_angle)
+        of = self.arithmetic
+        cosine, sine = of.cos(self.formation_angle), of.sin(self.formation_angle)
         gains = self.position_gain, self.velocity_gain, self.direction_gain, self.rate_gain
         ratios = [((b - c) / a, (c - a) / b, (a - b) / c) for a, b, c in self.inertia]
         most = math.inf if self.most_thrust == UNBOUNDED else self.most_thrust

@@ -52,7 +52,7 @@ def flow(piece, t, h, w, low, p):
 
 
 def _mclachlan(system):
-    return np.array([[0.6, 0.48, 0.64]])
+    return system.arithmetic.array([[0.6, 0.48, 0.64]])
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,8 @@ def exact_flow(piece, t, h, w, low, p):
 
 
 def _figure3(system):
-    return np.array([[np.cos(1.1), 0.0, np.sin(1.1)]])
+    angle = system.arithmetic.number(1.1)
+    return np.array([[np.cos(angle), 0.0, np.sin(angle)]])
 
 
 @dataclass(frozen=True)

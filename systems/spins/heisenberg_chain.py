@@ -37,6 +37,7 @@ from integrators.lie_groups.rotations import (
     rotation_coefficients,
     small_coefficients,
 )
+from integrators.precision import all_finite
 from systems import ensembles
 from systems.base import Convergence, Family, Start
 from systems.checking import check_count, set_checked
@@ -122,11 +123,12 @@ def colours(count, boundary):
 
 
 def _closed_curve(system):
-    return _wavy_curve(system, height=0.3, wobble=0.5, lobes=2)
+    number = system.arithmetic.number
+    return _wavy_curve(system, height=number(0.3), wobble=number(0.5), lobes=2)
 
 
 def _wavy_curve(system, height, wobble, lobes):
-    if lobes != round(lobes):
+    if lobes != int(lobes):
         raise InputError(
             f"lobes = {lobes!r}; expected a whole number, or the curve does not close", key="lobes"
         )
@@ -205,11 +207,14 @@ class HeisenbergChain(SpinSystem):
         InputError
             If it gives anything else.
         """
-        places = 2.0 * np.pi * np.arange(self.count) / self.count
-        points = check_array("the curve", [function(s) for s in places], "[x, y, z] at every s")
-        if points.shape != (self.count, 3) or not np.all(np.isfinite(points)):
+        places = 2.0 * self.arithmetic.pi * np.arange(self.count) / self.count
+        points = check_array(
+            "the curve", [function(s) for s in places], "[x, y, z] at every s",
+            self.arithmetic.array,
+        )  # fmt: skip
+        if points.shape != (self.count, 3) or not all_finite(points):
             raise InputError("the curve does not give three finite numbers at every s")
-        at_zero = ~np.any(points, axis=1)
+        at_zero = ~np.any(points != 0.0, axis=1)
         if np.any(at_zero):
             raise InputError(
                 f"the curve passes through 0 at s = {places[np.argmax(at_zero)]:.6g}, "

@@ -51,7 +51,7 @@ def flow(piece, t, h, w, low, p):
 
 
 def _figure4(system):
-    printed = np.array([[0.0, 0.7248, -0.6889]])
+    printed = system.arithmetic.array([[0.0, 0.7248, -0.6889]])
     return printed / np.linalg.norm(printed)
 
 

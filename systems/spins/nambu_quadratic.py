@@ -64,7 +64,7 @@ def symmetric_matrix(name, value):
 
 
 def _mclachlan(system):
-    return np.array([[-1.5, 0.8, 1.1]])
+    return system.arithmetic.array([[-1.5, 0.8, 1.1]])
 
 
 @dataclass(frozen=True)

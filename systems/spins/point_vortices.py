@@ -154,19 +154,20 @@ def _invariant_manifold(system, theta, phi):
         )
     x, y, z = np.sin(theta) * np.cos(phi), np.sin(theta) * np.sin(phi), np.cos(theta)
     vortices = np.array([[x, y, z], [-x, -y, z], [x, -y, -z], [-x, y, -z]])
-    return np.concatenate([vortices, ensembles.lattice(system.tracers)])
+    return np.concatenate([vortices, ensembles.lattice(system.tracers, system.arithmetic)])
 
 
 def _latitude_ring(system, colatitude):
     count = len(system.strengths)
-    longitude = 2.0 * np.pi * np.arange(count) / count
+    longitude = 2.0 * system.arithmetic.pi * np.arange(count) / count
     height, radius = np.full(count, np.cos(colatitude)), np.sin(colatitude)
     ring = np.stack([radius * np.cos(longitude), radius * np.sin(longitude), height], axis=1)
-    return np.concatenate([ring, ensembles.lattice(system.tracers)])
+    return np.concatenate([ring, ensembles.lattice(system.tracers, system.arithmetic)])
 
 
 def _mclachlan(system):
-    return _invariant_manifold(system, theta=0.7, phi=0.4)
+    theta, phi = map(system.arithmetic.number, (0.7, 0.4))
+    return _invariant_manifold(system, theta, phi)
 
 
 @dataclass(frozen=True)
