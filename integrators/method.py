@@ -383,7 +383,7 @@ class Integrator:
         if not self.composition:
             return BASE_SHARES
         exact = self.arithmetic == DOUBLE_DOUBLE
-        return self.composition.exact_shares if exact else self.composition.shares
+        return self.composition.refined_shares if exact else self.composition.shares
 
     def constants_of(self, table):
         """The constants of a tableau or scheme, as `Fraction` where they are for double-double."""

@@ -6,8 +6,12 @@ symmetric. A step of a method χ of order 1 and its adjoint χ* becomes, from ri
     χ*(c_2s h) ∘ χ(c_2s−1 h) ∘ … ∘ χ*(c_2 h) ∘ χ(c_1 h),    c symmetric;
 
 a symmetric composition of S = χ*(h/2) ∘ χ(h/2) is the one with both shares of a stage γ/2. Digits
-are given up to the middle, which follows from the sums, and checked at 60 decimals; those of
-`blanes_moan6` and `blanes_casas_murua8` at the 15 that are published.
+are given up to the middle, which follows from the sums.
+
+Published are some 25 decimals, of `blanes_moan6` and `blanes_casas_murua8` 15. The others here are
+those with which the conditions for the order are met: of all solutions they belong to the one that
+is nearest to what is published. Double-double takes them all; doubles are those of the published
+decimals.
 """
 
 from dataclasses import dataclass
@@ -55,6 +59,11 @@ class Composition:
         return [gamma / 2 for gamma in self.exact_coefficients for _ in range(2)]
 
     @property
+    def refined_shares(self):
+        """The same: all decimals are given."""
+        return self.exact_shares
+
+    @property
     def shares(self):
         """The c, correctly rounded, shape ``(2 stages,)``."""
         return _rounded(self.exact_shares)
@@ -75,6 +84,8 @@ class AdjointComposition:
         The order that it gives to a method of order 1 with its adjoint.
     a_first_half, b_first_half : tuple of str
         The a before the middle one, and the b before the middle two, as decimals; Σa = Σb = 1.
+    refined : tuple of tuple of str
+        Both with all decimals.
     source : str
         Where the coefficients come from.
     """
@@ -82,6 +93,7 @@ class AdjointComposition:
     order: int
     a_first_half: tuple
     b_first_half: tuple
+    refined: tuple
     source: str
 
     @property
@@ -91,9 +103,18 @@ class AdjointComposition:
 
     @property
     def exact_shares(self):
-        """The c as `Fraction`, 2 stages of them."""
-        a = _about_middle(self.a_first_half)
-        half = [Fraction(digits) for digits in self.b_first_half]
+        """The c of the published decimals as `Fraction`, 2 stages of them."""
+        return self._shares(self.a_first_half, self.b_first_half)
+
+    @property
+    def refined_shares(self):
+        """The c of all decimals as `Fraction`."""
+        return self._shares(*self.refined)
+
+    @staticmethod
+    def _shares(a_first_half, b_first_half):
+        a = _about_middle(a_first_half)
+        half = [Fraction(digits) for digits in b_first_half]
         half.append(Fraction(1, 2) - sum(half))
         b = [*half, *reversed(half)]
         times = [time for pair in zip(a, b, strict=False) for time in pair]  # but the last a
@@ -124,6 +145,8 @@ class ProcessedComposition:
         The coefficients of K before the middle one, as decimals.
     half_processor : tuple of str
         The coefficients of G but the last one, which makes their sum 0.
+    refined : tuple of tuple of str
+        Both with all decimals.
     source : str
         Where the coefficients come from.
     """
@@ -131,6 +154,7 @@ class ProcessedComposition:
     order: int
     first_half: tuple
     half_processor: tuple
+    refined: tuple
     source: str
 
     @property
@@ -145,11 +169,20 @@ class ProcessedComposition:
 
     @property
     def exact_shares(self):
-        """The c of the kernel, 2 stages of them, and those of the processor, as `Fraction`."""
-        half = [Fraction(digits) for digits in self.half_processor]
+        """The c of the published decimals, of the kernel and of the processor, as `Fraction`."""
+        return self._shares(self.first_half, self.half_processor)
+
+    @property
+    def refined_shares(self):
+        """The c of all decimals as `Fraction`."""
+        return self._shares(*self.refined)
+
+    @staticmethod
+    def _shares(first_half, half_processor):
+        half = [Fraction(digits) for digits in half_processor]
         half.append(-sum(half))
         processor = [*(-gamma for gamma in half), *half]
-        stages = [*_about_middle(self.first_half), *processor]
+        stages = [*_about_middle(first_half), *processor]
         return [gamma / 2 for gamma in stages for _ in range(2)]
 
     @property
@@ -185,56 +218,56 @@ COMPOSITIONS = {
     "yoshida6": Composition(
         order=6,
         first_half=(
-            "0.78451361047755726381949763",
-            "0.23557321335935813368479318",
-            "-1.17767998417887100694641568",
+            "0.784513610477557263819497633866349875776824417",
+            "0.235573213359358133684793182978534601686468082",
+            "-1.177679984178871006946415680964315734639269253",
         ),
         source="Yoshida (1990), solution A",
     ),
     "kahan_li6": Composition(
         order=6,
         first_half=(
-            "0.39216144400731413927925056",
-            "0.33259913678935943859974864",
-            "-0.70624617255763935980996482",
-            "0.08221359629355080023149045",
+            "0.392161444007314139279250557422671403804934261",
+            "0.332599136789359438599748637500049646881586944",
+            "-0.706246172557639359809964819549256459395510667",
+            "0.082213596293550800231490448102056331103293891",
         ),
         source="Kahan and Li (1997), s9odr6a",
     ),
     "kahan_li8": Composition(
         order=8,
         first_half=(
-            "0.13020248308889008087881763",
-            "0.56116298177510838456196441",
-            "-0.38947496264484728640807860",
-            "0.15884190655515560089621075",
-            "-0.39590389413323757733623154",
-            "0.18453964097831570709183254",
-            "0.25837438768632204729397911",
-            "0.29501172360931029887096624",
+            "0.130202483088890080878817632096700522357247234",
+            "0.561162981775108384561964407700150567266159354",
+            "-0.389474962644847286408078598235248388836068047",
+            "0.158841906555155600896210745707152481412147809",
+            "-0.395903894133237577336231539347938936026771485",
+            "0.184539640978315707091832541533375462818987344",
+            "0.258374387686322047293979109994939471813076209",
+            "0.295011723609310298870966240218228112976543230",
         ),
         source="Kahan and Li (1997), s17odr8a",
     ),
     "sofroniou_spaletta10": Composition(
         order=10,
         first_half=(
-            "0.07879572252168641926390768",
-            "0.31309610341510852776481247",
-            "0.02791838323507806610952027",
-            "-0.22959284159390709415121340",
-            "0.13096206107716486317465686",
-            "-0.26973340565451071434460973",
-            "0.07497334315589143566613711",
-            "0.11199342399981020488957508",
-            "0.36613344954622675119314812",
-            "-0.39910563013603589787862981",
-            "0.10308739852747107731580277",
-            "0.41143087395589023782070412",
-            "-0.00486636058313526176219566",
-            "-0.39203335370863990644808194",
-            "0.05194250296244964703718290",
-            "0.05066509075992449633587434",
-            "0.04967437063972987905456880",
+            "0.078795722521686419263907679338289606665525628",
+            "0.313096103415108527764812471920256821461802522",
+            "0.027918383235078066109520273265949447508711511",
+            "-0.229592841593907094151213396801122704836931043",
+            "0.130962061077164863174656859292158363549447683",
+            "-0.269733405654510714344609732217286623648099348",
+            "0.074973343155891435666137105639058713503758925",
+            "0.111993423999810204889575080737269905277266874",
+            "0.366133449546226751193148123537146946009021807",
+            "-0.399105630136035897878629810584015556896082292",
+            "0.103087398527471077315802769994503872284375008",
+            "0.411430873955890237820704118977477786897940298",
+            "-0.004866360583135261762195659307742409124724261",
+            "-0.392033353708639906448081936429980141629719076",
+            "0.051942502962449647037182904831404243147260832",
+            "0.050665090759924496335874342509694873941040714",
+            "0.049674370639729879054568800666664794601876293",
         ),
         source="Sofroniou and Spaletta (2005)",
     ),
@@ -255,6 +288,21 @@ ADJOINT_COMPOSITIONS = {
             "-0.132385865767784",
             "0.067307604692185",
             "0.432666402578175",
+        ),
+        refined=(
+            (
+                "0.050262764400392686021221654402074109406779901",
+                "0.413514300428343815063063720133884438968220604",
+                "0.045079889794398062968897052124513471162731073",
+                "-0.188054853819568914799128488918870542481632352",
+                "0.541960678450780134831414740933072496345615872",
+            ),
+            (
+                "0.148816447901043231920901005535577588878410094",
+                "-0.132385865767783647448845426598939921576758827",
+                "0.067307604692184458150257896592601046898133195",
+                "0.432666402578173597527667970883545298060566317",
+            ),
         ),
         source="Blanes and Moan (2002), S6",
     ),
@@ -281,6 +329,27 @@ PROCESSED_COMPOSITIONS = {
             "0.333987768164597",
             "-0.337188967354338",
             "-0.008488123494574411",
+        ),
+        refined=(
+            (
+                "0.168000000000000000000000000000000000000000000",
+                "0.168000000000000000000000000000000000000000000",
+                "0.585550530805562472452851092408752215248090880",
+                "-0.460090457516871810039458611112674494775571908",
+                "0.172863148729729535273709649774667530843437018",
+                "0.179664539695040475606538960061045667712642530",
+            ),
+            (
+                "-0.543415765371656087881192617816241935387329572",
+                "0.598212975943381038881278344699275626844780433",
+                "0.236885952363383945574170536941635481548503156",
+                "-0.511744926116413063650865137295859521881182687",
+                "0.162324207599241012001204794173311852030879946",
+                "0.588351189003848832276714227721382213525457103",
+                "0.333987768164596912243316425409050175048527124",
+                "-0.337188967354338096218029314506678640045464275",
+                "-0.008488123494574355045950871277541780430076759",
+            ),
         ),
         source="Blanes, Casas and Murua (2006), 13 stages",
     ),

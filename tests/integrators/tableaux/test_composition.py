@@ -1,12 +1,13 @@
 """Compositions: their coefficients, their order conditions, and what may be composed."""
 
 import json
-import math
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
+from order_conditions import FREE, conjugated, excesses, merged, refined, with_decimals
 
 import integrators
 from integrators.method import EXACT
@@ -18,13 +19,15 @@ from integrators.tableaux.compositions import (
 
 REFERENCE = json.loads((Path(__file__).parents[2] / "reference.json").read_text())
 ALL_COMPOSITIONS = COMPOSITIONS | ADJOINT_COMPOSITIONS
-ONE = 1 << 200  # numbers with two hundred binary digits after the point, as integers
+EVERY_COMPOSITION = ALL_COMPOSITIONS | PROCESSED_COMPOSITIONS
 
 
 @pytest.mark.parametrize("name", COMPOSITIONS)
 def test_digits_are_the_trusted_ones(name):
     trusted = REFERENCE["composition_coefficients"][name]
-    assert list(COMPOSITIONS[name].first_half) == trusted["first_half"]
+    for own, digits in zip(COMPOSITIONS[name].first_half, trusted["first_half"], strict=True):
+        assert round(Fraction(own), len(digits.partition(".")[2])) == Fraction(digits)
+        assert float(own) == float(digits)
     assert COMPOSITIONS[name].stages == trusted["stages"] == len(COMPOSITIONS[name].coefficients)
 
 
@@ -42,14 +45,6 @@ def test_times_of_both_pieces_are_the_trusted_ones(name):
     assert composition.stages == 10 and len(shares) == 20
 
 
-def merged(shares):
-    """For how long A and B act in χ, χ*, χ, … of a splitting A + B, where A begins."""
-    return (
-        [shares[0], *(x + y for x, y in zip(shares[1::2], shares[2::2], strict=False)), shares[-1]],
-        [x + y for x, y in zip(shares[::2], shares[1::2], strict=True)],
-    )
-
-
 @pytest.mark.parametrize("name", ALL_COMPOSITIONS)
 def test_all_conditions_for_the_order_are_met_and_not_those_for_one_more(name):
     """In the free algebra of A and B every word of length k of exp(A + B) has 1/k!."""
@@ -57,7 +52,7 @@ def test_all_conditions_for_the_order_are_met_and_not_those_for_one_more(name):
     shares = composition.exact_shares
     excess = excesses(shares, composition.order + 1)
     size = max(1.0, *map(abs, map(float, merged(shares)[0])))
-    digits = 1e-14 if name in ADJOINT_COMPOSITIONS else 1e-23  # as many as are published
+    digits = 1e-14 if name in ADJOINT_COMPOSITIONS else 1e-43  # as many as are given
     for k in range(1, composition.order + 1):
         assert excess[k] <= digits * (2 * size) ** k
     assert excess[composition.order + 1] > 1e-4
@@ -70,8 +65,7 @@ def test_all_conditions_are_met_between_the_processor_and_its_inverse(name):
     kernel, processor = shares[:inner], shares[inner:]
     assert sum(kernel) == 1 and sum(processor) == 0
     assert kernel == kernel[::-1] and len(kernel) == 26
-    inverse = [-share for share in reversed(processor)]
-    excess = excesses([*inverse, *kernel, *processor], composition.order + 1)
+    excess = excesses(conjugated(composition), composition.order + 1)
     assert max(excess[1 : composition.order + 1]) <= 1e-13  # 15 digits are published
     assert excess[composition.order + 1] > 1e-4
     alone = excesses(kernel, 5)
@@ -79,36 +73,31 @@ def test_all_conditions_are_met_between_the_processor_and_its_inverse(name):
     assert composition.shares.tolist() == [float(share) for share in shares]
 
 
-def excesses(shares, longest):
-    """By how much words of 0, 1, … letters of χ, χ*, χ, … miss 1/k!, times k!; the largest."""
-    a, b = merged(shares)
-    words = [[ONE], *([0] * 2**k for k in range(1, longest + 1))]
-    for i, time in enumerate(a):
-        words = multiplied(words, 0, time)
-        words = multiplied(words, 1, b[i]) if i < len(b) else words
-    return [
-        max(abs(c * math.factorial(k) - ONE) for c in of_length) / ONE
-        for k, of_length in enumerate(words)
-    ]
+@pytest.mark.parametrize("name", ADJOINT_COMPOSITIONS | PROCESSED_COMPOSITIONS)
+def test_all_decimals_meet_the_conditions_and_are_near_those_published(name):
+    published, (names, _) = EVERY_COMPOSITION[name], FREE[name]
+    composition = with_decimals(published, names, published.refined)
+    excess = excesses(conjugated(composition), composition.order + 1)
+    assert max(excess[1 : composition.order + 1]) <= 1e-41
+    assert excess[composition.order + 1] > 1e-4
+    assert composition.exact_shares == published.refined_shares
+    for key, own in zip(names, published.refined, strict=True):
+        for digits, decimals in zip(getattr(published, key), own, strict=True):
+            assert abs(Fraction(digits) - Fraction(decimals)) < Fraction(2, 10**15)
 
 
-def multiplied(words, letter, time):
-    """exp(time · letter) times a sum of words, whose first letter is the highest binary digit."""
-    scaled = round(time * ONE)
-    powers = [ONE]
-    for k in range(1, len(words)):
-        powers.append(powers[-1] * scaled // (k * ONE))
-    result = []
-    for length, coefficients in enumerate(words):
-        result.append(list(coefficients))
-        for word in range(len(coefficients)):
-            for k in range(1, length + 1):  # as long as the word begins with that letter
-                rest = length - k
-                if (word >> rest) & 1 != letter:
-                    break
-                tail = words[rest][word & ((1 << rest) - 1)]
-                result[length][word] += powers[k] * tail // ONE
-    return result
+@pytest.mark.parametrize(
+    "name", ["yoshida6", "kahan_li6", "kahan_li8", "blanes_moan6", "blanes_casas_murua8"]
+)
+def test_all_decimals_follow_from_those_published(name):
+    composition, (names, fixed) = EVERY_COMPOSITION[name], FREE[name]
+    expected = [composition.first_half] if name in COMPOSITIONS else composition.refined
+    if name in COMPOSITIONS:
+        trusted = tuple(REFERENCE["composition_coefficients"][name]["first_half"])
+        composition = replace(composition, first_half=trusted)
+    found = refined(composition, names, fixed)
+    for own, decimals in zip(np.concatenate(found), np.concatenate(expected), strict=True):
+        assert abs(Fraction(own) - Fraction(decimals)) <= Fraction(1, 10**44)
 
 
 @pytest.mark.parametrize("name", COMPOSITIONS)
