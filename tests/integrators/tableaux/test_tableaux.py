@@ -1,6 +1,7 @@
 """Butcher tableaux and commutator-free schemes: what they refuse, and the orders they claim."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from integrators.methods import commutator_free
 from integrators.methods.commutator_free import Exponential, Scheme
 from integrators.tableaux import butcher
 from integrators.tableaux.butcher import DORMAND_PRINCE54, HEUN, KUTTA3, KUTTA4, Tableau
-from integrators.tableaux.order_conditions import classical_order
+from integrators.tableaux.order_conditions import classical_order, trees
 
 TABLEAUS = {name: t for name, t in vars(butcher).items() if isinstance(t, Tableau)}
 SCHEMES = {name: s for name, s in vars(commutator_free).items() if isinstance(s, Scheme)}
@@ -66,6 +67,55 @@ def test_stages_are_evaluated_at_the_sums_of_their_coefficients(name):
         if stage >= 0:
             assert line[commutator_free.NODE] == pytest.approx(a[stage].sum(), abs=1e-16)
     assert lines[len(scheme.exponentials) - 1, commutator_free.NODE] == pytest.approx(1.0)
+
+
+# --- in fractions -------------------------------------------------------------------------------
+
+
+def meets_exactly(a, b, order):
+    """Whether fractions meet the conditions for an order, without any error."""
+
+    def terms(tree):
+        size, density, phi = 1, 1, np.full(len(b), Fraction(1))
+        for branch in tree:
+            own_size, own_density, own_phi = terms(branch)
+            size, density, phi = size + own_size, density * own_density, phi * (a @ own_phi)
+        return size, density * size, phi
+
+    every = [tree for k in range(1, order + 1) for tree in trees(k)]
+    return all(b @ phi == Fraction(1, density) for _, density, phi in map(terms, every))
+
+
+@pytest.mark.parametrize("name", TABLEAUS)
+def test_the_fractions_of_tableaus_meet_their_conditions_exactly(name):
+    tableau, s = TABLEAUS[name], TABLEAUS[name].stages
+    exact = tableau.exact_constants
+    b, nodes, a = exact[:s], exact[s : 2 * s], exact[2 * s : 2 * s + s * s].reshape(s, s)
+    assert meets_exactly(a, b, tableau.order)
+    assert not meets_exactly(a, b, tableau.order + 1)
+    assert list(a.sum(axis=1)) == list(nodes)
+    if tableau.embedded:
+        assert meets_exactly(a, b - exact[-s:], tableau.embedded_order)
+    np.testing.assert_allclose(exact.astype(float), tableau.constants, rtol=5e-16, atol=1e-17)
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_the_fractions_of_schemes_meet_their_conditions_exactly(name):
+    scheme = SCHEMES[name]
+    stages, lines = scheme.all_stages, len(scheme.exponentials)
+    ends, a = [], np.full((stages, stages), Fraction(0))
+    for line in scheme.exact_constants.reshape(-1, commutator_free.HEAD + stages):
+        start, stage = int(line[commutator_free.START]), int(line[commutator_free.STAGE])
+        ends.append(line[commutator_free.HEAD :] + (ends[start] if start >= 0 else 0))
+        assert ends[-1].sum() == line[commutator_free.NODE]
+        if stage >= 0:
+            a[stage] = ends[-1]
+    assert meets_exactly(a, ends[lines - 1], scheme.order)
+    if scheme.estimate:
+        assert meets_exactly(a, ends[-1], scheme.estimate_order)
+    np.testing.assert_allclose(
+        scheme.exact_constants.astype(float), scheme.constants, rtol=5e-16, atol=0
+    )
 
 
 # --- what a tableau is and refuses --------------------------------------------------------------
