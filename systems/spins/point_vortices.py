@@ -16,7 +16,6 @@ Dimensionless. Source: McLachlan, Modin, Verdier, *A minimal-variable symplectic
 spheres*, section 3.4, after Bogomolov (1977); tracers, the "test particles" of its section 1.
 """
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -43,21 +42,17 @@ from systems.checking import (
 from systems.mechanical.base import check_distinct
 from systems.spins.base import SpinSystem, quantities_of_spins
 
-FOUR_PI = 4.0 * math.pi
-TWO_PI = 2.0 * math.pi
-
-
-# p = (m, κ) of m vortices. Without tracers m is the number of rows, which compiled code knows.
+# p = (m, κ, 2π) of m vortices. Without tracers m is the number of rows, which compiled code knows.
 
 
 @inlined
 def energy_of(w, p, vortices):
     """H = −(1/4π) Σ_{i<j} κ_i κ_j ln |w_i − w_j|²."""
-    total = 0.0 * w[0, 0]
+    total, four_pi = 0.0 * w[0, 0], 2.0 * p[1 + vortices]
     for i in range(1, vortices):
         for j in range(i):
             apart = sub(get(w, i), get(w, j))
-            total = total - p[1 + i] * p[1 + j] / FOUR_PI * log(dot(apart, apart))
+            total = total - p[1 + i] * p[1 + j] / four_pi * log(dot(apart, apart))
     return total
 
 
@@ -68,13 +63,14 @@ def push_vortices(w, p, out, vortices):
     Its part along w_i, which no spin feels, is κ_i κ_j/4π on the sphere; the rest is that of
     κ_i κ_j w_j/(4π(1 − w_i·w_j)).
     """
+    two_pi = p[1 + vortices]
     for i in range(w.shape[0]):
         for c in range(3):
             out[i, c] = 0.0
     for i in range(1, vortices):
         for j in range(i):
             apart = sub(get(w, i), get(w, j))
-            push = -(p[1 + i] * p[1 + j] / TWO_PI) / dot(apart, apart)
+            push = -(p[1 + i] * p[1 + j] / two_pi) / dot(apart, apart)
             accumulate(out, i, scale(push, apart))
             accumulate(out, j, scale(-push, apart))
 
@@ -101,15 +97,16 @@ def gradient(t, w, p, out, work):
 def gradient_with_tracers(t, w, p, out, work):
     """∂H/∂w_i of vortices; of a tracer the same without κ_i."""
     vortices = int(p[0])
+    two_pi = p[1 + vortices]
     push_vortices(w, p, out, vortices)
     for i in range(vortices, w.shape[0]):
         for j in range(vortices):
             apart = sub(get(w, i), get(w, j))
-            accumulate(out, i, scale(-(p[1 + j] / TWO_PI) / dot(apart, apart), apart))
+            accumulate(out, i, scale(-(p[1 + j] / two_pi) / dot(apart, apart), apart))
 
 
 @inlined
-def turn_pair(w, low, i, j, h, p):
+def turn_pair(w, low, i, j, h, p, two_pi):
     """The flow of one pair, p = κ: both turn about J = κ_i w_i + κ_j w_j, which stays as it is.
 
     ẇ_i = r w_i × J and ẇ_j = r w_j × J with r = 1/(4π(1 − w_i·w_j)) = 1/(2π|w_i − w_j|²), which
@@ -117,7 +114,7 @@ def turn_pair(w, low, i, j, h, p):
     """
     here, there = summed(w, low, i), summed(w, low, j)
     apart = sub(there, here)
-    turn = -h / (TWO_PI * dot(apart, apart))
+    turn = -h / (two_pi * dot(apart, apart))
     axis = scale(turn, axpy(p[i], here, scale(p[j], there)))
     slope = scale(turn * p[j], cross(apart, here))  # axis × w_i, as w_i × w_i = 0
     a, b = rotation_coefficients(dot(axis, axis))
@@ -134,11 +131,12 @@ def flow(piece, t, h, w, low, p):
     of vortices the last meets the one that is left.
     """
     n, strengths = w.shape[0], tail(p, 1)
+    two_pi = strengths[n]
     m = n - 1 + n % 2  # rounds
     if n > m:
-        turn_pair(w, low, piece, n - 1, h, strengths)
+        turn_pair(w, low, piece, n - 1, h, strengths, two_pi)
     for k in range(1, (m + 1) // 2):
-        turn_pair(w, low, (piece + k) % m, (piece + m - k) % m, h, strengths)
+        turn_pair(w, low, (piece + k) % m, (piece + m - k) % m, h, strengths, two_pi)
 
 
 def rounds(n):
@@ -260,7 +258,7 @@ class PointVortices(SpinSystem):
             strengths=np.array(self.strengths),
             hamiltonian=hamiltonian_with_tracers if self.tracers else hamiltonian,
             gradient=gradient_with_tracers if self.tracers else gradient,
-            parameters=np.array([len(self.strengths), *self.strengths]),
+            parameters=np.array([len(self.strengths), *self.strengths, 2.0 * self.arithmetic.pi]),
             split=None if self.tracers else SplitFlow(flow, pieces=rounds(len(self.strengths))),
             tracers=self.tracers,
         )
