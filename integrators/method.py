@@ -31,6 +31,7 @@ from integrators.precision import (
     exactly,
     only_precise,
     pairs,
+    simplest,
 )
 from integrators.stepping import loop
 from integrators.stepping.checkpoint import Resumable
@@ -388,6 +389,10 @@ class Integrator:
     def constants_of(self, table):
         """The constants of a tableau or scheme, as `Fraction` where they are for double-double."""
         return table.exact_constants if self.arithmetic == DOUBLE_DOUBLE else table.constants
+
+    def constant(self, value):
+        """An option that is a constant of the method; its simplest fraction in double-double."""
+        return simplest(value) if self.arithmetic == DOUBLE_DOUBLE else value
 
     @property
     def order(self):

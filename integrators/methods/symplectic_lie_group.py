@@ -178,18 +178,19 @@ def _solve_or_follow(given, n, tolerance, inverse, new, zero, work):
 
 
 @inlined
-def _advance(m, derivatives, t0, h, first, count, stages, options, y, memory, p, work, report):
+def _advance(m, derivatives, t0, h, first, count, constants, options, y, memory, p, work, report):
     size, n, half = m + 2, 3 * m, m // 2
     own = MATRIX * n + 2 * n * n  # the solver's work
     low, trial = rows_of(memory, 0, size), rows_of(work, own, size)
     scratch = tail(work, own + 3 * size)
     z, f, scales = rows_of(work, 0, m), rows_of(work, OF_Z * n, m), tail(work, SCALES * n)
-    tolerance, theta = options[0], options[1]
+    stages = constants.shape[0] - 1  # of a composition; θ follows
+    tolerance, theta = options[0], constants[stages]
     for k in range(first, first + count):
         passed = 0.0
-        for s in range(stages.shape[0]):
-            part = stages[s] * h
-            time = t0 + k * h + (passed + theta * stages[s]) * h
+        for s in range(stages):
+            part = constants[s] * h
+            time = t0 + k * h + (passed + theta * constants[s]) * h
             inverse = tail(memory, 3 * size + s * (n * n + DEPTH * n))
             recent = tail(inverse, n * n)
             zero = 0.0 * report[0]  # finite, unlike a state after a failure
@@ -216,14 +217,17 @@ def _advance(m, derivatives, t0, h, first, count, stages, options, y, memory, p,
                 increment(y, low, 3, scale(part, get(f, 1)))
                 increment(y, low, 5, scale(part, get(f, 3)))
             poison(y, ok)
-            passed += stages[s]
+            passed += constants[s]
 
 
 def _kernel(m):
     def symplectic_lie_group(
-        derivatives, unused, none, t0, h, first, count, stages, options, y, memory, p, work, report
-    ):
-        _advance(m, derivatives, t0, h, first, count, stages, options, y, memory, p, work, report)
+        derivatives, unused, none, t0, h, first, count, constants, options, y, memory, p, work,
+        report,
+    ):  # fmt: skip
+        _advance(
+            m, derivatives, t0, h, first, count, constants, options, y, memory, p, work, report
+        )
 
     return Kernel(symplectic_lie_group, method_signature, (m,))
 
@@ -238,8 +242,8 @@ def _bind(form, integrator):
         advance=ADVANCE[m],
         function=form.derivatives,
         monitor=form.monitor(),
-        constants=integrator.stages,
-        options=np.array([options["solver_tolerance"], options["theta"]]),
+        constants=np.array([*integrator.stages, integrator.constant(options["theta"])]),
+        options=np.array([options["solver_tolerance"]]),
         parameters=form.packed,
         rows=form.rows,
         memory=3 * form.rows + stages * memory_size(n),
