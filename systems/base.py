@@ -1,5 +1,6 @@
 """What every system offers: parameters, starts, ensembles, quantities with units."""
 
+import contextlib
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -9,7 +10,16 @@ import numpy as np
 
 from integrators.compiler.kernels import Kernel
 from integrators.errors import InputError, check_array, check_known, check_number, check_whole
-from integrators.precision import DOUBLE, DOUBLES, LostDigits, arithmetic_of, pairs, precise
+from integrators.precision import (
+    DOUBLE,
+    DOUBLE_DOUBLE,
+    DOUBLES,
+    LostDigits,
+    arithmetic_of,
+    exactly,
+    pairs,
+    precise,
+)
 from systems import ensembles
 from systems.checking import check_members
 
@@ -293,9 +303,15 @@ class System(ABC):
         if arithmetic_of(arithmetic) is DOUBLES:
             return state
         twin = self.in_arithmetic(arithmetic)
-        try:
+        with self._in_all_digits(what):
             made = make(twin, **{key: precise(value) for key, value in values.items()})
             return pairs(twin.form.completed(made))
+
+    @contextlib.contextmanager
+    def _in_all_digits(self, what):
+        """Say what of the system cannot be had with all digits."""
+        try:
+            yield
         except (LostDigits, TypeError) as error:
             raise InputError(
                 f"{what} of {self.name} is made in double precision only: {error}"
@@ -423,6 +439,34 @@ class System(ABC):
             raise InputError("the state has a number that is not finite")
         self._check_manifold(state)
         self.check_positions(state[: self.bodies])
+
+    def refined(self, states):
+        """States in doubles, such as those of an ensemble, brought to the manifold to 32 digits.
+
+        Their doubles are taken for exact, and change by what they are off the manifold.
+
+        Parameters
+        ----------
+        states : array_like, shape (rows, 3) or (members, rows, 3)
+            The row of a force's work may be left out.
+
+        Returns
+        -------
+        ndarray, shape (*shape, 2)
+            High and low doubles.
+
+        Raises
+        ------
+        InputError
+            If one is no state, or the system knows its manifold in double precision only.
+        """
+        shape = f"({self.rows}, 3) or (members, {self.rows}, 3)"
+        states = self.form.completed(check_array("states", states, shape))
+        check_members(self, states if states.ndim == 3 else states[np.newaxis])
+        twin = self.in_arithmetic(DOUBLE_DOUBLE)
+        with self._in_all_digits("manifold"):
+            made = [twin.normalized(state) for state in exactly(states).reshape(-1, self.rows, 3)]
+            return np.reshape(pairs(made), (*states.shape, 2))
 
     def check_positions(self, directions):
         """Raise `InputError` where the system is singular; here it is so nowhere.

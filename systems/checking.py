@@ -15,7 +15,7 @@ def check_directions(vectors, what, key):
 
     ``what.format(i)`` names it.
     """
-    for i in np.flatnonzero(~np.any(vectors, axis=1)):
+    for i in np.flatnonzero(~np.any(vectors != 0.0, axis=1)):
         raise InputError(f"{what.format(i)} is the zero vector, which has no direction", key=key)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from integrators.errors import InputError, check_known
+from integrators.precision import numbers
 from systems import ensembles
 from systems.base import Quantity, StateError, System
 from systems.checking import ON_MANIFOLD
@@ -169,7 +170,7 @@ class RigidSystem(System):
         """
         check_known(f"part of a state of {self.name}", key, self.state_keys)
         part = next(part for part in self.parts if part.key == key)
-        rows = np.asarray(state, dtype=float)[slice(*self._span(part))]
+        rows = numbers(state)[slice(*self._span(part))]
         return rows if part.kind == "rotation" else rows[0]
 
     def _split(self, state):

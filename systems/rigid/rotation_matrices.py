@@ -3,7 +3,9 @@
 import numpy as np
 
 from integrators.errors import InputError
+from integrators.precision import all_finite, inverse_of, is_precise, rounded
 
+PRECISE_ENOUGH = 1e-20  # last change of Newton's method, which then squares what is left
 SINGULAR = 1e-12  # singular value, relative to the largest, below which no rotation is nearest
 
 
@@ -26,9 +28,9 @@ def nearest(matrix, name):
     InputError
         If it has no inverse, or reflects.
     """
-    if not np.all(np.isfinite(matrix)):
+    if not all_finite(matrix):
         return np.array(matrix)
-    left, values, right = np.linalg.svd(matrix)
+    left, values, right = np.linalg.svd(rounded(matrix))
     if values[2] <= SINGULAR * values[0]:
         raise InputError(
             f"{name} is a singular matrix, to which no rotation is nearest; expected three "
@@ -37,7 +39,16 @@ def nearest(matrix, name):
         )
     found = left @ right
     check_no_reflection(found, name)
-    return found
+    return _polar(matrix) if is_precise(matrix) else found
+
+
+def _polar(matrix):
+    """The nearest rotation in precise numbers, by Newton's method."""
+    change = 1.0
+    while change > PRECISE_ENOUGH:
+        before, matrix = matrix, 0.5 * (matrix + inverse_of(matrix).T)
+        change = np.max(np.abs(matrix - before))
+    return matrix
 
 
 def check_no_reflection(matrix, name):

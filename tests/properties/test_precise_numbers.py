@@ -1,5 +1,6 @@
 """What kernels in double-double arithmetic are given: parameters, constants and starts."""
 
+import itertools
 import json
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,7 +15,9 @@ from integrators import InputError
 from integrators.precision import pairs, simplest
 from integrators.tableaux.compositions import ADJOINT_COMPOSITIONS, PROCESSED_COMPOSITIONS
 from systems.base import Start
+from systems.mechanical.base import MechanicalSystem
 from systems.mechanical.pendulum_chain import SphericalPendulumChain
+from systems.spins.base import SpinSystem
 
 DD = "double-double"
 OF_15_DIGITS = (*ADJOINT_COMPOSITIONS, *PROCESSED_COMPOSITIONS)
@@ -200,3 +203,53 @@ def test_other_arithmetics_are_unknown():
         with pytest.raises(InputError, match="unknown arithmetic 'quad'"):
             ask()
     assert system.in_arithmetic("double") is system
+
+
+def test_states_in_doubles_are_refined(case):
+    """They stay what they are to round-off, and are on the manifold to 32 digits."""
+    system, usual = case.system, case.members(2, seed=8)
+    for states in (usual, usual[0]):
+        found = system.refined(states)
+        assert found.shape == (*states.shape, 2)
+        sizes = np.maximum(1.0, np.abs(states))
+        assert np.max(np.abs(found[..., 0] - states) / sizes) < 4e-15
+    for state, own in zip(usual, exact(system.refined(usual)), strict=True):
+        assert_on_manifold(system, state, own)
+
+
+def assert_on_manifold(system, state, own):
+    """Of fractions: unit lengths, tangency, orthogonality, each if the doubles have it."""
+    most = Fraction(1, 10**31)
+    for row, other in itertools.combinations_with_replacement(range(len(state)), 2):
+        size = max(1.0, np.abs(state[row]).max()) * max(1.0, np.abs(state[other]).max())
+        product, whole = own[row] @ own[other], float(row == other)
+        if _is_kept(system, row, other) and abs(state[row] @ state[other] - whole) < 1e-13 * size:
+            assert abs(product - int(whole)) < most * Fraction(size)
+
+
+def _is_kept(system, row, other):
+    """Whether two rows make a constraint."""
+    if isinstance(system, MechanicalSystem):
+        n = system.bodies
+        return other < 2 * n and row < n and other in (row, row + n)
+    if isinstance(system, SpinSystem):
+        return row == other and system.on_spheres
+    spans = [(*system._span(part), part.kind) for part in system.parts]
+    for (first, last, kind), (after, _, of) in zip(spans, [*spans[1:], (0, 0, "")], strict=True):
+        if kind == "rotation" and first <= row <= other < last:
+            return True
+        if (
+            kind == "direction"
+            and row == first
+            and (other == first or (of, other) == ("tangent", after))
+        ):
+            return True
+    return False
+
+
+def test_what_is_no_state_is_not_refined():
+    system = systems.get("spherical_pendulum_chain")
+    with pytest.raises(InputError, match="off the manifold"):
+        system.refined(1.1 * system.start("lee"))
+    with pytest.raises(InputError, match="state of shape"):
+        system.refined(np.ones((3, 3)))
