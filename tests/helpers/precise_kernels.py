@@ -1,0 +1,117 @@
+"""Kernels as plain Python on precise numbers: what double-double is to come to, to 45 digits.
+
+A constant in a kernel that is exact in no double raises `LostDigits`.
+
+    NUMBA_DISABLE_JIT=1 python tests/helpers/precise_kernels.py
+
+prints, as JSON, how far steps of ``variational`` are off the reference states by name, and, as
+``lost``, the systems whose vector field loses digits.
+"""
+
+import json
+import sys
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+import integrators
+import systems
+from integrators.compiler import lanes
+from integrators.forms.forms import in_precise_numbers
+from integrators.precision import (
+    DOUBLE_DOUBLE,
+    PRECISE,
+    LostDigits,
+    is_precise,
+    only_precise,
+    pairs,
+)
+
+REFERENCES = {  # files of reference states, and the parameters of the systems
+    "reference.json": {},
+    "reference_lee.json": {"inertia_factor": 1.0},
+}
+SMALL = {"lennard_jones_sphere": {"level": 0}, "heisenberg_chain": {"count": 5}}
+
+
+def take_precise():
+    """Let the functions of `lanes`, wherever they are imported, take precise numbers."""
+    methods = {name: (lambda x, name=name: getattr(x, name)()) for name in ("sqrt", "sin", "cos")}
+    methods |= {"log": lambda x: x.log(), "fma": lambda a, b, c: a * b + c}
+    for name, precisely in methods.items():
+        usual = getattr(lanes, name)
+        made = _either(usual, precisely)
+        for module in list(sys.modules.values()):
+            if getattr(module, name, None) is usual:
+                setattr(module, name, made)
+
+
+def _either(usual, precisely):
+    def function(*numbers):
+        return (precisely if any(map(is_precise, numbers)) else usual)(*numbers)
+
+    return function
+
+
+def steps(system, name, step_size, count):
+    """The state after some steps from the first start, of precise numbers."""
+    twin = system.in_arithmetic(DOUBLE_DOUBLE)
+    start = next(start for start in twin.named_starts if _suits(system, start.name))
+    y = only_precise(twin.form.completed(start.make(twin)))
+    integrator = replace(integrators.get(name), arithmetic=DOUBLE_DOUBLE)
+    problem = integrator.method.bind(in_precise_numbers(twin.form, only_precise), integrator)
+    memory, work, report = (
+        only_precise(np.zeros(size)) for size in (problem.memory, problem.work, 6)
+    )
+    made = (problem.function, problem.move, problem.pull)
+    problem.advance.function(
+        *((kernel or problem.function).function for kernel in made), PRECISE.number(0.0),
+        PRECISE.number(step_size), 0, count, only_precise(problem.constants), problem.options, y,
+        memory, problem.parameters, work, report,
+    )  # fmt: skip
+    return y
+
+
+def _suits(system, start):
+    try:
+        system.start(start)
+    except integrators.InputError:
+        return False
+    return True
+
+
+def errors():
+    """By the name of a case and its number of steps, the largest error of a component."""
+    found = {}
+    for file, parameters in REFERENCES.items():
+        cases = json.loads((Path(__file__).parents[1] / file).read_text())["cases"]
+        for name, case in cases.items():
+            for entry in case.get("variational", []):
+                kind = systems.named(name.partition("/")[0])
+                known = {k: v for k, v in parameters.items() if k in kind.parameter_names()}
+                if name.startswith("elastic_rod"):
+                    continue  # solved to the round-off of doubles
+                y = steps(kind(**known), "variational", entry["step_size"], entry["steps"])
+                rows = np.ravel(entry["q"] + entry["omega"])
+                own = [sum(map(Fraction, pair)) for pair in pairs(y.ravel()).tolist()]
+                off = [abs(x - Fraction(digits)) for x, digits in zip(own, rows, strict=True)]
+                found[f"{name}-{entry['steps']}"] = float(max(off))
+    return found
+
+
+def losing():
+    """The systems whose vector field has a constant that is exact in no double."""
+    found = []
+    for kind in systems.ALL_SYSTEMS:
+        try:
+            steps(kind(**SMALL.get(kind.name, {})), "rk4", 0.01, 1)
+        except LostDigits:
+            found.append(kind.name)
+    return found
+
+
+if __name__ == "__main__":
+    take_precise()
+    print(json.dumps(errors() | {"lost": losing()}))
