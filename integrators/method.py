@@ -66,6 +66,9 @@ ACTION = Option(
 class Problem(Resumable):
     """A method bound to a form: everything that the stepping loop needs but h and the state.
 
+    `constants` and `parameters` have the shape ``(k,)``, or ``(k, 2)`` in double-double: high and
+    low doubles. `options` are doubles.
+
     `memory` and `work` are sizes, in elements; `solves` the implicit solves in a step;
     `formulation` says what the state's second half is: ω (``q_omega``), q̇ (``q_qdot``) or π
     (``q_pi``); ``state`` where it has no halves. `conversions` are those of a `HomogeneousFlow`.

@@ -14,6 +14,7 @@ import functools
 import itertools
 import math
 import struct
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -22,6 +23,7 @@ from integrators.errors import GeosweepError, InputError, check_known
 
 DOUBLE, DOUBLE_DOUBLE = ARITHMETICS = ("double", "double-double")
 DIGITS = 45  # of precise numbers: those of double-double, and what ill conditioned steps lose
+WRITTEN = 12  # most digits of a decimal in a program
 SHORT = 24  # binary digits of a float that is taken for exact
 PLAIN = 10**6  # denominators of fractions that are not looked at for multiples of π
 DEGREES = 180  # largest denominator of a multiple of π
@@ -280,7 +282,11 @@ class Doubles:
 
 
 class PreciseNumbers:
-    """The same of precise numbers; a float stands for what `precise` says."""
+    """The same of precise numbers.
+
+    A float, which in a program is a decimal, is that decimal; one of more than `WRITTEN` digits has
+    been computed, and raises `LostDigits`.
+    """
 
     name = DOUBLE_DOUBLE
 
@@ -292,7 +298,11 @@ class PreciseNumbers:
     @staticmethod
     def number(value):
         """A number of the system's arithmetic."""
-        return _own(precise(value))
+        if isinstance(value, float) and math.isfinite(value):
+            written = Decimal(repr(float(value)))
+            if len(written.as_tuple().digits) <= WRITTEN:
+                value = Fraction(written)
+        return _own(value)
 
     def array(self, values):
         """Numbers as an array of such numbers."""

@@ -144,6 +144,9 @@ TENTH = 0.1
         lambda x: np.arctan2(x, TENTH),
         lambda x: pairs([x, TENTH]),
         lambda x: numbers([x, TENTH]),
+        lambda x: PRECISE.number(math.sqrt(3.0)),
+        lambda x: PRECISE.array([x, 1 / 3]),
+        lambda x: PRECISE.sin(0.1 + 0.2),
     ],
 )
 def test_no_digit_is_lost_unasked(lose):
@@ -192,6 +195,7 @@ def test_both_arithmetics_have_the_same_functions():
         one, other = (getattr(of, name)(0.3) for of in (DOUBLES, PRECISE))
         assert one == pytest.approx(float(rounded(other)), rel=2e-16)
     assert DOUBLES.pi == rounded(PRECISE.pi)
+    assert rounded(PRECISE.number(math.inf)) == math.inf
     array = PRECISE.array([[0.1, 1], [2.0, precise(0.3)]])
     np.testing.assert_array_equal(rounded(array), DOUBLES.array([[0.1, 1], [2.0, 0.3]]))
     assert rounded(PRECISE.total(array[:, 0])) == DOUBLES.total([0.1, 2.0])
