@@ -6,11 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from integrators import status as status_of
+from integrators.compiler.elements import DOUBLE as FLOATS
 from integrators.compiler.lanes import WIDTH
 from integrators.diagnostics.stability import warn_if_unstable
-from integrators.errors import InputError, check_number, check_whole
-from integrators.forms.forms import checked_members
+from integrators.errors import InputError, check_array, check_known, check_number, check_whole
+from integrators.forms.forms import checked_members, form_of
 from integrators.method import Integrator
+from integrators.precision import ARITHMETICS, DOUBLE, DOUBLE_DOUBLE, precise
 from integrators.stepping.adaptive import StepHistory, run_adaptive
 from integrators.stepping.batch import counters_of, run_batch
 from integrators.stepping.formulations import canonical
@@ -25,7 +27,7 @@ class Trajectories:
     times : ndarray, shape (S + 1,)
     states : ndarray, shape (S + 1, rows, 3) or (members, S + 1, rows, 3)
         At the sample times: (q, ω), and the work done so far where a force acts, or spins; NaN
-        after a failure.
+        after a failure. In double-double the nearest doubles.
     status : int, or ndarray of shape (members,)
         0 complete, else an index into `status_of.STATUS`.
     counters : dict
@@ -33,6 +35,8 @@ class Trajectories:
         trajectory; ``rejected_steps`` of adaptive ones.
     history : StepHistory or tuple of StepHistory, optional
         Every step that was tried, of each trajectory; None unless asked for.
+    states_low : ndarray, optional
+        In double-double what is to be added to `states`, of their shape; None in double.
     """
 
     times: np.ndarray
@@ -40,11 +44,12 @@ class Trajectories:
     status: object
     counters: dict
     history: object = None
+    states_low: np.ndarray | None = None
 
 
 def integrate(
     system, integrator, state, *, duration, samples, step_size=None, tolerance=None, start_time=0.0,
-    history=False,
+    history=False, arithmetic=DOUBLE, state_low=None,
 ):  # fmt: skip
     """Integrate `system` from `state` for `duration`, sampled at equal intervals.
 
@@ -69,6 +74,12 @@ def integrate(
         Of a fixed-step integrator, where the system depends on the time itself.
     history : bool, optional
         Whether to keep every step that an adaptive integrator tries, also those that it rejects.
+    arithmetic : {"double", "double-double"}, optional
+        Of integrators with a fixed step: in double-double all is computed to 31 digits, some 20
+        times as slowly. Parameters, the step size and times are what their floats stand for then,
+        0.1 the tenth; see `precision.precise`.
+    state_low : array_like, optional
+        In double-double what the state has beyond `state`, which is exact without it.
 
     Returns
     -------
@@ -78,8 +89,9 @@ def integrate(
     ------
     InputError
         If the integrator does not fit the system, the state has a wrong shape or is off the
-        manifold, the step does not divide the sample interval, a step size, a start time or a
-        negative duration meets an adaptive integrator, or a history is asked of another.
+        manifold, the step does not divide the sample interval, a step size, a start time, a
+        negative duration or double-double meets an adaptive integrator, or a history is asked of
+        another; in double-double also where a plugin's numbers are doubles.
 
     Warns
     -----
@@ -89,6 +101,8 @@ def integrate(
     if not isinstance(integrator, Integrator):
         raise InputError(f"integrator is {integrator!r}; expected one that integrators.get gives")
     integrator.check(system)
+    check_known("arithmetic", arithmetic, ARITHMETICS, key="arithmetic")
+    state, state_low = _parts(state, state_low, arithmetic)
     members = checked_members(system, state)
     start_time = check_number("start_time", start_time)
     if check_number("duration", duration) == 0.0:
@@ -103,7 +117,7 @@ def integrate(
     if integrator.adaptive:
         _check_forward(integrator, duration, start_time)
         _check_sizes(integrator, step_size, tolerance)
-        problem = integrator.bind(system)
+        problem = integrator.bind(system, arithmetic)
         runs = run_adaptive(problem, members, times, tolerance, history=history)
         status = runs.report[:, status_of.STATUS_ROW].astype(np.int8)
         result = canonical(problem, runs.states), status, runs.counters
@@ -117,13 +131,58 @@ def integrate(
             )
         step_size = check_number("step_size", step_size, above=0.0)
         warn_if_unstable(system, integrator, members, step_size, start_time)
-        result = _fixed(integrator, system, members, step_size, duration, times)
+        if arithmetic == DOUBLE_DOUBLE:
+            members = np.stack([members, checked_low(system, state_low, members)], axis=-1)
+        problem = integrator.bind(system, arithmetic)
+        result = _fixed(integrator, problem, members, step_size, duration, times)
     states, status, counters = result
     if np.ndim(state) == 2:
         states, status = states[0], int(status[0])
         counters = {name: values[0] for name, values in counters.items()}
         histories = histories and histories[0]
+    if arithmetic == DOUBLE_DOUBLE:
+        high, low = np.ascontiguousarray(np.moveaxis(states, -1, 0))
+        return Trajectories(times, high, status, counters, histories, low)
     return Trajectories(times, states, status, counters, histories)
+
+
+def _parts(state, low, arithmetic):
+    """A state and what it has beyond doubles, which may be its last axis."""
+    shape = np.shape(state)
+    if arithmetic != DOUBLE_DOUBLE:
+        if low is not None:
+            raise InputError(
+                f"state_low is for arithmetic = {DOUBLE_DOUBLE!r}; in {arithmetic} leave it out",
+                key="state_low",
+            )
+        return state, None
+    if low is None and len(shape) > 2 and shape[-1] == 2:  # as `System.start` gives them
+        return np.ascontiguousarray(np.moveaxis(np.asarray(state, dtype=float), -1, 0))
+    return state, low
+
+
+def checked_low(system, low, members):
+    """What `members` have beyond doubles, of their shape (members, rows, 3), or `InputError`."""
+    if low is None:
+        return np.zeros_like(members)
+    form = form_of(system)
+    found = check_array("state_low", low, f"that of state, {members.shape[1:]}")
+    if hasattr(form, "completed"):
+        found = form.completed(found)
+    if found.shape not in (members.shape, members.shape[1:]) or found.size != members.size:
+        raise InputError(
+            f"state_low of shape {np.shape(low)}; expected that of state", key="state_low"
+        )
+    found = found.reshape(members.shape)
+    there = np.isfinite(members)
+    off = there & (members + found != members)
+    if off.any():
+        raise InputError(
+            f"state_low has {found[off][0]!r} beside {members[off][0]!r}; expected what the "
+            "nearest double lacks, at most half a unit in its last place",
+            key="state_low",
+        )
+    return found
 
 
 def _check_forward(integrator, duration, start_time):
@@ -148,12 +207,15 @@ def _check_sizes(integrator, step_size, tolerance):
     )
 
 
-def _fixed(integrator, system, members, step_size, duration, times):
-    problem, samples = integrator.bind(system), len(times) - 1
+def _fixed(integrator, problem, members, step_size, duration, times):
+    samples = len(times) - 1
     steps = steps_per_interval(step_size, abs(duration) / samples)
     h = math.copysign(step_size, duration)
+    exact = h
+    if problem.elements[0] is not FLOATS:  # the steps fill the duration, which is no double
+        exact = precise(float(duration)) / (samples * steps)
     batches = [
-        run_batch(problem, members[i : i + WIDTH], h, steps, samples, start_time=float(times[0]))
+        run_batch(problem, members[i : i + WIDTH], exact, steps, samples, start_time=times[0])
         for i in range(0, len(members), WIDTH)
     ]
     report = np.concatenate([batch.report for batch in batches])

@@ -12,6 +12,10 @@ from types import MappingProxyType
 
 import numpy as np
 
+from integrators.compiler.elements import DOUBLE as FLOATS
+from integrators.compiler.elements import DOUBLE_DOUBLE as PAIRS
+from integrators.compiler.elements import DOUBLE_DOUBLE_LANES as LANES_OF_PAIRS
+from integrators.compiler.elements import LANES
 from integrators.compiler.kernels import Kernel
 from integrators.errors import InputError, check_known
 from integrators.forms.cotangent import ACTIONS, CotangentHamiltonian
@@ -96,9 +100,16 @@ class Problem(Resumable):
     pull: Kernel | None = None
     inlined: bool = True
 
-    def kernels(self, lanes):
+    @property
+    def elements(self):
+        """The `Element` of one trajectory alone, and that of trajectories side by side."""
+        if np.ndim(self.parameters) == 2:
+            return PAIRS, LANES_OF_PAIRS
+        return FLOATS, LANES
+
+    def kernels(self, element=FLOATS):
         """The compiled functions that `loop.images` takes, and the monitor."""
-        return [kernel.compiled(lanes) for kernel in self._made_of]
+        return [kernel.compiled(element) for kernel in self._made_of]
 
     @functools.cached_property
     def own_loop(self):
@@ -107,15 +118,15 @@ class Problem(Resumable):
             return None
         return loop.inlined_trajectories(*self._made_of, self.rows, self.scratch)
 
-    def trajectory(self, lanes):
-        """The compiled loop over samples and steps, for one trajectory or for eight in lanes.
+    def trajectory(self, element):
+        """The compiled loop over samples and steps, for the trajectories of an `Element`.
 
         It takes the arguments of `loop.trajectory` that follow the functions.
         """
-        if lanes and self.own_loop is not None:
-            return self.own_loop.lanes
-        addresses = [kernel.address(lanes) for kernel in self._made_of]
-        return functools.partial(loop.trajectory(lanes), *addresses)
+        if element is LANES and self.own_loop is not None:
+            return self.own_loop.compiled(element)
+        addresses = [kernel.address(element) for kernel in self._made_of]
+        return functools.partial(loop.trajectory(element).compiled(element), *addresses)
 
     @property
     def scratch(self):

@@ -32,8 +32,11 @@ computation of the free rigid body motion and its use in splitting methods*, SIA
 (2008). Theirs have one axis for the modulus; here is one formula for both.
 """
 
-from integrators.compiler.kernels import inlined
-from integrators.compiler.lanes import fma, select
+from fractions import Fraction
+
+from integrators.compiler.double_double import columns
+from integrators.compiler.kernels import inlined, varying
+from integrators.compiler.lanes import fma, number, select
 from integrators.compiler.vectors import add, axpy, cross, dot, scale, summed
 from integrators.lie_groups.elliptic_functions import elliptic_functions
 from integrators.lie_groups.rotations import rotation_coefficients
@@ -43,6 +46,34 @@ LEAST = 1e-300  # squared length of a momentum that has a direction
 # Of Gauss's quadrature on [−1, 1]: the positive nodes, and the weights of them and their opposites.
 NODES = (0.23861918608319690, 0.66120938646626451, 0.93246951420315203)
 WEIGHTS = (0.46791393457269105, 0.36076157304813861, 0.17132449237917034)
+PRECISE_NODES = columns(
+    map(
+        Fraction,
+        (
+            "0.108054948707343662066244650219834747611952",
+            "0.319112368927889760435671824168475466834261",
+            "0.515248636358154091965290718551188662308885",
+            "0.687292904811685470148019803019334137538401",
+            "0.827201315069764993189794742650394961039701",
+            "0.928434883663573517336391139377874264477039",
+            "0.986283808696812338841597266704052801676091",
+        ),
+    )
+)  # of 14 points, for double-double
+PRECISE_WEIGHTS = columns(
+    map(
+        Fraction,
+        (
+            "0.215263853463157790195876443316260035274998",
+            "0.205198463721295603965924065661218055710339",
+            "0.185538397477937813741716590125157036248923",
+            "0.157203167158193534569601938623842156605668",
+            "0.121518570687903184689414809072476625956669",
+            "0.0801580871597602098056332770628543095836978",
+            "0.0351194603317518630318328761381917806197056",
+        ),
+    )
+)
 
 
 @inlined
@@ -165,6 +196,38 @@ def _speed(mid, gained, alpha, gamma, over_squared):
 
 
 @inlined
+def _speed_beside(start, mid, alpha, gamma, over_squared, time):
+    """The sum of the speeds at a time before and after the middle."""
+    functions = _time_functions(start[0], start[1], start[2], alpha, gamma, time)
+    forth, back = _gained(mid[0], mid[1], mid[2], alpha, gamma, functions)
+    speed = _speed(mid, forth, alpha, gamma, over_squared)
+    return speed + _speed(mid, back, alpha, gamma, over_squared)
+
+
+@inlined
+def _usual_mean_speed(start, mid, alpha, gamma, over_squared, h):
+    total = 0.0 * over_squared
+    for i in range(len(NODES)):
+        speed = _speed_beside(start, mid, alpha, gamma, over_squared, 0.5 * h * NODES[i])
+        total = fma(WEIGHTS[i], speed, total)
+    return total
+
+
+@inlined
+def _precise_mean_speed(start, mid, alpha, gamma, over_squared, h):
+    total = 0.0 * over_squared
+    for i in range(len(PRECISE_NODES[0])):
+        node = number(total, PRECISE_NODES[0][i], PRECISE_NODES[1][i])
+        speed = _speed_beside(start, mid, alpha, gamma, over_squared, 0.5 * h * node)
+        total = total + number(total, PRECISE_WEIGHTS[0][i], PRECISE_WEIGHTS[1][i]) * speed
+    return total
+
+
+_mean_speed = varying(_usual_mean_speed, double_double=_precise_mean_speed)
+"""Twice the mean over h of the speeds, by Gauss's quadrature."""
+
+
+@inlined
 def free_rotation(m, p, middle, h):
     """How a free body's momentum, and vectors fixed in space, move in the body within h.
 
@@ -192,13 +255,7 @@ def free_rotation(m, p, middle, h):
     first, _ = _gained(start[0], start[1], start[2], alpha, gamma, half)
     mid = add(start, first)
     second, _ = _gained(mid[0], mid[1], mid[2], alpha, gamma, half)
-    total = 0.0 * squared
-    for i in range(len(NODES)):
-        functions = _time_functions(start[0], start[1], start[2], alpha, gamma, 0.5 * h * NODES[i])
-        forth, back = _gained(mid[0], mid[1], mid[2], alpha, gamma, functions)
-        speed = _speed(mid, forth, alpha, gamma, over_squared)
-        speed = speed + _speed(mid, back, alpha, gamma, over_squared)
-        total = fma(WEIGHTS[i], speed, total)
+    total = _mean_speed(start, mid, alpha, gamma, over_squared, h)
     spin = _about(mid, -h * fma(0.5, total, p[b]))
     rotation = _after(
         _least(mid, second, over_squared), _after(spin, _least(start, first, over_squared))

@@ -9,6 +9,7 @@ import cases
 import hypothesis
 import pytest
 
+from integrators.compiler.elements import DOUBLE, LANES
 from integrators.stepping import loop
 
 hypothesis.settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
@@ -80,17 +81,19 @@ def pytest_collection_finish(session):
 
 def _compilings():
     """A function that compiles, by label and whether for lanes, of all that `cases` come to."""
-    found = {("trajectory", lanes): partial(loop.trajectory, lanes) for lanes in (False, True)}
+    both = DOUBLE, LANES
+    found = {("trajectory", e.name): partial(loop.trajectory(e).compiled, e) for e in both}
     for pairing in cases.kernel_pairings():
         for label, kernel in pairing.kernels.items():
-            found |= {(label, lanes): partial(kernel.compiled, lanes) for lanes in (False, True)}
+            found |= {(label, e.name): partial(kernel.compiled, e) for e in both}
     for pairing in cases.with_own_loops():
         if own := pairing.problem.own_loop:
-            found[own.label, True] = partial(own.compiled, True)
+            found[own.label, LANES.name] = partial(own.compiled, LANES)
     for pairing in cases.adaptive_pairings():
         for kernel in pairing.problem(1e-3).compiled:
-            found[kernel.label, False] = partial(kernel.compiled, False)
+            found[kernel.label, DOUBLE.name] = partial(kernel.compiled, DOUBLE)
     for case in cases.cases():
         for quantity in case.system.quantities:
-            found[quantity.function.label, False] = partial(quantity.function.compiled, False)
+            label = quantity.function.label
+            found[label, DOUBLE.name] = partial(quantity.function.compiled, DOUBLE)
     return found

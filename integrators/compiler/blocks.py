@@ -1,6 +1,6 @@
 """Blocks of eight within one trajectory, for a system with many pairs.
 
-Such a system goes through the trajectories that it is given one by one: `views.as_floats` shows
+Such a system goes through the trajectories that it is given one by one: `views.members` shows
 the elements of a state as float64 with the trajectory, the *member*, on the last axis, of
 length 8 for lanes and 1 for scalars. Eight numbers of one member side by side are then one lane
 of `lanes.lane`, in both kinds of kernel, and so come out bitwise equal.
@@ -8,17 +8,24 @@ of `lanes.lane`, in both kinds of kernel, and so come out bitwise equal.
 
 import numpy as np
 from llvmlite import ir
-from numba.core import types
 from numba.extending import overload
 
-from integrators.compiler.lanes import ALIGNMENT, WIDTH, array, eight, lane_of, with_lane
+from integrators.compiler.lanes import (
+    ALIGNMENT,
+    WIDTH,
+    array,
+    eight,
+    lane_of,
+    scalar_of,
+    with_lane,
+)
 from integrators.compiler.views import view
 
 
 def gathered(numbers, first, step, member, beyond):
     """Every `step`-th of ``numbers[first:, member]``, eight as a lane; `beyond` after the last.
 
-    `numbers` is float64 of shape ``(size, width)``, as `views.as_floats` of a flat array.
+    `numbers` is float64 of shape ``(size, width)``, as `views.members` of a flat array.
     """
     there = numbers[first::step, member][:WIDTH]
     return np.concatenate([there, np.full(WIDTH - len(there), beyond)])
@@ -65,7 +72,7 @@ def eights(flat, start, count):
     return flat[start : start + WIDTH * count].reshape(count, WIDTH)
 
 
-@view(eights, lambda flat: array(types.float64, 2))
+@view(eights, lambda flat: array(scalar_of(flat.dtype), 2))
 def _eights(builder, source, start, count):
     return builder.gep(source.data, [start]), [count, ir.IntType(64)(WIDTH)]
 
@@ -79,7 +86,7 @@ def cache_lines(work, count):
     return eights(work, 0, count)
 
 
-@view(cache_lines, lambda work: array(types.float64, 2))
+@view(cache_lines, lambda work: array(scalar_of(work.dtype), 2))
 def _cache_lines(builder, source, count):
     word = ir.IntType(64)
     address = builder.add(builder.ptrtoint(source.data, word), word(ALIGNMENT - 1))

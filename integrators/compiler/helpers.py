@@ -79,3 +79,34 @@ class Helper(CPUDispatcher):
     def __call__(self, *arguments):
         """Run the plain function."""
         return self.py_func(*arguments)
+
+
+class Varying(Helper):
+    """A helper that is another one for some element types.
+
+    Parameters
+    ----------
+    usual : Helper
+    options : dict
+        Of `numba.njit`.
+    others : dict of str to Helper
+        By the family of an element type: ``tangents`` or ``double_double``. One of them is taken
+        where an argument, or an array among them, is of its family.
+    """
+
+    def __init__(self, usual, options, others):
+        super().__init__(usual.py_func, options)
+        self._usual, self._others = usual, others
+
+    def _chosen(self, arguments):
+        families = {getattr(getattr(a, "dtype", a), "family", None) for a in arguments}
+        found = [self._others[f.name] for f in families if f and f.name in self._others]
+        return found[0] if found else self._usual
+
+    def get_call_template(self, args, kws):
+        """Numba's way to the type of a call."""
+        return self._chosen(args).get_call_template(args, kws)
+
+    def get_overload(self, sig):
+        """Numba's way to the code of a call."""
+        return self._chosen(sig).get_overload(sig)

@@ -1,9 +1,9 @@
-"""The kernel decorator: one Python function, compiled for scalars and for lanes.
+"""The kernel decorator: one Python function, compiled for every element type.
 
 ``@kernel(signature)`` takes a function from an element type to a Numba signature and gives a
-`Kernel`: ``.scalar`` and ``.lanes`` are compiled on first use and served from a disk cache
-afterwards; ``.inline`` is for calls from other kernels, which compile it into themselves.
-With ``NUMBA_DISABLE_JIT=1`` all three are the plain Python function.
+`Kernel`: ``.scalar``, ``.lanes`` and what `Kernel.compiled` gives are compiled on first use and
+served from a disk cache afterwards; ``.inline`` is for calls from other kernels, which compile it
+into themselves. With ``NUMBA_DISABLE_JIT=1`` all are the plain Python function.
 """
 
 import contextlib
@@ -30,8 +30,9 @@ from numba.extending import intrinsic
 
 from integrators.compiler.cache_directory import cache_root
 from integrators.compiler.dependencies import reached
-from integrators.compiler.helpers import Helper
-from integrators.compiler.lanes import flat, lane, vectors
+from integrators.compiler.elements import DOUBLE, LANES
+from integrators.compiler.helpers import Helper, Varying
+from integrators.compiler.lanes import flat, number_of, vectors
 from integrators.compiler.ownership import make_private
 
 IS_COMPILED = not numba.config.DISABLE_JIT  # otherwise kernels are plain Python
@@ -65,36 +66,44 @@ os.register_at_fork(after_in_child=_number_functions_apart)
 def whole_state(element):
     """Signature ``(t, y, p, out, work)`` of a function of the whole state.
 
-    `t` is a float64, `y` the state of shape ``(rows, 3)``, `p` the float64 parameters, `out`
-    a stack of 3-vectors that the function fills, `work` flat scratch of a declared size. All
-    functions that a system offers have this signature, so that a method is compiled once for
-    all systems and reaches them through a pointer.
+    `t` is a number (see `lanes.number_of`), `y` the state of shape ``(rows, 3)``, `p` the
+    parameters, numbers too, `out` a stack of 3-vectors that the function fills, `work` flat
+    scratch of a declared size. All functions that a system offers have this signature, so that a
+    method is compiled once for all systems and reaches them through a pointer.
     """
-    return types.void(
-        types.float64, vectors(element), flat(types.float64), vectors(element), flat(element)
-    )
+    number, stack = number_of(element), vectors(element)
+    return types.void(number, stack, flat(number), stack, flat(element))
 
 
 def state_value(element):
     """Signature ``(t, q, p) -> value`` of a number that belongs to a state."""
-    return element(types.float64, vectors(element), flat(types.float64))
+    number = number_of(element)
+    return element(number, vectors(element), flat(number))
 
 
 def generalized_force(element):
     """Signature ``(t, q, omega, p, out, work)`` of a force on bodies at `q` turning at `omega`."""
-    stack = vectors(element)
-    return types.void(types.float64, stack, stack, flat(types.float64), stack, flat(element))
+    number, stack = number_of(element), vectors(element)
+    return types.void(number, stack, stack, flat(number), stack, flat(element))
 
 
 def split_flow(element):
     """Signature ``(piece, t, h, w, low, p)`` of the exact flow of a piece; see `SplitFlow`."""
-    number, stack = types.float64, vectors(element)
+    number, stack = number_of(element), vectors(element)
     return types.void(types.int64, number, number, stack, stack, flat(number))
 
 
 def inlined(function):
     """Compile a helper into the kernels that call it."""
     return Helper(function, OPTIONS) if IS_COMPILED else function
+
+
+def varying(usual, **others):
+    """A helper that is `usual`, but of some element types another: see `helpers.Varying`.
+
+    In plain Python, which has float64 alone, it is `usual`.
+    """
+    return Varying(usual, OPTIONS, others) if IS_COMPILED else usual
 
 
 def spliced(function):
@@ -129,14 +138,14 @@ def function_at(function_type):
 
 
 class Kernel:
-    """A function of numbers and arrays of one element type, compiled for scalars and lanes.
+    """A function of numbers and arrays of one element type, compiled for each.
 
     Parameters
     ----------
     function : callable
         Plain Python in the vocabulary of `integrators.compiler.lanes`.
     signature : callable
-        From an element type (``float64`` or ``lane``) to a Numba signature.
+        From an element type (``float64``, ``lane``, …) to a Numba signature.
     made_from : tuple
         What `function` closes over, kernels and plain values; they name it in the disk cache.
     work : callable
@@ -148,7 +157,7 @@ class Kernel:
         self.signature = signature
         self.work = work or (lambda rows: 0)
         self.made_from = made_from
-        self._addresses = {}
+        self._compiled, self._addresses = {}, {}
         origin = f"{function.__module__}.{function.__qualname__}"
         inner = ",".join(str(getattr(k, "label", k)) for k in made_from)
         self.label = f"{origin}({inner})" if inner else origin
@@ -161,30 +170,32 @@ class Kernel:
         """For calls from other kernels."""
         return inlined(self.function)
 
-    @functools.cached_property
+    @property
     def scalar(self):
         """Compiled for float64."""
-        return self._compile(types.float64)
+        return self.compiled(DOUBLE)
 
-    @functools.cached_property
+    @property
     def lanes(self):
         """Compiled for lanes of eight float64."""
-        return self._compile(lane)
+        return self.compiled(LANES)
 
-    def compiled(self, lanes):
-        """``.lanes`` or ``.scalar``."""
-        return self.lanes if lanes else self.scalar
+    def compiled(self, element):
+        """Compiled for an `elements.Element`."""
+        if element not in self._compiled:
+            self._compiled[element] = self._compile(element.type)
+        return self._compiled[element]
 
-    def address(self, lanes):
+    def address(self, element):
         """Where its machine code is, for `function_at`; in plain Python the function itself."""
-        dispatcher = self.compiled(lanes)
+        dispatcher = self.compiled(element)
         if not IS_COMPILED:
             return dispatcher
-        if lanes not in self._addresses:
+        if element not in self._addresses:
             (made,) = dispatcher.overloads.values()
             name = made.fndesc.llvm_func_name
-            self._addresses[lanes] = made.library.get_pointer_to_function(name)
-        return self._addresses[lanes]
+            self._addresses[element] = made.library.get_pointer_to_function(name)
+        return self._addresses[element]
 
     @functools.cached_property
     def _depends_on(self):

@@ -34,6 +34,8 @@ _INDEX = ir.IntType(32)
 class LaneType(types.Type):
     """Eight float64; scalars convert to it by being repeated."""
 
+    wide = True
+
     def __init__(self):
         super().__init__(name="lane")
 
@@ -58,6 +60,22 @@ lane = LaneType()
 mask = MaskType()
 
 
+def _is_wide(kind):
+    """Whether a type is one of eight numbers side by side."""
+    return getattr(kind, "wide", False)
+
+
+def _is_precise(kind):
+    """Whether numbers of a type have the digits of two float64."""
+    return getattr(kind, "precise", False)
+
+
+def _are_lanes(*kinds):
+    """Whether all types are those of this module: lanes, masks and scalars."""
+    known = (LaneType, MaskType, types.Boolean, *_SCALARS)
+    return all(isinstance(types.unliteral(kind), known) for kind in kinds)
+
+
 @register_model(LaneType)
 class _LaneModel(models.PrimitiveModel):
     def __init__(self, dmm, fe_type):
@@ -70,19 +88,34 @@ class _MaskModel(models.PrimitiveModel):
         super().__init__(dmm, fe_type, _MASK)
 
 
+def wide_of(element):
+    """Numba type of eight numbers of a type side by side."""
+    return lane if element is types.float64 else element.family.wide
+
+
+def scalar_of(element):
+    """Numba type of one number of an element type, of lanes too."""
+    return types.float64 if element in (types.float64, lane) else element.family.scalar
+
+
+def number_of(element):
+    """Numba type of times, step sizes, constants and parameters beside `element`."""
+    return getattr(element, "number", types.float64)
+
+
 def vectors(element):
     """Numba type of a stack of 3-vectors, shape ``(rows, 3)``, of `element`."""
-    return types.Array(element, 2, "C", aligned=element is not lane)
+    return types.Array(element, 2, "C", aligned=element is types.float64)
 
 
 def flat(element):
     """Numba type of a flat array of `element`."""
-    return types.Array(element, 1, "C", aligned=element is not lane)
+    return types.Array(element, 1, "C", aligned=element is types.float64)
 
 
 def array(element, ndim):
     """Numba type of a C-contiguous array of `element`."""
-    return types.Array(element, ndim, "C", aligned=element is not lane)
+    return types.Array(element, ndim, "C", aligned=element is types.float64)
 
 
 # --- conversion and arithmetic ---------------------------------------------------------------
@@ -205,9 +238,9 @@ def _select_lanes(typingctx, condition, if_true, if_false):
 
 @overload(select)
 def _select(condition, if_true, if_false):
-    if condition is mask:
+    if condition is mask and _are_lanes(if_true, if_false):
         return lambda condition, if_true, if_false: _select_lanes(condition, if_true, if_false)
-    return _select_scalar
+    return _select_scalar if condition is not mask and _are_lanes(if_true, if_false) else None
 
 
 def any_lane(condition):
@@ -292,7 +325,7 @@ def _sqrt_any(typingctx, x):
 
 @overload(sqrt)
 def _sqrt(x):
-    return lambda x: _sqrt_any(x)
+    return (lambda x: _sqrt_any(x)) if _are_lanes(x) else None
 
 
 def fma(a, b, c):
@@ -369,6 +402,8 @@ def _each_lane(function):
 
     @overload(wrapped)
     def choose(x):
+        if not _are_lanes(x):
+            return None
         if x is not lane:
             return lambda x: function(x)
 
@@ -386,6 +421,64 @@ def _each_lane(function):
 sin = _each_lane(math.sin)
 cos = _each_lane(math.cos)
 log = _each_lane(math.log)
+exp = _each_lane(math.exp)
+
+NEAREST = 6755399441055744.0  # 1.5 · 2⁵²: x + this − this is the whole number nearest to x
+
+
+def nearest(x):
+    """The whole number nearest to x, |x| < 2⁵¹; its derivative is 0."""
+    return (x + NEAREST) - NEAREST
+
+
+@overload(nearest)
+def _nearest(x):
+    return nearest if _are_lanes(x) else None
+
+
+VAST = 1e150  # as good as infinity, and its square is a number
+
+
+def infinite(like):
+    """Infinity, or `VAST` where that is no number of the element type."""
+    return math.inf
+
+
+@overload(infinite)
+def _infinite(like):
+    return (lambda like: VAST) if _is_precise(like) else (lambda like: math.inf)
+
+
+def by_precision(like, usual, precise):
+    """`usual`, or `precise` where the element type has the digits of two float64."""
+    return usual
+
+
+@overload(by_precision)
+def _by_precision(like, usual, precise):
+    if _is_precise(like):
+        return lambda like, usual, precise: precise
+    return lambda like, usual, precise: usual
+
+
+def number(like, high, low):
+    """The constant high + low to the digits of the element type: `high` in double precision."""
+    return high
+
+
+@overload(number)
+def _number(like, high, low):
+    return None if _is_precise(like) else (lambda like, high, low: high)
+
+
+def value_of(x):
+    """A number without its tangents, where it has any."""
+    return x
+
+
+@overload(value_of)
+def _value_of(x):
+    return (lambda x: x) if not hasattr(x, "tangents") else None
 
 
 def hsum(x):
@@ -398,12 +491,12 @@ def hsum(x):
 
 @overload(hsum)
 def _hsum(x):
-    if x is not lane:
+    if not _is_wide(x):
         return lambda x: x
 
     def tree(x):
-        a = (_extract(x, 0) + _extract(x, 4)) + (_extract(x, 2) + _extract(x, 6))
-        b = (_extract(x, 1) + _extract(x, 5)) + (_extract(x, 3) + _extract(x, 7))
+        a = (lane_of(x, 0) + lane_of(x, 4)) + (lane_of(x, 2) + lane_of(x, 6))
+        b = (lane_of(x, 1) + lane_of(x, 5)) + (lane_of(x, 3) + lane_of(x, 7))
         return a + b
 
     return tree
@@ -434,7 +527,9 @@ def lane_of(x, i):
 
 @overload(lane_of)
 def _lane_of(x, i):
-    return (lambda x, i: _extract(x, i)) if x is lane else (lambda x, i: x)
+    if x is lane:
+        return lambda x, i: _extract(x, i)
+    return None if _is_wide(x) else (lambda x, i: x)
 
 
 def with_lane(x, i, value):
@@ -444,9 +539,9 @@ def with_lane(x, i, value):
 
 @overload(with_lane)
 def _with_lane(x, i, value):
-    if x is lane:
+    if x is lane and _are_lanes(value):
         return lambda x, i, value: _insert(x, value, i)
-    return lambda x, i, value: value
+    return None if _is_wide(x) else (lambda x, i, value: value)
 
 
 def ramp(like):
@@ -464,4 +559,4 @@ def _ramp_lanes(typingctx):
 
 @overload(ramp)
 def _ramp(like):
-    return (lambda like: _ramp_lanes()) if like is lane else (lambda like: 0.0)
+    return (lambda like: _ramp_lanes()) if _is_wide(like) else (lambda like: 0.0)

@@ -5,13 +5,23 @@ cost an addition. They are lowered where they stand rather than compiled as func
 own, since kernels count no references (`kernels.OPTIONS`) and so may return no arrays.
 """
 
+import functools
+
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic
 
-from integrators.compiler.lanes import ALIGNMENT, WIDTH, array, flat, lane
+from integrators.compiler.lanes import (
+    ALIGNMENT,
+    WIDTH,
+    array,
+    flat,
+    number_of,
+    scalar_of,
+    wide_of,
+)
 
 
 def _borrowed(context, builder, array_type, data, shape):
@@ -44,7 +54,9 @@ def view(function, result):
         counts = [types.int64] * (len(args) - 1)
         return signature(result(args[0]), args[0], *counts)
 
-    infer_global(function)(type(f"_{function.__name__}", (AbstractTemplate,), {"generic": generic}))
+    name = f"_{function.__name__}"
+    template = type(name, (AbstractTemplate,), {"generic": generic, "key": function})
+    infer_global(function, types.Function(template))  # which may be one of a function's
 
     def register(lower):
         @lower_builtin(function, types.Array, types.VarArg(types.Integer))
@@ -58,25 +70,49 @@ def view(function, result):
     return register
 
 
-def as_lanes(floats):
-    """View a C-contiguous float64 array of shape ``(…, 8)`` as an array ``(…)`` of lanes."""
-    return floats
+def as_elements(element):
+    """A function for kernels: views float64, with the axes of an `Element`, as its elements."""
+    return _viewing(element.type, len(element.shape))
 
 
-@view(as_lanes, lambda floats: array(lane, floats.ndim - 1))
+def as_numbers(element):
+    """The same for times, step sizes, constants and parameters beside its elements."""
+    return _viewing(number_of(element.type), len(element.numbers))
+
+
+@functools.cache
+def _viewing(kind, axes):
+    def viewed(floats):
+        return floats
+
+    @view(viewed, lambda floats: array(kind, floats.ndim - axes))
+    def lower(builder, source):
+        shape = cgutils.unpack_tuple(builder, source.shape)
+        return source.data, shape[: len(shape) - axes]
+
+    return viewed
+
+
+def as_lanes(numbers):
+    """View a C-contiguous array of shape ``(…, 8)`` as an array ``(…)`` of eight side by side."""
+    return numbers
+
+
+@view(as_lanes, lambda numbers: array(wide_of(numbers.dtype), numbers.ndim - 1))
 def _as_lanes(builder, source):
     return source.data, cgutils.unpack_tuple(builder, source.shape)[:-1]
 
 
-def as_floats(elements):
-    """View an array ``(…)`` of elements as float64 ``(…, width)``: 8 for lanes, 1 for scalars."""
+def members(elements):
+    """View an array ``(…)`` of elements as numbers ``(…, width)``: 8 for lanes, 1 for scalars."""
     return elements[..., None]
 
 
-@view(as_floats, lambda elements: array(types.float64, elements.ndim + 1))
-def _as_floats(builder, source):
-    width = WIDTH if isinstance(source.data.type.pointee, ir.VectorType) else 1
-    return source.data, [*cgutils.unpack_tuple(builder, source.shape), ir.IntType(64)(width)]
+@view(members, lambda elements: array(scalar_of(elements.dtype), elements.ndim + 1))
+def _members(builder, source):
+    wide = isinstance(source.data.type.pointee, (ir.VectorType, ir.ArrayType))
+    width = ir.IntType(64)(WIDTH if wide else 1)
+    return source.data, [*cgutils.unpack_tuple(builder, source.shape), width]
 
 
 def flattened(y):

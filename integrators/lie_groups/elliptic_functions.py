@@ -10,26 +10,42 @@ Source: Abramowitz and Stegun, *Handbook of Mathematical Functions*, 16.4 and 16
 """
 
 import math
+from fractions import Fraction
 
-from integrators.compiler.kernels import inlined
-from integrators.compiler.lanes import all_lanes, fma, select, sqrt
+from integrators.compiler.double_double import PI
+from integrators.compiler.kernels import inlined, varying
+from integrators.compiler.lanes import all_lanes, fma, nearest, select, sqrt
 from integrators.lie_groups.rotations import rotation_coefficients
 
 LEVELS, MOST_LEVELS = 6, 12  # of means: for k' above `MODERATE`, and down to 1e-150
 MODERATE = 2.5e-7  # k'² of the former
 LEAST = 1e-300  # k'²: closer to 1 no modulus is
 SATURATED = 300.0  # a t at which functions of this modulus are still those of k = 1, and vanish
-NEAREST = 6755399441055744.0  # 1.5 · 2⁵²: x + this − this is the whole number nearest to x
 PI_LOW = 1.2246467991473532e-16  # π less its double
+PI_LEAST = float(PI - Fraction(math.pi) - Fraction(PI_LOW))
+
+
+@inlined
+def _usually_reduced(angle, turns):
+    return fma(-turns, PI_LOW, fma(-turns, math.pi, angle))
+
+
+@inlined
+def _precisely_reduced(angle, turns):
+    return fma(-turns, PI_LEAST, _usually_reduced(angle, turns))
+
+
+_reduced = varying(_usually_reduced, double_double=_precisely_reduced)
+"""An angle less so many times π."""
 
 
 @inlined
 def _circular(a, t):
     """sin(at)/a and cos(at); of an angle that is brought between −π/2 and π/2."""
     angle = a * t
-    turns = (angle * (1.0 / math.pi) + NEAREST) - NEAREST
-    left = fma(-turns, PI_LOW, fma(-turns, math.pi, angle))
-    odd = turns - 2.0 * ((0.5 * turns + NEAREST) - NEAREST)
+    turns = nearest(angle * (1.0 / math.pi))
+    left = _reduced(angle, turns)
+    odd = turns - 2.0 * nearest(0.5 * turns)
     sign = 1.0 - 2.0 * (odd * odd)
     x = left * left
     sine, versine = rotation_coefficients(x)
@@ -64,7 +80,10 @@ def _descending(levels):
     return functions
 
 
-_few, _many = _descending(LEVELS), _descending(MOST_LEVELS)
+_few, _many = (  # of double-double one more: a level squares what is missing
+    varying(_descending(levels), double_double=_descending(levels + 1))
+    for levels in (LEVELS, MOST_LEVELS)
+)
 
 
 @inlined

@@ -18,22 +18,31 @@ where x is small. The coefficient g̃₂ = g₂'(θ)/θ of se(3) is 2 dg₂/dx.
 import math
 from fractions import Fraction
 
-from integrators.compiler.kernels import inlined
+from integrators.compiler.double_double import PI, columns
+from integrators.compiler.kernels import inlined, varying
 from integrators.compiler.lanes import all_lanes, any_lane, fma, select
 from integrators.compiler.vectors import add, axpy, cross, dot, scale, sub
 from integrators.lie_groups.rotations import (
+    IN_DOUBLE,
     LARGE,
     LARGE_DEGREE,
     LARGE_SINE,
     LARGE_VERSINE,
     MOST_HALVINGS,
+    PRECISE,
+    PRECISE_DEGREE,
+    PRECISE_SINE,
+    PRECISE_VERSINE,
     SMALL,
     SMALL_DEGREE,
     SMALL_SINE,
     SMALL_VERSINE,
     TERMS,
     economized,
+    exactly_economized,
+    precise_polynomial,
     quintic,
+    rotation_coefficients,
 )
 
 MARGIN = 1e-3  # below 2π, within which dexp⁻¹ is refused: it has a pole there
@@ -44,8 +53,9 @@ WIDEST = (2.0 * math.pi - MARGIN) ** 2  # squared angle up to which dexp⁻¹ is
 CUBIC = [Fraction((-1) ** k, math.factorial(2 * k + 3)) for k in range(TERMS)]  # (θ − sin θ)/θ³
 SMALL_CUBIC = economized(CUBIC, SMALL, SMALL_DEGREE)
 LARGE_CUBIC = economized(CUBIC, LARGE, LARGE_DEGREE)
+PRECISE_CUBIC = columns(exactly_economized(CUBIC, PRECISE, PRECISE_DEGREE))
 
-TWO_PI = Fraction("6.283185307179586476925286766559005768394338798750")
+TWO_PI = 2 * PI
 POLE = TWO_PI * TWO_PI
 POLE_HIGH = float(POLE)
 POLE_LOW = float(POLE - Fraction(POLE_HIGH))
@@ -82,14 +92,16 @@ def _slope(series):
 NEAR, NEAR_DEGREE = 1.0, 7  # squared angle up to which g₂ itself is a polynomial
 NEAR_G2 = economized(_G2[:TERMS], NEAR, NEAR_DEGREE)
 NEAR_SLOPE = economized(_slope(_G2[:TERMS]), NEAR, NEAR_DEGREE)
+PRECISE_NEAR_DEGREE, G2_IN_DOUBLE = 15, 11
+PRECISE_G2 = columns(exactly_economized(_G2[:TERMS], NEAR, PRECISE_NEAR_DEGREE))
+PRECISE_SLOPE = columns(exactly_economized(_slope(_G2[: TERMS + 1]), NEAR, PRECISE_NEAR_DEGREE))
 REST_END, REST_DEGREE = 40.0, 14  # beyond the pole
 REST = economized(_REST, REST_END, REST_DEGREE)
 REST_SLOPE = economized(_slope(_REST), REST_END, REST_DEGREE)
 
 
 @inlined
-def motion_coefficients(x):
-    """sin θ/θ, (1 − cos θ)/θ² and (θ − sin θ)/θ³ of x = θ², by polynomials."""
+def _motion_coefficients(x):
     square = x * x
     a, b = quintic(SMALL_SINE, x, square), quintic(SMALL_VERSINE, x, square)
     c = quintic(SMALL_CUBIC, x, square)
@@ -98,6 +110,25 @@ def motion_coefficients(x):
         other_a, other_b, other_c = _any_angle(x)
         a, b = select(small, a, other_a), select(small, b, other_b)
         c = select(small, c, other_c)
+    return a, b, c
+
+
+@inlined
+def _precise_motion_coefficients(x):
+    """The same in double-double; see `_any_angle`."""
+    part = x
+    halvings = 0
+    while any_lane(part > PRECISE) and halvings < MOST_HALVINGS:
+        part = select(part > PRECISE, 0.25 * part, part)
+        halvings += 1
+    a = precise_polynomial(PRECISE_SINE, PRECISE_DEGREE, IN_DOUBLE, part)
+    b = precise_polynomial(PRECISE_VERSINE, PRECISE_DEGREE, IN_DOUBLE, part)
+    c = precise_polynomial(PRECISE_CUBIC, PRECISE_DEGREE, IN_DOUBLE, part)
+    for _ in range(halvings):
+        more = part < x
+        c = select(more, 0.25 * (c + a * b), c)
+        a, b = select(more, a * (1.0 - part * b), a), select(more, 0.5 * (a * a), b)
+        part = select(more, 4.0 * part, part)
     return a, b, c
 
 
@@ -126,6 +157,10 @@ def _any_angle(x):
     return a, b, c
 
 
+motion_coefficients = varying(_motion_coefficients, double_double=_precise_motion_coefficients)
+"""sin θ/θ, (1 − cos θ)/θ² and (θ − sin θ)/θ³ of x = θ², by polynomials."""
+
+
 @inlined
 def _polynomial(c, degree, x):
     total = c[degree] + 0.0 * x
@@ -135,8 +170,7 @@ def _polynomial(c, degree, x):
 
 
 @inlined
-def dexpinv_coefficient(x):
-    """g₂ of x = θ² < 4π²."""
+def _dexpinv_coefficient(x):
     value = _polynomial(NEAR_G2, NEAR_DEGREE, x)
     near = x <= NEAR
     if not all_lanes(near):
@@ -146,8 +180,7 @@ def dexpinv_coefficient(x):
 
 
 @inlined
-def dexpinv_coefficients(x):
-    """g₂ and g̃₂ = 2 dg₂/dx of x = θ² < 4π²."""
+def _dexpinv_coefficients(x):
     value, slope = (
         _polynomial(NEAR_G2, NEAR_DEGREE, x),
         _polynomial(NEAR_SLOPE, NEAR_DEGREE, x),
@@ -159,6 +192,39 @@ def dexpinv_coefficients(x):
         steep = 4.0 * (inverse * inverse) + _polynomial(REST_SLOPE, REST_DEGREE, x)
         value, slope = select(near, value, far), select(near, slope, steep)
     return value, slope
+
+
+@inlined
+def _precise_dexpinv_coefficients(x):
+    """The same in double-double: where x is not small, g₂ = (1 − a/(2b))/x.
+
+    Here a = sin θ/θ and b = (1 − cos θ)/θ², with da/dx = (1 − x b − a)/(2x) and
+    db/dx = (a − 2b)/(2x).
+    """
+    value = precise_polynomial(PRECISE_G2, PRECISE_NEAR_DEGREE, G2_IN_DOUBLE, x)
+    slope = precise_polynomial(PRECISE_SLOPE, PRECISE_NEAR_DEGREE, G2_IN_DOUBLE, x)
+    near = x <= NEAR
+    if not all_lanes(near):
+        over = 1.0 / select(near, 1.0 + 0.0 * x, x)
+        a, b = rotation_coefficients(x)
+        ratio = 0.5 * a / b
+        by_a, by_b = (1.0 - x * b - a) / b, (a - 2.0 * b) * ratio / b
+        far = (1.0 - ratio) * over
+        steep = -2.0 * over * far - over * over * (0.5 * by_a - by_b)
+        value, slope = select(near, value, far), select(near, slope, steep)
+    return value, slope
+
+
+@inlined
+def _precise_dexpinv_coefficient(x):
+    return _precise_dexpinv_coefficients(x)[0]
+
+
+dexpinv_coefficient = varying(_dexpinv_coefficient, double_double=_precise_dexpinv_coefficient)
+"""g₂ of x = θ² < 4π²."""
+
+dexpinv_coefficients = varying(_dexpinv_coefficients, double_double=_precise_dexpinv_coefficients)
+"""g₂ and g̃₂ = 2 dg₂/dx of x = θ² < 4π²."""
 
 
 # --- so(3) --------------------------------------------------------------------------------------

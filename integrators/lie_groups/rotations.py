@@ -4,8 +4,9 @@ import functools
 import math
 from fractions import Fraction
 
-from integrators.compiler.kernels import inlined
-from integrators.compiler.lanes import all_lanes, any_lane, fma, select
+from integrators.compiler.double_double import columns, high_part
+from integrators.compiler.kernels import inlined, varying
+from integrators.compiler.lanes import all_lanes, any_lane, fma, number, select
 from integrators.compiler.vectors import axpy, cross, dot, scale
 
 TERMS = 20  # of the power series in θ² that the polynomials come from
@@ -23,7 +24,7 @@ def chebyshev(count):
     return found[:count]
 
 
-def economized(series, largest, degree):
+def exactly_economized(series, largest, degree):
     """The coefficients of a polynomial of low degree, almost the nearest to a power series.
 
     Nearest by the largest difference on [0, `largest`]. Of the series' highest power so much of
@@ -39,7 +40,7 @@ def economized(series, largest, degree):
 
     Returns
     -------
-    tuple of float
+    tuple of Fraction
     """
     powers = [Fraction(largest) ** k for k in range(len(series))]
     scaled = [c * power for c, power in zip(series, powers, strict=True)]
@@ -49,7 +50,12 @@ def economized(series, largest, degree):
         highest = left.pop()
         common *= polynomial[-1]
         left = [polynomial[-1] * c - highest * t for c, t in zip(left, polynomial, strict=False)]
-    return tuple(float(Fraction(c, common) / p) for c, p in zip(left, powers, strict=False))
+    return tuple(Fraction(c, common) / p for c, p in zip(left, powers, strict=False))
+
+
+def economized(series, largest, degree):
+    """The same as a tuple of float."""
+    return tuple(map(float, exactly_economized(series, largest, degree)))
 
 
 SINE = [Fraction((-1) ** k, math.factorial(2 * k + 1)) for k in range(TERMS)]  # sin θ/θ
@@ -67,6 +73,16 @@ MEDIUM_SINE = economized(SINE, MEDIUM, MEDIUM_DEGREE)
 MEDIUM_VERSINE = economized(VERSINE, MEDIUM, MEDIUM_DEGREE)
 LARGE_SINE = economized(SINE, LARGE, LARGE_DEGREE)
 LARGE_VERSINE = economized(VERSINE, LARGE, LARGE_DEGREE)
+# For double-double, by 1e-32, and from which power on doubles have digits enough.
+PRECISE_SMALL, PRECISE_SMALL_DEGREE, SMALL_IN_DOUBLE = 0.05, 8, 6
+PRECISE, PRECISE_DEGREE, IN_DOUBLE = 0.5, 11, 8
+PRECISE_SMALL_SINE, PRECISE_SMALL_VERSINE = (
+    columns(exactly_economized(series, PRECISE_SMALL, PRECISE_SMALL_DEGREE))
+    for series in (SINE, VERSINE)
+)
+PRECISE_SINE, PRECISE_VERSINE = (
+    columns(exactly_economized(series, PRECISE, PRECISE_DEGREE)) for series in (SINE, VERSINE)
+)
 
 
 @inlined
@@ -84,17 +100,68 @@ def septic(c, x, square):
 
 
 @inlined
-def small_coefficients(x):
-    """sin θ/θ and (1 − cos θ)/θ² of x = θ² up to `SMALL`."""
+def precise_polynomial(c, degree, in_double, x):
+    """The polynomial of a double-double whose coefficients have high and low parts.
+
+    From the power `in_double` on it is computed in doubles.
+    """
+    near = high_part(x)
+    rest = c[0][degree] + 0.0 * near
+    for k in range(degree - 1, in_double - 1, -1):
+        rest = fma(rest, near, c[0][k])
+    total = x * rest + number(x, c[0][in_double - 1], c[1][in_double - 1])
+    for k in range(in_double - 2, -1, -1):
+        total = total * x + number(x, c[0][k], c[1][k])
+    return total
+
+
+@inlined
+def _precise_coefficients(x):
+    """sin θ/θ and (1 − cos θ)/θ² of x = θ² to the digits of double-double."""
+    a = precise_polynomial(PRECISE_SMALL_SINE, PRECISE_SMALL_DEGREE, SMALL_IN_DOUBLE, x)
+    b = precise_polynomial(PRECISE_SMALL_VERSINE, PRECISE_SMALL_DEGREE, SMALL_IN_DOUBLE, x)
+    small = x <= PRECISE_SMALL
+    if not all_lanes(small):
+        other_a, other_b = _precisely_of_any_angle(x)
+        a, b = select(small, a, other_a), select(small, b, other_b)
+    return a, b
+
+
+@inlined
+def _precisely_of_any_angle(x):
+    """See `_any_angle`."""
+    part = x
+    halvings = 0
+    while any_lane(part > PRECISE) and halvings < MOST_HALVINGS:
+        part = select(part > PRECISE, 0.25 * part, part)
+        halvings += 1
+    a = precise_polynomial(PRECISE_SINE, PRECISE_DEGREE, IN_DOUBLE, part)
+    b = precise_polynomial(PRECISE_VERSINE, PRECISE_DEGREE, IN_DOUBLE, part)
+    for _ in range(halvings):
+        more = part < x
+        a, b = select(more, a * (1.0 - part * b), a), select(more, 0.5 * (a * a), b)
+        part = select(more, 4.0 * part, part)
+    return a, b
+
+
+@inlined
+def _small_coefficients(x):
     square = x * x
     return quintic(SMALL_SINE, x, square), quintic(SMALL_VERSINE, x, square)
 
 
+small_coefficients = varying(_small_coefficients, double_double=_precise_coefficients)
+"""sin θ/θ and (1 − cos θ)/θ² of x = θ² up to `SMALL`."""
+
+
 @inlined
-def medium_coefficients(x):
-    """sin θ/θ and (1 − cos θ)/θ² of x = θ² up to `MEDIUM`."""
+def _medium_coefficients(x):
     square = x * x
     return septic(MEDIUM_SINE, x, square), septic(MEDIUM_VERSINE, x, square)
+
+
+medium_coefficients = varying(_medium_coefficients, double_double=_precise_coefficients)
+"""sin θ/θ and (1 − cos θ)/θ² of x = θ² up to `MEDIUM`."""
 
 
 @inlined
@@ -121,14 +188,17 @@ def _any_angle(x):
 
 
 @inlined
-def rotation_coefficients(x):
-    """sin θ/θ and (1 − cos θ)/θ² of x = θ², by polynomials; short ones for small angles."""
+def _rotation_coefficients(x):
     a, b = small_coefficients(x)
     small = x <= SMALL
     if not all_lanes(small):
         other_a, other_b = _any_angle(x)
         a, b = select(small, a, other_a), select(small, b, other_b)
     return a, b
+
+
+rotation_coefficients = varying(_rotation_coefficients, double_double=_precise_coefficients)
+"""sin θ/θ and (1 − cos θ)/θ² of x = θ², by polynomials; short ones for small angles."""
 
 
 @inlined

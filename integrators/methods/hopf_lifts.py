@@ -24,11 +24,15 @@ RATTLE, with p = π + x at the middle, a_0 = (h/4) u at x, a_1 = (h/4) u at y = 
 r = (1 − β_1 − a_1)⁻¹ (1 + β_0 + a_0), |r| = 1. The multiplier is in π.
 """
 
+import math
+from fractions import Fraction
+
 import numpy as np
 
+from integrators.compiler.double_double import rests
 from integrators.compiler.failures import poison
 from integrators.compiler.kernels import Kernel, inlined
-from integrators.compiler.lanes import fma, select
+from integrators.compiler.lanes import fma, number, select
 from integrators.compiler.vectors import add, axpy, cross, dot, get, increment, put, scale
 from integrators.compiler.views import rows, rows_of, tail
 from integrators.forms.hamiltonians import SpinHamiltonian
@@ -37,23 +41,33 @@ from integrators.solvers.fixed_point import DEPTH, WORK, predict, remember, solv
 from integrators.status import EVALUATIONS
 from integrators.stepping.loop import method_signature
 
-ROOT_3, ROOT_15 = np.sqrt(3.0), np.sqrt(15.0)
-GAUSS = {  # by the order: nodes, and the rows a_j with b below them
-    2: ((0.5,), ((0.5,), (1.0,))),
-    4: (
-        (0.5 - ROOT_3 / 6, 0.5 + ROOT_3 / 6),
-        ((0.25, 0.25 - ROOT_3 / 6), (0.25 + ROOT_3 / 6, 0.25), (0.5, 0.5)),
-    ),
-    6: (
-        (0.5 - ROOT_15 / 10, 0.5, 0.5 + ROOT_15 / 10),
-        (
-            (5 / 36, 2 / 9 - ROOT_15 / 15, 5 / 36 - ROOT_15 / 30),
-            (5 / 36 + ROOT_15 / 24, 2 / 9, 5 / 36 - ROOT_15 / 24),
-            (5 / 36 + ROOT_15 / 30, 2 / 9 + ROOT_15 / 15, 5 / 36),
-            (5 / 18, 4 / 9, 5 / 18),
+
+def _gauss(root_3, root_15, one):
+    """By the order: nodes, and the rows a_j with b below them; of floats or fractions."""
+    return {
+        2: ((one / 2,), ((one / 2,), (one,))),
+        4: (
+            (one / 2 - root_3 / 6, one / 2 + root_3 / 6),
+            (
+                (one / 4, one / 4 - root_3 / 6),
+                (one / 4 + root_3 / 6, one / 4),
+                (one / 2, one / 2),
+            ),
         ),
-    ),
-}
+        6: (
+            (one / 2 - root_15 / 10, one / 2, one / 2 + root_15 / 10),
+            (
+                (5 * one / 36, 2 * one / 9 - root_15 / 15, 5 * one / 36 - root_15 / 30),
+                (5 * one / 36 + root_15 / 24, 2 * one / 9, 5 * one / 36 - root_15 / 24),
+                (5 * one / 36 + root_15 / 30, 2 * one / 9 + root_15 / 15, 5 * one / 36),
+                (5 * one / 18, 4 * one / 9, 5 * one / 18),
+            ),
+        ),
+    }
+
+
+GAUSS = _gauss(math.sqrt(3.0), math.sqrt(15.0), 1.0)
+_EXACT = _gauss(*(Fraction(math.isqrt(x * 10**80), 10**40) for x in (3, 15)), Fraction(1))
 
 # The unknowns of a solve are rows: of n spins so many for each; see `_collective` and `_rattle`. A
 # quaternion is two rows, its vector and (its real part − 1, 0, 0). The last quaternion is r.
@@ -81,9 +95,9 @@ def _settle(u, keep, p, n, i):
 
 def _collective(order):
     """What the solver evaluates of a method of Gauss: r_1 … r_s and r."""
-    nodes, shares = GAUSS[order]
-    s = len(nodes)
-    nodes, shares = tuple(map(float, nodes)), tuple(float(x) for row in shares for x in row)
+    (nodes, rows_a), (exact_nodes, exact_rows) = GAUSS[order], _EXACT[order]
+    s, shares = len(nodes), sum(rows_a, ())
+    nodes_low, shares_low = rests(exact_nodes, nodes), rests(sum(exact_rows, ()), shares)
 
     @inlined
     def evaluate(function, time, h, w, u, p, own, g, scratch):
@@ -95,7 +109,7 @@ def _collective(order):
             for i in range(n):
                 c, v = 1.0 + u[first + n + i, 0], get(u, first + i)
                 put(place, i, _turned(c, v, get(w, i)))
-            function(time + nodes[j] * h, place, own, slope, beyond)
+            function(time + number(w[0, 0], nodes[j], nodes_low[j]) * h, place, own, slope, beyond)
             for i in range(n):
                 c, v = 1.0 + u[first + n + i, 0], get(u, first + i)
                 about = scale(-p[n + i], get(slope, i))
@@ -105,7 +119,8 @@ def _collective(order):
             for i in range(n):
                 vector, real = (0.0 * w[0, 0], 0.0 * w[0, 0], 0.0 * w[0, 0]), 0.0 * w[0, 0]
                 for k in range(s):
-                    share = 0.5 * h * shares[j * s + k]
+                    part = number(w[0, 0], shares[j * s + k], shares_low[j * s + k])
+                    share = 0.5 * h * part
                     vector = axpy(share, get(products, 2 * k * n + i), vector)
                     real = fma(share, products[(2 * k + 1) * n + i, 0], real)
                 put(g, 2 * j * n + i, vector)

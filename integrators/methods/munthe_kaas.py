@@ -21,9 +21,10 @@ import math
 
 import numpy as np
 
+from integrators.compiler.double_double import columns
 from integrators.compiler.failures import fail, is_finite, poison
 from integrators.compiler.kernels import Kernel, inlined
-from integrators.compiler.lanes import select, sqrt
+from integrators.compiler.lanes import number, select, sqrt
 from integrators.compiler.vectors import add, axpy, get, increment, put, scale
 from integrators.compiler.views import rows_of, tail
 from integrators.forms.cotangent import CotangentHamiltonian
@@ -35,7 +36,7 @@ from integrators.status import LEFT_DOMAIN, NOT_FINITE
 from integrators.stepping.loop import method_signature
 from integrators.tableaux.butcher import DORMAND_PRINCE5, EULER, HEUN, KUTTA3, KUTTA4
 
-SERIES = tuple(float(BERNOULLI[k] / math.factorial(k)) for k in range(16))  # of z/(eᶻ − 1)
+SERIES, SERIES_LOW = columns(BERNOULLI[k] / math.factorial(k) for k in range(16))  # of z/(eᶻ − 1)
 STAGES, ALGEBRA_ROWS, COMMUTATORS, OPTIONS = range(4)  # in the options of the kernels
 
 
@@ -86,9 +87,10 @@ def truncated(bracket, t, sigma, p, slope, commutators, work):
         put(term, i, get(slope, i))
     for k in range(1, commutators + 1):
         bracket(t, sigma, p, power, work)
+        share = number(sigma[0, 0], SERIES[k], SERIES_LOW[k])
         for i in range(m):
             put(term, i, get(power, i))
-            put(slope, i, axpy(SERIES[k], get(power, i), get(slope, i)))
+            put(slope, i, axpy(share, get(power, i), get(slope, i)))
     return 0.0 * sigma[0, 0]
 
 

@@ -13,11 +13,9 @@ is estimated since round-off hides it, and starts from either side in turn. Afte
 error of round-off's size is left: so where it takes more than `PLAIN` evaluations, at coarse steps.
 """
 
-import math
-
 from integrators.compiler.failures import fail
 from integrators.compiler.kernels import inlined
-from integrators.compiler.lanes import any_lane, select, sqrt
+from integrators.compiler.lanes import any_lane, by_precision, infinite, select, sqrt
 from integrators.compiler.vectors import axpy, dot, get, put, scale, sub
 from integrators.compiler.views import rows_of, tail
 from integrators.status import (
@@ -30,11 +28,12 @@ from integrators.status import (
 )
 
 DEPTH = 8  # of the last steps' solutions, through which a polynomial starts the next
-PLAIN = 10  # evaluations before acceleration
-MOST = 120  # evaluations in all
-ROUND_OFF = 2.0**-53  # of a residual, root mean square over the vectors
-ACCEPTABLE = 1e-12  # residual that a solution may have; round-off is far below
-SMOOTH = 2.0**-74  # root mean square of what is left of a solution's error but for round-off
+# In double precision, and in double-double:
+PLAIN, PRECISE_PLAIN = 10, 24  # evaluations before acceleration
+MOST, PRECISE_MOST = 120, 240  # evaluations in all
+ROUND_OFF, PRECISE_ROUND_OFF = 2.0**-53, 2.0**-103  # of a residual, root mean square of vectors
+ACCEPTABLE, PRECISE_ACCEPTABLE = 1e-12, 1e-27  # residual of a solution; round-off is far below
+SMOOTH, PRECISE_SMOOTH = 2.0**-74, 2.0**-110  # what is left of a solution's error, but round-off
 NEAR = 64.0  # times round-off: where an accelerated residual may rise
 PARALLEL = 1e-12  # sine² of the angle between two differences below which the newer one counts
 WORK = 27  # elements of scratch for each vector
@@ -160,16 +159,21 @@ def solving(image, settle, evaluate=at_once):
         n, m = w.shape[0], u.shape[0]
         g, arrays, scratch = rows_of(work, 0, m), tail(work, 3 * m), tail(work, WORK * m)
         zero = 0.0 * report[ITERATIONS]  # finite, unlike a state after a failure
-        residual, last, count = zero + math.inf, zero + math.inf, zero
+        residual, last, count = zero + infinite(zero), zero + infinite(zero), zero
         active = last > 0.0
-        smooth = zero + math.inf
-        enough = total_of(max(tolerance, SMOOTH), m - begin)
-        rounding = total_of(max(tolerance, ROUND_OFF), m - begin)
-        acceptable = total_of(max(tolerance, ACCEPTABLE), m - begin)
-        for iteration in range(MOST):
+        smooth = zero + infinite(zero)
+        plain = by_precision(zero, PLAIN, PRECISE_PLAIN)
+        enough = total_of(max(tolerance, by_precision(zero, SMOOTH, PRECISE_SMOOTH)), m - begin)
+        rounding = total_of(
+            max(tolerance, by_precision(zero, ROUND_OFF, PRECISE_ROUND_OFF)), m - begin
+        )
+        acceptable = total_of(
+            max(tolerance, by_precision(zero, ACCEPTABLE, PRECISE_ACCEPTABLE)), m - begin
+        )
+        for iteration in range(by_precision(zero, MOST, PRECISE_MOST)):
             evaluate(function, time, h, w, u, p, own, g, scratch)
             squares, differences = zero, zero
-            if iteration < PLAIN:
+            if iteration < plain:
                 for i in range(begin, m):
                     x = get(u, i)
                     d, new, root = image(h, w, g, x, inverse, keep, p, n, i)
@@ -182,19 +186,19 @@ def solving(image, settle, evaluate=at_once):
                     inverse[i] = select(active, root, inverse[i])
             else:
                 squares = accelerate(
-                    h, w, g, u, inverse, keep, p, change, arrays, active, iteration - PLAIN, begin
+                    h, w, g, u, inverse, keep, p, change, arrays, active, iteration - plain, begin
                 )
             count = select(active, count + 1.0, count)
             # Round-off hides how far a solution still is from where the iteration leads. That is
             # alike in all steps, so that energies would drift; it falls in every iteration by
             # half the ratio by which the change moves with u, and with a margin.
             left = squares
-            if 0 < iteration < PLAIN:
+            if 0 < iteration < plain:
                 guess = 0.5 * smooth * differences / last
                 left = select(guess < squares, guess, squares)
             smooth = left
             residual = select(active, left, residual)
-            if iteration < PLAIN:
+            if iteration < plain:
                 active = active & (left > enough)
             else:
                 # Accelerated residuals fall unevenly: only near round-off is one that rises the

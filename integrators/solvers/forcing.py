@@ -9,18 +9,17 @@ forces do in the step, W' = W + (h/2)(P_k + P_{k+1}) with P = Σ F_i·q̇_i, is 
 compositions raise its order too.
 """
 
-import math
-
 from integrators.compiler.failures import fail, poison
 from integrators.compiler.kernels import inlined
-from integrators.compiler.lanes import any_lane, select
+from integrators.compiler.lanes import any_lane, by_precision, infinite, select
 from integrators.compiler.vectors import get, increment, put, scale
 from integrators.compiler.views import rows
 from integrators.status import EVALUATIONS, NOT_CONVERGED, STATUS_ROW
 
 MAX_ITERATIONS = 60
-EPSILON = 2.0**-52
-ACCEPTABLE = 1e-12  # relative change of ω that a solution may have; round-off is far below
+# In double precision, and in double-double:
+ROUND_OFF, PRECISE_ROUND_OFF = 4.0 * 2.0**-52, 8.0 * 2.0**-104  # relative change of ω
+ACCEPTABLE, PRECISE_ACCEPTABLE = 1e-12, 1e-27  # that a solution may have; round-off is far below
 MEMORY = 6  # elements carried besides ∂V − F: its power, and what the sum of the work lost
 
 
@@ -50,14 +49,16 @@ def settling(synchronize):
         synchronize(n, q, g, kick, p, held, omega)  # by the last force, to start from
         gradient(t, y, p, g, work)
         none = 0.0 * report[STATUS_ROW]  # of the state's element type, and finite
-        last, evaluations = none + math.inf, none
+        last, evaluations = none + infinite(none), none
+        acceptable = by_precision(none, ACCEPTABLE, PRECISE_ACCEPTABLE)
+        round_off = by_precision(none, ROUND_OFF, PRECISE_ROUND_OFF)
         active = last > 0.0
         residual, size = last, last
         for _ in range(MAX_ITERATIONS):
             synchronize(n, q, g, kick, p, held, trial)
             residual, size = _change(n, omega, trial, between)
-            halves = (residual <= 0.5 * last) | (residual > ACCEPTABLE * size)
-            active = active & (residual > max(tolerance, 4.0 * EPSILON) * size) & halves
+            halves = (residual <= 0.5 * last) | (residual > acceptable * size)
+            active = active & (residual > max(tolerance, round_off) * size) & halves
             if not any_lane(active):
                 break
             for i in range(n):
@@ -70,7 +71,7 @@ def settling(synchronize):
         for i in range(n):
             put(omega, i, get(trial, i))
         increment(done, low, 0, scale(kick, get(g, n)))
-        ok = residual <= max(tolerance, ACCEPTABLE) * size
+        ok = residual <= max(tolerance, acceptable) * size
         ok = ok & (0.0 * (residual + done[0, 0]) <= 0.0)
         fail(report, ok, NOT_CONVERGED, k, residual)
         poison(y, ok)

@@ -7,11 +7,17 @@ M⁻¹p change no momentum map of (q, p), whatever the λ; lengths and energy, a
 is computed from ω, feel a loose tolerance.
 """
 
-import math
-
 from integrators.compiler.failures import fail
 from integrators.compiler.kernels import inlined
-from integrators.compiler.lanes import all_lanes, any_lane, fma, rarely, select
+from integrators.compiler.lanes import (
+    all_lanes,
+    any_lane,
+    by_precision,
+    fma,
+    infinite,
+    rarely,
+    select,
+)
 from integrators.compiler.vectors import axpy, dot, dot_from, get, lacking, put, scale
 from integrators.compiler.views import tail
 from integrators.solvers.constraints import apply_inverse, factor_constraints, solve_constraints
@@ -19,8 +25,9 @@ from integrators.solvers.inertia import FULL
 from integrators.status import ITERATIONS, ITERATIONS_MAX, NOT_CONVERGED
 
 MAX_ITERATIONS = 60
-ROUND_OFF = 4.0 * 2.0**-52  # of a residual, relative to the bodies' moves
-ACCEPTABLE = 1e-12  # residual of |q|² that a solution may have; round-off is far below
+# In double precision, and in double-double:
+ROUND_OFF, PRECISE_ROUND_OFF = 4.0 * 2.0**-52, 8.0 * 2.0**-104  # of a residual, relative to moves
+ACCEPTABLE, PRECISE_ACCEPTABLE = 1e-12, 1e-27  # residual of |q|²; round-off is far below
 CORRECTIONS = 4  # of the series; with 3, one of 100 solves lacks more at practical steps
 HISTORY = 3  # steps whose multipliers start the next solve
 
@@ -136,7 +143,7 @@ def _sum_series(w, q, forces, drift, v, multipliers):
     put(v, 1, axpy(w[2] * x, q0, axpy(w[3] * y, q1, v1)))
     squares = square0 + square1
     coming = (w[0] + w[3]) * (last * last)  # over `before`: terms fall like a geometric series
-    limit = ROUND_OFF * before
+    limit = by_precision(x, ROUND_OFF, PRECISE_ROUND_OFF) * before
     solved = (coming * coming <= limit * limit * squares) & (drift * drift * squares < 1.0)
     return solved, x, y
 
@@ -153,8 +160,9 @@ def _iterate(
     for i in range(n):
         put(base, i, scale(0.0, get(forces, i)))
     apply_inverse(w, n, layout, forces, base, base)
-    acceptable = max(tolerance, ACCEPTABLE)
-    last = 0.0 * base[0, 0] + math.inf
+    acceptable = max(tolerance, by_precision(base[0, 0], ACCEPTABLE, PRECISE_ACCEPTABLE))
+    round_off = by_precision(base[0, 0], ROUND_OFF, PRECISE_ROUND_OFF)
+    last = 0.0 * base[0, 0] + infinite(base[0, 0])
     active = ~solved
     iterations = 0.0 * base[0, 0]
     residual = last
@@ -164,7 +172,7 @@ def _iterate(
         apply_inverse(w, n, layout, forces, base, v)
         residual, squares = _residuals(n, q, v, drift, f)
         halves = (residual <= 0.5 * last) | (residual > acceptable)
-        rounds = residual * residual > (ROUND_OFF * ROUND_OFF * n) * squares
+        rounds = residual * residual > (round_off * round_off * n) * squares
         active = active & (residual > tolerance) & rounds & halves
         if not any_lane(active):
             break

@@ -11,18 +11,17 @@ beside z, what belongs to z and to the point beside it, and the scales, n elemen
 predictions (``DEPTH n``) and the matrix to invert (2n²).
 """
 
-import math
-
 from integrators.compiler.kernels import inlined
-from integrators.compiler.lanes import any_lane, select
+from integrators.compiler.lanes import any_lane, by_precision, infinite, select
 from integrators.compiler.views import tail
 
 DEPTH = 5  # of the last solutions, from whose differences the next one is predicted
 LEAST = 0.1  # of sᵀBy relative to sᵀs, below which B is not corrected
 MOST = 60  # iterations
-ROUND_OFF = 2.0**-51  # of a scaled residual
+# In double precision, and in double-double:
+ROUND_OFF, PRECISE_ROUND_OFF = 2.0**-51, 2.0**-101  # of a scaled residual
 NEAR = 64.0  # times that: where a residual that does not fall is the last
-ACCEPTABLE = 1e-10  # scaled residual that a solution may have
+ACCEPTABLE, PRECISE_ACCEPTABLE = 1e-10, 1e-25  # scaled residual that a solution may have
 FALLS = 0.25  # of its square in an iteration, if the inverse is good
 SHIFT = 2.0**-26  # of the scaled unknowns, for differences
 
@@ -206,18 +205,20 @@ def solving(residual):
     @inlined
     def solve(given, n, tolerance, inverse, new, needed, zero, work):
         step, scales = tail(work, STEP * n), tail(work, SCALES * n)
-        last, squares, count = zero + math.inf, zero, zero
+        last, squares, count = zero + infinite(zero), zero, zero
+        round_off = by_precision(zero, ROUND_OFF, PRECISE_ROUND_OFF)
+        limit = by_precision(zero, ACCEPTABLE, PRECISE_ACCEPTABLE)
         fresh, again, full = zero, zero + new, zero  # 1 or 0: of the last step, see below
         active = needed
-        enough = max(tolerance, ROUND_OFF) * max(tolerance, ROUND_OFF)
-        near = max(enough, NEAR * NEAR * ROUND_OFF * ROUND_OFF)
-        acceptable = max(tolerance, ACCEPTABLE) * max(tolerance, ACCEPTABLE)
+        enough = max(tolerance, round_off) * max(tolerance, round_off)
+        near = max(enough, NEAR * NEAR * round_off * round_off)
+        acceptable = max(tolerance, limit) * max(tolerance, limit)
         for iteration in range(MOST):
             residual(given, work, OF_Z * n, R * n)
             squares = scaled_square(work, R * n, n, scales)
             count = select(active, count + 1.0, count)
             if iteration == 0:
-                active = active & (squares < math.inf)
+                active = active & (squares < infinite(zero))
             falls = squares <= FALLS * last
             at_end = ~falls & ((squares <= near) | ((squares <= acceptable) & (fresh > 0.0)))
             active = active & ~(squares <= enough) & ~at_end
@@ -239,7 +240,7 @@ def solving(residual):
             full = select(goes, 1.0 + zero, zero)
             again = select(rises & ~halved, 1.0 + zero, zero)
             fresh = select(renewed | halved, 1.0 + zero, zero)
-            last = select(goes, squares, select(halved, last, zero + math.inf))
+            last = select(goes, squares, select(halved, last, zero + infinite(zero)))
         return ~active & (squares <= acceptable), squares, count
 
     return solve

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from integrators import status
+from integrators.compiler.elements import DOUBLE
 from integrators.compiler.kernels import Kernel
 from integrators.errors import InputError, check_number
 from integrators.forms.forms import FORMULATIONS
@@ -87,7 +88,12 @@ class AdaptiveProblem:
         """Numbers in a checkpoint; 0 where runs depend on their duration and cannot go on."""
         return self.layout.size
 
-    def kernels(self, lanes):
+    @property
+    def elements(self):
+        """As a `Problem` has them: trajectories run one by one."""
+        return DOUBLE, DOUBLE
+
+    def kernels(self, element=DOUBLE):
         """The compiled functions; adaptive methods have no lanes."""
         return [kernel.scalar for kernel in self.compiled]
 

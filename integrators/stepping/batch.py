@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from integrators import status
+from integrators.compiler.elements import aligned
 from integrators.compiler.kernels import IS_COMPILED
-from integrators.compiler.lanes import WIDTH
-from integrators.compiler.memory import aligned
+from integrators.precision import is_precise, pairs, precise
 from integrators.stepping import loop as kernels
-from integrators.stepping.checkpoint import Standing, members_first
+from integrators.stepping.checkpoint import Standing, values_at
 from integrators.stepping.formulations import canonical, in_formulation
 
 BLOCK_BYTES = 32 * 2**20  # of sampled states that one call of a kernel fills
@@ -22,7 +22,7 @@ class Batch:
     Attributes
     ----------
     states : ndarray, shape (members, S + 1, rows, 3)
-        In the problem's formulation.
+        In the problem's formulation; with a last axis of high and low in double-double.
     statistics : ndarray, shape (members, S, 2, 5)
         Of energy (balance) and unit length error over the steps of each interval: mean, minimum,
         maximum, mean and maximum of the absolute value. S = 0 where none were asked for.
@@ -93,34 +93,44 @@ def run_states(
     problem, initial, step_size, steps, samples, statistics=False, start_time=0.0, checkpoints=None
 ):
     """`run_batch` from states in the problem's formulation."""
+    count = len(initial) if checkpoints is None else len(checkpoints)
+    element = problem.elements[count > 1]
     if checkpoints is None:
-        run = Standing.at_start(problem.layout, initial)
+        run = Standing.at_start(problem.layout, element, initial)
     else:
-        run = Standing.at(problem.layout, checkpoints)
-    y, width = run.y, run.y.shape[2:]
-    work, first = aligned((problem.scratch, *width)), run.first
-    trajectory = problem.trajectory(lanes=bool(width))
+        run = Standing.at(problem.layout, element, checkpoints)
+    y, shape = run.y, element.shape
+    work, first = aligned((problem.scratch, *shape)), run.first
+    trajectory = problem.trajectory(element)
+    clock = clock_of(element, start_time, step_size)
     ends = first + np.cumsum(np.full(samples, steps, dtype=np.int64))
     states, kept = [y[None].copy()], []
     block = max(1, BLOCK_BYTES // (8 * y.size))
     for start in range(0, samples, block):
         size = min(block, samples - start)
         sampled = aligned((size, *y.shape))
-        stats = aligned((size if statistics else 0, status.MONITORED, status.STATISTICS, *width))
+        stats = aligned((size if statistics else 0, status.MONITORED, status.STATISTICS, *shape))
         trajectory(
-            start_time, step_size, first, ends[start : start + size], problem.constants,
-            problem.options, y, run.memory, problem.parameters, work, run.baseline, sampled, stats,
-            run.report,
+            clock, first, ends[start : start + size], problem.constants, problem.options, y,
+            run.memory, problem.parameters, work, run.baseline, sampled, stats, run.report,
         )  # fmt: skip
         first = int(ends[start + size - 1])
         states.append(sampled)
         kept.append(stats)
+    values = values_at(element)
     return Batch(
-        states=members_first(np.concatenate(states), run.count),
-        statistics=members_first(np.concatenate(kept), run.count),
-        report=members_first(run.report, run.count),
+        states=run.members_first(np.concatenate(states)),
+        statistics=run.members_first(np.concatenate(kept))[values],
+        report=run.members_first(run.report)[values],
         checkpoints=run.checkpoints(first),
     )
+
+
+def clock_of(element, start_time, step_size):
+    """The time of step 0 and the step size as a loop takes them; floats or precise numbers."""
+    if not element.numbers:
+        return np.array([start_time, step_size], dtype=float)
+    return pairs([x if is_precise(x) else precise(float(x)) for x in (start_time, step_size)])
 
 
 def run_ends(problem, members, step_size, steps, start_time=0.0, lanes=True):
@@ -144,24 +154,24 @@ def run_ends(problem, members, step_size, steps, start_time=0.0, lanes=True):
         (q, ω) again; NaN where a run failed.
     """
     initial = in_formulation(problem, members)
-    lanes = lanes and IS_COMPILED  # plain Python has none
-    width = WIDTH if lanes else 1
+    element = problem.elements[lanes and IS_COMPILED]  # plain Python has no lanes
+    width, shape = element.trajectories, element.shape
     count, batches = len(initial), -(-len(initial) // width)
     filled = np.concatenate([initial, np.repeat(initial[:1], batches * width - count, axis=0)])
-    shape = (width,) if lanes else ()
+    filled = filled.reshape(batches, width, *filled.shape[1:])
     states = aligned((batches, problem.rows, 3, *shape))
-    states[...] = np.moveaxis(filled.reshape(batches, width, -1, 3), 1, -1).reshape(states.shape)
+    states[...] = np.moveaxis(filled, 1, 3).reshape(states.shape)
     memory, work = aligned((problem.memory, *shape)), aligned((max(1, problem.work), *shape))
     reports = aligned((batches, status.REPORT_SIZE, *shape))
-    kernels.images(lanes)(
-        *problem.kernels(lanes)[:4], start_time, step_size, steps, problem.constants,
-        problem.options, states, memory, problem.parameters, work, reports,
+    kernels.images(element).compiled(element)(
+        *problem.kernels(element)[:4], clock_of(element, start_time, step_size), steps,
+        problem.constants, problem.options, states, memory, problem.parameters, work, reports,
     )  # fmt: skip
     states, reports = (
-        np.moveaxis(part.reshape(*part.shape[: part.ndim - len(shape)], width), -1, 1)
-        for part in (states, reports)
+        np.moveaxis(part.reshape(*part.shape[:axis], width, *element.parts), axis, 1)
+        for part, axis in ((states, 3), (reports, 2))
     )
-    ends = states.reshape(-1, problem.rows, 3)[:count]
-    ended = reports.reshape(-1, status.REPORT_SIZE)[:count, status.STATUS_ROW]
-    ends[ended > status.COMPLETE] = np.nan
+    ends = states.reshape(-1, problem.rows, 3, *element.parts)[:count]
+    ended = reports.reshape(-1, status.REPORT_SIZE, *element.parts)[:count, status.STATUS_ROW]
+    ends[ended[values_at(element)] > status.COMPLETE] = np.nan
     return canonical(problem, ends)

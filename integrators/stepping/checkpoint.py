@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from integrators.compiler.lanes import WIDTH
-from integrators.compiler.memory import aligned
+from integrators.compiler.elements import Element, aligned
 from integrators.status import MONITORED, REPORT_SIZE
 
 
@@ -45,9 +44,9 @@ class Layout:
         return sum(math.prod(shape) for _, shape in self.shapes)
 
     def parts(self, checkpoints):
-        """The parts by name, shape (members, …), of checkpoints of shape (members, size)."""
+        """The parts by name, shape (members, …), of checkpoints of shape (members, size, …)."""
         return {
-            name: checkpoints[:, where].reshape(-1, *shape)
+            name: checkpoints[:, where].reshape(-1, *shape, *checkpoints.shape[2:])
             for name, (where, shape) in self.places.items()
         }
 
@@ -71,42 +70,44 @@ class Resumable:
     @property
     def checkpoint_size(self):
         """Numbers in a checkpoint."""
-        return self.layout.size
+        return self.layout.size * math.prod(self.elements[0].parts)
 
 
 @dataclass(frozen=True)
 class Standing:
-    """Up to eight trajectories of a fixed-step problem, as a kernel takes and leaves them.
+    """Trajectories of a fixed-step problem side by side, as a kernel takes and leaves them.
 
-    All its numbers lie in one block, in the order of a checkpoint; the lanes are the last axis, or
-    there are none for a single trajectory.
+    All its numbers lie in one block, in the order of a checkpoint; the last axes are those of the
+    element type.
 
     Parameters
     ----------
     layout : Layout
+    element : Element
     count : int
-        Trajectories; the other lanes are copies of the first.
+        Trajectories; others side by side with them are copies of the first.
     first : int
         The step that comes next.
-    numbers : ndarray, shape (size, 8) or (size,)
+    numbers : ndarray, shape (size, *element.shape)
         The block, of which `y`, `memory`, `baseline` and `report` are parts.
     """
 
     layout: Layout
+    element: Element
     count: int
     first: int
     numbers: np.ndarray
 
     @classmethod
-    def at_start(cls, layout, initial):
-        """Of initial states (members, rows, 3) in the problem's formulation."""
-        run = cls(layout, len(initial), 0, _block(layout, len(initial)))
-        _fill(run.y, np.asarray(initial, dtype=float))
+    def at_start(cls, layout, element, initial):
+        """Of initial states (members, rows, 3) in the problem's formulation, with their parts."""
+        run = cls(layout, element, len(initial), 0, aligned((layout.size, *element.shape)))
+        _fill(element, run.y, np.asarray(initial, dtype=float))
         return run
 
     @classmethod
-    def at(cls, layout, checkpoints):
-        """Of checkpoints, shape (members, size), which all stand at the same step.
+    def at(cls, layout, element, checkpoints):
+        """Of checkpoints, shape (members, size · parts), which all stand at the same step.
 
         Raises
         ------
@@ -114,11 +115,13 @@ class Standing:
             If they do not.
         """
         checkpoints = np.asarray(checkpoints, dtype=float)
-        steps = np.unique(layout.parts(checkpoints)["step"])
+        numbers = checkpoints.reshape(len(checkpoints), layout.size, *element.parts)
+        steps = np.unique(layout.parts(numbers)["step"].reshape(len(numbers), -1)[:, 0])
         if len(steps) != 1:
             raise ValueError(f"checkpoints of different steps do not go on together: {steps}")
-        run = cls(layout, len(checkpoints), int(steps[0]), _block(layout, len(checkpoints)))
-        _fill(run.numbers, checkpoints)
+        block = aligned((layout.size, *element.shape))
+        run = cls(layout, element, len(numbers), int(steps[0]), block)
+        _fill(element, run.numbers, numbers)
         return run
 
     @functools.cached_property
@@ -146,27 +149,35 @@ class Standing:
         return self.numbers[where].reshape((*shape, *self.numbers.shape[1:]))
 
     def checkpoints(self, first):
-        """What the kernel left, with the step that comes next; shape (members, size)."""
-        self._part("step")[...] = first
-        return members_first(self.numbers, self.count)
+        """What the kernel left, with the step that comes next; shape (members, size · parts)."""
+        self._part("step")[...] = 0.0
+        self._part("step")[values_at(self.element)] = first
+        return self.members_first(self.numbers).reshape(self.count, -1)
+
+    def members_first(self, values):
+        """Numbers with the axis of the trajectories to the front, without the copies."""
+        return members_first(self.element, values, self.count)
 
 
-def _block(layout, count):
-    return aligned((layout.size,) if count == 1 else (layout.size, WIDTH))
+def values_at(element):
+    """Where the values are in an array of elements: without tangents, or what is below doubles."""
+    return (..., 0) if element.parts else ...
 
 
-def _fill(lanes, values):
-    """Numbers of shape (members, …) into (…, 8), with copies of the first; one alone as it is."""
-    if len(values) == 1:
-        lanes[...] = values[0]
+def _fill(element, target, values):
+    """Numbers of shape (members, …) where those of a kernel lie, with copies of the first."""
+    if element.trajectories == 1:
+        target[...] = values[0]
         return
-    lanes[..., : len(values)] = values.transpose(*range(1, values.ndim), 0)
-    lanes[..., len(values) :] = lanes[..., :1]
+    axis = target.ndim - len(element.shape)
+    lanes = np.moveaxis(target, axis, 0)
+    lanes[: len(values)] = values
+    lanes[len(values) :] = lanes[:1]
 
 
-def members_first(values, count):
-    """The lanes' axis to the front, without the copies."""
-    if count == 1:
+def members_first(element, values, count):
+    """The axis of trajectories to the front, without the copies."""
+    if element.trajectories == 1:
         return values[None]
-    last = values.ndim - 1
-    return np.ascontiguousarray(values.transpose(last, *range(last))[:count])
+    axis = values.ndim - len(element.shape)
+    return np.ascontiguousarray(np.moveaxis(values, axis, 0)[:count])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from integrators import status as status_of
-from integrators.compiler.memory import aligned
+from integrators.compiler.elements import DOUBLE, aligned
 from integrators.status import COMPLETE, STATUS_ROW
 from integrators.stepping import loop
 from integrators.stepping.adaptive import ATTEMPT, AdaptiveProblem, Solution, run_adaptive
@@ -90,7 +90,7 @@ class EqualSteps:
         problem = self.problem
         reports = aligned((len(states), status_of.REPORT_SIZE))
         loop.single_steps.scalar(
-            *problem.kernels(lanes=False)[:4], ends * h, rests, problem.constants, problem.options,
+            *problem.kernels()[:4], ends * h, rests, problem.constants, problem.options,
             states, aligned(problem.memory), problem.parameters, aligned(max(1, problem.work)),
             reports,
         )  # fmt: skip
@@ -145,7 +145,7 @@ def equal_steps(integrator, problem, counted):
         solve=solve,
         function=problem.function,
         monitor=problem.monitor,
-        compiled=(*own, loop.ALONE, loop.single_steps, *counted.compiled),
+        compiled=(*own, loop.trajectory(DOUBLE), loop.single_steps, *counted.compiled),
         parameters=problem.parameters,
         rows=problem.rows,
         options=integrator.options,

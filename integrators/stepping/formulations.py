@@ -6,22 +6,32 @@ step (q, q̇) itself, or (q, π) with the momenta; any other system has one kind
 
 import numpy as np
 
+from integrators.compiler.elements import DOUBLE
+from integrators.compiler.kernels import inlined, kernel
+from integrators.compiler.vectors import cross, get, put, scale
 from integrators.forms.forms import angular_velocities, velocities
 from integrators.stepping import loop
 
 
 def in_formulation(problem, states):
-    """Stored states in the problem's formulation; shape ``(…, rows, 3)`` to the same."""
+    """Stored states in the problem's formulation; shape ``(…, rows, 3)`` to the same.
+
+    In double-double there is a last axis of high and low, here and below.
+    """
     if problem.conversions:
         return _converted(problem, problem.conversions[0], states)
-    return velocities(states) if problem.formulation == "q_qdot" else np.asarray(states)
+    if problem.formulation != "q_qdot":
+        return np.asarray(states)
+    return _turned(problem, velocities, _VELOCITIES, states)
 
 
 def canonical(problem, states):
     """States in the problem's formulation as they are stored: (q, ω) of a Lagrangian."""
     if problem.conversions:
         return _converted(problem, problem.conversions[1], states)
-    return angular_velocities(states) if problem.formulation == "q_qdot" else states
+    if problem.formulation != "q_qdot":
+        return states
+    return _turned(problem, angular_velocities, _ANGULAR_VELOCITIES, states)
 
 
 def lagrangian(problem, states):
@@ -31,10 +41,41 @@ def lagrangian(problem, states):
     return velocities(states) if problem.formulation == "q_omega" else states
 
 
-def _converted(problem, kernel, states):
-    flat = np.ascontiguousarray(np.reshape(states, (-1, problem.rows, 3)), dtype=float)
-    out, work = np.empty_like(flat), np.zeros(1 + kernel.work(problem.rows))
-    times = np.zeros(len(flat))
+def _turned(problem, of_doubles, conversion, states):
+    if problem.elements[0] is DOUBLE:
+        return of_doubles(states)
+    return _converted(problem, conversion, states)
+
+
+@inlined
+def _cross_halves(y, out, sign):
+    n = y.shape[0] // 2
+    for i in range(y.shape[0]):
+        put(out, i, get(y, i))
+    for i in range(n):
+        put(out, n + i, scale(sign, cross(get(y, n + i), get(y, i))))
+
+
+@kernel()
+def _VELOCITIES(t, y, p, out, work):
+    """q̇ = ω × q, (2.10)"""
+    _cross_halves(y, out, 1.0)
+
+
+@kernel()
+def _ANGULAR_VELOCITIES(t, y, p, out, work):
+    """ω = q × q̇, (2.11)"""
+    _cross_halves(y, out, -1.0)
+
+
+def _converted(problem, conversion, states):
+    element = problem.elements[0]
+    shape = (-1, problem.rows, 3, *element.shape)
+    flat = np.ascontiguousarray(np.reshape(states, shape), dtype=float)
+    out, work = np.empty_like(flat), np.zeros((1 + conversion.work(problem.rows), *element.shape))
+    times = np.zeros((len(flat), *element.numbers))
     with np.errstate(all="ignore"):  # a run that blew up has inf and NaN
-        loop.evaluate.scalar(kernel.scalar, times, flat, problem.parameters, out, work)
+        loop.evaluating(element).compiled(element)(
+            conversion.compiled(element), times, flat, problem.parameters, out, work
+        )
     return out.reshape(np.shape(states))

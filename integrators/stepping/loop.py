@@ -8,10 +8,11 @@ from step to step is in ``y`` and ``memory``: a run continues from them bit for 
 
 import functools
 
+from integrators.compiler.elements import DOUBLE, LANES
 from integrators.compiler.kernels import Kernel, function_at, inlined, types, whole_state
-from integrators.compiler.lanes import array, flat, lane, select, vectors
+from integrators.compiler.lanes import array, flat, number_of, select, vectors
 from integrators.compiler.vectors import get, put
-from integrators.compiler.views import as_lanes, frame, rows_of, tail
+from integrators.compiler.views import as_elements, as_numbers, frame, rows_of, tail
 from integrators.status import (
     ABS_MAX,
     ABS_MEAN,
@@ -35,12 +36,12 @@ def method_signature(element):
     work, report)`` takes the steps ``first … first + count − 1``; step k starts at t0 + k h.
     `function`, `move` and `pull` are `whole_state` kernels: a gradient, field or generator; a
     projection or a group's action; dexp⁻¹ or the bracket. `constants` (the γ of a composition,
-    or a tableau) and `options` are float64.
+    or a tableau) are numbers (see `lanes.number_of`), and `options` float64.
     """
     whole = types.FunctionType(whole_state(element))
-    number, flat_of = types.float64, flat(element)
+    number, flat_of, options = number_of(element), flat(element), flat(types.float64)
     return types.void(
-        whole, whole, whole, number, number, types.int64, types.int64, flat(number), flat(number),
+        whole, whole, whole, number, number, types.int64, types.int64, flat(number), options,
         vectors(element), flat_of, flat(number), flat_of, flat_of,
     )  # fmt: skip
 
@@ -84,16 +85,18 @@ def end_errors(statistics, steps):
 
 @inlined
 def _run(
-    advance, function, move, pull, monitor, t0, h, first, ends, constants, options,
+    advance, function, move, pull, monitor, clock, first, ends, constants, options,
     y, memory, p, work, baseline, samples, statistics, report,
 ):  # fmt: skip
     """Fill `samples` (S, rows, 3) with the state after each of the step numbers `ends` (S,).
 
-    The first step is `first`; `ends` ascend from there.
+    `clock` is the time of step 0 and the step size. The first step is `first`; `ends` ascend from
+    there.
     `statistics`, shape ``(S, MONITORED, STATISTICS)``, has no entries if none are wanted.
     `baseline`, the monitored values of the initial state, is set by the run that starts at step 0
     and read by those that continue.
     """
+    t0, h = clock[0], clock[1]
     observed, scratch = rows_of(work, 0, 1), tail(work, OBSERVED)
     if first == 0:
         monitor(t0, y, p, observed, scratch)
@@ -126,73 +129,54 @@ def _run(
                 samples[s, i, c] = y[i, c]
 
 
-_method, _whole = (
-    function_at(types.FunctionType(of(types.float64))) for of in (method_signature, whole_state)
-)
-_method_of_lanes, _whole_of_lanes = (
-    function_at(types.FunctionType(of(lane))) for of in (method_signature, whole_state)
-)
+@functools.cache
+def trajectory(element):
+    """The kernel of the loop, of an `Element`, for as many trajectories as that has side by side.
 
-
-def _trajectory(
-    advance, function, move, pull, monitor, t0, h, first, ends, constants, options,
-    y, memory, p, work, baseline, samples, statistics, report,
-):  # fmt: skip
-    _run(
-        _method(advance), _whole(function), _whole(move), _whole(pull), _whole(monitor),
-        t0, h, first, ends, constants, options,
-        y, memory, p, work, baseline, samples, statistics, report,
-    )  # fmt: skip
-
-
-def _trajectories(
-    advance, function, move, pull, monitor, t0, h, first, ends, constants, options,
-    y, memory, p, work, baseline, samples, statistics, report,
-):  # fmt: skip
-    _run(
-        _method_of_lanes(advance), _whole_of_lanes(function), _whole_of_lanes(move),
-        _whole_of_lanes(pull), _whole_of_lanes(monitor), t0, h, first, ends, constants, options,
-        as_lanes(y), as_lanes(memory), p, as_lanes(work), as_lanes(baseline),
-        as_lanes(samples), as_lanes(statistics), as_lanes(report),
-    )  # fmt: skip
-
-
-def _loop_types(element):
-    """Of a loop's arguments: arrays of elements by their axes, a `whole_state`, an ``advance``.
-
-    With lanes, the arrays of elements are float64 with a last axis of eight.
+    ``trajectory(advance, function, move, pull, monitor, clock, first, ends, constants, options, y,
+    memory, p, work, baseline, samples, statistics, report)`` takes the addresses of functions;
+    arrays of elements are float64 with the axes of the element.
     """
-    extra = 1 if element is lane else 0
+    method, whole = (
+        function_at(types.FunctionType(of(element.type))) for of in (method_signature, whole_state)
+    )
+    elements, numbers = as_elements(element), as_numbers(element)
 
-    def floats(ndim):
-        return array(types.float64, ndim + extra)
+    def trajectories(
+        advance, function, move, pull, monitor, clock, first, ends, constants, options,
+        y, memory, p, work, baseline, samples, statistics, report,
+    ):  # fmt: skip
+        _run(
+            method(advance), whole(function), whole(move), whole(pull), whole(monitor),
+            numbers(clock), first, ends, numbers(constants), options, elements(y),
+            elements(memory), numbers(p), elements(work), elements(baseline), elements(samples),
+            elements(statistics), elements(report),
+        )  # fmt: skip
 
-    whole = types.FunctionType(whole_state(element))
-    return floats, whole, types.FunctionType(method_signature(element))
+    return Kernel(trajectories, _trajectory_signature(element), (element.name,))
 
 
-def _trajectory_signature(element):
-    """As `_run`, with the addresses of functions."""
-    floats, _, _ = _loop_types(element)
-    number, numbers, count = types.float64, flat(types.float64), types.int64
-    return types.void(
-        *[types.int64] * 5, number, number, count, flat(count), numbers, numbers,
-        floats(2), floats(1), numbers, floats(1), floats(1), floats(3), floats(3), floats(1),
+def _arrays(element):
+    """float64 arrays of a loop's arguments by their axes: of elements, and of numbers."""
+
+    def of_elements(ndim):
+        return array(types.float64, ndim + len(element.shape))
+
+    def of_numbers(ndim=1):
+        return array(types.float64, ndim + len(element.numbers))
+
+    return of_elements, of_numbers
+
+
+def _trajectory_signature(element, addresses=5):
+    """As `trajectory`, of any type of Numba's: arrays are those of the `Element`."""
+    floats, numbers = _arrays(element)
+    count = types.int64
+    made = types.void(
+        *[types.int64] * addresses, numbers(), count, flat(count), numbers(), flat(types.float64),
+        floats(2), floats(1), numbers(), floats(1), floats(1), floats(3), floats(3), floats(1),
     )  # fmt: skip
-
-
-def trajectory(lanes):
-    """The compiled loop, for one trajectory or for eight in lanes: it takes addresses."""
-    return _LANES.lanes if lanes else ALONE.scalar
-
-
-ALONE = Kernel(_trajectory, _trajectory_signature)
-_LANES = Kernel(_trajectories, _trajectory_signature)
-
-
-def _inlined_signature(element):
-    """As `_run`, without the functions."""
-    return types.void(*_trajectory_signature(element).args[5:])
+    return lambda _: made
 
 
 @functools.cache
@@ -217,11 +201,12 @@ def inlined_trajectories(advance, function, move, pull, monitor, rows, scratch):
         Of lanes only; its arguments are those of `trajectory` without the functions.
     """
     functions = advance, function, move, pull, monitor
+    as_lanes = as_elements(LANES)
     step, of, moved, pulled, observe = (kernel.inline for kernel in functions)
     own_state, own_report, own_scratch = frame(3 * rows), frame(REPORT_SIZE), frame(scratch)
 
     def trajectories(
-        t0, h, first, ends, constants, options, y, memory, p, unused, baseline, samples, statistics,
+        clock, first, ends, constants, options, y, memory, p, unused, baseline, samples, statistics,
         report,
     ):  # fmt: skip
         given, noted = as_lanes(y), as_lanes(report)
@@ -234,7 +219,7 @@ def inlined_trajectories(advance, function, move, pull, monitor, rows, scratch):
         for i in range(scratch):
             work[i] = 0.0
         _run(
-            step, of, moved, pulled, observe, t0, h, first, ends, constants, options, state,
+            step, of, moved, pulled, observe, clock, first, ends, constants, options, state,
             as_lanes(memory), p, work, as_lanes(baseline), as_lanes(samples),
             as_lanes(statistics), running,
         )  # fmt: skip
@@ -243,58 +228,40 @@ def inlined_trajectories(advance, function, move, pull, monitor, rows, scratch):
         for i in range(REPORT_SIZE):
             noted[i] = running[i]
 
-    return Kernel(trajectories, _inlined_signature, (*functions, rows, scratch))
+    signature = _trajectory_signature(LANES, addresses=0)
+    return Kernel(trajectories, signature, (*functions, rows, scratch))
 
 
-def _image(
-    advance, function, move, pull, t0, h, count, constants, options,
-    states, memory, p, work, reports,
-):  # fmt: skip
-    for b in range(states.shape[0]):
-        for i in range(memory.shape[0]):
-            memory[i] = 0.0
-        advance(
-            function, move, pull, t0, h, 0, count, constants, options,
-            states[b], memory, p, work, reports[b],
-        )  # fmt: skip
+@functools.cache
+def images(element):
+    """The kernel of a loop over many starts, each as many trajectories as an `Element` has.
 
-
-def _images(
-    advance, function, move, pull, t0, h, count, constants, options,
-    states, memory, p, work, reports,
-):  # fmt: skip
-    for b in range(states.shape[0]):
-        for i in range(memory.shape[0]):
-            for lane_index in range(memory.shape[1]):
-                memory[i, lane_index] = 0.0
-        advance(
-            function, move, pull, t0, h, 0, count, constants, options,
-            as_lanes(states)[b], as_lanes(memory), p, as_lanes(work), as_lanes(reports)[b],
-        )  # fmt: skip
-
-
-def _image_signature(element):
-    """As `_image`."""
-    floats, whole, method = _loop_types(element)
-    number, numbers, count = types.float64, flat(types.float64), types.int64
-    return types.void(
-        method, whole, whole, whole, number, number, count, numbers, numbers,
-        floats(3), floats(1), numbers, floats(1), floats(2),
-    )  # fmt: skip
-
-
-def images(lanes):
-    """The compiled loop over many starts, each a trajectory, or eight in lanes.
-
-    ``images(advance, function, move, pull, t0, h, count, constants, options, states, memory, p,
+    ``images(advance, function, move, pull, clock, count, constants, options, states, memory, p,
     work, reports)`` takes `count` steps from each of `states`, shape (S, rows, 3), in place;
-    `reports` has the shape (S, REPORT_SIZE).
+    `reports` has the shape (S, REPORT_SIZE). Arrays are as of `trajectory`.
     """
-    return _IMAGES.lanes if lanes else _IMAGE.scalar
+    elements, numbers = as_elements(element), as_numbers(element)
+    floats, numbers_of = _arrays(element)
+    whole, method = (types.FunctionType(of(element.type)) for of in (whole_state, method_signature))
 
+    def image(
+        advance, function, move, pull, clock, count, constants, options,
+        states, memory, p, work, reports,
+    ):  # fmt: skip
+        start, carried, own = elements(states), elements(memory), numbers(clock)
+        for b in range(states.shape[0]):
+            for i in range(memory.shape[0]):
+                carried[i] = 0.0
+            advance(
+                function, move, pull, own[0], own[1], 0, count, numbers(constants), options,
+                start[b], carried, numbers(p), elements(work), elements(reports)[b],
+            )  # fmt: skip
 
-_IMAGE = Kernel(_image, _image_signature)
-_IMAGES = Kernel(_images, _image_signature)
+    signature = types.void(
+        method, whole, whole, whole, numbers_of(), types.int64, numbers_of(), flat(types.float64),
+        floats(3), floats(1), numbers_of(), floats(1), floats(2),
+    )  # fmt: skip
+    return Kernel(image, lambda _: signature, (element.name,))
 
 
 def _single_steps(
@@ -313,11 +280,11 @@ def _single_steps(
 
 def _single_steps_signature(element):
     """As `_single_steps`."""
-    floats, whole, method = _loop_types(element)
-    numbers = flat(types.float64)
+    whole, method = (types.FunctionType(of(element)) for of in (whole_state, method_signature))
+    numbers, elements = flat(number_of(element)), flat(element)
     return types.void(
-        method, whole, whole, whole, numbers, numbers, numbers, numbers, floats(3), floats(1),
-        numbers, floats(1), floats(2),
+        method, whole, whole, whole, numbers, numbers, numbers, flat(types.float64),
+        array(element, 3), elements, numbers, elements, array(element, 2),
     )  # fmt: skip
 
 
@@ -329,19 +296,24 @@ p, work, reports)``: a step of its own size, at a time of its own, from each of 
 """
 
 
-def _evaluate(function, times, states, p, out, work):
-    for s in range(states.shape[0]):
-        function(times[s], states[s], p, out[s], work)
+@functools.cache
+def evaluating(element):
+    """The kernel that evaluates a `whole_state` kernel of an `Element` at many states.
+
+    ``evaluate(function, times, states, p, out, work)``, shapes ``(S,)``, ``(S, rows, 3)`` and, for
+    `out`, ``(S, any, 3)``, with the axes of numbers and of elements.
+    """
+    elements, numbers = as_elements(element), as_numbers(element)
+    floats, numbers_of = _arrays(element)
+    whole = types.FunctionType(whole_state(element.type))
+
+    def evaluate(function, times, states, p, out, work):
+        when, at, made = numbers(times), elements(states), elements(out)
+        for s in range(states.shape[0]):
+            function(when[s], at[s], numbers(p), made[s], elements(work))
+
+    signature = types.void(whole, numbers_of(), floats(3), numbers_of(), floats(3), floats(1))
+    return Kernel(evaluate, lambda _: signature, (element.name,))
 
 
-def _evaluate_signature(element):
-    whole = types.FunctionType(whole_state(element))
-    stacks, numbers = array(element, 3), flat(types.float64)
-    return types.void(whole, numbers, stacks, numbers, stacks, flat(element))
-
-
-evaluate = Kernel(_evaluate, _evaluate_signature)
-"""``evaluate(function, times, states, p, out, work)``: a `whole_state` kernel of many states,
-
-shapes ``(S,)``, ``(S, rows, 3)`` and, for `out`, ``(S, any, 3)``.
-"""
+evaluate = evaluating(DOUBLE)

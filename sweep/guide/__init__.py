@@ -5,8 +5,8 @@ from importlib import resources
 from integrators.errors import check_known
 
 TOPICS = (
-    "tutorial", "study", "integrators", "orders", "drifts", "work", "stores", "clusters", "buckets",
-    "plugins", "python", "papers", "operations", "contributing",
+    "tutorial", "study", "integrators", "orders", "drifts", "work", "precision", "stores",
+    "clusters", "buckets", "plugins", "python", "papers", "operations", "contributing",
 )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from integrators.compiler.blocks import cache_lines, gathered
 from integrators.compiler.kernels import inlined, kernel, state_value
 from integrators.compiler.lanes import WIDTH, eight, hsum, lane_of, ramp, select, with_lane
 from integrators.compiler.vectors import add, dot, get, put, scale, sub
-from integrators.compiler.views import as_floats, as_lanes, flattened, rows_of
+from integrators.compiler.views import as_lanes, flattened, members, rows_of
 from integrators.errors import InputError, check_known, check_number, check_whole
 from integrators.forms.forms import SpheresLagrangian
 from systems.base import Convergence, Start
@@ -112,7 +112,7 @@ def potential_of(q, member, p):
 @kernel(state_value)
 def potential(t, q, p):
     """V, trajectory by trajectory; p = (σ², 4ε, 24ε/σ²)."""
-    positions, value = as_floats(q), q[0, 0]
+    positions, value = members(q), q[0, 0]
     for member in range(positions.shape[2]):
         value = with_lane(value, member, potential_of(positions, member, p))
     return value
@@ -156,7 +156,7 @@ def gradient_of(q, member, p, out, positions, pulls):
 @kernel(work=_work)
 def potential_gradient(t, q, p, out, work):
     """∂V/∂q, trajectory by trajectory."""
-    positions, gradient = as_floats(q), as_floats(out)
+    positions, gradient = members(q), members(out)
     blocks = 2 * pairs_of_blocks(q.shape[0])
     scratch = as_lanes(cache_lines(work, 6 * blocks))
     ours, theirs = rows_of(scratch, 0, blocks), rows_of(scratch, 3 * blocks, blocks)

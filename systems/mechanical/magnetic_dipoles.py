@@ -19,7 +19,7 @@ import numpy as np
 from integrators.compiler.blocks import eights, gathered, scatter
 from integrators.compiler.kernels import inlined, kernel, state_value
 from integrators.compiler.lanes import WIDTH, hsum, with_lane
-from integrators.compiler.views import as_floats, as_lanes, flattened, rows_of
+from integrators.compiler.views import as_lanes, flattened, members, rows_of
 from integrators.errors import InputError, check_number
 from integrators.forms.forms import SpheresLagrangian
 from systems.base import Convergence, Start
@@ -52,7 +52,7 @@ def field(q, member, p, first):
 @kernel(state_value)
 def potential(t, q, p):
     """V = ½ q·K q, trajectory by trajectory."""
-    positions, value = as_floats(q), q[0, 0]
+    positions, value = members(q), q[0, 0]
     x = flattened(positions)
     for member in range(x.shape[1]):
         total = gathered(x, 0, 1, member, 0.0) * field(positions, member, p, 0)
@@ -66,7 +66,7 @@ def potential(t, q, p):
 @kernel()
 def potential_gradient(t, q, p, out, work):
     """∂V/∂q = K q, (3.25), trajectory by trajectory."""
-    positions, g = as_floats(q), as_floats(flattened(out))
+    positions, g = members(q), members(flattened(out))
     for member in range(g.shape[1]):
         for first in range(0, g.shape[0], WIDTH):
             scatter(field(positions, member, p, first), g, first, 1, member)

@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from timing import Case, Comparison, columns, compile_cpp
 
-from integrators.compiler.memory import aligned
+from integrators.compiler.elements import aligned
 from sweep.analysis.drift.drifts import fit_drift_slope
 from sweep.campaign.pilot import (
     named_integrators_of_table,

@@ -218,7 +218,7 @@ def ours(track, name):
     problem = integrators.get(name).bind(track.system)
 
     def run(steps):
-        problem.trajectory(lanes=True)
+        problem.trajectory(problem.elements[1])
         begin = time.thread_time()
         batches = [
             run_batch(problem, track.initial[i : i + WIDTH], INTERVAL / steps, steps, SAMPLES)

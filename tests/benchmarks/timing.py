@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from integrators import status
+from integrators.compiler.elements import aligned
 from integrators.compiler.lanes import WIDTH
-from integrators.compiler.memory import aligned
 from integrators.method import Problem
 
 HERE = Path(__file__).parent
@@ -47,15 +47,16 @@ class Case:
         )
         sampled = aligned((1, *self.initial.shape))
         kept = aligned((int(statistics), status.MONITORED, status.STATISTICS, *width))
-        loop = problem.trajectory(lanes)
+        loop = problem.trajectory(problem.elements[lanes])
+
+        clock = np.array([0.0, self.step_size])
 
         def run(y, steps):
             memory[...] = 0.0
             report[...] = 0.0
             loop(
-                0.0, self.step_size, 0, np.array([steps]), problem.constants,
-                problem.options, y, memory, problem.parameters, work, baseline, sampled, kept,
-                report,
+                clock, 0, np.array([steps]), problem.constants, problem.options, y, memory,
+                problem.parameters, work, baseline, sampled, kept, report,
             )  # fmt: skip
 
         return run

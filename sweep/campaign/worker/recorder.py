@@ -188,7 +188,7 @@ class Recorder:
         first, times = runs.sample, self.recipe.times[runs.sample : last + 1]
         adaptive = self._integrator.adaptive
         compiled = self.problem.kernels if adaptive else self.problem.trajectory
-        compiled(lanes)  # before the clock starts
+        compiled(self.problem.elements[lanes])  # before the clock starts
         fresh = adaptive and runs.checkpoints is None
         prepared = prepare(self.problem, runs.initial, times, runs.tolerance) if fresh else None
         wall, cpu = time.perf_counter(), time.thread_time()

@@ -8,14 +8,14 @@ from integrators.compiler import blocks, lanes, views
 from integrators.compiler.blocks import cache_lines, eights, gathered, scatter
 from integrators.compiler.kernels import OPTIONS
 from integrators.compiler.lanes import WIDTH, eight, hsum, lane_of, ramp, select, with_lane
-from integrators.compiler.views import as_floats, as_lanes, flattened, rows_of
+from integrators.compiler.views import as_lanes, flattened, members, rows_of
 
 jit = numba.njit(**OPTIONS)
 
 
 def copied(source, step, target, member):
     """Gather every `step`-th number of a member into blocks and scatter them again."""
-    numbers, out = as_floats(source), as_floats(target)
+    numbers, out = members(source), members(target)
     for start in range(step):
         for first in range(start, numbers.shape[0], WIDTH * step):
             scatter(gathered(numbers, first, step, member, -1.0), out, first, step, member)
@@ -50,7 +50,7 @@ def test_what_is_gathered_is_scattered_back(size, step):
 
 def beyond(source, sums):
     """Sums of blocks that are filled up."""
-    numbers = as_floats(source)
+    numbers = members(source)
     for b in range(sums.shape[0]):
         sums[b] = hsum(gathered(numbers, WIDTH * b, 1, 0, 100.0))
 
@@ -119,7 +119,7 @@ def test_views_of_either_element_type():
     @jit
     def through(flat, out):
         stack = rows_of(as_lanes(eights(flat, 0, 6)), 0, 2)
-        floats = as_floats(stack)
+        floats = members(stack)
         for i in range(2):
             for c in range(3):
                 for k in range(WIDTH):

@@ -6,7 +6,7 @@ import pytest
 import integrators
 import systems
 from integrators import status as status_of
-from integrators.compiler.memory import aligned
+from integrators.compiler.elements import aligned
 from integrators.stepping.batch import run_batch
 
 EPSILON = np.finfo(float).eps
@@ -90,7 +90,7 @@ def test_the_time_of_the_last_piece_is_that_of_its_shares():
     problem, h = method.bind(system), 0.1
     for t0 in (0.0, 1.3):
         y, report = state.copy(), np.zeros(status_of.REPORT_SIZE)
-        advance, *functions, _ = problem.kernels(lanes=False)
+        advance, *functions, _ = problem.kernels()
         advance(
             *functions, t0, h, 0, 1, problem.constants, problem.options, y,
             aligned((problem.memory,)), problem.parameters, aligned((problem.work,)), report,

@@ -7,7 +7,7 @@ from cases import AdaptivePairing, Case, adaptive_pairings
 import integrators
 import systems
 from integrators import status
-from integrators.compiler.memory import aligned
+from integrators.compiler.elements import aligned
 from integrators.forms.forms import velocities
 from integrators.methods import ode45
 from integrators.stepping import adaptive_loop, step_control

@@ -1,0 +1,366 @@
+"""Numbers made of several float64, as Numba types: what tangents and double-doubles share.
+
+A family of such numbers has two types: one is made of float64, the other, `wide`, of lanes, eight
+numbers side by side. Its operations are written once, in the arithmetic of `Real`, and emitted as
+LLVM instructions for both. In memory the parts of a number follow one another, and the eight
+numbers of a wide one too: an array of float64 with one more axis, or two, is an array of them.
+"""
+
+import itertools
+import operator
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.imputils import lower_builtin, lower_cast
+from numba.core.typeconv import Conversion
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.extending import intrinsic, models, overload, register_model
+
+from integrators.compiler import lanes
+from integrators.compiler.lanes import WIDTH, LaneType, lane, mask
+
+_DOUBLE = ir.DoubleType()
+_VECTOR = ir.VectorType(_DOUBLE, WIDTH)
+_INDEX = ir.IntType(32)
+_SCALARS = (types.Float, types.Integer)
+
+
+class Real:
+    """An LLVM value of type double, or a vector of them, with the operators of a number.
+
+    Beside a vector a double is repeated. Each operation is rounded once; nothing is contracted.
+    """
+
+    def __init__(self, builder, value):
+        self.builder, self.value = builder, value
+
+    @property
+    def size(self):
+        """Numbers in a vector; 0 of a double."""
+        return self.value.type.count if isinstance(self.value.type, ir.VectorType) else 0
+
+    def of(self, number):
+        """A Python float as a value of the same type."""
+        kind = self.value.type
+        return Real(self.builder, ir.Constant(kind, [number] * self.size if self.size else number))
+
+    def repeated(self, size):
+        """A double as a vector of so many."""
+        if self.size == size:
+            return self
+        kind = ir.VectorType(_DOUBLE, size)
+        undefined = ir.Constant(kind, ir.Undefined)
+        one = self.builder.insert_element(undefined, self.value, _INDEX(0))
+        zeros = ir.Constant(ir.VectorType(_INDEX, size), None)
+        return Real(self.builder, self.builder.shuffle_vector(one, undefined, zeros))
+
+    def _alike(self, *others):
+        numbers = [self, *(x if isinstance(x, Real) else self.of(x) for x in others)]
+        size = max(x.size for x in numbers)
+        return [x.repeated(size).value for x in numbers] if size else [x.value for x in numbers]
+
+    def _made(self, instruction, *others):
+        return Real(self.builder, getattr(self.builder, instruction)(*self._alike(*others)))
+
+    def __add__(self, other):
+        return self._made("fadd", other)
+
+    def __sub__(self, other):
+        return self._made("fsub", other)
+
+    def __mul__(self, other):
+        return self._made("fmul", other)
+
+    def __truediv__(self, other):
+        return self._made("fdiv", other)
+
+    def __rmul__(self, other):
+        return self * other
+
+    def __neg__(self):
+        return self._made("fneg")
+
+    def _intrinsic(self, name, *others):
+        values = self._alike(*others)
+        kind = values[0].type
+        of = f"v{kind.count}f64" if isinstance(kind, ir.VectorType) else "f64"
+        function_type = ir.FunctionType(kind, [kind] * len(values))
+        function = cgutils.get_or_insert_function(
+            self.builder.module, function_type, f"llvm.{name}.{of}"
+        )
+        return Real(self.builder, self.builder.call(function, values))
+
+    def fma(self, b, c):
+        """self b + c, rounded once."""
+        return self._intrinsic("fma", b, c)
+
+    def sqrt(self):
+        """The square root."""
+        return self._intrinsic("sqrt")
+
+    def abs(self):
+        """The absolute value."""
+        return self._intrinsic("fabs")
+
+    def compared(self, symbol, other):
+        """The truth value, or truth values, of a comparison; false where one is NaN."""
+        return self.builder.fcmp_ordered(symbol, *self._alike(other))
+
+    def where(self, condition, other):
+        """This where a truth value holds, or those of a vector do, else `other`."""
+        return Real(self.builder, self.builder.select(condition, *self._alike(other)))
+
+
+class CompoundType(types.Type):
+    """A family's type; the class of each family is one of its own.
+
+    Parameters
+    ----------
+    name : str
+    parts : int
+        float64 in a number.
+    wide : bool
+    """
+
+    def __init__(self, name, parts, wide):
+        self.parts, self.wide = parts, wide
+        super().__init__(name=f"{name}_lanes" if wide else name)
+
+    def __reduce__(self):
+        """By the global name of its module: cached code is of this very type."""
+        return self.name
+
+    def can_convert_from(self, typingctx, other):
+        """Let a real scalar, or a lane where numbers are wide, stand where one is expected."""
+        return Conversion.safe if self._holds(other) else None
+
+    def unify(self, typingctx, other):
+        """A variable that is a scalar on one path and such a number on another is one."""
+        return self if self._holds(other) else None
+
+    def _holds(self, other):
+        if isinstance(other, _SCALARS):
+            return True
+        return self.wide and (other is lane or isinstance(other, type(self)) and not other.wide)
+
+
+class _Model(models.PrimitiveModel):
+    """In registers a struct of values; in memory numbers side by side, each a run of float64."""
+
+    def __init__(self, dmm, fe_type):
+        super().__init__(dmm, fe_type, fe_type.family.struct(fe_type))
+        count = fe_type.parts * (WIDTH if fe_type.wide else 1)
+        self._memory = ir.ArrayType(_DOUBLE, count) if fe_type.wide else self.get_value_type()
+
+    def get_data_type(self):
+        return self._memory
+
+    def as_data(self, builder, value):
+        if not self._fe_type.wide:
+            return value
+        data = ir.Constant(self._memory, ir.Undefined)
+        for part, i in itertools.product(range(self._fe_type.parts), range(WIDTH)):
+            number = builder.extract_element(builder.extract_value(value, part), _INDEX(i))
+            data = builder.insert_value(data, number, i * self._fe_type.parts + part)
+        return data
+
+    def from_data(self, builder, value):
+        if not self._fe_type.wide:
+            return value
+        parts = []
+        for part in range(self._fe_type.parts):
+            vector = ir.Constant(_VECTOR, ir.Undefined)
+            for i in range(WIDTH):
+                number = builder.extract_value(value, i * self._fe_type.parts + part)
+                vector = builder.insert_element(vector, number, _INDEX(i))
+            parts.append(vector)
+        return cgutils.make_anonymous_struct(builder, parts, self.get_value_type())
+
+
+class Family:
+    """Two types, of numbers alone and eight side by side, with their operations.
+
+    Parameters
+    ----------
+    kind : type
+        The class of the two types, of `CompoundType`.
+    number : type
+        Of what operations are written for: ``number.of_real(real)``, ``number.read(values, kind)``
+        and ``x.write(kind)``, which take a number from the values of its struct and give them.
+    scalar, wide : CompoundType
+    structs : tuple of llvmlite.ir.Type
+        Of numbers alone, and side by side.
+    """
+
+    def __init__(self, kind, number, scalar, wide, structs):
+        self.kind, self.number, self.scalar, self.wide = kind, number, scalar, wide
+        self.name = scalar.name
+        self._structs = structs
+        scalar.family = wide.family = self
+        register_model(kind)(_Model)
+        self._register_casts()
+        self._register_operators()
+        self._register_choices()
+
+    def __contains__(self, kind):
+        return kind is self.scalar or kind is self.wide
+
+    def struct(self, kind):
+        """The LLVM type of a number of `kind`."""
+        return self._structs[kind.wide]
+
+    def read(self, context, builder, kind, value):
+        """An LLVM value of one of the types, a lane, a float or an integer, as a number."""
+        if isinstance(kind, self.kind):
+            struct = self.struct(kind)
+            values = [builder.extract_value(value, i) for i in range(len(struct.elements))]
+            return self.number.read([Real(builder, v) for v in values])
+        if kind is not lane:
+            value = context.cast(builder, value, kind, types.float64)
+        return self.number.of_real(Real(builder, value))
+
+    def write(self, builder, kind, number):
+        """A number as an LLVM value of `kind`."""
+        struct = self.struct(kind)
+        size = WIDTH if kind.wide else 0
+        values = [real.value for real in number.write(size)]
+        return cgutils.make_anonymous_struct(builder, values, struct)
+
+    def result(self, arguments):
+        """The type of what some numbers make together; None where none is of the family."""
+        if not any(isinstance(a, self.kind) for a in arguments):
+            return None
+        if not all(isinstance(a, (self.kind, LaneType, *_SCALARS)) for a in arguments):
+            return None
+        wide = any(a is lane or isinstance(a, self.kind) and a.wide for a in arguments)
+        return self.wide if wide else self.scalar
+
+    def _combinations(self, count):
+        kinds = (self.kind, LaneType, types.Float, types.Integer)
+        return [c for c in itertools.product(kinds, repeat=count) if self.kind in c]
+
+    def _register_casts(self):
+        for kind in (types.Float, types.Integer, LaneType, self.kind):
+
+            @lower_cast(kind, self.kind)
+            def cast(context, builder, fromty, toty, value):
+                return self.write(builder, toty, self.read(context, builder, fromty, value))
+
+    def register(self, function, count, result, emit):
+        """Let kernels call `function` with numbers of the family; `emit` takes and gives them."""
+
+        def generic(template, args, kws):
+            if kws or len(args) != count or (made := self.result(args)) is None:
+                return None
+            taken = [a if isinstance(a, (self.kind, LaneType)) else types.float64 for a in args]
+            return signature(result(made), *taken)
+
+        name = f"_{self.scalar.name}_{function.__name__}"
+        infer_global(function)(type(name, (AbstractTemplate,), {"generic": generic}))
+        for kinds in self._combinations(count):
+
+            @lower_builtin(function, *kinds)
+            def lower(context, builder, sig, args):
+                pairs = zip(sig.args, args, strict=True)
+                found = emit(*(self.read(context, builder, kind, value) for kind, value in pairs))
+                if not isinstance(found, self.number):
+                    return found  # truth values
+                return self.write(builder, sig.return_type, found)
+
+    def _register_operators(self):
+        def truth(made):
+            return mask if made.wide else types.boolean
+
+        for name in ("add", "sub", "mul", "truediv"):
+            for prefix in ("", "i"):
+                function = getattr(operator, prefix + name)
+                self.register(function, 2, lambda made: made, getattr(operator, name))
+        for name, symbol in {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "=="}.items():
+            self.register(
+                getattr(operator, name), 2, truth, lambda a, b, symbol=symbol: a.compared(symbol, b)
+            )
+        self.register(operator.ne, 2, truth, lambda a, b: a.differs(b))
+        for function, emit in (
+            (operator.neg, operator.neg),
+            (abs, abs),
+            (lanes.sqrt, lambda x: x.sqrt()),
+            (lanes.nearest, lambda x: x.nearest()),
+        ):
+            self.register(function, 1, lambda made: made, emit)
+        self.register(lanes.fma, 3, lambda made: made, lambda a, b, c: a.fma(b, c))
+
+    def _register_choices(self):
+        family = self
+
+        @infer_global(lanes.select)
+        class Select(AbstractTemplate):
+            def generic(self, args, kws):
+                made = None if kws or len(args) != 3 else family.result(args[1:])
+                if made is None or args[0] not in (mask, types.boolean):
+                    return None
+                taken = [a if a is lane or a in family else types.float64 for a in args[1:]]
+                return signature(made, args[0], *taken)
+
+        for condition, kinds in itertools.product(
+            (types.Boolean, type(mask)), self._combinations(2)
+        ):
+
+            @lower_builtin(lanes.select, condition, *kinds)
+            def select(context, builder, sig, args):
+                a, b = (
+                    self.write(builder, sig.return_type, self.read(context, builder, kind, value))
+                    for kind, value in zip(sig.args[1:], args[1:], strict=True)
+                )
+                parts = [
+                    builder.select(
+                        args[0], builder.extract_value(a, i), builder.extract_value(b, i)
+                    )
+                    for i in range(len(a.type.elements))
+                ]
+                return cgutils.make_anonymous_struct(builder, parts, a.type)
+
+        scalar, wide = self.scalar, self.wide
+
+        @intrinsic
+        def extract(typingctx, x, i):
+            def emit(context, builder, sig, args):
+                values = [
+                    builder.extract_value(args[0], k) for k in range(len(args[0].type.elements))
+                ]
+                at = builder.trunc(args[1], _INDEX)
+                parts = [Real(builder, builder.extract_element(value, at)) for value in values]
+                return self.write(builder, scalar, self.number.gathered(parts))
+
+            return scalar(wide, types.int64), emit
+
+        @intrinsic
+        def insert(typingctx, x, value, i):
+            def emit(context, builder, sig, args):
+                at = builder.trunc(args[2], _INDEX)
+                number = self.read(context, builder, scalar, args[1])
+                parts = []
+                for k, part in enumerate(number.spread()):
+                    into = builder.extract_value(args[0], k)
+                    parts.append(builder.insert_element(into, part.value, at))
+                return cgutils.make_anonymous_struct(builder, parts, args[0].type)
+
+            return wide(wide, scalar, types.int64), emit
+
+        @overload(lanes.lane_of)
+        def lane_of(x, i):
+            return (lambda x, i: extract(x, i)) if x is wide else None
+
+        @overload(lanes.with_lane)
+        def with_lane(x, i, value):
+            if x is wide and (value is scalar or isinstance(value, _SCALARS)):
+                return lambda x, i, value: insert(x, value, i)
+            if x is lane and value is scalar:
+                return lambda x, i, value: insert(self_wide(x), value, i)
+            return None
+
+        @intrinsic
+        def self_wide(typingctx, x):
+            def emit(context, builder, sig, args):
+                return self.write(builder, wide, self.read(context, builder, lane, args[0]))
+
+            return wide(lane), emit

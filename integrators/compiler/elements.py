@@ -1,0 +1,71 @@
+"""The element types that kernels are compiled for, and memory for them.
+
+| arithmetic | element | in memory |
+|---|---|---|
+| double | a float64 | itself |
+| lanes | eight float64, one of each of eight trajectories | one more axis of 8 |
+| tangents | a float64 and its derivatives in eight directions | one more axis of 9 |
+| double-double | the sum of two float64, 31 digits | one more axis of 2 |
+
+In lanes of double-doubles there are two more axes, of 8 and 2.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numba.core import types
+
+from integrators.compiler.double_double import double_double, double_double_lanes
+from integrators.compiler.lanes import ALIGNMENT, WIDTH, lane
+from integrators.compiler.tangents import COUNT, tangents
+
+
+@dataclass(frozen=True)
+class Element:
+    """An element type.
+
+    Parameters
+    ----------
+    name : str
+    type : numba type
+    shape : tuple of int
+        Axes that an array of float64 has more than one of these elements.
+    numbers : tuple of int
+        The same of times, step sizes, constants and parameters.
+    trajectories : int
+        That one run computes side by side.
+    """
+
+    name: str
+    type: types.Type
+    shape: tuple
+    numbers: tuple = ()
+    trajectories: int = 1
+
+    @property
+    def parts(self):
+        """The axes of `shape` but that of the trajectories."""
+        return self.shape[1:] if self.trajectories > 1 else self.shape
+
+
+DOUBLE = Element("double", types.float64, ())
+LANES = Element("lanes", lane, (WIDTH,), trajectories=WIDTH)
+TANGENTS = Element("tangents", tangents, (1 + COUNT,))
+DOUBLE_DOUBLE = Element("double-double", double_double, (2,), (2,))
+DOUBLE_DOUBLE_LANES = Element(
+    "double-double lanes", double_double_lanes, (WIDTH, 2), (2,), trajectories=WIDTH
+)
+
+
+def aligned(shape):
+    """Zeros on a cache line of their own: threads that share one slow each other down.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+    """
+    size = math.prod(shape) if isinstance(shape, tuple) else shape
+    raw = np.zeros(size + 2 * ALIGNMENT // 8)
+    offset = (-raw.ctypes.data % ALIGNMENT) // 8
+    return raw[offset : offset + size].reshape(shape)

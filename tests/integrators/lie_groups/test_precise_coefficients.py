@@ -1,0 +1,87 @@
+"""Coefficients of rotations, exponentials and elliptic functions to the digits of double-double."""
+
+import numpy as np
+import pytest
+from double_doubles import farthest, numbers, spread, values_of
+
+from integrators.compiler.kernels import IS_COMPILED, inlined
+from integrators.lie_groups.elliptic_functions import elliptic_functions
+from integrators.lie_groups.exponentials import (
+    WIDEST,
+    dexpinv_coefficient,
+    dexpinv_coefficients,
+    motion_coefficients,
+)
+from integrators.lie_groups.rotations import (
+    medium_coefficients,
+    rotation_coefficients,
+    small_coefficients,
+)
+from integrators.precision import PRECISE
+
+pytestmark = pytest.mark.skipif(not IS_COMPILED, reason="plain Python has float64 alone")
+
+
+@inlined
+def _all(x, i):
+    a, b = rotation_coefficients(x[i, 0])
+    c, d = small_coefficients(x[i, 0])
+    e, f = medium_coefficients(x[i, 0])
+    g, h, k = motion_coefficients(x[i, 0])
+    return a, b, c, d, e, f, g, h, k
+
+
+@pytest.mark.parametrize(("least", "most"), [(1e-8, 0.04), (0.04, 0.5), (0.5, 30.0)])
+def test_rotations(least, most):
+    given = spread(200, most, 1, least)[:, None]
+    x = numbers(given[:, 0])
+    theta = np.sqrt(x)
+    sine, versine = np.sin(theta) / theta, 2 * (np.sin(theta / 2) / theta) ** 2
+    cubic = (theta - np.sin(theta)) / theta**3
+    found = values_of(_all, given, 9)
+    for j, expected in enumerate([sine, versine] * 3 + [sine, versine, cubic]):
+        assert farthest(found[:, j], expected, np.abs(1 + 0 * x)) < 2e-31
+
+
+@inlined
+def _inverse(x, i):
+    value, slope = dexpinv_coefficients(x[i, 0])
+    return value, slope, dexpinv_coefficient(x[i, 0])
+
+
+@pytest.mark.parametrize(("least", "most"), [(1e-4, 1.0), (1.0, 30.0), (30.0, 0.99 * WIDEST)])
+def test_inverse_exponentials(least, most):
+    given = spread(200, most, 2, least)[:, None]
+    x = numbers(given[:, 0])
+    half = np.sqrt(x) / 2
+    cotangent = half * np.cos(half) / np.sin(half)
+    expected = (1 - cotangent) / x
+    # 2 dg/dx of g = (1 − c)/x, where dc/dx = (c − c² − x/4)/(2x)
+    slope = -(cotangent - cotangent**2 - x / 4) / x**2 - 2 * expected / x
+    found = values_of(_inverse, given, 3)
+    close = 1e-29 if most > 30.0 else 1e-30  # to the pole at 2π
+    assert farthest(found[:, 0], expected) < close
+    assert farthest(found[:, 2], expected) < close
+    assert farthest(found[:, 1], slope) < 100 * close
+
+
+@inlined
+def _elliptic(x, i):
+    return elliptic_functions(x[i, 0], x[i, 1], x[i, 0] - x[i, 1], x[i, 2])
+
+
+def test_elliptic_functions():
+    mpmath = pytest.importorskip("mpmath")
+    given = np.stack([spread(60, 2.0, 3, 0.5), spread(60, 0.45, 4, 1e-3), spread(60, 9.0, 5)], 1)
+    found = numbers(values_of(_elliptic, given, 3))
+    with mpmath.workdps(45):
+        for (a, b, t), values in zip(numbers(given), found, strict=True):
+            a, b, t, *own = (mpmath.mpf(str(x)) for x in (a, b, t, *values))
+            rate, m = mpmath.sqrt(a), 1 - b / a
+            sn, cn, dn = (mpmath.ellipfun(kind, rate * t, m=m) for kind in ("sn", "cn", "dn"))
+            for x, expected in zip(own, (sn / rate, cn, dn), strict=True):
+                assert abs(x - expected) < 1e-29
+
+
+def test_pi_is_known():
+    assert str(PRECISE.pi).startswith("3.14159265358979323846264338327950288419")
