@@ -109,7 +109,11 @@ class Problem(Resumable):
 
     def kernels(self, element=FLOATS):
         """The compiled functions that `loop.images` takes, and the monitor."""
-        return [kernel.compiled(element) for kernel in self._made_of]
+        return [*self.step_kernels(element), self.monitor.compiled(element)]
+
+    def step_kernels(self, element):
+        """The compiled functions that `loop.images` takes."""
+        return [kernel.compiled(element) for kernel in self._made_of[:-1]]
 
     @functools.cached_property
     def own_loop(self):

@@ -9,7 +9,7 @@ import cases
 import hypothesis
 import pytest
 
-from integrators.compiler.elements import DOUBLE, LANES
+from integrators.compiler.elements import DOUBLE, LANES, TANGENTS
 from integrators.stepping import loop
 
 hypothesis.settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
@@ -83,9 +83,12 @@ def _compilings():
     """A function that compiles, by label and whether for lanes, of all that `cases` come to."""
     both = DOUBLE, LANES
     found = {("trajectory", e.name): partial(loop.trajectory(e).compiled, e) for e in both}
+    found["images", TANGENTS.name] = partial(loop.images(TANGENTS).compiled, TANGENTS)
     for pairing in cases.kernel_pairings():
         for label, kernel in pairing.kernels.items():
             found |= {(label, e.name): partial(kernel.compiled, e) for e in both}
+            if kernel is not pairing.problem.monitor:
+                found[label, TANGENTS.name] = partial(kernel.compiled, TANGENTS)
     for pairing in cases.with_own_loops():
         if own := pairing.problem.own_loop:
             found[own.label, LANES.name] = partial(own.compiled, LANES)

@@ -185,8 +185,10 @@ class Family:
     kind : type
         The class of the two types, of `CompoundType`.
     number : type
-        Of what operations are written for: ``number.of_real(real)``, ``number.read(values, kind)``
-        and ``x.write(kind)``, which take a number from the values of its struct and give them.
+        Of what operations are written for: ``number.of_real(real)``; ``number.read(values)`` and
+        ``x.write(size)``, which take a number from the values of its struct and give them, of
+        `size` numbers or, for 0, of one alone; ``x.spread()`` gives the parts of one alone, of
+        which ``number.gathered(parts, wide)`` makes it again, to stand beside wide ones or alone.
     scalar, wide : CompoundType
     structs : tuple of llvmlite.ir.Type
         Of numbers alone, and side by side.
@@ -209,12 +211,16 @@ class Family:
         """The LLVM type of a number of `kind`."""
         return self._structs[kind.wide]
 
-    def read(self, context, builder, kind, value):
-        """An LLVM value of one of the types, a lane, a float or an integer, as a number."""
+    def read(self, context, builder, kind, value, wide):
+        """An LLVM value of one of the types, a lane, a float or an integer, as a number.
+
+        `wide` says whether it is to stand beside eight; repeated it is only where need be.
+        """
         if isinstance(kind, self.kind):
             struct = self.struct(kind)
             values = [builder.extract_value(value, i) for i in range(len(struct.elements))]
-            return self.number.read([Real(builder, v) for v in values])
+            number = self.number.read([Real(builder, v) for v in values])
+            return number.gathered(number.spread(), wide) if wide and not kind.wide else number
         if kind is not lane:
             value = context.cast(builder, value, kind, types.float64)
         return self.number.of_real(Real(builder, value))
@@ -244,7 +250,8 @@ class Family:
 
             @lower_cast(kind, self.kind)
             def cast(context, builder, fromty, toty, value):
-                return self.write(builder, toty, self.read(context, builder, fromty, value))
+                number = self.read(context, builder, fromty, value, toty.wide)
+                return self.write(builder, toty, number)
 
     def register(self, function, count, result, emit):
         """Let kernels call `function` with numbers of the family; `emit` takes and gives them."""
@@ -261,8 +268,9 @@ class Family:
 
             @lower_builtin(function, *kinds)
             def lower(context, builder, sig, args):
+                wide = self.result(sig.args).wide
                 pairs = zip(sig.args, args, strict=True)
-                found = emit(*(self.read(context, builder, kind, value) for kind, value in pairs))
+                found = emit(*(self.read(context, builder, *pair, wide) for pair in pairs))
                 if not isinstance(found, self.number):
                     return found  # truth values
                 return self.write(builder, sig.return_type, found)
@@ -307,10 +315,10 @@ class Family:
 
             @lower_builtin(lanes.select, condition, *kinds)
             def select(context, builder, sig, args):
-                a, b = (
-                    self.write(builder, sig.return_type, self.read(context, builder, kind, value))
-                    for kind, value in zip(sig.args[1:], args[1:], strict=True)
-                )
+                made = sig.return_type
+                pairs = zip(sig.args[1:], args[1:], strict=True)
+                numbers = [self.read(context, builder, *pair, made.wide) for pair in pairs]
+                a, b = (self.write(builder, made, number) for number in numbers)
                 parts = [
                     builder.select(
                         args[0], builder.extract_value(a, i), builder.extract_value(b, i)
@@ -329,7 +337,7 @@ class Family:
                 ]
                 at = builder.trunc(args[1], _INDEX)
                 parts = [Real(builder, builder.extract_element(value, at)) for value in values]
-                return self.write(builder, scalar, self.number.gathered(parts))
+                return self.write(builder, scalar, self.number.gathered(parts, False))
 
             return scalar(wide, types.int64), emit
 
@@ -337,7 +345,7 @@ class Family:
         def insert(typingctx, x, value, i):
             def emit(context, builder, sig, args):
                 at = builder.trunc(args[2], _INDEX)
-                number = self.read(context, builder, scalar, args[1])
+                number = self.read(context, builder, scalar, args[1], False)
                 parts = []
                 for k, part in enumerate(number.spread()):
                     into = builder.extract_value(args[0], k)
@@ -361,6 +369,6 @@ class Family:
         @intrinsic
         def self_wide(typingctx, x):
             def emit(context, builder, sig, args):
-                return self.write(builder, wide, self.read(context, builder, lane, args[0]))
+                return self.write(builder, wide, self.read(context, builder, lane, args[0], True))
 
             return wide(lane), emit

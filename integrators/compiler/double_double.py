@@ -67,7 +67,10 @@ class DoubleDouble:
         """From the values of a struct."""
         return cls(*values)
 
-    gathered = read
+    @classmethod
+    def gathered(cls, parts, wide):
+        """From its parts."""
+        return cls(*parts)
 
     def write(self, size):
         """The values of a struct, vectors of `size` or, for 0, doubles."""

@@ -6,16 +6,17 @@ alike, and comparisons look at nothing else. Griewank and Walther, *Evaluating D
 chapter 3.
 
 A solver's iterations end when the values do; how their solution moves with the start is found
-afterwards, by iterations that move the tangents alone (`carried`, `tangent_size`).
+afterwards, by iterations that move the tangents alone (`carried`, `directions`).
 """
 
 from llvmlite import ir
-from numba.core import types
+from numba.core import cgutils, types
 from numba.extending import intrinsic, overload
 
 from integrators.compiler import lanes
 from integrators.compiler.compound import _DOUBLE, _VECTOR, CompoundType, Family, Real
 from integrators.compiler.lanes import cos, exp, log, sin
+from integrators.compiler.views import view
 
 COUNT = 8  # tangents of a number
 
@@ -47,9 +48,11 @@ class Dual:
         return cls(values[0], values[1:])
 
     @classmethod
-    def gathered(cls, parts):
-        """From a lane of each vector of a struct."""
+    def gathered(cls, parts, wide):
+        """From its value and its tangents, each by itself."""
         value, *tangents = parts
+        if wide:
+            return cls(value, tangents)
         vector = ir.Constant(ir.VectorType(_DOUBLE, COUNT), ir.Undefined)
         for k, tangent in enumerate(tangents):
             vector = value.builder.insert_element(vector, tangent.value, ir.IntType(32)(k))
@@ -59,10 +62,11 @@ class Dual:
         """The values of a struct: eight side by side where there is a `size`."""
         value = self.value.repeated(size) if size else self.value
         none = [value.of(0.0)] * COUNT if size else [value.of(0.0).repeated(COUNT)]
-        return [value, *(none if self.tangents is None else self.tangents)]
+        found = none if self.tangents is None else self.tangents
+        return [value, *(t.repeated(size or COUNT) for t in found)]
 
     def spread(self):
-        """The parts that a lane of each vector of a struct takes."""
+        """Its value and its tangents, each by itself."""
         value, tangents = self.write(0)
         builder = value.builder
         each = [builder.extract_element(tangents.value, ir.IntType(32)(k)) for k in range(COUNT)]
@@ -180,7 +184,7 @@ def _chained(typingctx, x, value, slope):
     """A value, with its derivative by x."""
 
     def emit(context, builder, sig, args):
-        number = FAMILY.read(context, builder, x, args[0])
+        number = FAMILY.read(context, builder, x, args[0], x.wide)
         return FAMILY.write(builder, x, number.chained(*(Real(builder, a) for a in args[1:])))
 
     return x(x, value, slope), emit
@@ -222,6 +226,43 @@ def _log(x):
 
 
 # --- solvers: values that stand, tangents that move ----------------------------------------------
+# A number's tangents are a lane of as many directions; these functions are of numbers alone.
+
+
+@intrinsic
+def _directions(typingctx, x):
+    def emit(context, builder, sig, args):
+        return builder.extract_value(args[0], 1)
+
+    return lanes.lane(x), emit
+
+
+@intrinsic
+def _directed(typingctx, x, moving):
+    def emit(context, builder, sig, args):
+        return builder.insert_value(args[0], args[1], 1)
+
+    return x(x, lanes.lane), emit
+
+
+def directions(x):
+    """The tangents as a lane; 0 without any."""
+    return 0.0 * x
+
+
+@overload(directions)
+def _directions_overload(x):
+    return (lambda x: _directions(x)) if x is tangents else (lambda x: lanes.eight(0.0))
+
+
+def directed(x, moving):
+    """The value of x with a lane for its tangents; x itself without tangents."""
+    return x
+
+
+@overload(directed)
+def _directed_overload(x, moving):
+    return (lambda x, moving: _directed(x, moving)) if x is tangents else (lambda x, moving: x)
 
 
 def carried(x, moving):
@@ -229,46 +270,18 @@ def carried(x, moving):
     return x
 
 
-@intrinsic
-def _carried(typingctx, x, moving):
-    def emit(context, builder, sig, args):
-        return builder.insert_value(args[1], builder.extract_value(args[0], 0), 0)
-
-    return x(x, x), emit
-
-
 @overload(carried)
 def _carried_overload(x, moving):
-    if isinstance(x, TangentsType):
-        return lambda x, moving: _carried(x, moving)
+    if x is tangents:
+        return lambda x, moving: _directed(x, directions(moving))
     return lambda x, moving: x
 
 
-def tangent_size(x):
-    """The sum of the squares of the tangents; 0 without any."""
-    return 0.0 * x
+def over_directions(work):
+    """View scratch as lanes, as many as it has elements; itself without tangents."""
+    return work
 
 
-@intrinsic
-def _tangent_size(typingctx, x):
-    def emit(context, builder, sig, args):
-        number = FAMILY.read(context, builder, x, args[0])
-        if x.wide:
-            total = number.tangents[0] * number.tangents[0]
-            for tangent in number.tangents[1:]:
-                total = tangent.fma(tangent, total)
-            return total.value
-        parts = number.spread()[1:]
-        total = parts[0] * parts[0]
-        for part in parts[1:]:
-            total = part.fma(part, total)
-        return total.value
-
-    return (lanes.lane if x.wide else types.float64)(x), emit
-
-
-@overload(tangent_size)
-def _tangent_size_overload(x):
-    if isinstance(x, TangentsType):
-        return lambda x: _tangent_size(x)
-    return lambda x: 0.0 * x
+@view(over_directions, lambda work: lanes.array(lanes.lane, 1))
+def _over_directions(builder, source):
+    return source.data, cgutils.unpack_tuple(builder, source.shape)

@@ -1,7 +1,8 @@
 """What a method keeps, measured: the symplectic form, and whether it leads back.
 
 A map of a phase space with the symplectic form Ω is symplectic where its Jacobian J satisfies
-JᵀΩ'J = Ω, with Ω' the form at the image. `symplectic_defect` takes J by central differences
+JᵀΩ'J = Ω, with Ω' the form at the image. Steps of a fixed size are computed with tangents, which
+are J but for rounding. Of an adaptive integrator `symplectic_defect` takes J by central differences
 along the manifold, extrapolated by Richardson's method; how far such a quotient can be trusted it
 estimates from the neighbouring extrapolations, as Ridders does (*Accurate computation of F'(x)*,
 1982). `reversal_error` runs a method forward and back.
@@ -11,17 +12,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from integrators.compiler.kernels import IS_COMPILED
 from integrators.errors import InputError, check_number, check_whole
 from integrators.forms.forms import SpheresLagrangian, checked_members, form_of
 from integrators.forms.phase_spaces import phase_space
 from integrators.stepping.adaptive import prepare, run_adaptive
-from integrators.stepping.batch import run_ends
+from integrators.stepping.batch import run_ends, run_tangents
 from integrators.stepping.formulations import canonical
 
 FIRST_ANGLE = 2.0**-4  # radians along the great circles; halved from level to level
 LAST_ANGLE = 2.0**-15
 WORSE = 2.0  # a level whose estimates are so much worse than the best ones is the last
-ROUNDING = 4 * np.finfo(float).eps  # of a state that a step gives: where solvers stop
+ROUNDING = 4 * np.finfo(float).eps  # of what a step gives: where solvers stop
+SIGNS = 1.0, -1.0, -1.0, 1.0, 1.0  # of what derivatives by tangents are off
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,8 @@ class SymplecticDefect:
         max |JᵀΩ'J − Ω| / max |Ω|, of a basis of the tangent space; NaN where the map has no
         finite image.
     resolution : float
-        The error that the difference quotients make in it: a defect of this size is none that
-        could be told.
+        The error that rounding, and difference quotients, make in it: a defect of this size is
+        none that could be told.
     """
 
     defect: float
@@ -79,8 +82,9 @@ def symplectic_defect(
     -----
     Of a `LiePoissonHamiltonian` the form is that of coadjoint orbits. The basis has a vector for
     each turn of a body by a radian; in the phase space of a Lagrangian system also one for each
-    change of ω by a frequency of the motion. A run for each is computed on either side, ten times
-    or so: time grows as the dimension times a step's, memory as the dimension times the rows.
+    change of ω by a frequency of the motion. With a fixed step eight of them take a run with
+    tangents; of an adaptive integrator a run for each is computed on either side, ten times or so.
+    Time grows as the dimension times a step's, memory as the dimension times the rows.
     """
     integrator.check(system)
     space = phase_space(form_of(system))
@@ -93,23 +97,17 @@ def symplectic_defect(
             raise InputError("an adaptive integrator takes a tolerance, a duration, no step_size")
         span = check_number("duration", duration, above=0.0)
         ends = adaptive_map(problem, members[0], span, tolerance)
-    else:
-        if tolerance is not None or duration is not None or step_size is None:
-            raise InputError(f"{integrator.name!r} has a fixed step: give step_size and steps")
-        step_size = check_number("step_size", step_size, above=0.0)
-        steps = check_whole("steps", steps)
-        span = step_size * steps
-        ends = fixed_map(problem, step_size, steps, check_number("start_time", start_time))
-    return defect_of_map(space, ends, members[0], span)
-
-
-def fixed_map(problem, step_size, steps, start_time=0.0):
-    """The map of some steps: from states (members, rows, 3) to states, NaN where it fails."""
-    return lambda members: run_ends(problem, members, step_size, steps, start_time)
+        return defect_of_map(space, ends, members[0], span)
+    if tolerance is not None or duration is not None or step_size is None:
+        raise InputError(f"{integrator.name!r} has a fixed step: give step_size and steps")
+    step_size = check_number("step_size", step_size, above=0.0)
+    steps = check_whole("steps", steps)
+    start_time = check_number("start_time", start_time)
+    return defect_of_steps(space, problem, members[0], step_size, steps, start_time)
 
 
 def adaptive_map(problem, state, duration, tolerance):
-    """The map of an adaptive run from near `state`; as `fixed_map`."""
+    """The map of an adaptive run: from states (members, rows, 3) near `state` to states."""
     times = [0.0, duration]
     known = prepare(problem, state[np.newaxis], times, tolerance)  # the same for all near it
 
@@ -122,6 +120,48 @@ def adaptive_map(problem, state, duration, tolerance):
 
 
 # --- the symplectic form -------------------------------------------------------------------------
+
+
+def defect_of_steps(space, problem, state, step_size, steps, start_time=0.0):
+    """The `SymplecticDefect` of some steps of a fixed size.
+
+    Parameters
+    ----------
+    space : SpinSpace, NambuSpace, CotangentSpace, GroupSpace or OrbitSpace
+    problem : Problem
+    state : ndarray, shape (rows, 3)
+    step_size : float
+    steps : int
+    start_time : float
+    """
+
+    def ends(members):
+        return run_ends(problem, members, step_size, steps, start_time, lanes=len(members) > 1)
+
+    if not IS_COMPILED:  # plain Python has no tangents
+        return defect_of_map(space, ends, state, step_size * steps)
+    image = ends(state[None])[0]
+    if not np.all(np.isfinite(image)):
+        return NONE
+    tangents = space.tangents(state, space.scales(state, image, step_size * steps))
+    _, found = run_tangents(problem, state, tangents, step_size, steps, start_time)
+    last = ROUNDING * np.max(np.abs(found), axis=2, keepdims=True)
+    rounded = found + last * np.resize(SIGNS, found.shape)
+    return _defect(space, state, tangents, image, found, rounded, np.finfo(float).eps)
+
+
+def _defect(space, state, tangents, image, found, other, noise=0.0):
+    """Of the tangents' images; its resolution is how far `other` ones, as good, are off, and noise.
+    """
+    before = space.products(state, tangents)
+    after, again = (
+        space.products(image, space.projected(image, vectors)) for vectors in (found, other)
+    )
+    size = np.max(np.abs(before))
+    return SymplecticDefect(
+        defect=float(np.max(np.abs(after - before)) / size),
+        resolution=float(np.max(np.abs(after - again)) / size + noise),
+    )
 
 
 def defect_of_map(space, ends, state, duration):
@@ -142,16 +182,7 @@ def defect_of_map(space, ends, state, duration):
     scales = space.scales(state, image, duration)
     tangents = space.tangents(state, scales)
     found = _derivatives(space, ends, state, tangents, scales)
-    before = space.products(state, tangents)
-    after, again = (
-        space.products(image, space.projected(image, vectors))
-        for vectors in (found.best, found.other)
-    )
-    size = np.max(np.abs(before))
-    return SymplecticDefect(
-        defect=float(np.max(np.abs(after - before)) / size),
-        resolution=float(np.max(np.abs(after - again)) / size + found.noise),
-    )
+    return _defect(space, state, tangents, image, found.best, found.other, found.noise)
 
 
 def _derivatives(space, ends, state, tangents, scales):

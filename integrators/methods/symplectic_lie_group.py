@@ -36,7 +36,6 @@ from integrators.method import ALL_DEGREES, Method, Option, Problem
 from integrators.solvers.fixed_point import note_count
 from integrators.solvers.quasi_newton import (
     DEPTH,
-    MATRIX,
     OF_Z,
     SCALES,
     TABLE,
@@ -180,7 +179,7 @@ def _solve_or_follow(given, n, tolerance, inverse, new, zero, work):
 @inlined
 def _advance(m, derivatives, t0, h, first, count, constants, options, y, memory, p, work, report):
     size, n, half = m + 2, 3 * m, m // 2
-    own = MATRIX * n + 2 * n * n  # the solver's work
+    own = work_size(n)
     low, trial = rows_of(memory, 0, size), rows_of(work, own, size)
     scratch = tail(work, own + 3 * size)
     z, f, scales = rows_of(work, 0, m), rows_of(work, OF_Z * n, m), tail(work, SCALES * n)

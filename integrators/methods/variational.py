@@ -77,7 +77,8 @@ def _advance_diagonal(
     q, omega_out = rows(y, 0, n), rows(y, n, n)
     omega, omega_low = rows_of(memory, 0, n), rows_of(memory, 3 * n, n)
     q_low, g = rows_of(memory, 6 * n, n), rows_of(memory, 9 * n, n + 2 * forced)
-    trial, scratch = rows_of(work, 0, n * forced), tail(work, 3 * n * forced)
+    settling = forced * forcing.settling_rows(n)
+    trial, scratch = rows_of(work, 0, settling), tail(work, 3 * settling)
     half = 0.5 * h
     stage_count = stages.shape[0]
     previous = stages[stage_count - 1]
@@ -181,7 +182,8 @@ def _advance_bodies(
     forces, f, multipliers = rows_of(work, 9 * n, n), tail(work, 12 * n), tail(work, 13 * n)
     kept = rows_of(work, 14 * n, n)
     a, rest = tail(work, 17 * n), tail(work, 17 * n + factors_size(n, layout))
-    trial, scratch = rows_of(rest, 0, n * forced), tail(rest, 3 * n * forced)
+    settling = forced * forcing.settling_rows(n)
+    trial, scratch = rows_of(rest, 0, settling), tail(rest, 3 * settling)
     held = (layout, momentum, a, base, forces, multipliers)
     half = 0.5 * h
     stage_count = stages.shape[0]
@@ -272,7 +274,7 @@ def _bind(form, integrator):
         parameters=form.packed,
         rows=form.rows,
         memory=memory + forcing.MEMORY * form.forced,
-        work=work + 3 * n * form.forced,
+        work=work + 3 * form.forced * forcing.settling_rows(n),
         solves=0 if explicit else stages,
     )
 

@@ -13,11 +13,30 @@ is estimated since round-off hides it, and starts from either side in turn. Afte
 error of round-off's size is left: so where it takes more than `PLAIN` evaluations, at coarse steps.
 """
 
+import math
+
 from integrators.compiler.failures import fail
-from integrators.compiler.kernels import inlined
-from integrators.compiler.lanes import any_lane, by_precision, infinite, select, sqrt
+from integrators.compiler.kernels import inlined, varying
+from integrators.compiler.lanes import (
+    any_lane,
+    by_precision,
+    eight,
+    infinite,
+    select,
+    sqrt,
+    value_of,
+)
+from integrators.compiler.tangents import carried, directed, over_directions
 from integrators.compiler.vectors import axpy, dot, get, put, scale, sub
 from integrators.compiler.views import rows_of, tail
+from integrators.solvers.moving import (
+    carry,
+    lose,
+    lost_unless,
+    tangent_squares,
+    tangents_of,
+    unsettled,
+)
 from integrators.status import (
     COMPLETE,
     EVALUATIONS,
@@ -111,6 +130,7 @@ def accelerating(image, settle):
             put(f, i, moved)
             put(values, i, new)
         alpha, beta = mixing(f, newer, older, j, begin)
+        alpha, beta = value_of(alpha), value_of(beta)
         for i in range(begin, m):
             new = axpy(-alpha, get(rows_of(newer, 3 * m, m), i), get(values, i))
             new = axpy(-beta, get(rows_of(older, 3 * m, m), i), new)
@@ -118,6 +138,64 @@ def accelerating(image, settle):
         return squares
 
     return accelerate
+
+
+def moving(image, evaluate):
+    """The sweeps of tangents that follow a solve of u = G(u); arguments as in `solving`.
+
+    Returns
+    -------
+    callable
+        ``move(function, time, h, w, p, own, u, inverse, keep, change, work, begin)`` gives `u`
+        and `change` the tangents of the solution; accelerated, since slow iterations are.
+    """
+
+    @inlined
+    def none(function, time, h, w, p, own, u, inverse, keep, change, work, begin):
+        pass
+
+    @inlined
+    def sweep(function, time, h, w, p, own, u, inverse, keep, change, work, begin):
+        n, m = w.shape[0], u.shape[0]
+        g, arrays, scratch = (
+            rows_of(work, 0, m),
+            over_directions(tail(work, 3 * m)),
+            tail(work, WORK * m),
+        )
+        f, values = rows_of(arrays, 0, m), rows_of(arrays, 3 * m, m)
+        before = eight(0.0)
+        for i in range(n):
+            before = before + tangent_squares(get(w, i))
+        left, last, size = before, eight(math.inf), before
+        for j in range(MOST):
+            evaluate(function, time, h, w, u, p, own, g, scratch)
+            newer, older = tail(arrays, (6 + 6 * (j % 2)) * m), tail(arrays, (12 - 6 * (j % 2)) * m)
+            left, size = eight(0.0), eight(0.0)
+            for i in range(begin, m):
+                d, image_of, root = image(h, w, g, get(u, i), inverse, keep, p, n, i)
+                carry(change, i, d)
+                inverse[i] = carried(inverse[i], root)
+                new, here = tangents_of(image_of), tangents_of(get(u, i))
+                moved = sub(new, here)
+                left, size = left + dot(moved, moved), size + dot(new, new)
+                put(rows_of(newer, 0, m), i, sub(moved, get(f, i)))
+                put(rows_of(newer, 3 * m, m), i, sub(new, get(values, i)))
+                put(f, i, moved)
+                put(values, i, new)
+            alpha, beta = mixing(f, newer, older, j, begin)
+            for i in range(begin, m):
+                new = axpy(-alpha, get(rows_of(newer, 3 * m, m), i), get(values, i))
+                new = axpy(-beta, get(rows_of(older, 3 * m, m), i), new)
+                for c in range(3):
+                    u[i, c] = directed(u[i, c], new[c])
+            if not unsettled(left, last, size):
+                break
+            last = left
+        lost = lost_unless(left, size + before)
+        lose(u, begin, lost)
+        lose(change, begin, lost)
+
+    return varying(none, tangents=sweep)
 
 
 @inlined
@@ -150,7 +228,7 @@ def solving(image, settle, evaluate=at_once):
         its residual is at round-off, or small and no longer halves.
     """
 
-    accelerate = accelerating(image, settle)
+    accelerate, move = accelerating(image, settle), moving(image, evaluate)
 
     @inlined
     def solve(
@@ -209,6 +287,7 @@ def solving(image, settle, evaluate=at_once):
             last = squares
             if not any_lane(active):
                 break
+        move(function, time, h, w, p, own, u, inverse, keep, change, work, begin)
         note_count(report, count)
         ok = residual <= acceptable
         fail(report, ok, NOT_CONVERGED, k, sqrt(residual / (m - begin)))

@@ -9,11 +9,21 @@ forces do in the step, W' = W + (h/2)(P_k + P_{k+1}) with P = Σ F_i·q̇_i, is 
 compositions raise its order too.
 """
 
+import math
+
 from integrators.compiler.failures import fail, poison
-from integrators.compiler.kernels import inlined
-from integrators.compiler.lanes import any_lane, by_precision, infinite, select
-from integrators.compiler.vectors import get, increment, put, scale
+from integrators.compiler.kernels import inlined, varying
+from integrators.compiler.lanes import any_lane, by_precision, eight, infinite, select
+from integrators.compiler.vectors import dot, get, increment, put, scale, sub
 from integrators.compiler.views import rows
+from integrators.solvers.moving import (
+    carry,
+    lose,
+    lost_unless,
+    tangent_squares,
+    tangents_of,
+    unsettled,
+)
 from integrators.status import EVALUATIONS, NOT_CONVERGED, STATUS_ROW
 
 MAX_ITERATIONS = 60
@@ -21,6 +31,12 @@ MAX_ITERATIONS = 60
 ROUND_OFF, PRECISE_ROUND_OFF = 4.0 * 2.0**-52, 8.0 * 2.0**-104  # relative change of ω
 ACCEPTABLE, PRECISE_ACCEPTABLE = 1e-12, 1e-27  # that a solution may have; round-off is far below
 MEMORY = 6  # elements carried besides ∂V − F: its power, and what the sum of the work lost
+
+
+@inlined
+def settling_rows(n):
+    """Rows of scratch that `settle` has."""
+    return 2 * n + 1
 
 
 def settling(synchronize):
@@ -34,6 +50,33 @@ def settling(synchronize):
     """
 
     @inlined
+    def stand(n, gradient, t, y, p, g, kick, held, between, trial, work):
+        pass
+
+    @inlined
+    def sweep(n, gradient, t, y, p, g, kick, held, between, trial, work):
+        """Move the tangents of ω, ∂V − F and its power, by the same iteration."""
+        omega, new, slope = rows(y, n, n), rows(trial, 0, n), rows(trial, n, n + 1)
+        left = size = last = eight(math.inf)
+        for _ in range(MAX_ITERATIONS):
+            gradient(t, y, p, slope, work)
+            for i in range(n + 1):
+                carry(g, i, get(slope, i))
+            synchronize(n, rows(y, 0, n), g, kick, p, held, new)
+            left, size = eight(0.0), eight(0.0)
+            for i in range(n):
+                moved = sub(tangents_of(get(new, i)), tangents_of(get(omega, i)))
+                left, size = left + dot(moved, moved), size + tangent_squares(get(new, i))
+                size = size + tangent_squares(get(between, i))
+                carry(omega, i, get(new, i))
+            if not unsettled(left, last, size):
+                break
+            last = left
+        lose(omega, 0, lost_unless(left, size))
+
+    move = varying(stand, tangents=sweep)
+
+    @inlined
     def settle(
         n, gradient, t, y, p, g, kick, held, between, trial, tolerance, work, report, k
     ):  # fmt: skip
@@ -41,7 +84,7 @@ def settling(synchronize):
 
         `g`, of n + 2 rows, holds ∂V − F and its power, of the stage's start and then of its end,
         and what the sum of the work lost. `kick` is half the stage; `between` are the
-        velocities between the steps, `trial` scratch of n rows. A lane stops when ω changes by
+        velocities between the steps, `trial` scratch of 2n + 1 rows. A lane stops when ω changes by
         round-off (or the tolerance asked for), or little and no longer by half.
         """
         q, omega, done, low = rows(y, 0, n), rows(y, n, n), rows(y, 2 * n, 1), rows(g, n + 1, 1)
@@ -70,6 +113,7 @@ def settling(synchronize):
         report[EVALUATIONS] = report[EVALUATIONS] + evaluations
         for i in range(n):
             put(omega, i, get(trial, i))
+        move(n, gradient, t, y, p, g, kick, held, between, trial, work)
         increment(done, low, 0, scale(kick, get(g, n)))
         ok = residual <= max(tolerance, acceptable) * size
         ok = ok & (0.0 * (residual + done[0, 0]) <= 0.0)

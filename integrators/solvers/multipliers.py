@@ -7,21 +7,26 @@ M⁻¹p change no momentum map of (q, p), whatever the λ; lengths and energy, a
 is computed from ω, feel a loose tolerance.
 """
 
+import math
+
 from integrators.compiler.failures import fail
-from integrators.compiler.kernels import inlined
+from integrators.compiler.kernels import inlined, varying
 from integrators.compiler.lanes import (
     all_lanes,
     any_lane,
     by_precision,
+    eight,
     fma,
     infinite,
     rarely,
     select,
 )
+from integrators.compiler.tangents import carried, directed, directions
 from integrators.compiler.vectors import axpy, dot, dot_from, get, lacking, put, scale
 from integrators.compiler.views import tail
 from integrators.solvers.constraints import apply_inverse, factor_constraints, solve_constraints
 from integrators.solvers.inertia import FULL
+from integrators.solvers.moving import carry, lose, lost_unless, tangent_squares, unsettled
 from integrators.status import ITERATIONS, ITERATIONS_MAX, NOT_CONVERGED
 
 MAX_ITERATIONS = 60
@@ -67,6 +72,63 @@ def _residuals(n, q, v, drift, f):
 
 
 @inlined
+def _stand(w, n, layout, q, forces, drift, v, multipliers, base, ends, a, f):
+    pass
+
+
+@inlined
+def _sweep(w, n, layout, q, forces, drift, v, multipliers, base, ends, a, f):
+    """Newton's method for the tangents of the multipliers and of v; `base` is M⁻¹ forces."""
+    left = size = last = eight(math.inf)
+    for _ in range(MAX_ITERATIONS):
+        for i in range(n):
+            put(forces, i, scale(multipliers[i], get(q, i)))
+        apply_inverse(w, n, layout, forces, base, ends)
+        left, size = eight(0.0), eight(0.0)
+        for i in range(n):
+            carry(v, i, get(ends, i))
+        _residuals(n, q, v, drift, f)
+        for i in range(n):
+            moved = directions(f[i])
+            left = fma(moved, moved, left)
+            size = size + (tangent_squares(get(q, i)) + tangent_squares(scale(drift, get(v, i))))
+        if not unsettled(left, last, size):
+            break
+        last = left
+        for i in range(n):
+            put(ends, i, axpy(drift, get(v, i), get(q, i)))
+        factor_constraints(w, n, layout, ends, q, a)
+        solve_constraints(w, n, layout, ends, q, a, f)
+        for i in range(n):
+            multipliers[i] = carried(multipliers[i], fma(-0.5 / drift, f[i], multipliers[i]))
+    lost = lost_unless(left, size)
+    lose(v, 0, lost)
+    for i in range(n):
+        multipliers[i] = directed(multipliers[i], directions(multipliers[i]) + lost)
+
+
+_move = varying(_stand, tangents=_sweep)
+
+
+@inlined
+def _stand_summed(solved, w, n, layout, q, forces, drift, v, multipliers, base, ends, a, f):
+    pass
+
+
+@inlined
+def _sweep_summed(solved, w, n, layout, q, forces, drift, v, multipliers, base, ends, a, f):
+    """As `_sweep`, after a series that sufficed: `base` is not known yet."""
+    if solved:
+        for i in range(n):
+            put(base, i, scale(0.0, get(forces, i)))
+        apply_inverse(w, n, layout, forces, base, base)
+        _sweep(w, n, layout, q, forces, drift, v, multipliers, base, ends, a, f)
+
+
+_move_summed = varying(_stand_summed, tangents=_sweep_summed)
+
+
+@inlined
 def solve_multipliers(
     w, n, layout, q, forces, drift, tolerance, v, multipliers, base, ends, kept, a, f, report, k
 ):
@@ -97,6 +159,7 @@ def solve_multipliers(
         x, y = select(solved, x, 0.0 * multipliers[0]), select(solved, y, 0.0 * multipliers[0])
     multipliers[0] = multipliers[0] + x
     multipliers[1] = multipliers[1] + y
+    _move_summed(solved, w, n, layout, q, forces, drift, v, multipliers, base, ends, a, f)
     report[ITERATIONS] = report[ITERATIONS] + 1.0
     most = report[ITERATIONS_MAX]
     report[ITERATIONS_MAX] = select(most < 1.0, 1.0 + 0.0 * most, most)
@@ -185,6 +248,7 @@ def _iterate(
             multipliers[i] = select(active, better, multipliers[i])
         iterations = select(active, iterations + 1.0, iterations)
         last = select(active, residual, last)
+    _move(w, n, layout, q, forces, drift, v, multipliers, base, ends, a, f)
     report[ITERATIONS] = report[ITERATIONS] + iterations
     most = report[ITERATIONS_MAX]
     report[ITERATIONS_MAX] = select(iterations > most, iterations, most)

@@ -8,12 +8,16 @@ and which pivots are large, does not depend on units then.
 
 All arrays are flat; matrices lie row by row. Of n unknowns ``work`` has z, r, the step, u, v, r
 beside z, what belongs to z and to the point beside it, and the scales, n elements each; then the
-predictions (``DEPTH n``) and the matrix to invert (2n²).
+predictions (``DEPTH n``), the matrix to invert (2n²) and, for tangents, its inverse (n²).
 """
 
-from integrators.compiler.kernels import inlined
-from integrators.compiler.lanes import any_lane, by_precision, infinite, select
+import math
+
+from integrators.compiler.kernels import inlined, varying
+from integrators.compiler.lanes import any_lane, by_precision, eight, infinite, select, value_of
+from integrators.compiler.tangents import carried, directed, directions
 from integrators.compiler.views import tail
+from integrators.solvers.moving import lost_unless, unsettled
 
 DEPTH = 5  # of the last solutions, from whose differences the next one is predicted
 LEAST = 0.1  # of sᵀBy relative to sᵀs, below which B is not corrected
@@ -29,9 +33,10 @@ R, STEP, U, V, R_BESIDE, OF_Z, BESIDE, SCALES, TABLE = range(1, 10)  # times n, 
 MATRIX = TABLE + DEPTH
 
 
+@inlined
 def work_size(n):
     """Elements of scratch."""
-    return MATRIX * n + 2 * n * n
+    return MATRIX * n + 3 * n * n
 
 
 def memory_size(n):
@@ -183,6 +188,44 @@ def _renewing(residual):
     return renew
 
 
+def _moving(residual, renew):
+    @inlined
+    def none(given, n, zero, work):
+        pass
+
+    @inlined
+    def sweep(given, n, zero, work):
+        """Newton's method for the tangents of z and of what belongs to it; B is one of its own."""
+        r, scales = tail(work, R * n), tail(work, SCALES * n)
+        inverse = tail(work, MATRIX * n + 2 * n * n)
+        for i in range(n):
+            work[i] = value_of(work[i])
+        renew(given, n, inverse, work, zero <= 0.0)
+        left = size = last = eight(math.inf)
+        for _ in range(MOST):
+            residual(given, work, BESIDE * n, R * n)
+            left, size = eight(0.0), eight(0.0)
+            for i in range(n):
+                remains = value_of(scales[i]) * directions(r[i])
+                moved = value_of(scales[i]) * directions(work[i])
+                left, size = left + remains * remains, size + moved * moved
+            if not unsettled(left, last, size):
+                break
+            last = left
+            for i in range(n):
+                total = directions(work[i])
+                for j in range(n):
+                    total = total - value_of(inverse[n * i + j]) * directions(r[j])
+                work[i] = directed(work[i], total)
+        lost = lost_unless(left, size)
+        for i in range(n):
+            work[i] = directed(work[i], directions(work[i]) + lost)
+            of_z, beside = OF_Z * n + i, BESIDE * n + i
+            work[of_z] = carried(work[of_z], work[beside])
+
+    return varying(none, tangents=sweep)
+
+
 def solving(residual):
     """A solver of r(z) = 0.
 
@@ -201,6 +244,7 @@ def solving(residual):
         lane has a solution, its scaled residual squared, and the evaluations that it took.
     """
     renew = _renewing(residual)
+    move = _moving(residual, renew)
 
     @inlined
     def solve(given, n, tolerance, inverse, new, needed, zero, work):
@@ -241,6 +285,7 @@ def solving(residual):
             again = select(rises & ~halved, 1.0 + zero, zero)
             fresh = select(renewed | halved, 1.0 + zero, zero)
             last = select(goes, squares, select(halved, last, zero + infinite(zero)))
+        move(given, n, zero, work)
         return ~active & (squares <= acceptable), squares, count
 
     return solve

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from integrators import status
-from integrators.compiler.elements import aligned
+from integrators.compiler.elements import TANGENTS, aligned
 from integrators.compiler.kernels import IS_COMPILED
+from integrators.compiler.tangents import COUNT
 from integrators.precision import is_precise, pairs, precise
 from integrators.stepping import loop as kernels
 from integrators.stepping.checkpoint import Standing, values_at
@@ -133,6 +134,32 @@ def clock_of(element, start_time, step_size):
     return pairs([x if is_precise(x) else precise(float(x)) for x in (start_time, step_size)])
 
 
+def run_images(problem, element, states, step_size, steps, start_time=0.0):
+    """Take steps from states of an `Element` in the problem's formulation, in place.
+
+    Parameters
+    ----------
+    problem : Problem
+    element : Element
+    states : ndarray, shape (S, rows, 3, *element.shape)
+    step_size, steps, start_time
+        As of `run_ends`.
+
+    Returns
+    -------
+    ndarray, shape (S, REPORT_SIZE, *element.shape)
+        Rows of `integrators.status`.
+    """
+    shape = element.shape
+    memory, work = aligned((problem.memory, *shape)), aligned((max(1, problem.work), *shape))
+    reports = aligned((len(states), status.REPORT_SIZE, *shape))
+    kernels.images(element).compiled(element)(
+        *problem.step_kernels(element), clock_of(element, start_time, step_size), steps,
+        problem.constants, problem.options, states, memory, problem.parameters, work, reports,
+    )  # fmt: skip
+    return reports
+
+
 def run_ends(problem, members, step_size, steps, start_time=0.0, lanes=True):
     """The states that many initial states of one problem lead to, by one call of a kernel.
 
@@ -161,12 +188,7 @@ def run_ends(problem, members, step_size, steps, start_time=0.0, lanes=True):
     filled = filled.reshape(batches, width, *filled.shape[1:])
     states = aligned((batches, problem.rows, 3, *shape))
     states[...] = np.moveaxis(filled, 1, 3).reshape(states.shape)
-    memory, work = aligned((problem.memory, *shape)), aligned((max(1, problem.work), *shape))
-    reports = aligned((batches, status.REPORT_SIZE, *shape))
-    kernels.images(element).compiled(element)(
-        *problem.kernels(element)[:4], clock_of(element, start_time, step_size), steps,
-        problem.constants, problem.options, states, memory, problem.parameters, work, reports,
-    )  # fmt: skip
+    reports = run_images(problem, element, states, step_size, steps, start_time)
     states, reports = (
         np.moveaxis(part.reshape(*part.shape[:axis], width, *element.parts), axis, 1)
         for part, axis in ((states, 3), (reports, 2))
@@ -175,3 +197,40 @@ def run_ends(problem, members, step_size, steps, start_time=0.0, lanes=True):
     ended = reports.reshape(-1, status.REPORT_SIZE, *element.parts)[:count, status.STATUS_ROW]
     ends[ended[values_at(element)] > status.COMPLETE] = np.nan
     return canonical(problem, ends)
+
+
+def run_tangents(problem, state, directions, step_size, steps, start_time=0.0):
+    """The state that one leads to, and how it moves when the first one does.
+
+    Parameters
+    ----------
+    problem : Problem
+        In double precision.
+    state : ndarray, shape (rows, 3)
+        (q, ω) at the start.
+    directions : ndarray, shape (k, rows, 3)
+        In which it moves.
+    step_size, steps, start_time
+        As of `run_ends`.
+
+    Returns
+    -------
+    end : ndarray, shape (rows, 3)
+        That of `run_ends`, to the last bit.
+    derivatives : ndarray, shape (k, rows, 3)
+        Exact but for rounding; NaN where the run failed, and where a solver found none.
+    """
+    passes = -(-len(directions) // COUNT)
+    moving = np.zeros((passes * COUNT, problem.rows, 3))
+    moving[: len(directions)] = directions
+    starts = np.empty((passes, problem.rows, 3, 1 + COUNT))
+    starts[..., 0] = state
+    starts[..., 1:] = np.moveaxis(moving.reshape(passes, COUNT, problem.rows, 3), 1, 3)
+    states = aligned(starts.shape)
+    states[...] = in_formulation(problem, starts, TANGENTS)
+    states[..., 0] = in_formulation(problem, starts[..., 0])
+    reports = run_images(problem, TANGENTS, states, step_size, steps, start_time)
+    states[reports[:, status.STATUS_ROW, 0] > status.COMPLETE] = np.nan
+    end = canonical(problem, states[:1, ..., 0])[0]
+    found = np.moveaxis(canonical(problem, states, TANGENTS)[..., 1:], 3, 1)
+    return end, found.reshape(moving.shape)[: len(directions)]

@@ -90,7 +90,7 @@ class EqualSteps:
         problem = self.problem
         reports = aligned((len(states), status_of.REPORT_SIZE))
         loop.single_steps.scalar(
-            *problem.kernels()[:4], ends * h, rests, problem.constants, problem.options,
+            *problem.step_kernels(DOUBLE), ends * h, rests, problem.constants, problem.options,
             states, aligned(problem.memory), problem.parameters, aligned(max(1, problem.work)),
             reports,
         )  # fmt: skip

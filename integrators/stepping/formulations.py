@@ -13,25 +13,26 @@ from integrators.forms.forms import angular_velocities, velocities
 from integrators.stepping import loop
 
 
-def in_formulation(problem, states):
+def in_formulation(problem, states, element=None):
     """Stored states in the problem's formulation; shape ``(…, rows, 3)`` to the same.
 
-    In double-double there is a last axis of high and low, here and below.
+    There are the axes of `element` besides, here and below: that of one trajectory alone unless
+    given, so that in double-double there is a last axis of high and low.
     """
     if problem.conversions:
-        return _converted(problem, problem.conversions[0], states)
+        return _converted(problem, problem.conversions[0], states, element)
     if problem.formulation != "q_qdot":
         return np.asarray(states)
-    return _turned(problem, velocities, _VELOCITIES, states)
+    return _turned(problem, velocities, _VELOCITIES, states, element)
 
 
-def canonical(problem, states):
+def canonical(problem, states, element=None):
     """States in the problem's formulation as they are stored: (q, ω) of a Lagrangian."""
     if problem.conversions:
-        return _converted(problem, problem.conversions[1], states)
+        return _converted(problem, problem.conversions[1], states, element)
     if problem.formulation != "q_qdot":
         return states
-    return _turned(problem, angular_velocities, _ANGULAR_VELOCITIES, states)
+    return _turned(problem, angular_velocities, _ANGULAR_VELOCITIES, states, element)
 
 
 def lagrangian(problem, states):
@@ -41,10 +42,10 @@ def lagrangian(problem, states):
     return velocities(states) if problem.formulation == "q_omega" else states
 
 
-def _turned(problem, of_doubles, conversion, states):
-    if problem.elements[0] is DOUBLE:
+def _turned(problem, of_doubles, conversion, states, element):
+    if (element or problem.elements[0]) is DOUBLE:
         return of_doubles(states)
-    return _converted(problem, conversion, states)
+    return _converted(problem, conversion, states, element)
 
 
 @inlined
@@ -68,8 +69,8 @@ def _ANGULAR_VELOCITIES(t, y, p, out, work):
     _cross_halves(y, out, -1.0)
 
 
-def _converted(problem, conversion, states):
-    element = problem.elements[0]
+def _converted(problem, conversion, states, element):
+    element = element or problem.elements[0]
     shape = (-1, problem.rows, 3, *element.shape)
     flat = np.ascontiguousarray(np.reshape(states, shape), dtype=float)
     out, work = np.empty_like(flat), np.zeros((1 + conversion.work(problem.rows), *element.shape))

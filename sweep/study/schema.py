@@ -217,7 +217,7 @@ STRUCTURE = {  # what a study's record may ask for besides, each with its variab
             "symplectic_resolution",
             ("run",),
             "1",
-            "error of the difference quotients in the symplectic defect",
+            "error of rounding, or of difference quotients, in the symplectic defect",
         ),
     ),
     REVERSAL_ERROR: (

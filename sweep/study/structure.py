@@ -9,8 +9,8 @@ import numpy as np
 from integrators.diagnostics.structure import (
     adaptive_map,
     defect_of_map,
+    defect_of_steps,
     errors_of_return,
-    fixed_map,
 )
 from integrators.errors import InputError
 from integrators.forms.phase_spaces import phase_space
@@ -66,21 +66,17 @@ def symplectic_defects(form, problem, initial, step_size, tolerance, interval):
     if form.bodies <= MOST_BODIES:
         space = phase_space(form)
         for row, state in zip(found, initial, strict=True):
-            if np.isnan(step_size):
-                ends, duration = adaptive_map(problem, state, interval, tolerance), interval
-            else:
-                ends, duration = fixed_map(problem, step_size, 1), step_size
-            row[:] = _symplectic_defect_of_map(space, ends, state, duration)
+            try:
+                if np.isnan(step_size):
+                    ends = adaptive_map(problem, state, interval, tolerance)
+                    measured = defect_of_map(space, ends, state, interval)
+                else:
+                    measured = defect_of_steps(space, problem, state, step_size, 1)
+            except InputError:  # an equilibrium where the phase space has no tangent plane
+                continue
+            row[:] = measured.defect, measured.resolution
     names = (variable.name for variable in STRUCTURE[SYMPLECTIC_DEFECT])
     return dict(zip(names, found.T, strict=True))
-
-
-def _symplectic_defect_of_map(space, ends, state, duration):
-    try:
-        measured = defect_of_map(space, ends, state, duration)
-    except InputError:  # an equilibrium where the phase space has no tangent plane
-        return np.nan, np.nan
-    return measured.defect, measured.resolution
 
 
 def reversal_errors(form, problem, initial, final, step_size, steps):

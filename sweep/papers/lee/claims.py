@@ -53,7 +53,7 @@ def _structure_claims(name):
     return (
         Claim(
             "3.4", f"symplectic defect, {name}", symplectic, low=0.0, high=1e-11,
-            note="of a step, by difference quotients",
+            note="of a step, by exact derivatives",
         ),
         Claim(
             "3.4", f"distance from the start after 100 steps forward and back, {name}", reversal,

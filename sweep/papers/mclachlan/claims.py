@@ -83,7 +83,7 @@ def _symplectic_defect_claim(part, integrator, **bounds):
     return Claim(
         part, "symplectic defect",
         _structure(integrator, measure=diagnostics.value_per_run("symplectic_defect")),
-        note="of a step, by difference quotients", **bounds,
+        note="of a step, by exact derivatives", **bounds,
     )  # fmt: skip
 
 
@@ -592,7 +592,7 @@ ALGEBRAS = (
 APPENDIX = (
     _upper_bound_claim(
         "A.1", "symplectic defect", _nambu_structure("nambu_midpoint"), 1e-12,
-        note="of a step on C = c, by difference quotients",
+        note="of a step on C = c, by exact derivatives",
     ),
     Claim(
         "A.1", "symplectic defect", _nambu_structure(CLASSICAL), low=1e-4, high=np.inf,
