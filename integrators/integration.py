@@ -12,7 +12,7 @@ from integrators.diagnostics.stability import warn_if_unstable
 from integrators.errors import InputError, check_array, check_known, check_number, check_whole
 from integrators.forms.forms import checked_members, form_of
 from integrators.method import Integrator
-from integrators.precision import ARITHMETICS, DOUBLE, DOUBLE_DOUBLE, precise
+from integrators.precision import ARITHMETICS, DOUBLE_DOUBLE, precise
 from integrators.stepping.adaptive import StepHistory, run_adaptive
 from integrators.stepping.batch import counters_of, run_batch
 from integrators.stepping.formulations import canonical
@@ -49,7 +49,7 @@ class Trajectories:
 
 def integrate(
     system, integrator, state, *, duration, samples, step_size=None, tolerance=None, start_time=0.0,
-    history=False, arithmetic=DOUBLE, state_low=None,
+    history=False, arithmetic=None, state_low=None,
 ):  # fmt: skip
     """Integrate `system` from `state` for `duration`, sampled at equal intervals.
 
@@ -75,9 +75,9 @@ def integrate(
     history : bool, optional
         Whether to keep every step that an adaptive integrator tries, also those that it rejects.
     arithmetic : {"double", "double-double"}, optional
-        Of integrators with a fixed step: in double-double all is computed to 31 digits, some 20
-        times as slowly. Parameters, the step size and times are what their floats stand for then,
-        0.1 the tenth; see `precision.precise`.
+        That of the integrator unless given. With a fixed step: in double-double all is computed to
+        31 digits, some 20 times as slowly. Parameters, the step size and times are what their
+        floats stand for then, 0.1 the tenth; see `precision.precise`.
     state_low : array_like, optional
         In double-double what the state has beyond `state`, which is exact without it.
 
@@ -101,6 +101,8 @@ def integrate(
     if not isinstance(integrator, Integrator):
         raise InputError(f"integrator is {integrator!r}; expected one that integrators.get gives")
     integrator.check(system)
+    if arithmetic is None:
+        arithmetic = integrator.arithmetic
     check_known("arithmetic", arithmetic, ARITHMETICS, key="arithmetic")
     state, state_low = _parts(state, state_low, arithmetic)
     members = checked_members(system, state)

@@ -28,10 +28,11 @@ from integrators.forms.forms import (
 )
 from integrators.options import Option
 from integrators.precision import (
+    ARITHMETIC,
+    ARITHMETICS,
     DOUBLE,
     DOUBLE_DOUBLE,
     LostDigits,
-    arithmetic_of,
     exactly,
     only_precise,
     pairs,
@@ -240,12 +241,14 @@ class Integrator:
     Besides the options of the method there is, with a fixed step, ``steps_of``: the name of an
     adaptive integrator. It takes as many equal steps over the duration as that one, with its
     default options, takes at the tolerance; so it has a tolerance, and no step size. `known` are
-    the methods that it may name, and that messages offer. `arithmetic` is that of its constants.
+    the methods that it may name, and that messages offer. `arithmetic` is one of
+    `precision.ARITHMETICS`; an option ``arithmetic`` gives it.
 
     Raises
     ------
     InputError
-        For a modifier that the method does not take, or an unknown or wrong option.
+        For a modifier that the method does not take, an unknown or wrong option or arithmetic, and
+        in double-double of an adaptive integrator.
     """
 
     method: Method
@@ -257,7 +260,9 @@ class Integrator:
     @classmethod
     def of(cls, name, options, known):
         """The integrator of a name such as ``variational+suzuki4``, of the methods `known`."""
-        return cls(*method_and_modifier(name, known), options, known)
+        own = dict(options)
+        arithmetic = own.pop(ARITHMETIC, DOUBLE)
+        return cls(*method_and_modifier(name, known), own, known, arithmetic)
 
     def __post_init__(self):
         self._check_modifier()
@@ -280,6 +285,17 @@ class Integrator:
             self.method.options[key].check(key, value)
         if self.modifier in COMPOSITIONS and not self.symmetric:
             self._refuse_modifier()
+        self._check_arithmetic()
+
+    def _check_arithmetic(self):
+        check_known(ARITHMETIC, self.arithmetic, ARITHMETICS, key=ARITHMETIC)
+        if self.arithmetic == DOUBLE_DOUBLE and self.adaptive:
+            fixed = f" Use '{self.name}+{FIXED}'." if self.method.fixed else ""
+            raise InputError(
+                f"{self.name!r} chooses its steps by a tolerance, in double precision; in "
+                f"{DOUBLE_DOUBLE} an integrator needs a fixed step.{fixed}",
+                key=ARITHMETIC,
+            )
 
     def _check_modifier(self):
         if not self.modifier or self.modifier in self.method.modifiers:
@@ -357,7 +373,12 @@ class Integrator:
 
     @property
     def label(self):
-        """The name, and whose steps are counted for it: ``rkmk5 (steps of rkmk54)``."""
+        """The name, and whose steps are counted for it: ``rkmk5 (steps of rkmk54)``.
+
+        Or in which arithmetic it computes: ``rk4 (double-double)``.
+        """
+        if self.arithmetic != DOUBLE:
+            return f"{self.name} ({self.arithmetic})"
         counted = self.given.get(STEPS_OF)
         return self.name if counted is None else f"{self.name} (steps of {counted})"
 
@@ -433,10 +454,16 @@ class Integrator:
 
     @property
     def options(self):
-        """All options, defaults filled in; ``steps_of`` only if it is given."""
+        """All options, defaults filled in; ``steps_of`` only if it is given.
+
+        And ``arithmetic`` only if it is not double.
+        """
         defaults = {key: option.default for key, option in self.method.options.items()}
         own = {key: self.method.options[key].check(key, v) for key, v in self._own.items()}
-        return defaults | own | {k: v for k, v in self.given.items() if k == STEPS_OF}
+        shared = {k: v for k, v in self.given.items() if k == STEPS_OF}
+        if self.arithmetic != DOUBLE:
+            shared[ARITHMETIC] = self.arithmetic
+        return defaults | own | shared
 
     @property
     def identity(self):
@@ -501,7 +528,7 @@ class Integrator:
                 key="action",
             )
 
-    def bind(self, system, arithmetic=DOUBLE):
+    def bind(self, system, arithmetic=None):
         """The `Problem` of this integrator on `system`, or `AdaptiveProblem`.
 
         Parameters
@@ -509,9 +536,9 @@ class Integrator:
         system : System or form
             In double-double a system's parameters are what their floats stand for, see
             `precision.precise`; those of a form alone are exact as they are.
-        arithmetic : {"double", "double-double"}
-            Of the numbers that kernels are given: in double-double constants and parameters have
-            the shape (k, 2), high and low doubles.
+        arithmetic : {"double", "double-double"}, optional
+            Of the numbers that kernels are given, the integrator's own unless given: in
+            double-double constants and parameters have the shape (k, 2), high and low doubles.
 
         Raises
         ------
@@ -519,8 +546,10 @@ class Integrator:
             If they do not fit, or in double-double for an adaptive integrator, and where numbers
             cannot be had with so many digits.
         """
+        if arithmetic not in (None, self.arithmetic):
+            return replace(self, arithmetic=arithmetic).bind(system)
         self.check(system)
-        if arithmetic_of(arithmetic).name == DOUBLE_DOUBLE:
+        if self.arithmetic == DOUBLE_DOUBLE:
             return self._bind_precisely(system)
         problem = self.method.bind(form_of(system), self)
         if self.counted is None:
@@ -528,19 +557,13 @@ class Integrator:
         return equal_steps(self, problem, self.counted.bind(system))
 
     def _bind_precisely(self, system):
-        if self.adaptive:
-            fixed = f" Use '{self.name}+{FIXED}'." if self.method.fixed else ""
-            raise InputError(
-                f"{self.label!r} chooses its steps by a tolerance, in double precision; in "
-                f"{DOUBLE_DOUBLE} an integrator needs a fixed step.{fixed}"
-            )
         twin = getattr(system, "in_arithmetic", None)
         try:
             if twin:
                 form = in_precise_numbers(twin(DOUBLE_DOUBLE).form, only_precise)
             else:
                 form = in_precise_numbers(system, exactly)
-            problem = self.method.bind(form, replace(self, arithmetic=DOUBLE_DOUBLE))
+            problem = self.method.bind(form, self)
             return replace(
                 problem, constants=pairs(problem.constants), parameters=pairs(problem.parameters)
             )

@@ -22,6 +22,8 @@ import numpy as np
 from integrators.errors import GeosweepError, InputError, check_known
 
 DOUBLE, DOUBLE_DOUBLE = ARITHMETICS = ("double", "double-double")
+ARITHMETIC = "arithmetic"  # the option of integrators that names one of these
+ROUND_OFF = {DOUBLE: 2.0**-52, DOUBLE_DOUBLE: 2.0**-104}  # from 1 to the next number
 DIGITS = 45  # of precise numbers: those of double-double, and what ill conditioned steps lose
 WRITTEN = 12  # most digits of a decimal in a program
 SHORT = 24  # binary digits of a float that is taken for exact

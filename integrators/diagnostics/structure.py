@@ -16,6 +16,7 @@ from integrators.compiler.kernels import IS_COMPILED
 from integrators.errors import InputError, check_number, check_whole
 from integrators.forms.forms import SpheresLagrangian, checked_members, form_of
 from integrators.forms.phase_spaces import phase_space
+from integrators.precision import DOUBLE
 from integrators.stepping.adaptive import prepare, run_adaptive
 from integrators.stepping.batch import run_ends, run_tangents
 from integrators.stepping.formulations import canonical
@@ -86,6 +87,7 @@ def symplectic_defect(
     tangents; of an adaptive integrator a run for each is computed on either side, ten times or so.
     Time grows as the dimension times a step's, memory as the dimension times the rows.
     """
+    _check_in_doubles(integrator)
     integrator.check(system)
     space = phase_space(form_of(system))
     members = checked_members(system, state)
@@ -104,6 +106,14 @@ def symplectic_defect(
     steps = check_whole("steps", steps)
     start_time = check_number("start_time", start_time)
     return defect_of_steps(space, problem, members[0], step_size, steps, start_time)
+
+
+def _check_in_doubles(integrator):
+    if integrator.arithmetic != DOUBLE:
+        raise InputError(
+            f"{integrator.label!r}: structure is measured of states in double precision; leave "
+            "'arithmetic' out"
+        )
 
 
 def adaptive_map(problem, state, duration, tolerance):
@@ -151,8 +161,7 @@ def defect_of_steps(space, problem, state, step_size, steps, start_time=0.0):
 
 
 def _defect(space, state, tangents, image, found, other, noise=0.0):
-    """Of the tangents' images; its resolution is how far `other` ones, as good, are off, and noise.
-    """
+    """Of the tangents' images; its resolution is how far `other` ones, as good, are off, and noise."""
     before = space.products(state, tangents)
     after, again = (
         space.products(image, space.projected(image, vectors)) for vectors in (found, other)
@@ -274,6 +283,7 @@ def reversal_error(system, integrator, state, *, step_size, steps, start_time=0.
     InputError
         If the integrator is adaptive or does not fit, or the state is off the manifold.
     """
+    _check_in_doubles(integrator)
     integrator.check(system)
     if integrator.adaptive:
         raise InputError(
@@ -297,6 +307,7 @@ def errors_of_return(form, problem, members, ends, step_size, steps, start_time=
     form : SpheresLagrangian or another
     problem : Problem
     members, ends : ndarray, shape (members, rows, 3)
+        With a last axis of high and low where the problem is one in double-double.
     step_size : float
     steps : int
     start_time : float
@@ -310,4 +321,7 @@ def errors_of_return(form, problem, members, ends, step_size, steps, start_time=
     back = run_ends(problem, ends, -step_size, steps, later, lanes=lanes)
     rows = 2 * form.bodies if isinstance(form, SpheresLagrangian) else form.rows
     with np.errstate(all="ignore"):  # a run that blew up has inf and NaN
-        return np.sqrt(np.sum((back - members)[:, :rows] ** 2, axis=(1, 2)))
+        apart = back - members
+        if problem.elements[0].parts:  # of high and of low, which are far apart in size
+            apart = np.sum(apart, axis=-1)
+        return np.sqrt(np.sum(apart[:, :rows] ** 2, axis=(1, 2)))

@@ -38,11 +38,13 @@ def canonical(problem, states, element=None):
 def lagrangian(problem, states):
     """States in the problem's formulation as quantities read them: (q, q̇) of a Lagrangian."""
     if problem.conversions:
-        return velocities(canonical(problem, states))
-    return velocities(states) if problem.formulation == "q_omega" else states
+        states = canonical(problem, states)
+    elif problem.formulation != "q_omega":
+        return states
+    return _turned(problem, velocities, _VELOCITIES, states)
 
 
-def _turned(problem, of_doubles, conversion, states, element):
+def _turned(problem, of_doubles, conversion, states, element=None):
     if (element or problem.elements[0]) is DOUBLE:
         return of_doubles(states)
     return _converted(problem, conversion, states, element)
@@ -69,7 +71,7 @@ def _ANGULAR_VELOCITIES(t, y, p, out, work):
     _cross_halves(y, out, -1.0)
 
 
-def _converted(problem, conversion, states, element):
+def _converted(problem, conversion, states, element=None):
     element = element or problem.elements[0]
     shape = (-1, problem.rows, 3, *element.shape)
     flat = np.ascontiguousarray(np.reshape(states, shape), dtype=float)

@@ -221,6 +221,7 @@ class Probe:
     recipe : sweep.campaign.worker.recorder.Recipe
     system, integrator : sweep.campaign.worker.recorder.Named
     initial : ndarray, shape (runs, rows, 3)
+        In doubles.
     step_size, tolerance : float
         One of them is NaN.
     steps : int
@@ -279,9 +280,8 @@ class Probe:
         """A function that integrates a part; it says whether all runs failed in it."""
         if self._fixed:
             counts = self._intervals(amount)
-            integrate = functools.partial(
-                recorder.integrate_fixed, self.initial, self.step_size, counts
-            )
+            initial = recorder.starts(self.initial)
+            integrate = functools.partial(recorder.integrate_fixed, initial, self.step_size, counts)
         else:
             times = self._times(amount)
             prepared = prepare(recorder.problem, self.initial, times, self.tolerance)
@@ -328,10 +328,10 @@ def measure_recording_seconds(recorder, probe, repeats=REPEATS, clock=time.threa
         axis = TimeAxis(recorder.recipe.times[-1] * FIRST_PART, samples)
     brief = Recorder(recorder.recipe.brief(axis), recorder.system, recorder.integrator)
     tolerance = probe.tolerance if np.isnan(probe.tolerance) else max(probe.tolerance, 1e-3)
-    found = []
+    found, initial = [], brief.starts(probe.initial)
     for _ in range(1 + repeats):  # the first one compiles
         began = clock()
-        columns = brief.run(probe.initial, probe.step_size, 1, tolerance=tolerance)
+        columns = brief.run(initial, probe.step_size, 1, tolerance=tolerance)
         found.append(clock() - began - columns["cpu_time"].sum())
     return max(min(found[1:]), 0.0) / (len(probe.initial) * (samples + 1))
 
@@ -352,7 +352,7 @@ def measure_structure_cost(recorder, probe, clock=time.thread_time):
     record = recorder.recipe.record
     if not any(name in schema.STRUCTURE for name in record):
         return {}
-    few = probe.initial[:2]  # in lanes, where there are any
+    few = recorder.starts(probe.initial[:2])  # in lanes, where there are any
 
     def measured():
         recorder.structure(few, few, probe.step_size, 1, probe.tolerance)

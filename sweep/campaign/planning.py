@@ -523,6 +523,7 @@ class _TaskMaker:
             repeat=places.repeat,
             stored=entry.standing[runs].astype(np.int64),
             reference=reference[self.references.of(places)] if self.references else reference,
+            precise_starts=entry.table.precise_starts(runs),
             cost=planned.cost,
             checkpoint_every=planned.checkpoint_every,
             **self.shared,

@@ -10,6 +10,7 @@ import click
 import integrators
 import sweep
 from integrators.errors import InputError
+from integrators.precision import ARITHMETICS, DOUBLE
 from sweep.cli.common import echo_document, echo_json, json_option, plugin_library_option
 from sweep.store.backends.places import require_local_path
 from sweep.store.store import Store
@@ -195,6 +196,7 @@ def _integrator_facts(name, library):
         "order": made.order,
         "symmetric": "yes" if made.symmetric else "no",
         "adaptive": "yes, takes a tolerance" if made.adaptive else "no",
+        "arithmetic": DOUBLE if made.adaptive else " or ".join(ARITHMETICS),
         "needs": " or ".join(form.__name__ for form in made.method.forms)
         + (f", and {made.method.condition}" if made.method.condition else ""),
         "evaluations": _evaluations_in_words(made),

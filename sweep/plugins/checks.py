@@ -207,4 +207,5 @@ def try_plugin_integrators(library, entries, system):
         plugin = library.origin("integrator", entry.name.partition("+")[0]) or of_system
         if plugin is not None:
             with plugin.blame_plugin_for_errors(f"fails with {entry.label!r} on {system.name!r}"):
-                entry.integrator().bind(system).kernels()
+                problem = entry.integrator().bind(system)
+                problem.kernels(problem.elements[0])

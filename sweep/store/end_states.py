@@ -177,8 +177,10 @@ def _states_from_end_checkpoints(store, experiment, ids, rows, read_study, trust
             _refuse_without_recorded_state(
                 store, experiment, f"run {run_id} has no final checkpoint at the last sample"
             )
-        y = problem.layout.parts(own[None])["y"][:, None]
-        state[: problem.rows] = canonical(problem, y)[0, 0]
+        parts = problem.elements[0].parts
+        own = own.reshape(1, -1, *parts)
+        ends = canonical(problem, problem.layout.parts(own)["y"][:, None])[0, 0]
+        state[: problem.rows] = ends[..., 0] if parts else ends
     return states
 
 

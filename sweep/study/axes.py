@@ -3,6 +3,7 @@
 import dataclasses
 
 from integrators.errors import InputError, check_known
+from integrators.precision import ARITHMETIC
 from integrators.stepping.adaptive import check_tolerance
 from sweep import limits
 from sweep.errors import Gathered, StudyError, check_distinct_nodes, read_nodes_gathering_problems
@@ -305,6 +306,9 @@ def _read_integrator_entry(node, family, library):
     with named.context():
         for system in family:
             integrator.check(system)
+    if ARITHMETIC in integrator.options:
+        with node[ARITHMETIC].context():
+            integrator.bind(family[0])
     given = [key for key in TOLERANCE_KEYS if key in node]
     if given and not integrator.adaptive:
         raise node[given[0]].error(f"{integrator.name!r} has a fixed step and no tolerance")

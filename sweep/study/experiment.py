@@ -9,6 +9,7 @@ import re
 import numpy as np
 
 from integrators.errors import InputError, check_known
+from integrators.precision import ARITHMETIC, DOUBLE
 from integrators.stepping.adaptive import SMALLEST_TOLERANCE
 from sweep.limits import MOST_RUNS, RUNS
 from sweep.plugins.registry import BUILT_IN, Library
@@ -54,7 +55,7 @@ class IntegratorEntry:
     name : str
         With its modifiers, ``variational+suzuki4``.
     options : dict
-        All of them, defaults filled in.
+        All of them, defaults filled in; ``arithmetic`` where it is not double.
     step_sizes, tolerances : tuple of float or None
         Its own; None: those of the experiment. An adaptive integrator has tolerances, another
         step sizes.
@@ -76,6 +77,11 @@ class IntegratorEntry:
     def adaptive(self):
         """Whether it chooses its steps by a tolerance."""
         return self.integrator().adaptive
+
+    @property
+    def is_precise(self):
+        """Whether it computes in double-double."""
+        return self.options.get(ARITHMETIC, DOUBLE) != DOUBLE
 
     def integrator(self):
         """The `integrators.Integrator`."""

@@ -4,6 +4,8 @@ import dataclasses
 import math
 import re
 
+import numpy as np
+
 import integrators
 from integrators.errors import InputError
 from integrators.method import STEPS_OF
@@ -136,6 +138,7 @@ def _read_experiment(table, library):
     sizes = steps, tolerances, together
     entries = read("integrators", axes.with_own_step_sizes, entries, time_axis, *sizes)
     starts = read("initial_condition", conditions.read_initial_conditions, family)
+    gather(_check_starts_have_all_digits, table, starts, family, entries)
     record = gather(_read_record, table, family, library)
     gather(_check_structure_measurable, table, record, family, entries)
     gather(_try_plugins_at_first_start, table, library, family, starts, record, entries)
@@ -280,6 +283,16 @@ def _read_record(table, family, library):
     )
     check_distinct_nodes(nodes, names, "quantity")
     return names
+
+
+def _check_starts_have_all_digits(table, starts, family, entries):
+    """Refuse starts that are made in double precision only, of integrators in double-double."""
+    if not any(entry.is_precise for entry in entries):
+        return
+    with table["initial_condition"].context():
+        for start in starts:
+            if np.isnan(start.in_double_double(family[0], np.arange(1))).any():
+                family[0].refined(start.states(family[0])[0])
 
 
 def _check_structure_measurable(table, record, family, entries):

@@ -53,13 +53,27 @@ class InitialStates(Sequence):
 
         Those of ensembles of any size, random or from files, are not kept.
         """
-        found = np.full((len(starts), self._systems[system].rows, 3), np.nan)
+        return self._of_conditions(system, starts, self._states)
+
+    def in_double_double(self, system, starts):
+        """The same with a last axis of high and low doubles, made anew each time.
+
+        NaN where all that is known are the doubles, as of random states.
+        """
+
+        def made(system, number, members):
+            return self._conditions[number].in_double_double(self._systems[system], members)
+
+        return self._of_conditions(system, starts, made, (2,))
+
+    def _of_conditions(self, system, starts, rows_of, parts=()):
+        found = np.full((len(starts), self._systems[system].rows, 3, *parts), np.nan)
         of = np.searchsorted(self._ends, starts, side="right")
         for number in np.unique(of).tolist():
             condition, own = self._conditions[number], np.flatnonzero(of == number)
             if self._paired is None or condition.content in self._paired[system]:
                 members = starts[own] - (self._ends[number] - condition.size)
-                found[own] = self._states(system, number, members)
+                found[own] = rows_of(system, number, members)
         return found
 
     def _states(self, system, number, members):
@@ -416,6 +430,31 @@ class RunTable(Columns):
         """Initial states of runs of one system, shape ``(runs, rows, 3)``."""
         places = self.take(runs)
         return self.starts.some(int(places.system_index[0]), places.start_index)
+
+    def precise_starts(self, runs):
+        """Initial states of those of some runs that are in double-double.
+
+        Parameters
+        ----------
+        runs : ndarray of int
+
+        Returns
+        -------
+        ndarray, shape (runs, rows, 3, 2), or None
+            As `InitialStates.in_double_double`; None if none of them is.
+        """
+        places = self.take(runs)
+        entries = self.experiment.integrators
+        is_precise = np.array([e.is_precise for e in entries])[places.integrator_index]
+        if not is_precise.any():
+            return None
+        found = np.full((len(runs), max(made.rows for made in self.systems), 3, 2), np.nan)
+        for system in np.unique(places.system_index[is_precise]).tolist():
+            own = np.flatnonzero(is_precise & (places.system_index == system))
+            starts, of = np.unique(places.start_index[own], return_inverse=True)
+            made = self.starts.in_double_double(system, starts)
+            found[own, : self.systems[system].rows] = made[of]
+        return found
 
 
 def ids_of_digests(digests):

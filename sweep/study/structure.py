@@ -33,6 +33,12 @@ def obstacle_to_measuring_structure(name, systems, entries):
         if all(entry.adaptive for entry in entries):
             return "needs an integrator with a fixed step: an adaptive one has no steps to go back"
         return ""
+    for entry in entries:
+        if entry.is_precise:
+            return (
+                f"is measured in double precision, and {entry.label!r} is not: put it into an "
+                "experiment of its own, or"
+            )
     try:
         for system in systems:
             phase_space(system.form)
@@ -87,6 +93,7 @@ def reversal_errors(form, problem, initial, final, step_size, steps):
     form, problem
         As above.
     initial, final : ndarray, shape (runs, rows, 3)
+        With a last axis of high and low where the problem is one in double-double.
     step_size : float
     steps : int
         Between the two.

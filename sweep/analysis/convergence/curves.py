@@ -13,6 +13,7 @@ from sweep.analysis.runs.selection import (
     complete_runs,
     distinct_values_and_codes,
     is_error_against_reference,
+    relative_round_off_of_runs,
     run_table_variable,
     run_table_without_repeats,
 )
@@ -310,14 +311,18 @@ def _step_counts_by_size(dataset, step, count):
 
 
 def _initial_norm_or_invariant_size(dataset, error):
-    """Norm of the initial state of each run, shape ``(run, 1)``, or of an invariant its size."""
-    quantity = error.removesuffix("_error")
-    if quantity in dataset:
-        first = dataset[quantity].isel(time=[0]).transpose("run", "time").values
-        return np.maximum(np.abs(first), np.finfo(float).tiny)
+    """Norm of the initial state of each run, shape ``(run, 1)``, or of an invariant its size.
+
+    That in units which are as many times smaller as its arithmetic is finer than doubles.
+    """
     if is_error_against_reference(dataset, error):
         return initial_state_norms(dataset)[:, None]
-    return np.ones((dataset.sizes["run"], 1))
+    finer = relative_round_off_of_runs(dataset)[:, None] / np.finfo(float).eps
+    quantity = error.removesuffix("_error")
+    if quantity not in dataset:
+        return finer
+    first = dataset[quantity].isel(time=[0]).transpose("run", "time").values
+    return finer * np.maximum(np.abs(first), np.finfo(float).tiny)
 
 
 def reference_failed_at_start(dataset):

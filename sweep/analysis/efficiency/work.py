@@ -24,6 +24,7 @@ from sweep.analysis.runs.selection import (
     integrator_descriptions,
     is_error_against_reference,
     name_of_energy_quantity,
+    relative_round_off_of_runs,
     run_table,
     run_table_variable,
     run_table_without_repeats,
@@ -309,16 +310,15 @@ def _runs_of_starts_that_fit_memory(dataset, runs):
 
 def _round_off_floor_of_invariant(dataset, name):
     """What round-off does to an invariant or constraint: some ε of its size at the start."""
-    quantity, epsilon = name.removesuffix("_error"), np.finfo(float).eps
-    runs = dataset.sizes["run"]
+    quantity, epsilon = name.removesuffix("_error"), relative_round_off_of_runs(dataset)
     if dataset[name].attrs.get("kind") == "constraint":
-        return np.full(runs, ROUNDINGS * epsilon)
+        return ROUNDINGS * epsilon
     parts = [quantity] if quantity in dataset else [f"{quantity}_{axis}" for axis in "xyz"]
     parts = [part for part in parts if part in names_of_time_series(dataset)]
     starts = reduce_result_columns(
         dataset, [parse_result_column(dataset, f"{part}@start") for part in parts]
     ).values()
-    return ROUNDINGS * epsilon * np.sqrt(sum((start**2 for start in starts), np.zeros(runs)))
+    return ROUNDINGS * epsilon * np.sqrt(sum((start**2 for start in starts), 0.0))
 
 
 def _work_measures_of_runs(dataset, timed):

@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 
 from integrators.errors import InputError, nearest
+from integrators.precision import ARITHMETIC, DOUBLE, ROUND_OFF
 
 # Coordinates along `run` that every run table has; any other is an axis that the study scans, or,
 # where it says so, one of a family of initial conditions.
@@ -191,6 +192,15 @@ def plain_python_value(value):
 def integrator_descriptions(dataset):
     """What the store says of each integrator: ``{label: {name, options, order, …}}``."""
     return json.loads(dataset.attrs.get("integrators", "{}"))
+
+
+def relative_round_off_of_runs(dataset):
+    """The distance of 1 to the next number of each run's arithmetic, shape ``(run,)``."""
+    described = integrator_descriptions(dataset)
+    labels, index = distinct_values_and_codes(dataset["integrator"].values)
+    options = [described.get(label, {}).get("options", {}) for label in labels.tolist()]
+    named = [option.get(ARITHMETIC, DOUBLE) for option in options]
+    return np.array([ROUND_OFF[name] for name in named])[index]
 
 
 def axis_values_in_words(key):

@@ -12,6 +12,9 @@ import numpy as np
 
 import systems
 from integrators import status as status_of
+from integrators.compiler.elements import DOUBLE
+from integrators.forms.forms import in_precise_numbers
+from integrators.precision import DOUBLE_DOUBLE, only_precise, pairs, precise
 from integrators.stepping import loop
 from integrators.stepping.adaptive import prepare, run_adaptive
 from integrators.stepping.batch import counters_of, run_batch
@@ -81,6 +84,7 @@ class BatchUnderway:
     Parameters
     ----------
     initial : ndarray, shape (runs, rows, 3)
+        As `Recorder.starts` gives them.
     step_size : float
     steps_per_sample : int
         Steps in an interval of the time axis; without meaning for an adaptive integrator.
@@ -156,6 +160,41 @@ class Recorder:
         """Whether runs may stop after any sample, and go on from a checkpoint."""
         return self.problem.checkpoint_size > 0
 
+    def starts(self, initial, known=None):
+        """Initial states in the integrator's arithmetic.
+
+        Parameters
+        ----------
+        initial : ndarray, shape (runs, rows, 3)
+            In doubles.
+        known : ndarray, shape (runs, rows, 3, 2), optional
+            The same in double-double, NaN where the doubles are all that is known: such a state is
+            brought to the manifold in double-double.
+
+        Returns
+        -------
+        ndarray
+            The doubles; with a last axis of high and low for an integrator in double-double.
+        """
+        if self._element is DOUBLE:
+            return initial
+        if known is None:
+            return self._system.refined(initial)
+        known = known.copy()
+        lacking = np.isnan(known).any(axis=(1, 2, 3))
+        if lacking.any():
+            known[lacking] = self._system.refined(initial[lacking])
+        return known
+
+    @property
+    def _element(self):
+        """The `Element` of one run."""
+        return self.problem.elements[0]
+
+    def _doubles(self, values):
+        """The doubles nearest to numbers in the integrator's arithmetic."""
+        return values[..., 0] if self._element.parts else values
+
     def run(self, initial, step_size, steps_per_sample, reference=None, tolerance=np.nan):
         """Integrate up to eight initial states, at once; see `BatchUnderway`.
 
@@ -209,11 +248,12 @@ class Recorder:
         runs.wall = runs.wall + (time.perf_counter() - wall) / len(runs.initial)
         raw = batch.states
         raw[:, 0] = in_formulation(self.problem, runs.initial)
-        states = canonical(self.problem, raw)  # quantities change from the first one on
-        valid = np.isfinite(raw).all(axis=(2, 3)).cumprod(axis=1).astype(bool)
+        ends = canonical(self.problem, raw)  # quantities change from the first one on
+        states = self._doubles(ends)
+        valid = np.isfinite(self._doubles(raw)).all(axis=(2, 3)).cumprod(axis=1).astype(bool)
         valid &= runs.alive[:, None]
         where = np.concatenate([[0], np.arange(first + 1, last + 1)])
-        sampled = self._sampled(batch, raw, states, where)
+        sampled = self._sampled(raw, self._times(runs, where)) | self._statistics(batch)
         sampled |= self._errors(states, reference, where)
         for key, (name, values) in steps.items():
             if key in self.recipe.record:
@@ -225,7 +265,7 @@ class Recorder:
         new = slice(first > 0, None)
         runs.valid_samples = runs.valid_samples + valid[:, new].sum(axis=1)
         runs.alive = valid[:, -1]
-        runs.sample, runs.final = last, states[:, -1]
+        runs.sample, runs.final = last, ends[:, -1]
         runs.checkpoints, runs.status = batch.checkpoints, batch.report[:, status_of.STATUS_ROW]
         return {name: values[:, new] for name, values in sampled.items()}
 
@@ -250,7 +290,7 @@ class Recorder:
         Parameters
         ----------
         initial, final : ndarray, shape (runs, rows, 3)
-            Where runs begin and end.
+            Where runs begin and end, in the integrator's arithmetic.
         step_size : float
             NaN of an adaptive integrator.
         steps : int
@@ -283,6 +323,7 @@ class Recorder:
         Parameters
         ----------
         initial : ndarray, shape (runs, rows, 3)
+            As `starts` gives them.
         step_size : float
         counts : ndarray of int
             Steps in each sample interval.
@@ -325,58 +366,76 @@ class Recorder:
             _step_variables_along_runs(found.step_sizes, found.rejected_so_far),
         )
 
-    def _sampled(self, batch, raw, states, where):
-        """The recorded quantities and their statistics at samples `where`, shape (runs, S) each."""
-        columns, times = {}, self.recipe.times[where]
+    def _times(self, runs, where):
+        """Times of samples in the integrator's arithmetic, where whole steps lead to."""
+        if self._element is DOUBLE:
+            return self.recipe.times[where]
+        steps = self.recipe.time_axis.marks[where] * runs.steps_per_sample
+        return pairs(steps.astype(object) * precise(float(runs.step_size)))
+
+    def _sampled(self, raw, times):
+        """The recorded quantities of states (runs, S, …), and their errors, shape (runs, S) each.
+
+        They are evaluated, and differences formed, in the integrator's arithmetic.
+        """
+        columns = {}
         for quantity in self.system.library.quantities(self._system):
             if quantity.name not in self.recipe.record:
                 continue
             if quantity.kind == "constraint":
-                columns[f"{quantity.name}_error"] = self._evaluate(quantity, raw, times)[0]
+                (error, *_) = self._evaluate(quantity, raw, times)
+                columns[f"{quantity.name}_error"] = self._doubles(error)
                 continue
             read = lagrangian(self.problem, raw)
             if quantity.each_row:
-                columns[quantity.name] = self._evaluate_rows(quantity, read, times)
+                columns[quantity.name] = self._doubles(self._evaluate_rows(quantity, read, times))
                 continue
             components = self._evaluate(quantity, read, times)
             names = [f"{quantity.name}_{axis}" for axis in quantity.components] or [quantity.name]
-            columns |= dict(zip(names, components, strict=True))
+            columns |= dict(zip(names, map(self._doubles, components), strict=True))
             if quantity.kind == "observable":
                 continue
-            changes = [values - values[:, :1] for values in components]
+            changes = [self._nearest(values - values[:, :1]) for values in components]
             size = np.sqrt(sum(c * c for c in changes)) if quantity.components else changes[0]
             columns[f"{quantity.name}_error"] = size
-        return columns | self._statistics(batch)
+        return columns
+
+    def _nearest(self, differences):
+        """Doubles nearest to differences, of high and of low, of numbers close to each other."""
+        return differences.sum(axis=-1) if self._element.parts else differences
 
     def _evaluate(self, quantity, states, times):
-        """The components of a quantity of the states (runs, S, rows, 3)."""
+        """The components of a quantity of the states (runs, S, rows, 3, …)."""
         out = self._evaluate_rows(quantity, states, times, 1)[:, :, 0]
-        return [out[..., column] for column in quantity.columns]
+        return [out[:, :, column] for column in quantity.columns]
 
     def _evaluate_rows(self, quantity, states, times, count=None):
         """Rows that a quantity writes, as many as states have unless said; NaN where it has none.
 
-        Shape ``(runs, S, count, 3)``.
+        Shape ``(runs, S, count, 3, …)``.
         """
-        runs, samples, rows, _ = states.shape
-        flat = np.ascontiguousarray(states.reshape(-1, rows, 3))
-        out = np.full((len(flat), count or rows, 3), np.nan)
-        work = np.zeros(quantity.function.work(rows) + 1)
-        loop.evaluate.scalar(
-            quantity.function.scalar,
-            np.tile(times, runs),
+        element, (runs, samples, rows) = self._element, states.shape[:3]
+        flat = np.ascontiguousarray(states.reshape(-1, *states.shape[2:]))
+        out = np.full((len(flat), count or rows, 3, *element.shape), np.nan)
+        work = np.zeros((quantity.function.work(rows) + 1, *element.shape))
+        loop.evaluating(element).compiled(element)(
+            quantity.function.compiled(element),
+            np.tile(times, (runs, *(1 for _ in element.numbers))),
             flat,
             self._parameters_of(quantity),
             out,
             work,
         )
-        return out.reshape(runs, samples, -1, 3)
+        return out.reshape(runs, samples, *out.shape[1:])
 
     def _parameters_of(self, quantity):
         """What a quantity reads: as the form packs them; an observable, as the form has them."""
-        if isinstance(quantity, systems.Observable):
+        if not isinstance(quantity, systems.Observable):
+            return self.problem.parameters
+        if self._element is DOUBLE:
             return np.array(self._system.form.parameters, dtype=float)
-        return self.problem.parameters
+        form = in_precise_numbers(self._system.in_arithmetic(DOUBLE_DOUBLE).form, only_precise)
+        return pairs(form.parameters)
 
     def _statistics(self, batch):
         """Statistics over the steps of the interval that ends at a sample; NaN at time 0."""

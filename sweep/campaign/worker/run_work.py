@@ -121,9 +121,10 @@ class RunWork:
 
     def _begun(self, batch, recorder):
         """The `BatchUnderway` of a batch, where it stands."""
-        task, first = self.task, batch[0]
+        task, first, rows = self.task, batch[0], recorder.problem.rows
+        known = None if task.precise_starts is None else task.precise_starts[batch, :rows]
         runs = BatchUnderway.begin(
-            self.initial[batch, : recorder.problem.rows],
+            recorder.starts(self.initial[batch, :rows], known),
             float(task.step_size[first]),
             int(task.steps_per_sample[first]),
             float(task.tolerance[first]),

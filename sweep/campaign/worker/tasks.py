@@ -68,6 +68,8 @@ class RunTask(Stoppable):
         Samples that are in the arrays.
     reference : ndarray of int
         Row of the reference of each of `rows`; empty without one.
+    precise_starts : ndarray, or None
+        As `sweep.study.run_table.RunTable.precise_starts`.
     unit : int
         Rows within which runs are integrated together.
     cost : float
@@ -90,6 +92,7 @@ class RunTask(Stoppable):
     repeat: np.ndarray
     stored: np.ndarray
     reference: np.ndarray
+    precise_starts: np.ndarray | None
     unit: int
     cost: float
     checkpoint_every: float = CHECKPOINT_EVERY

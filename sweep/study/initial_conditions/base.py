@@ -9,6 +9,7 @@ import zipfile
 import numpy as np
 
 from integrators.errors import InputError
+from integrators.precision import DOUBLE_DOUBLE
 from sweep.limits import MEMORY, MOST_STATES, open_regular_file
 from systems.checking import check_members
 
@@ -39,6 +40,28 @@ class Start:
     def check(self, system):
         """Raise InputError unless all of these are states of `system`."""
         self.states(system)
+
+    def in_double_double(self, system, members):
+        """Some of the states with all digits of the numbers that they stand for.
+
+        Here nothing is known of these: the doubles are all that the study says.
+
+        Parameters
+        ----------
+        system : systems.System
+        members : ndarray of int
+
+        Returns
+        -------
+        ndarray, shape (members, rows, 3, 2)
+            High and low doubles; NaN where nothing is known.
+
+        Raises
+        ------
+        InputError
+            If the system makes such states in double precision only.
+        """
+        return np.full((len(members), system.rows, 3, 2), np.nan)
 
 
 class SingleStart(Start):
@@ -91,6 +114,11 @@ class NamedStart(SingleStart):
     def states(self, system):
         """States of `system`, shape ``(1, rows, 3)``; InputError for an unknown name."""
         return system.start(self.name)[np.newaxis]
+
+    def in_double_double(self, system, members):
+        """As of any `Start`; here known."""
+        made = system.start(self.name, arithmetic=DOUBLE_DOUBLE)
+        return np.broadcast_to(made, (len(members), *made.shape))
 
 
 @dataclasses.dataclass(frozen=True)

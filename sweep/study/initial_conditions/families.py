@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from integrators.errors import InputError
+from integrators.precision import DOUBLE, DOUBLE_DOUBLE
 from sweep.limits import MOST_STATES
 from sweep.study.initial_conditions.base import Ensemble
 
@@ -71,14 +72,19 @@ class FamilyStarts(Ensemble):
         """States of `system`, shape ``(size, rows, 3)``; InputError where there is none."""
         return np.array([self._state(system, values) for values in self._values()])
 
+    def in_double_double(self, system, members):
+        """As of any `Start`; here known."""
+        every = list(self._values())
+        return np.array([self._state(system, every[i], DOUBLE_DOUBLE) for i in members])
+
     def _values(self):
         """Every combination, as a dict of axis to value."""
         for values in itertools.product(*self.axes.values()):
             yield dict(zip(self.axes, values, strict=True))
 
-    def _state(self, system, values):
+    def _state(self, system, values, arithmetic=DOUBLE):
         try:
-            return system.member(self.name, **values)
+            return system.member(self.name, arithmetic=arithmetic, **values)
         except InputError as error:
             case = f" (where {self._words(values)})" if self.given else ""
             raise InputError(f"{error}{case}", key=error.key) from None
