@@ -10,6 +10,7 @@ whose own error is some 1e-11 of V.
 
 import numpy as np
 
+from integrators.compiler.elements import DOUBLE_DOUBLE
 from integrators.errors import InputError
 from integrators.forms.forms import SpheresLagrangian, velocities
 from integrators.forms.hamiltonians import SpinHamiltonian
@@ -180,8 +181,11 @@ def _try_plugin_force(system, start):
         )
 
 
-def try_plugin_observables(library, record, system, start):
-    """Try the plugins' observables that are recorded of a system; `InputError` if one fails."""
+def try_plugin_observables(library, record, system, start, in_double_double=False):
+    """Try the plugins' observables that are recorded of a system; `InputError` if one fails.
+
+    In double-double as well they are compiled only.
+    """
     own = np.array(system.form.parameters, dtype=float)
     state = velocities(start) if isinstance(system.form, SpheresLagrangian) else start
     for quantity in library.quantities(system):
@@ -189,6 +193,8 @@ def try_plugin_observables(library, record, system, start):
         if plugin is not None and quantity.name in record:
             with plugin.blame_plugin_for_errors(f"fails with the observable {quantity.name!r}"):
                 _try_plugin_quantity(quantity, state, own, system.name)
+                if in_double_double:
+                    quantity.function.compiled(DOUBLE_DOUBLE)
 
 
 def _try_plugin_quantity(quantity, start, parameters, name):

@@ -317,7 +317,8 @@ def _try_plugins_at_first_start(table, library, family, starts, record, entries)
     with table["integrators"].context():
         checks.try_plugin_integrators(library, entries, system)
     with table.get("record", table).context():
-        checks.try_plugin_observables(library, record, system, start)
+        is_precise = any(entry.is_precise for entry in entries)
+        checks.try_plugin_observables(library, record, system, start, is_precise)
 
 
 def _read_reference(node, family, duration):

@@ -35,10 +35,7 @@ def obstacle_to_measuring_structure(name, systems, entries):
         return ""
     for entry in entries:
         if entry.is_precise:
-            return (
-                f"is measured in double precision, and {entry.label!r} is not: put it into an "
-                "experiment of its own, or"
-            )
+            return f"is of runs in double precision, and those of {entry.label!r} are not"
     try:
         for system in systems:
             phase_space(system.form)

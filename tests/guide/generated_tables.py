@@ -19,6 +19,7 @@ import integrators
 import systems
 from integrators.errors import InputError
 from integrators.method import STEPS_OF
+from integrators.precision import ARITHMETIC
 from integrators.registry import ALL_INTEGRATORS
 from integrators.tableaux.compositions import (
     ADJOINT_COMPOSITIONS,
@@ -128,6 +129,7 @@ KEYS = {
         "tolerance": "its own, instead of the experiment's",
         "relative_tolerance": "the same as `tolerance`",
         STEPS_OF: "an adaptive integrator, of which this one takes as many equal steps",
+        ARITHMETIC: '`"double"` or, with a fixed step, `"double-double"`',
     },
     "`scan`, a labelled value": {
         "label": LABEL,
@@ -217,7 +219,7 @@ def _problems(text):
 def study_keys():
     """Every key of a study, in which table it stands, and what it means."""
     found = {kind: accepted(study) for kind, study in PROBES.items()}
-    found[ENTRY] = [*ENTRY_KEYS, STEPS_OF], ["name"]
+    found[ENTRY] = [*ENTRY_KEYS, STEPS_OF, ARITHMETIC], ["name"]
     rows = []
     for kind, meanings in KEYS.items():
         keys, missing = found[kind]

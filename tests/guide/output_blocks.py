@@ -187,6 +187,14 @@ def _with_rows(printed, wanted):
     return "\n".join([*lines[:begin], *rows, *more, *lines[end:]]) + "\n"
 
 
+def _double_double(folder):
+    name = "double-double"
+    (study,) = (block.text for block in fenced("toml") if block.name == name)
+    (folder / f"{name}.toml").write_text(study)
+    run(folder, "run", f"{name}.toml", "--no-summary")
+    return run(folder, "order", f"{name}.zarr", "--error", "energy_error", "--at", "sup")
+
+
 def _verify(folder):
     _first_run(folder, "quickstart")
     below = folder / "damaged"
@@ -238,6 +246,7 @@ BLOCKS = {
     "lee": Block(_paper("lee")),
     "mclachlan": Block(_paper("mclachlan")),
     "approaches": Block(_approaches),
+    "double-double": Block(_double_double),
     "celledoni": Block(_paper("celledoni")),
     "verify": Block(_verify),
 }

@@ -6,7 +6,7 @@ import shutil
 
 import dask
 import pytest
-from documents import DOCUMENTS, ROOT, command_lines
+from documents import DOCUMENTS, ROOT, command_lines, fenced
 
 LINES = list(dict.fromkeys(line for path in DOCUMENTS for line in command_lines(path)))
 # What is run elsewhere: papers by test_reproduce*, clusters by test_clusters, test_tls and
@@ -72,6 +72,9 @@ def folder(tmp_path_factory, command):
     for name in ("quickstart", "round-off", "all-orders"):  # a file wins over the packaged study
         (path / name).write_text(small(name))
     (path / "mclachlan-sections").write_text(SECTIONS)
+    for block in fenced("toml"):
+        if block.name:
+            (path / f"{block.name}.toml").write_text(block.text)
     command(path, "run", "round-off", "--no-summary")
     return path
 

@@ -36,6 +36,37 @@ def ids(directory, text=BEAD, study_text=STUDY):
     return [expand_experiment(experiment).run_id.tolist() for experiment in loaded.experiments]
 
 
+HEIGHT = "    out[0, 0] = y[0, 2]"
+PRECISE = '{ name = "ralston", arithmetic = "double-double" }'
+PRECISE_STUDY = STUDY.replace('"ralston", "ralston+projected"', PRECISE)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        (
+            "[[1.0, 0, 0], [0, 0, 1.0]]",
+            "[[0.6, 0, 0.8], [0, 1.0, 0]]",
+            "initial_condition: start 'level' of bead is made in double precision only: 0.6 ",
+        ),
+        (
+            "np.array([self.stiffness])",
+            "np.array([0.1 * self.stiffness])",
+            "arithmetic: 'ralston' on 'bead' has numbers in double precision only: 0.1 ",
+        ),
+        (
+            HEIGHT,
+            HEIGHT.replace("y[0, 2]", "np.cosh(y[0, 2])"),
+            "fails with the observable 'height': line 33: TypingError",
+        ),
+    ],
+)
+def test_what_has_doubles_only_is_refused_in_double_double(tmp_path, before, after, message):
+    (found,) = problems(tmp_path, edited(before, after), PRECISE_STUDY)
+    assert message in found
+    assert studies.load_study_file(write(tmp_path, study=PRECISE_STUDY)).experiments
+
+
 def test_the_library_of_a_study(tmp_path):
     loaded = studies.load_study_file(write(tmp_path))
     (plugin,) = loaded.library.plugins

@@ -1,0 +1,166 @@
+"""Runs in double-double through the service."""
+
+import numpy as np
+import pytest
+from study_text import one_experiment, problems
+
+import integrators
+import sweep
+import systems
+from integrators.errors import InputError
+from sweep.campaign.worker.recorder import BatchUnderway, NamedComponent, Recipe, Recorder
+from sweep.store import studies
+from sweep.study.run_table import expand_experiment
+from sweep.study.time_axis import TimeAxis
+
+NAME, SYSTEM = "variational+kahan_li8", "spherical_pendulum_chain"
+PRECISE = f'{{ name = "{NAME}", arithmetic = "double-double" }}'
+LABEL = f"{NAME} (double-double)"
+KEYS = {
+    "integrators": f'["{NAME}", {PRECISE}]',
+    "initial_condition": '["lee", { around = "lee", random = 2, spread = 0.1, seed = 1 }]',
+    "step_size": "[0.02, 0.01]",
+    "samples": "4",
+    "duration": "0.8",
+    "record": '["energy", "momentum", "unit_length", "tangency", "state", "reversal_error"]',
+    "reference": '{ integrator = "dop853", until = 0.4 }',
+}
+
+
+def study(**changes):
+    return studies.parse_study(one_experiment(**KEYS | changes))
+
+
+@pytest.fixture(scope="module")
+def store(cluster, tmp_path_factory):
+    path = tmp_path_factory.mktemp("precise") / "whole.zarr"
+    assert sweep.run(study(), path, cluster).complete
+    return path
+
+
+@pytest.fixture(scope="module")
+def runs(store):
+    data = sweep.open_study(store)["only"].to_dataset().load()
+    return {label: data.query(run=f"integrator == '{label}'") for label in (NAME, LABEL)}
+
+
+def test_errors_are_those_of_double_double(runs):
+    double, precise = runs[NAME], runs[LABEL]
+    later = {"time": slice(1, None)}
+    for name in ("unit_length_error", "tangency_error", "reversal_error"):
+        assert float(abs(precise[name]).max()) < 1e-29
+        assert float(abs(double[name]).max()) > 1e-17
+    np.testing.assert_allclose(precise.momentum_error, 0.0, atol=1e-29)
+    coarse, fine = (
+        precise.query(run=f"step_size == {h}").energy_error.isel(later) for h in (0.02, 0.01)
+    )
+    assert float(abs(fine).max()) < 1e-16
+    orders = np.log2(np.abs(coarse.values / fine.values))
+    assert 7.0 < np.median(orders) < 9.0
+    np.testing.assert_allclose(double.state, precise.state, atol=1e-13)
+    known = np.isfinite(double.global_error)
+    assert known.sum() == known.sizes["run"] * 3
+    np.testing.assert_array_equal(np.isfinite(precise.global_error), known)
+
+
+def test_states_are_those_that_python_computes(runs):
+    """From starts with all digits, named ones, and others that are brought to the manifold."""
+    system, integrator = systems.get(SYSTEM), integrators.get(NAME, arithmetic="double-double")
+    for run in range(3):
+        row = runs[LABEL].isel(run=run)
+        state = system.refined(row.initial_state.values)
+        if str(row.initial_condition.values) == "lee":
+            state = system.start("lee", arithmetic="double-double")
+        found = integrators.integrate(
+            system, integrator, state, duration=0.8, samples=4, step_size=float(row.step_size)
+        )
+        np.testing.assert_array_equal(found.states, row.state)
+
+
+def test_a_run_in_segments_is_the_run_at_once():
+    recipe = Recipe(TimeAxis(0.8, 4), ("energy", "unit_length", "state"), "every_step", 0)
+    system = systems.get(SYSTEM)
+    recorder = Recorder(
+        recipe,
+        NamedComponent.of(SYSTEM, system.parameters),
+        NamedComponent.of(NAME, integrators.get(NAME, arithmetic="double-double").options),
+    )
+    initial = recorder.starts(np.array([system.start("lee"), *system.ensemble(2, seed=1)]))
+
+    def underway():
+        return BatchUnderway.begin(initial, 0.02, 10, np.nan)
+
+    whole, parted = underway(), underway()
+    at_once = recorder.advance(whole, 4)
+    parts = [recorder.advance(parted, last) for last in (1, 3, 4)]
+    for name, values in at_once.items():
+        np.testing.assert_array_equal(np.concatenate([p[name] for p in parts], axis=1), values)
+    np.testing.assert_array_equal(parted.checkpoints, whole.checkpoints)
+    low = recorder.problem.layout.parts(whole.checkpoints.reshape(3, -1, 2))["y"][..., 1]
+    assert np.count_nonzero(low) > low.size / 2
+
+
+def test_extended_runs_are_the_runs_at_once(cluster, tmp_path, store, assert_same_runs, arrays):
+    short = tmp_path / "whole.zarr"
+    assert sweep.run(study(duration="0.4", samples="2"), short, cluster).complete
+    assert sweep.run(study(), short, cluster).complete
+    assert_same_runs(store, short, "only")
+    ends = [arrays(path, "_geosweep/ends.only")["checkpoint"] for path in (short, store)]
+    np.testing.assert_array_equal(*ends)
+
+
+def test_starts_from_its_ends_are_its_last_states(cluster, tmp_path, runs, store):
+    """Of a store without states: from checkpoints."""
+    bare = tmp_path / "bare.zarr"
+    keys = {"record": '["energy"]', "integrators": f"[{PRECISE}]"}
+    assert sweep.run(study(**keys), bare, cluster).complete
+    given = f'{{ store = "{bare}", experiment = "only" }}'
+    table = expand_experiment(study(initial_condition=given).experiments[0])
+    ends = table.initial_states(np.arange(6))
+    np.testing.assert_array_equal(ends, runs[LABEL].state.isel(time=-1))
+
+
+# --- the study -----------------------------------------------------------------------------------
+
+
+def test_arithmetic_is_part_of_what_a_run_is():
+    table = expand_experiment(study().experiments[0])
+    plain = expand_experiment(study(integrators=f'["{NAME}"]').experiments[0])
+    said = f'[{{ name = "{NAME}", arithmetic = "double" }}]'
+    assert set(plain.run_id) < set(table.run_id) and len(set(table.run_id)) == 2 * plain.size
+    assert expand_experiment(study(integrators=said).experiments[0]).run_id.tolist() == (
+        plain.run_id.tolist()
+    )
+    assert list(dict.fromkeys(table.integrator.tolist())) == [NAME, LABEL]
+    rules = f'[{{ integrator = "{LABEL}", step_size = 0.01 }}]'
+    left = expand_experiment(study(exclude=rules).experiments[0])
+    assert left.size == table.size - 3
+
+
+@pytest.mark.parametrize(
+    ("integrator", "words"),
+    [
+        (PRECISE.replace("double-double", "double-dubble"), "Did you mean 'double-double'?"),
+        (PRECISE.replace('"double-double"', "2"), "unknown arithmetic 2. Valid: double, "),
+        ('{ name = "rk45", arithmetic = "double-double" }', "Use 'rk45+fixed'."),
+        (
+            '{ name = "rkmk5", steps_of = "rkmk54", arithmetic = "double-double" }',
+            "in double-double an integrator needs a fixed step",
+        ),
+    ],
+)
+def test_arithmetic_that_cannot_be_is_refused(integrator, words):
+    (found,) = problems(one_experiment(**KEYS | {"integrators": f'["{NAME}", {integrator}]'}))
+    assert "experiment[0].integrators[1].arithmetic: " in found and words in found
+
+
+def test_what_is_measured_in_doubles_is_refused():
+    text = one_experiment(**KEYS | {"record": '["energy", "symplectic_defect"]'})
+    (found,) = problems(text)
+    assert "experiment[0].record[1]: 'symplectic_defect' is of runs in double precision" in found
+    assert LABEL in found
+    method = integrators.get(NAME, arithmetic="double-double")
+    system = systems.get(SYSTEM)
+    for measure in (integrators.symplectic_defect, integrators.reversal_error):
+        with pytest.raises(InputError, match="leave 'arithmetic' out"):
+            measure(system, method, system.start("lee"), step_size=0.1, steps=1)
