@@ -161,7 +161,7 @@ def defect_of_steps(space, problem, state, step_size, steps, start_time=0.0):
 
 
 def _defect(space, state, tangents, image, found, other, noise=0.0):
-    """Of the tangents' images; its resolution is how far `other` ones, as good, are off, and noise."""
+    """Of the tangents' images; `other` ones, as good, and `noise` make its resolution."""
     before = space.products(state, tangents)
     after, again = (
         space.products(image, space.projected(image, vectors)) for vectors in (found, other)

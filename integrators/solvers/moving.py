@@ -15,7 +15,7 @@ from integrators.compiler.vectors import dot
 
 ROUND_OFF = 2.0**-53  # of what is left of the tangents, relative to them
 NEAR = 64.0  # times that: where what is left and falls no more is round-off
-ACCEPTABLE = 1e-11  # that a solution may have; round-off is far below
+ACCEPTABLE = 1e-12  # that a solution may have; round-off is far below
 
 
 @inlined

@@ -87,7 +87,7 @@ def test_spelled_starts_and_measured_structure(path):
     np.testing.assert_allclose(
         table.initial_state[1], [[0, 1, 0], [-1, 0, 0], [0, 0, 1], [1, 2, 3]], atol=1e-15
     )
-    assert table.symplectic_defect.max() <= 1e-12 and table.reversal_error.max() <= 1e-12
+    assert table.symplectic_defect.max() <= 1e-14 and table.reversal_error.max() <= 1e-12
     assert not table.momentum_error.any() and table.orthogonality_error.max() <= 2e-15
 
 
