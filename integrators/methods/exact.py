@@ -8,13 +8,13 @@ them. The error is that of the time, some ε of the angles turned through so far
 import functools
 import math
 
-from integrators.compiler.failures import fail, is_finite, poison
 from integrators.compiler.kernels import Kernel
 from integrators.compiler.lanes import select
 from integrators.compiler.vectors import add, axpy, dot, get, lacking, put
 from integrators.compiler.views import rows_of, tail
 from integrators.forms.flows import ExactFlow
 from integrators.method import ALL_DEGREES, EXACT, Method, Problem
+from integrators.solvers.failures import fail, is_finite, poison
 from integrators.status import EVALUATIONS, NOT_FINITE
 from integrators.stepping.loop import method_signature
 

@@ -30,13 +30,13 @@ from fractions import Fraction
 import numpy as np
 
 from integrators.compiler.double_double import rests
-from integrators.compiler.failures import poison
 from integrators.compiler.kernels import Kernel, inlined
 from integrators.compiler.lanes import fma, number, select
 from integrators.compiler.vectors import add, axpy, cross, dot, get, increment, put, scale
 from integrators.compiler.views import rows, rows_of, tail
 from integrators.forms.hamiltonians import SpinHamiltonian
 from integrators.method import ALL_DEGREES, Method, Option, Problem
+from integrators.solvers.failures import poison
 from integrators.solvers.fixed_point import DEPTH, WORK, predict, remember, solving
 from integrators.status import EVALUATIONS
 from integrators.stepping.loop import method_signature

@@ -23,7 +23,6 @@ import functools
 
 import numpy as np
 
-from integrators.compiler.failures import poison
 from integrators.compiler.kernels import Kernel, inlined
 from integrators.compiler.lanes import any_lane, fma, select, sqrt
 from integrators.compiler.vectors import add, axpy, cross, dot, get, increment, lacking, scale
@@ -32,6 +31,7 @@ from integrators.forms.hamiltonians import NambuHamiltonian, SpinHamiltonian
 from integrators.forms.spins import QUADRATIC_SIZE, quadratic_form, quadratic_gradient
 from integrators.lie_groups.rotations import rotation_coefficients
 from integrators.method import ALL_DEGREES, Method, Option, Problem
+from integrators.solvers.failures import poison
 from integrators.solvers.fixed_point import DEPTH, WORK, predict, remember, solving
 from integrators.stepping.loop import method_signature
 

@@ -22,7 +22,6 @@ import math
 import numpy as np
 
 from integrators.compiler.double_double import columns
-from integrators.compiler.failures import fail, is_finite, poison
 from integrators.compiler.kernels import Kernel, inlined
 from integrators.compiler.lanes import number, select, sqrt
 from integrators.compiler.vectors import add, axpy, get, increment, put, scale
@@ -32,6 +31,7 @@ from integrators.forms.flows import HomogeneousFlow
 from integrators.forms.forms import ALONG_ACTION, SpheresLagrangian
 from integrators.lie_groups.exponentials import BERNOULLI, WIDEST
 from integrators.method import ACTION, ALL_DEGREES, Method, Option, Problem
+from integrators.solvers.failures import fail, is_finite, poison
 from integrators.status import LEFT_DOMAIN, NOT_FINITE
 from integrators.stepping.loop import method_signature
 from integrators.tableaux.butcher import DORMAND_PRINCE5, EULER, HEUN, KUTTA3, KUTTA4

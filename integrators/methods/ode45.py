@@ -24,13 +24,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from integrators.compiler.failures import fail, is_finite
 from integrators.compiler.kernels import inlined, spliced
 from integrators.compiler.vectors import axpy, get, put, scale
 from integrators.compiler.views import rows_of, tail
 from integrators.forms.flows import VectorField
 from integrators.method import FIXED, FORMULATION, Method, Option
 from integrators.methods.runge_kutta import explicit_method
+from integrators.solvers.failures import fail, is_finite
 from integrators.status import NOT_FINITE, STEP_TOO_SMALL
 from integrators.stepping.adaptive import bound
 from integrators.stepping.adaptive_loop import (

@@ -9,13 +9,13 @@ import math
 
 import numpy as np
 
-from integrators.compiler.failures import fail, is_finite, poison
 from integrators.compiler.kernels import Kernel
 from integrators.compiler.vectors import axpy, get, increment, put, scale
 from integrators.compiler.views import rows_of, tail
 from integrators.errors import InputError
 from integrators.forms.flows import VectorField
 from integrators.method import FORMULATION, Method, Problem
+from integrators.solvers.failures import fail, is_finite, poison
 from integrators.status import NOT_FINITE
 from integrators.stepping.loop import method_signature
 from integrators.tableaux.butcher import HEUN, KUTTA4, MIDPOINT

@@ -32,13 +32,13 @@ import math
 
 import numpy as np
 
-from integrators.compiler.failures import fail, poison
 from integrators.compiler.kernels import Kernel, inlined
 from integrators.compiler.lanes import select
 from integrators.compiler.vectors import axpy, dot, get, lacking, put
 from integrators.compiler.views import rows_of, tail
 from integrators.forms.flows import SplitFlow
 from integrators.method import ALL_DEGREES, Method, Problem
+from integrators.solvers.failures import fail, poison
 from integrators.status import EVALUATIONS, NOT_FINITE
 from integrators.stepping.loop import method_signature
 

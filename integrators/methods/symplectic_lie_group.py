@@ -23,7 +23,6 @@ body hardly changes from step to step; see `quasi_newton`.
 
 import numpy as np
 
-from integrators.compiler.failures import fail, is_finite, poison
 from integrators.compiler.kernels import Kernel, inlined
 from integrators.compiler.lanes import any_lane, select, sqrt
 from integrators.compiler.vectors import add, axpy, cross, dot, get, increment, put, scale
@@ -33,6 +32,7 @@ from integrators.lie_groups.exponentials import motion_coefficients
 from integrators.lie_groups.factors import RIGHT_ROTATION
 from integrators.lie_groups.rotations import turning
 from integrators.method import ALL_DEGREES, Method, Option, Problem
+from integrators.solvers.failures import fail, is_finite, poison
 from integrators.solvers.fixed_point import note_count
 from integrators.solvers.quasi_newton import (
     DEPTH,

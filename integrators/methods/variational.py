@@ -16,7 +16,6 @@ returns. This changes rounding only. Where a force acts, ω is computed in every
 
 import numpy as np
 
-from integrators.compiler.failures import fail, poison
 from integrators.compiler.kernels import Kernel, inlined
 from integrators.compiler.lanes import sqrt
 from integrators.compiler.vectors import (
@@ -43,6 +42,7 @@ from integrators.solvers.constraints import (
     factors_size,
     solve_constraints,
 )
+from integrators.solvers.failures import fail, poison
 from integrators.solvers.inertia import CHAIN, DIAGONAL, FULL
 from integrators.solvers.multipliers import HISTORY, extrapolate, solve_multipliers
 from integrators.status import LEFT_DOMAIN

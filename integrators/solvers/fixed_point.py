@@ -15,7 +15,6 @@ error of round-off's size is left: so where it takes more than `PLAIN` evaluatio
 
 import math
 
-from integrators.compiler.failures import fail
 from integrators.compiler.kernels import inlined, varying
 from integrators.compiler.lanes import (
     any_lane,
@@ -29,6 +28,7 @@ from integrators.compiler.lanes import (
 from integrators.compiler.tangents import carried, directed, over_directions
 from integrators.compiler.vectors import axpy, dot, get, put, scale, sub
 from integrators.compiler.views import rows_of, tail
+from integrators.solvers.failures import fail
 from integrators.solvers.moving import (
     carry,
     lose,

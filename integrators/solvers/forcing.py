@@ -11,11 +11,11 @@ compositions raise its order too.
 
 import math
 
-from integrators.compiler.failures import fail, poison
 from integrators.compiler.kernels import inlined, varying
 from integrators.compiler.lanes import any_lane, by_precision, eight, infinite, select
 from integrators.compiler.vectors import dot, get, increment, put, scale, sub
 from integrators.compiler.views import rows
+from integrators.solvers.failures import fail, poison
 from integrators.solvers.moving import (
     carry,
     lose,

@@ -9,7 +9,6 @@ is computed from ω, feel a loose tolerance.
 
 import math
 
-from integrators.compiler.failures import fail
 from integrators.compiler.kernels import inlined, varying
 from integrators.compiler.lanes import (
     all_lanes,
@@ -25,6 +24,7 @@ from integrators.compiler.tangents import carried, directed, directions
 from integrators.compiler.vectors import axpy, dot, dot_from, get, lacking, put, scale
 from integrators.compiler.views import tail
 from integrators.solvers.constraints import apply_inverse, factor_constraints, solve_constraints
+from integrators.solvers.failures import fail
 from integrators.solvers.inertia import FULL
 from integrators.solvers.moving import carry, lose, lost_unless, tangent_squares, unsettled
 from integrators.status import ITERATIONS, ITERATIONS_MAX, NOT_CONVERGED

@@ -23,12 +23,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from integrators.compiler.elements import aligned
-from integrators.compiler.failures import poison
 from integrators.compiler.kernels import Kernel, inlined, types, whole_state
 from integrators.compiler.lanes import array, flat, vectors
 from integrators.compiler.vectors import get, put
 from integrators.compiler.views import rows_of, tail
 from integrators.options import Option
+from integrators.solvers.failures import poison
 from integrators.status import (
     COMPLETE,
     MONITORED,

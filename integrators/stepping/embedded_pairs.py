@@ -14,11 +14,11 @@ import math
 
 import numpy as np
 
-from integrators.compiler.failures import fail, is_finite
 from integrators.compiler.kernels import inlined, spliced
 from integrators.compiler.lanes import sqrt
 from integrators.compiler.vectors import dot, get, increment, sub
 from integrators.compiler.views import rows_of
+from integrators.solvers.failures import fail, is_finite
 from integrators.status import NOT_FINITE, STEP_TOO_SMALL
 from integrators.stepping.adaptive import AdaptiveProblem
 from integrators.stepping.adaptive_loop import (
