@@ -15,8 +15,7 @@ from integrators.errors import InputError, check_array
 from integrators.forms import momenta, sphere_fields, spheres
 from integrators.forms.flows import HomogeneousFlow, VectorField, with_work
 from integrators.lie_groups.actions import tangent_spheres
-from integrators.precision import inverse_of, is_precise, numbers, rounded
-from integrators.solvers.chains import HALF, _invert
+from integrators.precision import inverse_of, numbers, rounded
 from integrators.solvers.inertia import CHAIN, CHAIN_FROM, DIAGONAL, FULL, ChainInertia
 
 FORMULATIONS = ("q_omega", "q_qdot")  # of the vector field
@@ -246,43 +245,6 @@ def checked_inertia(inertia):
     return inertia
 
 
-def chain_inertia(lengths, masses, couplings=None):
-    """The `ChainInertia` of links, of numbers of either arithmetic.
-
-    Parameters
-    ----------
-    lengths, masses, couplings
-        As of `ChainInertia`.
-
-    Raises
-    ------
-    InputError
-        As there. Precise numbers are not checked: the same in double precision are, before.
-    """
-    precise = any(map(is_precise, map(numbers, (lengths, masses))))
-    return (_PreciseChain if precise else ChainInertia)(lengths, masses, couplings)
-
-
-class _PreciseChain(ChainInertia):
-    """A chain of links of precise numbers."""
-
-    def __post_init__(self):
-        couplings = np.zeros(len(self.lengths) - 1) if self.couplings is None else self.couplings
-        given = {"lengths": self.lengths, "masses": self.masses, "couplings": couplings}
-        for name, value in given.items():
-            object.__setattr__(self, name, numbers(value))
-
-    @property
-    def packed(self):
-        n = len(self)
-        forward = np.column_stack(
-            [self.lengths, self.masses, np.append(self.couplings, 0.0), self.diagonal]
-        ).ravel()
-        inverse = np.empty(HALF * n, dtype=object)
-        _invert(forward, n, np.zeros(n), inverse)
-        return np.concatenate([forward, inverse])
-
-
 def in_precise_numbers(form, made):
     """A form with all its numbers precise.
 
@@ -302,7 +264,7 @@ def in_precise_numbers(form, made):
         value = getattr(form, part.name)
         if isinstance(value, ChainInertia):
             chain = (getattr(value, own.name) for own in fields(value))
-            found[part.name] = _PreciseChain(*map(made, chain))
+            found[part.name] = ChainInertia(*map(made, chain))
         elif part.name == "parameters" or isinstance(value, np.ndarray):
             found[part.name] = made(value)
     if getattr(form, "tracers", 0):  # their strengths are appended

@@ -23,7 +23,8 @@ FACTORS = 7  # and in the factors
 SOLVER = HALF + FACTORS  # and in the scratch of both M⁻¹ and factors
 
 
-def _invert(p, n, extra, w):
+@inlined
+def invert(p, n, extra, w):
     """M⁻¹ of M with `extra` (n) l_i² added to its diagonal, from `p` into `w`."""
     for k in range(n - 1, -1, -1):  # N = R D Rᵀ from the free end; 1/D and t = −R_k−1,k
         pivot = p[HALF * k + 1] + extra[k]
@@ -43,9 +44,6 @@ def _invert(p, n, extra, w):
         w[HALF * k + 1] = -slip * reciprocal
         w[HALF * k + 2] = (inverse - before * t * slip) * reciprocal
         before = inverse + t * t * before
-
-
-invert = inlined(_invert)
 
 
 @inlined

@@ -6,7 +6,8 @@ from functools import cached_property
 import numpy as np
 
 from integrators.errors import InputError
-from integrators.solvers.chains import HALF, _invert
+from integrators.precision import all_finite, numbers, rounded
+from integrators.solvers.chains import HALF, invert
 
 # How M lies in the packed parameters.
 DIAGONAL, FULL, CHAIN = range(3)
@@ -18,7 +19,8 @@ CHAIN_FROM = 6  # links; fewer go faster as a full matrix
 class ChainInertia:
     """M = P N Pᵀ of links end to end, where (Pᵀ v)_k = Σ_{i≤k} l_i v_i are the joints' velocities.
 
-    Every M with M_ij = u_i w_j for i < j is of this kind: l_i = u_i.
+    Every M with M_ij = u_i w_j for i < j is of this kind: l_i = u_i. Numbers are of either
+    arithmetic.
 
     Parameters
     ----------
@@ -41,26 +43,26 @@ class ChainInertia:
     couplings: np.ndarray | None = None
 
     def __post_init__(self):
-        lengths, masses = (np.array(x, dtype=float) for x in (self.lengths, self.masses))
+        lengths, masses = (numbers(x, copy=True) for x in (self.lengths, self.masses))
         if lengths.ndim != 1 or masses.shape != lengths.shape or not lengths.size:
             raise InputError(
                 f"lengths and masses of the links have shapes {lengths.shape} and {masses.shape}; "
                 "expected two lists of the same length"
             )
         none = np.zeros(len(lengths) - 1)
-        couplings = np.array(none if self.couplings is None else self.couplings, dtype=float)
+        couplings = numbers(none if self.couplings is None else self.couplings, copy=True)
         if couplings.shape != none.shape:
             raise InputError(
                 f"couplings of the links have shape {couplings.shape}; expected {none.shape}, one "
                 "less than links"
             )
         for name, value in (("lengths", lengths), ("masses", masses), ("couplings", couplings)):
-            if not np.all(np.isfinite(value)):
+            if not all_finite(value):
                 raise InputError(f"the {name} of the links must be finite")
             object.__setattr__(self, name, value)
-        if not np.all(lengths):
+        if not np.all(rounded(lengths)):
             raise InputError(
-                f"link {np.argmin(np.abs(lengths))} has length 0; expected it not zero"
+                f"link {np.argmin(np.abs(rounded(lengths)))} has length 0; expected it not zero"
             )
         if not self._is_positive_definite():
             raise InputError("the inertia matrix must be finite, symmetric and positive definite")
@@ -69,8 +71,8 @@ class ChainInertia:
         return len(self.lengths)
 
     def _is_positive_definite(self):
-        pivot = np.inf
-        for mass, coupling in zip(self.masses, [0.0, *self.couplings], strict=True):
+        pivot, beside = np.inf, [0.0, *rounded(self.couplings)]
+        for mass, coupling in zip(rounded(self.masses), beside, strict=True):
             pivot = mass - coupling * coupling / pivot
             if not pivot > 0.0:
                 return False
@@ -98,6 +100,6 @@ class ChainInertia:
         forward = np.column_stack(
             [self.lengths, self.masses, np.append(self.couplings, 0.0), self.diagonal]
         ).ravel()
-        inverse = np.empty(HALF * n)
-        _invert(forward, n, np.zeros(n), inverse)
+        inverse = np.empty(HALF * n, dtype=forward.dtype)
+        invert(forward, n, np.zeros(n), inverse)
         return np.concatenate([forward, inverse])

@@ -22,7 +22,8 @@ import numpy as np
 from integrators.compiler.kernels import inlined, kernel, state_value
 from integrators.compiler.vectors import dot, get
 from integrators.errors import InputError, check_known, check_number
-from integrators.forms.forms import SpheresLagrangian, chain_inertia
+from integrators.forms.forms import SpheresLagrangian
+from integrators.solvers.inertia import ChainInertia
 from systems.base import Convergence, Start
 from systems.checking import check_count, positive_vector, set_checked
 from systems.mechanical.base import DampedSystem
@@ -66,7 +67,7 @@ def potential_gradient(t, q, p, out, work):
 def consistent_inertia(mass, length):
     """M of slender uniform elements, by the joints: each element adds m/6 (|s|² + s·s' + |s'|²)."""
     following = np.append(mass[1:], 0.0)
-    return chain_inertia(length, (mass + following) / 3.0, mass[1:] / 6.0)
+    return ChainInertia(length, (mass + following) / 3.0, mass[1:] / 6.0)
 
 
 def printed_inertia(mass, length):
@@ -74,7 +75,7 @@ def printed_inertia(mass, length):
     moment = mass * length**2
     following, beyond = np.append(moment[1:], 0.0), _beyond(moment)
     rest = np.append(beyond[1:], 0.0)
-    return chain_inertia(
+    return ChainInertia(
         np.ones_like(length), (moment + following) / 3.0 + rest, (following / 6.0 - rest / 2.0)[:-1]
     )
 

@@ -16,7 +16,8 @@ import numpy as np
 
 from integrators.compiler.kernels import kernel, state_value
 from integrators.errors import InputError, check_number
-from integrators.forms.forms import SpheresLagrangian, chain_inertia
+from integrators.forms.forms import SpheresLagrangian
+from integrators.solvers.inertia import ChainInertia
 from systems.base import Convergence, Start
 from systems.checking import check_count, positive_vector, set_checked
 from systems.mechanical.base import DampedSystem
@@ -130,7 +131,7 @@ class SphericalPendulumChain(DampedSystem):
         length = np.array(self.length)
         carried = np.cumsum(self.mass[::-1])[::-1]  # Σ_{k≥i} m_k
         return SpheresLagrangian(
-            inertia=chain_inertia(length, self.mass),
+            inertia=ChainInertia(length, self.mass),
             potential=potential,
             potential_gradient=potential_gradient,
             parameters=carried * self.gravity * length,
