@@ -23,16 +23,12 @@ from integrators.compiler.kernels import inlined, varying
 from integrators.compiler.lanes import all_lanes, any_lane, fma, select
 from integrators.compiler.vectors import add, axpy, cross, dot, scale, sub
 from integrators.lie_groups.rotations import (
-    IN_DOUBLE,
+    CUBIC,
     LARGE,
     LARGE_DEGREE,
     LARGE_SINE,
     LARGE_VERSINE,
     MOST_HALVINGS,
-    PRECISE,
-    PRECISE_DEGREE,
-    PRECISE_SINE,
-    PRECISE_VERSINE,
     SMALL,
     SMALL_DEGREE,
     SMALL_SINE,
@@ -40,6 +36,7 @@ from integrators.lie_groups.rotations import (
     TERMS,
     economized,
     exactly_economized,
+    precise_motion_coefficients,
     precise_polynomial,
     quintic,
     rotation_coefficients,
@@ -50,10 +47,8 @@ WIDEST = (2.0 * math.pi - MARGIN) ** 2  # squared angle up to which dexp⁻¹ is
 
 # --- coefficients -------------------------------------------------------------------------------
 
-CUBIC = [Fraction((-1) ** k, math.factorial(2 * k + 3)) for k in range(TERMS)]  # (θ − sin θ)/θ³
 SMALL_CUBIC = economized(CUBIC, SMALL, SMALL_DEGREE)
 LARGE_CUBIC = economized(CUBIC, LARGE, LARGE_DEGREE)
-PRECISE_CUBIC = columns(exactly_economized(CUBIC, PRECISE, PRECISE_DEGREE))
 
 TWO_PI = 2 * PI
 POLE = TWO_PI * TWO_PI
@@ -114,25 +109,6 @@ def _motion_coefficients(x):
 
 
 @inlined
-def _precise_motion_coefficients(x):
-    """The same in double-double; see `_any_angle`."""
-    part = x
-    halvings = 0
-    while any_lane(part > PRECISE) and halvings < MOST_HALVINGS:
-        part = select(part > PRECISE, 0.25 * part, part)
-        halvings += 1
-    a = precise_polynomial(PRECISE_SINE, PRECISE_DEGREE, IN_DOUBLE, part)
-    b = precise_polynomial(PRECISE_VERSINE, PRECISE_DEGREE, IN_DOUBLE, part)
-    c = precise_polynomial(PRECISE_CUBIC, PRECISE_DEGREE, IN_DOUBLE, part)
-    for _ in range(halvings):
-        more = part < x
-        c = select(more, 0.25 * (c + a * b), c)
-        a, b = select(more, a * (1.0 - part * b), a), select(more, 0.5 * (a * a), b)
-        part = select(more, 4.0 * part, part)
-    return a, b, c
-
-
-@inlined
 def _any_angle(x):
     """By longer polynomials, of an angle that is halved until it is below their bound.
 
@@ -157,7 +133,7 @@ def _any_angle(x):
     return a, b, c
 
 
-motion_coefficients = varying(_motion_coefficients, double_double=_precise_motion_coefficients)
+motion_coefficients = varying(_motion_coefficients, double_double=precise_motion_coefficients)
 """sin θ/θ, (1 − cos θ)/θ² and (θ − sin θ)/θ³ of x = θ², by polynomials."""
 
 

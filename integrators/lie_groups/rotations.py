@@ -60,6 +60,7 @@ def economized(series, largest, degree):
 
 SINE = [Fraction((-1) ** k, math.factorial(2 * k + 1)) for k in range(TERMS)]  # sin θ/θ
 VERSINE = [Fraction((-1) ** k, math.factorial(2 * k + 2)) for k in range(TERMS)]  # (1−cos θ)/θ²
+CUBIC = [Fraction((-1) ** k, math.factorial(2 * k + 3)) for k in range(TERMS)]  # (θ − sin θ)/θ³
 
 # Up to these θ² the polynomials miss by 1e-20 at most. Their own error is a smooth function of the
 # angle, and of one sign for long: had it a hundredth of round-off's size, turned vectors would
@@ -80,8 +81,9 @@ PRECISE_SMALL_SINE, PRECISE_SMALL_VERSINE = (
     columns(exactly_economized(series, PRECISE_SMALL, PRECISE_SMALL_DEGREE))
     for series in (SINE, VERSINE)
 )
-PRECISE_SINE, PRECISE_VERSINE = (
-    columns(exactly_economized(series, PRECISE, PRECISE_DEGREE)) for series in (SINE, VERSINE)
+PRECISE_SINE, PRECISE_VERSINE, PRECISE_CUBIC = (
+    columns(exactly_economized(series, PRECISE, PRECISE_DEGREE))
+    for series in (SINE, VERSINE, CUBIC)
 )
 
 
@@ -116,20 +118,12 @@ def precise_polynomial(c, degree, in_double, x):
 
 
 @inlined
-def _precise_coefficients(x):
-    """sin θ/θ and (1 − cos θ)/θ² of x = θ² to the digits of double-double."""
-    a = precise_polynomial(PRECISE_SMALL_SINE, PRECISE_SMALL_DEGREE, SMALL_IN_DOUBLE, x)
-    b = precise_polynomial(PRECISE_SMALL_VERSINE, PRECISE_SMALL_DEGREE, SMALL_IN_DOUBLE, x)
-    small = x <= PRECISE_SMALL
-    if not all_lanes(small):
-        other_a, other_b = _precisely_of_any_angle(x)
-        a, b = select(small, a, other_a), select(small, b, other_b)
-    return a, b
+def precise_motion_coefficients(x):
+    """sin θ/θ, (1 − cos θ)/θ² and (θ − sin θ)/θ³ of any x = θ² to the digits of double-double.
 
-
-@inlined
-def _precisely_of_any_angle(x):
-    """See `_any_angle`."""
+    The angle is halved until it is below the polynomials' bound; of 2θ they are a (1 − θ²b), a²/2
+    and (c + a b)/4.
+    """
     part = x
     halvings = 0
     while any_lane(part > PRECISE) and halvings < MOST_HALVINGS:
@@ -137,10 +131,24 @@ def _precisely_of_any_angle(x):
         halvings += 1
     a = precise_polynomial(PRECISE_SINE, PRECISE_DEGREE, IN_DOUBLE, part)
     b = precise_polynomial(PRECISE_VERSINE, PRECISE_DEGREE, IN_DOUBLE, part)
+    c = precise_polynomial(PRECISE_CUBIC, PRECISE_DEGREE, IN_DOUBLE, part)
     for _ in range(halvings):
-        more = part < x
+        more = part < x  # exact: only factors of 4 are between them
+        c = select(more, 0.25 * (c + a * b), c)
         a, b = select(more, a * (1.0 - part * b), a), select(more, 0.5 * (a * a), b)
         part = select(more, 4.0 * part, part)
+    return a, b, c
+
+
+@inlined
+def _precise_coefficients(x):
+    """sin θ/θ and (1 − cos θ)/θ² of x = θ² to the digits of double-double."""
+    a = precise_polynomial(PRECISE_SMALL_SINE, PRECISE_SMALL_DEGREE, SMALL_IN_DOUBLE, x)
+    b = precise_polynomial(PRECISE_SMALL_VERSINE, PRECISE_SMALL_DEGREE, SMALL_IN_DOUBLE, x)
+    small = x <= PRECISE_SMALL
+    if not all_lanes(small):
+        other_a, other_b, _ = precise_motion_coefficients(x)
+        a, b = select(small, a, other_a), select(small, b, other_b)
     return a, b
 
 
