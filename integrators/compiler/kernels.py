@@ -186,10 +186,6 @@ class Kernel:
             self._compiled[element] = self._compile(element.type)
         return self._compiled[element]
 
-    def is_compiled(self, element=DOUBLE):
-        """Whether this process has its machine code for an `elements.Element`."""
-        return element in self._compiled
-
     def address(self, element):
         """Where its machine code is, for `function_at`; in plain Python the function itself."""
         dispatcher = self.compiled(element)
