@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from double_doubles import farthest, numbers, spread, values_of
 
+from integrators.compiler.double_double import LN_2, PI
 from integrators.compiler.kernels import IS_COMPILED, inlined
 from integrators.lie_groups.elliptic_functions import elliptic_functions
 from integrators.lie_groups.exponentials import (
@@ -17,7 +18,6 @@ from integrators.lie_groups.rotations import (
     rotation_coefficients,
     small_coefficients,
 )
-from integrators.precision import PRECISE
 
 pytestmark = pytest.mark.skipif(not IS_COMPILED, reason="plain Python has float64 alone")
 
@@ -83,5 +83,9 @@ def test_elliptic_functions():
                 assert abs(x - expected) < 1e-29
 
 
-def test_pi_is_known():
-    assert str(PRECISE.pi).startswith("3.14159265358979323846264338327950288419")
+def test_constants_are_known():
+    mpmath = pytest.importorskip("mpmath")
+    with mpmath.workdps(90):
+        for known, expected in ((PI, +mpmath.pi), (LN_2, mpmath.log(2))):
+            off = mpmath.mpf(known.numerator) / known.denominator - expected
+            assert abs(off) < 1e-80
