@@ -36,7 +36,7 @@ MEMORY = 6  # elements carried besides ∂V − F: its power, and what the sum o
 @inlined
 def settling_rows(n):
     """Rows of scratch that `settle` has."""
-    return 2 * n + 1
+    return n + 1
 
 
 def settling(synchronize):
@@ -56,12 +56,12 @@ def settling(synchronize):
     @inlined
     def sweep(n, gradient, t, y, p, g, kick, held, between, trial, work):
         """Move the tangents of ω, ∂V − F and its power, by the same iteration."""
-        omega, new, slope = rows(y, n, n), rows(trial, 0, n), rows(trial, n, n + 1)
+        omega, new = rows(y, n, n), rows(trial, 0, n)
         left = size = last = eight(math.inf)
         for _ in range(MAX_ITERATIONS):
-            gradient(t, y, p, slope, work)
+            gradient(t, y, p, trial, work)
             for i in range(n + 1):
-                carry(g, i, get(slope, i))
+                carry(g, i, get(trial, i))
             synchronize(n, rows(y, 0, n), g, kick, p, held, new)
             left, size = eight(0.0), eight(0.0)
             for i in range(n):
@@ -84,7 +84,7 @@ def settling(synchronize):
 
         `g`, of n + 2 rows, holds ∂V − F and its power, of the stage's start and then of its end,
         and what the sum of the work lost. `kick` is half the stage; `between` are the
-        velocities between the steps, `trial` scratch of 2n + 1 rows. A lane stops when ω changes by
+        velocities between the steps, `trial` scratch of n + 1 rows. A lane stops when ω changes by
         round-off (or the tolerance asked for), or little and no longer by half.
         """
         q, omega, done, low = rows(y, 0, n), rows(y, n, n), rows(y, 2 * n, 1), rows(g, n + 1, 1)

@@ -8,7 +8,7 @@ and which pivots are large, does not depend on units then.
 
 All arrays are flat; matrices lie row by row. Of n unknowns ``work`` has z, r, the step, u, v, r
 beside z, what belongs to z and to the point beside it, and the scales, n elements each; then the
-predictions (``DEPTH n``), the matrix to invert (2n²) and, for tangents, its inverse (n²).
+predictions (``DEPTH n``) and the matrix to invert (2n²).
 """
 
 import math
@@ -36,7 +36,7 @@ MATRIX = TABLE + DEPTH
 @inlined
 def work_size(n):
     """Elements of scratch."""
-    return MATRIX * n + 3 * n * n
+    return MATRIX * n + 2 * n * n
 
 
 def memory_size(n):
@@ -108,7 +108,8 @@ def set_column(a, j, n, shifted, r, shift, scales):
 def take_inverse(a, n, scales, inverse, renewed):
     """B from the Jacobian in the left half of `a`, where `renewed` holds.
 
-    Gauss–Jordan elimination with row pivots, which each lane chooses for itself.
+    Gauss–Jordan elimination with row pivots, which each lane chooses for itself. `inverse` may lie
+    at the start of `a`.
     """
     width = 2 * n
     for i in range(n):
@@ -197,7 +198,7 @@ def _moving(residual, renew):
     def sweep(given, n, zero, work):
         """Newton's method for the tangents of z and of what belongs to it; B is one of its own."""
         r, scales = tail(work, R * n), tail(work, SCALES * n)
-        inverse = tail(work, MATRIX * n + 2 * n * n)
+        inverse = tail(work, MATRIX * n)  # in the place of the matrix that it is made from
         for i in range(n):
             work[i] = value_of(work[i])
         renew(given, n, inverse, work, zero <= 0.0)
