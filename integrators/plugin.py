@@ -9,8 +9,8 @@ what imports from them works with one version alone.
   `CotangentHamiltonian`, `LiePoissonHamiltonian`, `HomogeneousFlow`, and of the latter `Action`,
   `product` and the factors;
 - kernels: `kernel`, `inlined`, the signatures `whole_state`, `state_value`, `generalized_force`
-  and `split_flow`, and what kernels can call: functions of numbers, of lanes as well (`sqrt`,
-  `fma`, `sin`, `cos`, `log`, `select`), and of 3-vectors, rows of a stack (`get`, `put`, …);
+  and `split_flow`, and what kernels can call: functions of numbers of every element type (`sqrt`,
+  `fma`, `sin`, `cos`, `exp`, `log`, `select`), and of 3-vectors, rows of a stack (`get`, `put`, …);
 - methods: `explicit_method` with a `Tableau`, `Method` with `Option`, `named` for built-in ones;
 - checks: `InputError`, and what raises it.
 """
@@ -24,7 +24,7 @@ from integrators.compiler.kernels import (
     state_value,
     whole_state,
 )
-from integrators.compiler.lanes import cos, fma, log, select, sin, sqrt
+from integrators.compiler.lanes import cos, exp, fma, log, select, sin, sqrt
 from integrators.compiler.vectors import (
     accumulate,
     add,
@@ -96,6 +96,7 @@ __all__ = [
     "cos",
     "cross",
     "dot",
+    "exp",
     "explicit_method",
     "fma",
     "generalized_force",

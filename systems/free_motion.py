@@ -43,7 +43,8 @@ from integrators.lie_groups.rotations import rotation_coefficients
 
 LITTLE = 0.1  # sn² of a time so short that the momentum changes by little
 LEAST = 1e-300  # squared length of a momentum that has a direction
-# Of Gauss's quadrature on [−1, 1]: the positive nodes, and the weights of them and their opposites.
+# Of Gauss's quadrature on [−1, 1]: the positive nodes, and the weights of them and their opposites;
+# 6 points, and for double-double 14.
 NODES = (0.23861918608319690, 0.66120938646626451, 0.93246951420315203)
 WEIGHTS = (0.46791393457269105, 0.36076157304813861, 0.17132449237917034)
 PRECISE_NODES = columns(
@@ -59,7 +60,7 @@ PRECISE_NODES = columns(
             "0.986283808696812338841597266704052801676091",
         ),
     )
-)  # of 14 points, for double-double
+)
 PRECISE_WEIGHTS = columns(
     map(
         Fraction,

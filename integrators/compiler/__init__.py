@@ -1,1 +1,1 @@
-"""What compiles kernels: the decorator, lanes, views of memory, and where machine code is kept."""
+"""What compiles kernels: the decorator, element types, views of memory, and a disk cache."""

@@ -1,9 +1,10 @@
 """Blocks of eight within one trajectory, for a system with many pairs.
 
 Such a system goes through the trajectories that it is given one by one: `views.members` shows
-the elements of a state as float64 with the trajectory, the *member*, on the last axis, of
-length 8 for lanes and 1 for scalars. Eight numbers of one member side by side are then one lane
-of `lanes.lane`, in both kinds of kernel, and so come out bitwise equal.
+the elements of a state as numbers of one trajectory each, with that, the *member*, on the last
+axis, of length 8 for elements side by side and 1 for others. Eight numbers of one member are then
+one lane (of float64 a `lanes.lane`; see `lanes.wide_of`), in both kinds of kernel, and so come out
+bitwise equal.
 """
 
 import numpy as np
@@ -25,7 +26,7 @@ from integrators.compiler.views import view
 def gathered(numbers, first, step, member, beyond):
     """Every `step`-th of ``numbers[first:, member]``, eight as a lane; `beyond` after the last.
 
-    `numbers` is float64 of shape ``(size, width)``, as `views.members` of a flat array.
+    `numbers` has the shape ``(size, width)``, as `views.members` of a flat array.
     """
     there = numbers[first::step, member][:WIDTH]
     return np.concatenate([there, np.full(WIDTH - len(there), beyond)])
@@ -64,9 +65,9 @@ def _scatter(x, numbers, first, step, member):
 
 
 def eights(flat, start, count):
-    """`count` rows of eight float64 laid over the array `flat` from element `start` on.
+    """`count` rows of eight numbers laid over the array `flat` from element `start` on.
 
-    `flat` has either element type; of a scratch array they take 8 `count` elements. They become
+    `flat` has any element type; of a scratch array they take 8 `count` elements. They become
     lanes by `views.as_lanes`.
     """
     return flat[start : start + WIDTH * count].reshape(count, WIDTH)
@@ -78,10 +79,10 @@ def _eights(builder, source, start, count):
 
 
 def cache_lines(work, count):
-    """`count` rows of eight float64 laid over the flat scratch `work`, each in a cache line.
+    """`count` rows of eight numbers laid over the flat scratch `work`, in whole cache lines.
 
     As `eights`, but from the first boundary of a cache line on, so that they take 8 `count` + 8
-    elements. Rows that straddle two lines cost a loop over them up to a tenth.
+    elements. Rows of float64 that straddle two lines cost a loop over them up to a tenth.
     """
     return eights(work, 0, count)
 
