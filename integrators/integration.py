@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from integrators import status as status_of
-from integrators.compiler.elements import DOUBLE as FLOATS
+from integrators.compiler import elements
 from integrators.compiler.lanes import WIDTH
 from integrators.diagnostics.stability import warn_if_unstable
 from integrators.errors import InputError, check_array, check_known, check_number, check_whole
@@ -76,7 +76,7 @@ def integrate(
         Whether to keep every step that an adaptive integrator tries, also those that it rejects.
     arithmetic : {"double", "double-double"}, optional
         That of the integrator unless given. With a fixed step: in double-double all is computed to
-        31 digits, some 20 times as slowly. Parameters, the step size and times are what their
+        31 digits, 5 to 40 times as slowly. Parameters, the step size and times are what their
         floats stand for then, 0.1 the tenth; see `precision.precise`.
     state_low : array_like, optional
         In double-double what the state has beyond `state`, which is exact without it.
@@ -214,7 +214,7 @@ def _fixed(integrator, problem, members, step_size, duration, times):
     steps = steps_per_interval(step_size, abs(duration) / samples)
     h = math.copysign(step_size, duration)
     exact = h
-    if problem.elements[0] is not FLOATS:  # the steps fill the duration, which is no double
+    if problem.elements[0] is not elements.DOUBLE:  # steps fill the duration, which is no double
         exact = precise(float(duration)) / (samples * steps)
     batches = [
         run_batch(problem, members[i : i + WIDTH], exact, steps, samples, start_time=times[0])

@@ -12,10 +12,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from integrators.compiler.elements import DOUBLE as FLOATS
-from integrators.compiler.elements import DOUBLE_DOUBLE as PAIRS
-from integrators.compiler.elements import DOUBLE_DOUBLE_LANES as LANES_OF_PAIRS
-from integrators.compiler.elements import LANES
+from integrators.compiler import elements
 from integrators.compiler.kernels import Kernel
 from integrators.errors import InputError, check_known
 from integrators.forms.cotangent import ACTIONS, CotangentHamiltonian
@@ -105,10 +102,10 @@ class Problem(Resumable):
     def elements(self):
         """The `Element` of one trajectory alone, and that of trajectories side by side."""
         if np.ndim(self.parameters) == 2:
-            return PAIRS, LANES_OF_PAIRS
-        return FLOATS, LANES
+            return elements.DOUBLE_DOUBLE, elements.DOUBLE_DOUBLE_LANES
+        return elements.DOUBLE, elements.LANES
 
-    def kernels(self, element=FLOATS):
+    def kernels(self, element):
         """The compiled functions that `loop.images` takes, and the monitor."""
         return [*self.step_kernels(element), self.monitor.compiled(element)]
 
@@ -128,7 +125,7 @@ class Problem(Resumable):
 
         It takes the arguments of `loop.trajectory` that follow the functions.
         """
-        if element is LANES and self.own_loop is not None:
+        if element is elements.LANES and self.own_loop is not None:
             return self.own_loop.compiled(element)
         addresses = [kernel.address(element) for kernel in self._made_of]
         return functools.partial(loop.trajectory(element).compiled(element), *addresses)

@@ -17,10 +17,8 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 from numba.extending import intrinsic, models, overload, register_model
 
 from integrators.compiler import lanes
-from integrators.compiler.lanes import WIDTH, LaneType, lane, mask
+from integrators.compiler.lanes import FLOAT64, VECTOR, WIDTH, LaneType, lane, mask
 
-_DOUBLE = ir.DoubleType()
-_VECTOR = ir.VectorType(_DOUBLE, WIDTH)
 _INDEX = ir.IntType(32)
 _SCALARS = (types.Float, types.Integer)
 
@@ -48,7 +46,7 @@ class Real:
         """A double as a vector of so many."""
         if self.size == size:
             return self
-        kind = ir.VectorType(_DOUBLE, size)
+        kind = ir.VectorType(FLOAT64, size)
         undefined = ir.Constant(kind, ir.Undefined)
         one = self.builder.insert_element(undefined, self.value, _INDEX(0))
         zeros = ir.Constant(ir.VectorType(_INDEX, size), None)
@@ -150,7 +148,7 @@ class _Model(models.PrimitiveModel):
     def __init__(self, dmm, fe_type):
         super().__init__(dmm, fe_type, fe_type.family.struct(fe_type))
         count = fe_type.parts * (WIDTH if fe_type.wide else 1)
-        self._memory = ir.ArrayType(_DOUBLE, count) if fe_type.wide else self.get_value_type()
+        self._memory = ir.ArrayType(FLOAT64, count) if fe_type.wide else self.get_value_type()
 
     def get_data_type(self):
         return self._memory
@@ -169,7 +167,7 @@ class _Model(models.PrimitiveModel):
             return value
         parts = []
         for part in range(self._fe_type.parts):
-            vector = ir.Constant(_VECTOR, ir.Undefined)
+            vector = ir.Constant(VECTOR, ir.Undefined)
             for i in range(WIDTH):
                 number = builder.extract_value(value, i * self._fe_type.parts + part)
                 vector = builder.insert_element(vector, number, _INDEX(i))
@@ -354,6 +352,13 @@ class Family:
 
             return wide(wide, scalar, types.int64), emit
 
+        @intrinsic
+        def widened(typingctx, x):
+            def emit(context, builder, sig, args):
+                return self.write(builder, wide, self.read(context, builder, lane, args[0], True))
+
+            return wide(lane), emit
+
         @overload(lanes.lane_of)
         def lane_of(x, i):
             return (lambda x, i: extract(x, i)) if x is wide else None
@@ -363,12 +368,5 @@ class Family:
             if x is wide and (value is scalar or isinstance(value, _SCALARS)):
                 return lambda x, i, value: insert(x, value, i)
             if x is lane and value is scalar:
-                return lambda x, i, value: insert(self_wide(x), value, i)
+                return lambda x, i, value: insert(widened(x), value, i)
             return None
-
-        @intrinsic
-        def self_wide(typingctx, x):
-            def emit(context, builder, sig, args):
-                return self.write(builder, wide, self.read(context, builder, lane, args[0], True))
-
-            return wide(lane), emit

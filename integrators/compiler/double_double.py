@@ -17,8 +17,8 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 from numba.extending import intrinsic, overload
 
 from integrators.compiler import lanes
-from integrators.compiler.compound import _DOUBLE, _VECTOR, CompoundType, Family, Real
-from integrators.compiler.lanes import WIDTH, _is_precise
+from integrators.compiler.compound import CompoundType, Family, Real
+from integrators.compiler.lanes import FLOAT64, VECTOR, WIDTH, is_precise
 
 
 class DoubleDoubleType(CompoundType):
@@ -172,7 +172,7 @@ FAMILY = Family(
     DoubleDouble,
     double_double,
     double_double_lanes,
-    (ir.LiteralStructType([_DOUBLE] * 2), ir.LiteralStructType([_VECTOR] * 2)),
+    (ir.LiteralStructType([FLOAT64] * 2), ir.LiteralStructType([VECTOR] * 2)),
 )
 
 
@@ -214,7 +214,7 @@ def _int(context, builder, sig, args):
 
 @overload(lanes.number)
 def _number(like, high, low):
-    return (lambda like, high, low: pair(high, low)) if _is_precise(like) else None
+    return (lambda like, high, low: pair(high, low)) if is_precise(like) else None
 
 
 # --- functions ---------------------------------------------------------------------------------

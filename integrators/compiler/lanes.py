@@ -1,9 +1,10 @@
 """Lanes: a vector of eight float64 as one Numba number.
 
-A kernel is written once, in the vocabulary of this module, and compiles for two element
-types: ``float64`` (one trajectory) and `lane` (eight trajectories side by side, the LLVM type
-``<8 x double>``). Comparisons of lanes give a `mask` (``<8 x i1>``); a branch may only test
-`any_lane` or `all_lanes` of a mask, everything else goes through `select`.
+A kernel is written once, in the vocabulary of this module, and compiles for every element type
+(see `elements`): ``float64`` (one trajectory), `lane` (eight trajectories side by side, the LLVM
+type ``<8 x double>``), and numbers made of several of these. Comparisons of lanes give a `mask`
+(``<8 x i1>``); a branch may only test `any_lane` or `all_lanes` of a mask, everything else goes
+through `select`.
 
 Every operation is the correctly rounded IEEE one (or the scalar library function lane by
 lane), so that lanes are bitwise equal to scalar code whatever the width of the CPU's vectors.
@@ -26,7 +27,8 @@ from numba.extending import intrinsic, models, overload, register_model
 WIDTH = 8
 ALIGNMENT = 64  # bytes: a cache line, and one vector of eight float64
 
-_VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
+FLOAT64 = ir.DoubleType()
+VECTOR = ir.VectorType(FLOAT64, WIDTH)
 _MASK = ir.VectorType(ir.IntType(1), WIDTH)
 _INDEX = ir.IntType(32)
 
@@ -65,7 +67,7 @@ def _is_wide(kind):
     return getattr(kind, "wide", False)
 
 
-def _is_precise(kind):
+def is_precise(kind):
     """Whether numbers of a type have the digits of two float64."""
     return getattr(kind, "precise", False)
 
@@ -79,7 +81,7 @@ def _are_lanes(*kinds):
 @register_model(LaneType)
 class _LaneModel(models.PrimitiveModel):
     def __init__(self, dmm, fe_type):
-        super().__init__(dmm, fe_type, _VECTOR)
+        super().__init__(dmm, fe_type, VECTOR)
 
 
 @register_model(MaskType)
@@ -122,9 +124,9 @@ def array(element, ndim):
 
 
 def _splat(builder, scalar):
-    vector = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), scalar, _INDEX(0))
+    vector = builder.insert_element(ir.Constant(VECTOR, ir.Undefined), scalar, _INDEX(0))
     zeros = ir.Constant(ir.VectorType(_INDEX, WIDTH), None)
-    return builder.shuffle_vector(vector, ir.Constant(_VECTOR, ir.Undefined), zeros)
+    return builder.shuffle_vector(vector, ir.Constant(VECTOR, ir.Undefined), zeros)
 
 
 @lower_cast(types.Float, LaneType)
@@ -198,11 +200,11 @@ def _register_operators():
 
 
 def _vector_intrinsic(builder, name, *values):
-    return _llvm_intrinsic(builder, f"llvm.{name}.v{WIDTH}f64", _VECTOR, values)
+    return _llvm_intrinsic(builder, f"llvm.{name}.v{WIDTH}f64", VECTOR, values)
 
 
 def _scalar_intrinsic(builder, name, *values):
-    return _llvm_intrinsic(builder, f"llvm.{name}.f64", ir.DoubleType(), values)
+    return _llvm_intrinsic(builder, f"llvm.{name}.f64", FLOAT64, values)
 
 
 def _llvm_intrinsic(builder, name, kind, values):
@@ -446,7 +448,7 @@ def infinite(like):
 
 @overload(infinite)
 def _infinite(like):
-    return (lambda like: VAST) if _is_precise(like) else (lambda like: math.inf)
+    return (lambda like: VAST) if is_precise(like) else (lambda like: math.inf)
 
 
 def by_precision(like, usual, precise):
@@ -456,7 +458,7 @@ def by_precision(like, usual, precise):
 
 @overload(by_precision)
 def _by_precision(like, usual, precise):
-    if _is_precise(like):
+    if is_precise(like):
         return lambda like, usual, precise: precise
     return lambda like, usual, precise: usual
 
@@ -468,7 +470,7 @@ def number(like, high, low):
 
 @overload(number)
 def _number(like, high, low):
-    return None if _is_precise(like) else (lambda like, high, low: high)
+    return None if is_precise(like) else (lambda like, high, low: high)
 
 
 def value_of(x):
@@ -552,7 +554,7 @@ def ramp(like):
 @intrinsic
 def _ramp_lanes(typingctx):
     def emit(context, builder, sig, args):
-        return ir.Constant(_VECTOR, [float(i) for i in range(WIDTH)])
+        return ir.Constant(VECTOR, [float(i) for i in range(WIDTH)])
 
     return lane(), emit
 

@@ -14,8 +14,8 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic, overload
 
 from integrators.compiler import lanes
-from integrators.compiler.compound import _DOUBLE, _VECTOR, CompoundType, Family, Real
-from integrators.compiler.lanes import cos, exp, log, sin
+from integrators.compiler.compound import CompoundType, Family, Real
+from integrators.compiler.lanes import FLOAT64, VECTOR, cos, exp, log, sin
 from integrators.compiler.views import view
 
 COUNT = 8  # tangents of a number
@@ -53,7 +53,7 @@ class Dual:
         value, *tangents = parts
         if wide:
             return cls(value, tangents)
-        vector = ir.Constant(ir.VectorType(_DOUBLE, COUNT), ir.Undefined)
+        vector = ir.Constant(ir.VectorType(FLOAT64, COUNT), ir.Undefined)
         for k, tangent in enumerate(tangents):
             vector = value.builder.insert_element(vector, tangent.value, ir.IntType(32)(k))
         return cls(value, [Real(value.builder, vector)])
@@ -162,8 +162,8 @@ FAMILY = Family(
     tangents,
     tangents_lanes,
     (
-        ir.LiteralStructType([_DOUBLE, ir.VectorType(_DOUBLE, COUNT)], packed=True),
-        ir.LiteralStructType([_VECTOR] * (1 + COUNT)),
+        ir.LiteralStructType([FLOAT64, ir.VectorType(FLOAT64, COUNT)], packed=True),
+        ir.LiteralStructType([VECTOR] * (1 + COUNT)),
     ),
 )
 

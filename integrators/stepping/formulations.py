@@ -23,7 +23,7 @@ def in_formulation(problem, states, element=None):
         return _converted(problem, problem.conversions[0], states, element)
     if problem.formulation != "q_qdot":
         return np.asarray(states)
-    return _turned(problem, velocities, _VELOCITIES, states, element)
+    return _turned(problem, velocities, _to_velocities, states, element)
 
 
 def canonical(problem, states, element=None):
@@ -32,7 +32,7 @@ def canonical(problem, states, element=None):
         return _converted(problem, problem.conversions[1], states, element)
     if problem.formulation != "q_qdot":
         return states
-    return _turned(problem, angular_velocities, _ANGULAR_VELOCITIES, states, element)
+    return _turned(problem, angular_velocities, _to_angular_velocities, states, element)
 
 
 def lagrangian(problem, states):
@@ -41,7 +41,7 @@ def lagrangian(problem, states):
         states = canonical(problem, states)
     elif problem.formulation != "q_omega":
         return states
-    return _turned(problem, velocities, _VELOCITIES, states)
+    return _turned(problem, velocities, _to_velocities, states)
 
 
 def _turned(problem, of_doubles, conversion, states, element=None):
@@ -60,13 +60,13 @@ def _cross_halves(y, out, sign):
 
 
 @kernel()
-def _VELOCITIES(t, y, p, out, work):
+def _to_velocities(t, y, p, out, work):
     """q̇ = ω × q, (2.10)"""
     _cross_halves(y, out, 1.0)
 
 
 @kernel()
-def _ANGULAR_VELOCITIES(t, y, p, out, work):
+def _to_angular_velocities(t, y, p, out, work):
     """ω = q × q̇, (2.11)"""
     _cross_halves(y, out, -1.0)
 

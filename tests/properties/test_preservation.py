@@ -90,7 +90,7 @@ def test_negative_steps_lead_back(symmetric_pairing):
 def advanced(problem, state, t0, h, steps):
     """The state after so many steps of h, which may be negative, from time t0."""
     y, report = state.copy(), np.zeros(status.REPORT_SIZE)
-    advance, *functions, _ = problem.kernels()
+    advance, *functions, _ = problem.kernels(problem.elements[0])
     advance(
         *functions, t0, h, 0, steps, problem.constants, problem.options,
         y, np.zeros(problem.memory), problem.parameters, np.zeros(problem.work), report,

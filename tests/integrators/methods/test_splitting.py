@@ -90,7 +90,7 @@ def test_the_time_of_the_last_piece_is_that_of_its_shares():
     problem, h = method.bind(system), 0.1
     for t0 in (0.0, 1.3):
         y, report = state.copy(), np.zeros(status_of.REPORT_SIZE)
-        advance, *functions, _ = problem.kernels()
+        advance, *functions, _ = problem.kernels(problem.elements[0])
         advance(
             *functions, t0, h, 0, 1, problem.constants, problem.options, y,
             aligned((problem.memory,)), problem.parameters, aligned((problem.work,)), report,
