@@ -14,7 +14,7 @@ from integrators.forms.forms import checked_members, form_of
 from integrators.method import Integrator
 from integrators.precision import ARITHMETICS, DOUBLE_DOUBLE, precise
 from integrators.stepping.adaptive import StepHistory, run_adaptive
-from integrators.stepping.batch import counters_of, run_batch
+from integrators.stepping.batch import counters_of, run_batch, steps_per_interval
 from integrators.stepping.formulations import canonical
 
 
@@ -227,18 +227,3 @@ def _fixed(integrator, problem, members, step_size, duration, times):
         report[:, status_of.STATUS_ROW].astype(np.int8),
         counters_of(integrator, problem, report, steps * samples, h, float(times[0])),
     )
-
-
-def steps_per_interval(step_size, interval):
-    """The whole number of steps in a sample interval, or `InputError`."""
-    step_size = check_number("step_size", step_size, above=0.0)
-    ratio = interval / step_size
-    steps = round(ratio)
-    if steps < 1 or abs(ratio - steps) > 1e-9 * ratio:
-        near = [interval / count for count in {max(1, int(ratio)), int(ratio) + 1}]
-        raise InputError(
-            f"step_size = {step_size!r} does not divide the sample interval {interval!r}; the "
-            f"nearest that do: {', '.join(repr(h) for h in sorted(near))}",
-            key="step_size",
-        )
-    return steps

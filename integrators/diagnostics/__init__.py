@@ -1,1 +1,1 @@
-"""What a method keeps, measured; and where it is stable."""
+"""What a method keeps, measured; where it is stable, and how nearby trajectories part."""

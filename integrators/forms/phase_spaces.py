@@ -2,7 +2,12 @@
 
 A phase space is the symplectic manifold of a form's states, seen from R^{3·rows}: tangent vectors
 at a state are stacks of shape ``(rows, 3)``, and arrays of k of them have shape
-``(k, rows, 3)``. `phase_space` gives the one of a form. What it is for is in `structure`.
+``(k, rows, 3)``. `phase_space` gives the one of a form. What it is for is in `structure` and
+`exponents`.
+
+The `retraction` of each is a kernel, of signature `whole_state`, that leaves a state on the
+manifold where it is; its derivative takes from a vector what is normal to it. It reads the
+`parameters` of the space.
 
 | form | states | symplectic form |
 |---|---|---|
@@ -24,6 +29,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from integrators.compiler.kernels import kernel
+from integrators.compiler.lanes import sqrt, value_of
+from integrators.compiler.vectors import axpy, dot, get, put, scale
 from integrators.errors import InputError
 from integrators.forms.cotangent import CotangentHamiltonian
 from integrators.forms.forms import SpheresLagrangian, parts
@@ -53,6 +61,14 @@ def phase_space(form):
             "a system with a non-conservative force preserves no symplectic form: there is no "
             "defect to measure"
         )
+    return state_space(form, "symplectic form")
+
+
+def state_space(form, lacking="tangent space"):
+    """As `phase_space`, where forces may act, which leave a system on the same manifold.
+
+    `lacking` is what messages say to be unknown.
+    """
     for of, made in (
         (SpinHamiltonian, SpinSpace),
         (NambuHamiltonian, NambuSpace),
@@ -63,9 +79,71 @@ def phase_space(form):
         if isinstance(form, of):
             return made(form)
     raise InputError(
-        f"no symplectic form is known for {type(form).__name__}; expected a SpinHamiltonian, "
+        f"no {lacking} is known for {type(form).__name__}; expected a SpinHamiltonian, "
         "NambuHamiltonian, SpheresLagrangian, CotangentHamiltonian or LiePoissonHamiltonian"
     )
+
+
+NO_PARAMETERS = np.zeros(1)
+
+
+@kernel()
+def _to_lengths(t, y, p, out, work):
+    """Every row led to its length."""
+    for i in range(y.shape[0]):
+        w = get(y, i)
+        squared = dot(w, w)
+        if value_of(squared) > 0.0:
+            length = sqrt(squared)
+            w = scale(value_of(length) / length, w)
+        put(out, i, w)
+
+
+@kernel()
+def _to_level_set(t, y, p, out, work):
+    """w led to its level set of C along ∇C."""
+    w = get(y, 0)
+    normal = dot(p[0:3], w), dot(p[3:6], w), dot(p[6:9], w)
+    level = 0.5 * dot(w, normal)
+    share = (value_of(level) - level) / value_of(dot(normal, normal))
+    put(out, 0, axpy(share, normal, w))
+
+
+@kernel()
+def _to_spheres(t, y, p, out, work):
+    """Every q led to its length, and ω made as orthogonal to it as it was."""
+    n = y.shape[0] // 2
+    for i in range(y.shape[0]):
+        put(out, i, get(y, i))
+    for i in range(n):
+        q, omega = get(y, i), get(y, n + i)
+        squared = dot(q, q)
+        length, along = sqrt(squared), dot(q, omega)
+        put(out, i, scale(value_of(length) / length, q))
+        put(out, n + i, axpy((value_of(along) - along) / value_of(squared), q, omega))
+
+
+@kernel()
+def _to_rotations(t, y, p, out, work):
+    """The rows of Q made as orthonormal as they were: by (3 I − Q Qᵀ) Q / 2."""
+    for i in range(y.shape[0]):
+        put(out, i, get(y, i))
+    for i in range(3):
+        row = get(y, i)
+        for j in range(3):
+            product = dot(get(y, i), get(y, j))
+            row = axpy(0.5 * (value_of(product) - product), get(y, j), row)
+        put(out, i, row)
+
+
+@kernel()
+def _to_orbit(t, y, p, out, work):
+    """Γ led to its length, and Π along Γ to its product with it."""
+    pi, gamma = get(y, 0), get(y, 1)
+    squared, along = dot(gamma, gamma), dot(pi, gamma)
+    length = sqrt(squared)
+    put(out, 0, axpy((value_of(along) - along) / value_of(squared), gamma, pi))
+    put(out, 1, scale(value_of(length) / length, gamma))
 
 
 @dataclass(frozen=True)
@@ -78,6 +156,9 @@ class SpinSpace:
     """
 
     form: SpinHamiltonian
+
+    retraction = _to_lengths
+    parameters = NO_PARAMETERS
 
     def scales(self, state, image, duration):
         """Size of each row's vectors, shape (rows, 1)."""
@@ -122,6 +203,13 @@ class NambuSpace:
     """
 
     form: NambuHamiltonian
+
+    retraction = _to_level_set
+
+    @property
+    def parameters(self):
+        """The matrix of C."""
+        return np.ravel(self.form.matrix)
 
     def scales(self, state, image, duration):
         """Size of the vectors, shape (1, 1)."""
@@ -177,6 +265,9 @@ class CotangentSpace:
     """
 
     form: SpheresLagrangian
+
+    retraction = _to_spheres
+    parameters = NO_PARAMETERS
 
     def scales(self, state, image, duration):
         """Size of each row's vectors, shape (rows, 1): 1 for q, a frequency of the motion for ω.
@@ -244,6 +335,9 @@ class GroupSpace:
 
     form: CotangentHamiltonian
 
+    retraction = _to_rotations
+    parameters = NO_PARAMETERS
+
     def scales(self, state, image, duration):
         """Size of each row's vectors, shape (rows, 1): 1 for Q, |π| or |p|, and |π|/|p| for q.
 
@@ -306,6 +400,9 @@ class OrbitSpace:
     """
 
     form: LiePoissonHamiltonian
+
+    retraction = _to_orbit
+    parameters = NO_PARAMETERS
 
     def scales(self, state, image, duration):
         """Size of each row's vectors, shape (2, 1): at the larger of the ends; 1 where it is 0."""

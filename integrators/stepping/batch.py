@@ -8,6 +8,7 @@ from integrators import status
 from integrators.compiler.elements import TANGENTS, aligned
 from integrators.compiler.kernels import IS_COMPILED
 from integrators.compiler.tangents import COUNT
+from integrators.errors import InputError, check_number
 from integrators.precision import is_precise, pairs, precise
 from integrators.stepping import loop as kernels
 from integrators.stepping.checkpoint import Standing, values_at
@@ -223,14 +224,48 @@ def run_tangents(problem, state, directions, step_size, steps, start_time=0.0):
     passes = -(-len(directions) // COUNT)
     moving = np.zeros((passes * COUNT, problem.rows, 3))
     moving[: len(directions)] = directions
-    starts = np.empty((passes, problem.rows, 3, 1 + COUNT))
-    starts[..., 0] = state
-    starts[..., 1:] = np.moveaxis(moving.reshape(passes, COUNT, problem.rows, 3), 1, 3)
-    states = aligned(starts.shape)
-    states[...] = in_formulation(problem, starts, TANGENTS)
-    states[..., 0] = in_formulation(problem, starts[..., 0])
+    moving = moving.reshape(passes, COUNT, problem.rows, 3)
+    states = aligned((passes, problem.rows, 3, 1 + COUNT))
+    states[...] = with_tangents(problem, state, moving)
     reports = run_images(problem, TANGENTS, states, step_size, steps, start_time)
     states[reports[:, status.STATUS_ROW, 0] > status.COMPLETE] = np.nan
     end = canonical(problem, states[:1, ..., 0])[0]
     found = np.moveaxis(canonical(problem, states, TANGENTS)[..., 1:], 3, 1)
-    return end, found.reshape(moving.shape)[: len(directions)]
+    return end, found.reshape(-1, *state.shape)[: len(directions)]
+
+
+def with_tangents(problem, state, directions):
+    """A state with tangents in the problem's formulation, from one as it is stored.
+
+    Parameters
+    ----------
+    problem : Problem
+    state : ndarray, shape (rows, 3)
+    directions : ndarray, shape (…, 8, rows, 3)
+
+    Returns
+    -------
+    ndarray, shape (…, rows, 3, 9)
+        Elements of `elements.TANGENTS`; the values are those of `in_formulation`, to the last bit.
+    """
+    starts = np.empty((*directions.shape[:-3], problem.rows, 3, 1 + COUNT))
+    starts[..., 0] = state
+    starts[..., 1:] = np.moveaxis(directions, -3, -1)
+    made = np.array(in_formulation(problem, starts, TANGENTS))
+    made[..., 0] = in_formulation(problem, starts[..., 0])
+    return made
+
+
+def steps_per_interval(step_size, interval):
+    """The whole number of steps in a sample interval, or `InputError`."""
+    step_size = check_number("step_size", step_size, above=0.0)
+    ratio = interval / step_size
+    steps = round(ratio)
+    if steps < 1 or abs(ratio - steps) > 1e-9 * ratio:
+        near = [interval / count for count in {max(1, int(ratio)), int(ratio) + 1}]
+        raise InputError(
+            f"step_size = {step_size!r} does not divide the sample interval {interval!r}; the "
+            f"nearest that do: {', '.join(repr(h) for h in sorted(near))}",
+            key="step_size",
+        )
+    return steps

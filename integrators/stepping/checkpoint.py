@@ -127,31 +127,32 @@ class Standing:
     @functools.cached_property
     def y(self):
         """The state."""
-        return self._part("y")
+        return self.part("y")
 
     @functools.cached_property
     def memory(self):
         """What the method carries from step to step."""
-        return self._part("memory")
+        return self.part("memory")
 
     @functools.cached_property
     def baseline(self):
         """The monitored values of the initial state."""
-        return self._part("baseline")
+        return self.part("baseline")
 
     @functools.cached_property
     def report(self):
         """Status and counters, rows of `integrators.status`."""
-        return self._part("report")
+        return self.part("report")
 
-    def _part(self, name):
+    def part(self, name):
+        """A part by its name."""
         where, shape = self.layout.places[name]
         return self.numbers[where].reshape((*shape, *self.numbers.shape[1:]))
 
     def checkpoints(self, first):
         """What the kernel left, with the step that comes next; shape (members, size · parts)."""
-        self._part("step")[...] = 0.0
-        self._part("step")[values_at(self.element)] = first
+        self.part("step")[...] = 0.0
+        self.part("step")[values_at(self.element)] = first
         return self.members_first(self.numbers).reshape(self.count, -1)
 
     def members_first(self, values):

@@ -35,6 +35,15 @@ def canonical(problem, states, element=None):
     return _turned(problem, angular_velocities, _to_angular_velocities, states, element)
 
 
+def conversion_kernels(problem):
+    """The `whole_state` kernels of `in_formulation` and `canonical`."""
+    if problem.conversions:
+        return problem.conversions
+    if problem.formulation != "q_qdot":
+        return _itself, _itself
+    return _to_velocities, _to_angular_velocities
+
+
 def lagrangian(problem, states):
     """States in the problem's formulation as quantities read them: (q, q̇) of a Lagrangian."""
     if problem.conversions:
@@ -57,6 +66,12 @@ def _cross_halves(y, out, sign):
         put(out, i, get(y, i))
     for i in range(n):
         put(out, n + i, scale(sign, cross(get(y, n + i), get(y, i))))
+
+
+@kernel()
+def _itself(t, y, p, out, work):
+    for i in range(y.shape[0]):
+        put(out, i, get(y, i))
 
 
 @kernel()

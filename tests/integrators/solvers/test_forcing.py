@@ -8,8 +8,7 @@ import integrators
 import systems
 from integrators import InputError, status
 from integrators.forms.forms import parts, velocities
-from integrators.integration import steps_per_interval
-from integrators.stepping.batch import run_batch
+from integrators.stepping.batch import run_batch, steps_per_interval
 
 BALANCE = 0  # of the quantities whose statistics are kept
 

@@ -1,0 +1,377 @@
+"""Lyapunov exponents and MEGNO of the map that a method steps by.
+
+Tangent vectors go along with the very steps that are taken: elements of `tangents` have the values
+of doubles to the last bit, and derivatives that are exact but for rounding. After every `EVERY`
+steps, and at samples, the vectors are made orthonormal; what that takes off each of them adds up to
+the logarithms of the spectrum. Benettin, Galgani, Giorgilli and Strelcyn, *Lyapunov characteristic
+exponents for smooth dynamical systems …* (Meccanica 15, 1980).
+
+The Mean Exponential Growth of Nearby Orbits of a map is that of Cincotta, Giordano and Simó,
+*Phase space structure of multi-dimensional systems by means of the mean exponential growth factor
+of nearby orbits* (Physica D 182, 2003): with δ_k the length of a tangent vector after k steps,
+
+    Y(n) = 2/n Σ_k k ln(δ_k/δ_{k−1}),    megno(n) = 1/n Σ_k Y(k).
+
+It tends to 2 where the motion is quasi-periodic, to 0 where nearby ones keep their distance, and
+grows like λt/2 where it is chaotic.
+
+Lengths are Euclidean, of the states as they are stored: of (δq, δω), for example. Exponents do not
+depend on that, but their values after a finite time t do, by an amount that falls like 1/t.
+"""
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from integrators.compiler.elements import TANGENTS, aligned
+from integrators.compiler.kernels import IS_COMPILED, Kernel, inlined, types, whole_state
+from integrators.compiler.lanes import array, flat
+from integrators.compiler.tangents import COUNT
+from integrators.compiler.vectors import get
+from integrators.compiler.views import as_elements
+from integrators.errors import InputError, check_array, check_number, check_whole
+from integrators.forms.forms import SpheresLagrangian, checked_members, form_of
+from integrators.forms.phase_spaces import state_space
+from integrators.precision import DOUBLE
+from integrators.solvers.moving import carry
+from integrators.status import STATUS_ROW
+from integrators.stepping.batch import clock_of, steps_per_interval, with_tangents
+from integrators.stepping.checkpoint import Layout, Standing
+from integrators.stepping.formulations import conversion_kernels
+from integrators.stepping.loop import method_signature
+
+EVERY = 10  # steps after which vectors are made orthonormal
+SEED = 1  # of the directions that they begin in
+GROWTH, LENGTH, WEIGHTED, MEGNO = 0, COUNT, COUNT + 1, COUNT + 2  # where sums lie
+SUMS = 2  # elements that hold them
+
+
+@dataclass(frozen=True)
+class LyapunovExponents:
+    """The result of `lyapunov_exponents`.
+
+    Attributes
+    ----------
+    times : ndarray, shape (S + 1,)
+    exponents : ndarray, shape (S + 1, count)
+        Means of the growth rates from the start until each time, in units of 1/time, in order; NaN
+        at the start, after a failure and where a solver found no derivative.
+    megno : ndarray, shape (S + 1,)
+        Of the first vector.
+    status : int
+        0 complete, else an index into `status.STATUS`.
+    """
+
+    times: np.ndarray
+    exponents: np.ndarray
+    megno: np.ndarray
+    status: int
+
+
+def lyapunov_exponents(
+    system, integrator, state, *, step_size, duration, samples, count=1, directions=None,
+    start_time=0.0,
+):  # fmt: skip
+    """Lyapunov exponents and MEGNO of a run with a fixed step, from its own tangent map.
+
+    Parameters
+    ----------
+    system : System or form
+    integrator : Integrator
+        With a fixed step, in double precision.
+    state : array_like, shape (rows, 3)
+    step_size, duration : float
+    samples : int
+        Intervals between samples; the step must divide ``duration / samples``.
+    count : int, optional
+        Exponents, the largest ones: up to 8, and up to the dimension of the state space.
+    directions : array_like, shape (count, rows, 3), optional
+        Tangent vectors to begin with, which are made orthonormal; by default ones that point
+        anywhere in the tangent space, the same in every run.
+    start_time : float, optional
+
+    Returns
+    -------
+    LyapunovExponents
+
+    Raises
+    ------
+    InputError
+        If the integrator is adaptive, in double-double or does not fit, the state is off the
+        manifold, the step does not divide the sample interval, there are more exponents than that,
+        or the state space of the form is not known.
+    """
+    check_followed(integrator)
+    integrator.check(system)
+    members = checked_members(system, state)
+    if len(members) > 1:
+        raise InputError(f"state has {len(members)} members; expected one state", key="state")
+    check_compiled()
+    form, count = form_of(system), check_whole("count", count)
+    if directions is None:
+        directions = first_directions(form, members[0], count)
+    else:
+        directions = _checked_directions(directions, members[0], count)
+    step_size = check_number("step_size", step_size, above=0.0)
+    duration = check_number("duration", duration, above=0.0)
+    samples = check_whole("samples", samples)
+    steps = steps_per_interval(step_size, duration / samples)
+    start_time = check_number("start_time", start_time)
+    followed = Followed(integrator.bind(system), form, count)
+    series, _, status = followed.run(
+        members[0], directions, step_size, np.full(samples, steps), start_time=start_time
+    )
+    times = start_time + duration * np.arange(samples + 1) / samples
+    series = np.concatenate([np.full((1, count + 1), np.nan), series])
+    return LyapunovExponents(times, series[:, :count], series[:, count], status)
+
+
+def check_followed(integrator):
+    """Raise InputError unless tangent vectors can go along with an integrator's steps."""
+    if integrator.adaptive:
+        raise InputError(
+            f"{integrator.label!r} is adaptive: tangent vectors go along with fixed steps only; "
+            "expected an integrator with a fixed step"
+        )
+    if integrator.arithmetic != DOUBLE:
+        raise InputError(
+            f"{integrator.label!r}: tangent vectors go along with steps in double precision; leave "
+            "'arithmetic' out"
+        )
+
+
+def check_compiled():
+    """Raise InputError where kernels are plain Python."""
+    if not IS_COMPILED:
+        raise InputError(
+            "derivatives need compiled kernels, and NUMBA_DISABLE_JIT turns compilation off: "
+            "unset it"
+        )
+
+
+def check_count(form, state, count):
+    """Raise InputError if there are not so many exponents, or the state space is not known."""
+    dimension = len(_basis(form, state))
+    most = min(COUNT, dimension)
+    if not 1 <= count <= most:
+        why = (
+            f"the states of this system have {dimension} dimensions"
+            if dimension < COUNT
+            else f"{COUNT} tangent vectors go along with a run"
+        )
+        raise InputError(f"{count} exponents; expected 1 to {most}: {why}", key="count")
+
+
+def first_directions(form, state, count):
+    """The tangent vectors that runs from a state begin with, shape (count, rows, 3).
+
+    Raises
+    ------
+    InputError
+        As `check_count`.
+    """
+    check_count(form, state, count)
+    basis = _orthonormal(_basis(form, state))
+    mixed = np.random.default_rng(SEED).standard_normal((count, len(basis)))
+    return _orthonormal(np.tensordot(mixed, basis, 1))
+
+
+def _basis(form, state):
+    """A basis of the tangent space, shape (dimension, rows, 3)."""
+    space = state_space(form)
+    return space.tangents(state, space.scales(state, state, 1.0))
+
+
+def _orthonormal(vectors):
+    made, _ = np.linalg.qr(vectors.reshape(len(vectors), -1).T)
+    return np.ascontiguousarray(made.T).reshape(vectors.shape)
+
+
+def _checked_directions(directions, state, count):
+    found = check_array("directions", directions, f"{(count, *state.shape)}")
+    if found.shape != (count, *state.shape) or not np.all(np.isfinite(found)):
+        raise InputError(
+            f"directions of shape {found.shape}; expected {(count, *state.shape)}, finite",
+            key="directions",
+        )
+    if count > COUNT or np.linalg.matrix_rank(found.reshape(count, -1)) < count:
+        raise InputError(
+            f"directions; expected up to {COUNT}, none a combination of others", key="directions"
+        )
+    return _orthonormal(found)
+
+
+@dataclass(frozen=True)
+class Followed:
+    """A problem whose steps tangent vectors go along with.
+
+    Parameters
+    ----------
+    problem : Problem
+        In double precision.
+    form : SpheresLagrangian or another
+    count : int
+        Tangent vectors.
+    """
+
+    problem: object
+    form: object
+    count: int
+
+    @functools.cached_property
+    def layout(self):
+        """The `Layout` of a checkpoint: that of the problem, and the sums."""
+        return Layout((*self.problem.layout.shapes, ("sums", (SUMS,))))
+
+    @property
+    def checkpoint_size(self):
+        """Numbers in a checkpoint."""
+        return self.layout.size * (1 + COUNT)
+
+    def run(self, state, directions, step_size, counts, checkpoint=None, start_time=0.0):
+        """Take steps with tangent vectors.
+
+        Parameters
+        ----------
+        state : ndarray, shape (rows, 3)
+            (q, ω) at the start.
+        directions : ndarray, shape (count, rows, 3)
+            Orthonormal tangent vectors there.
+        step_size : float
+        counts : ndarray of int, shape (S,)
+            Steps in each sample interval.
+        checkpoint : ndarray, shape (checkpoint_size,), optional
+            To go on from; state and directions count no more.
+        start_time : float
+
+        Returns
+        -------
+        series : ndarray, shape (S, count + 1)
+            The exponents and MEGNO at the end of each interval.
+        checkpoint : ndarray, shape (checkpoint_size,)
+        status : int
+        """
+        problem = self.problem
+        if checkpoint is None:
+            moving = np.zeros((COUNT, problem.rows, 3))
+            moving[: self.count] = directions
+            start = with_tangents(problem, state, moving)[None]
+            standing = Standing.at_start(self.layout, TANGENTS, start)
+        else:
+            standing = Standing.at(self.layout, TANGENTS, checkpoint[None])
+        space, (stepped, stored) = state_space(self.form), conversion_kernels(problem)
+        work = max(1, problem.work, *(of.work(problem.rows) for of in (stepped, stored)))
+        ends = standing.first + np.cumsum(np.asarray(counts, dtype=np.int64))
+        series = aligned((len(ends), self.count + 1))
+        scratch = aligned((2, problem.rows, 3, *TANGENTS.shape))
+        _along_steps().compiled(TANGENTS)(
+            *problem.step_kernels(TANGENTS),
+            *(of.compiled(TANGENTS) for of in (stored, space.retraction, stepped)),
+            clock_of(TANGENTS, start_time, step_size), standing.first, ends, self.count,
+            self.seen_rows, problem.constants, problem.options, standing.y, standing.memory,
+            problem.parameters, space.parameters, aligned((work, *TANGENTS.shape)),
+            standing.report, scratch, standing.part("sums").reshape(-1), series,
+        )  # fmt: skip
+        status = int(standing.report[STATUS_ROW, 0])
+        return series, standing.checkpoints(int(ends[-1]))[0], status
+
+    @property
+    def seen_rows(self):
+        """Rows of a state whose tangents have a length: all but the work of a force."""
+        form = self.form
+        return 2 * form.bodies if isinstance(form, SpheresLagrangian) else self.problem.rows
+
+
+@inlined
+def _take_off(vectors, j, i, share):
+    """Take a share of vector i off vector j."""
+    for r in range(vectors.shape[0]):
+        for c in range(vectors.shape[1]):
+            vectors[r, c, 1 + j] -= share * vectors[r, c, 1 + i]
+
+
+@inlined
+def _scale(vectors, j, factor):
+    for r in range(vectors.shape[0]):
+        for c in range(vectors.shape[1]):
+            vectors[r, c, 1 + j] *= factor
+
+
+@inlined
+def _product(vectors, rows, i, j):
+    """The scalar product of two vectors."""
+    total = 0.0
+    for r in range(rows):
+        for c in range(3):
+            total += vectors[r, c, 1 + i] * vectors[r, c, 1 + j]
+    return total
+
+
+@inlined
+def _orthonormalise(vectors, rows, memory, count, sums):
+    """Make the vectors orthonormal in so many rows, by combinations that memory shares.
+
+    What a method carries from step to step moves with the state.
+    """
+    for j in range(count):
+        for i in range(j):
+            share = _product(vectors, rows, i, j)
+            _take_off(vectors, j, i, share)
+            _take_off(memory, j, i, share)
+        length = math.sqrt(_product(vectors, rows, j, j))
+        sums[GROWTH + j] += math.log(length)
+        _scale(vectors, j, 1.0 / length)
+        _scale(memory, j, 1.0 / length)
+
+
+@functools.cache
+def _along_steps():
+    """The kernel of `Followed.run`; arrays are float64 with the axis of the element."""
+    elements = as_elements(TANGENTS)
+    whole = types.FunctionType(whole_state(TANGENTS.type))
+    method = types.FunctionType(method_signature(TANGENTS.type))
+
+    def along(
+        advance, function, move, pull, stored, retraction, stepped, clock, first, ends, count,
+        rows, constants, options, y, memory, p, of_space, work, report, scratch, sums, series,
+    ):  # fmt: skip
+        t0, h = clock[0], clock[1]
+        carried = memory.reshape(memory.shape[0], 1, memory.shape[1])
+        seen, straight = scratch[0], scratch[1]
+        if first == 0:
+            sums[LENGTH] = 1.0  # squared, of the first vector
+        k = first
+        for s in range(ends.shape[0]):
+            while k < ends[s]:
+                advance(
+                    function, move, pull, t0, h, k, 1, constants, options, elements(y),
+                    elements(memory), p, elements(work), elements(report),
+                )  # fmt: skip
+                k += 1
+                t = t0 + k * h
+                stored(t, elements(y), p, elements(seen), elements(work))
+                length = _product(seen, rows, 0, 0)
+                sums[WEIGHTED] += k * (0.5 * math.log(length / sums[LENGTH]))
+                sums[MEGNO] += 2.0 * sums[WEIGHTED] / k
+                sums[LENGTH] = length
+                if k % EVERY == 0 or k == ends[s]:
+                    retraction(t, elements(seen), of_space, elements(straight), elements(work))
+                    _orthonormalise(straight, rows, carried, count, sums)
+                    stepped(t, elements(straight), p, elements(seen), elements(work))
+                    for i in range(y.shape[0]):
+                        carry(elements(y), i, get(elements(seen), i))
+                    sums[LENGTH] = 1.0
+            for j in range(count):
+                series[s, j] = sums[GROWTH + j] / (k * h)
+            series[s, count] = sums[MEGNO] / k
+
+    floats, count = flat(types.float64), types.int64
+    stack, of_elements = array(types.float64, 3), array(types.float64, 2)
+    signature = types.void(
+        method, *[whole] * 6, floats, count, flat(count), count, count, floats, floats, stack,
+        of_elements, floats, floats, of_elements, of_elements, array(types.float64, 4), floats,
+        of_elements,
+    )  # fmt: skip
+    return Kernel(along, lambda _: signature, (TANGENTS.name,))

@@ -1,0 +1,164 @@
+"""Lyapunov exponents and MEGNO against closed forms, and against differences of runs."""
+
+import numpy as np
+import pytest
+
+import integrators
+import systems
+from integrators import InputError, lyapunov_exponents
+from integrators.compiler.kernels import IS_COMPILED
+from integrators.diagnostics.exponents import Followed, first_directions
+from integrators.stepping.batch import run_tangents
+
+pytestmark = pytest.mark.skipif(not IS_COMPILED, reason="plain Python has no tangents")
+
+FREQUENCY = 3.0  # rad/s, of the pendulum √(g/l)
+UPRIGHT = np.array([[0.0, 0.0, -1.0], [0.0, 0.0, 0.0]])
+
+
+def pendulum():
+    return systems.get(
+        "spherical_pendulum_chain", count=1, mass=[1.0], length=[1.0], gravity=FREQUENCY**2
+    )
+
+
+def rates(found):
+    """Growth rates within each sample interval but the first, shape (S − 1, count)."""
+    grown = found.exponents[1:] * found.times[1:, None]
+    return np.diff(grown, axis=0) / np.diff(found.times[1:])[:, None]
+
+
+@pytest.mark.parametrize("name", ["spherical_midpoint", "splitting", "rkmk4"])
+def test_a_precession_has_none(name):
+    system = systems.get("precession")
+    found = lyapunov_exponents(
+        system, integrators.get(name), system.start("equator"),
+        step_size=0.05, duration=100.0, samples=4, count=2,
+    )  # fmt: skip
+    assert np.max(np.abs(found.exponents[1:] * found.times[1:, None])) < 1e-12
+    assert np.max(np.abs(found.megno[1:])) < 1e-12
+
+
+def test_a_hyperbolic_fixed_point_has_those_of_the_methods_map():
+    h = 0.02
+    z = h * FREQUENCY * np.array([1.0, 1.0, -1.0, -1.0])
+    expected = np.log(1.0 + z + z**2 / 2 + z**3 / 6 + z**4 / 24) / h  # the stability function
+    found = lyapunov_exponents(
+        pendulum(), integrators.get("rk4"), UPRIGHT, step_size=h, duration=30.0, samples=5, count=4
+    )
+    np.testing.assert_allclose(rates(found)[1:], [expected] * 3, rtol=0.0, atol=1e-12)
+    assert expected[0] == pytest.approx(FREQUENCY, abs=1e-5)
+    megno = found.megno[-1]  # λ t / 2 and what is left of the start
+    assert megno == pytest.approx(expected[0] * 30.0 / 2, rel=0.03)
+
+
+@pytest.mark.parametrize("name", ["variational", "variational+suzuki4", "spherical_midpoint"])
+def test_exponents_of_symplectic_maps_come_in_pairs(name):
+    if name == "spherical_midpoint":
+        # Orthonormal vectors v_i, w × v_i in the reverse order: what orthonormalises them keeps
+        # the pairs (the Iwasawa decomposition of the symplectic group).
+        system = systems.get("heisenberg_chain", count=4)
+        state = system.ensemble(1, seed=1)[0]
+        half = turned_halves(state)
+        directions = np.concatenate([half, np.cross(state, half)[::-1]])
+        found = lyapunov_exponents(
+            system, integrators.get(name), state, step_size=0.05, duration=2000.0, samples=8,
+            count=8, directions=directions,
+        )  # fmt: skip
+        exponents = found.exponents[1:]
+        assert np.all(exponents[-1, :3] > 1e-3)
+    else:
+        found = lyapunov_exponents(
+            pendulum(), integrators.get(name), UPRIGHT, step_size=0.02, duration=30.0, samples=5,
+            count=4,
+        )  # fmt: skip
+        exponents = rates(found)[1:]
+        assert np.all(exponents[:, :2] > 2.9)
+    np.testing.assert_allclose(exponents, -exponents[:, ::-1], rtol=0.0, atol=1e-12)
+
+
+def turned_halves(state):
+    """Orthonormal tangent vectors, one of each spin, whose images by w × are orthogonal to all."""
+    axis = np.cross(state, np.eye(3)[np.arange(len(state)) % 3])
+    axis /= np.linalg.norm(axis, axis=1, keepdims=True)
+    return np.eye(len(state))[:, :, None] * axis
+
+
+def test_vectors_grow_as_differences_of_runs(covering):
+    form, state = covering.case.system.form, covering.case.state
+    h, steps = 0.1 * covering.case.time_scale, 23
+    try:
+        (direction,) = first_directions(form, state, 1)
+    except InputError as error:
+        pytest.skip(str(error))
+    followed = Followed(covering.problem, form, 1)
+    series, _, _ = followed.run(state, direction[None], h, np.array([steps]))
+    grown = series[0, 0] * steps * h
+    _, (moved,) = run_tangents(covering.problem, state, direction[None], h, steps)
+    rows = followed.seen_rows
+    expected = np.log(np.linalg.norm(moved[:rows]))
+    if np.isnan(expected):
+        assert np.isnan(grown)
+    else:
+        assert grown == pytest.approx(expected, abs=1e-10)
+
+
+def test_it_goes_on_bit_for_bit():
+    system, method = systems.get("spherical_pendulum_chain"), integrators.get("variational")
+    state, counts = system.start("lee"), np.array([37, 1, 22, 40])
+    followed = Followed(method.bind(system), system.form, 4)
+    start = first_directions(system.form, state, 4)
+    whole, end, _ = followed.run(state, start, 0.01, counts)
+    first, checkpoint, _ = followed.run(state, start, 0.01, counts[:2])
+    later, last, _ = followed.run(state, start, 0.01, counts[2:], checkpoint)
+    np.testing.assert_array_equal(np.concatenate([first, later]), whole)
+    np.testing.assert_array_equal(last, end)
+
+
+def test_megno_tells_order_from_chaos():
+    method = integrators.get("variational+suzuki4")
+    start = np.array([[0.8, 0.0, 0.6], [0.0, 1.5, 0.0]])
+    one = lyapunov_exponents(  # which is integrable
+        pendulum(), method, start, step_size=0.01, duration=2000.0, samples=10
+    )
+    assert np.all(np.diff(np.abs(one.megno[1:] - 2.0)) < 0.0)
+    assert abs(one.megno[-1] - 2.0) < 0.04
+    double = systems.get("spherical_pendulum_chain")
+    whirling = np.array([[0.0, 0.0, -1.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0], [1.0, -1.0, 0.0]])
+    other = lyapunov_exponents(double, method, whirling, step_size=0.01, duration=200.0, samples=10)
+    assert np.all(np.diff(other.megno[1:]) > 1.0)
+    assert 2.0 * other.megno[-1] / 200.0 == pytest.approx(other.exponents[-1, 0], rel=0.1)
+
+
+def test_there_are_no_more_exponents_than_dimensions():
+    system = systems.get("precession")
+    with pytest.raises(InputError, match="expected 1 to 2: the states of this system have 2 dim"):
+        lyapunov_exponents(
+            system, integrators.get("rk4"), system.start("equator"),
+            step_size=0.1, duration=1.0, samples=1, count=3,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"count": 9}, "9 exponents; expected 1 to 8: 8 tangent vectors go along with a run"),
+        ({"count": 0}, "count = 0"),
+        ({"integrator": "rk45"}, "'rk45' is adaptive: tangent vectors"),
+        ({"arithmetic": "double-double"}, "leave 'arithmetic' out"),
+        ({"samples": 7}, "does not divide the sample interval"),
+        ({"directions": np.zeros((1, 4, 3))}, "none a combination of others"),
+        ({"directions": np.zeros((2, 4, 3))}, "expected (1, 4, 3)"),
+        ({"state": np.ones((4, 3))}, "off the manifold"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_wrong_input(changes, text):
+    system = systems.get("spherical_pendulum_chain")
+    options = {"state": system.start("lee"), "step_size": 0.01, "duration": 1.0, "samples": 10}
+    options |= changes
+    name = options.pop("integrator", "variational")
+    kind = {"arithmetic": options.pop("arithmetic")} if "arithmetic" in options else {}
+    with pytest.raises(InputError) as error:
+        lyapunov_exponents(system, integrators.get(name, **kind), **options)
+    assert text in str(error.value)
