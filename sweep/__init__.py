@@ -15,6 +15,7 @@ _HOMES = {
     "Study": "sweep.store.studies",
     "analysis": "sweep.analysis",
     "campaign": "sweep.campaign",
+    "chaos_table": "sweep.analysis",
     "check": "sweep.store.studies:check_study",
     "drift_table": "sweep.analysis",
     "errors": "sweep.errors",

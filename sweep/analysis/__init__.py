@@ -11,6 +11,7 @@ from integrators.lazy import lazy
 
 # Imported when first used: `sweep query` should not wait for what estimates orders.
 _HOMES = {
+    "ChaosEstimate": "sweep.analysis.chaos",
     "DriftEstimate": "sweep.analysis.drift.drifts",
     "GrowthEstimate": "sweep.analysis.drift.growth",
     "LeastWork": "sweep.analysis.efficiency.pareto",
@@ -21,6 +22,7 @@ _HOMES = {
     "ToleranceEstimate": "sweep.analysis.convergence.tolerances",
     "WorkEstimate": "sweep.analysis.efficiency.work",
     "adaptive_runs": "sweep.analysis.runs.selection",
+    "chaos_table": "sweep.analysis.chaos",
     "drift_table": "sweep.analysis.drift.drifts",
     "grid": "sweep.analysis.runs.grid",
     "growth_table": "sweep.analysis.drift.growth",
@@ -34,6 +36,7 @@ _HOMES = {
     "run_table_has_error": "sweep.analysis.convergence.curves",
     "tolerance_table": "sweep.analysis.convergence.tolerances",
     "units": "sweep.analysis.runs.summaries",
+    "variables_of_growth": "sweep.analysis.chaos",
     "work_table": "sweep.analysis.efficiency.work",
 }
 __getattr__, __dir__, __all__ = lazy(__name__, _HOMES)

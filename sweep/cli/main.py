@@ -28,8 +28,8 @@ from sweep.store.backends.disk import (
 
 COMMANDS = (
     "init", "check", "plan", "run", "submit", "cancel", "status", "extend", "merge", "failures",
-    "retry", "verify", "ls", "show", "query", "order", "drift", "work", "plot", "report", "export",
-    "reproduce", "certificates", "guide",
+    "retry", "verify", "ls", "show", "query", "order", "drift", "chaos", "work", "plot", "report",
+    "export", "reproduce", "certificates", "guide",
 )  # fmt: skip
 MODULES = {"ls": "listing"}
 

@@ -39,9 +39,10 @@ def command(what, experiment, where, output, suffix, body, view):
     """Plot what STORE has the results for, or of that one KIND.
 
     Kinds: order, error against step size; drift, errors of an invariant with what drifts; work,
-    errors against what they cost; energy and unit-length, errors over time; sphere, stored states
-    as phase portraits and Poincaré sections. `sweep ls plots` lists those of installed
-    distributions as well; those of the study's plugins take that they were approved.
+    errors against what they cost; energy and unit-length, errors over time; megno and lyapunov,
+    how nearby trajectories part; sphere, stored states as phase portraits and Poincaré sections.
+    `sweep ls plots` lists those of installed distributions as well; those of the study's plugins
+    take that they were approved.
 
     With a KIND, -o name.pdf (.svg: vectors too, .png) writes that one picture.
 

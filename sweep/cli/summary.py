@@ -7,11 +7,12 @@ from integrators.errors import InputError
 from sweep.cli.common import open_experiments_for_command, save_experiment_plots
 from sweep.store.store import Store
 
-KINDS = ("order", "energy", "unit-length", "sphere")  # that end a run; `sweep plot` has them all
+# That end a run; `sweep plot` has them all.
+KINDS = ("order", "energy", "unit-length", "megno", "lyapunov", "sphere")
 
 
 def print_run_summary(store):
-    """Print order and drift tables of each experiment, and where the plots are."""
+    """Print tables of orders, drifts and exponents of each experiment, and where the plots are."""
     datasets = open_experiments_for_command(store)
     for name, dataset in datasets.items():
         title = f"{name}: {dataset.attrs['title'].partition(': ')[2]}"
@@ -34,6 +35,8 @@ def print_run_summary(store):
                     )
                 )
             )
+        if sweep.analysis.variables_of_growth(dataset):
+            click.echo(f"\n{sweep.tables.chaos_as_table(sweep.chaos_table(dataset))}")
     _save_summary_plots(store, datasets)
 
 

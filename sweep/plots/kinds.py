@@ -7,7 +7,12 @@ from sweep.analysis.runs.selection import run_table, run_table_without_repeats
 from sweep.plots.captions import add_figure_heading
 from sweep.plots.drifts import drift_over_time
 from sweep.plots.orders import convergence
-from sweep.plots.over_time import energy_over_time, unit_length_over_time
+from sweep.plots.over_time import (
+    energy_over_time,
+    lyapunov_over_time,
+    megno_over_time,
+    unit_length_over_time,
+)
 from sweep.plots.spheres import sphere
 from sweep.plots.style import save
 from sweep.plots.work import plot_work_panels
@@ -22,6 +27,8 @@ KINDS = {
         PlotKind("work", plot_work_panels, error="global_error"),
         PlotKind("energy", energy_over_time),
         PlotKind("unit-length", unit_length_over_time),
+        PlotKind("lyapunov", lyapunov_over_time),
+        PlotKind("megno", megno_over_time),
         PlotKind("sphere", sphere),
     )
 }

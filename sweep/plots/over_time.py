@@ -11,6 +11,7 @@ from matplotlib import rc_context
 
 from integrators.errors import InputError
 from sweep.analysis.runs.selection import (
+    adaptive_runs,
     axis_values_in_words,
     groups_of_runs,
     name_of_energy_quantity,
@@ -31,6 +32,7 @@ from sweep.plots.style import (
     style_log_error_axis,
     style_log_time_axis,
 )
+from sweep.study.schema import LYAPUNOV, MEGNO, lyapunov_names
 
 MOST_POINTS = 250  # along time: more cannot be told apart in print
 MARKS = 8  # of a curve
@@ -127,6 +129,32 @@ def unit_length_over_time(dataset, step_size=None):
     name = "unit_length_error_mean" if every_step else "unit_length_error"
     text = "mean |q·q − 1| over steps" if every_step else "|q·q − 1|"
     return _plot_error_over_time(dataset, name, text, step_size)
+
+
+def lyapunov_over_time(dataset, step_size=None):
+    """Size of the largest Lyapunov exponent until each time: median over the starts, and range.
+
+    Where the motion is regular it falls like ln(t)/t. Parameters and result are those of
+    `energy_over_time`.
+    """
+    dataset = _runs_with_fixed_steps(dataset)
+    name = next((n for n in (LYAPUNOV, *lyapunov_names(1)) if n in dataset), LYAPUNOV)
+    return _plot_error_over_time(dataset, name, "largest Lyapunov exponent", step_size)
+
+
+def megno_over_time(dataset, step_size=None):
+    """Mean exponential growth of nearby orbits until each time: median over the starts, and range.
+
+    It tends to 2 where the motion is regular, and grows like t where it is chaotic. Parameters and
+    result are those of `energy_over_time`.
+    """
+    return _plot_error_over_time(_runs_with_fixed_steps(dataset), MEGNO, "MEGNO", step_size)
+
+
+def _runs_with_fixed_steps(dataset):
+    """The run table of those that tangent vectors can go along with."""
+    dataset = run_table_without_repeats(dataset)
+    return take_runs(dataset, np.flatnonzero(~adaptive_runs(dataset)))
 
 
 def _plot_error_over_time(dataset, name, text, step_size):

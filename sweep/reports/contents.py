@@ -109,6 +109,8 @@ def report_part_of_experiment(dataset, name, place, count, progress):
     parts, not_drawn, sentences, counts = [], [], [], {}
     raised = _unit_exponent_writer(dataset)
     for section in SECTIONS:
+        if not section.suits(dataset):
+            continue
         answer, missing = _section_answer(section, dataset)
         pictures = []
         for kind, text in section.pictures.items():

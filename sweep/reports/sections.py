@@ -7,7 +7,15 @@ import numpy as np
 
 from integrators.errors import InputError
 from sweep import tables
-from sweep.analysis import adaptive_runs, drift_table, order_table, tolerance_table, work_table
+from sweep.analysis import (
+    adaptive_runs,
+    chaos_table,
+    drift_table,
+    order_table,
+    tolerance_table,
+    variables_of_growth,
+    work_table,
+)
 from sweep.analysis.convergence.curves import run_table_has_error
 from sweep.tables.base import scientific_cell
 from sweep.text import format_number
@@ -45,12 +53,15 @@ class Section:
         Takes an experiment's run table and returns an `Answer`; `InputError` says what is missing.
     pictures : dict of str to str
         Kinds of `sweep.plots.KINDS`, and what each shows.
+    suits : callable
+        Whether a run table has what it is about; else a report does not mention it.
     """
 
     title: str
     text: str
     answer: object
     pictures: dict
+    suits: object = lambda dataset: True
 
 
 def order_section_answer(dataset):
@@ -131,6 +142,13 @@ def _row_origin_in_words(row):
     return ", ".join([f"of {row.integrator}", *values])
 
 
+def chaos_section_answer(dataset):
+    """Lyapunov exponents and MEGNO, and what they say of order and chaos; counts are of starts."""
+    rows = chaos_table(dataset)
+    counts = sum((Counter(row.counts) for row in rows), Counter())
+    return Answer([tables.chaos_as_table(rows)], [], dict(counts))
+
+
 def work_section_answer(dataset):
     """What errors cost, and which integrator of each family is best."""
     return Answer(tables.work_as_tables(work_table(dataset)), [], {})
@@ -157,6 +175,18 @@ SECTIONS = (
             "energy": "Size of the energy error over time.",
             "unit-length": "Departure from unit length over time.",
         },
+    ),
+    Section(
+        "Order and chaos",
+        "Lyapunov exponents and the mean exponential growth of nearby orbits, of the tangent map "
+        "of the steps that were taken. Where no chaos is seen, smaller exponents could hide.",
+        chaos_section_answer,
+        {
+            "megno": "Mean exponential growth of nearby orbits: near 2 where the motion is "
+            "regular, like t where it is chaotic.",
+            "lyapunov": "Size of the largest Lyapunov exponent until each time.",
+        },
+        lambda dataset: bool(variables_of_growth(dataset)),
     ),
     Section(
         "Work and precision",

@@ -30,7 +30,7 @@ from sweep.store.files import (
     references_group_name,
 )
 from sweep.store.store import CREATING, Store
-from sweep.study import schema
+from sweep.study import schema, structure
 from sweep.study.run_table import SLAB, ids_of_digests, ranges_of
 
 REFERENCE_VARIABLES = (
@@ -247,7 +247,10 @@ def _create_or_grow_end_checkpoints(root, entry, layout):
         _, first = np.unique(integrators * (rows.max() + 1) + rows[systems], return_index=True)
         for i, s in zip(integrators[first].tolist(), systems[first].tolist(), strict=True):
             pairs.setdefault((i, int(rows[s])), (i, s))
-    longest = max(methods[i].bind(table.systems[s]).checkpoint_size for i, s in pairs.values())
+    record = entry.experiment.record
+    longest = max(
+        structure.checkpoint_size(methods[i], table.systems[s], record) for i, s in pairs.values()
+    )
     _grow_checkpoint_array(root, name, entry.size, longest, layout)
 
 

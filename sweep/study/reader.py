@@ -22,7 +22,7 @@ from sweep.study import axes, schema, structure, system_defaults
 from sweep.study.exclude import Condition, Rule
 from sweep.study.experiment import STATISTICS, Reference, ResolvedExperiment
 from sweep.study.initial_conditions import reader as conditions
-from sweep.study.schema import STRUCTURE
+from sweep.study.schema import GROWTH, LYAPUNOV, MEGNO, STRUCTURE, lyapunov_names
 from sweep.study.toml.nodes import Node
 
 FORMAT = 1
@@ -32,6 +32,7 @@ DEFAULT_KEYS += ("record", "statistics", "reference", "repeat", "time_unit")
 EXPERIMENT_KEYS = ("name", "system", "parameters", "scan", "zip", "exclude", *DEFAULT_KEYS)
 REQUIRED_KEYS = ("name", "system", "integrators", "initial_condition", "duration", "samples")
 STEPS = ("step_size", "rejected_steps")  # of the step control, along the run
+BESIDES = ("state", *STEPS, *STRUCTURE, LYAPUNOV, MEGNO)  # what is recorded besides quantities
 RECORDED = ("energy", "momentum_map", "casimir", "constraint")  # kinds, where a study says nothing
 
 
@@ -140,7 +141,7 @@ def _read_experiment(table, library):
     starts = read("initial_condition", conditions.read_initial_conditions, family)
     gather(_check_starts_have_all_digits, table, starts, family, entries)
     record = gather(_read_record, table, family, library)
-    gather(_check_structure_measurable, table, record, family, entries)
+    gather(_check_measurable, table, record, family, entries, starts)
     gather(_try_plugins_at_first_start, table, library, family, starts, record, entries)
     values = {
         "name": read("name", Node.label),
@@ -180,7 +181,7 @@ def _library_with_named_plugins(table, library):
 
 def _library_with_recorded_plugins(table, family, library):
     """The library, and the installed observables that an experiment records."""
-    known = {*(of.name for of in family[0].quantities), "state", *STEPS, *STRUCTURE}
+    known = {*(of.name for of in family[0].quantities), *BESIDES}
     with table.get("record", table).context():
         return with_installed_plugins(
             library, "observable", _strings_under_key(table, "record"), known
@@ -277,12 +278,24 @@ def _read_record(table, family, library):
     if "record" not in table:
         return tuple(quantity.name for quantity in offered if quantity.kind in RECORDED)
     nodes = table["record"].elements(least=0)
-    valid = [quantity.name for quantity in offered] + ["state", *STEPS, *STRUCTURE]
-    names = read_nodes_gathering_problems(
-        Node.choice, nodes, _describe_quantity_kind(family), valid
+    valid = [*(quantity.name for quantity in offered), *BESIDES]
+    read = read_nodes_gathering_problems(
+        _read_recorded, nodes, _describe_quantity_kind(family), valid
     )
-    check_distinct_nodes(nodes, names, "quantity")
-    return names
+    check_distinct_nodes(nodes, [name for name, _ in read], "quantity")
+    return sum((names for _, names in read), ())
+
+
+def _read_recorded(node, kind, valid):
+    """A name, or a table with one; and all the names that it stands for."""
+    if type(node.value) is not dict:
+        name = node.choice(kind, valid)
+        return name, (name,)
+    node.table(("name", "count"), ("name", "count"))
+    name = node["name"].choice("quantity with a count", (LYAPUNOV,))
+    if node["count"].integer() < 1:
+        raise node["count"].error(f"expected 1 or more, got {node['count'].value}")
+    return name, lyapunov_names(node["count"].value)
 
 
 def _check_starts_have_all_digits(table, starts, family, entries):
@@ -295,16 +308,22 @@ def _check_starts_have_all_digits(table, starts, family, entries):
                 family[0].refined(start.states(family[0])[0])
 
 
-def _check_structure_measurable(table, record, family, entries):
-    """Refuse measured structure that no run of the experiment has."""
-    for index, name in enumerate(record):
-        reason = (
-            structure.obstacle_to_measuring_structure(name, family, entries)
-            if name in STRUCTURE
-            else ""
-        )
+def _check_measurable(table, record, family, entries, starts):
+    """Refuse what no run of the experiment has of what is measured of its map."""
+    if not set(record) & set(structure.MEASURED):
+        return
+    for node in table["record"].elements():
+        name, count = node.value, 1
+        if type(name) is dict:
+            name, count = name["name"], name["count"]
+        if name not in structure.MEASURED:
+            continue
+        reason = structure.obstacle_to_measuring(name, family, entries)
         if reason:
-            raise table["record"][index].error(f"{name!r} {reason}; leave it out")
+            raise node.error(f"{name!r} {reason}; leave it out")
+        if name in GROWTH:
+            with node.context():
+                structure.check_exponent_count(family, starts[0], count)
 
 
 def _try_plugins_at_first_start(table, library, family, starts, record, entries):

@@ -29,6 +29,8 @@ REFERENCE_ERRORS = {  # of every system, besides its own `state_errors`
 }
 STATE_ERROR = {"kind": "state_error"}  # attributes of errors against a reference
 STATE_DIMS = ("run", "time", "row", "component")
+LYAPUNOV, MEGNO = "lyapunov", "megno"
+MOST_EXPONENTS = 8
 
 
 RUN_COORDINATES = ("run", "run_id", "in_study", "integrator", "step_size", "tolerance", "adaptive")
@@ -95,9 +97,34 @@ def sampled_variables(experiment, systems):
     if "rejected_steps" in experiment.record:
         text = "steps rejected until the end of the one that covers the sample time"
         variables.append(_sampled_variable(REJECTED_SO_FAR, "1", text))
+    variables += [
+        _sampled_variable(name, units, text, {"kind": "growth"})
+        for name, units, text in _growth_variables(system.time_units)
+        if name in experiment.record
+    ]
     if "state" in experiment.record:
         variables.append(Variable("state", STATE_DIMS, "1", system.state_text))
     return variables
+
+
+def lyapunov_names(count=None):
+    """The variables of the largest Lyapunov exponent, or of so many of them."""
+    return (LYAPUNOV,) if count is None else tuple(f"{LYAPUNOV}_{k + 1}" for k in range(count))
+
+
+def _growth_variables(time_units):
+    """Name, units and text of each variable that tells how nearby trajectories part."""
+    numbered = enumerate(lyapunov_names(MOST_EXPONENTS), 1)
+    over = "1" if time_units == "1" else f"{time_units}-1"
+    return [
+        (LYAPUNOV, over, "largest Lyapunov exponent of the steps until then"),
+        *((name, over, f"Lyapunov exponent {k} of the steps until then") for k, name in numbered),
+        (MEGNO, "1", "mean exponential growth of nearby orbits until then"),
+    ]
+
+
+GROWTH = tuple(name for name, *_ in _growth_variables("1"))
+"""What a record may ask for of how nearby trajectories part, over ``(run, time)``."""
 
 
 def _state_error_variables(systems):
@@ -133,6 +160,7 @@ def taken_variable_names(system):
     set of str
     """
     names = {"time", "row", "component", "state", CURRENT_STEP_SIZE, REJECTED_SO_FAR}
+    names |= {*GROWTH}
     names |= {*RUN_COORDINATES, *reference_error_names(system), *system.parameter_names()}
     names |= {variable.name for variable in (*ALL_RUN_VARIABLES, INITIAL_STATE)}
     return names.union(*(variable_names_of_quantity(quantity) for quantity in system.quantities))

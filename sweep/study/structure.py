@@ -1,11 +1,13 @@
-"""What a study's record may ask for of each run besides quantities: measured structure.
+"""What a study's record may ask for of each run besides quantities: what is measured of the map.
 
-``symplectic_defect`` and ``reversal_error``, see `integrators.diagnostics.structure`. They
-are measured when a run is over, and count in no run's CPU time.
+``symplectic_defect`` and ``reversal_error``, see `integrators.diagnostics.structure`, are measured
+when a run is over; ``lyapunov`` and ``megno``, see `integrators.diagnostics.exponents`, along it.
+They count in no run's CPU time.
 """
 
 import numpy as np
 
+from integrators.diagnostics.exponents import Followed, check_compiled, check_count
 from integrators.diagnostics.structure import (
     adaptive_map,
     defect_of_map,
@@ -14,21 +16,26 @@ from integrators.diagnostics.structure import (
 )
 from integrators.errors import InputError
 from integrators.forms.phase_spaces import phase_space
-from sweep.study.schema import REVERSAL_ERROR, STRUCTURE, SYMPLECTIC_DEFECT
+from sweep.study.schema import GROWTH, MEGNO, REVERSAL_ERROR, STRUCTURE, SYMPLECTIC_DEFECT
 
 MOST_BODIES = 128  # for a symplectic defect: its time and memory grow as their square and worse
 
 
-def obstacle_to_measuring_structure(name, systems, entries):
+MEASURED = (*STRUCTURE, *GROWTH)
+
+
+def obstacle_to_measuring(name, systems, entries):
     """What keeps every run of an experiment from being measured; empty where nothing does.
 
     Parameters
     ----------
     name : str
-        A key of `STRUCTURE`.
+        Of `MEASURED`.
     systems : list of systems.System
     entries : list of sweep.study.IntegratorEntry
     """
+    if name in GROWTH:
+        return _obstacle_to_exponents(entries)
     if name == REVERSAL_ERROR:
         if all(entry.adaptive for entry in entries):
             return "needs an integrator with a fixed step: an adaptive one has no steps to go back"
@@ -45,6 +52,61 @@ def obstacle_to_measuring_structure(name, systems, entries):
     if fewest > MOST_BODIES:
         return f"is measured of up to {MOST_BODIES} bodies; {systems[0].name} has {fewest}"
     return ""
+
+
+def _obstacle_to_exponents(entries):
+    if all(entry.adaptive for entry in entries):
+        return "needs an integrator with a fixed step: tangent vectors go along with such steps"
+    for entry in entries:
+        if entry.is_precise:
+            return f"is of runs in double precision, and those of {entry.label!r} are not"
+    try:
+        check_compiled()
+    except InputError as error:
+        return f"cannot be computed: {error}"
+    return ""
+
+
+def check_exponent_count(systems, start, count):
+    """Raise InputError where runs of an experiment have not so many Lyapunov exponents.
+
+    Parameters
+    ----------
+    systems : list of systems.System
+    start : an initial condition
+        Of which the first state counts.
+    count : int
+    """
+    smallest = min(systems, key=lambda system: system.bodies)
+    check_count(smallest.form, start.states(smallest)[0], count)
+
+
+def exponents_of_record(record):
+    """The names of Lyapunov exponents in a record, in order."""
+    return [name for name in record if name in GROWTH and name != MEGNO]
+
+
+def followed_problem(problem, integrator, form, record):
+    """The `Followed` problem whose tangent vectors give what a record asks for; None without any.
+
+    Parameters
+    ----------
+    problem : Problem or AdaptiveProblem
+    integrator : Integrator
+        Whose problem it is.
+    form : SpheresLagrangian or another
+    record : tuple of str
+    """
+    if integrator.adaptive or not set(record) & set(GROWTH):
+        return None
+    return Followed(problem, form, max(1, len(exponents_of_record(record))))
+
+
+def checkpoint_size(integrator, system, record):
+    """Numbers in the checkpoint of a run: of the problem, and of the tangent vectors with it."""
+    problem = integrator.bind(system)
+    followed = followed_problem(problem, integrator, system.form, record)
+    return problem.checkpoint_size + (followed.checkpoint_size if followed else 0)
 
 
 def symplectic_defects(form, problem, initial, step_size, tolerance, interval):

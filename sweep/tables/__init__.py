@@ -10,6 +10,7 @@ from integrators.lazy import lazy
 _HOMES = {
     "SHOWN": "sweep.tables.runs",
     "Table": "sweep.tables.base",
+    "chaos_as_table": "sweep.tables.chaos",
     "chosen_table_columns": "sweep.tables.runs",
     "drifts_as_tables": "sweep.tables.invariants",
     "error_times_for_title": "sweep.tables.convergence",

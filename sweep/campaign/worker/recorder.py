@@ -13,6 +13,8 @@ import numpy as np
 import systems
 from integrators import status as status_of
 from integrators.compiler.elements import DOUBLE
+from integrators.diagnostics.exponents import first_directions
+from integrators.errors import InputError
 from integrators.forms.forms import in_precise_numbers
 from integrators.precision import DOUBLE_DOUBLE, only_precise, pairs, precise
 from integrators.stepping import loop
@@ -73,7 +75,7 @@ class Recipe:
 
     def brief(self, time_axis):
         """What a pilot records over another time axis: no structure, no errors."""
-        record = tuple(name for name in self.record if name not in schema.STRUCTURE)
+        record = tuple(name for name in self.record if name not in structure.MEASURED)
         return Recipe(time_axis, record, self.statistics, reference_samples=0)
 
 
@@ -160,6 +162,19 @@ class Recorder:
         """Whether runs may stop after any sample, and go on from a checkpoint."""
         return self.problem.checkpoint_size > 0
 
+    @property
+    def checkpoint_size(self):
+        """Numbers in the checkpoint of a run: of the problem, and of what goes along with it."""
+        followed = self.followed
+        return self.problem.checkpoint_size + (followed.checkpoint_size if followed else 0)
+
+    @cached_property
+    def followed(self):
+        """The problem with tangent vectors; None where none go along with its steps."""
+        return structure.followed_problem(
+            self.problem, self._integrator, self._system.form, self.recipe.record
+        )
+
     def starts(self, initial, known=None):
         """Initial states in the integrator's arithmetic.
 
@@ -228,12 +243,13 @@ class Recorder:
         adaptive = self._integrator.adaptive
         compiled = self.problem.kernels if adaptive else self.problem.trajectory
         compiled(self.problem.elements[lanes])  # before the clock starts
-        fresh = adaptive and runs.checkpoints is None
+        known, followed = self._parts(runs.checkpoints)
+        fresh = adaptive and known is None
         prepared = prepare(self.problem, runs.initial, times, runs.tolerance) if fresh else None
         wall, cpu = time.perf_counter(), time.thread_time()
         if adaptive:
             batch, runs.counters, steps = self.integrate_adaptive(
-                runs.initial, times, runs.tolerance, prepared, runs.checkpoints
+                runs.initial, times, runs.tolerance, prepared, known
             )
         else:
             marks = self.recipe.time_axis.marks[first : last + 1]
@@ -241,7 +257,7 @@ class Recorder:
                 runs.initial,
                 runs.step_size,
                 runs.steps_per_sample * np.diff(marks),
-                runs.checkpoints,
+                known,
                 int(marks[0]) * runs.steps_per_sample,
             )
         runs.cpu = runs.cpu + (time.thread_time() - cpu) / len(runs.initial)
@@ -255,6 +271,8 @@ class Recorder:
         where = np.concatenate([[0], np.arange(first + 1, last + 1)])
         sampled = self._sampled(raw, self._times(runs, where)) | self._statistics(batch)
         sampled |= self._errors(states, reference, where)
+        growth, followed = self._growth(runs, last, followed)
+        sampled |= growth
         for key, (name, values) in steps.items():
             if key in self.recipe.record:
                 sampled[name] = values
@@ -266,8 +284,42 @@ class Recorder:
         runs.valid_samples = runs.valid_samples + valid[:, new].sum(axis=1)
         runs.alive = valid[:, -1]
         runs.sample, runs.final = last, ends[:, -1]
-        runs.checkpoints, runs.status = batch.checkpoints, batch.report[:, status_of.STATUS_ROW]
+        runs.status = batch.report[:, status_of.STATUS_ROW]
+        runs.checkpoints = np.concatenate([batch.checkpoints, followed], axis=1)
         return {name: values[:, new] for name, values in sampled.items()}
+
+    def _parts(self, checkpoints):
+        """Of checkpoints those of the problem, and of what goes along with it."""
+        if checkpoints is None:
+            return None, None
+        return np.split(checkpoints, [self.problem.checkpoint_size], axis=1)
+
+    def _growth(self, runs, last, checkpoints):
+        """Of what nearby trajectories do the recorded series up to a sample, and where they stand.
+
+        Variables of shape (runs, S), NaN at the first sample, and checkpoints (runs, size).
+        """
+        if self.followed is None:
+            return {}, np.zeros((len(runs.initial), 0))
+        counts = runs.steps_per_sample * np.diff(
+            self.recipe.time_axis.marks[runs.sample : last + 1]
+        )
+        found = np.full((len(runs.initial), len(counts) + 1, self.followed.count + 1), np.nan)
+        ends = np.full((len(runs.initial), self.followed.checkpoint_size), np.nan)
+        for i, state in enumerate(runs.initial):
+            try:
+                start = first_directions(self._system.form, state, self.followed.count)
+            except InputError:  # an equilibrium where the state space has no tangent plane
+                continue
+            known = None if checkpoints is None else checkpoints[i]
+            found[i, 1:], ends[i], _ = self.followed.run(
+                state, start, runs.step_size, counts, known
+            )
+        exponents = structure.exponents_of_record(self.recipe.record)
+        columns = dict(zip(exponents, np.moveaxis(found, 2, 0), strict=False))
+        if schema.MEGNO in self.recipe.record:
+            columns[schema.MEGNO] = found[:, :, -1]
+        return columns, ends
 
     def finish(self, runs):
         """The variables over runs, of runs at their last sample; by the names of `schema`."""

@@ -140,7 +140,7 @@ class RunWork:
         return dataclasses.replace(
             runs,
             sample=sample,
-            checkpoints=self.ends[CHECKPOINT.name][where, : recorder.problem.checkpoint_size],
+            checkpoints=self.ends[CHECKPOINT.name][where, : recorder.checkpoint_size],
             valid_samples=self.ends[MARKER][where].astype(np.int64),
             cpu=self.ends["cpu_time"][where],
             wall=self.ends["wall_time"][where],

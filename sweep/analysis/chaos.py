@@ -1,0 +1,199 @@
+"""Order and chaos: how nearby trajectories part, from the recorded exponents and MEGNO."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from integrators.errors import InputError
+from sweep.analysis.drift.drifts import Spread
+from sweep.analysis.runs.selection import (
+    complete_runs,
+    groups_of_runs,
+    run_table_without_repeats,
+    scanned_axes,
+    take_runs,
+)
+
+KIND = "growth"  # of the variables, by their attribute
+MEGNO = "megno"
+CHAOTIC = "chaotic"
+NONE = "no chaos seen"
+UNDECIDED = "undecided"
+VERDICTS = (CHAOTIC, NONE, UNDECIDED)
+
+LEVEL = 2.0  # of MEGNO where the motion is quasi-periodic
+HIGH = 5.0  # and what it is above where it is chaotic,
+GROWING = 1.5  # with so many times its value at half the time: twice if it grows like t
+NEAR = 0.5  # of its level, and of its value at half the time, where no chaos is seen
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChaosEstimate:
+    """How nearby trajectories part under one integrator at one step size.
+
+    Attributes
+    ----------
+    integrator : str
+        The label in the study.
+    parameters : dict
+        Values of the scanned axes.
+    step_size : float
+    starts, left_out : int
+        Initial conditions that count, and runs that failed, are not finished, have left the study
+        or for whose steps no derivative was found.
+    duration : float
+    exponents : tuple of Spread
+        Lyapunov exponents at the end, the largest first; as many as are recorded.
+    megno : Spread
+        At the end; NaN where it is not recorded.
+    chaotic, regular, undecided : int
+        Starts by their verdict; all 0 without MEGNO.
+    hidden : float
+        The exponent with which the largest MEGNO of the starts without chaos would go along,
+        2 megno / t: smaller ones could not be seen. NaN without any.
+    longer : float
+        The duration with which the exponents of the undecided starts, if they last, would be seen;
+        NaN without any.
+    units, time_units : str
+        Of exponents and of times.
+    """
+
+    integrator: str
+    parameters: dict
+    step_size: float
+    starts: int
+    left_out: int
+    duration: float
+    exponents: tuple
+    megno: Spread
+    chaotic: int
+    regular: int
+    undecided: int
+    hidden: float
+    longer: float
+    units: str
+    time_units: str
+
+    @property
+    def tolerance(self):
+        """NaN: steps are fixed."""
+        return np.nan
+
+    @property
+    def verdict(self):
+        """`CHAOTIC`, `NONE` or `UNDECIDED` if all starts are alike; else the starts of each."""
+        if len(self.counts) == 1:
+            return next(iter(self.counts))
+        return ", ".join(f"{count} {verdict}" for verdict, count in self.counts.items())
+
+    @property
+    def counts(self):
+        """Starts by their verdict, of those that there are."""
+        counts = zip(VERDICTS, (self.chaotic, self.regular, self.undecided), strict=True)
+        return {verdict: count for verdict, count in counts if count}
+
+    @property
+    def in_words(self):
+        """What the verdict leaves open, with the number that would decide."""
+        time = "" if self.time_units == "1" else f" {self.time_units}"
+        rate = "" if self.units == "1" else f" {self.units}"
+        said = []
+        if self.regular:
+            said.append(f"exponents below {self.hidden:.2g}{rate} could hide")
+        if self.undecided and np.isfinite(self.longer):
+            said.append(f"a run of {self.longer:.2g}{time} would tell, if the undecided ones last")
+        elif self.undecided:
+            said.append("a longer run would tell")
+        return "; ".join(said)
+
+
+def chaos_table(dataset):
+    """Lyapunov exponents, MEGNO and what they say of order and chaos.
+
+    A start is chaotic where MEGNO ends above 5 and is more than one and a half times that at half
+    the time, as it is where it grows like λt/2; no chaos is seen where it ends below 2.5, within
+    0.5 of its value at half the time.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset or xarray.DataTree
+        One experiment, or a selection of its runs.
+
+    Returns
+    -------
+    list of ChaosEstimate
+        By integrator, scanned values and step size, of those with a fixed step.
+
+    Raises
+    ------
+    InputError
+        If neither is recorded.
+    """
+    dataset = run_table_without_repeats(dataset)
+    names = variables_of_growth(dataset)
+    if not names:
+        raise InputError(
+            "no exponent is recorded: name them in the experiment, as in "
+            'record = ["lyapunov", "megno"].',
+            key="record",
+        )
+    keys = ["integrator", *scanned_axes(dataset), "step_size"]
+    rows = []
+    for key, runs in groups_of_runs(dataset, [name for name in keys if name in dataset.coords]):
+        if not np.isnan(key.get("step_size", np.nan)):
+            rows.append(_estimate_of_cell(key, take_runs(dataset, runs), names))
+    return rows
+
+
+def variables_of_growth(dataset):
+    """Names of the exponents, the largest first, and of MEGNO, as far as they are recorded."""
+    names = [str(n) for n, found in dataset.data_vars.items() if found.attrs.get("kind") == KIND]
+    return sorted(names, key=lambda name: (name == MEGNO, name))
+
+
+def _estimate_of_cell(key, cell, names):
+    times = cell["time"].values
+    half, end = int(np.searchsorted(times, (times[0] + times[-1]) / 2)), len(times) - 1
+    values = {name: cell[name].transpose("run", "time")[:, [half, end]].values for name in names}
+    counted = complete_runs(cell)
+    for own in values.values():
+        counted = counted & np.isfinite(own).all(axis=1)
+    values = {name: own[counted] for name, own in values.items()}
+    exponents = [values[name][:, 1] for name in names if name != MEGNO]
+    duration = float(times[-1] - times[0])
+    before, after = values.get(MEGNO, np.full((0, 2), np.nan)).T
+    chaotic = (after > HIGH) & (after > GROWING * before)
+    regular = (after < LEVEL + NEAR) & (np.abs(after - before) < NEAR)
+    left = ~chaotic & ~regular
+    rates = 2.0 * after / duration
+    return ChaosEstimate(
+        integrator=str(key.pop("integrator")),
+        step_size=float(key.pop("step_size")),
+        parameters=key,
+        starts=int(np.sum(counted)),
+        left_out=int(np.sum(~counted)),
+        duration=duration,
+        exponents=tuple(map(_spread, exponents)),
+        megno=_spread(after),
+        chaotic=int(np.sum(chaotic)),
+        regular=int(np.sum(regular)),
+        undecided=int(np.sum(left)),
+        hidden=float(np.max(rates[regular], initial=-np.inf)) if regular.any() else np.nan,
+        longer=_longer_run(rates[left], duration),
+        units=str(cell[names[0]].attrs.get("units", "1")) if exponents else "1",
+        time_units=str(cell["time"].attrs.get("units", "1")),
+    )
+
+
+def _longer_run(rates, duration):
+    """The duration that lets MEGNO come to twice `HIGH` with the least of some exponents."""
+    least = np.min(rates, initial=np.inf)
+    if not 0.0 < least < np.inf:
+        return np.nan
+    return float(max(2.0 * duration, 4.0 * HIGH / least))
+
+
+def _spread(values):
+    if not len(values):
+        return Spread(np.nan, np.nan, np.nan)
+    return Spread(*(float(f(values)) for f in (np.median, np.min, np.max)))

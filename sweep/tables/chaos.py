@@ -1,0 +1,45 @@
+"""Lyapunov exponents and MEGNO: a table."""
+
+import math
+
+from sweep.tables.base import (
+    Table,
+    left_out_runs_note,
+    scanned_axes_of_rows,
+    scientific_cell,
+    table_notes,
+    two_decimal_cell,
+)
+from sweep.text import format_number
+
+
+def chaos_as_table(estimates):
+    """A table of exponents, medians over the starts; below it what the verdicts leave open.
+
+    Parameters
+    ----------
+    estimates : sequence of ChaosEstimate
+    """
+    first = estimates[0]
+    axes, count = scanned_axes_of_rows(estimates), len(first.exponents)
+    has_megno = any(not math.isnan(row.megno.median) for row in estimates)
+    headers = ["integrator", *axes, "step size", "starts"]
+    headers += ["λ"] if count == 1 else [f"λ{k + 1}" for k in range(count)]
+    headers += ["MEGNO", "verdict"] if has_megno else []
+    cells = [
+        [
+            row.integrator,
+            *(format_number(row.parameters[axis]) for axis in axes),
+            format_number(row.step_size),
+            f"{row.starts} of {row.starts + row.left_out}" if row.left_out else str(row.starts),
+            *(scientific_cell(exponent.median, 3) for exponent in row.exponents),
+            *([two_decimal_cell(row.megno.median), row.verdict] if has_megno else []),
+        ]
+        for row in estimates
+    ]
+    time = "" if first.time_units == "1" else f" {first.time_units}"
+    units = "" if first.units == "1" else f" [{first.units}]"
+    median = ", medians over the starts" if max(row.starts for row in estimates) > 1 else ""
+    title = f"Lyapunov exponents{units} of the steps until t = {first.duration:g}{time}{median}"
+    notes = [*table_notes(estimates, lambda row: row.in_words), *left_out_runs_note(estimates)]
+    return Table(headers, cells, title, notes)
