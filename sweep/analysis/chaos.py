@@ -49,8 +49,8 @@ class ChaosEstimate:
     chaotic, regular, undecided : int
         Starts by their verdict; all 0 without MEGNO.
     hidden : float
-        The exponent with which the largest MEGNO of the starts without chaos would go along,
-        2 megno / t: smaller ones could not be seen. NaN without any.
+        Of the starts without chaos the largest exponent, or that with which the largest MEGNO would
+        go along, 2 megno / t: smaller ones could not be seen. NaN without any.
     longer : float
         The duration with which the exponents of the undecided starts, if they last, would be seen;
         NaN without any.
@@ -166,6 +166,7 @@ def _estimate_of_cell(key, cell, names):
     regular = (after < LEVEL + NEAR) & (np.abs(after - before) < NEAR)
     left = ~chaotic & ~regular
     rates = 2.0 * after / duration
+    seen = np.max([rates, *(own[: len(rates)] for own in exponents)], axis=0)
     return ChaosEstimate(
         integrator=str(key.pop("integrator")),
         step_size=float(key.pop("step_size")),
@@ -178,7 +179,7 @@ def _estimate_of_cell(key, cell, names):
         chaotic=int(np.sum(chaotic)),
         regular=int(np.sum(regular)),
         undecided=int(np.sum(left)),
-        hidden=float(np.max(rates[regular], initial=-np.inf)) if regular.any() else np.nan,
+        hidden=float(np.max(seen[regular])) if regular.any() else np.nan,
         longer=_longer_run(rates[left], duration),
         units=str(cell[names[0]].attrs.get("units", "1")) if exponents else "1",
         time_units=str(cell["time"].attrs.get("units", "1")),

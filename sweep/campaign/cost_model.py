@@ -22,6 +22,7 @@ GROWTH = 16  # at most, of what is measured, from one amount to the next
 PREVAILS, LONGEST = 4.0, 0.02  # times a call alone, but no more seconds than that
 LONGER, UNEVEN = 1.25, 2.0  # how much longer a larger amount takes: least, and beyond proportion
 AGAIN = 4  # how often amounts that do not agree are measured again
+TANGENT_STEPS = 100  # that are timed
 PILOT_SAMPLES = 256  # at most: recording has a fixed cost that long runs share
 FIRST_PART = 1 / 256  # of an adaptive run, at first
 ALONE = 0.1  # relative standard error of what a single probe says of others
@@ -337,7 +338,7 @@ def measure_recording_seconds(recorder, probe, repeats=REPEATS, clock=time.threa
 
 
 def measure_structure_cost(recorder, probe, clock=time.thread_time):
-    """What the measured structure of a run costs: ``again`` and ``run`` of a `Cost`.
+    """What it costs to measure a run's map: ``again`` and ``run`` of a `Cost`.
 
     Parameters
     ----------
@@ -350,8 +351,9 @@ def measure_structure_cost(recorder, probe, clock=time.thread_time):
     dict of str to float
     """
     record = recorder.recipe.record
+    again = _tangent_steps_over_steps(recorder, probe, clock)
     if not any(name in schema.STRUCTURE for name in record):
-        return {}
+        return {"again": again}
     few = recorder.starts(probe.initial[:2])  # in lanes, where there are any
 
     def measured():
@@ -360,4 +362,22 @@ def measure_structure_cost(recorder, probe, clock=time.thread_time):
     measured()  # compiles
     seconds, _ = time_repeatedly(lambda _: measured, 1, clock)
     back = schema.REVERSAL_ERROR in record and np.isnan(probe.tolerance)
-    return {"again": float(back), "run": float(seconds[1]) / len(few)}
+    return {"again": again + float(back), "run": float(seconds[1]) / len(few)}
+
+
+def _tangent_steps_over_steps(recorder, probe, clock):
+    """What steps with tangent vectors cost, beside those of a run; 0 where none are recorded."""
+    if recorder.followed is None:
+        return 0.0
+    counts, initial = np.array([TANGENT_STEPS]), recorder.starts(probe.initial)
+
+    def plain():
+        recorder.integrate_fixed(initial, probe.step_size, counts)
+
+    def followed():
+        recorder.growth_of_run(initial[0], probe.step_size, counts)
+
+    for work in (plain, followed):
+        work()  # compiles
+    one, other = (time_repeatedly(lambda _, of=of: of, 1, clock)[0][1] for of in (plain, followed))
+    return float(other / max(one / len(initial), np.finfo(float).tiny))

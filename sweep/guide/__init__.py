@@ -5,7 +5,7 @@ from importlib import resources
 from integrators.errors import check_known
 
 TOPICS = (
-    "tutorial", "study", "integrators", "orders", "drifts", "work", "precision", "stores",
+    "tutorial", "study", "integrators", "orders", "drifts", "chaos", "work", "precision", "stores",
     "clusters", "buckets", "plugins", "python", "papers", "operations", "contributing",
 )  # fmt: skip
 

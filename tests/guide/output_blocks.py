@@ -195,6 +195,14 @@ def _double_double(folder):
     return run(folder, "order", f"{name}.zarr", "--error", "energy_error", "--at", "sup")
 
 
+def _chaos(folder):
+    name = "chaos"
+    (study,) = (block.text for block in fenced("toml") if block.name == name)
+    (folder / f"{name}.toml").write_text(study)
+    run(folder, "run", f"{name}.toml", "--no-summary")
+    return run(folder, "chaos", f"{name}.zarr").rstrip() + "\n"
+
+
 def _verify(folder):
     _first_run(folder, "quickstart")
     below = folder / "damaged"
@@ -247,6 +255,7 @@ BLOCKS = {
     "mclachlan": Block(_paper("mclachlan")),
     "approaches": Block(_approaches),
     "double-double": Block(_double_double),
+    "chaos": Block(_chaos),
     "celledoni": Block(_paper("celledoni")),
     "verify": Block(_verify),
 }

@@ -307,19 +307,23 @@ class Recorder:
         found = np.full((len(runs.initial), len(counts) + 1, self.followed.count + 1), np.nan)
         ends = np.full((len(runs.initial), self.followed.checkpoint_size), np.nan)
         for i, state in enumerate(runs.initial):
-            try:
-                start = first_directions(self._system.form, state, self.followed.count)
-            except InputError:  # an equilibrium where the state space has no tangent plane
-                continue
             known = None if checkpoints is None else checkpoints[i]
-            found[i, 1:], ends[i], _ = self.followed.run(
-                state, start, runs.step_size, counts, known
-            )
+            found[i, 1:], ends[i] = self.growth_of_run(state, runs.step_size, counts, known)
         exponents = structure.exponents_of_record(self.recipe.record)
         columns = dict(zip(exponents, np.moveaxis(found, 2, 0), strict=False))
         if schema.MEGNO in self.recipe.record:
             columns[schema.MEGNO] = found[:, :, -1]
         return columns, ends
+
+    def growth_of_run(self, state, step_size, counts, checkpoint=None):
+        """`Followed.run` of a state, without its status; NaN where it has no tangent plane."""
+        followed = self.followed
+        try:
+            start = first_directions(self._system.form, state, followed.count)
+        except InputError:  # an equilibrium
+            return np.nan, np.nan
+        series, end, _ = followed.run(state, start, step_size, counts, checkpoint)
+        return series, end
 
     def finish(self, runs):
         """The variables over runs, of runs at their last sample; by the names of `schema`."""

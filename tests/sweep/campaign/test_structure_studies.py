@@ -180,7 +180,7 @@ def test_where_some_runs_have_it_it_is_recorded():
     assert found.experiments[0].record == ("reversal_error",)
     large = systems.get("heisenberg_chain", count=130)
     assert (
-        structure.obstacle_to_measuring_structure(
+        structure.obstacle_to_measuring(
             schema.SYMPLECTIC_DEFECT, [systems.get("heisenberg_chain", count=3), large], []
         )
         == ""

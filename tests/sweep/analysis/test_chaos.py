@@ -1,0 +1,82 @@
+"""Order and chaos from recorded exponents and MEGNO: verdicts, and what they leave open."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import sweep
+from integrators.errors import InputError
+
+TIMES = np.linspace(0.0, 100.0, 51)
+GROWTH = {"kind": "growth", "units": "s-1"}
+LATE = np.maximum(TIMES, 1e-9)
+REGULAR = 2.0 - 1.0 / (1.0 + TIMES)
+CHAOTIC = 0.25 * TIMES  # λ = 0.5
+BETWEEN = 2.0 + 0.02 * TIMES
+
+
+def dataset(megno, exponent=None, **more):
+    """A run table of the starts of one integrator."""
+    runs = len(megno)
+    coords = {
+        "run": np.arange(runs),
+        "time": ("time", TIMES, {"units": "s"}),
+        "integrator": ("run", np.array(["variational"] * runs, dtype=object)),
+        "step_size": ("run", np.full(runs, 0.1)),
+        "initial_condition": ("run", np.array([f"s{i}" for i in range(runs)], dtype=object)),
+    }
+    series = {"megno": (("run", "time"), np.array(megno), {"kind": "growth", "units": "1"})}
+    if exponent is not None:
+        series["lyapunov"] = (("run", "time"), np.array(exponent), GROWTH)
+    status = ("run", np.array(more.get("status", [0] * runs)))
+    return xr.Dataset(series | {"status": status}, coords)
+
+
+@pytest.mark.parametrize(
+    ("series", "verdict"),
+    [
+        ([REGULAR], "no chaos seen"),
+        ([0.0 * TIMES], "no chaos seen"),
+        ([CHAOTIC, CHAOTIC], "chaotic"),
+        ([BETWEEN], "undecided"),
+        ([8.0 - 8.0 / LATE], "undecided"),  # high, and at rest
+        ([CHAOTIC, REGULAR, CHAOTIC], "2 chaotic, 1 no chaos seen"),
+    ],
+)
+def test_verdicts(series, verdict):
+    (row,) = sweep.chaos_table(dataset(series))
+    assert row.verdict == verdict
+    assert row.starts == len(series) == row.chaotic + row.regular + row.undecided
+    assert row.megno.median == np.median([own[-1] for own in series])
+
+
+def test_what_could_hide_is_what_was_seen():
+    (row,) = sweep.chaos_table(dataset([REGULAR], [np.log(LATE) / LATE]))
+    assert row.hidden == pytest.approx(max(2.0 * REGULAR[-1] / 100.0, np.log(100.0) / 100.0))
+    assert f"exponents below {row.hidden:.2g} s-1 could hide" == row.in_words
+    assert row.exponents[0].median == pytest.approx(np.log(100.0) / 100.0)
+
+
+def test_a_longer_run_tells():
+    (row,) = sweep.chaos_table(dataset([BETWEEN]))
+    exponent = 2.0 * BETWEEN[-1] / 100.0
+    assert row.longer == pytest.approx(20.0 / exponent)
+    assert row.in_words == f"a run of {row.longer:.2g} s would tell, if the undecided ones last"
+
+
+def test_runs_that_failed_or_have_no_derivative_do_not_count():
+    lost = np.where(TIMES > 60.0, np.nan, CHAOTIC)
+    (row,) = sweep.chaos_table(dataset([CHAOTIC, lost, REGULAR], status=[0, 0, 3]))
+    assert (row.starts, row.left_out, row.verdict) == (1, 2, "chaotic")
+
+
+def test_without_exponents_it_says_what_to_record():
+    with pytest.raises(InputError, match=r'record = \["lyapunov", "megno"\]'):
+        sweep.chaos_table(dataset([REGULAR]).drop_vars("megno"))
+
+
+def test_without_megno_there_is_no_verdict():
+    (row,) = sweep.chaos_table(dataset([REGULAR], [1.0 / LATE]).drop_vars("megno"))
+    assert row.verdict == "" and np.isnan(row.megno.median)
+    table = sweep.tables.chaos_as_table([row])
+    assert "verdict" not in table.headers and table.headers[-1] == "λ"
