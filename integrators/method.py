@@ -111,14 +111,14 @@ class Problem(Resumable):
 
     def step_kernels(self, element):
         """The compiled functions that `loop.images` takes."""
-        return [kernel.compiled(element) for kernel in self._made_of[:-1]]
+        return [kernel.compiled(element) for kernel in self.made_from[:-1]]
 
     @functools.cached_property
     def own_loop(self):
         """The kernel of the loop in lanes with all that it calls; None where it has none."""
         if not self.inlined or self.rows > loop.FEW_ROWS:
             return None
-        return loop.inlined_trajectories(*self._made_of, self.rows, self.scratch)
+        return loop.inlined_trajectories(*self.made_from, self.rows, self.scratch)
 
     def trajectory(self, element):
         """The compiled loop over samples and steps, for the trajectories of an `Element`.
@@ -127,7 +127,7 @@ class Problem(Resumable):
         """
         if element is elements.LANES and self.own_loop is not None:
             return self.own_loop.compiled(element)
-        addresses = [kernel.address(element) for kernel in self._made_of]
+        addresses = [kernel.address(element) for kernel in self.made_from]
         return functools.partial(loop.trajectory(element).compiled(element), *addresses)
 
     @property
@@ -136,7 +136,8 @@ class Problem(Resumable):
         return loop.OBSERVED + max(self.work, self.monitor.work(self.rows))
 
     @property
-    def _made_of(self):
+    def made_from(self):
+        """The kernels that the loop is given, in the order of its arguments."""
         made = (self.advance, self.function, self.move, self.pull, self.monitor)
         return [kernel or self.function for kernel in made]
 

@@ -10,7 +10,8 @@ whose own error is some 1e-11 of V.
 
 import numpy as np
 
-from integrators.compiler.elements import DOUBLE_DOUBLE
+from integrators.compiler.elements import TANGENTS
+from integrators.compiler.kernels import Kernel
 from integrators.errors import InputError
 from integrators.forms.forms import SpheresLagrangian, velocities
 from integrators.forms.hamiltonians import SpinHamiltonian
@@ -181,10 +182,10 @@ def _try_plugin_force(system, start):
         )
 
 
-def try_plugin_observables(library, record, system, start, in_double_double=False):
+def try_plugin_observables(library, record, system, start, elements=()):
     """Try the plugins' observables that are recorded of a system; `InputError` if one fails.
 
-    In double-double as well they are compiled only.
+    For element types besides double they are compiled only.
     """
     own = np.array(system.form.parameters, dtype=float)
     state = velocities(start) if isinstance(system.form, SpheresLagrangian) else start
@@ -193,8 +194,8 @@ def try_plugin_observables(library, record, system, start, in_double_double=Fals
         if plugin is not None and quantity.name in record:
             with plugin.blame_plugin_for_errors(f"fails with the observable {quantity.name!r}"):
                 _try_plugin_quantity(quantity, state, own, system.name)
-                if in_double_double:
-                    quantity.function.compiled(DOUBLE_DOUBLE)
+            for element in elements:
+                _compile_plugin_kernel(plugin, quantity.function, element)
 
 
 def _try_plugin_quantity(quantity, start, parameters, name):
@@ -206,12 +207,43 @@ def _try_plugin_quantity(quantity, start, parameters, name):
         raise InputError(f"{what} is NaN at a start, or leaves a component of its row unwritten")
 
 
-def try_plugin_integrators(library, entries, system):
-    """Compile integrators for a system where one of both is from a plugin; or `InputError`."""
+def try_plugin_integrators(library, entries, system, with_tangents=False):
+    """Compile integrators for a system where one of both is from a plugin; or `InputError`.
+
+    Of other element types than that of a run alone only the plugin's own kernels are compiled: of
+    runs side by side, and with tangents where steps are computed with these.
+    """
     of_system = library.origin("system", system.name)
     for entry in entries:
         plugin = library.origin("integrator", entry.name.partition("+")[0]) or of_system
-        if plugin is not None:
-            with plugin.blame_plugin_for_errors(f"fails with {entry.label!r} on {system.name!r}"):
-                problem = entry.integrator().bind(system)
-                problem.kernels(problem.elements[0])
+        if plugin is None:
+            continue
+        with plugin.blame_plugin_for_errors(f"fails with {entry.label!r} on {system.name!r}"):
+            integrator = entry.integrator()
+            problem = integrator.bind(system)
+            alone, beside = problem.elements
+            problem.kernels(alone)
+        if integrator.adaptive:  # whose runs are computed one by one
+            continue
+        tangents = [TANGENTS] if with_tangents else []
+        for made in kernels_of_source(problem.made_from, plugin):
+            for element in [beside, *tangents]:
+                _compile_plugin_kernel(plugin, made, element)
+
+
+def kernels_of_source(kernels, plugin):
+    """Of kernels, and those that they are made from, the ones that a plugin's file has."""
+    found, left = {}, list(kernels)
+    while left:
+        made = left.pop()
+        if isinstance(made, Kernel):
+            left += made.made_from
+            if made.function.__code__.co_filename == plugin.file:
+                found[made.label] = made
+    return list(found.values())
+
+
+def _compile_plugin_kernel(plugin, made, element):
+    name = made.function.__name__
+    with plugin.blame_plugin_for_errors(f"has {name!r}, which does not compile for {element.name}"):
+        made.compiled(element)

@@ -61,6 +61,9 @@ EXPORTS = {
     ),
 }
 MOST_TOLD = 300  # characters of what its code raised
+UNKNOWN = re.compile(  # of Numba, where an element type lacks a function
+    r"No implementation of function Function\(.*?\) found for signature: >>> (.+?) There (is|are) "
+)
 
 
 class Source:
@@ -117,8 +120,14 @@ class Source:
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if frame.filename == self.file]
         message = " ".join(str(error).split())
+        unknown = UNKNOWN.search(message)
         lines += re.findall(rf'File "{re.escape(self.file)}", line (\d+)', message)  # Numba's
         where = f"line {lines[-1]}: " if lines else ""
+        if unknown:
+            return (
+                f"{where}{type(error).__name__}: there is no {unknown[1]}; expected plain "
+                "arithmetic and the functions that integrators.plugin offers"
+            )
         message = message if len(message) <= MOST_TOLD else f"{message[:MOST_TOLD]} …"
         return f"{where}{type(error).__name__}" + (f": {message}" if message else "")
 

@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 import integrators
+from integrators.compiler.elements import DOUBLE_DOUBLE
 from integrators.errors import InputError
 from integrators.method import STEPS_OF
 from sweep import limits
@@ -334,10 +335,11 @@ def _try_plugins_at_first_start(table, library, family, starts, record, entries)
     with table["system"].context():
         checks.try_plugin_system(library, system.name, system, start)
     with table["integrators"].context():
-        checks.try_plugin_integrators(library, entries, system)
+        with_tangents = bool({*record} & structure.WITH_TANGENTS)
+        checks.try_plugin_integrators(library, entries, system, with_tangents)
     with table.get("record", table).context():
-        is_precise = any(entry.is_precise for entry in entries)
-        checks.try_plugin_observables(library, record, system, start, is_precise)
+        elements = [DOUBLE_DOUBLE] * any(entry.is_precise for entry in entries)
+        checks.try_plugin_observables(library, record, system, start, elements)
 
 
 def _read_reference(node, family, duration):

@@ -22,6 +22,7 @@ MOST_BODIES = 128  # for a symplectic defect: its time and memory grow as their 
 
 
 MEASURED = (*STRUCTURE, *GROWTH)
+WITH_TANGENTS = {SYMPLECTIC_DEFECT, *GROWTH}  # for which steps are computed with tangents
 
 
 def obstacle_to_measuring(name, systems, entries):

@@ -116,7 +116,7 @@ KEYS = {
         "duration": 'of a run; or `"declared"`',
         "samples": "number of sample intervals; or a table",
         "record": "what to store: quantities of the system, `state`, `step_size`, "
-        "`rejected_steps`, `symplectic_defect`, `reversal_error`",
+        "`rejected_steps`, `lyapunov`, `megno`, `symplectic_defect`, `reversal_error`",
         "statistics": '`"every_step"`, or `"none"`: of errors, over the steps of each interval',
         "reference": "a table: what errors are measured against; `false`: not that of the defaults",
         "repeat": "how often each run is computed, to compare CPU times",

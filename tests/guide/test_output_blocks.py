@@ -10,7 +10,8 @@ import pytest
 from documents import DOCUMENTS, README, ROOT, fenced
 from output_blocks import BLOCKS, differences, same
 
-QUICK = ("quickstart-in-short", "quickstart", "check", "order", "double-double", "work", "verify")
+QUICK = ("quickstart-in-short", "quickstart", "check", "order", "double-double", "chaos")
+QUICK += ("work", "verify")
 SHOWN = output_blocks.shown_blocks()
 CI = (ROOT / ".ci" / "run").read_text()
 

@@ -36,7 +36,7 @@ COMMANDS = (
     "retry",
     "verify",
 )
-COMMANDS += ("ls", "show", "query", "order", "drift", "work", "plot", "report", "export")
+COMMANDS += ("ls", "show", "query", "order", "drift", "chaos", "work", "plot", "report", "export")
 COMMANDS += ("certificates", "guide")
 
 # The kin of `quickstart`: both systems, a reference, an ensemble in lanes.

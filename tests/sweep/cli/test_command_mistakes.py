@@ -141,6 +141,8 @@ COMMANDS = {
     "watching failures": (["status", "test.zarr", "--watch", "--failed"], "--watch is not"),
     "orders of no store": (["order", "none.zarr"], "none.zarr is not a store"),
     "drifts of no store": (["drift", "none.zarr"], "none.zarr is not a store"),
+    "chaos of no store": (["chaos", "none.zarr"], "none.zarr is not a store"),
+    "chaos that was not recorded": (["chaos", "test.zarr"], 'record = ["lyapunov", "megno"]'),
     "plots of no store": (["plot", "none.zarr"], "none.zarr is not a store"),
     "status of another Zarr store": (["status", "zarr.zarr"], "not one that `sweep run` wrote"),
     "orders without a reference": (["order", "test.zarr"], "Orders need a 'reference'"),

@@ -33,9 +33,9 @@ from integrators.plugin import named
 pathlib.Path({ran!r}).touch()
 INTEGRATORS = [dataclasses.replace(named("rk4")[0], name="mine")]
 """
-STUDY = one_experiment(integrators='["mine", "rk4"]', initial_condition='"lee"').replace(
-    "[[experiment]]", 'plugins = ["mine.py"]\n[[experiment]]'
-)
+STUDY = one_experiment(
+    integrators='["mine", "rk4"]', initial_condition='"lee"', record='["energy", "megno"]'
+).replace("[[experiment]]", 'plugins = ["mine.py"]\n[[experiment]]')
 STARTS = """format = 1
 name = "second"
 [[experiment]]
@@ -113,6 +113,7 @@ READING = {
     "query": ["query", STORE, "step_size > 0.01"],
     "order of an error": ["order", STORE, "--error", "energy_error"],
     "drift": ["drift", STORE],
+    "chaos": ["chaos", STORE],
     "work": ["work", STORE, "--error", "energy_error"],
     "plot": ["plot", STORE, "-o", "figures"],
     "report": ["report", STORE, "-o", "report.html"],

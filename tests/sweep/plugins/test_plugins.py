@@ -57,7 +57,7 @@ PRECISE_STUDY = STUDY.replace('"ralston", "ralston+projected"', PRECISE)
         (
             HEIGHT,
             HEIGHT.replace("y[0, 2]", "np.cosh(y[0, 2])"),
-            "fails with the observable 'height': line 33: TypingError",
+            "has 'height', which does not compile for double-double: line 33: TypingError",
         ),
     ],
 )
@@ -230,6 +230,11 @@ OWN = 'INTEGRATORS = (explicit_method("ralston", "Ralston\'s method", 2, RALSTON
         ('name="height"', 'name="stiffness"', "adds the observable 'stiffness', and 'bead' has"),
         ("-p[0]", "p[0]", "potential_gradient of 'bead' is .* along a direction in which the diff"),
         ("-p[0]", "-q", "fails with the system 'bead': line 28: TypingError"),
+        (
+            "-p[0]", "(0.0 * np.tanh(q[0, 0]) - p[0])",
+            r"has 'potential_gradient', which does not compile for lanes: line 28: .* there is no "
+            r"tanh\(lane\); expected plain arithmetic",
+        ),
         ("out[0, 1] = 0.0\n", "out[1, 1] = 0.0\n", "writes beyond the 3 numbers of its 'out'"),
         ("out[0, 0] = y[0, 2]", "out[0, 1] = y[0, 2]", "'height' of 'bead' is NaN at a start, or"),
     ],
