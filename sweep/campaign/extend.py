@@ -9,6 +9,7 @@ from integrators.errors import InputError, check_known
 from sweep.campaign import coordinator
 from sweep.store.store import Store
 from sweep.store.studies import stored_studies, study_with_longer_duration
+from sweep.study.axes import ENTRY_KEYS
 from sweep.study.initial_conditions.base import RandomStarts
 from sweep.study.run_table import expand_experiment
 from sweep.study.toml.writer import write_study_text
@@ -23,7 +24,9 @@ class Additions:
 
     Parameters
     ----------
-    integrators, initial_conditions : tuple of str
+    integrators : tuple of str or dict
+        Names, or entries of a study's `integrators`: a name and options.
+    initial_conditions : tuple of str
         Names.
     step_sizes, tolerances : tuple of float
         In the study's unit of time; of integrators that have none of their own.
@@ -54,7 +57,10 @@ def extend(
         In the unit in which the study gives it.
     samples : int, optional
         Equal sample intervals from the present end on; unless given, as long as the last one.
-    integrators, initial_conditions : str or sequence of str
+    integrators : str, dict or sequence of these
+        That are added, by name, or with options as an entry of a study has them, such as
+        ``{"name": "rk4", "arithmetic": "double-double"}``, also as the text of an inline table.
+    initial_conditions : str or sequence of str
         Names of what is added.
     step_sizes, tolerances : float or sequence of float
         That are added.
@@ -76,8 +82,9 @@ def extend(
     InputError
         If nothing is to be extended, an experiment cannot be, or as `sweep.run`.
     """
-    added = map(_as_tuple, (integrators, step_sizes, tolerances, initial_conditions))
-    additions = Additions(*added, members)
+    added = map(_as_tuple, (step_sizes, tolerances, initial_conditions))
+    entries = tuple(map(_integrator_entry, _as_tuple(integrators)))
+    additions = Additions(entries, *added, members)
     if duration is None and samples is not None:
         raise InputError("samples are of a longer duration: give that too", key="samples")
     if duration is None and not additions:
@@ -94,8 +101,24 @@ def extend(
 
 
 def _as_tuple(values):
-    """Values as a tuple; a name or a number stands for itself alone."""
-    return (values,) if isinstance(values, str | int | float) else tuple(values)
+    """Values as a tuple; a name, a number or a table stands for itself alone."""
+    return (values,) if isinstance(values, str | int | float | dict) else tuple(values)
+
+
+def _integrator_entry(given):
+    """An integrator that is added: a name, or an entry of a study, which may be given as text."""
+    if isinstance(given, str) and given.lstrip().startswith("{"):
+        try:
+            given = tomllib.loads(f"entry = {given}")["entry"]
+        except tomllib.TOMLDecodeError as error:
+            raise InputError(
+                f"{given!r} is no inline table of TOML ({error}); expected one such as "
+                '{ name = "rk4", arithmetic = "double-double" }',
+                key="integrators",
+            ) from None
+    if isinstance(given, dict) and "name" not in given:
+        raise InputError(f"{given} has no name of an integrator", key="integrators")
+    return given
 
 
 def study_with_additions(store, additions, names=(), directory=".", trust_plugins=False):
@@ -200,15 +223,18 @@ def _accepts_addition(experiment, key, additions):
     if key in ("step_size", "tolerance"):
         adaptive = key == "tolerance"
         entries = [e for e in experiment.integrators if e.adaptive == adaptive]
-        added = any(_is_adaptive_integrator(name) == adaptive for name in additions.integrators)
+        added = any(_is_adaptive_integrator(one) == adaptive for one in additions.integrators)
         return added or any((e.tolerances if adaptive else e.step_sizes) is None for e in entries)
     if key == "random":
         return any(isinstance(start, RandomStarts) for start in experiment.initial_conditions)
     return True
 
 
-def _is_adaptive_integrator(name):
-    return integrators.get(name).adaptive
+def _is_adaptive_integrator(entry):
+    if isinstance(entry, str):
+        return integrators.get(entry).adaptive
+    options = {key: value for key, value in entry.items() if key not in ENTRY_KEYS}
+    return integrators.get(entry["name"], **options).adaptive
 
 
 def _keys_with_additions(written, experiment, added, additions):
@@ -241,7 +267,8 @@ def _keys_with_additions(written, experiment, added, additions):
             there = written[key] if isinstance(written[key], list) else [written[key]]
             bare = [raw["name"] if isinstance(raw, dict) and set(raw) == {"name"} else raw
                     for raw in there]  # fmt: skip
-            if new := [name for name in dict.fromkeys(values) if name not in bare]:
+            new = [one for i, one in enumerate(values) if one not in (*bare, *values[:i])]
+            if new:
                 made[key] = [*there, *new]
     return {key: value for key, value in made.items() if value != written.get(key)}
 

@@ -18,7 +18,12 @@ from sweep.store.store import Store
     help="Equal sample intervals from the present end on, as long as before or longer; unless "
     "given, as long as the last one, or thinning out as they did.",
 )
-@click.option("--integrator", multiple=True, metavar="NAME", help="Add it; repeatable.")
+@click.option(
+    "--integrator",
+    multiple=True,
+    metavar="NAME",
+    help="Add it; repeatable. With options as an inline table of TOML.",
+)
 @click.option("--step-size", multiple=True, type=float, metavar="H", help="Add it; repeatable.")
 @click.option("--tolerance", multiple=True, type=float, metavar="TOL", help="Add it; repeatable.")
 @click.option(
@@ -46,6 +51,7 @@ def command(
       sweep extend my-study.zarr --duration 1e6
       sweep extend my-study.zarr --duration 1e6 --samples 100
       sweep extend my-study.zarr --integrator rk4 --step-size 0.01 --members 128
+      sweep extend my-study.zarr --integrator '{ name = "rk4", arithmetic = "double-double" }'
     """
     additions = {
         "integrators": integrator, "step_sizes": step_size, "tolerances": tolerance,
