@@ -14,6 +14,7 @@ _HOMES = {
     "Store": "sweep.store.store",
     "Study": "sweep.store.studies",
     "analysis": "sweep.analysis",
+    "arithmetic_table": "sweep.analysis",
     "campaign": "sweep.campaign",
     "chaos_table": "sweep.analysis",
     "check": "sweep.store.studies:check_study",

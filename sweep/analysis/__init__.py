@@ -11,6 +11,7 @@ from integrators.lazy import lazy
 
 # Imported when first used: `sweep query` should not wait for what estimates orders.
 _HOMES = {
+    "ArithmeticEstimate": "sweep.analysis.drift.arithmetic",
     "ChaosEstimate": "sweep.analysis.chaos",
     "DriftEstimate": "sweep.analysis.drift.drifts",
     "GrowthEstimate": "sweep.analysis.drift.growth",
@@ -22,6 +23,7 @@ _HOMES = {
     "ToleranceEstimate": "sweep.analysis.convergence.tolerances",
     "WorkEstimate": "sweep.analysis.efficiency.work",
     "adaptive_runs": "sweep.analysis.runs.selection",
+    "arithmetic_table": "sweep.analysis.drift.arithmetic",
     "chaos_table": "sweep.analysis.chaos",
     "drift_table": "sweep.analysis.drift.drifts",
     "grid": "sweep.analysis.runs.grid",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+LITTLE = 0.1  # of an error: its other part is nearly all of it
 LONGEST = 100.0  # times the duration: an advice to compute for longer than that is none
 
 # What was tested, by name: `value` was held against `threshold`.
@@ -33,6 +34,10 @@ CLAUSES = {
     "samples in the last decade": "needs {threshold:.0f} samples in the last decade, has "
     "{value:.0f}",
     "above √t": "faster than √t, but not surely: its exponent is above {value:.2f} with 99.7 %",
+    # of parts of drifts
+    "twins": "no twin in double-double: add {entry} to its integrators, by `sweep extend "
+    "STORE{chosen} --integrator {quoted}`, or to those of a shorter experiment in the same store",
+    "pairs": "no pair of run and twin to compare: {stopped}",
     # of orders
     "declared orders": "the store names no declared order",
     "time resolved": "the reference holds until t = {value:g}",
@@ -187,3 +192,75 @@ def drift_sign_in_words(row, shared):
     if shared:
         return f"of the mean over the starts, {row.with_mean} of {row.starts} with its sign"
     return f"{row.rising} of {row.starts} starts rise, {row.falling} fall"
+
+
+def drift_part_in_words(part, rate):
+    """One part of a drift in words: its verdict with the interval that suits it.
+
+    Parameters
+    ----------
+    part : arithmetic.DriftPart
+    rate : str
+        The units of a drift.
+    """
+    words = [part.verdict + (f": {'; '.join(map(str, part.why))}" if part.why else "")]
+    if part.grows and np.isfinite(part.exponent_low):
+        words.append(f"like t^{part.exponent_low:.2f} – t^{part.exponent_high:.2f}")
+    if not part.grows and np.isfinite(part.bound):
+        words.append(f"|drift| ≤ {part.bound:.2g} {rate}")
+    return ", ".join(words)
+
+
+SOURCE_CLAUSES = {  # by `arithmetic.SOURCES`
+    "method": "the method's, which drifts in double-double too: {method}; rounding: {rounding}",
+    "rounding": "rounding: {rounding}; in double-double: {method}",
+    "both": "both, the method in double-double: {method}; rounding: {rounding}",
+    "neither": "neither is seen to drift, in double-double: {method}; rounding: {rounding}",
+    "undecided": "undecided, in double-double: {method}; rounding: {rounding}",
+}
+
+
+def drift_source_in_words(row):
+    """Whose a drift is in words, with what limits the answer.
+
+    Parameters
+    ----------
+    row : arithmetic.ArithmeticEstimate
+    """
+    if row.why:
+        return "; ".join(map(str, row.why))
+    words = SOURCE_CLAUSES[row.source].format(
+        method=row.method_in_words, rounding=row.rounding_in_words
+    )
+    units = "" if row.units == "1" else f" {row.units}"
+    limits = []
+    if row.twin_at_round_off:
+        limits.append(
+            f"double-double's own rounding adds up to as much as is seen there, at most "
+            f"{row.twin_rounding:.1g}{units}"
+        )
+    if row.below_rounding:
+        limits.append(
+            f"rounding grows by {row.rounding.size:.1g}{units}, less than one rounding of the "
+            f"{row.quantity.replace('_', ' ')}, {row.resolution:.1g}{units}"
+        )
+    if row.parted:
+        limits.append(
+            f"run and twin have parted: they differ by {row.apart / row.oscillation:.2g} times "
+            "what the error oscillates, and no rounding is resolved below that"
+        )
+    if row.rounding_share < LITTLE:
+        limits.append(f"rounding makes up {row.rounding_share:.1g} of the error at the end")
+    if row.starts and (missing := pairs_left_out_in_words(row)):
+        limits.append(f"left out: {missing}")
+    return "; ".join([words, *limits])
+
+
+def pairs_left_out_in_words(row):
+    """How many pairs of run and twin do not count, and why; empty where all do."""
+    counts = {
+        "stopped": row.failed,
+        "not computed so far": row.unfinished,
+        "without a twin, of all step sizes": row.lacking,
+    }
+    return ", ".join(f"{count} {why}" for why, count in counts.items() if count)

@@ -1,5 +1,7 @@
 """`sweep drift`: errors of invariants and constraints, and their drift."""
 
+import functools
+
 import click
 
 import sweep
@@ -19,8 +21,13 @@ from sweep.cli.common import (
 @click.option("--quantity", "-q", multiple=True, metavar="NAME", help="energy, …; repeatable.")
 @click.option("--all-steps", is_flag=True, help="Every step size, not only the smallest.")
 @click.option("--growth", is_flag=True, help="How errors grow over the starts: like √t or t.")
+@click.option(
+    "--arithmetic",
+    is_flag=True,
+    help="Which part of a drift is the method's, and which is rounding, by runs in double-double.",
+)
 @json_option
-def command(store, experiment, quantity, all_steps, growth, as_json):
+def command(store, experiment, quantity, all_steps, growth, arithmetic, as_json):
     """Print mean, maximum and drift of the errors of the invariants in STORE.
 
     The drift is the slope of the signed error over time; with 95 % confidence it stays below
@@ -38,18 +45,40 @@ def command(store, experiment, quantity, all_steps, growth, as_json):
     exponent of the growth over the last decade of time stands beside the same verdict, and the
     drift in ε a step: like √t is round-off that is not biased.
 
+    With --arithmetic each run is compared with its twin, which differs from it in arithmetic =
+    "double-double" alone: what the twin drifts is the method's, what the run drifts beyond it is
+    rounding, and both have an interval and a verdict of their own. Twins are those of the same
+    experiment, else of another one in STORE that may be shorter, and are compared for as long as
+    both last. Where trajectories are chaotic run and twin part, and rounding is not resolved below
+    the oscillation of the error from then on. The source is the part that is seen to grow:
+
+    \b
+      method      the twin drifts, and rounding adds less than a tenth, or nothing that is seen
+      rounding    the difference drifts, and the twin less than a tenth as much, or not visibly
+      both        each does, by sizes within a factor of ten
+      neither     no drift is seen in either; |drift| ≤ says how much could hide
+      undecided   what hides in one part could be more than is seen of the other
+
     \b
     Example:
       sweep drift quickstart.zarr -q energy
       sweep drift round-off.zarr -q energy --growth
+      sweep drift round-off.zarr -q energy --arithmetic
     """
+    if growth and arithmetic:
+        raise InputError("--growth and --arithmetic are tables of their own: give one of them")
+    experiments = open_experiments_for_command(store, experiment)
     analyse, tables_of = (
         (sweep.growth_table, sweep.tables.growth_as_tables)
         if growth
         else (sweep.drift_table, sweep.tables.drifts_as_tables)
     )
+    if arithmetic:
+        everywhere = open_experiments_for_command(store).values()
+        analyse = functools.partial(sweep.arithmetic_table, others=list(everywhere))
+        tables_of = sweep.tables.arithmetic_as_tables
     found, refused = {}, []
-    for name, dataset in open_experiments_for_command(store, experiment).items():
+    for name, dataset in experiments.items():
         try:
             found[name] = analyse(dataset, quantity or None, "all" if all_steps else "smallest")
         except InputError as reason:

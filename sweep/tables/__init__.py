@@ -10,6 +10,7 @@ from integrators.lazy import lazy
 _HOMES = {
     "SHOWN": "sweep.tables.runs",
     "Table": "sweep.tables.base",
+    "arithmetic_as_tables": "sweep.tables.invariants",
     "chaos_as_table": "sweep.tables.chaos",
     "chosen_table_columns": "sweep.tables.runs",
     "drifts_as_tables": "sweep.tables.invariants",

@@ -1,4 +1,4 @@
-"""Errors of invariants, their drift and their growth: a table for each quantity."""
+"""Errors of invariants, their drift, their growth, and what is rounding: by quantity."""
 
 import math
 
@@ -122,3 +122,62 @@ def _growth_table_of_quantity(rows):
     )
     notes = table_notes(rows, lambda row: row.reason or (row.verdict in DRIFTING and row.sign))
     return Table(headers, cells, title, notes + left_out_runs_note(rows))
+
+
+def arithmetic_as_tables(estimates):
+    """Whose each drift is, a table for each quantity; below it what the answers rest on.
+
+    Parameters
+    ----------
+    estimates : sequence of ArithmeticEstimate
+    """
+    by_quantity = {}
+    for row in estimates:
+        by_quantity.setdefault(row.quantity, []).append(row)
+    return [_arithmetic_table_of_quantity(rows) for rows in by_quantity.values()]
+
+
+def _arithmetic_table_of_quantity(rows):
+    shown = [row for row in rows if row.twin]
+    axes = scanned_axes_of_rows(shown)
+    headers = ["integrator", *axes, "step size", "starts", "until", "drift"]
+    headers += ["of the method", "verdict", "of rounding", "verdict", "source"]
+    cells = [
+        [
+            row.integrator,
+            *(format_number(row.parameters[axis]) for axis in axes),
+            format_number(row.step_size),
+            str(row.starts),
+            f"{format_number(row.duration)}{' *' if row.shorter else ''}",
+            _drift_cell(row.total),
+            _drift_cell(row.method),
+            row.method.verdict,
+            _drift_cell(row.rounding),
+            row.rounding.verdict,
+            row.source,
+        ]
+        for row in shown
+    ]
+    first = shown[0]
+    units = "" if first.units == "1" else f" [{first.units}]"
+    title = (
+        f"{first.quantity.replace('_', ' ')} error{units}: drift {first.rate} ± 95 %, that of the "
+        "method in double-double, and that of rounding, which is the rest"
+    )
+    shorter = table_notes(rows, _shorter_comparison_in_words)
+    notes = table_notes(rows, lambda row: row.finding) + [f"* {note}" for note in shorter]
+    return Table(headers, cells, title, notes)
+
+
+def _drift_cell(part):
+    if math.isnan(part.drift):
+        return "–"
+    return f"{scientific_cell(part.drift)} ± {scientific_cell(part.half_width, 1)}"
+
+
+def _shorter_comparison_in_words(row):
+    """That less than the runs is compared, and of which experiment the twins are."""
+    if not row.shorter:
+        return ""
+    twins = f", the twins of {row.elsewhere}" if row.elsewhere else ""
+    return f"compared until t = {row.duration:g} of {row.run_duration:g}{twins}"

@@ -31,6 +31,7 @@ from sweep.analysis.runs.selection import (
 )
 
 STATISTICS = ("", "_mean", "_abs_mean", "_abs_max")  # behind `energy_error`
+LINEAR_STATISTICS = ("", "_mean")  # of a difference they are the difference of those of both
 PER_RUN = ("sample_count", "status", "steps", "in_study")
 BLOCK = 8192  # runs that are in memory with all their samples
 BLOCK_VALUES = 2**25  # and samples of them, of each statistic
@@ -167,7 +168,7 @@ class CellErrors:
         return (self.ends[1:] + self.ends[:-1]) / 2 - self.ends[0]
 
 
-def read_cell_errors(cell, quantity):
+def read_cell_errors(cell, quantity, less=None):
     """The errors of one quantity in a cell, from a block of runs after another.
 
     Statistics of every step are taken where the store holds them; samples without them, or where
@@ -178,6 +179,9 @@ def read_cell_errors(cell, quantity):
     cell : xarray.Dataset
         Of `cells_chosen_for_drift`.
     quantity : str
+    less : xarray.Dataset, optional
+        Runs, each beside one of the cell, whose errors are subtracted. Of differences only the
+        samples and the means of intervals are known.
 
     Returns
     -------
@@ -185,8 +189,13 @@ def read_cell_errors(cell, quantity):
     """
     runs = np.flatnonzero(complete_runs(cell))
     names = {of: f"{quantity}_error{of}" for of in STATISTICS if f"{quantity}_error{of}" in cell}
+    if less is not None:
+        names = {of: name for of, name in names.items() if of in LINEAR_STATISTICS and name in less}
     steps = cell["steps"].values.astype(float)
-    own = cell[list(names.values())].reset_coords(drop=True)
+    own, others = (
+        None if one is None else one[list(names.values())].reset_coords(drop=True)
+        for one in (cell, less)
+    )
     every_step = "_mean" in names
     ends, blocks = cell["time"].values, []
     size = min(BLOCK, max(GROUPS, BLOCK_VALUES // max(1, len(ends)) // GROUPS * GROUPS))
@@ -194,13 +203,16 @@ def read_cell_errors(cell, quantity):
     reduced = map_blocks(
         _reduce_block_of_errors,
         (
-            (_series_of_runs(own, names, some), (ends, tuple(names), steps[some], every_step))
+            (
+                _series_of_runs(own, others, names, some),
+                (ends, tuple(names), steps[some], every_step),
+            )
             for some in parts
         ),
     )
     for block in reduced:
         if every_step and block is None:
-            return read_cell_errors(cell.drop_vars(f"{quantity}_error_mean"), quantity)
+            return read_cell_errors(cell.drop_vars(f"{quantity}_error_mean"), quantity, less)
         blocks.append(block)
     return _cell_errors_from_blocks(cell, quantity, blocks, every_step)
 
@@ -238,9 +250,24 @@ def read_cell_window_means(cell, quantity, most):
     return (ends[1:] + ends[:-1]) / 2, means
 
 
-def _series_of_runs(dataset, names, runs):
-    read = take_runs(dataset, runs)
-    return [read[name].variable.transpose("run", "time") for name in names.values()]
+def initial_rms_of_quantity(cell, quantity):
+    """Root mean square of a quantity over the starts at first; 1 of those that have no value."""
+    if quantity not in cell:
+        return 1.0
+    whole = take_runs(cell[[quantity]], np.flatnonzero(complete_runs(cell)))
+    first = whole[quantity].isel(time=0).values
+    return (float(np.sqrt(np.mean(first**2))) or 1.0) if len(first) else 1.0
+
+
+def _series_of_runs(dataset, less, names, runs):
+    read, others = (one if one is None else take_runs(one, runs) for one in (dataset, less))
+    series = [read[name].variable.transpose("run", "time") for name in names.values()]
+    if others is None:
+        return series
+    return [
+        one - others[name].variable.transpose("run", "time")
+        for one, name in zip(series, names.values(), strict=True)
+    ]
 
 
 def _reduce_block_of_errors(ends, names, steps, every_step, *arrays):
@@ -306,7 +333,7 @@ def _interval_statistics_of_every_step(ends, values, steps):
     """
     mean = values["_mean"][:, 1:]
     # Errors that are norms or sizes have no sign: their mean is the mean of |error|.
-    size = values["_abs_mean"][:, 1:] if "_abs_mean" in values else mean
+    size = values["_abs_mean"][:, 1:] if "_abs_mean" in values else np.abs(mean)
     largest = values["_abs_max"][:, 1:] if "_abs_max" in values else np.abs(values[""])
     widths = np.diff(ends)
     mean_abs = row_sums(size, widths / widths.sum()) * steps / (steps + 1)

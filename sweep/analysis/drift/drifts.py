@@ -225,11 +225,7 @@ def _drift_estimate_of_cell(cell, key, quantity):
     key = dict(key)
     errors = read_cell_errors(cell, quantity)
     lacks = _why_drift_not_measurable(errors)
-    drift, low, high = (np.nan,) * 3 if lacks else drift_slope_interval(errors.parts)
-    found, largest = drift_verdict_of_cell(errors), _spread_over_starts(errors.max_abs)
-    hidden = max(abs(low), abs(high)) * (errors.ends[-1] - errors.ends[0])
-    if found.verdict == NONE and hidden > largest.median:
-        found = replace(found, verdict=UNDECIDED, why=(_why_drift_could_hide(errors, hidden),))
+    (drift, low, high), found = drift_and_verdict_of_cell(errors)
     return DriftEstimate(
         quantity=quantity,
         integrator=key.pop("integrator"),
@@ -244,7 +240,7 @@ def _drift_estimate_of_cell(cell, key, quantity):
         low=low,
         high=high,
         mean_abs=_spread_over_starts(errors.mean_abs),
-        max_abs=largest,
+        max_abs=_spread_over_starts(errors.max_abs),
         verdict=found.verdict,
         shared=found.shared,
         rising=found.rising,
@@ -265,6 +261,29 @@ def _drift_estimate_of_cell(cell, key, quantity):
         time_units=cell["time"].attrs.get("units", "1"),
         lacks=lacks,
     )
+
+
+def drift_and_verdict_of_cell(errors):
+    """The drift of the errors of a cell, and the verdict on them.
+
+    Parameters
+    ----------
+    errors : CellErrors
+
+    Returns
+    -------
+    drift, low, high : float
+        A tuple of the slope and its 95 % interval; NaN where the windows are too few.
+    found : Verdict
+        Undecided where a drift as large as the error could hide.
+    """
+    measurable = not _why_drift_not_measurable(errors)
+    slope = drift_slope_interval(errors.parts) if measurable else (np.nan,) * 3
+    found = drift_verdict_of_cell(errors)
+    hidden = np.abs(slope[1:]).max() * (errors.ends[-1] - errors.ends[0])
+    if found.verdict == NONE and hidden > np.median(errors.max_abs):
+        found = replace(found, verdict=UNDECIDED, why=(_why_drift_could_hide(errors, hidden),))
+    return slope, found
 
 
 def drift_verdict_of_cell(errors):

@@ -14,12 +14,13 @@ from sweep.analysis.drift.cells import (
     STATISTICS,
     cells_chosen_for_drift,
     chosen_drift_quantities,
+    initial_rms_of_quantity,
     read_cell_errors,
 )
 from sweep.analysis.drift.drifts import drift_verdict_of_cell
 from sweep.analysis.drift.growth_fits import fit_growth_exponent, fit_growth_of_cell_errors
 from sweep.analysis.reasons import drift_sign_in_words
-from sweep.analysis.runs.selection import complete_runs, run_table_without_repeats, take_runs
+from sweep.analysis.runs.selection import run_table_without_repeats
 
 __all__ = ["GrowthEstimate", "fit_growth_exponent", "growth_table"]
 
@@ -139,7 +140,7 @@ def _growth_estimate_of_cell(cell, key, quantity):
     found = drift_verdict_of_cell(errors)
     duration = float(errors.ends[-1] - errors.ends[0])
     steps = float(np.median(errors.steps)) if errors.starts else np.nan
-    to_epsilon = duration / (steps * EPSILON * _initial_rms_of_quantity(cell, quantity))
+    to_epsilon = duration / (steps * EPSILON * initial_rms_of_quantity(cell, quantity))
     return GrowthEstimate(
         quantity=quantity,
         integrator=key.pop("integrator"),
@@ -167,12 +168,3 @@ def _growth_estimate_of_cell(cell, key, quantity):
         why=found.why or (fit.why if np.isnan(fit.exponent) else ()),
         units=cell[f"{quantity}_error"].attrs.get("units", "1"),
     )
-
-
-def _initial_rms_of_quantity(cell, quantity):
-    """Root mean square of a quantity over the starts at first; 1 of those that have no value."""
-    if quantity not in cell:
-        return 1.0
-    whole = take_runs(cell[[quantity]], np.flatnonzero(complete_runs(cell)))
-    first = whole[quantity].isel(time=0).values
-    return (float(np.sqrt(np.mean(first**2))) or 1.0) if len(first) else 1.0

@@ -1,0 +1,462 @@
+"""Which part of a drift is the method's, and which is rounding.
+
+The method's part is what a run's twin in double-double shows: the same steps, with rounding errors
+2⁵² times smaller. Rounding is what the run shows less that.
+"""
+
+import shlex
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import stdtrit
+
+from integrators.errors import InputError
+from integrators.precision import DOUBLE, DOUBLE_DOUBLE, ROUND_OFF
+from sweep.analysis.drift.cells import (
+    STATISTICS,
+    cells_chosen_for_drift,
+    chosen_drift_quantities,
+    initial_rms_of_quantity,
+    read_cell_errors,
+)
+from sweep.analysis.drift.drifts import GROWING, drift_and_verdict_of_cell
+from sweep.analysis.drift.growth_fits import fit_growth_of_cell_errors
+from sweep.analysis.drift.slow_modes import is_in_last_decade
+from sweep.analysis.drift.twins import entry_of_twin, experiment_name, pair_runs_with_twins
+from sweep.analysis.drift.verdicts import NONE, UNDECIDED, WALK
+from sweep.analysis.reasons import (
+    Reason,
+    drift_part_in_words,
+    drift_source_in_words,
+    pairs_left_out_in_words,
+)
+from sweep.analysis.runs.selection import run_table_without_repeats
+
+METHOD = "method"
+ROUNDING = "rounding"
+BOTH = "both"
+NEITHER = "neither"  # is seen to grow
+NO_TWIN = "no twin"
+SOURCES = (METHOD, ROUNDING, BOTH, NEITHER, UNDECIDED, NO_TWIN)
+
+MUCH = 10.0  # times as large: the other part of a drift does not matter
+PARTED = 0.1  # of the twins' oscillation: runs that differ by so much no longer move together
+CLEARLY = 100.0  # times one rounding: an oscillation that is none of rounding
+SEEN = 256  # starts whose samples are compared to tell if they have parted
+TWIN, TWIN_SAMPLES = "twin", "twin_samples"  # variables over the runs of a cell
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriftPart:
+    """A drift, or a part of one.
+
+    Attributes
+    ----------
+    drift, low, high : float
+        Slope of the signed error over time, mean over the starts, and its 95 % interval, as
+        `drifts.DriftEstimate` has them. Where samples thin out with time it is the change from the
+        first interval to the last, as in `growth.GrowthEstimate`. NaN where neither is known.
+    verdict : str
+        As of `DriftEstimate`.
+    shared : bool
+        Whether the mean over the starts drifts.
+    exponent, exponent_low, exponent_high : float
+        p of a growth like tᵖ and its 95 % interval; NaN where nothing is seen to grow.
+    size : float
+        What has grown until the end, root mean square over the starts; where nothing is seen to
+        grow, the most that the interval leaves open.
+    last : float
+        Root mean square of the error over the starts, at the end.
+    why : tuple of Reason
+        Why the verdict is undecided, or what else is to be said.
+    """
+
+    drift: float = np.nan
+    low: float = np.nan
+    high: float = np.nan
+    verdict: str = UNDECIDED
+    shared: bool = False
+    exponent: float = np.nan
+    exponent_low: float = np.nan
+    exponent_high: float = np.nan
+    size: float = np.nan
+    last: float = np.nan
+    why: tuple = ()
+
+    @property
+    def grows(self):
+        """Whether it is seen to grow."""
+        return self.verdict in GROWING
+
+    @property
+    def bound(self):
+        """The largest |drift| inside the 95 % interval."""
+        return max(abs(self.low), abs(self.high))
+
+    @property
+    def half_width(self):
+        """Half the width of the 95 % interval."""
+        return (self.high - self.low) / 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArithmeticEstimate:
+    """Whose the drift of a quantity's error is: the method's, or rounding's.
+
+    Attributes
+    ----------
+    quantity, integrator : str
+    parameters : dict
+        Values of the scanned axes.
+    step_size : float
+        NaN of an integrator that has no twin, which stands for all of its step sizes.
+    twin : str
+        Label of the integrator in double-double; empty where there is none.
+    elsewhere : str
+        The experiment of the twins, empty where it is that of the runs.
+    starts : int
+        That count: of which run and twin have the samples that are compared.
+    failed, unfinished, lacking : int
+        Pairs that do not count, since one of them stopped, or is not computed so far; and runs
+        without a twin, at all step sizes.
+    duration, run_duration : float
+        The time that is compared, and that of the runs.
+    steps : float
+        In the time that is compared.
+    total, method, rounding : DriftPart
+        What the runs show over that time, their twins, and the difference.
+    source : str
+        One of `SOURCES`: which of the parts is seen to grow, if the other one does not matter.
+    oscillation, apart : float
+        Root mean squares, over the last decade of time, of the twins' errors and of the
+        differences, each less its trend.
+    resolution : float
+        One rounding of the quantity in double precision.
+    twin_rounding : float
+        What rounding in double-double can add up to: one rounding of it in each step.
+    why : tuple of Reason
+        Why there is nothing to compare.
+    entry, experiment : str
+        What is to be added to the integrators of the experiment, where there is no twin.
+    units, time_units : str
+    """
+
+    quantity: str
+    integrator: str
+    parameters: dict
+    step_size: float
+    twin: str = ""
+    elsewhere: str = ""
+    starts: int = 0
+    failed: int = 0
+    unfinished: int = 0
+    lacking: int = 0
+    duration: float = np.nan
+    run_duration: float = np.nan
+    steps: float = np.nan
+    total: DriftPart = DriftPart()
+    method: DriftPart = DriftPart()
+    rounding: DriftPart = DriftPart()
+    source: str = UNDECIDED
+    oscillation: float = np.nan
+    apart: float = np.nan
+    resolution: float = np.nan
+    twin_rounding: float = np.nan
+    why: tuple = ()
+    entry: str = ""
+    experiment: str = ""
+    units: str = "1"
+    time_units: str = "1"
+
+    @property
+    def parted(self):
+        """Whether run and twin move apart as far as the error oscillates.
+
+        Their difference is then one of two trajectories of the same method, and tells rounding
+        no better than a drift is told below that oscillation.
+        """
+        wide = self.oscillation > CLEARLY * self.resolution
+        return bool(wide and self.apart >= PARTED * self.oscillation)
+
+    @property
+    def rounding_share(self):
+        """What rounding makes up of the error at the end; NaN where run and twin have parted."""
+        if self.parted or not self.total.last > 0:
+            return np.nan
+        return self.rounding.last / self.total.last
+
+    @property
+    def below_rounding(self):
+        """Whether rounding is seen to grow, by less than one rounding of the quantity."""
+        return bool(self.rounding.grows and self.rounding.size < self.resolution)
+
+    @property
+    def twin_at_round_off(self):
+        """Whether what grows in the twins may be their own rounding."""
+        return bool(self.method.grows and self.method.size <= self.twin_rounding)
+
+    @property
+    def shorter(self):
+        """Whether less than the runs is compared."""
+        return self.duration < self.run_duration * (1 - 1e-9)
+
+    @property
+    def rate(self):
+        """In which units a drift is; as of `DriftEstimate`."""
+        if self.units == "1":
+            return "per unit time" if self.time_units == "1" else f"per {self.time_units}"
+        return f"{self.units}/{'unit time' if self.time_units == '1' else self.time_units}"
+
+    @property
+    def method_in_words(self):
+        """The method's part: its verdict and what it rests on."""
+        return drift_part_in_words(self.method, self.rate)
+
+    @property
+    def rounding_in_words(self):
+        """The part of rounding, likewise."""
+        return drift_part_in_words(self.rounding, self.rate)
+
+    @property
+    def finding(self):
+        """The answer in words, with what limits it."""
+        return drift_source_in_words(self)
+
+
+def arithmetic_table(dataset, quantities=None, step_sizes="all", others=()):
+    """Tell which part of each drift is the method's, and which is rounding.
+
+    Each run in double precision is compared with its twin, the run in double-double that differs
+    from it in the arithmetic alone; see `twins.pair_runs_with_twins`. They are compared over the
+    time that both have.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset or xarray.DataTree
+        One experiment, or a selection of its runs.
+    quantities : sequence of str, optional
+        As of `drift_table`.
+    step_sizes : {"all", "smallest"}, optional
+        Every step size of each integrator, or the smallest one that has twins.
+    others : sequence of xarray.Dataset or xarray.DataTree, optional
+        Further experiments, in which twins may be: shorter ones for example.
+
+    Returns
+    -------
+    list of ArithmeticEstimate
+        By integrator, scanned values, step size and quantity; last, for each integrator with a
+        fixed step that has no twin, one that says how it gets them.
+
+    Raises
+    ------
+    InputError
+        When no run has a twin, and as `drift_table`.
+    """
+    dataset = run_table_without_repeats(dataset)
+    quantities = chosen_drift_quantities(dataset, quantities)
+    others = [run_table_without_repeats(one) for one in others]
+    paired, alone = pair_runs_with_twins(dataset, others, quantities)
+    lacking = [_estimate_without_twin(dataset, label, quantities[0]) for label in alone]
+    if not paired:
+        raise InputError(_why_nothing_is_paired(lacking))
+    return [
+        _estimate_of_cell(pairs, key, cell, quantity)
+        for pairs in paired
+        for key, cell in cells_chosen_for_drift(_table_with_twin_positions(pairs), step_sizes)
+        for quantity in quantities
+    ] + lacking
+
+
+def _estimate_without_twin(dataset, label, quantity):
+    entry, experiment = entry_of_twin(dataset, label), experiment_name(dataset)
+    numbers = {
+        "entry": entry,
+        "quoted": shlex.quote(entry),
+        "chosen": f" -e {experiment}" if experiment else "",
+    }
+    return ArithmeticEstimate(
+        quantity=quantity,
+        integrator=label,
+        parameters={},
+        step_size=np.nan,
+        source=NO_TWIN,
+        why=(Reason("twins", 0, 1, (), numbers),),
+        entry=entry,
+        experiment=experiment,
+    )
+
+
+def _why_nothing_is_paired(lacking):
+    if lacking:
+        return "\n".join(f"{row.integrator}: {row.finding}" for row in lacking)
+    return (
+        "no run is in double precision with a fixed step, which could be compared with one in "
+        "double-double. Adaptive integrators have no double-double, but their main methods with a "
+        "fixed step do, such as 'rk45+fixed'"
+    )
+
+
+def _table_with_twin_positions(pairs):
+    """The runs with the position of each one's twin, and the samples that the pair can share."""
+    return pairs.runs.assign(
+        {
+            TWIN: ("run", np.arange(pairs.runs.sizes["run"])),
+            TWIN_SAMPLES: (
+                "run",
+                np.minimum(_samples_of_runs(pairs.runs), _samples_of_runs(pairs.twins)),
+            ),
+        }
+    )
+
+
+def _samples_of_runs(table):
+    """Samples of each run that can be compared; -1 of one that stopped."""
+    shape = table.sizes["run"]
+    counts = table["sample_count"].values if "sample_count" in table else table.sizes["time"]
+    counts = np.broadcast_to(counts, shape).astype(int)
+    if "in_study" in table:
+        counts = np.where(table["in_study"].values.astype(bool), counts, 0)
+    return np.where(table["status"].values > 0, -1, counts) if "status" in table else counts
+
+
+def _estimate_of_cell(pairs, key, cell, quantity):
+    """The estimate of one integrator, scanned values and step size."""
+    key = dict(key)
+    samples = cell[TWIN_SAMPLES].values
+    span = _samples_to_compare(samples, pairs.shared)
+    runs = np.flatnonzero(samples >= max(span, 1))
+    ends = pairs.runs["time"].values
+    common = {
+        "quantity": quantity,
+        "integrator": key.pop("integrator"),
+        "step_size": key.pop("step_size"),
+        "twin": pairs.twin_label,
+        "elsewhere": pairs.elsewhere,
+        "failed": int(np.sum(samples < 0)),
+        "unfinished": int(np.sum((samples >= 0) & (samples < max(span, 1)))),
+        "lacking": pairs.lacking,
+        "run_duration": float(ends[-1] - ends[0]),
+        "units": cell[f"{quantity}_error"].attrs.get("units", "1"),
+        "time_units": cell["time"].attrs.get("units", "1"),
+    }
+    key.pop("tolerance", None)
+    common["parameters"] = key
+    if not span:
+        estimate = ArithmeticEstimate(**common)
+        numbers = {"stopped": pairs_left_out_in_words(estimate)}
+        return replace(estimate, why=(Reason("pairs", 0, 1, (), numbers),))
+    steps = round((ends[span - 1] - ends[0]) / common["step_size"])
+    both = [
+        _errors_until(table, rows, span, quantity, steps)
+        for table, rows in ((cell, runs), (pairs.twins, cell[TWIN].values[runs]))
+    ]
+    total, method, rounding = (
+        _drift_part(read_cell_errors(*what))
+        for what in ((both[0], quantity), (both[1], quantity), (both[0], quantity, both[1]))
+    )
+    size = initial_rms_of_quantity(both[0], quantity)
+    oscillation, apart = _oscillation_and_distance(*both, quantity)
+    estimate = ArithmeticEstimate(
+        **common,
+        starts=len(runs),
+        duration=float(ends[span - 1] - ends[0]),
+        steps=steps,
+        total=total,
+        method=method,
+        rounding=rounding,
+        oscillation=oscillation,
+        apart=apart,
+        resolution=ROUND_OFF[DOUBLE] * size,
+        twin_rounding=ROUND_OFF[DOUBLE_DOUBLE] * size * steps,
+    )
+    return replace(estimate, source=_source_of_drift(estimate))
+
+
+def _samples_to_compare(samples, most):
+    """So many samples that most are compared: of fewer pairs for longer, or of more for shorter."""
+    counts = np.unique(np.minimum(samples, most))
+    counts = counts[counts >= 2]
+    if not len(counts):
+        return 0
+    compared = [count * np.sum(samples >= count) for count in counts]
+    return int(counts[len(counts) - 1 - np.argmax(compared[::-1])])
+
+
+def _errors_until(table, runs, samples, quantity, steps):
+    """The errors of some runs up to a sample, as a cell of complete runs."""
+    names = [f"{quantity}_error{of}" for of in STATISTICS] + [quantity]
+    cell = table[[name for name in names if name in table]]
+    cell = cell.isel(run=runs, time=slice(0, samples)).reset_coords(drop=True)
+    return cell.assign(steps=("run", np.full(len(runs), steps)))
+
+
+def _drift_part(errors):
+    """The drift of the errors of a cell as a `DriftPart`."""
+    slope, found = drift_and_verdict_of_cell(errors)
+    if np.isnan(slope[0]) and errors.starts:
+        fit = fit_growth_of_cell_errors(errors)
+        half = stdtrit(max(fit.likeness.effective - 1, 1.0), 0.975) * fit.drift_error
+        slope = fit.drift, fit.drift - half, fit.drift + half
+    duration = errors.ends[-1] - errors.ends[0]
+    last = float(np.sqrt(np.mean(errors.last**2))) if errors.starts else np.nan
+    open_to = max(abs(slope[1]), abs(slope[2])) * duration
+    size = found.grown if found.verdict in GROWING else open_to
+    return DriftPart(
+        drift=float(slope[0]),
+        low=float(slope[1]),
+        high=float(slope[2]),
+        verdict=found.verdict,
+        shared=found.shared,
+        exponent=found.exponent,
+        exponent_low=found.low,
+        exponent_high=found.high,
+        size=float(size) if np.isfinite(size) else last,
+        last=last,
+        why=found.why,
+    )
+
+
+def _oscillation_and_distance(cell, twins, quantity):
+    """Root mean squares of the twins' errors and of the differences, less their trends."""
+    name, times = f"{quantity}_error", cell["time"].values
+    late = is_in_last_decade(times - times[0])
+    runs = np.arange(cell.sizes["run"])
+    if len(runs) > SEEN:
+        runs = runs[np.linspace(0, len(runs) - 1, SEEN).astype(int)]
+    errors, others = (
+        one[name].isel(run=runs, time=late).transpose("run", "time").values for one in (cell, twins)
+    )
+    return tuple(_rms_beside_trend(times[late], series) for series in (others, errors - others))
+
+
+def _rms_beside_trend(times, series):
+    if len(times) < 3:
+        return float(np.sqrt(np.mean(series**2)))
+    trend = np.polynomial.polynomial.polyfit(times - times.mean(), series.T, 1)
+    rest = series - np.polynomial.polynomial.polyval(times - times.mean(), trend)
+    return float(np.sqrt(np.mean(rest**2)))
+
+
+def _source_of_drift(estimate):
+    """Which part is seen to grow, if the other one does not matter.
+
+    Where run and twin have parted, their difference walks as those of any two trajectories of a
+    method do: that is none of rounding's doing, but a drift of its mean over the starts is.
+    """
+    method, rounding = estimate.method, estimate.rounding
+    own_rounding, walk = estimate.twin_at_round_off, rounding.verdict == WALK
+    method_grows = method.grows and not own_rounding
+    rounding_grows = rounding.grows and not (estimate.parted and walk)
+    if method_grows and rounding_grows:
+        if method.size >= MUCH * rounding.size:
+            return METHOD
+        return ROUNDING if rounding.size >= MUCH * method.size else BOTH
+    still = {
+        METHOD: method.verdict == NONE or own_rounding,
+        ROUNDING: rounding.verdict == NONE,
+    }
+    if method_grows:
+        return METHOD if still[ROUNDING] or rounding.size <= method.size else UNDECIDED
+    if rounding_grows:
+        return ROUNDING if still[METHOD] or method.size <= rounding.size else UNDECIDED
+    return NEITHER if all(still.values()) else UNDECIDED
