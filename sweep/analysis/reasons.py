@@ -37,7 +37,8 @@ CLAUSES = {
     # of parts of drifts
     "twins": "no twin in double-double: add {entry} to its integrators, by `sweep extend "
     "STORE{chosen} --integrator {quoted}`, or to those of a shorter experiment in the same store",
-    "pairs": "no pair of run and twin to compare: {stopped}",
+    "growth": "it grows like √t, or not at all: like t^{low:.2f} – t^{high:.2f}",
+    "pairs": "no pair of run and twin to compare, of {stopped}",
     # of orders
     "declared orders": "the store names no declared order",
     "time resolved": "the reference holds until t = {value:g}",
@@ -173,7 +174,21 @@ def drift_verdict_in_words(row, grows, signs):
         words.append(
             f"rms over the starts {row.grown_low:.2g} – {row.grown_high:.2g}{units} at the end"
         )
+    if row.below_rounding:
+        words.append(below_rounding_in_words(row))
     return ", ".join(words)
+
+
+def below_rounding_in_words(row):
+    """That what grows is below one rounding of the quantity.
+
+    Parameters
+    ----------
+    row : DriftEstimate, GrowthEstimate or ArithmeticEstimate
+    """
+    units = "" if row.units == "1" else f" {row.units}"
+    quantity = row.quantity.replace("_", " ")
+    return f"less at the end than one rounding of the {quantity}, {row.resolution:.1g}{units}"
 
 
 def drift_sign_in_words(row, shared):
@@ -218,6 +233,9 @@ SOURCE_CLAUSES = {  # by `arithmetic.SOURCES`
     "neither": "neither is seen to drift, in double-double: {method}; rounding: {rounding}",
     "undecided": "undecided, in double-double: {method}; rounding: {rounding}",
 }
+EXCLUDED = (  # of rounding where the whole runs grow, and what is compared shows no growth
+    "rounding, since the method is too small in double-double: {method}; rounding: {rounding}"
+)
 
 
 def drift_source_in_words(row):
@@ -229,38 +247,59 @@ def drift_source_in_words(row):
     """
     if row.why:
         return "; ".join(map(str, row.why))
-    words = SOURCE_CLAUSES[row.source].format(
-        method=row.method_in_words, rounding=row.rounding_in_words
-    )
+    excluded = row.source == "rounding" and not row.rounding.grows
+    clause = EXCLUDED if excluded else SOURCE_CLAUSES[row.source]
+    words = clause.format(method=row.method_in_words, rounding=row.rounding_in_words)
     units = "" if row.units == "1" else f" {row.units}"
     limits = []
     if row.twin_at_round_off:
         limits.append(
-            f"double-double's own rounding adds up to as much as is seen there, at most "
+            "double-double's own rounding can add up to as much as moves there, at most "
             f"{row.twin_rounding:.1g}{units}"
         )
     if row.below_rounding:
         limits.append(
-            f"rounding grows by {row.rounding.size:.1g}{units}, less than one rounding of the "
-            f"{row.quantity.replace('_', ' ')}, {row.resolution:.1g}{units}"
+            f"rounding grows to {row.rounding.size:.1g}{units}, {below_rounding_in_words(row)}"
         )
     if row.parted:
         limits.append(
             f"run and twin have parted: they differ by {row.apart / row.oscillation:.2g} times "
             "what the error oscillates, and no rounding is resolved below that"
         )
-    if row.rounding_share < LITTLE:
-        limits.append(f"rounding makes up {row.rounding_share:.1g} of the error at the end")
-    if row.starts and (missing := pairs_left_out_in_words(row)):
-        limits.append(f"left out: {missing}")
+    for share, part in ((row.method_share, "the method"), (row.rounding_share, "rounding")):
+        if share < LITTLE:
+            limits.append(f"{part} makes up {share:.1g} of the error at the end")
+    if row.whole.grows and (row.shorter or excluded):
+        limits.append(
+            f"the whole runs: {drift_part_in_words(row.whole, row.rate)}, to "
+            f"{row.whole.size:.1g}{units}, of which the method, if it goes on, makes up at most "
+            f"{row.method_reach:.1g}{units}"
+        )
     return "; ".join([words, *limits])
+
+
+def compared_pairs_in_words(row):
+    """What of the runs is compared, where it is not all of them; empty where it is.
+
+    Parameters
+    ----------
+    row : arithmetic.ArithmeticEstimate
+    """
+    words = []
+    if row.shorter:
+        words.append(f"compared until t = {row.duration:g} of {row.run_duration:g}")
+    if row.elsewhere:
+        words.append(f"with the twins of {row.elsewhere}")
+    if row.starts and (missing := pairs_left_out_in_words(row)):
+        words.append(f"without {missing}")
+    return ", ".join(words)
 
 
 def pairs_left_out_in_words(row):
     """How many pairs of run and twin do not count, and why; empty where all do."""
     counts = {
-        "stopped": row.failed,
-        "not computed so far": row.unfinished,
-        "without a twin, of all step sizes": row.lacking,
+        "that stopped": row.failed,
+        "that are not computed so far": row.unfinished,
+        "that have no twin": row.lacking,
     }
     return ", ".join(f"{count} {why}" for why, count in counts.items() if count)

@@ -54,7 +54,8 @@ def command(store, experiment, quantity, all_steps, growth, arithmetic, as_json)
 
     \b
       method      the twin drifts, and rounding adds less than a tenth, or nothing that is seen
-      rounding    the difference drifts, and the twin less than a tenth as much, or not visibly
+      rounding    the difference drifts, and the twin less than a tenth as much, or not visibly;
+                  or the whole runs do, ten times more than their shorter twins leave open
       both        each does, by sizes within a factor of ten
       neither     no drift is seen in either; |drift| ≤ says how much could hide
       undecided   what hides in one part could be more than is seen of the other
@@ -80,12 +81,14 @@ def command(store, experiment, quantity, all_steps, growth, arithmetic, as_json)
     found, refused = {}, []
     for name, dataset in experiments.items():
         try:
-            found[name] = analyse(dataset, quantity or None, "all" if all_steps else "smallest")
+            rows = analyse(dataset, quantity or None, "all" if all_steps else "smallest")
+            found |= {name: rows} if rows else {}
         except InputError as reason:
             refused.append((name, reason))
     if not found:
         raise InputError(
-            "\n".join(sweep.analysis.query_refusals_in_words(refused)) or f"{store} has no runs"
+            "\n".join(sweep.analysis.query_refusals_in_words(refused))
+            or f"{store} has no runs{' in double precision' if arithmetic and experiments else ''}"
         )
     for name, reason in refused:
         click.echo(f"{name}: {reason}", err=True)

@@ -3,6 +3,7 @@
 import math
 
 from sweep.analysis.drift.verdicts import LINEAR, NONE, WORSE
+from sweep.analysis.reasons import below_rounding_in_words
 from sweep.tables.base import (
     Table,
     left_out_runs_note,
@@ -120,8 +121,17 @@ def _growth_table_of_quantity(rows):
         f"{first.quantity.replace('_', ' ')} error{units}: rms over the starts at the end, its "
         "growth in the last decade; drift of the mean in ε of the quantity, ± standard error"
     )
-    notes = table_notes(rows, lambda row: row.reason or (row.verdict in DRIFTING and row.sign))
+    notes = table_notes(rows, _growth_row_remark)
     return Table(headers, cells, title, notes + left_out_runs_note(rows))
+
+
+def _growth_row_remark(row):
+    """Why there is no verdict, or of which sign a drift is, and what is below one rounding."""
+    if row.reason:
+        return row.reason
+    sign = row.sign if row.verdict in DRIFTING else ""
+    below = below_rounding_in_words(row) if row.below_rounding else ""
+    return ", ".join(filter(None, (sign, below)))
 
 
 def arithmetic_as_tables(estimates):
@@ -148,7 +158,7 @@ def _arithmetic_table_of_quantity(rows):
             *(format_number(row.parameters[axis]) for axis in axes),
             format_number(row.step_size),
             str(row.starts),
-            f"{format_number(row.duration)}{' *' if row.shorter else ''}",
+            f"{format_number(row.duration)}{' *' if row.compared else ''}",
             _drift_cell(row.total),
             _drift_cell(row.method),
             row.method.verdict,
@@ -164,8 +174,8 @@ def _arithmetic_table_of_quantity(rows):
         f"{first.quantity.replace('_', ' ')} error{units}: drift {first.rate} ± 95 %, that of the "
         "method in double-double, and that of rounding, which is the rest"
     )
-    shorter = table_notes(rows, _shorter_comparison_in_words)
-    notes = table_notes(rows, lambda row: row.finding) + [f"* {note}" for note in shorter]
+    notes = table_notes(rows, lambda row: row.finding)
+    notes += [f"* {note}" for note in table_notes(rows, lambda row: row.compared)]
     return Table(headers, cells, title, notes)
 
 
@@ -173,11 +183,3 @@ def _drift_cell(part):
     if math.isnan(part.drift):
         return "–"
     return f"{scientific_cell(part.drift)} ± {scientific_cell(part.half_width, 1)}"
-
-
-def _shorter_comparison_in_words(row):
-    """That less than the runs is compared, and of which experiment the twins are."""
-    if not row.shorter:
-        return ""
-    twins = f", the twins of {row.elsewhere}" if row.elsewhere else ""
-    return f"compared until t = {row.duration:g} of {row.run_duration:g}{twins}"

@@ -4,6 +4,7 @@ The method's part is what a run's twin in double-double shows: the same steps, w
 2⁵² times smaller. Rounding is what the run shows less that.
 """
 
+import json
 import shlex
 from dataclasses import dataclass, replace
 
@@ -22,10 +23,16 @@ from sweep.analysis.drift.cells import (
 from sweep.analysis.drift.drifts import GROWING, drift_and_verdict_of_cell
 from sweep.analysis.drift.growth_fits import fit_growth_of_cell_errors
 from sweep.analysis.drift.slow_modes import is_in_last_decade
-from sweep.analysis.drift.twins import entry_of_twin, experiment_name, pair_runs_with_twins
+from sweep.analysis.drift.twins import (
+    entry_of_twin,
+    experiment_name,
+    has_only_twins,
+    pair_runs_with_twins,
+)
 from sweep.analysis.drift.verdicts import NONE, UNDECIDED, WALK
 from sweep.analysis.reasons import (
     Reason,
+    compared_pairs_in_words,
     drift_part_in_words,
     drift_source_in_words,
     pairs_left_out_in_words,
@@ -57,7 +64,7 @@ class DriftPart:
         `drifts.DriftEstimate` has them. Where samples thin out with time it is the change from the
         first interval to the last, as in `growth.GrowthEstimate`. NaN where neither is known.
     verdict : str
-        As of `DriftEstimate`.
+        As of `DriftEstimate`; undecided too where the interval of an exponent holds both 0 and ½.
     shared : bool
         Whether the mean over the starts drifts.
     exponent, exponent_low, exponent_high : float
@@ -118,13 +125,15 @@ class ArithmeticEstimate:
         That count: of which run and twin have the samples that are compared.
     failed, unfinished, lacking : int
         Pairs that do not count, since one of them stopped, or is not computed so far; and runs
-        without a twin, at all step sizes.
+        without a twin.
     duration, run_duration : float
         The time that is compared, and that of the runs.
     steps : float
         In the time that is compared.
     total, method, rounding : DriftPart
         What the runs show over that time, their twins, and the difference.
+    whole : DriftPart
+        What all complete runs show, also those without a twin, over their whole duration.
     source : str
         One of `SOURCES`: which of the parts is seen to grow, if the other one does not matter.
     oscillation, apart : float
@@ -157,6 +166,7 @@ class ArithmeticEstimate:
     total: DriftPart = DriftPart()
     method: DriftPart = DriftPart()
     rounding: DriftPart = DriftPart()
+    whole: DriftPart = DriftPart()
     source: str = UNDECIDED
     oscillation: float = np.nan
     apart: float = np.nan
@@ -186,14 +196,26 @@ class ArithmeticEstimate:
         return self.rounding.last / self.total.last
 
     @property
+    def method_share(self):
+        """What the method makes up of the error at the end; NaN as `rounding_share`."""
+        if self.parted or not self.total.last > 0:
+            return np.nan
+        return self.method.last / self.total.last
+
+    @property
+    def method_reach(self):
+        """What the method can add up to over the whole runs, if it goes on as it is compared."""
+        return self.method.size * self.run_duration / self.duration
+
+    @property
     def below_rounding(self):
         """Whether rounding is seen to grow, by less than one rounding of the quantity."""
         return bool(self.rounding.grows and self.rounding.size < self.resolution)
 
     @property
     def twin_at_round_off(self):
-        """Whether what grows in the twins may be their own rounding."""
-        return bool(self.method.grows and self.method.size <= self.twin_rounding)
+        """Whether what may grow in the twins can be their own rounding."""
+        return bool(self.method.verdict != NONE and self.method.size <= self.twin_rounding)
 
     @property
     def shorter(self):
@@ -222,6 +244,11 @@ class ArithmeticEstimate:
         """The answer in words, with what limits it."""
         return drift_source_in_words(self)
 
+    @property
+    def compared(self):
+        """What is compared, in words, if that is not all of the runs; else empty."""
+        return compared_pairs_in_words(self)
+
 
 def arithmetic_table(dataset, quantities=None, step_sizes="all", others=()):
     """Tell which part of each drift is the method's, and which is rounding.
@@ -245,7 +272,8 @@ def arithmetic_table(dataset, quantities=None, step_sizes="all", others=()):
     -------
     list of ArithmeticEstimate
         By integrator, scanned values, step size and quantity; last, for each integrator with a
-        fixed step that has no twin, one that says how it gets them.
+        fixed step that has no twin, one that says how it gets them. Empty where all runs are in
+        double-double: they are twins.
 
     Raises
     ------
@@ -257,12 +285,12 @@ def arithmetic_table(dataset, quantities=None, step_sizes="all", others=()):
     others = [run_table_without_repeats(one) for one in others]
     paired, alone = pair_runs_with_twins(dataset, others, quantities)
     lacking = [_estimate_without_twin(dataset, label, quantities[0]) for label in alone]
-    if not paired:
+    if not paired and not has_only_twins(dataset):
         raise InputError(_why_nothing_is_paired(lacking))
     return [
-        _estimate_of_cell(pairs, key, cell, quantity)
+        _estimate_of_cell(pairs, key, cell, whole, quantity)
         for pairs in paired
-        for key, cell in cells_chosen_for_drift(_table_with_twin_positions(pairs), step_sizes)
+        for key, cell, whole in _cells_with_twins(pairs, step_sizes)
         for quantity in quantities
     ] + lacking
 
@@ -296,6 +324,17 @@ def _why_nothing_is_paired(lacking):
     )
 
 
+def _cells_with_twins(pairs, step_sizes):
+    """The cells with twins, and beside each the cell of all runs, also those without a twin."""
+    every = {_cell_name(key): cell for key, cell in cells_chosen_for_drift(pairs.own, "all")}
+    for key, cell in cells_chosen_for_drift(_table_with_twin_positions(pairs), step_sizes):
+        yield key, cell, every[_cell_name(key)]
+
+
+def _cell_name(key):
+    return json.dumps(key, sort_keys=True)
+
+
 def _table_with_twin_positions(pairs):
     """The runs with the position of each one's twin, and the samples that the pair can share."""
     return pairs.runs.assign(
@@ -319,7 +358,7 @@ def _samples_of_runs(table):
     return np.where(table["status"].values > 0, -1, counts) if "status" in table else counts
 
 
-def _estimate_of_cell(pairs, key, cell, quantity):
+def _estimate_of_cell(pairs, key, cell, whole, quantity):
     """The estimate of one integrator, scanned values and step size."""
     key = dict(key)
     samples = cell[TWIN_SAMPLES].values
@@ -334,7 +373,7 @@ def _estimate_of_cell(pairs, key, cell, quantity):
         "elsewhere": pairs.elsewhere,
         "failed": int(np.sum(samples < 0)),
         "unfinished": int(np.sum((samples >= 0) & (samples < max(span, 1)))),
-        "lacking": pairs.lacking,
+        "lacking": whole.sizes["run"] - cell.sizes["run"],
         "run_duration": float(ends[-1] - ends[0]),
         "units": cell[f"{quantity}_error"].attrs.get("units", "1"),
         "time_units": cell["time"].attrs.get("units", "1"),
@@ -364,6 +403,7 @@ def _estimate_of_cell(pairs, key, cell, quantity):
         total=total,
         method=method,
         rounding=rounding,
+        whole=_drift_part(read_cell_errors(whole, quantity)),
         oscillation=oscillation,
         apart=apart,
         resolution=ROUND_OFF[DOUBLE] * size,
@@ -393,6 +433,11 @@ def _errors_until(table, runs, samples, quantity, steps):
 def _drift_part(errors):
     """The drift of the errors of a cell as a `DriftPart`."""
     slope, found = drift_and_verdict_of_cell(errors)
+    if found.verdict == WALK and found.low <= 0:
+        power = {"low": found.low, "high": found.high}
+        found = replace(
+            found, verdict=UNDECIDED, why=(Reason("growth", found.low, 0.0, (), power),)
+        )
     if np.isnan(slope[0]) and errors.starts:
         fit = fit_growth_of_cell_errors(errors)
         half = stdtrit(max(fit.likeness.effective - 1, 1.0), 0.975) * fit.drift_error
@@ -441,22 +486,30 @@ def _source_of_drift(estimate):
     """Which part is seen to grow, if the other one does not matter.
 
     Where run and twin have parted, their difference walks as those of any two trajectories of a
-    method do: that is none of rounding's doing, but a drift of its mean over the starts is.
+    method do: that is none of rounding's doing, but a drift of its mean over the starts is. Where
+    neither part shows by itself that it grows, but the whole runs do, it is rounding if the method
+    is too small for that.
     """
     method, rounding = estimate.method, estimate.rounding
-    own_rounding, walk = estimate.twin_at_round_off, rounding.verdict == WALK
-    method_grows = method.grows and not own_rounding
-    rounding_grows = rounding.grows and not (estimate.parted and walk)
-    if method_grows and rounding_grows:
-        if method.size >= MUCH * rounding.size:
-            return METHOD
-        return ROUNDING if rounding.size >= MUCH * method.size else BOTH
-    still = {
+    own_rounding = estimate.twin_at_round_off
+    walks_apart = estimate.parted and rounding.verdict == WALK
+    grown = {
+        METHOD: method.grows and not own_rounding,
+        ROUNDING: rounding.grows and not walks_apart,
+    }
+    none = {
         METHOD: method.verdict == NONE or own_rounding,
         ROUNDING: rounding.verdict == NONE,
     }
-    if method_grows:
-        return METHOD if still[ROUNDING] or rounding.size <= method.size else UNDECIDED
-    if rounding_grows:
-        return ROUNDING if still[METHOD] or method.size <= rounding.size else UNDECIDED
-    return NEITHER if all(still.values()) else UNDECIDED
+    if all(grown.values()):
+        if method.size >= MUCH * rounding.size:
+            return METHOD
+        return ROUNDING if rounding.size >= MUCH * method.size else BOTH
+    if grown[METHOD] and (none[ROUNDING] or rounding.size <= method.size):
+        return METHOD
+    if grown[ROUNDING] and (none[METHOD] or method.size <= rounding.size):
+        return ROUNDING
+    if estimate.whole.grows and MUCH * estimate.method_reach <= estimate.whole.size:
+        return UNDECIDED if estimate.parted else ROUNDING
+    still = all(none.values()) and not (estimate.shorter and estimate.whole.grows)
+    return NEITHER if still else UNDECIDED

@@ -26,6 +26,7 @@ from sweep.analysis.runs.selection import (
     complete_runs,
     groups_of_runs,
     is_error_against_reference,
+    relative_round_off_of_runs,
     scanned_axes,
     take_runs,
 )
@@ -257,6 +258,11 @@ def initial_rms_of_quantity(cell, quantity):
     whole = take_runs(cell[[quantity]], np.flatnonzero(complete_runs(cell)))
     first = whole[quantity].isel(time=0).values
     return (float(np.sqrt(np.mean(first**2))) or 1.0) if len(first) else 1.0
+
+
+def rounding_of_quantity(cell, quantity):
+    """One rounding of a quantity, as large as at first, in the arithmetic of a cell's runs."""
+    return float(relative_round_off_of_runs(cell)[0]) * initial_rms_of_quantity(cell, quantity)
 
 
 def _series_of_runs(dataset, less, names, runs):

@@ -10,6 +10,7 @@ from sweep.analysis.drift.cells import (
     cells_chosen_for_drift,
     chosen_drift_quantities,
     read_cell_errors,
+    rounding_of_quantity,
 )
 from sweep.analysis.drift.growth_fits import fit_growth_of_cell_errors
 from sweep.analysis.drift.slow_modes import (
@@ -92,6 +93,9 @@ class DriftEstimate:
     grown, grown_low, grown_high : float
         Root mean square over the starts of what has grown until the end, and its 95 % interval;
         NaN as above.
+    resolution : float
+        One rounding of the quantity in the arithmetic of the runs, where the verdict is that
+        something grows; else NaN.
     why : tuple of Reason
         Why the verdict is undecided and what would decide, or what else is to be said.
     steps : float
@@ -132,6 +136,7 @@ class DriftEstimate:
     grown: float
     grown_low: float
     grown_high: float
+    resolution: float
     why: tuple
     every_step: bool
     units: str
@@ -152,6 +157,21 @@ class DriftEstimate:
     def bound(self):
         """The largest |drift| inside the 95 % interval."""
         return max(abs(self.low), abs(self.high))
+
+    @property
+    def size(self):
+        """What has grown until the end; NaN where nothing is seen to, or it is not measured."""
+        if self.verdict not in GROWING:
+            return np.nan
+        return self.grown if np.isfinite(self.grown) else abs(self.drift) * self.duration
+
+    @property
+    def below_rounding(self):
+        """Whether what has grown until the end is less than one rounding of the quantity.
+
+        Means over many steps and starts show it all the same.
+        """
+        return self.size < self.resolution
 
     @property
     def rate(self):
@@ -255,6 +275,7 @@ def _drift_estimate_of_cell(cell, key, quantity):
         grown=found.grown,
         grown_low=found.grown_low,
         grown_high=found.grown_high,
+        resolution=rounding_of_quantity(cell, quantity) if found.verdict in GROWING else np.nan,
         why=found.why,
         every_step=errors.every_step,
         units=cell[f"{quantity}_error"].attrs.get("units", "1"),

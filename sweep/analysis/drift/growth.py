@@ -16,8 +16,9 @@ from sweep.analysis.drift.cells import (
     chosen_drift_quantities,
     initial_rms_of_quantity,
     read_cell_errors,
+    rounding_of_quantity,
 )
-from sweep.analysis.drift.drifts import drift_verdict_of_cell
+from sweep.analysis.drift.drifts import GROWING, drift_verdict_of_cell
 from sweep.analysis.drift.growth_fits import fit_growth_exponent, fit_growth_of_cell_errors
 from sweep.analysis.reasons import drift_sign_in_words
 from sweep.analysis.runs.selection import run_table_without_repeats
@@ -43,6 +44,8 @@ class GrowthEstimate:
         Steps of a run, the median over the starts, and their time.
     rms : float
         Root mean square of the error over the starts, at the end.
+    resolution : float
+        One rounding of the quantity in the arithmetic of the runs.
     exponent, low, high : float
         Slope of log rms over log t in the last decade, and its 95 % interval; NaN where `reason`
         says why.
@@ -75,6 +78,7 @@ class GrowthEstimate:
     steps: float
     duration: float
     rms: float
+    resolution: float
     exponent: float
     low: float
     high: float
@@ -95,6 +99,11 @@ class GrowthEstimate:
     def reason(self):
         """`why` in words."""
         return "; ".join(map(str, self.why))
+
+    @property
+    def below_rounding(self):
+        """Whether an error that is seen to grow is less than one rounding at the end."""
+        return self.verdict in GROWING and self.rms < self.resolution
 
     @property
     def sign(self):
@@ -152,6 +161,7 @@ def _growth_estimate_of_cell(cell, key, quantity):
         steps=steps,
         duration=duration,
         rms=float(np.sqrt(np.mean(errors.last**2))) if errors.starts else np.nan,
+        resolution=rounding_of_quantity(cell, quantity),
         exponent=fit.exponent,
         low=fit.low,
         high=fit.high,

@@ -25,10 +25,10 @@ class TwinnedRuns:
         Of the integrator in either arithmetic.
     runs, twins : xarray.Dataset
         Run tables whose runs belong together one by one; their first `shared` times are equal.
+    own : xarray.Dataset
+        All runs of the integrator, those without a twin too.
     shared : int
         Samples, the one at the start included.
-    lacking : int
-        Runs without a twin.
     elsewhere : str
         The experiment of the twins; empty where it is that of the runs.
     """
@@ -37,8 +37,8 @@ class TwinnedRuns:
     twin_label: str
     runs: xr.Dataset
     twins: xr.Dataset
+    own: xr.Dataset
     shared: int
-    lacking: int
     elsewhere: str
 
 
@@ -86,6 +86,12 @@ def pair_runs_with_twins(dataset, others=(), quantities=()):
     return found, alone
 
 
+def has_only_twins(table):
+    """Whether a run table has runs in double-double, and none in double precision."""
+    double, precise = (_labels_by_signature(table, one) for one in (DOUBLE, DOUBLE_DOUBLE))
+    return bool(precise) and not double
+
+
 def _labels_by_signature(table, arithmetic):
     """Labels of the integrators with a fixed step in one arithmetic, by what else they are."""
     known, described = {}, integrator_descriptions(table)
@@ -124,8 +130,8 @@ def _paired(dataset, label, table, twin_label):
         twin_label=twin_label,
         runs=take_runs(dataset, positions),
         twins=table.isel(run=twin_positions),
+        own=take_runs(dataset, runs),
         shared=near,
-        lacking=len(runs) - len(positions),
         elsewhere="" if same else experiment_name(table),
     )
 

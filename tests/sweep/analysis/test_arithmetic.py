@@ -125,7 +125,7 @@ def test_what_grows_in_double_double_by_its_own_rounding_is_no_methods():
     rounding = walk(2, 1e-14)
     row = answer(pairs_of(rounding * 2.0**-52, rounding))
     assert row.method.verdict == "√t" and row.twin_at_round_off and row.source == "rounding"
-    assert "double-double's own rounding adds up to as much" in row.finding
+    assert "double-double's own rounding can add up to as much" in row.finding
     row = answer(pairs_of(rounding * 2.0**-52, noise(3, 1e-16)))
     assert row.twin_at_round_off and row.source == "neither"
 
@@ -133,7 +133,8 @@ def test_what_grows_in_double_double_by_its_own_rounding_is_no_methods():
 def test_what_grows_by_less_than_one_rounding_is_said_to():
     row = answer(pairs_of(noise(1, 1e-20), line(1e-16) + noise(2, 1e-18)))
     assert row.source == "rounding" and row.below_rounding
-    assert "rounding grows by 1e-16 J, less than one rounding of the energy, 2e-16 J" in row.finding
+    said = "rounding grows to 1e-16 J, less at the end than one rounding of the energy, 2e-16 J"
+    assert said in row.finding
     assert not answer(pairs_of(noise(1, 1e-20), line(1e-15) + noise(2, 1e-18))).below_rounding
 
 
@@ -157,7 +158,7 @@ def test_failed_and_unfinished_twins_do_not_count():
     row = answer(table)
     assert (row.starts, row.failed, row.unfinished) == (STARTS - 3, 2, 1)
     assert row.source == "method" and row.duration == row.run_duration == 64.0
-    assert row.finding.endswith("left out: 2 stopped, 1 not computed so far")
+    assert row.compared == "without 2 that stopped, 1 that are not computed so far"
 
 
 def test_where_all_twins_failed_that_is_the_answer():
@@ -165,7 +166,7 @@ def test_where_all_twins_failed_that_is_the_answer():
     table["status"][STARTS:] = 2
     row = answer(table)
     assert row.source == "undecided" and row.starts == 0 and np.isnan(row.method.drift)
-    assert row.finding == f"no pair of run and twin to compare: {STARTS} stopped"
+    assert row.finding == f"no pair of run and twin to compare, of {STARTS} that stopped"
     assert f"{NAME}: {row.finding}" in tables_as_text(arithmetic_as_tables([row]))
 
 
@@ -204,10 +205,10 @@ def test_twins_of_a_shorter_experiment_are_known_by_their_states():
     assert row.source == "method" and row.rounding.bound < 1e-15
     text = tables_as_text(arithmetic_as_tables([row]))
     assert "32 *" in text
-    assert f"* {NAME}: compared until t = 32 of 64, the twins of short" in text
+    assert f"* {NAME}: compared until t = 32 of 64, with the twins of short" in text
     few = answer(own, others=[twins.isel(run=slice(0, 20))])
     assert (few.starts, few.lacking) == (20, STARTS - 20)
-    assert few.finding.endswith(f"left out: {STARTS - 20} without a twin, of all step sizes")
+    assert few.compared.endswith(f", without {STARTS - 20} that have no twin")
 
 
 @pytest.mark.parametrize("changed", ["gravity", "state", "step_size", "option", "times", "system"])
@@ -237,7 +238,35 @@ def test_a_scanned_parameter_is_compared_with_a_fixed_one():
     own, twins = shorter_twins(pairs_of(line(1e-6), noise(2, 1e-15)), 65)
     own = own.assign_coords(gravity=("run", np.where(np.arange(STARTS) < 20, 1.0, 2.0)))
     row = answer(own, others=[twins])
-    assert row.starts == 20 and row.parameters == {"gravity": 1.0}
+    assert row.starts == 20 and row.lacking == 0 and row.parameters == {"gravity": 1.0}
+
+
+def test_a_short_twin_tells_rounding_where_the_method_is_too_small_for_the_whole_runs():
+    """Rounding that has not grown above its noise so far grows later."""
+    rounding = noise(2, 1e-14) + line(1e-14) * (TIMES / TIMES[-1]) ** 3
+    own, twins = shorter_twins(pairs_of(noise(1, 1e-18), rounding), 33)
+    row = answer(own, others=[twins])
+    assert (row.method.verdict, row.rounding.verdict) == ("no drift seen", "no drift seen")
+    assert row.whole.grows and row.whole.size > 10 * row.method_reach
+    assert row.method_reach == pytest.approx(4 * row.method.size) and row.source == "rounding"
+    assert row.finding.startswith("rounding, since the method is too small in double-double: no")
+    assert f"makes up at most {row.method_reach:.1g} J" in row.finding
+    own, twins = shorter_twins(pairs_of(noise(1, 1e-13), rounding), 33)
+    row = answer(own, others=[twins])
+    assert row.method.verdict == "no drift seen" and row.source != "rounding"
+
+
+def test_an_exponent_that_may_be_none_is_no_growth():
+    times = np.concatenate([[0.0], np.geomspace(1.0, 1000.0, 31)])
+    late = 1e-15 * np.random.default_rng(5).normal(size=(8, len(times)))
+    kicks = np.random.default_rng(6).normal(size=(8, len(times))) * np.sqrt(
+        np.diff(times, prepend=0)
+    )
+    row = answer(pairs_of(np.zeros((8, 32)), late + 5e-17 * kicks.cumsum(axis=1), times=times))
+    assert row.rounding.verdict == "undecided" and not row.rounding.grows
+    low, high = row.rounding.exponent_low, row.rounding.exponent_high
+    assert low <= 0 <= high and row.source == "undecided"
+    assert f"it grows like √t, or not at all: like t^{low:.2f} – t^{high:.2f}" in row.finding
 
 
 def test_times_are_shared_until_they_differ():
@@ -285,6 +314,11 @@ def test_adaptive_integrators_have_no_twin():
         arithmetic_table(table, ["energy"])
 
 
+def test_runs_in_double_double_alone_are_twins_and_no_rows():
+    table = pairs_of(line(1e-6), noise(2, 1e-15))
+    assert arithmetic_table(table.isel(run=table.integrator.values == PRECISE)) == []
+
+
 def test_bad_input_names_the_value():
     table = pairs_of(line(1e-6), noise(2, 1e-15))
     with pytest.raises(InputError, match="Did you mean 'energy'"):
@@ -312,10 +346,10 @@ def test_every_word_has_a_field_behind_it(twins, rounding):
     assert (table.rows[0][-4], table.rows[0][-2]) == (row.method.verdict, row.rounding.verdict)
     words = row.finding
     assert ("have parted" in words) == row.parted
-    assert ("less than one rounding" in words) == row.below_rounding
+    assert ("than one rounding of the" in words) == row.below_rounding
     assert ("own rounding" in words) == row.twin_at_round_off
-    assert ("of the error at the end" in words) == (row.rounding_share < 0.1)
-    assert ("left out" in words) == bool(row.failed + row.unfinished + row.lacking)
+    for share, part in ((row.method_share, "the method"), (row.rounding_share, "rounding")):
+        assert (f"{part} makes up {share:.1g} of the error at the end" in words) == (share < 0.1)
     for part in (row.method, row.rounding):
         said = f"like t^{part.exponent_low:.2f} – t^{part.exponent_high:.2f}"
         assert (said in words) == (part.grows and np.isfinite(part.exponent_low))

@@ -198,6 +198,29 @@ def test_where_a_drift_could_hide_none_is_said_to_be_unseen():
     assert row.verdict == "undecided"
 
 
+@pytest.mark.parametrize("starts", [("lee",), tuple(f"random[{i}]" for i in range(16))])
+def test_what_grows_by_less_than_one_rounding_is_said_to(starts):
+    """Means over many steps see a drift that no single energy can show."""
+    rng, said = np.random.default_rng(3), "less at the end than one rounding of the energy, 4e-16 J"
+    error = 8e-17 * TIMES / 100 + 1e-18 * rng.normal(size=(len(starts), 101))
+    table = with_series(energy_table(error, starts=starts), "energy", 2.0 + error)
+    row = only(drift_table(table))
+    assert row.verdict == "linear" and row.size == pytest.approx(8e-17, rel=0.1)
+    assert row.resolution == 2.0**-51 and row.below_rounding and said in row.in_words
+    above = only(drift_table(energy_table(10 * error, starts=starts)))
+    assert above.verdict == "linear" and above.resolution == 2.0**-52
+    assert not above.below_rounding and "rounding" not in above.in_words
+    precise = table.assign_attrs(
+        integrators='{"a": {"name": "a", "options": {"arithmetic": "double-double"}}}'
+    )
+    row = only(drift_table(precise))
+    assert row.verdict == "linear" and row.resolution == 2.0**-103 and not row.below_rounding
+    none = only(
+        drift_table(energy_table(1e-18 * rng.normal(size=(len(starts), 101)), starts=starts))
+    )
+    assert np.isnan(none.size) and np.isnan(none.resolution) and not none.below_rounding
+
+
 def test_bad_input_names_what_there_is():
     table = energy_table(TIMES)
     with pytest.raises(InputError, match="Did you mean 'energy'"):
