@@ -227,11 +227,11 @@ def drift_part_in_words(part, rate):
 
 
 SOURCE_CLAUSES = {  # by `arithmetic.SOURCES`
-    "method": "the method's, which drifts in double-double too: {method}; rounding: {rounding}",
+    "method": "the method's, seen in double-double too: {method}; rounding: {rounding}",
     "rounding": "rounding: {rounding}; in double-double: {method}",
-    "both": "both, the method in double-double: {method}; rounding: {rounding}",
-    "neither": "neither is seen to drift, in double-double: {method}; rounding: {rounding}",
-    "undecided": "undecided, in double-double: {method}; rounding: {rounding}",
+    "both": "both; in double-double: {method}; rounding: {rounding}",
+    "neither": "neither is seen to drift; in double-double: {method}; rounding: {rounding}",
+    "undecided": "undecided; in double-double: {method}; rounding: {rounding}",
 }
 EXCLUDED = (  # of rounding where the whole runs grow, and what is compared shows no growth
     "rounding, since the method is too small in double-double: {method}; rounding: {rounding}"
