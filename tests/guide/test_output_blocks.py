@@ -12,7 +12,6 @@ from output_blocks import BLOCKS, differences, same
 
 QUICK = ("quickstart-in-short", "quickstart", "check", "order", "double-double", "chaos")
 QUICK += ("whose-drift", "work", "verify")
-QUICK += ("work", "verify")
 SHOWN = output_blocks.shown_blocks()
 CI = (ROOT / ".ci" / "run").read_text()
 
