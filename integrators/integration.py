@@ -76,7 +76,7 @@ def integrate(
         Whether to keep every step that an adaptive integrator tries, also those that it rejects.
     arithmetic : {"double", "double-double"}, optional
         That of the integrator unless given. With a fixed step: in double-double all is computed to
-        31 digits, 5 to 40 times as slowly. Parameters, the step size and times are what their
+        31 digits, 5 to 30 times as slowly. Parameters, the step size and times are what their
         floats stand for then, 0.1 the tenth; see `precision.precise`.
     state_low : array_like, optional
         In double-double what the state has beyond `state`, which is exact without it.

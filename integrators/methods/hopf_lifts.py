@@ -37,7 +37,7 @@ from integrators.compiler.views import rows, rows_of, tail
 from integrators.forms.hamiltonians import SpinHamiltonian
 from integrators.method import ALL_DEGREES, Method, Option, Problem
 from integrators.solvers.failures import poison
-from integrators.solvers.fixed_point import DEPTH, WORK, predict, remember, solving
+from integrators.solvers.fixed_point import WORK, depth_in, depth_of, predict, remember, solving
 from integrators.status import EVALUATIONS
 from integrators.stepping.loop import method_signature
 
@@ -188,7 +188,7 @@ def _lifted(evaluate, blocks, places, label):
         for k in range(first, first + count):
             passed = 0.0
             for s in range(stages.shape[0]):
-                recent = tail(history, 3 * DEPTH * s * m)
+                recent = tail(history, 3 * depth_of(y) * s * m)
                 part = stages[s] * h
                 if k == 0:
                     for j in range(blocks):
@@ -230,7 +230,7 @@ def _method(name, description, order, evaluate, blocks, places, evaluations, scr
             options=np.array([integrator.options["solver_tolerance"], evaluations]),
             parameters=form.packed,
             rows=form.rows,
-            memory=4 * n + stages * 3 * DEPTH * m,
+            memory=4 * n + stages * 3 * depth_in(integrator.arithmetic) * m,
             work=(7 + WORK) * m + scratch * n + form.gradient.work(form.rows),
             solves=stages,
             formulation="state",

@@ -32,14 +32,12 @@ from integrators.forms.spins import QUADRATIC_SIZE, quadratic_form, quadratic_gr
 from integrators.lie_groups.rotations import rotation_coefficients
 from integrators.method import ALL_DEGREES, Method, Option, Problem
 from integrators.solvers.failures import poison
-from integrators.solvers.fixed_point import DEPTH, WORK, predict, remember, solving
+from integrators.solvers.fixed_point import WORK, depth_in, depth_of, predict, remember, solving
 from integrators.stepping.loop import method_signature
 
 # --- what the rules are made of --------------------------------------------------------------
 # memory: what the state's sums lost (3n); `keep` (n), the reciprocal of |w_i|², or of 2 C(w) of a
 # Nambu system, as it was at first; for each stage its last solutions u and 1/|m|.
-
-STAGE = 3 * DEPTH + 1  # elements that a stage keeps for each spin
 
 
 @inlined
@@ -118,6 +116,12 @@ def _rule(*, normalized, unit, nambu, changed):
     return image, settle, restored
 
 
+@inlined
+def kept_of(depth):
+    """Elements that a stage keeps for each spin: so many solutions, and what `image` replaces."""
+    return 3 * depth + 1
+
+
 @functools.cache
 def _midpoint(*, normalized=False, unit=False, nambu=False, changed=_along, carries=False):
     """The kernel of a rule; arguments as in `_rule`. `carries` says whether there are tracers."""
@@ -131,6 +135,7 @@ def _midpoint(*, normalized=False, unit=False, nambu=False, changed=_along, carr
         low, keep, history = rows_of(memory, 0, n), tail(memory, 3 * n), tail(memory, 4 * n)
         u, change, scratch = rows_of(work, 0, n), rows_of(work, 3 * n, n), tail(work, 6 * n)
         own = tail(p, QUADRATIC_SIZE if nambu else 2 * n)
+        kept = kept_of(depth_of(y))
         if first == 0:
             for i in range(n):
                 square = _measure(get(y, i), p, nambu)
@@ -138,8 +143,8 @@ def _midpoint(*, normalized=False, unit=False, nambu=False, changed=_along, carr
         for k in range(first, first + count):
             passed = 0.0
             for s in range(stages.shape[0]):
-                recent = tail(history, s * STAGE * n)
-                inverse = tail(recent, 3 * DEPTH * n)
+                recent = tail(history, s * kept * n)
+                inverse = tail(recent, (kept - 1) * n)
                 if k == 0:
                     for i in range(n):
                         inverse[i] = 1.0
@@ -180,7 +185,7 @@ def _bind(**rule):
             options=np.array([integrator.options["solver_tolerance"], n - tracers]),
             parameters=form.packed,
             rows=form.rows,
-            memory=(4 + stages * STAGE) * n,
+            memory=(4 + stages * kept_of(depth_in(integrator.arithmetic))) * n,
             work=(6 + WORK) * n + form.gradient.work(form.rows),
             solves=stages * (2 if tracers else 1),
             formulation="state",

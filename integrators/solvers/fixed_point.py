@@ -28,6 +28,7 @@ from integrators.compiler.lanes import (
 from integrators.compiler.tangents import carried, directed, over_directions
 from integrators.compiler.vectors import axpy, dot, get, put, scale, sub
 from integrators.compiler.views import rows_of, tail
+from integrators.precision import DOUBLE_DOUBLE
 from integrators.solvers.failures import fail
 from integrators.solvers.moving import (
     carry,
@@ -46,8 +47,8 @@ from integrators.status import (
     STATUS_ROW,
 )
 
-DEPTH = 8  # of the last steps' solutions, through which a polynomial starts the next
 # In double precision, and in double-double:
+DEPTH, PRECISE_DEPTH = 8, 16  # of the last solutions, through which a polynomial starts the next
 PLAIN, PRECISE_PLAIN = 10, 24  # evaluations before acceleration
 MOST, PRECISE_MOST = 120, 240  # evaluations in all
 ROUND_OFF, PRECISE_ROUND_OFF = 2.0**-53, 2.0**-103  # of a residual, root mean square of vectors
@@ -59,16 +60,28 @@ WORK = 27  # elements of scratch for each vector
 
 
 @inlined
+def depth_of(y):
+    """How many of the last solutions are kept, of the element type of the stack `y`."""
+    return by_precision(y[0, 0], DEPTH, PRECISE_DEPTH)
+
+
+def depth_in(arithmetic):
+    """The same by the name of an arithmetic."""
+    return PRECISE_DEPTH if arithmetic == DOUBLE_DOUBLE else DEPTH
+
+
+@inlined
 def predict(recent, k, w, u):
     """The start of step k: a polynomial through the last solutions, beyond it in odd steps.
 
     P_m u = Σ_j (−1)^{j−1} C(m, j) u_{k−j} over j = 1 … m misses u_k by about ∇^m u, which changes
-    little from step to step. Where an iteration ends, on the grid of floating point, depends on
-    the side it comes from: odd steps start at P_m u + 2 ∇^m u, on the other side, or energies
-    would drift.
+    little from step to step; it is rounded up to 2^m times as much as they are. Where an iteration
+    ends, on the grid of floating point, depends on the side it comes from: odd steps start at
+    P_m u + 2 ∇^m u, on the other side, or energies would drift.
     """
     n = w.shape[0]
-    known = min(k, DEPTH)
+    depth = depth_of(w)
+    known = min(k, depth)
     m = known - 1 if known > 1 else known
     side = 2.0 * (k % 2) if known > 1 else 0.0
     weight, difference = -1.0, 1.0  # (−1)^j C(m, j), (−1)^{j−1} C(m, j−1)
@@ -76,7 +89,7 @@ def predict(recent, k, w, u):
         for i in range(n):
             put(u, i, get(w, i))
     for j in range(1, known + 1):
-        before = rows_of(recent, (k - j) % DEPTH * 3 * n, n)
+        before = rows_of(recent, (k - j) % depth * 3 * n, n)
         weight = -difference * (m - j + 1) / j
         share = side * difference - weight
         for i in range(n):
@@ -89,7 +102,7 @@ def predict(recent, k, w, u):
 def remember(recent, k, u):
     """Keep the solution of step k for the starts of the next."""
     n = u.shape[0]
-    oldest = rows_of(recent, k % DEPTH * 3 * n, n)
+    oldest = rows_of(recent, k % depth_of(u) * 3 * n, n)
     for i in range(n):
         put(oldest, i, get(u, i))
 

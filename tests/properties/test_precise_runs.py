@@ -70,27 +70,29 @@ def test_unit_lengths_are_kept_to_31_digits(covering):
 
 
 LANES = [p for p in covering_pairings() if str(p.case) in ("spherical_pendulum_chain", "heavy_top")]
+ITERATED = next(p for p in pairings() if p.name == "spherical_midpoint")
+COMPOSED = next(p for p in pairings() if p.name == "variational+suzuki4")
 
 
-@pytest.mark.parametrize("chosen", [LANES[0], LANES[-1]], ids=str)
+@pytest.mark.parametrize("chosen", [LANES[0], LANES[-1], ITERATED], ids=str)
 def test_members_come_out_as_alone(chosen):
     members = chosen.case.members(3, seed=1)
-    together = in_double_double(chosen, members)
+    together = in_double_double(chosen, members, steps=10)
     for m in range(3):
-        alone = in_double_double(chosen, members[m : m + 1])
+        alone = in_double_double(chosen, members[m : m + 1], steps=10)
         np.testing.assert_array_equal(together.states[m], alone.states[0])
         np.testing.assert_array_equal(together.report[m], alone.report[0])
 
 
+@pytest.mark.parametrize(("chosen", "steps"), [(COMPOSED, 2), (ITERATED, 10)], ids=str)
 @pytest.mark.parametrize("count", [1, 3])
-def test_runs_go_on_from_checkpoints(count):
-    pairing = next(p for p in pairings() if p.name == "variational+suzuki4")
-    members = pairing.case.members(count, seed=2)
-    whole = in_double_double(pairing, members, steps=4)
-    first = in_double_double(pairing, members, steps=2)
-    problem = pairing.integrator.bind(pairing.case.system, DOUBLE_DOUBLE)
+def test_runs_go_on_from_checkpoints(count, chosen, steps):
+    members = chosen.case.members(count, seed=2)
+    whole = in_double_double(chosen, members, steps=2 * steps)
+    first = in_double_double(chosen, members, steps=steps)
+    problem = chosen.integrator.bind(chosen.case.system, DOUBLE_DOUBLE)
     assert first.checkpoints.shape == (count, problem.checkpoint_size)
-    rest = in_double_double(pairing, members, steps=2, checkpoints=first.checkpoints)
+    rest = in_double_double(chosen, members, steps=steps, checkpoints=first.checkpoints)
     np.testing.assert_array_equal(rest.states[:, -1], whole.states[:, -1])
     np.testing.assert_array_equal(rest.checkpoints, whole.checkpoints)
 
