@@ -1,23 +1,29 @@
-"""Time steps in double-double beside the same in double, of one trajectory alone.
+"""Time steps in double-double, and with eight tangents, beside the same in double.
 
     python tests/benchmarks/arithmetics.py
 
-Times are of CPU, the least of several turns, in which the two are taken one after the other.
+Of one trajectory alone. Times are of CPU, the least of several turns, in which the three are taken
+one after the other.
 """
 
 import sys
 import time
 from dataclasses import replace
 
+import numpy as np
+
 import integrators
 import systems
+from integrators.compiler.tangents import COUNT
 from integrators.precision import DOUBLE, DOUBLE_DOUBLE
-from integrators.stepping.batch import run_batch
+from integrators.stepping.batch import run_batch, run_tangents
 
 DOES_NOT_HOLD = 3  # exit status
-MOST, WITH_SINES = 25.0, 30.0  # times as long as in double
+MOST, WITH_SINES = 25.0, 30.0  # times as long as in double, in double-double
+MOST_OF_TANGENTS = 12.0
 TURNS = 7
-STEPS = {DOUBLE: 20_000, DOUBLE_DOUBLE: 2_000}
+TANGENTS = "tangents"
+STEPS = {DOUBLE: 20_000, DOUBLE_DOUBLE: 2_000, TANGENTS: 4_000}
 
 # System, its parameters, start (the first unless given), integrators, step size.
 CASES = [
@@ -42,42 +48,55 @@ CASES = [
 SINES = ("forced_pendulum_chain", "forced_rigid_body")  # of the time
 
 
-def timer(integrator, system, arithmetic, state, step_size):
-    """A function that gives the ns of CPU that a step takes."""
-    problem = replace(integrator.bind(system, arithmetic), inlined=False)
-    steps = STEPS[arithmetic]
+def timer(integrator, system, kind, state, step_size):
+    """A function that gives the ns of CPU that a step takes, in an arithmetic or with tangents."""
+    problem = integrator.bind(system, DOUBLE if kind == TANGENTS else kind)
+    problem = replace(problem, inlined=False)
+    steps = STEPS[kind]
+    directions = np.eye(state.size)[:COUNT].reshape(-1, *state.shape)
 
     def once():
         begin = time.thread_time_ns()
-        run_batch(problem, state[None], step_size, steps, 1)
+        if kind == TANGENTS:
+            run_tangents(problem, state, directions, step_size, steps)
+        else:
+            run_batch(problem, state[None], step_size, steps, 1)
         return (time.thread_time_ns() - begin) / steps
 
     once()
     return once
 
 
+def bounds(name):
+    """How many times as long as in double a system's steps may take in the two other ways."""
+    return WITH_SINES if name in SINES else MOST, MOST_OF_TANGENTS
+
+
 def main():
     """Print the table; `DOES_NOT_HOLD` where a ratio is above its bound."""
-    print(f"{'':52s} {'double':>8s} {'double-double':>14s}  ratio (ns a step)")
+    titles = "".join(f"{title:>20s}" for title in (DOUBLE_DOUBLE, f"{COUNT} tangents"))
+    print(f"{'ns a step, and times as long as in double':52s} {'double':>8s}{titles}")
     worst = 0.0
     for name, parameters, start, integrator_names, step_size in CASES:
         system = systems.get(name, **parameters)
         state = system.start(start or system.starts[0])
         for integrator_name in integrator_names:
             integrator = integrators.get(integrator_name)
-            double = timer(integrator, system, DOUBLE, state, step_size)
-            refined = system.refined(state)
-            precise = timer(integrator, system, DOUBLE_DOUBLE, refined, step_size)
-            turns = [(double(), precise()) for _ in range(TURNS)]
-            ours, theirs = (min(times) for times in zip(*turns, strict=True))
-            bound = WITH_SINES if name in SINES else MOST
-            worst = max(worst, theirs / ours / bound)
+            timers = [
+                timer(integrator, system, kind, start_of, step_size)
+                for kind, start_of in (
+                    (DOUBLE, state), (DOUBLE_DOUBLE, system.refined(state)), (TANGENTS, state)
+                )
+            ]  # fmt: skip
+            turns = [[once() for once in timers] for _ in range(TURNS)]
+            double, *others = (min(times) for times in zip(*turns, strict=True))
             count = f" of {parameters['count']}" if parameters else ""
-            print(
-                f"{integrator_name + ' on ' + name + count:52s} {ours:8.0f} {theirs:14.0f}  "
-                f"{theirs / ours:5.1f}{'' if theirs <= bound * ours else f'  above {bound:g}'}",
-                flush=True,
-            )
+            line = f"{integrator_name + ' on ' + name + count:52s} {double:8.0f}"
+            for taken, bound in zip(others, bounds(name), strict=True):
+                worst = max(worst, taken / double / bound)
+                above = f" > {bound:g}" if taken > bound * double else ""
+                line += f"{taken:8.0f} {taken / double:5.1f}{above:6s}"
+            print(line, flush=True)
     return 0 if worst <= 1.0 else DOES_NOT_HOLD
 
 
