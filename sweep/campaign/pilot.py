@@ -18,7 +18,7 @@ from sweep.campaign.cost_model import (
     time_growing_work,
 )
 from sweep.campaign.worker.recorder import NamedComponent, Recipe, make_system
-from sweep.campaign.worker.reference import compute_reference_trajectory
+from sweep.campaign.worker.reference import compute_reference_trajectory, make_solver
 from sweep.store.diff import reference_samples
 
 PROBES = 3  # batches of each kind, and references of an experiment
@@ -27,7 +27,6 @@ PROBES = 3  # batches of each kind, and references of an experiment
 LEAST_SECONDS, MOST_SECONDS, ALL_SECONDS = 3e-4, 1.5e-3, 0.5
 REFERENCE_SECONDS = 3e-3
 REFERENCE_PART = 1 / 64  # of its time, at first
-REHEARSED_TOLERANCE = 1e-3
 
 
 def recipe_of_run_table(table):
@@ -155,6 +154,13 @@ def pilot_reference_cost(table, chosen, clock=time.thread_time):
     lines = []
     for run in chosen[places]:
         system = table.systems[table.take(np.array([run])).system_index[0]]
+        if experiment.reference.is_precise:
+            solver = make_solver(experiment, len(times))
+            starts = _starts_of_reference(table, run)
+            solver.load(system, *starts)
+            seconds = solver.expected_seconds(system, *starts, clock)
+            lines.append(Line(np.zeros(2), np.full(2, seconds / times[-1])))
+            continue
         work = functools.partial(
             _integration_of_reference_part,
             system,
@@ -170,6 +176,12 @@ def pilot_reference_cost(table, chosen, clock=time.thread_time):
             )
         )
     return Cost(lines=tuple(lines))
+
+
+def _starts_of_reference(table, run):
+    """The initial state of a run's reference, in doubles and as its task has it besides."""
+    known = table.precise_starts(np.array([run]), table.experiment.reference.is_precise)
+    return table.initial_state(run), None if known is None else known[0]
 
 
 def _integration_of_reference_part(system, state, times, tolerance, span):
@@ -190,8 +202,9 @@ class Rehearsal:
     Parameters
     ----------
     probes : tuple of sweep.campaign.cost_model.Probe
-    references : tuple of (Named, ndarray, ndarray)
-        Systems of references, a state of each, and sample times.
+    references : tuple of (Named, solver, tuple)
+        Systems of references, what computes them (`sweep.campaign.worker.reference`), and a start
+        of each.
     """
 
     probes: tuple
@@ -206,13 +219,13 @@ class Rehearsal:
             for few in _choose_probes(plan.work, 1).values():
                 probes += few
             if table.experiment.reference is not None:
-                times = table.experiment.times[:2]
-                references.append((named_systems_of_table(table)[0], table.initial_state(0), times))
+                named, solver = named_systems_of_table(table)[0], make_solver(table.experiment, 2)
+                references.append((named, solver, _starts_of_reference(table, 0)))
         return cls(tuple(probes), tuple(references))
 
     def compile(self):
         """Compile them, in this process."""
         for probe in self.probes:
             probe.compile()
-        for named, state, times in self.references:
-            compute_reference_trajectory(make_system(named), state, times, REHEARSED_TOLERANCE)
+        for named, solver, starts in self.references:
+            solver.rehearse(make_system(named), *starts)

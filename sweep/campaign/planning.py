@@ -23,6 +23,7 @@ from sweep.campaign.pilot import (
     pilot_reference_cost,
     recipe_of_run_table,
 )
+from sweep.campaign.worker.reference import make_solver
 from sweep.campaign.worker.run_work import MOST_BYTES
 from sweep.campaign.worker.tasks import CHECKPOINT_EVERY, ReferenceTask, RunTask, Stoppable
 from sweep.store import create, diff, storage
@@ -549,11 +550,14 @@ def _make_reference_tasks(store, plan, checkpoint_every):
             store=store,
             experiment=entry.name,
             times=entry.experiment.times[: references.samples],
-            tolerance=entry.experiment.reference.tolerance,
+            solver=make_solver(entry.experiment, references.samples),
             systems=named_systems_of_table(table),
             rows=rows[mine],
             system=system[mine],
             stored=stored[mine],
+            precise_starts=table.precise_starts(
+                references.first_run[mine], entry.experiment.reference.is_precise
+            ),
             cost=float(plan.reference_seconds[mine].sum()),
             checkpoint_every=checkpoint_every,
         )

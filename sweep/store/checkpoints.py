@@ -36,6 +36,11 @@ def checkpoint_identity(*settings, times):
     return digest.hexdigest()
 
 
-def reference_checkpoint_length(rows):
-    """Numbers in the checkpoints of a `reference_trajectory` of so many rows."""
-    return 2 * dormand_prince.checkpoint_size(rows)
+def reference_checkpoint_length(reference, system):
+    """Numbers in the checkpoints with which a `sweep.study.Reference` of a system goes on.
+
+    Those of two trajectories; in double-double the number of steps in an interval comes first.
+    """
+    if reference.is_precise:
+        return 1 + 2 * reference.made().bind(system).checkpoint_size
+    return 2 * dormand_prince.checkpoint_size(system.rows)

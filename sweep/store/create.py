@@ -33,12 +33,6 @@ from sweep.store.store import CREATING, Store
 from sweep.study import schema, structure
 from sweep.study.run_table import SLAB, ids_of_digests, ranges_of
 
-REFERENCE_VARIABLES = (
-    schema.Variable("states", ("run", "time", "row", "component"), "1", "reference states"),
-    schema.Variable("error", ("run", "time"), "1", schema.REFERENCE_ERRORS[schema.REFERENCE_ERROR]),
-    schema.Variable(schema.CPU_TIME, ("run",), "s", "CPU time of the reference and its own error"),
-)
-
 
 def create_or_grow_store(store, study, entries, check=lambda: None, attributes=None):
     """Create the store, or grow it to what the study asks for.
@@ -311,23 +305,40 @@ def _write_states(array, states, rows):
         first += len(part)
 
 
+def _reference_variables(reference):
+    """The variables of references that tasks write, the marker last."""
+    low = schema.Variable(
+        "states_low", schema.STATE_DIMS, "1", "what the reference states have beyond doubles"
+    )
+    return (
+        schema.Variable("states", schema.STATE_DIMS, "1", "reference states"),
+        *([low] if reference.is_precise else []),
+        schema.Variable("error", ("run", "time"), "1", schema.reference_error_text(reference)),
+        schema.Variable(
+            schema.CPU_TIME, ("run",), "s", "CPU time of the reference and its own error"
+        ),
+        schema.MARKER,
+    )
+
+
 def create_or_grow_reference_arrays(root, table):
     """Make the arrays of a table's references, or grow them to those that it needs."""
     references, name = references_of_run_table(table), table.experiment.name
+    reference = table.experiment.reference
     rows = max(root[name]["row"].shape[0] if "row" in root[name] else 0, _largest_state_rows(table))
     group = _require_zarr_group(root, references_group_name(name))
     known = stored_rows_by_run_id(group)
     fresh = [i for i, run_id in enumerate(references.ids) if run_id not in known]
     size = len(known) + len(fresh)
     sizes = {"run": size, "time": references.samples, "row": rows, "component": 3}
-    variables = (*REFERENCE_VARIABLES, schema.MARKER)
     if "layout" not in group.attrs:
         layout = Layout.choose(size, references.samples, 3 * rows)
         group.attrs["layout"] = storage.to_attribute_json(asdict(layout))
     layout = storage.layout_of_group(group)
-    for variable in variables:
+    for variable in _reference_variables(reference):
         _create_or_grow_array(group, variable, sizes, layout)
-    longest = max(checkpoints.reference_checkpoint_length(made.rows) for made in table.systems)
+    by_rows = {made.rows: made for made in table.systems}.values()
+    longest = max(checkpoints.reference_checkpoint_length(reference, made) for made in by_rows)
     _grow_checkpoint_array(root, references_group_name(name), size, longest, layout)
     initial = _create_or_grow_array(group, schema.INITIAL_STATE, sizes)
     for row, run in enumerate(references.first_run[fresh], len(known)):

@@ -370,7 +370,8 @@ def references_of_run_table(table):
     run_of = np.full((len(table.systems), table.start_count), table.size)
     for runs, places in table.slabs():
         np.minimum.at(run_of, (places.system_index, places.start_index), runs)
-    made = experiment.reference.integrator, {}, math.nan, experiment.reference.tolerance
+    reference = experiment.reference
+    made = reference.integrator, reference.options, math.nan, reference.tolerance
     plugins = experiment.library.hashes(experiment.system)
     of_start, place, first_run = np.full(run_of.shape, -1), {}, []
     for system in range(len(table.systems)):

@@ -5,17 +5,20 @@ import functools
 import itertools
 import math
 import re
+import typing
 
 import numpy as np
 
+import integrators
 from integrators.errors import InputError, check_known
-from integrators.precision import ARITHMETIC, DOUBLE
+from integrators.precision import ARITHMETIC, DOUBLE, DOUBLE_DOUBLE, precise, rounded
 from integrators.stepping.adaptive import SMALLEST_TOLERANCE
 from sweep.limits import MOST_RUNS, RUNS
 from sweep.plugins.registry import BUILT_IN, Library
 from sweep.study.time_axis import LogarithmicTimeAxis, TimeAxis
 
 STATISTICS = ("every_step", "none")
+SAME_TIME = 1e-30  # relative difference of times that are one in double-double
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,13 +119,54 @@ class Reference:
     tolerance: float
     until: float
 
+    options: typing.ClassVar[dict] = {}
+    least: typing.ClassVar[tuple] = SMALLEST_TOLERANCE, "2.3e-14"  # and in words
+
     def __post_init__(self):
-        if not SMALLEST_TOLERANCE <= self.tolerance < 1:
+        least, words = self.least
+        if not least <= self.tolerance < 1:
             raise InputError(
-                f"expected a tolerance from 2.3e-14 to 1, got {self.tolerance}", key="tolerance"
+                f"expected a tolerance from {words} to 1, got {self.tolerance}", key="tolerance"
             )
         if not self.until > 0:
             raise InputError(f"expected a positive time, got {self.until}", key="until")
+
+    @property
+    def is_precise(self):
+        """Whether it is computed in double-double."""
+        return ARITHMETIC in self.options
+
+    def made(self):
+        """The `integrators.Integrator`."""
+        return integrators.get(self.integrator, **self.options)
+
+
+@dataclasses.dataclass(frozen=True)
+class PreciseReference(Reference):
+    """A reference in double-double.
+
+    Parameters
+    ----------
+    integrator : str
+        One with a fixed step, which is halved until that changes the states by less than the
+        tolerance.
+    tolerance : float
+        Of the size of the initial state.
+    until : float
+        Time up to which it is computed.
+    arithmetic : str
+        Double-double.
+
+    Raises
+    ------
+    InputError
+        If the tolerance is below what double-double supports, or a value out of bounds.
+    """
+
+    arithmetic: str = DOUBLE_DOUBLE
+
+    options: typing.ClassVar[dict] = {ARITHMETIC: DOUBLE_DOUBLE}
+    least: typing.ClassVar[tuple] = 1e-28, "1e-28"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -225,6 +269,27 @@ class ResolvedExperiment:
                 "be measured; expected at least that",
                 key="reference",
             )
+        if self.reference.is_precise:
+            self._check_precise_runs_meet_reference()
+
+    def _check_precise_runs_meet_reference(self):
+        """Refuse step sizes with which runs in double-double end at other times than samples.
+
+        By no more than what a double lacks, and so by much more than the errors.
+        """
+        interval = precise(float(self.duration)) / self.time_axis.intervals
+        for entry in (entry for entry in self.integrators if entry.is_precise):
+            for step_size, _ in self.steps_of(entry):
+                steps = self.time_axis.steps(step_size)
+                off = float(rounded(abs(precise(float(step_size)) * steps / interval - 1)))
+                if off > SAME_TIME:
+                    raise InputError(
+                        f"{steps} steps of {step_size} of {entry.label!r} are the sample interval "
+                        f"{self.time_axis.interval:.10g} to {off:.1g} only, and errors below that "
+                        "would be those of the time: expected a step size that is, as a fraction "
+                        "of few digits, a whole part of the interval, such as 0.01 of 0.2",
+                        key="step_size",
+                    )
 
     def _check_zipped(self):
         lengths = {axis.name: len(axis.values) for axis in self.scan}

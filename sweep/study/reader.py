@@ -10,6 +10,7 @@ import integrators
 from integrators.compiler.elements import DOUBLE_DOUBLE
 from integrators.errors import InputError
 from integrators.method import STEPS_OF
+from integrators.precision import ARITHMETIC, ARITHMETICS, DOUBLE
 from sweep import limits
 from sweep.errors import Gathered, check_distinct_nodes, read_nodes_gathering_problems
 from sweep.plugins import checks
@@ -21,12 +22,13 @@ from sweep.plugins.registry import (
 )
 from sweep.study import axes, schema, structure, system_defaults
 from sweep.study.exclude import Condition, Rule
-from sweep.study.experiment import STATISTICS, Reference, ResolvedExperiment
+from sweep.study.experiment import STATISTICS, PreciseReference, Reference, ResolvedExperiment
 from sweep.study.initial_conditions import reader as conditions
 from sweep.study.schema import GROWTH, LYAPUNOV, MEGNO, STRUCTURE, lyapunov_names
 from sweep.study.toml.nodes import Node
 
 FORMAT = 1
+HIGH_ORDER = 10  # of integrators that are named for references in double-double
 STUDY_KEYS = ("format", "name", "description", "plugins", "defaults", "experiment")
 DEFAULT_KEYS = ("integrators", "step_size", "tolerance", "initial_condition", "duration", "samples")
 DEFAULT_KEYS += ("record", "statistics", "reference", "repeat", "time_unit")
@@ -140,7 +142,8 @@ def _read_experiment(table, library):
     sizes = steps, tolerances, together
     entries = read("integrators", axes.with_own_step_sizes, entries, time_axis, *sizes)
     starts = read("initial_condition", conditions.read_initial_conditions, family)
-    gather(_check_starts_have_all_digits, table, starts, family, entries)
+    reference = read("reference", _read_reference, family, duration, default=None)
+    gather(_check_starts_have_all_digits, table, starts, family, entries, reference)
     record = gather(_read_record, table, family, library)
     gather(_check_measurable, table, record, family, entries, starts)
     gather(_try_plugins_at_first_start, table, library, family, starts, record, entries)
@@ -156,7 +159,7 @@ def _read_experiment(table, library):
         "time_axis": time_axis,
         "record": record,
         "statistics": read("statistics", _read_statistics, default=STATISTICS[0]),
-        "reference": read("reference", _read_reference, family, duration, default=None),
+        "reference": reference,
         "exclude": read("exclude", _read_exclusion_rules, entries, starts, scan, default=()),
         "zipped": zipped,
         "repeat": read("repeat", Node.integer, default=1),
@@ -299,9 +302,10 @@ def _read_recorded(node, kind, valid):
     return name, lyapunov_names(node["count"].value)
 
 
-def _check_starts_have_all_digits(table, starts, family, entries):
-    """Refuse starts that are made in double precision only, of integrators in double-double."""
-    if not any(entry.is_precise for entry in entries):
+def _check_starts_have_all_digits(table, starts, family, entries, reference):
+    """Refuse starts that are made in double precision only, of what is in double-double."""
+    precise = reference is not None and reference.is_precise
+    if not precise and not any(entry.is_precise for entry in entries):
         return
     with table["initial_condition"].context():
         for start in starts:
@@ -345,20 +349,61 @@ def _try_plugins_at_first_start(table, library, family, starts, record, entries)
 def _read_reference(node, family, duration):
     if node.value is False:  # none, where the defaults have one
         return None
-    node.table(("integrator", "tolerance", "until"), ("integrator",))
+    node.table(("integrator", ARITHMETIC, "tolerance", "until"), ("integrator",))
     name = node["integrator"].string()
+    until = node.optional("until", Node.real, duration)
+    if node.optional(ARITHMETIC, _read_arithmetic, DOUBLE) != DOUBLE:
+        return _read_precise_reference(node, name, until, family)
     with node["integrator"].context():
         integrator = integrators.get(name)
         if integrator.method is not integrators.DOP853:
-            raise InputError(f"a reference is computed by 'dop853', not by {name!r}")
+            raise InputError(
+                f"in double precision a reference is computed by 'dop853', not by {name!r}; one "
+                'with a fixed step computes it with arithmetic = "double-double"'
+            )
         for system in family:
             integrator.check(system)
+    tolerance = node.optional("tolerance", Node.real, 2.3e-14)
     with node.context():
-        return Reference(
-            integrator=name,
-            tolerance=node.optional("tolerance", Node.real, 2.3e-14),
-            until=node.optional("until", Node.real, duration),
+        return Reference(name, tolerance, until)
+
+
+def _read_arithmetic(node):
+    return node.choice(ARITHMETIC, ARITHMETICS)
+
+
+def _read_precise_reference(node, name, until, family):
+    """A reference in double-double, by an integrator with a fixed step that fits the systems."""
+    with node["integrator"].context():
+        integrator = integrators.get(name)
+        if integrator.adaptive:
+            raise InputError(
+                f"{name!r} chooses its steps in double precision; a reference in double-double "
+                f"needs a fixed step{_precise_integrators_in_words(family[0])}"
+            )
+        integrator = integrators.get(name, **PreciseReference.options)
+        for system in family:
+            integrator.check(system)
+        integrator.bind(family[0])
+    if "tolerance" not in node:
+        raise node.error(
+            "a reference in double-double needs a tolerance, of which its step size follows: from "
+            "1e-28 to 1, such as tolerance = 1e-24"
         )
+    with node.context():
+        return PreciseReference(name, node["tolerance"].real(), until)
+
+
+def _precise_integrators_in_words(system):
+    """Integrators of the highest order that a system has with a fixed step, for messages."""
+    fitting = [
+        f"{method.name}+{name}"
+        for method in integrators.ALL_INTEGRATORS
+        if method.fits(system.form) and method.symmetric
+        for name, composition in method.compositions.items()
+        if composition.order >= HIGH_ORDER
+    ]
+    return f", such as {', '.join(map(repr, fitting[:3]))}" if fitting else ""
 
 
 def _read_exclusion_rules(node, entries, starts, scan):

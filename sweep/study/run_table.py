@@ -431,12 +431,14 @@ class RunTable(Columns):
         places = self.take(runs)
         return self.starts.some(int(places.system_index[0]), places.start_index)
 
-    def precise_starts(self, runs):
+    def precise_starts(self, runs, is_precise=None):
         """Initial states of those of some runs that are in double-double.
 
         Parameters
         ----------
         runs : ndarray of int
+        is_precise : bool, optional
+            Whether all of them are; as their integrators say unless given.
 
         Returns
         -------
@@ -445,7 +447,9 @@ class RunTable(Columns):
         """
         places = self.take(runs)
         entries = self.experiment.integrators
-        is_precise = np.array([e.is_precise for e in entries])[places.integrator_index]
+        if is_precise is None:
+            is_precise = np.array([e.is_precise for e in entries])[places.integrator_index]
+        is_precise = np.broadcast_to(is_precise, len(runs))
         if not is_precise.any():
             return None
         found = np.full((len(runs), max(made.rows for made in self.systems), 3, 2), np.nan)

@@ -27,6 +27,7 @@ REFERENCE_ERRORS = {  # of every system, besides its own `state_errors`
     GLOBAL_ERROR: "Euclidean norm of the error of the stacked state",
     REFERENCE_ERROR: "the reference against itself at ten times the tolerance",
 }
+PRECISE_REFERENCE_ERROR = "the reference against itself at twice the step size"
 STATE_ERROR = {"kind": "state_error"}  # attributes of errors against a reference
 STATE_DIMS = ("run", "time", "row", "component")
 LYAPUNOV, MEGNO = "lyapunov", "megno"
@@ -87,9 +88,12 @@ def sampled_variables(experiment, systems):
             variables += _variables_of_quantity(quantity, experiment.statistics == "every_step")
     if experiment.reference is not None:
         variables += _state_error_variables(systems)
+        own = reference_error_text(experiment.reference)
+        texts = REFERENCE_ERRORS | {REFERENCE_ERROR: own}
+        kinds = {REFERENCE_ERROR: STATE_ERROR | experiment.reference.options}
         variables += [
-            _sampled_variable(name, "1", text, STATE_ERROR)
-            for name, text in REFERENCE_ERRORS.items()
+            _sampled_variable(name, "1", text, kinds.get(name, STATE_ERROR))
+            for name, text in texts.items()
         ]
     if "step_size" in experiment.record:
         text = "size of the step that covers the sample time"
@@ -125,6 +129,11 @@ def _growth_variables(time_units):
 
 GROWTH = tuple(name for name, *_ in _growth_variables("1"))
 """What a record may ask for of how nearby trajectories part, over ``(run, time)``."""
+
+
+def reference_error_text(reference):
+    """What the error of a reference of its own is, in words."""
+    return PRECISE_REFERENCE_ERROR if reference.is_precise else REFERENCE_ERRORS[REFERENCE_ERROR]
 
 
 def _state_error_variables(systems):

@@ -7,9 +7,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from integrators.errors import InputError
+from integrators.precision import DOUBLE, DOUBLE_DOUBLE
+from integrators.precision import ROUND_OFF as PRECISION
 from sweep.analysis.convergence.slopes import FEWEST, MARGIN, USED, fit_convergence_order
 from sweep.analysis.runs.blocks import VALUES, map_blocks, slices_of_whole_runs
 from sweep.analysis.runs.selection import (
+    arithmetic_of_reference,
     complete_runs,
     distinct_values_and_codes,
     is_error_against_reference,
@@ -21,11 +24,12 @@ from sweep.analysis.runs.states import initial_state_norms, present_state_rows, 
 
 TRIED = (1.0, 2.0, 4.0, 8.0)  # first guesses of an order
 SELF = "self"  # the error that is the difference between step sizes
-ROUND_OFF = 2.0**-50  # what a reference is wrong by at least, of the size of the initial state
+ROUND_OFF = 2.0**-50  # what a reference in doubles is wrong by at least, of the initial state
 
 # `reference_error` is the distance to the same reference at ten times the tolerance. With error
-# control of order 8 that distance is 10^(7/8) - 1 = 6.5 times the reference's own error.
-REFERENCE_SHARE = 1 / 5
+# control of order 8 that distance is 10^(7/8) - 1 = 6.5 times the reference's own error. In
+# double-double it is that to twice the step size, which is the error itself where rounding decides.
+REFERENCE_SHARES = {DOUBLE: 1 / 5, DOUBLE_DOUBLE: 1.0}
 
 
 @dataclass(frozen=True)
@@ -119,7 +123,7 @@ def error_curve(dataset, error, at, axis="step_size"):
     sizes, step = distinct_values_and_codes(dataset[axis].values)
     starts, start = distinct_values_and_codes(dataset["initial_condition"].values)
     times = dataset["time"].values
-    least = ROUND_OFF * _initial_norm_or_invariant_size(dataset, error)
+    least = least_known_errors(dataset, error)[:, None]
     reduce = functools.partial(_reduced_errors, dataset, error, at, counts, step, least)
     found = reduce(len(times))
     last = _last_resolved_sample(found.resolved, found.finite)
@@ -171,10 +175,14 @@ def _reduced_errors(dataset, error, at, counts, step, least, samples):
     series = [dataset[name].variable.transpose("run", "time")[:, :samples] for name in names]
     blocks = slices_of_whole_runs(dataset.sizes["run"], samples)
     times = dataset["time"].values[:samples]
+    share = share_of_reference_error(dataset)
     reduced = map_blocks(
         _reduce_block_of_errors,
         (
-            ([array[rows] for array in series], (at, times, counts[rows], step[rows], least[rows]))
+            (
+                [array[rows] for array in series],
+                (at, times, share, counts[rows], step[rows], least[rows]),
+            )
             for rows in blocks
         ),
     )
@@ -189,11 +197,11 @@ def _reduced_errors(dataset, error, at, counts, step, least, samples):
     return _ReducedErrors(finite, resolved, *np.concatenate(ends, axis=1), seen)
 
 
-def _reduce_block_of_errors(at, times, counts, step, least, errors, reference=None):
+def _reduce_block_of_errors(at, times, share, counts, step, least, errors, reference=None):
     errors, later = np.abs(errors), times > 0
     own, seen = np.broadcast_to(least, errors.shape), False
     if reference is not None:
-        own = np.maximum(REFERENCE_SHARE * reference, least)
+        own = np.maximum(share * reference, least)
         seen = bool(np.isfinite(reference[np.ix_(counts, later)]).any())
     floors = MARGIN * own
     # Where its reference failed, what an error is wrong by is not known; at the start all are 0.
@@ -310,19 +318,27 @@ def _step_counts_by_size(dataset, step, count):
     return steps
 
 
-def _initial_norm_or_invariant_size(dataset, error):
-    """Norm of the initial state of each run, shape ``(run, 1)``, or of an invariant its size.
+def share_of_reference_error(dataset):
+    """What part of ``reference_error`` the reference is wrong by, at most."""
+    return REFERENCE_SHARES[arithmetic_of_reference(dataset)]
 
-    That in units which are as many times smaller as its arithmetic is finer than doubles.
+
+def least_known_errors(dataset, error):
+    """What an error is wrong by at least, by round-off; shape ``(run,)``.
+
+    Of the size of the initial state, or of the invariant, in the arithmetic of the run; of errors
+    against a reference in that of the reference if it is coarser.
     """
+    epsilon = relative_round_off_of_runs(dataset)
     if is_error_against_reference(dataset, error):
-        return initial_state_norms(dataset)[:, None]
-    finer = relative_round_off_of_runs(dataset)[:, None] / np.finfo(float).eps
-    quantity = error.removesuffix("_error")
-    if quantity not in dataset:
-        return finer
-    first = dataset[quantity].isel(time=[0]).transpose("run", "time").values
-    return finer * np.maximum(np.abs(first), np.finfo(float).tiny)
+        epsilon = np.maximum(epsilon, PRECISION[arithmetic_of_reference(dataset)])
+        size = initial_state_norms(dataset)
+    elif (quantity := error.removesuffix("_error")) in dataset:
+        first = dataset[quantity].isel(time=0).transpose("run").values
+        size = np.maximum(np.abs(first), np.finfo(float).tiny)
+    else:
+        size = 1.0
+    return ROUND_OFF * epsilon / np.finfo(float).eps * size
 
 
 def reference_failed_at_start(dataset):

@@ -7,11 +7,11 @@ import numpy as np
 import integrators
 from integrators.errors import InputError
 from sweep.analysis.convergence.curves import (
-    REFERENCE_SHARE,
-    ROUND_OFF,
     error_curve,
+    least_known_errors,
     reference_failed_at_start,
     run_table_with_error,
+    share_of_reference_error,
 )
 from sweep.analysis.convergence.slopes import MARGIN
 from sweep.analysis.efficiency.pareto import with_pareto_flags
@@ -31,7 +31,7 @@ from sweep.analysis.runs.selection import (
     scanned_axes,
     take_runs,
 )
-from sweep.analysis.runs.states import INITIAL, initial_state_norms
+from sweep.analysis.runs.states import INITIAL
 from sweep.analysis.runs.summaries import (
     Column,
     names_of_invariant_errors,
@@ -265,7 +265,7 @@ def _error_sizes_of_runs(dataset, name, at):
         values[runs] = np.where(
             np.isfinite(own), _error_size_at_sample(cell, name, place, at), np.nan
         )
-        floors[runs] = MARGIN * np.maximum(own, ROUND_OFF * initial_state_norms(cell))
+        floors[runs] = MARGIN * np.maximum(own, least_known_errors(cell, name))
         times[runs] = cell["time"].values[place]
     return _Sizes(values, floors, times, at)
 
@@ -281,7 +281,8 @@ def _reference_error_at_sample(dataset, place, at):
     """What the reference is wrong by itself; NaN where it failed."""
     if "reference_error" not in dataset:
         return np.zeros(dataset.sizes["run"])
-    return REFERENCE_SHARE * _error_size_at_sample(dataset, "reference_error", place, at)
+    share = share_of_reference_error(dataset)
+    return share * _error_size_at_sample(dataset, "reference_error", place, at)
 
 
 def _last_sample_resolved_by_reference(dataset, name, at):

@@ -203,6 +203,12 @@ def relative_round_off_of_runs(dataset):
     return np.array([ROUND_OFF[name] for name in named])[index]
 
 
+def arithmetic_of_reference(dataset):
+    """The arithmetic of the references of a run table's errors."""
+    known = "reference_error" in dataset
+    return dataset["reference_error"].attrs.get(ARITHMETIC, DOUBLE) if known else DOUBLE
+
+
 def axis_values_in_words(key):
     """``{"gravity": 1.0}`` as the text ``gravity=1``, as tables and plots show it."""
     return ", ".join(

@@ -193,13 +193,7 @@ class Recorder:
         """
         if self._element is DOUBLE:
             return initial
-        if known is None:
-            return self._system.refined(initial)
-        known = known.copy()
-        lacking = np.isnan(known).any(axis=(1, 2, 3))
-        if lacking.any():
-            known[lacking] = self._system.refined(initial[lacking])
-        return known
+        return starts_in_double_double(self._system, initial, known)
 
     @property
     def _element(self):
@@ -231,7 +225,8 @@ class Recorder:
             Stands at `last` afterwards.
         last : int
         reference : tuple of ndarray, optional
-            Reference states (runs, samples, rows, 3) and their error (runs, samples).
+            Reference states (runs, samples, rows, 3), with a last axis of high and low if they are
+            in double-double, and their error (runs, samples).
 
         Returns
         -------
@@ -270,7 +265,7 @@ class Recorder:
         valid &= runs.alive[:, None]
         where = np.concatenate([[0], np.arange(first + 1, last + 1)])
         sampled = self._sampled(raw, self._times(runs, where)) | self._statistics(batch)
-        sampled |= self._errors(states, reference, where)
+        sampled |= self._errors(ends, reference, where)
         growth, followed = self._growth(runs, last, followed)
         sampled |= growth
         for key, (name, values) in steps.items():
@@ -519,7 +514,7 @@ class Recorder:
             known, own_error = reference
             upto = slice(0, int(np.sum(where < self.recipe.reference_samples)))
             known, own_error = known[:, where[upto]], own_error[:, where[upto]]
-            squares = squared_state_errors(self._system, states[:, upto] - known)
+            squares = squared_state_errors(self._system, state_differences(states[:, upto], known))
             for name, values in squares.items():
                 columns[name][:, upto] = np.sqrt(values)
             columns[schema.GLOBAL_ERROR][:, upto] = np.sqrt(sum(squares.values()))
@@ -533,6 +528,38 @@ def _step_variables_along_runs(step_sizes, rejected):
         "step_size": (schema.CURRENT_STEP_SIZE, step_sizes),
         "rejected_steps": (schema.REJECTED_SO_FAR, rejected),
     }
+
+
+def starts_in_double_double(system, initial, known=None):
+    """As `Recorder.starts` gives them, of an integrator in double-double."""
+    if known is None:
+        return system.refined(initial)
+    known = known.copy()
+    lacking = np.isnan(known).any(axis=(1, 2, 3))
+    if lacking.any():
+        known[lacking] = system.refined(initial[lacking])
+    return known
+
+
+def state_differences(states, reference):
+    """Differences of states (…, rows, 3) from those of a reference, in doubles.
+
+    Either may have a last axis of high and low, as `integrators.integrate` takes them; beside a
+    reference in doubles the low of states says nothing.
+    """
+    high, low = _high_and_low(states)
+    if reference.shape[-1] != 2:
+        return high - reference
+    return (high - reference[..., 0]) + (low - reference[..., 1])
+
+
+def _high_and_low(states):
+    return (states[..., 0], states[..., 1]) if states.shape[-1] == 2 else (states, 0.0)
+
+
+def norms_of_state_errors(system, errors):
+    """|error| of states, of the rows that any of a system's errors is about."""
+    return np.sqrt(sum(squared_state_errors(system, errors).values()))
 
 
 def squared_state_errors(system, errors):

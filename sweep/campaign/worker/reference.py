@@ -4,17 +4,22 @@ A reference goes on from its checkpoint, after an interruption as well as to a l
 """
 
 import time
+from dataclasses import dataclass
 
 import numpy as np
 
 from integrators.methods import dormand_prince
-from sweep.campaign.worker.recorder import make_system, squared_state_errors
+from sweep.campaign.worker.precise_reference import PreciseSolver
+from sweep.campaign.worker.recorder import make_system, norms_of_state_errors
 from sweep.campaign.worker.recording import MARKER, Recording
 from sweep.campaign.worker.run_work import PROBE, SEGMENT
+from sweep.errors import Interrupted
 from sweep.store import checkpoints
 from sweep.study import schema
+from sweep.study.experiment import Reference
 
 CHECKPOINT = checkpoints.CHECKPOINT.name
+REHEARSED_TOLERANCE = 1e-3
 
 
 class ReferenceWork:
@@ -33,7 +38,7 @@ class ReferenceWork:
         self.initial = arrays[schema.INITIAL_STATE.name].read_rows(task.rows)
         stands, seconds = (arrays[name].read_rows(task.rows) for name in (CHECKPOINT, "cpu_time"))
         stored = np.where(np.isfinite(stands[:, 0]), task.stored, 0)
-        identity = checkpoints.checkpoint_identity(task.tolerance, times=task.times)
+        identity = checkpoints.checkpoint_identity(task.solver.identity, times=task.times)
         self.recording = Recording(
             task.store, task.group, arrays, task.rows, stored, len(task.times), attempt, identity
         )
@@ -52,7 +57,11 @@ class ReferenceWork:
         made = [make_system(named) for named in self.task.systems]
         recording, every = self.recording, self.task.checkpoint_every
         for i in np.flatnonzero(~recording.done).tolist():
-            if not self._go_on(i, made[self.task.system[i]]):
+            try:
+                whole = self._go_on(i, made[self.task.system[i]])
+            except Interrupted:  # within a segment
+                break
+            if not whole:
                 break
             recording.done[i] = True
             if time.perf_counter() - recording.written > every:
@@ -68,9 +77,7 @@ class ReferenceWork:
         if recording.reached[i]:
             for name, values in recording.state((CHECKPOINT, schema.CPU_TIME), [i]).items():
                 recording.columns[name][i] = values[0]
-        # Of one sample no step is computed: this loads the kernels.
-        state = self.initial[i, : system.rows]
-        compute_reference_trajectory(system, state, times[:1], self.task.tolerance)
+        self.task.solver.load(system, *self._starts(i, system))
         length = self._first_length(len(times) - count)
         while count < len(times):
             if self.attempt.is_stopped:
@@ -85,6 +92,12 @@ class ReferenceWork:
                 self._checkpoint(i, count)
         recording.columns[MARKER][i] = count
         return True
+
+    def _starts(self, i, system):
+        """The initial state of a reference, and the same in double-double or None."""
+        known = self.task.precise_starts
+        own = None if known is None else known[i, : system.rows]
+        return self.initial[i, : system.rows], own
 
     def _is_due(self):
         waited = time.perf_counter() - self.recording.written
@@ -104,22 +117,84 @@ class ReferenceWork:
 
     def _advance(self, i, system, count, upto):
         """Take the samples from `count` on; those before are there."""
-        first, columns = max(count - 1, 0), self.recording.columns
-        size = checkpoints.reference_checkpoint_length(system.rows)
+        columns, solver = self.recording.columns, self.task.solver
+        size = solver.checkpoint_length(system)
+        stands = columns[CHECKPOINT][i, :size] if count else None
         began = time.thread_time()
-        states, error, stands = compute_reference_trajectory(
-            system,
-            self.initial[i, : system.rows],
-            self.task.times[first:upto],
-            self.task.tolerance,
-            columns[CHECKPOINT][i, :size] if count else None,
+        found, stands = solver.advance(
+            system, *self._starts(i, system), count, upto, stands, self._check_stopped
         )
         seconds, before = time.thread_time() - began, columns[schema.CPU_TIME][i]
         columns[schema.CPU_TIME][i] = seconds + (before if count and before > 0 else 0.0)
-        new = slice(count - first, None)
-        columns["states"][i, count:upto, : system.rows] = states[new]
-        columns["error"][i, count:upto] = error[new]
+        for name, values in found.items():
+            if values.ndim > 1:
+                columns[name][i, count:upto, : system.rows] = values
+            else:
+                columns[name][i, count:upto] = values
         columns[CHECKPOINT][i, :size] = stands
+
+    def _check_stopped(self):
+        if self.attempt.is_stopped:
+            raise Interrupted("its worker was told to stop")
+
+
+def make_solver(experiment, samples):
+    """What computes the references of an experiment, at so many leading samples.
+
+    Parameters
+    ----------
+    experiment : sweep.study.experiment.ResolvedExperiment
+    samples : int
+
+    Returns
+    -------
+    DoubleSolver or PreciseSolver
+    """
+    if experiment.reference.is_precise:
+        return PreciseSolver.of(experiment, samples)
+    return DoubleSolver(experiment.times[:samples], experiment.reference)
+
+
+@dataclass(frozen=True, eq=False)
+class DoubleSolver:
+    """Computes references in double precision, by an adaptive integrator.
+
+    Its methods are those of `PreciseSolver`.
+
+    Parameters
+    ----------
+    times : ndarray, shape (samples,)
+    reference : sweep.study.experiment.Reference
+    """
+
+    times: np.ndarray
+    reference: Reference
+
+    @property
+    def identity(self):
+        """What tells its references from others: the tolerance."""
+        return self.reference.tolerance
+
+    def checkpoint_length(self, system):
+        """Numbers in the checkpoints of a reference."""
+        return checkpoints.reference_checkpoint_length(self.reference, system)
+
+    def load(self, system, initial, known=None):
+        """Load the kernels; of one sample no step is computed."""
+        compute_reference_trajectory(system, initial, self.times[:1], self.identity)
+
+    def rehearse(self, system, initial, known=None):
+        """Compile the kernels, by some steps."""
+        compute_reference_trajectory(system, initial, self.times, REHEARSED_TOLERANCE)
+
+    def advance(self, system, initial, known, count, upto, stands=None, check=None):
+        """Compute a reference from sample `count` up to before `upto`."""
+        first = max(count - 1, 0)
+        states, error, stands = compute_reference_trajectory(
+            system, initial, self.times[first:upto], self.identity, stands
+        )
+        new = slice(count - first, None)
+        return {"states": states[new], "error": error[new]}, stands
 
 
 def compute_reference_trajectory(system, initial, times, tolerance, checkpoints=None):
@@ -151,5 +226,5 @@ def compute_reference_trajectory(system, initial, times, tolerance, checkpoints=
     for state, own, part in zip(starts, tolerances, stood, strict=True):
         solved.append(dormand_prince.solve(system, state, times, own, part))
     (states, _, fine), (coarse, _, rough) = solved
-    error = np.sqrt(sum(squared_state_errors(system, states - coarse).values()))
+    error = norms_of_state_errors(system, states - coarse)
     return states, error, np.concatenate([fine, rough])

@@ -23,6 +23,7 @@ PROBE = 0.1  # part of them that the first segment is expected to take
 LONG = 0.5  # part of them, and of the time between checkpoints, that is worth one
 MOST_BYTES = 2**26  # of what is computed and not committed, about
 STANDING = ("checkpoints", "valid_samples", "alive", "cpu", "wall")
+LOW = "states_low"  # of references in double-double
 SCALARS = (CHECKPOINT.name, MARKER, "cpu_time", "wall_time")  # that a run goes on with
 
 
@@ -36,7 +37,7 @@ class RunWork:
         Of the experiment.
     references : callable
         From indices into the task's runs, and the rows of their states, to their reference states
-        and errors, or None.
+        and errors, as `Recorder.advance` takes them, or None.
     attempt : sweep.store.lease.sessions.Attempt
         When it is stopped, so is this, after the segment that is computed.
     """
@@ -223,4 +224,6 @@ def make_reference_reader(task, arrays):
         return lambda batch, rows: None
     distinct, index = np.unique(task.reference, return_inverse=True)
     states, errors = (arrays[name].read_rows(distinct) for name in ("states", "error"))
+    if LOW in arrays:
+        states = np.stack([states, arrays[LOW].read_rows(distinct)], axis=-1)
     return lambda batch, rows: (states[index[batch]][:, :, :rows], errors[index[batch]])

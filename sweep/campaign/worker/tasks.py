@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from integrators.compiler import kernels
+from sweep.campaign.worker.precise_reference import PreciseSolver
 from sweep.campaign.worker.recorder import Recipe
-from sweep.campaign.worker.reference import ReferenceWork
+from sweep.campaign.worker.reference import DoubleSolver, ReferenceWork
 from sweep.campaign.worker.run_work import SEGMENT, RunWork, make_reference_reader
 from sweep.errors import Interrupted, LeaseLost
 from sweep.store.commit.records import records_by_group
@@ -112,17 +113,19 @@ class RunTask(Stoppable):
 class ReferenceTask(Stoppable):
     """Reference trajectories, `rows` of the references' table.
 
-    Parameters as in `RunTask`; `system` has an index into `systems` for each of `rows`.
+    Parameters as in `RunTask`; `solver` is one of `sweep.campaign.worker.reference`, `system` has
+    an index into `systems` for each of `rows`.
     """
 
     store: Store
     experiment: str
     times: np.ndarray
-    tolerance: float
+    solver: DoubleSolver | PreciseSolver
     systems: tuple
     rows: np.ndarray
     system: np.ndarray
     stored: np.ndarray
+    precise_starts: np.ndarray | None
     cost: float
     checkpoint_every: float = CHECKPOINT_EVERY
 

@@ -1,0 +1,307 @@
+"""Reference trajectories in double-double, by a fixed step that is halved where it is too long.
+
+Two trajectories go side by side, with a step and with half of it. As long as they differ by no
+more than the tolerance, the states of the finer one are the reference. At the first sample at
+which they differ by more, a trajectory with half its step catches up, and these two go on. So a
+sample depends on those before it alone: a reference goes on from any of them, bit for bit.
+"""
+
+import functools
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from integrators.errors import InputError
+from integrators.method import EXACT
+from integrators.precision import precise, rounded
+from integrators.stepping.batch import run_batch
+from integrators.stepping.formulations import canonical
+from sweep.campaign.worker.recorder import (
+    norms_of_state_errors,
+    starts_in_double_double,
+    state_differences,
+)
+from sweep.store.checkpoints import reference_checkpoint_length
+from sweep.study.experiment import PreciseReference
+
+SETTLED = 1e-6  # of the size: below it errors fall as the order says, or are round-off
+MOST_UNSETTLED = 2**18  # steps from the start up to a sample, while errors there do not settle
+MOST_STEPS = 2**24  # steps from the start up to a sample
+LOOSE = 1e-10  # tolerance at which the steps to a smaller one are known
+TIMED = 32  # steps
+SEARCHED = 2.5  # steps that are taken in all for one of the finer trajectory, about
+PIECE = 2**14  # steps between two looks at whether it is to stop
+
+
+@dataclass(frozen=True, eq=False)
+class PreciseSolver:
+    """Computes references of an experiment.
+
+    Parameters
+    ----------
+    reference : sweep.study.experiment.PreciseReference
+    duration : float
+        Of the experiment, which stands for what `integrators.precision.precise` makes of it.
+    intervals : int
+        Parts of it, of which all sample times are multiples.
+    marks : ndarray of int, shape (samples,)
+        How many of these there are until each sample, the first of them at time 0.
+    """
+
+    reference: PreciseReference
+    duration: float
+    intervals: int
+    marks: np.ndarray
+
+    @classmethod
+    def of(cls, experiment, samples):
+        """That of the leading samples of an experiment."""
+        axis = experiment.time_axis
+        return cls(experiment.reference, axis.duration, axis.intervals, axis.marks[:samples])
+
+    @functools.cached_property
+    def interval(self):
+        """The precise number of `duration` over `intervals`."""
+        return precise(float(self.duration)) / self.intervals
+
+    @functools.cached_property
+    def integrator(self):
+        """The `integrators.Integrator`."""
+        return self.reference.made()
+
+    @property
+    def identity(self):
+        """What tells its references from others."""
+        return self.reference
+
+    def checkpoint_length(self, system):
+        """Numbers in ``stands`` of `advance`."""
+        return reference_checkpoint_length(self.reference, system)
+
+    def load(self, system, initial, known):
+        """Compile the kernels, by a step."""
+        _Going(self, system, initial, known).run(None, 1, 0, 1)
+
+    rehearse = load
+
+    def expected_seconds(self, system, initial, known, clock):
+        """What a reference takes, expected from the same at a larger tolerance.
+
+        Parameters
+        ----------
+        system, initial, known
+            As of `advance`.
+        clock : callable
+            CPU time.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        InputError
+            As of `advance`, where that is seen already.
+        """
+        tolerance, order = self.reference.tolerance, self.integrator.order
+        loose = replace(self.reference, tolerance=max(tolerance, LOOSE))
+        began = clock()
+        going = _Going(replace(self, reference=loose), system, initial, known)
+        _, errors = going.take(0, len(self.marks))
+        seconds = clock() - began
+        error = np.max(errors, initial=0.0, where=np.isfinite(errors))
+        ratio = error / (tolerance * going.size) if error else 0.0
+        if ratio <= 1 or order == EXACT:
+            return seconds
+        finer = 2.0 ** np.ceil(np.log2(ratio) / order)
+        if (steps := 2 * going.steps * finer * self.marks[-1]) > MOST_STEPS:
+            at = int(np.nanargmax(errors))
+            here = _Going(self, system, initial, known)
+            raise InputError(here.unmet(at, going.steps, error, steps, met=False))
+        few = max(TIMED // int(self.marks[1]), 1)
+        began = clock()
+        going.run(None, few, 0, 1)
+        return seconds + SEARCHED * steps * (clock() - began) / (few * int(self.marks[1]))
+
+    def advance(self, system, initial, known, first, upto, stands=None, check=lambda: None):
+        """Compute a reference from sample `first` up to before `upto`.
+
+        Parameters
+        ----------
+        system : systems.System
+        initial : ndarray, shape (rows, 3)
+        known : ndarray, shape (rows, 3, 2)
+            The same in double-double, see `starts_in_double_double`.
+        first, upto : int
+        stands : ndarray, optional
+            From an earlier call, that ended before `first`; needed unless that is 0.
+        check : callable
+            Called now and then; may raise.
+
+        Returns
+        -------
+        columns : dict of str to ndarray, shape (upto - first, …)
+            ``states``, what they have beyond doubles, ``states_low``, and ``error``, their
+            distance to those at twice the step size. NaN from where no step size leads on, as at
+            a collision.
+        stands : ndarray, shape (1 + 2 * size,)
+            The number of the coarser one's steps in an interval, and the checkpoints of both.
+
+        Raises
+        ------
+        InputError
+            If no step size meets the tolerance: how far it is met, and what would do.
+        """
+        going = _Going(self, system, initial, known, stands, check)
+        states, errors = going.take(first, upto)
+        high, low = np.moveaxis(states, -1, 0)
+        return {"states": high, "states_low": low, "error": errors}, going.stands
+
+
+class _Going:
+    """A reference on its way: where the coarser and the finer trajectory stand."""
+
+    def __init__(self, solver, system, initial, known, stands=None, check=lambda: None):
+        self.solver, self.system, self.check = solver, system, check
+        self.problem = solver.integrator.bind(system)
+        self.start = starts_in_double_double(system, initial[None], known[None])[0]
+        own = self.start[None, ..., 0]
+        self.size = float(norms_of_state_errors(system, own)[0])
+        self.bound = solver.reference.tolerance * self.size
+        self.steps, self.both = 1, (None, None)
+        if stands is not None:
+            self.steps, self.both = int(stands[0]), tuple(np.split(stands[1:], 2))
+
+    @property
+    def stands(self):
+        """As `PreciseSolver.advance` returns it."""
+        return np.concatenate([[self.steps], *self.both])
+
+    @property
+    def is_lost(self):
+        """Whether no step size has led on."""
+        return not self.steps
+
+    def run(self, checkpoint, steps, first, last):
+        """States at the samples after `first` up to `last`, with so many steps in an interval.
+
+        And the checkpoint at the last of them. A trajectory that fails is NaN from there.
+        """
+        step_size = self.solver.interval / steps
+        counts = steps * np.diff(self.solver.marks[first : last + 1])
+        given = None if checkpoint is None else checkpoint[None]
+        with np.errstate(all="ignore"):
+            batch = run_batch(
+                self.problem, self.start[None], step_size, counts, len(counts), checkpoints=given
+            )
+            return canonical(self.problem, batch.states)[0, 1:], batch.checkpoints[0]
+
+    def catch_up(self, steps, last):
+        """The state at a sample from the start on, and the checkpoint there."""
+        first, checkpoint = 0, None
+        marks = self.solver.marks
+        while first < last:
+            self.check()
+            reach = marks[first] + max(PIECE // steps, 1)
+            upto = int(np.clip(np.searchsorted(marks, reach, side="right") - 1, first + 1, last))
+            states, checkpoint = self.run(checkpoint, steps, first, upto)
+            first = upto
+        return states[-1:], checkpoint
+
+    def distance(self, states, others):
+        """Distances of states to others, shape (samples,); infinite where one has failed."""
+        errors = norms_of_state_errors(self.system, state_differences(states, others))
+        return np.where(np.isfinite(errors), errors, np.inf)
+
+    def take(self, first, upto):
+        """States and errors of the samples from `first` up to before `upto`."""
+        states = np.full((upto - first, *self.start.shape), np.nan)
+        errors = np.full(upto - first, np.nan)
+        if not first:
+            states[0], errors[0] = self.start, 0.0
+        at = max(first, 1)  # the sample that comes next
+        while at < upto and not self.is_lost:
+            self.check()
+            last = upto - 1
+            coarse, fine = (
+                self.run(checkpoint, steps, at - 1, last)
+                for checkpoint, steps in zip(self.both, (self.steps, 2 * self.steps), strict=True)
+            )
+            own = self.distance(fine[0], coarse[0])
+            good = int(np.argmax(own > self.bound)) if (own > self.bound).any() else len(own)
+            where = slice(at - first, at - first + good)
+            states[where], errors[where] = fine[0][:good], own[:good]
+            at += good
+            if at == upto:
+                self.both = coarse[1], fine[1]
+                break
+            state, checkpoint = self.run(self.both[1], 2 * self.steps, at - good - 1, at)
+            found = self.refine(at, own[good], state[-1:], checkpoint)
+            if found is not None:
+                states[at - first], errors[at - first] = found
+                at += 1
+        return states, errors
+
+    def refine(self, at, error, state, checkpoint):
+        """Halve the step until a sample is good; its state and error, or None where none leads on.
+
+        `error` is that of the step size, and `state` and `checkpoint` are what half of it has.
+        """
+        steps, errors = 2 * self.steps, [error]
+        while True:
+            finer, ahead = self.catch_up(2 * steps, at)
+            (own,) = self.distance(finer, state)
+            errors.append(own)
+            if own <= self.bound and not self.stalls(errors):
+                self.steps, self.both = steps, (checkpoint, ahead)
+                return finer[0], own
+            if self.gives_up(at, steps, errors):
+                self.steps, self.both = 0, (np.full_like(ahead, np.nan),) * 2
+                return None
+            state, checkpoint, steps = finer, ahead, 2 * steps
+
+    def stalls(self, errors):
+        """Whether halving the step did less than it should: rounding decides by now.
+
+        `errors` are distances of step sizes to twice themselves, that of the shortest one last.
+        """
+        order = self.solver.integrator.order
+        falls = 2.0 ** (-0.5 * (1 if order == EXACT else order))
+        return len(errors) > 1 and errors[-1] > falls * errors[-2]
+
+    def gives_up(self, at, steps, errors):
+        """Whether no step size leads to a sample; `InputError` if they do and go on differing."""
+        taken, own = 2 * steps * int(self.solver.marks[at]), errors[-1]
+        if not np.isfinite(own):
+            return taken > MOST_UNSETTLED
+        settled = errors[-2] <= SETTLED * self.size
+        needed = 2.0 * taken
+        if self.stalls(errors):
+            if self.stalls(errors[:-1]) and (settled or taken > MOST_UNSETTLED):
+                raise InputError(self.unmet(at, steps, own))
+        elif settled:
+            needed = taken * 2.0 ** (np.log(own / self.bound) / np.log(errors[-2] / own))
+        if needed > MOST_STEPS:
+            raise InputError(self.unmet(at, steps, own, needed))
+        return False
+
+    def unmet(self, at, steps, error, needed=None, met=True):
+        """Why the tolerance is not met at a sample, and what would do; `met` before it or not."""
+        solver, reference = self.solver, self.solver.reference
+        interval, relative = float(rounded(solver.interval)), error / self.size
+        step, (before, now) = interval / steps, interval * solver.marks[[at - 1, at]]
+        why = (
+            f"to meet it some {needed:.1g} steps are needed, {MOST_STEPS:.1g} are the most"
+            if needed
+            else "shorter steps do not come nearer: rounding decides, that grows as neighbouring "
+            "trajectories part"
+        )
+        cures = ["an integrator of higher order"] if needed else []
+        cures += ["a larger tolerance"] if relative < SETTLED else []
+        cures += [f"until = {before:g}, to which it is met" if met and at > 1 else "a shorter time"]
+        return (
+            f"the reference by {reference.integrator!r} in double-double does not meet its "
+            f"tolerance {reference.tolerance:g}: at t = {now:g} the step sizes {step:.3g} and "
+            f"{step / 2:.3g} differ by {relative:.2g} of the state's size, and {why}. Give "
+            f"{', or '.join(cures)}"
+        )
