@@ -358,8 +358,8 @@ def _read_reference(node, family, duration):
         integrator = integrators.get(name)
         if integrator.method is not integrators.DOP853:
             raise InputError(
-                f"in double precision a reference is computed by 'dop853', not by {name!r}; one "
-                'with a fixed step computes it with arithmetic = "double-double"'
+                f"a reference is computed by 'dop853', not by {name!r}, in double precision; an "
+                'integrator with a fixed step computes it with arithmetic = "double-double"'
             )
         for system in family:
             integrator.check(system)

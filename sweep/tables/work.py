@@ -64,7 +64,7 @@ def _work_precision_table(estimates, against, notes):
     headers += ["range"] if ranged else []
     first = [row for row in estimates if row.error == errors[0]]
     if any(_is_below_reference_error(row) for row in first):
-        notes = [f"{FLOOR}: less than the reference resolves", *notes]
+        notes = [f"{FLOOR}: at round-off, or less than the reference resolves", *notes]
     if unmeasured := why_cpu_times_not_comparable(first):
         notes = [f"{UNMEASURED}: {unmeasured}", *notes]
     notes = [*notes, _work_units_note(estimates), *left_out_runs_note(first)]

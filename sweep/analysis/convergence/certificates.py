@@ -202,7 +202,7 @@ def _why_too_few_step_sizes(fit, declared, curve, error):
         return _why_complete_runs_lack_errors(curve, error)
     if not total:
         return Reason("step sizes with runs", 0, FEWEST, (), {"runs": curve.left_out})
-    counted, numbers = fit.use.count(USED), {"what": _what_limits_errors(curve), "margin": MARGIN}
+    counted, numbers = fit.use.count(USED), {"what": curve.limit, "margin": MARGIN}
     if fit.causes.count(UNRESOLVED) == total:
         _, errors, own = _mean_errors_of_step_sizes(curve, np.full(total, True))
         remedies = _remedy_of_larger_step_size(MARGIN * own[-1] / errors[-1], declared, curve)
@@ -210,7 +210,7 @@ def _why_too_few_step_sizes(fit, declared, curve, error):
     if fit.flat is not None and not counted:
         return _why_error_curve_is_flat(fit, declared, curve, numbers)
     causes = {
-        f"within {MARGIN:.0f} times what {_what_limits_errors(curve)} can be wrong by": UNRESOLVED,
+        f"within {MARGIN:.0f} times what {curve.limit} can be wrong by": UNRESOLVED,
         f"within {MARGIN:.0f} times where the error stops falling": LEVEL,
         "with an error in few of their runs": MISSING,
     }
@@ -238,11 +238,6 @@ def _why_complete_runs_lack_errors(curve, error):
     return Reason(
         "errors of this kind", 0, 1, (Remedy("global error", 1, 0),), numbers | {"error": error}
     )
-
-
-def _what_limits_errors(curve):
-    """What errors can be wrong by."""
-    return "the reference" if curve.referred else "round-off"
 
 
 def _why_error_curve_is_flat(fit, declared, curve, numbers):

@@ -23,6 +23,7 @@ from sweep.analysis.runs.selection import (
 from sweep.analysis.runs.states import initial_state_norms, present_state_rows, state_norms
 
 TRIED = (1.0, 2.0, 4.0, 8.0)  # first guesses of an order
+REFERENCE, ROUNDING = "the reference", "round-off"  # what errors are wrong by
 SELF = "self"  # the error that is the difference between step sizes
 ROUND_OFF = 2.0**-50  # what a reference in doubles is wrong by at least, of the initial state
 
@@ -51,6 +52,8 @@ class Curve:
         Steps of a run.
     referred : bool
         Whether the errors are against a reference.
+    limit : str
+        What the errors are wrong by, ``the reference`` or ``round-off``.
     absent, unmeasured : int
         Step sizes without a complete run, and with complete runs of which none has an error.
     complete : int
@@ -67,6 +70,7 @@ class Curve:
     left_out: int
     steps: np.ndarray
     referred: bool
+    limit: str
     absent: int
     unmeasured: int
     complete: int
@@ -140,10 +144,22 @@ def error_curve(dataset, error, at, axis="step_size"):
     )
     referred = is_error_against_reference(dataset, error)
     failed = referred and counts.any() and "reference_error" in dataset and (times > 0).any()
+    limit = _limit_of_errors(dataset, referred, counts, found.floors, least[:, 0])
     return Curve(
-        sizes, *table, *ends, left_out, steps, referred, absent, unmeasured, int(counts.sum()),
-        failed and not found.reference_seen,
+        sizes, *table, *ends, left_out, steps, referred, limit, absent, unmeasured,
+        int(counts.sum()), failed and not found.reference_seen,
     )  # fmt: skip
+
+
+def _limit_of_errors(dataset, referred, counts, floors, least):
+    """What errors are wrong by, in words.
+
+    Round-off of runs that are coarser than a reference in double-double, unless that is off by
+    more; a reference in doubles is off by as much at least.
+    """
+    coarser = PRECISION[arithmetic_of_reference(dataset)] < relative_round_off_of_runs(dataset)
+    by_rounding = coarser & ~(floors > MARGIN * least)
+    return REFERENCE if referred and not by_rounding[counts].all() else ROUNDING
 
 
 @dataclass(frozen=True)
@@ -263,7 +279,7 @@ def self_convergence_curve(dataset, at):
         errors, (begun[:-1] & begun[1:]).any(axis=1)
     )
     return Curve(
-        effective, errors, floors, end, end, left_out, steps, False, absent, unmeasured,
+        effective, errors, floors, end, end, left_out, steps, False, ROUNDING, absent, unmeasured,
         int(counts.sum()), False,
     )  # fmt: skip
 

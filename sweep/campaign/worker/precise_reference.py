@@ -7,7 +7,7 @@ sample depends on those before it alone: a reference goes on from any of them, b
 """
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -104,9 +104,8 @@ class PreciseSolver:
             As of `advance`, where that is seen already.
         """
         tolerance, order = self.reference.tolerance, self.integrator.order
-        loose = replace(self.reference, tolerance=max(tolerance, LOOSE))
+        going = _Going(self, system, initial, known, tolerance=max(tolerance, LOOSE))
         began = clock()
-        going = _Going(replace(self, reference=loose), system, initial, known)
         _, errors = going.take(0, len(self.marks))
         seconds = clock() - began
         error = np.max(errors, initial=0.0, where=np.isfinite(errors))
@@ -115,9 +114,7 @@ class PreciseSolver:
             return seconds
         finer = 2.0 ** np.ceil(np.log2(ratio) / order)
         if (steps := 2 * going.steps * finer * self.marks[-1]) > MOST_STEPS:
-            at = int(np.nanargmax(errors))
-            here = _Going(self, system, initial, known)
-            raise InputError(here.unmet(at, going.steps, error, steps, met=False))
+            raise InputError(going.unmet(int(np.nanargmax(errors)), going.steps, error, steps))
         few = max(TIMED // int(self.marks[1]), 1)
         began = clock()
         going.run(None, few, 0, 1)
@@ -159,15 +156,21 @@ class PreciseSolver:
 
 
 class _Going:
-    """A reference on its way: where the coarser and the finer trajectory stand."""
+    """A reference on its way: where the coarser and the finer trajectory stand.
 
-    def __init__(self, solver, system, initial, known, stands=None, check=lambda: None):
+    It meets `tolerance`, which is that of the solver's reference unless given.
+    """
+
+    def __init__(
+        self, solver, system, initial, known, stands=None, check=lambda: None, tolerance=None
+    ):
         self.solver, self.system, self.check = solver, system, check
         self.problem = solver.integrator.bind(system)
         self.start = starts_in_double_double(system, initial[None], known[None])[0]
         own = self.start[None, ..., 0]
         self.size = float(norms_of_state_errors(system, own)[0])
-        self.bound = solver.reference.tolerance * self.size
+        self.is_rough = tolerance is not None
+        self.bound = (tolerance if self.is_rough else solver.reference.tolerance) * self.size
         self.steps, self.both = 1, (None, None)
         if stands is not None:
             self.steps, self.both = int(stands[0]), tuple(np.split(stands[1:], 2))
@@ -285,8 +288,8 @@ class _Going:
             raise InputError(self.unmet(at, steps, own, needed))
         return False
 
-    def unmet(self, at, steps, error, needed=None, met=True):
-        """Why the tolerance is not met at a sample, and what would do; `met` before it or not."""
+    def unmet(self, at, steps, error, needed=None):
+        """Why the tolerance is not met at a sample, and what would do."""
         solver, reference = self.solver, self.solver.reference
         interval, relative = float(rounded(solver.interval)), error / self.size
         step, (before, now) = interval / steps, interval * solver.marks[[at - 1, at]]
@@ -298,7 +301,11 @@ class _Going:
         )
         cures = ["an integrator of higher order"] if needed else []
         cures += ["a larger tolerance"] if relative < SETTLED else []
-        cures += [f"until = {before:g}, to which it is met" if met and at > 1 else "a shorter time"]
+        cures += (
+            ["a shorter time"]
+            if self.is_rough or at < 2
+            else [f"until = {before:g}, to which it is met"]
+        )
         return (
             f"the reference by {reference.integrator!r} in double-double does not meet its "
             f"tolerance {reference.tolerance:g}: at t = {now:g} the step sizes {step:.3g} and "
