@@ -146,8 +146,10 @@ KEYS = {
         "first": "time of the first one after 0",
     },
     "`reference`": {
-        "integrator": '`"dop853"`',
-        "tolerance": "relative and absolute, 2.3e-14 unless given",
+        "integrator": '`"dop853"`; in double-double one with a fixed step',
+        ARITHMETIC: '`"double"` or `"double-double"`: `sweep guide precision`',
+        "tolerance": "relative and absolute, 2.3e-14 unless given; in double-double of the size of "
+        "the initial state, from 1e-28 on",
         "until": "time up to which it is computed, the duration unless given",
     },
     "`exclude`, a rule": {

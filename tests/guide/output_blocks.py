@@ -195,9 +195,14 @@ def _run_printed_study(folder, name):
     run(folder, "run", f"{name}.toml", "--no-summary")
 
 
-def _double_double(folder):
-    _run_printed_study(folder, "double-double")
-    return run(folder, "order", "double-double.zarr", "--error", "energy_error", "--at", "sup")
+def _order(name, *options):
+    """What `sweep order` prints of the guide's study of that name."""
+
+    def shown(folder):
+        _run_printed_study(folder, name)
+        return run(folder, "order", f"{name}.zarr", *options)
+
+    return shown
 
 
 def _chaos(folder):
@@ -266,7 +271,8 @@ BLOCKS = {
     "lee": Block(_paper("lee")),
     "mclachlan": Block(_paper("mclachlan")),
     "approaches": Block(_approaches),
-    "double-double": Block(_double_double),
+    "double-double": Block(_order("double-double", "--error", "energy_error", "--at", "sup")),
+    "below-round-off": Block(_order("below-round-off")),
     "chaos": Block(_chaos),
     "celledoni": Block(_paper("celledoni")),
     "whose-drift": Block(_whose_drift, CHAOS),

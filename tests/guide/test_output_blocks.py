@@ -11,7 +11,7 @@ from documents import DOCUMENTS, README, ROOT, fenced
 from output_blocks import BLOCKS, differences, same
 
 QUICK = ("quickstart-in-short", "quickstart", "check", "order", "double-double", "chaos")
-QUICK += ("whose-drift", "work", "verify")
+QUICK += ("below-round-off", "whose-drift", "work", "verify")
 SHOWN = output_blocks.shown_blocks()
 CI = (ROOT / ".ci" / "run").read_text()
 
