@@ -11,14 +11,13 @@ import numpy as np
 
 import integrators
 from integrators.errors import InputError, check_known
-from integrators.precision import ARITHMETIC, DOUBLE, DOUBLE_DOUBLE, precise, rounded
+from integrators.precision import ARITHMETIC, DOUBLE, DOUBLE_DOUBLE
 from integrators.stepping.adaptive import SMALLEST_TOLERANCE
 from sweep.limits import MOST_RUNS, RUNS
 from sweep.plugins.registry import BUILT_IN, Library
 from sweep.study.time_axis import LogarithmicTimeAxis, TimeAxis
 
 STATISTICS = ("every_step", "none")
-SAME_TIME = 1e-30  # relative difference of times that are one in double-double
 
 
 @dataclasses.dataclass(frozen=True)
@@ -269,27 +268,6 @@ class ResolvedExperiment:
                 "be measured; expected at least that",
                 key="reference",
             )
-        if self.reference.is_precise:
-            self._check_precise_runs_meet_reference()
-
-    def _check_precise_runs_meet_reference(self):
-        """Refuse step sizes with which runs in double-double end at other times than samples.
-
-        By no more than what a double lacks, and so by much more than the errors.
-        """
-        interval = precise(float(self.duration)) / self.time_axis.intervals
-        for entry in (entry for entry in self.integrators if entry.is_precise):
-            for step_size, _ in self.steps_of(entry):
-                steps = self.time_axis.steps(step_size)
-                off = float(rounded(abs(precise(float(step_size)) * steps / interval - 1)))
-                if off > SAME_TIME:
-                    raise InputError(
-                        f"{steps} steps of {step_size} of {entry.label!r} are the sample interval "
-                        f"{self.time_axis.interval:.10g} to {off:.1g} only, and errors below that "
-                        "would be those of the time: expected a step size that is, as a fraction "
-                        "of few digits, a whole part of the interval, such as 0.01 of 0.2",
-                        key="step_size",
-                    )
 
     def _check_zipped(self):
         lengths = {axis.name: len(axis.values) for axis in self.scan}

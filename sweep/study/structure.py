@@ -16,6 +16,7 @@ from integrators.diagnostics.structure import (
 )
 from integrators.errors import InputError
 from integrators.forms.phase_spaces import phase_space
+from integrators.precision import is_precise
 from sweep.study.schema import GROWTH, MEGNO, REVERSAL_ERROR, STRUCTURE, SYMPLECTIC_DEFECT
 
 MOST_BODIES = 128  # for a symplectic defect: its time and memory grow as their square and worse
@@ -154,7 +155,7 @@ def reversal_errors(form, problem, initial, final, step_size, steps):
         As above.
     initial, final : ndarray, shape (runs, rows, 3)
         With a last axis of high and low where the problem is one in double-double.
-    step_size : float
+    step_size : float or precise number
     steps : int
         Between the two.
 
@@ -162,6 +163,6 @@ def reversal_errors(form, problem, initial, final, step_size, steps):
     -------
     dict of str to ndarray
     """
-    if np.isnan(step_size):
+    if not is_precise(step_size) and np.isnan(step_size):
         return {REVERSAL_ERROR: np.full(len(initial), np.nan)}
     return {REVERSAL_ERROR: errors_of_return(form, problem, initial, final, step_size, steps)}

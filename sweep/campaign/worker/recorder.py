@@ -254,6 +254,7 @@ class Recorder:
                 runs.steps_per_sample * np.diff(marks),
                 known,
                 int(marks[0]) * runs.steps_per_sample,
+                self._exact_step(runs),
             )
         runs.cpu = runs.cpu + (time.thread_time() - cpu) / len(runs.initial)
         runs.wall = runs.wall + (time.perf_counter() - wall) / len(runs.initial)
@@ -331,7 +332,8 @@ class Recorder:
             "wall_time": runs.wall,
         }
         steps = self.recipe.time_axis.intervals * runs.steps_per_sample
-        measured = self.structure(runs.initial, runs.final, runs.step_size, steps, runs.tolerance)
+        step_size = self._exact_step(runs)
+        measured = self.structure(runs.initial, runs.final, step_size, steps, runs.tolerance)
         failed = status > status_of.COMPLETE
         return columns | {name: np.where(failed, np.nan, of) for name, of in measured.items()}
 
@@ -368,7 +370,19 @@ class Recorder:
     def _keeps_statistics(self):
         return self.recipe.statistics == EVERY_STEP
 
-    def integrate_fixed(self, initial, step_size, counts, checkpoints=None, steps_before=0):
+    def _exact_step(self, runs):
+        """The step size of runs in the integrator's arithmetic.
+
+        In double-double steps fill the sample intervals, of which doubles are parts by and large.
+        """
+        if self._element is DOUBLE:
+            return runs.step_size
+        axis = self.recipe.time_axis
+        return precise(float(axis.duration)) / (axis.intervals * int(runs.steps_per_sample))
+
+    def integrate_fixed(
+        self, initial, step_size, counts, checkpoints=None, steps_before=0, exact=None
+    ):
         """Integrate with a fixed step: what the CPU time of runs is the time of.
 
         Parameters
@@ -382,6 +396,8 @@ class Recorder:
             To go on from.
         steps_before : int
             Taken until there.
+        exact : float or precise number, optional
+            The step size to its last digit.
 
         Returns
         -------
@@ -392,7 +408,7 @@ class Recorder:
             What can be recorded of the steps along them.
         """
         batch = run_batch(
-            self.problem, initial, step_size, counts, len(counts),
+            self.problem, initial, step_size if exact is None else exact, counts, len(counts),
             statistics=self._keeps_statistics, checkpoints=checkpoints,
         )  # fmt: skip
         steps = steps_before + int(np.sum(counts))
@@ -422,7 +438,7 @@ class Recorder:
         if self._element is DOUBLE:
             return self.recipe.times[where]
         steps = self.recipe.time_axis.marks[where] * runs.steps_per_sample
-        return pairs(steps.astype(object) * precise(float(runs.step_size)))
+        return pairs(steps.astype(object) * self._exact_step(runs))
 
     def _sampled(self, raw, times):
         """The recorded quantities of states (runs, S, …), and their errors, shape (runs, S) each.

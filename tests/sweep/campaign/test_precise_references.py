@@ -277,9 +277,17 @@ def test_references_that_cannot_be_are_refused(reference, words):
     assert "experiment[0].reference" in found and words in found
 
 
-def test_step_sizes_that_end_beside_the_samples_are_refused():
-    """In double-double 1 is not 10 of the steps 0.1000000000000001, though it is to 15 digits."""
-    keys = {"step_size": "0.1000000000000001", "samples": "1"}
-    (found,) = problems(one_experiment(**KEYS | keys))
-    assert "10 steps of 0.1000000000000001 of" in found and "to 1e-15 only" in found
-    assert study(reference=None, **keys).experiments[0].step_sizes == (0.1000000000000001,)
+def test_steps_fill_the_samples_to_all_digits(cluster, tmp_path):
+    """Whose doubles do not: 300 times 0.8 / 300 is not 0.8."""
+    keys = {
+        "integrators": f'[{{ name = "{TENTH}", arithmetic = "double-double" }}]',
+        "initial_condition": '"lee"',
+        "step_size": f"[{0.8 / 300!r}]",
+        "duration": "0.8",
+        "samples": "1",
+        "record": '["energy", "reversal_error"]',
+    }
+    assert sweep.run(study(**keys), tmp_path / "fills.zarr", cluster).complete
+    data = sweep.open_study(tmp_path / "fills.zarr")["only"].to_dataset()
+    assert float(data["global_error"].isel(run=0, time=-1)) < 1e-26
+    assert float(data["reversal_error"][0]) < 1e-28
