@@ -111,6 +111,9 @@ class Family:
     make: Callable
 
 
+HIGH = 8  # orders that doubles leave few powers of ten to
+
+
 @dataclass(frozen=True)
 class Convergence:
     """The horizon and the step sizes that suit a study of convergence.
@@ -128,12 +131,16 @@ class Convergence:
     longest_step: float
     shortest_step: float
 
-    def steps(self, order):
+    def steps(self, order, arithmetic=DOUBLE):
         """Longest and shortest step, and how many in between, for a method of an order.
 
         A high order falls from its first asymptotic step to round-off, five to nine powers of ten,
-        within a small ratio of step sizes; a low one is asymptotic only for small ones.
+        within a small ratio of step sizes; a low one is asymptotic only for small ones. In
+        double-double one of `HIGH` order falls by ten powers more, and from smaller steps on.
         """
+        if arithmetic != DOUBLE and order >= HIGH:
+            longest = self.longest_step / 2
+            return longest, longest * 10.0 ** (-14.0 / order), 12
         longest = self.longest_step * (order / 8 if order < 4 else 2.0 if order > 8 else 1.0)
         decades = 9.5 if order < 8 else 5.0
         shortest = max(self.shortest_step, longest * 10.0 ** (-decades / order))

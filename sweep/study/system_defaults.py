@@ -176,7 +176,7 @@ def _entry_with_declared_steps(entry, convergence, interval, library):
     if integrator.adaptive:
         return entry
     order = 2 if integrator.order == EXACT else integrator.order  # no error falls: any steps do
-    longest, shortest, count = convergence.steps(order)
+    longest, shortest, count = convergence.steps(order, integrator.arithmetic)
     longest = min(longest, interval)
     steps = {"start": longest, "stop": shortest, "count": count, "spacing": "log"}
     return entry | {"step_size": steps}

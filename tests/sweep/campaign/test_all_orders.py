@@ -80,6 +80,16 @@ def test_step_sizes_suit_the_order(tree):
     assert set(precession["step_size"].values) == {0.5, 0.4, 0.2, 0.1, 0.05}
 
 
+def test_high_orders_have_fourteen_decades_in_double_double():
+    declared = systems.named("spherical_pendulum_chain").convergence
+    (pendulum, *_) = studies.load_study_file("high-orders").experiments
+    for entry, order in zip(pendulum.integrators, (8, 10), strict=True):
+        assert len(entry.step_sizes) == 12
+        assert max(entry.step_sizes) == pytest.approx(declared.longest_step / 2, rel=0.05)
+        ratio = max(entry.step_sizes) / min(entry.step_sizes)
+        assert order * np.log10(ratio) == pytest.approx(14.0, abs=0.3)
+
+
 def test_the_packaged_study_has_every_integrator_on_every_system_that_it_fits():
     experiments = studies.load_study_file("all-orders").experiments
     assert [e.system for e in experiments] == [system.name for system in systems.ALL_SYSTEMS]
