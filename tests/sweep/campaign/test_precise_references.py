@@ -232,6 +232,25 @@ def test_extended_studies_are_those_at_once(store, cluster, tmp_path, assert_sam
         np.testing.assert_array_equal(one[name], two[name])
 
 
+def test_merged_stores_have_references_as_pairs(cluster, tmp_path, arrays):
+    parts = []
+    for name, seed in (("one", 1), ("other", 2)):
+        start = f'["lee", {{ around = "lee", random = 2, spread = 0.1, seed = {seed} }}]'
+        made = study(initial_condition=start, step_size="[0.1, 0.05]", duration="0.5", samples="1")
+        assert sweep.run(made, tmp_path / f"{name}.zarr", cluster).complete
+        parts.append(tmp_path / f"{name}.zarr")
+    sweep.merge(parts, tmp_path / "both.zarr")
+    assert not verify(tmp_path / "both.zarr")
+    merged = arrays(tmp_path / "both.zarr", GROUP)
+    place = {run_id: i for i, run_id in enumerate(merged["run_id"])}
+    assert len(place) == 5
+    for part in parts:
+        own = arrays(part, GROUP)
+        rows = [place[run_id] for run_id in own["run_id"]]
+        for key in ("states", "states_low", "error"):
+            np.testing.assert_array_equal(merged[key][rows], own[key])
+
+
 def test_a_study_is_refused_before_it_begins(cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(precise_reference, "MOST_STEPS", 2**12)
     reference = f"{{ {REFERENCE.replace(TENTH, 'variational')}, tolerance = 1e-24 }}"
