@@ -38,7 +38,7 @@ _HOMES = {
     "run_table_has_error": "sweep.analysis.convergence.curves",
     "tolerance_table": "sweep.analysis.convergence.tolerances",
     "units": "sweep.analysis.runs.summaries",
-    "variables_of_growth": "sweep.analysis.chaos",
+    "variables_of_chaos": "sweep.analysis.chaos",
     "work_table": "sweep.analysis.efficiency.work",
 }
 __getattr__, __dir__, __all__ = lazy(__name__, _HOMES)

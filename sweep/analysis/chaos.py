@@ -14,7 +14,7 @@ from sweep.analysis.runs.selection import (
     take_runs,
 )
 
-KIND = "growth"  # of the variables, by their attribute
+KIND = "chaos"  # of the variables, by their attribute
 MEGNO = "megno"
 CHAOTIC = "chaotic"
 NONE = "no chaos seen"
@@ -130,7 +130,7 @@ def chaos_table(dataset):
         If neither is recorded.
     """
     dataset = run_table_without_repeats(dataset)
-    names = variables_of_growth(dataset)
+    names = variables_of_chaos(dataset)
     if not names:
         raise InputError(
             "no exponent is recorded: name them in the experiment, as in "
@@ -145,7 +145,7 @@ def chaos_table(dataset):
     return rows
 
 
-def variables_of_growth(dataset):
+def variables_of_chaos(dataset):
     """Names of the exponents, the largest first, and of MEGNO, as far as they are recorded."""
     names = [str(n) for n, found in dataset.data_vars.items() if found.attrs.get("kind") == KIND]
     return sorted(names, key=lambda name: (name == MEGNO, name))

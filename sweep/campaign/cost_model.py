@@ -375,7 +375,7 @@ def _tangent_steps_over_steps(recorder, probe, clock):
         recorder.integrate_fixed(initial, probe.step_size, counts)
 
     def followed():
-        recorder.growth_of_run(initial[0], probe.step_size, counts)
+        recorder.chaos_of_run(initial[0], probe.step_size, counts)
 
     for work in (plain, followed):
         work()  # compiles

@@ -35,7 +35,7 @@ def print_run_summary(store):
                     )
                 )
             )
-        if sweep.analysis.variables_of_growth(dataset):
+        if sweep.analysis.variables_of_chaos(dataset):
             click.echo(f"\n{sweep.tables.chaos_as_table(sweep.chaos_table(dataset))}")
     _save_summary_plots(store, datasets)
 

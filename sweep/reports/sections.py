@@ -13,7 +13,7 @@ from sweep.analysis import (
     drift_table,
     order_table,
     tolerance_table,
-    variables_of_growth,
+    variables_of_chaos,
     work_table,
 )
 from sweep.analysis.convergence.curves import run_table_has_error
@@ -186,7 +186,7 @@ SECTIONS = (
             "regular, like t where it is chaotic.",
             "lyapunov": "Size of the largest Lyapunov exponent until each time.",
         },
-        lambda dataset: bool(variables_of_growth(dataset)),
+        lambda dataset: bool(variables_of_chaos(dataset)),
     ),
     Section(
         "Work and precision",

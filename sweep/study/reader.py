@@ -24,7 +24,7 @@ from sweep.study import axes, schema, structure, system_defaults
 from sweep.study.exclude import Condition, Rule
 from sweep.study.experiment import STATISTICS, PreciseReference, Reference, ResolvedExperiment
 from sweep.study.initial_conditions import reader as conditions
-from sweep.study.schema import GROWTH, LYAPUNOV, MEGNO, STRUCTURE, lyapunov_names
+from sweep.study.schema import CHAOS, LYAPUNOV, MEGNO, STRUCTURE, lyapunov_names
 from sweep.study.toml.nodes import Node
 
 FORMAT = 1
@@ -326,7 +326,7 @@ def _check_measurable(table, record, family, entries, starts):
         reason = structure.obstacle_to_measuring(name, family, entries)
         if reason:
             raise node.error(f"{name!r} {reason}; leave it out")
-        if name in GROWTH:
+        if name in CHAOS:
             with node.context():
                 structure.check_exponent_count(family, starts[0], count)
 

@@ -102,8 +102,8 @@ def sampled_variables(experiment, systems):
         text = "steps rejected until the end of the one that covers the sample time"
         variables.append(_sampled_variable(REJECTED_SO_FAR, "1", text))
     variables += [
-        _sampled_variable(name, units, text, {"kind": "growth"})
-        for name, units, text in _growth_variables(system.time_units)
+        _sampled_variable(name, units, text, {"kind": "chaos"})
+        for name, units, text in _chaos_variables(system.time_units)
         if name in experiment.record
     ]
     if "state" in experiment.record:
@@ -116,7 +116,7 @@ def lyapunov_names(count=None):
     return (LYAPUNOV,) if count is None else tuple(f"{LYAPUNOV}_{k + 1}" for k in range(count))
 
 
-def _growth_variables(time_units):
+def _chaos_variables(time_units):
     """Name, units and text of each variable that tells how nearby trajectories part."""
     numbered = enumerate(lyapunov_names(MOST_EXPONENTS), 1)
     over = "1" if time_units == "1" else f"{time_units}-1"
@@ -127,7 +127,7 @@ def _growth_variables(time_units):
     ]
 
 
-GROWTH = tuple(name for name, *_ in _growth_variables("1"))
+CHAOS = tuple(name for name, *_ in _chaos_variables("1"))
 """What a record may ask for of how nearby trajectories part, over ``(run, time)``."""
 
 
@@ -169,7 +169,7 @@ def taken_variable_names(system):
     set of str
     """
     names = {"time", "row", "component", "state", CURRENT_STEP_SIZE, REJECTED_SO_FAR}
-    names |= {*GROWTH}
+    names |= {*CHAOS}
     names |= {*RUN_COORDINATES, *reference_error_names(system), *system.parameter_names()}
     names |= {variable.name for variable in (*ALL_RUN_VARIABLES, INITIAL_STATE)}
     return names.union(*(variable_names_of_quantity(quantity) for quantity in system.quantities))

@@ -17,13 +17,13 @@ from integrators.diagnostics.structure import (
 from integrators.errors import InputError
 from integrators.forms.phase_spaces import phase_space
 from integrators.precision import is_precise
-from sweep.study.schema import GROWTH, MEGNO, REVERSAL_ERROR, STRUCTURE, SYMPLECTIC_DEFECT
+from sweep.study.schema import CHAOS, MEGNO, REVERSAL_ERROR, STRUCTURE, SYMPLECTIC_DEFECT
 
 MOST_BODIES = 128  # for a symplectic defect: its time and memory grow as their square and worse
 
 
-MEASURED = (*STRUCTURE, *GROWTH)
-WITH_TANGENTS = {SYMPLECTIC_DEFECT, *GROWTH}  # for which steps are computed with tangents
+MEASURED = (*STRUCTURE, *CHAOS)
+WITH_TANGENTS = {SYMPLECTIC_DEFECT, *CHAOS}  # for which steps are computed with tangents
 
 
 def obstacle_to_measuring(name, systems, entries):
@@ -36,7 +36,7 @@ def obstacle_to_measuring(name, systems, entries):
     systems : list of systems.System
     entries : list of sweep.study.IntegratorEntry
     """
-    if name in GROWTH:
+    if name in CHAOS:
         return _obstacle_to_exponents(entries)
     if name == REVERSAL_ERROR:
         if all(entry.adaptive for entry in entries):
@@ -85,7 +85,7 @@ def check_exponent_count(systems, start, count):
 
 def exponents_of_record(record):
     """The names of Lyapunov exponents in a record, in order."""
-    return [name for name in record if name in GROWTH and name != MEGNO]
+    return [name for name in record if name in CHAOS and name != MEGNO]
 
 
 def followed_problem(problem, integrator, form, record):
@@ -99,7 +99,7 @@ def followed_problem(problem, integrator, form, record):
     form : SpheresLagrangian or another
     record : tuple of str
     """
-    if integrator.adaptive or not set(record) & set(GROWTH):
+    if integrator.adaptive or not set(record) & set(CHAOS):
         return None
     return Followed(problem, form, max(1, len(exponents_of_record(record))))
 

@@ -267,8 +267,8 @@ class Recorder:
         where = np.concatenate([[0], np.arange(first + 1, last + 1)])
         sampled = self._sampled(raw, self._times(runs, where)) | self._statistics(batch)
         sampled |= self._errors(ends, reference, where)
-        growth, followed = self._growth(runs, last, followed)
-        sampled |= growth
+        chaos, followed = self._chaos(runs, last, followed)
+        sampled |= chaos
         for key, (name, values) in steps.items():
             if key in self.recipe.record:
                 sampled[name] = values
@@ -290,7 +290,7 @@ class Recorder:
             return None, None
         return np.split(checkpoints, [self.problem.checkpoint_size], axis=1)
 
-    def _growth(self, runs, last, checkpoints):
+    def _chaos(self, runs, last, checkpoints):
         """Of what nearby trajectories do the recorded series up to a sample, and where they stand.
 
         Variables of shape (runs, S), NaN at the first sample, and checkpoints (runs, size).
@@ -304,14 +304,14 @@ class Recorder:
         ends = np.full((len(runs.initial), self.followed.checkpoint_size), np.nan)
         for i, state in enumerate(runs.initial):
             known = None if checkpoints is None else checkpoints[i]
-            found[i, 1:], ends[i] = self.growth_of_run(state, runs.step_size, counts, known)
+            found[i, 1:], ends[i] = self.chaos_of_run(state, runs.step_size, counts, known)
         exponents = structure.exponents_of_record(self.recipe.record)
         columns = dict(zip(exponents, np.moveaxis(found, 2, 0), strict=False))
         if schema.MEGNO in self.recipe.record:
             columns[schema.MEGNO] = found[:, :, -1]
         return columns, ends
 
-    def growth_of_run(self, state, step_size, counts, checkpoint=None):
+    def chaos_of_run(self, state, step_size, counts, checkpoint=None):
         """`Followed.run` of a state, without its status; NaN where it has no tangent plane."""
         followed = self.followed
         try:

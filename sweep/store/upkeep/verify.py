@@ -385,7 +385,7 @@ def _committed_rows_without_values(group, array, values, rows, first):
     if values.ndim == 1:
         needed = array.name in ("cpu_time", "wall_time") and not group.is_reference
         return rows[np.isnan(values)] if needed else NO_ROWS
-    if array.dims[1] != "time" or array.name in schema.GROWTH:  # a solver may find no derivative
+    if array.dims[1] != "time" or array.name in schema.CHAOS:  # a solver may find no derivative
         return NO_ROWS
     flat = values if values.ndim == 2 else values[:, :, 0, 0]
     least, most = _required_sample_ranges(group, array, group.counts[rows])

@@ -8,7 +8,7 @@ import sweep
 from integrators.errors import InputError
 
 TIMES = np.linspace(0.0, 100.0, 51)
-GROWTH = {"kind": "growth", "units": "s-1"}
+CHAOS = {"kind": "chaos", "units": "s-1"}
 LATE = np.maximum(TIMES, 1e-9)
 REGULAR = 2.0 - 1.0 / (1.0 + TIMES)
 CHAOTIC = 0.25 * TIMES  # λ = 0.5
@@ -25,9 +25,9 @@ def dataset(megno, exponent=None, **more):
         "step_size": ("run", np.full(runs, 0.1)),
         "initial_condition": ("run", np.array([f"s{i}" for i in range(runs)], dtype=object)),
     }
-    series = {"megno": (("run", "time"), np.array(megno), {"kind": "growth", "units": "1"})}
+    series = {"megno": (("run", "time"), np.array(megno), {"kind": "chaos", "units": "1"})}
     if exponent is not None:
-        series["lyapunov"] = (("run", "time"), np.array(exponent), GROWTH)
+        series["lyapunov"] = (("run", "time"), np.array(exponent), CHAOS)
     status = ("run", np.array(more.get("status", [0] * runs)))
     return xr.Dataset(series | {"status": status}, coords)
 

@@ -81,7 +81,7 @@ def test_variables_are_described(tree):
     assert data.lyapunov_2.attrs["units"] == "s-1" and data.megno.attrs["units"] == "1"
     assert data.lyapunov_2.attrs["long_name"] == "Lyapunov exponent 2 of the steps until then"
     assert tree["spins"].to_dataset().megno.dims == ("run", "time")
-    assert {"lyapunov"} == set(sweep.analysis.variables_of_growth(tree["forced"].to_dataset()))
+    assert {"lyapunov"} == set(sweep.analysis.variables_of_chaos(tree["forced"].to_dataset()))
     assert np.isfinite(tree["forced"].to_dataset().lyapunov[:, 1:]).all()
 
 
