@@ -34,6 +34,7 @@ from integrators.compiler.views import as_elements
 from integrators.errors import InputError, check_array, check_number, check_whole
 from integrators.forms.forms import SpheresLagrangian, checked_members, form_of
 from integrators.forms.phase_spaces import state_space
+from integrators.method import Integrator
 from integrators.precision import DOUBLE
 from integrators.solvers.moving import carry
 from integrators.status import STATUS_ROW
@@ -88,8 +89,8 @@ def lyapunov_exponents(
     count : int, optional
         Exponents, the largest ones: up to 8, and up to the dimension of the state space.
     directions : array_like, shape (count, rows, 3), optional
-        Tangent vectors to begin with, which are made orthonormal; by default ones that point
-        anywhere in the tangent space, the same in every run.
+        Vectors to begin with, which are led to the tangent space and made orthonormal; by default
+        ones that point anywhere in it, the same in every run.
     start_time : float, optional
 
     Returns
@@ -103,6 +104,8 @@ def lyapunov_exponents(
         manifold, the step does not divide the sample interval, there are more exponents than that,
         or the state space of the form is not known.
     """
+    if not isinstance(integrator, Integrator):
+        raise InputError(f"integrator is {integrator!r}; expected one that integrators.get gives")
     check_followed(integrator)
     integrator.check(system)
     members = checked_members(system, state)
@@ -113,7 +116,7 @@ def lyapunov_exponents(
     if directions is None:
         directions = first_directions(form, members[0], count)
     else:
-        directions = _checked_directions(directions, members[0], count)
+        directions = _checked_directions(form, directions, members[0], count)
     step_size = check_number("step_size", step_size, above=0.0)
     duration = check_number("duration", duration, above=0.0)
     samples = check_whole("samples", samples)
@@ -189,16 +192,19 @@ def _orthonormal(vectors):
     return np.ascontiguousarray(made.T).reshape(vectors.shape)
 
 
-def _checked_directions(directions, state, count):
+def _checked_directions(form, directions, state, count):
     found = check_array("directions", directions, f"{(count, *state.shape)}")
     if found.shape != (count, *state.shape) or not np.all(np.isfinite(found)):
         raise InputError(
             f"directions of shape {found.shape}; expected {(count, *state.shape)}, finite",
             key="directions",
         )
+    found = state_space(form).projected(state, found)
     if count > COUNT or np.linalg.matrix_rank(found.reshape(count, -1)) < count:
         raise InputError(
-            f"directions; expected up to {COUNT}, none a combination of others", key="directions"
+            f"directions; expected up to {COUNT} with tangents of the manifold that are no "
+            "combinations of each other",
+            key="directions",
         )
     return _orthonormal(found)
 

@@ -24,7 +24,8 @@ VERDICTS = (CHAOTIC, NONE, UNDECIDED)
 LEVEL = 2.0  # of MEGNO where the motion is quasi-periodic
 HIGH = 5.0  # and what it is above where it is chaotic,
 GROWING = 1.5  # with so many times its value at half the time: twice if it grows like t
-NEAR = 0.5  # of its level, and of its value at half the time, where no chaos is seen
+NEAR = 0.5  # above its level, and above its value at half the time, where no chaos is seen
+HALFWAY = 0.1  # of the duration: how near to half of it a sample is needed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,10 +51,12 @@ class ChaosEstimate:
         Starts by their verdict; all 0 without MEGNO.
     hidden : float
         Of the starts without chaos the largest exponent, or that with which the largest MEGNO would
-        go along, 2 megno / t: smaller ones could not be seen. NaN without any.
+        go along, 2 megno / t, and at least 1 / t: smaller ones could not be seen. NaN without any.
     longer : float
         The duration with which the exponents of the undecided starts, if they last, would be seen;
         NaN without any.
+    halved : bool
+        Whether there is a sample near half the time; without it nothing is decided.
     units, time_units : str
         Of exponents and of times.
     """
@@ -71,6 +74,7 @@ class ChaosEstimate:
     undecided: int
     hidden: float
     longer: float
+    halved: bool
     units: str
     time_units: str
 
@@ -100,8 +104,10 @@ class ChaosEstimate:
         said = []
         if self.regular:
             said.append(f"exponents below {self.hidden:.2g}{rate} could hide")
-        if self.undecided and np.isfinite(self.longer):
-            said.append(f"a run of {self.longer:.2g}{time} would tell, if the undecided ones last")
+        if self.undecided and not self.halved:
+            said.append("needs a sample at half the time: 4 sample intervals or more")
+        elif self.undecided and np.isfinite(self.longer):
+            said.append(f"a run of {self.longer:.2g}{time} would tell, if the exponents last")
         elif self.undecided:
             said.append("a longer run would tell")
         return "; ".join(said)
@@ -111,8 +117,8 @@ def chaos_table(dataset):
     """Lyapunov exponents, MEGNO and what they say of order and chaos.
 
     A start is chaotic where MEGNO ends above 5 and is more than one and a half times that at half
-    the time, as it is where it grows like λt/2; no chaos is seen where it ends below 2.5, within
-    0.5 of its value at half the time.
+    the time, as it is where it grows like λt/2; no chaos is seen where it ends below 2.5, and not
+    more than 0.5 above its value at half the time.
 
     Parameters
     ----------
@@ -153,7 +159,8 @@ def variables_of_chaos(dataset):
 
 def _estimate_of_cell(key, cell, names):
     times = cell["time"].values
-    half, end = int(np.searchsorted(times, (times[0] + times[-1]) / 2)), len(times) - 1
+    middle, end = (times[0] + times[-1]) / 2, len(times) - 1
+    half = int(np.argmin(np.abs(times - middle)))
     values = {name: cell[name].transpose("run", "time")[:, [half, end]].values for name in names}
     counted = complete_runs(cell)
     for own in values.values():
@@ -162,11 +169,13 @@ def _estimate_of_cell(key, cell, names):
     exponents = [values[name][:, 1] for name in names if name != MEGNO]
     duration = float(times[-1] - times[0])
     before, after = values.get(MEGNO, np.full((0, 2), np.nan)).T
-    chaotic = (after > HIGH) & (after > GROWING * before)
-    regular = (after < LEVEL + NEAR) & (np.abs(after - before) < NEAR)
+    halved = bool(abs(times[half] - middle) <= HALFWAY * duration)
+    chaotic = (after > HIGH) & (after > GROWING * before) & halved
+    regular = (after < LEVEL + NEAR) & (after - before < NEAR) & halved
     left = ~chaotic & ~regular
     rates = 2.0 * after / duration
-    seen = np.max([rates, *(own[: len(rates)] for own in exponents)], axis=0)
+    least = np.full(len(rates), 1.0 / duration)
+    seen = np.max([least, rates, *(own[: len(rates)] for own in exponents)], axis=0)
     return ChaosEstimate(
         integrator=str(key.pop("integrator")),
         step_size=float(key.pop("step_size")),
@@ -180,6 +189,7 @@ def _estimate_of_cell(key, cell, names):
         regular=int(np.sum(regular)),
         undecided=int(np.sum(left)),
         hidden=float(np.max(seen[regular])) if regular.any() else np.nan,
+        halved=halved,
         longer=_longer_run(rates[left], duration),
         units=str(cell[names[0]].attrs.get("units", "1")) if exponents else "1",
         time_units=str(cell["time"].attrs.get("units", "1")),

@@ -32,10 +32,12 @@ def command(store, experiment, as_json):
     Example:
       sweep chaos pendulum.zarr
     """
-    found, refused = {}, []
+    found, refused, adaptive = {}, [], {}
     for name, dataset in open_experiments_for_command(store, experiment).items():
         try:
             found[name] = sweep.chaos_table(dataset)
+            chosen = sweep.analysis.adaptive_runs(dataset)
+            adaptive[name] = dict.fromkeys(dataset["integrator"].values[chosen])
         except InputError as reason:
             refused.append((name, reason))
     if not found:
@@ -47,3 +49,5 @@ def command(store, experiment, as_json):
         return
     for name, rows in found.items():
         click.echo(f"{name}\n{sweep.tables.chaos_as_table(rows)}\n")
+        for label in adaptive[name]:
+            click.echo(f"{label} is adaptive: no tangent vectors go along with its steps\n")

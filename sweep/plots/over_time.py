@@ -132,14 +132,14 @@ def unit_length_over_time(dataset, step_size=None):
 
 
 def lyapunov_over_time(dataset, step_size=None):
-    """Size of the largest Lyapunov exponent until each time: median over the starts, and range.
+    """The largest Lyapunov exponent until each time: median over the starts, and their range.
 
-    Where the motion is regular it falls like ln(t)/t. Parameters and result are those of
+    Where the motion is regular it tends to 0 like ln(t)/t. Parameters and result are those of
     `energy_over_time`.
     """
     dataset = _runs_with_fixed_steps(dataset)
     name = next((n for n in (LYAPUNOV, *lyapunov_names(1)) if n in dataset), LYAPUNOV)
-    return _plot_error_over_time(dataset, name, "largest Lyapunov exponent", step_size)
+    return _plot_error_over_time(dataset, name, "largest Lyapunov exponent", step_size, signed=True)
 
 
 def megno_over_time(dataset, step_size=None):
@@ -148,7 +148,9 @@ def megno_over_time(dataset, step_size=None):
     It tends to 2 where the motion is regular, and grows like t where it is chaotic. Parameters and
     result are those of `energy_over_time`.
     """
-    return _plot_error_over_time(_runs_with_fixed_steps(dataset), MEGNO, "MEGNO", step_size)
+    return _plot_error_over_time(
+        _runs_with_fixed_steps(dataset), MEGNO, "MEGNO", step_size, signed=True
+    )
 
 
 def _runs_with_fixed_steps(dataset):
@@ -157,7 +159,7 @@ def _runs_with_fixed_steps(dataset):
     return take_runs(dataset, np.flatnonzero(~adaptive_runs(dataset)))
 
 
-def _plot_error_over_time(dataset, name, text, step_size):
+def _plot_error_over_time(dataset, name, text, step_size, signed=False):
     if name not in dataset:
         quantity = name.partition("_error")[0]
         raise InputError(
@@ -176,10 +178,12 @@ def _plot_error_over_time(dataset, name, text, step_size):
         integrator = key.pop("integrator")
         scanned = axis_values_in_words(key)
         panel = scanned, families[integrator]
-        panels.setdefault(panel, {})[integrator] = error_series_to_draw(shown, members, name)
+        panels.setdefault(panel, {})[integrator] = error_series_to_draw(
+            shown, members, name, signed
+        )
         said.setdefault(panel, {})[integrator] = steps[scanned, integrator]
     every = [series for cells in panels.values() for series in cells.values()]
-    if not any((series.values > 0).any() for series in every):
+    if not signed and not any((series.values > 0).any() for series in every):
         raise InputError(f"no run has a {name!r} other than 0 to show.")
     common = {word for own in said.values() for word in own.values()}
     titles = [
@@ -195,8 +199,9 @@ def _plot_error_over_time(dataset, name, text, step_size):
             several = len(set(said[panel].values())) > 1
             for i, (integrator, series) in enumerate(cells.items()):
                 label = f"{integrator}, {said[panel][integrator]}" if several else integrator
-                _draw_time_curve(ax, series, label, looks[integrator], i / len(cells))
-            style_log_error_axis(ax)
+                _draw_time_curve(ax, series, label, looks[integrator], i / len(cells), signed)
+            if not signed:
+                style_log_error_axis(ax)
             _set_time_axis(ax, dataset["time"].values)
         _label_panel_axes(
             axes,
@@ -247,7 +252,7 @@ def _set_time_axis(ax, times):
         ax.set_xlim(times[0], times[-1])
 
 
-def _draw_time_curve(ax, series, label, look, phase):
+def _draw_time_curve(ax, series, label, look, phase, signed=False):
     count = int(series.stopped.sum())
     if count:
         label += f" ({count:,} of {len(series.values):,} stopped)"
@@ -264,8 +269,10 @@ def _draw_time_curve(ax, series, label, look, phase):
     if len(series.values) > 1 and there.any():
         values = series.values[:, there]
         low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
-        high = np.minimum(high, ABOVE * max(median[there].max(), 1e-300))
-        ax.fill_between(times, low, high, where=low > 0, color=look["color"], alpha=0.12, lw=0)
+        if not signed:
+            high = np.minimum(high, ABOVE * max(median[there].max(), 1e-300))
+        shown = np.isfinite(low) if signed else low > 0
+        ax.fill_between(times, low, high, where=shown, color=look["color"], alpha=0.12, lw=0)
     _draw_crosses_where_runs_stopped(ax, series, look)
 
 
@@ -278,8 +285,10 @@ def _draw_crosses_where_runs_stopped(ax, series, look):
         ax.plot(series.times[last], series.values[runs, last], color=look["color"], **mark)
 
 
-def error_series_to_draw(dataset, runs, name):
+def error_series_to_draw(dataset, runs, name, signed=False):
     """The sizes of an error along some runs, at no more times than can be told apart.
+
+    Where it is `signed`, the values themselves.
 
     They are read some thousand runs at a time, and take little memory however many they are.
 
@@ -300,7 +309,8 @@ def error_series_to_draw(dataset, runs, name):
     parts = []
     for first in range(0, len(runs), BLOCK):
         block = take_runs(dataset, runs[first : first + BLOCK])[name].transpose("run", "time")
-        times, values = _thin_series_for_drawing(dataset["time"].values, np.abs(block.values))
+        found = block.values if signed else np.abs(block.values)
+        times, values = _thin_series_for_drawing(dataset["time"].values, found)
         parts.append(values.astype(kind))
     values = np.concatenate(parts)
     status = dataset["status"].values[runs] if "status" in dataset else np.zeros(len(runs))

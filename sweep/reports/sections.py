@@ -184,7 +184,7 @@ SECTIONS = (
         {
             "megno": "Mean exponential growth of nearby orbits: near 2 where the motion is "
             "regular, like t where it is chaotic.",
-            "lyapunov": "Size of the largest Lyapunov exponent until each time.",
+            "lyapunov": "The largest Lyapunov exponent until each time.",
         },
         lambda dataset: bool(variables_of_chaos(dataset)),
     ),

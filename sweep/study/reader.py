@@ -295,8 +295,10 @@ def _read_recorded(node, kind, valid):
     if type(node.value) is not dict:
         name = node.choice(kind, valid)
         return name, (name,)
-    node.table(("name", "count"), ("name", "count"))
+    node.table(("name", "count"), ("name",))
     name = node["name"].choice("quantity with a count", (LYAPUNOV,))
+    if "count" not in node:
+        raise node.error("the key 'count' is missing")
     if node["count"].integer() < 1:
         raise node["count"].error(f"expected 1 or more, got {node['count'].value}")
     return name, lyapunov_names(node["count"].value)

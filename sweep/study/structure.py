@@ -15,8 +15,8 @@ from integrators.diagnostics.structure import (
     errors_of_return,
 )
 from integrators.errors import InputError
-from integrators.forms.phase_spaces import phase_space
-from integrators.precision import is_precise
+from integrators.forms.phase_spaces import phase_space, state_space
+from integrators.precision import DOUBLE, is_precise
 from sweep.study.schema import CHAOS, MEGNO, REVERSAL_ERROR, STRUCTURE, SYMPLECTIC_DEFECT
 
 MOST_BODIES = 128  # for a symplectic defect: its time and memory grow as their square and worse
@@ -37,7 +37,7 @@ def obstacle_to_measuring(name, systems, entries):
     entries : list of sweep.study.IntegratorEntry
     """
     if name in CHAOS:
-        return _obstacle_to_exponents(entries)
+        return _obstacle_to_exponents(systems, entries)
     if name == REVERSAL_ERROR:
         if all(entry.adaptive for entry in entries):
             return "needs an integrator with a fixed step: an adaptive one has no steps to go back"
@@ -56,16 +56,17 @@ def obstacle_to_measuring(name, systems, entries):
     return ""
 
 
-def _obstacle_to_exponents(entries):
-    if all(entry.adaptive for entry in entries):
-        return "needs an integrator with a fixed step: tangent vectors go along with such steps"
-    for entry in entries:
-        if entry.is_precise:
-            return f"is of runs in double precision, and those of {entry.label!r} are not"
+def _obstacle_to_exponents(systems, entries):
+    if all(entry.adaptive or entry.is_precise for entry in entries):
+        return (
+            "needs an integrator with a fixed step in double precision: tangent vectors go along "
+            "with such steps"
+        )
     try:
         check_compiled()
+        state_space(systems[0].form)
     except InputError as error:
-        return f"cannot be computed: {error}"
+        return f"cannot be computed on {systems[0].name}: {error}"
     return ""
 
 
@@ -99,7 +100,7 @@ def followed_problem(problem, integrator, form, record):
     form : SpheresLagrangian or another
     record : tuple of str
     """
-    if integrator.adaptive or not set(record) & set(CHAOS):
+    if integrator.adaptive or integrator.arithmetic != DOUBLE or not set(record) & set(CHAOS):
         return None
     return Followed(problem, form, max(1, len(exponents_of_record(record))))
 

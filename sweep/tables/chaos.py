@@ -42,4 +42,6 @@ def chaos_as_table(estimates):
     median = ", medians over the starts" if max(row.starts for row in estimates) > 1 else ""
     title = f"Lyapunov exponents{units} of the steps until t = {first.duration:g}{time}{median}"
     notes = [*table_notes(estimates, lambda row: row.in_words), *left_out_runs_note(estimates)]
+    if not has_megno:
+        notes.append('Verdicts need "megno" in the record.')
     return Table(headers, cells, title, notes)

@@ -13,6 +13,7 @@ from integrators.stepping.batch import run_tangents
 pytestmark = pytest.mark.skipif(not IS_COMPILED, reason="plain Python has no tangents")
 
 FREQUENCY = 3.0  # rad/s, of the pendulum √(g/l)
+NORMAL = systems.get("spherical_pendulum_chain").start("lee") * [[1.0], [1.0], [0.0], [0.0]]
 UPRIGHT = np.array([[0.0, 0.0, -1.0], [0.0, 0.0, 0.0]])
 
 
@@ -144,10 +145,11 @@ def test_there_are_no_more_exponents_than_dimensions():
     [
         ({"count": 9}, "9 exponents; expected 1 to 8: 8 tangent vectors go along with a run"),
         ({"count": 0}, "count = 0"),
+        ({"directions": NORMAL[None]}, "no combinations of each other"),
         ({"integrator": "rk45"}, "'rk45' is adaptive: tangent vectors"),
         ({"arithmetic": "double-double"}, "leave 'arithmetic' out"),
         ({"samples": 7}, "does not divide the sample interval"),
-        ({"directions": np.zeros((1, 4, 3))}, "none a combination of others"),
+        ({"directions": np.zeros((1, 4, 3))}, "no combinations of each other"),
         ({"directions": np.zeros((2, 4, 3))}, "expected (1, 4, 3)"),
         ({"state": np.ones((4, 3))}, "off the manifold"),
     ],

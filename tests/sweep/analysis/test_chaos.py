@@ -37,6 +37,7 @@ def dataset(megno, exponent=None, **more):
     [
         ([REGULAR], "no chaos seen"),
         ([0.0 * TIMES], "no chaos seen"),
+        ([-0.1 * TIMES], "no chaos seen"),  # neighbours draw together
         ([CHAOTIC, CHAOTIC], "chaotic"),
         ([BETWEEN], "undecided"),
         ([8.0 - 8.0 / LATE], "undecided"),  # high, and at rest
@@ -57,11 +58,25 @@ def test_what_could_hide_is_what_was_seen():
     assert row.exponents[0].median == pytest.approx(np.log(100.0) / 100.0)
 
 
+def test_less_than_one_over_the_duration_could_always_hide():
+    (row,) = sweep.chaos_table(dataset([0.0 * TIMES], [0.0 * TIMES]))
+    assert row.hidden == 1.0 / 100.0
+
+
+def test_without_a_sample_halfway_nothing_is_decided():
+    for few in ([0, -1], [0, 10, -1]):
+        (row,) = sweep.chaos_table(dataset([CHAOTIC]).isel(time=few))
+        assert row.verdict == "undecided" and not row.halved
+        assert row.in_words == "needs a sample at half the time: 4 sample intervals or more"
+    (row,) = sweep.chaos_table(dataset([CHAOTIC]).isel(time=[0, 24, -1]))
+    assert row.verdict == "chaotic"
+
+
 def test_a_longer_run_tells():
     (row,) = sweep.chaos_table(dataset([BETWEEN]))
     exponent = 2.0 * BETWEEN[-1] / 100.0
     assert row.longer == pytest.approx(20.0 / exponent)
-    assert row.in_words == f"a run of {row.longer:.2g} s would tell, if the undecided ones last"
+    assert row.in_words == f"a run of {row.longer:.2g} s would tell, if the exponents last"
 
 
 def test_runs_that_failed_or_have_no_derivative_do_not_count():
@@ -80,3 +95,4 @@ def test_without_megno_there_is_no_verdict():
     assert row.verdict == "" and np.isnan(row.megno.median)
     table = sweep.tables.chaos_as_table([row])
     assert "verdict" not in table.headers and table.headers[-1] == "λ"
+    assert table.notes == ['Verdicts need "megno" in the record.']

@@ -94,7 +94,8 @@ def test_adaptive_runs_have_none_and_the_store_is_sound(tree, store):
 def test_the_table_is_printed(store, command, tmp_path):
     printed = command(tmp_path, "chaos", str(store)).stdout
     assert "Lyapunov exponents [s-1] of the steps until t = 10 s, medians over" in printed
-    assert "λ4  MEGNO" in printed and "rk45" not in printed
+    assert "λ4  MEGNO" in printed
+    assert "rk45 is adaptive: no tangent vectors go along with its steps" in printed
     rows = json.loads(command(tmp_path, "chaos", str(store), "--json").stdout)
     assert len(rows["pendulum"]) == 4 and rows["forced"][0]["exponents"][0]["median"]
     assert rows["spins"][0]["megno"]["median"] > 0.0
@@ -150,6 +151,7 @@ def test_an_extended_run_is_the_long_one(cluster, tmp_path):
         ),
         ({"record": '[{ name = "lyapunov", count = 0 }]'}, "[0].count: expected 1 or more, got 0"),
         ({"record": '[{ name = "lyapunov" }]'}, "[0]: the key 'count' is missing"),
+        ({"record": '[{ name = "lyapunof" }]'}, "[0].name: unknown quantity with a count"),
         ({"record": '[{ name = "megno", count = 2 }]'}, "[0].name: unknown quantity with a count"),
         ({"record": '["lyapunof"]'}, "[0]: unknown quantity"),
         (
@@ -179,7 +181,7 @@ def test_an_extended_run_is_the_long_one(cluster, tmp_path):
                 "integrators": '[{ name = "rk4", arithmetic = "double-double" }]',
                 "record": '["megno"]',
             },
-            "[0]: 'megno' is of runs in double precision",
+            "[0]: 'megno' needs an integrator with a fixed step in double precision",
         ),
         (
             {
@@ -188,7 +190,7 @@ def test_an_extended_run_is_the_long_one(cluster, tmp_path):
                 "initial_condition": "{ random = 1, seed = 1 }",
                 "record": '["megno"]',
             },
-            "[0]: no tangent space is known for HomogeneousFlow",
+            "[0]: 'megno' cannot be computed on quadrotor_payload: no tangent space is known",
         ),
     ],
 )
