@@ -278,14 +278,18 @@ class _Going:
         if not np.isfinite(own):
             return taken > MOST_UNSETTLED
         settled = errors[-2] <= SETTLED * self.size
-        needed = 2.0 * taken
+        needed = in_all = 2.0 * taken
         if self.stalls(errors):
             if self.stalls(errors[:-1]) and (settled or taken > MOST_UNSETTLED):
                 raise InputError(self.unmet(at, steps, own))
         elif settled:
-            needed = taken * 2.0 ** (np.log(own / self.bound) / np.log(errors[-2] / own))
+            asked = self.solver.reference.tolerance * self.size  # a first search asks for less
+            needed, in_all = (
+                taken * 2.0 ** (np.log(own / bound) / np.log(errors[-2] / own))
+                for bound in (self.bound, asked)
+            )
         if needed > MOST_STEPS:
-            raise InputError(self.unmet(at, steps, own, needed))
+            raise InputError(self.unmet(at, steps, own, in_all))
         return False
 
     def unmet(self, at, steps, error, needed=None):
