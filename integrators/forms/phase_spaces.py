@@ -118,8 +118,10 @@ def _to_spheres(t, y, p, out, work):
     for i in range(n):
         q, omega = get(y, i), get(y, n + i)
         squared = dot(q, q)
-        length, along = sqrt(squared), dot(q, omega)
-        put(out, i, scale(value_of(length) / length, q))
+        length = sqrt(squared)
+        q = scale(value_of(length) / length, q)
+        along = dot(q, omega)
+        put(out, i, q)
         put(out, n + i, axpy((value_of(along) - along) / value_of(squared), q, omega))
 
 
@@ -140,10 +142,12 @@ def _to_rotations(t, y, p, out, work):
 def _to_orbit(t, y, p, out, work):
     """Γ led to its length, and Π along Γ to its product with it."""
     pi, gamma = get(y, 0), get(y, 1)
-    squared, along = dot(gamma, gamma), dot(pi, gamma)
+    squared = dot(gamma, gamma)
     length = sqrt(squared)
+    gamma = scale(value_of(length) / length, gamma)
+    along = dot(pi, gamma)
     put(out, 0, axpy((value_of(along) - along) / value_of(squared), gamma, pi))
-    put(out, 1, scale(value_of(length) / length, gamma))
+    put(out, 1, gamma)
 
 
 @dataclass(frozen=True)

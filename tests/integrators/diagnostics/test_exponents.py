@@ -7,7 +7,8 @@ import integrators
 import systems
 from integrators import InputError, lyapunov_exponents
 from integrators.compiler.kernels import IS_COMPILED
-from integrators.diagnostics.exponents import Followed, first_directions
+from integrators.diagnostics.exponents import EVERY, Followed, first_directions
+from integrators.forms.phase_spaces import state_space
 from integrators.stepping.batch import run_tangents
 
 pytestmark = pytest.mark.skipif(not IS_COMPILED, reason="plain Python has no tangents")
@@ -85,7 +86,7 @@ def turned_halves(state):
     return np.eye(len(state))[:, :, None] * axis
 
 
-def test_vectors_grow_as_differences_of_runs(covering):
+def test_vectors_grow_as_those_of_the_map(covering):
     form, state = covering.case.system.form, covering.case.state
     h, steps = 0.1 * covering.case.time_scale, 23
     try:
@@ -95,13 +96,27 @@ def test_vectors_grow_as_differences_of_runs(covering):
     followed = Followed(covering.problem, form, 1)
     series, _, _ = followed.run(state, direction[None], h, np.array([steps]))
     grown = series[0, 0] * steps * h
-    _, (moved,) = run_tangents(covering.problem, state, direction[None], h, steps)
-    rows = followed.seen_rows
-    expected = np.log(np.linalg.norm(moved[:rows]))
+    expected = np.log(np.linalg.norm(_moved(covering.problem, form, state, direction, h, steps)))
     if np.isnan(expected):
         assert np.isnan(grown)
     else:
         assert grown == pytest.approx(expected, abs=1e-10)
+
+
+def _moved(problem, form, state, direction, h, steps):
+    """A tangent vector after so many steps, shape (rows seen, 3).
+
+    Methods that leave the manifold turn it off the tangent space, to which it is led back where
+    vectors are made orthonormal.
+    """
+    rows = Followed(problem, form, 1).seen_rows
+    vectors, done = direction[None], 0
+    while done < steps:
+        piece = min(EVERY, steps - done)
+        state, vectors = run_tangents(problem, state, vectors, h, piece, done * h)
+        vectors[:, :rows] = state_space(form).projected(state, vectors)
+        done += piece
+    return vectors[0, :rows]
 
 
 def test_it_goes_on_bit_for_bit():
