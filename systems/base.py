@@ -136,11 +136,13 @@ class Convergence:
 
         A high order falls from its first asymptotic step to round-off, five to nine powers of ten,
         within a small ratio of step sizes; a low one is asymptotic only for small ones. In
-        double-double one of `HIGH` order falls by ten powers more, and from smaller steps on.
+        double-double one of `HIGH` order falls by ten powers more, and there and for order 5,
+        which the next term of its error hides in double, step sizes begin where errors are
+        asymptotic.
         """
-        if arithmetic != DOUBLE and order >= HIGH:
-            longest = self.longest_step / 2
-            return longest, longest * 10.0 ** (-14.0 / order), 12
+        if arithmetic != DOUBLE and order > 4:
+            longest, decades = self.longest_step / 2, 14.0 if order >= HIGH else 9.5
+            return longest, longest * 10.0 ** (-decades / order), 12
         longest = self.longest_step * (order / 8 if order < 4 else 2.0 if order > 8 else 1.0)
         decades = 9.5 if order < 8 else 5.0
         shortest = max(self.shortest_step, longest * 10.0 ** (-decades / order))

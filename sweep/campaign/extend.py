@@ -9,7 +9,7 @@ from integrators.errors import InputError, check_known
 from sweep.campaign import coordinator
 from sweep.store.store import Store
 from sweep.store.studies import stored_studies, study_with_longer_duration
-from sweep.study.axes import ENTRY_KEYS
+from sweep.study.experiment import ENTRY_KEYS
 from sweep.study.initial_conditions.base import RandomStarts
 from sweep.study.run_table import expand_experiment
 from sweep.study.toml.writer import write_study_text

@@ -8,6 +8,8 @@ from integrators.stepping.adaptive import check_tolerance
 from sweep import limits
 from sweep.errors import Gathered, StudyError, check_distinct_nodes, read_nodes_gathering_problems
 from sweep.study.experiment import (
+    ENTRY_KEYS,
+    TOLERANCE_KEYS,
     Axis,
     IntegratorEntry,
     check_equal_axis_lengths,
@@ -17,9 +19,6 @@ from sweep.study.experiment import (
 from sweep.study.system_defaults import DECLARED
 from sweep.study.time_axis import PerDecade, TimeAxis, check_range_count, spaced_values
 from sweep.study.toml.nodes import Node
-
-TOLERANCE_KEYS = ("tolerance", "relative_tolerance")  # of an entry; they mean the same
-ENTRY_KEYS = ("name", "label", "step_size", *TOLERANCE_KEYS)  # all others are options
 
 
 def read_system_class(node, library):

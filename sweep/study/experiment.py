@@ -18,6 +18,8 @@ from sweep.plugins.registry import BUILT_IN, Library
 from sweep.study.time_axis import LogarithmicTimeAxis, TimeAxis
 
 STATISTICS = ("every_step", "none")
+TOLERANCE_KEYS = ("tolerance", "relative_tolerance")  # of an entry; they mean the same
+ENTRY_KEYS = ("name", "label", "step_size", *TOLERANCE_KEYS)  # all others are options
 
 
 @dataclasses.dataclass(frozen=True)

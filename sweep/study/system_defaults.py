@@ -1,7 +1,9 @@
 """What a study leaves to others: the integrators that fit, and what suits a system.
 
 ``integrators = "all"`` stands for every integrator with a fixed step that fits the system, main
-methods of adaptive pairs among them, but for those that are named beside it;
+methods of adaptive pairs among them, but for those that are named beside it, and
+``{ name = "all", order = "< 5", arithmetic = "double-double" }`` for those of such orders, in that
+arithmetic;
 ``duration = "declared"`` and ``step_size = "declared"`` for the horizon of the system's
 `convergence` and, for each integrator, the step sizes that suit its order there.
 """
@@ -12,9 +14,13 @@ import math
 import integrators
 from integrators.errors import InputError
 from integrators.method import EXACT
+from integrators.precision import ARITHMETIC, ARITHMETICS, DOUBLE
 from sweep.limits import INTEGRATORS
+from sweep.study.exclude import Condition
+from sweep.study.experiment import ENTRY_KEYS
 
 ALL = "all"
+ALL_KEYS = ("name", "order", ARITHMETIC)  # of an entry that stands for all
 DECLARED = "declared"
 
 
@@ -79,15 +85,15 @@ def with_declared_defaults(table, family, library):
         nodes = given.one_or_more()
         if len(nodes) > INTEGRATORS.most:  # they are counted later, when they are read
             raise given.error(str(INTEGRATORS.error(len(nodes))))
-        _check_all_given_once([node for node in nodes if node.value == ALL])
-        named = {_label_of_entry(node.value) for node in nodes}
+        taken = {_label_of_entry(node.value, library) for node in nodes if not _is_all(node)}
         entries = []
         for node in nodes:
-            entries += (
-                _fitting_integrators(node, family, library, named)
-                if node.value == ALL
-                else [node.value]
-            )
+            if _is_all(node):
+                fitting = _fitting_integrators(node, family, library, taken)
+                taken |= fitting.keys()
+                entries += fitting.values()
+            else:
+                entries.append(node.value)
         if _says_declared(table, "step_size"):
             convergence = _convergence_of_family(table["step_size"], table, family)
             interval = _longest_step_allowed(table, convergence)
@@ -95,22 +101,18 @@ def with_declared_defaults(table, family, library):
                 _entry_with_declared_steps(entry, convergence, interval, library)
                 for entry in entries
             ]
-        if _says_declared(table, "step_size") or ALL in _string_values(given):
+        if _says_declared(table, "step_size") or any(map(_is_all, nodes)):
             filled["integrators"] = entries
     return dataclasses.replace(table, value=table.value | filled) if filled else table
-
-
-def _check_all_given_once(nodes):
-    if len(nodes) > 1:
-        raise nodes[1].error(f"{ALL!r} stands in {nodes[0].where} too; give it once")
 
 
 def _says_declared(table, key):
     return key in table and table[key].value == DECLARED
 
 
-def _string_values(node):
-    return [one.value for one in node.one_or_more() if type(one.value) is str]
+def _is_all(node):
+    """Whether an entry stands for all integrators that fit."""
+    return node.value == ALL or type(node.value) is dict and node.value.get("name") == ALL
 
 
 def _convergence_of_family(node, table, family):
@@ -123,26 +125,65 @@ def _convergence_of_family(node, table, family):
     return system.convergence
 
 
-def _label_of_entry(entry):
-    """The label of an entry as far as it says one; None where it is nothing that has one."""
-    label = entry.get("label", entry.get("name")) if type(entry) is dict else entry
-    return label if type(label) is str else None
+def _label_of_entry(entry, library):
+    """The label of an entry; None where it is none that can be read."""
+    if type(entry) is dict and "label" in entry:
+        return entry["label"] if type(entry["label"]) is str else None
+    integrator = _integrator_of_entry(entry, library)
+    return None if integrator is None else integrator.label
 
 
-def _fitting_integrators(node, family, library, named):
-    """All integrators with a fixed step that fit, but those that the study names itself."""
-    known = integrators.names(library.methods)
-    fitting = [
-        name for name in known if _integrator_fits_family(library.integrator(name, {}), family)
-    ]
+def _integrator_of_entry(entry, library):
+    """The integrator of an entry, or None: what is wrong with it is said where it is read."""
+    table = entry if type(entry) is dict else {"name": entry}
+    if type(table.get("name")) is not str:
+        return None
+    options = {key: value for key, value in table.items() if key not in ENTRY_KEYS}
+    try:
+        return library.integrator(table["name"], options)
+    except InputError:
+        return None
+
+
+def _fitting_integrators(node, family, library, taken):
+    """Entries of the integrators that one for all stands for, by label, but those `taken`."""
+    table = node.table(ALL_KEYS) if type(node.value) is dict else node
+    of_order, in_words = table.optional("order", _read_order_condition, (lambda order: True, ""))
+    arithmetic = table.optional(ARITHMETIC, lambda one: one.choice(ARITHMETIC, ARITHMETICS), DOUBLE)
+    options = {} if arithmetic == DOUBLE else {ARITHMETIC: arithmetic}
+    fitting = {}
+    for name in integrators.names(library.methods):
+        if library.integrator(name, {}).adaptive:
+            continue
+        integrator = library.integrator(name, options)
+        if of_order(integrator.order) and _integrator_fits_family(integrator, family):
+            fitting[integrator.label] = {"name": name} | options if options else name
     if not fitting:
-        raise node.error(f"no integrator with a fixed step fits {family[0].name!r}")
-    return [name for name in fitting if name not in named]
+        fixed = f"integrator with a fixed step{in_words}"
+        raise node.error(f"no {fixed} fits {family[0].name!r}")
+    new = {label: entry for label, entry in fitting.items() if label not in taken}
+    if not new:
+        raise node.error("all that it stands for are among the others: leave it out")
+    return new
+
+
+def _read_order_condition(node):
+    """Whether an order is one that `node` means, as a function of it, and which that is in words.
+
+    `EXACT` is greater and less than none.
+    """
+    written = node.value if type(node.value) is str else node.number()
+    if written == EXACT:
+        return lambda order: order == EXACT, ", exact,"
+    try:
+        condition = Condition.parse("order", written, None)
+    except InputError:
+        raise node.expected(f'an order, a comparison such as "< 5", or "{EXACT}"') from None
+    in_words = f" and order {written}"
+    return lambda order: order not in (EXACT, None) and bool(condition.holds(order)), in_words
 
 
 def _integrator_fits_family(integrator, family):
-    if integrator.adaptive:
-        return False
     try:
         for system in family:
             integrator.check(system)
@@ -165,15 +206,9 @@ def _longest_step_allowed(table, convergence):
 
 def _entry_with_declared_steps(entry, convergence, interval, library):
     """An entry with the step sizes that suit its order; one that has its own, or none, as it is."""
+    integrator = _integrator_of_entry(entry, library)
     entry = entry if type(entry) is dict else {"name": entry}
-    if "step_size" in entry or type(entry.get("name")) is not str:
-        return entry
-    try:
-        options = {key: value for key, value in entry.items() if key not in ("name", "label")}
-        integrator = library.integrator(entry["name"], options)
-    except InputError:
-        return entry  # what is wrong is said where it is read
-    if integrator.adaptive:
+    if "step_size" in entry or integrator is None or integrator.adaptive:
         return entry
     order = 2 if integrator.order == EXACT else integrator.order  # no error falls: any steps do
     longest, shortest, count = convergence.steps(order, integrator.arithmetic)

@@ -28,7 +28,7 @@ from integrators.tableaux.compositions import (
 )
 from sweep.errors import StudyError
 from sweep.store import studies
-from sweep.study.axes import ENTRY_KEYS
+from sweep.study.experiment import ENTRY_KEYS
 from sweep.study.reader import DEFAULT_KEYS
 from systems.registry import ALL_SYSTEMS
 
@@ -62,9 +62,11 @@ def _experiment(more="", **given):
 # A study with a gap in each kind of table: what stands there is a key that no table knows, or none.
 FILE, OF_EXPERIMENT, DEFAULTS = "the file", "`[[experiment]]`", "`[defaults]`"
 ENTRY = "an integrator"
+ALL_ENTRY = "all integrators"
 PROBES = {
     FILE: GAP,
     OF_EXPERIMENT: TOP + "[[experiment]]\n" + GAP,
+    ALL_ENTRY: _experiment(integrator='{ name = "all", @@}'),
     "`scan`, a labelled value": _experiment("scan = { gravity = [{@@}] }"),
     "a range of `step_size`, `tolerance` or an axis": _experiment(step_size="{@@}"),
     "`samples`": _experiment(samples="{@@}"),
@@ -83,6 +85,7 @@ PROBES = {
     "a start written out": _experiment(start="{ q = [[0.0, 0.0, 1.0]], @@}"),
 }
 GIVEN = {  # required keys that a probe has, since they say which kind of table it is
+    ALL_ENTRY: ["name"],
     "a named start": ["name"],
     "a family of starts": ["name"],
     "an ensemble of starts": ["random"],
@@ -130,6 +133,11 @@ KEYS = {
         "relative_tolerance": "the same as `tolerance`",
         STEPS_OF: "an adaptive integrator, of which this one takes as many equal steps",
         ARITHMETIC: '`"double"` or, with a fixed step, `"double-double"`',
+    },
+    ALL_ENTRY: {
+        "name": '`"all"`',
+        "order": 'only those of it: a number, a comparison such as `"< 5"`, or `"exact"`',
+        ARITHMETIC: "of all of them",
     },
     "`scan`, a labelled value": {
         "label": LABEL,

@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.special import stdtrit
 
+from integrators.precision import DOUBLE, ROUND_OFF
 from sweep.analysis.convergence.curves import SELF
 from sweep.analysis.convergence.slopes import (
     FEWEST,
@@ -23,8 +24,9 @@ CONFIRMED, REFUTED, UNDECIDED = "confirmed", "refuted", "undecided"
 TOLERANCE = 0.1  # an interval this close to a whole order is that order
 CLOSING = 0.25  # gap to the declared order below which one that closes at all is said to do so
 WIDEST = 0.5  # half an interval: with more, the next whole order is inside too
-LOST = 1e-10  # what N steps of order p leave of an error, about N^-p: with more, round-off is exact
-MOVING = 1e-6  # an error that shows that the motion is not trivial
+# What N steps of order p leave of an error, about N^-p: where that is more, round-off means exact;
+# and an error that shows that the motion is not trivial. In double; in proportion to round-off.
+LOST, MOVING = 1e-10, 1e-6
 FALLING = 4.0  # times the finest steps' error is that of the coarsest: it is no round-off
 EXACT = "exact"  # the declared order of a method whose steps are the flow itself
 MOST_STARTS, MOST_SIZES = 4096, 100  # more are no advice
@@ -63,10 +65,11 @@ def verdict_on_declared_order(fit, declared, curve, error, moving):
     if not np.isfinite(fit.order):
         exact = None if declared is None else _steps_exact_to_round_off(fit, declared, curve)
         if exact is not None and not moving:
-            return UNDECIDED, (Reason("motion", 0, MOVING, (Remedy("integrator", 1, 0),)),)
+            limit = scaled_to_round_off(MOVING, curve)
+            return UNDECIDED, (Reason("motion", 0, limit, (Remedy("integrator", 1, 0),)),)
         if exact is not None:
-            numbers = {"steps": exact, "time": curve.time}
-            return CONFIRMED, (Reason("exact steps", exact**-declared, LOST, (), numbers),)
+            limit, numbers = scaled_to_round_off(LOST, curve), {"steps": exact, "time": curve.time}
+            return CONFIRMED, (Reason("exact steps", exact**-declared, limit, (), numbers),)
         return UNDECIDED, (_why_too_few_step_sizes(fit, declared, curve, error),)
     if declared is None:
         return UNDECIDED, (Reason("declared orders", 0, 1),)
@@ -79,6 +82,11 @@ def verdict_on_declared_order(fit, declared, curve, error, moving):
         numbers = {"slopes": _local_slopes_in_words(fit)}
         return REFUTED, (Reason("another order", fit.order, declared, (), numbers),)
     return UNDECIDED, (_why_order_undecided(fit, declared, curve, error),)
+
+
+def scaled_to_round_off(limit, curve):
+    """A limit that holds in double for the round-off of a curve."""
+    return limit * curve.round_off / ROUND_OFF[DOUBLE]
 
 
 def _interval_confirms_order(fit, order):
@@ -99,7 +107,7 @@ def _steps_exact_to_round_off(fit, declared, curve):
     if coarsest > FALLING * finest:
         return None
     steps = curve.steps[there][-1]
-    return int(steps) if steps**-declared >= LOST else None
+    return int(steps) if steps**-declared >= scaled_to_round_off(LOST, curve) else None
 
 
 def _local_slopes_in_words(fit):

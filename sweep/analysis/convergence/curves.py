@@ -60,6 +60,8 @@ class Curve:
         Runs that are complete, whether they have an error or not.
     reference_failed : bool
         Whether there are errors against a reference that failed, see `reference_failed_at_start`.
+    round_off : float
+        Relative round-off of the runs, or of their reference where that is coarser.
     """
 
     sizes: np.ndarray
@@ -75,6 +77,7 @@ class Curve:
     unmeasured: int
     complete: int
     reference_failed: bool
+    round_off: float
 
     @property
     def error_uncertainty(self):
@@ -148,6 +151,7 @@ def error_curve(dataset, error, at, axis="step_size"):
     return Curve(
         sizes, *table, *ends, left_out, steps, referred, limit, absent, unmeasured,
         int(counts.sum()), failed and not found.reference_seen,
+        float(_round_off_of_errors(dataset, error).max()),
     )  # fmt: skip
 
 
@@ -280,7 +284,7 @@ def self_convergence_curve(dataset, at):
     )
     return Curve(
         effective, errors, floors, end, end, left_out, steps, False, ROUNDING, absent, unmeasured,
-        int(counts.sum()), False,
+        int(counts.sum()), False, PRECISION[DOUBLE],
     )  # fmt: skip
 
 
@@ -345,9 +349,8 @@ def least_known_errors(dataset, error):
     Of the size of the initial state, or of the invariant, in the arithmetic of the run; of errors
     against a reference in that of the reference if it is coarser.
     """
-    epsilon = relative_round_off_of_runs(dataset)
+    epsilon = _round_off_of_errors(dataset, error)
     if is_error_against_reference(dataset, error):
-        epsilon = np.maximum(epsilon, PRECISION[arithmetic_of_reference(dataset)])
         size = initial_state_norms(dataset)
     elif (quantity := error.removesuffix("_error")) in dataset:
         first = dataset[quantity].isel(time=0).transpose("run").values
@@ -355,6 +358,14 @@ def least_known_errors(dataset, error):
     else:
         size = 1.0
     return ROUND_OFF * epsilon / np.finfo(float).eps * size
+
+
+def _round_off_of_errors(dataset, error):
+    """Relative round-off of runs, or of their reference where that is coarser; ``(run,)``."""
+    epsilon = relative_round_off_of_runs(dataset)
+    if not is_error_against_reference(dataset, error):
+        return epsilon
+    return np.maximum(epsilon, PRECISION[arithmetic_of_reference(dataset)])
 
 
 def reference_failed_at_start(dataset):

@@ -9,7 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from integrators.errors import InputError
-from sweep.analysis.convergence.certificates import MOVING, verdict_on_declared_order
+from sweep.analysis.convergence.certificates import (
+    MOVING,
+    scaled_to_round_off,
+    verdict_on_declared_order,
+)
 from sweep.analysis.convergence.curves import (
     SELF,
     default_error_for_orders,
@@ -192,7 +196,10 @@ def order_table(dataset, error=None, at="end"):
     declared = integrator_descriptions(dataset)
     found = list(_error_curve_of_each_integrator(fixed, error, at))
     # Where no error of any integrator shows a motion, to be exact means nothing.
-    moving = any(np.nanmax(curve.errors, initial=0.0) > MOVING for _, _, curve in found)
+    moving = any(
+        np.nanmax(curve.errors, initial=0.0) > scaled_to_round_off(MOVING, curve)
+        for _, _, curve in found
+    )
     return [
         _order_estimate_from_curve(curve, label, key, declared.get(label, {}), error, at, moving)
         for label, key, curve in found

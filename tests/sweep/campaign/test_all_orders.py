@@ -33,6 +33,16 @@ name = "precession"
 system = "precession"
 integrators = ["splitting", "exact", "cf4", "spherical_midpoint+suzuki4", { name = "rk4", step_size = [0.5, 0.4, 0.2, 0.1, 0.05] }]
 initial_condition = { around = "equator", random = 8, spread = 0.1, seed = 7 }
+
+[[experiment]]
+name = "precession-high"
+system = "precession"
+integrators = [
+    { name = "splitting+kahan_li8", arithmetic = "double-double" },
+    { name = "implicit_midpoint+kahan_li8", arithmetic = "double-double" },
+]
+initial_condition = { around = "equator", random = 2, spread = 0.1, seed = 7 }
+reference = { integrator = "implicit_midpoint+sofroniou_spaletta10", arithmetic = "double-double", tolerance = 1e-25 }
 """  # noqa: E501
 
 ONE = """\
@@ -66,6 +76,16 @@ def test_the_orders_of_a_small_version_are_the_declared_ones(tree):
     assert exact == {"splitting", "exact", "cf4"}  # rotations about a fixed axis
 
 
+def test_steps_are_exact_in_double_double_by_what_it_resolves(tree):
+    exact, other = order_table(tree["precession-high"])
+    assert exact.verdict == "confirmed" and not np.isfinite(exact.order)
+    (why,) = exact.why
+    assert why.tested == "exact steps"
+    assert why.value >= why.threshold == pytest.approx(1e-10 * 2**-52)
+    assert exact.floor < 1e-27
+    assert other.verdict == "confirmed" and other.order == pytest.approx(8.0, abs=0.1)
+
+
 def test_step_sizes_suit_the_order(tree):
     springs = tree["springs"].to_dataset()
     declared = systems.named("spring_pendula").convergence
@@ -80,29 +100,41 @@ def test_step_sizes_suit_the_order(tree):
     assert set(precession["step_size"].values) == {0.5, 0.4, 0.2, 0.1, 0.05}
 
 
+def all_orders():
+    return {e.name: e for e in studies.load_study_file("all-orders").experiments}
+
+
 def test_high_orders_have_fourteen_decades_in_double_double():
     declared = systems.named("spherical_pendulum_chain").convergence
-    (pendulum, *_) = studies.load_study_file("high-orders").experiments
-    for entry, order in zip(pendulum.integrators, (8, 10), strict=True):
-        assert len(entry.step_sizes) == 12
+    entries = all_orders()["pendulum-high"].integrators
+    assert {entry.integrator().order for entry in entries} == {5, 8, 10}
+    for entry in entries:
+        order = entry.integrator().order
+        assert entry.is_precise and len(entry.step_sizes) == 12
         assert max(entry.step_sizes) == pytest.approx(declared.longest_step / 2, rel=0.05)
-        ratio = max(entry.step_sizes) / min(entry.step_sizes)
-        assert order * np.log10(ratio) == pytest.approx(14.0, abs=0.3)
+        decades = order * np.log10(max(entry.step_sizes) / min(entry.step_sizes))
+        assert decades == pytest.approx(14.0 if order >= 8 else 9.5, abs=0.3)
 
 
 def test_the_packaged_study_has_every_integrator_on_every_system_that_it_fits():
-    experiments = studies.load_study_file("all-orders").experiments
-    assert [e.system for e in experiments] == [system.name for system in systems.ALL_SYSTEMS]
-    for experiment in experiments:
-        (system,) = experiment.make_systems()
-        labels = {entry.label for entry in experiment.integrators}
+    experiments = all_orders()
+    pairs = [
+        (e, experiments[f"{name}-high"]) for name, e in experiments.items() if "-high" not in name
+    ]
+    assert [low.system for low, _ in pairs] == [system.name for system in systems.ALL_SYSTEMS]
+    assert len(experiments) == 2 * len(pairs)
+    for parts in pairs:
+        (system,) = parts[0].make_systems()
+        assert parts[1].make_systems() == (system,)
+        names = [entry.name for part in parts for entry in part.integrators]
+        assert len(names) == len(set(names))  # each in one of the two
         for method in integrators.ALL_INTEGRATORS:
             if method.made_of is not None or method.name == "dop853":
                 continue  # one that its options make, and the reference
-            name = method.name if method.fixed is None else f"{method.name}+fixed"
-            assert (name in labels) == method.fits(system.form), (name, system.name)
-        for name in labels:
-            integrators.get(name).check(system)
+            fixed = method.name if method.fixed is None else f"{method.name}+fixed"
+            assert (fixed in names) == method.fits(system.form), (fixed, system.name)
+        for chosen in names:
+            integrators.get(chosen).check(system)
 
 
 def text(system="free_rigid_body", chosen='"all"', more='step_size = "declared"'):
@@ -120,9 +152,48 @@ def test_all_stands_beside_others_and_has_the_steps_that_are_given():
     assert experiment.step_sizes == (1.0, 0.5)
 
 
+def labels_of(chosen, system="precession"):
+    (experiment,) = studies.parse_study(text(system, chosen)).experiments
+    return [entry.label for entry in experiment.integrators]
+
+
+def test_all_of_some_orders_in_an_arithmetic():
+    every = labels_of('"all"')
+    low = labels_of('{ name = "all", order = "< 5" }')
+    high = labels_of('{ name = "all", order = ">= 5", arithmetic = "double-double" }')
+    assert labels_of('{ name = "all", order = "exact" }') == ["exact"]
+    assert all(label.endswith(" (double-double)") for label in high)
+    plain = [label.removesuffix(" (double-double)") for label in high]
+    assert sorted([*low, *plain, "exact"]) == sorted(every)
+    assert {integrators.get(label).order for label in low} == {1, 2, 3, 4}
+    assert {integrators.get(label).order for label in plain} == {5, 6, 8, 10}
+
+
+def test_what_stands_for_all_leaves_out_what_others_have():
+    chosen = """[{ name = "all", order = 8 }, { name = "all", order = "> 6" },
+        { name = "rkmk4", arithmetic = "double-double" }, "cf4", { name = "all", order = 4 }]"""
+    labels = labels_of(chosen)
+    assert len(labels) == len(set(labels))
+    assert labels.index("cf4") < labels.index("rkmk4")  # in double it is another one
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
+        (
+            {"chosen": '["all", "all"]'},
+            "integrators[1]: all that it stands for are among the others: leave it out",
+        ),
+        (
+            {"chosen": '{ name = "all", order = 11 }'},
+            "no integrator with a fixed step and order 11 fits 'free_rigid_body'",
+        ),
+        (
+            {"chosen": '{ name = "all", order = "five" }'},
+            """expected an order, a comparison such as "< 5", or "exact", got a string: 'five'""",
+        ),
+        ({"chosen": '{ name = "all", label = "x" }'}, "unknown key 'label'"),
+        ({"chosen": '{ name = "all", arithmetic = "quad" }'}, "unknown arithmetic 'quad'"),
         (
             {"more": 'step_size = "declard"'},
             "expected a number, got a string",
