@@ -82,7 +82,7 @@ def test_steps_are_exact_in_double_double_by_what_it_resolves(tree):
     (why,) = exact.why
     assert why.tested == "exact steps"
     assert why.value >= why.threshold == pytest.approx(1e-10 * 2**-52)
-    assert exact.floor < 1e-27
+    assert exact.floor < 1e-24
     assert other.verdict == "confirmed" and other.order == pytest.approx(8.0, abs=0.1)
 
 
