@@ -3,7 +3,7 @@
 import click
 
 import sweep
-from sweep.cli.common import study_argument, trust_option, warn_of_stability_limits
+from sweep.cli.common import print_warnings_before_work, study_argument, trust_option
 from sweep.text import format_table
 
 
@@ -21,8 +21,7 @@ def command(study, trust_plugins):
       sweep check my-study.toml
     """
     loaded, tables = sweep.check(study, trust_plugins)
-    for table in tables:
-        warn_of_stability_limits(table)
+    print_warnings_before_work(tables)
     columns = {
         "experiment": [table.experiment.name for table in tables],
         "system": [table.experiment.system for table in tables],

@@ -277,10 +277,23 @@ def save_experiment_plots(dataset, directory, name, ending=".png", kinds=None, s
         raise InputError(f"{directory} cannot be written: {error.strerror}") from None
 
 
-def warn_of_stability_limits(table, among=None):
-    """Print a line on stderr for each integrator and step size beyond a stability limit."""
-    for found in sweep.study.steps_beyond_stability_limit(table, among):
-        click.echo(str(found), err=True)
+def print_warnings_before_work(tables, among=None):
+    """Print what of experiments is unstable, or likely not to be answered, a line each on stderr.
+
+    Parameters
+    ----------
+    tables : list of sweep.study.run_table.RunTable
+    among : list of ndarray of bool, optional
+        The runs of each that are to be computed; all unless given.
+    """
+    waiting = []
+    for table, runs in zip(tables, among or [None] * len(tables), strict=True):
+        for found in sweep.study.steps_beyond_stability_limit(table, runs):
+            click.echo(str(found), err=True)
+        if runs is None or runs.any():
+            waiting.append(table)
+    for line in sweep.campaign.warnings_before_work(waiting):
+        click.echo(f"Warning: {line}", err=True)
 
 
 def remaining_max_time(max_time):

@@ -7,9 +7,9 @@ from sweep.cli.common import (
     echo_json,
     json_option,
     optional_store,
+    print_warnings_before_work,
     study_argument,
     trust_option,
-    warn_of_stability_limits,
 )
 from sweep.text import count_with_noun, format_duration, format_table, format_time_interval
 
@@ -33,8 +33,8 @@ def command(study, store, workers, trust_plugins, as_json):
       sweep plan quickstart
     """
     planned = sweep.plan(study, store, workers, trust_plugins)
-    for plan in planned.experiments:
-        warn_of_stability_limits(plan.entry.table, plan.entry.pending)
+    entries = [plan.entry for plan in planned.experiments]
+    print_warnings_before_work([e.table for e in entries], [e.pending for e in entries])
     if as_json:
         least, most = planned.cpu_seconds
         total = {"cpu_seconds": least, "cpu_seconds_most": most, "tasks": planned.tasks}

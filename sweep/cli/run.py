@@ -11,11 +11,11 @@ import sweep
 from integrators.errors import InputError
 from sweep.cli.common import (
     optional_store,
+    print_warnings_before_work,
     progress_bar,
     run_options,
     study_argument,
     trust_option,
-    warn_of_stability_limits,
 )
 from sweep.cli.main import DOES_NOT_HOLD, INCOMPLETE
 from sweep.cli.plan import format_plan_table
@@ -129,8 +129,7 @@ class Terminal:
         click.echo(text + (f", {gone:,} no longer in the study" if gone else ""))
         if not waiting:
             click.echo("Nothing to compute.")
-        for entry in entries:
-            warn_of_stability_limits(entry.table, entry.pending)
+        print_warnings_before_work([e.table for e in entries], [e.pending for e in entries])
 
     def mixed(self, kinds):
         """Say that results may differ in their last bits."""

@@ -1,0 +1,187 @@
+"""What a study can be seen to ask for in vain, before any work: with the values that would do.
+
+Step sizes, tolerances and horizons outside what its systems declare, and questions that can only
+end undecided: orders of too few step sizes, drifts of too few samples or starts.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from integrators.method import EXACT
+from sweep.analysis.convergence.slopes import FEWEST as FEWEST_STEP_SIZES
+from sweep.analysis.drift.slow_modes import FEWEST as FEWEST_WINDOWS
+from sweep.analysis.drift.slow_modes import drift_window_count
+from sweep.analysis.drift.verdicts import FEWEST_STARTS
+from sweep.study import schema
+
+LATE = 10.0  # times the declared horizon: errors measured first after it may have grown by chaos
+NEAR = 1.1  # times a declared step size: those of ranges are snapped to what divides an interval
+
+
+def warnings_before_work(tables):
+    """What is likely not to be answered by experiments, and what would do.
+
+    Parameters
+    ----------
+    tables : iterable of sweep.study.run_table.RunTable
+        One of each experiment.
+
+    Returns
+    -------
+    list of str
+        A line each, with the names of the experiments that it is about.
+    """
+    found = {}
+    for table in tables:
+        for text in dict.fromkeys(_warnings_on_experiment(table)):
+            found.setdefault(text, []).append(table.experiment.name)
+    return [f"{', '.join(names)}: {text}" for text, names in found.items()]
+
+
+@dataclass(frozen=True, eq=False)
+class _Steps:
+    """The different step sizes of an integrator, ascending."""
+
+    label: str
+    integrator: object
+    sizes: np.ndarray
+
+
+def _warnings_on_experiment(table):
+    steps, convergence = _steps_of_integrators(table), _declared_convergence(table)
+    referred = table.experiment.reference is not None
+    ordered = [one for one in steps if referred and len(one.sizes) > 1]
+    if convergence is not None:
+        yield from _steps_too_long(steps, convergence)
+        yield from _steps_outside_window(ordered, convergence)
+        yield from _samples_too_late(table.experiment, ordered, convergence)
+    yield from _too_few_step_sizes(ordered)
+    yield from _tolerances_below_reference(table)
+    if not ordered:
+        yield from _drifts_left_undecided(table)
+
+
+def _steps_of_integrators(table):
+    """`_Steps` of each integrator with a fixed step, in the order of the study."""
+    methods, found = table.methods, {}
+    for method in table.occurring(1):
+        if not methods.adaptive[method]:
+            sizes = found.setdefault(int(methods.integrator[method]), set())
+            sizes.add(float(methods.step_size[method]))
+    entries = table.experiment.integrators
+    return [
+        _Steps(entries[index].label, entries[index].integrator(), np.array(sorted(sizes)))
+        for index, sizes in sorted(found.items())
+    ]
+
+
+def _declared_convergence(table):
+    """The `Convergence` that the system declares, which is of its default parameters; or None."""
+    default = table.experiment.library.system_class(table.experiment.system)()
+    return default.convergence if table.systems == (default,) else None
+
+
+def _window(one, convergence):
+    """Longest and shortest step at which the order of an integrator is declared to show."""
+    order = 2 if one.integrator.order in (EXACT, None) else one.integrator.order
+    longest, shortest, _ = convergence.steps(order, one.integrator.arithmetic)
+    return max(longest, convergence.longest_step), shortest
+
+
+def _steps_too_long(steps, convergence):
+    """Step sizes longer than any at which errors fall as a power of it."""
+    beyond = [one for one in steps if one.sizes[-1] > NEAR * _window(one, convergence)[0]]
+    if beyond:
+        worst = max(one.sizes[-1] for one in beyond)
+        yield (
+            f"step sizes up to {worst:g} of {_labels_in_words(beyond, steps)} are longer than "
+            f"{convergence.longest_step:g}, from which on down the system declares errors to fall "
+            "as a power of it"
+        )
+
+
+def _steps_outside_window(ordered, convergence):
+    """Integrators with too few step sizes where the system declares their order to show."""
+    windows = {}
+    for one in ordered:
+        longest, shortest = _window(one, convergence)
+        inside = int(np.sum((one.sizes >= shortest / NEAR) & (one.sizes <= longest * NEAR)))
+        if inside < FEWEST_STEP_SIZES <= len(one.sizes) and one.integrator.order != EXACT:
+            key = one.integrator.order, longest, shortest, inside, len(one.sizes)
+            windows.setdefault(key, []).append(one)
+    for (order, longest, shortest, inside, total), those in windows.items():
+        yield (
+            f"{inside} of the {total} step sizes of {_labels_in_words(those, ordered)} lie within "
+            f"{shortest:.2g} – {longest:.2g}, where the system declares order {order} to show: "
+            f"{FEWEST_STEP_SIZES} there can measure it"
+        )
+
+
+def _samples_too_late(experiment, ordered, convergence):
+    """A first sample at which errors against a reference may have grown by chaos."""
+    first, declared = float(experiment.times[1]), convergence.duration
+    if ordered and first > LATE * declared:
+        count = int(np.ceil(experiment.duration / declared))
+        yield (
+            f"the first sample is at t = {first:g}, and the system declares orders to show until "
+            f"t = {declared:g}: of samples = {count} or more one is earlier"
+        )
+
+
+def _too_few_step_sizes(ordered):
+    """Integrators whose order can only stay undecided, by the number of their step sizes."""
+    few = [one for one in ordered if len(one.sizes) < FEWEST_STEP_SIZES]
+    if few:
+        yield (
+            f"the order of {_labels_in_words(few, ordered)} can only stay undecided: "
+            f"{len(few[0].sizes)} step sizes, {FEWEST_STEP_SIZES} are needed"
+        )
+
+
+def _tolerances_below_reference(table):
+    """Tolerances of adaptive integrators below that of the reference, which hides their errors."""
+    reference, methods = table.experiment.reference, table.methods
+    if reference is None:
+        return
+    used = methods.tolerance[table.occurring(1)]
+    least = np.min(used, where=np.isfinite(used), initial=np.inf)
+    if least < reference.tolerance:
+        yield (
+            f"tolerances down to {least:g} are below the reference's {reference.tolerance:g}, "
+            "whose own error hides theirs"
+        )
+
+
+def _drifts_left_undecided(table):
+    """Drifts of too few samples to be measured, or of too few starts to be told from a walk."""
+    experiment = table.experiment
+    quantities = [
+        variable.name.removesuffix("_error")
+        for variable in schema.sampled_variables(experiment, table.systems)
+        if variable.name.endswith("_error")
+        and not schema.STATE_ERROR.items() <= variable.attributes.items()
+    ]
+    intervals, windows = experiment.samples, drift_window_count(experiment.times)
+    of = ", ".join(quantities)
+    if not quantities or intervals == 1:  # what is asked for is at the end
+        return
+    if windows == intervals < FEWEST_WINDOWS:  # samples that thin out show a growth all the same
+        yield (
+            f"no drift of {of} can be measured of {intervals} sample intervals: "
+            f"samples = {FEWEST_WINDOWS} or more"
+        )
+    elif table.start_count < FEWEST_STARTS:
+        starts = f"{table.start_count} start{'s' * (table.start_count > 1)}"
+        yield (
+            f"of {starts} it may stay undecided whether {of} drift or walk at random: "
+            f"{FEWEST_STARTS} or more independent ones tell"
+        )
+
+
+def _labels_in_words(those, among):
+    """Labels in a list; all, or a number of them, where they are many."""
+    if len(those) == len(among) > 3:
+        return f"all {len(those)} integrators"
+    shown = ", ".join(repr(one.label) for one in those[:3])
+    return f"{shown} and {len(those) - 3} more" if len(those) > 3 else shown
