@@ -10,14 +10,16 @@ from sweep.cli.common import (
     json_option,
     open_experiments_for_command,
     store_argument,
+    where_option,
 )
 
 
 @click.command("chaos")
 @store_argument
 @experiment_option
+@where_option
 @json_option
-def command(store, experiment, as_json):
+def command(store, experiment, where, as_json):
     """Print Lyapunov exponents and MEGNO of the runs in STORE.
 
     They are those of the steps that were taken, for experiments with record = ["lyapunov",
@@ -33,7 +35,7 @@ def command(store, experiment, as_json):
       sweep chaos pendulum.zarr
     """
     found, refused, adaptive = {}, [], {}
-    for name, dataset in open_experiments_for_command(store, experiment).items():
+    for name, dataset in open_experiments_for_command(store, experiment, where).items():
         try:
             found[name] = sweep.chaos_table(dataset)
             chosen = sweep.analysis.adaptive_runs(dataset)

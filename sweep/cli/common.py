@@ -179,6 +179,9 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON i
 experiment_option = click.option(
     "--experiment", "-e", multiple=True, metavar="NAME", help="Only this experiment; repeatable."
 )
+where_option = click.option(
+    "--where", metavar="EXPR", help="Only runs for which it holds, as of sweep query."
+)
 
 
 def plugin_library_option(command):
@@ -200,42 +203,51 @@ def plugin_library_option(command):
     return _apply_click_options(command_with_library, (_source_option, trust_option))
 
 
-def open_experiments_for_command(store, experiments=(), everything=False):
-    """The datasets of a store by experiment; only `experiments` if some are named.
+def open_experiments_for_command(store, experiments=(), where=None):
+    """The runs of a store that its study asks for, by experiment.
 
-    Runs that left the study are left out, and experiments that did, unless `everything` is
-    asked for.
+    Parameters
+    ----------
+    store : str
+    experiments : sequence of str, optional
+        Only these.
+    where : str, optional
+        Only the runs for which this expression holds, of the experiments that have some.
+
+    Returns
+    -------
+    dict of str to xarray.Dataset
+
+    Raises
+    ------
+    InputError
+        If there is no such store or experiment, or if the expression holds for no run.
     """
-    tree = sweep.open_study(store)
-    for name in experiments:
-        check_known(f"experiment of {store}", name, tree.children)
-    datasets = {
-        name: node.to_dataset()
-        for name, node in tree.children.items()
-        if not experiments or name in experiments
-    }
-    if everything:
-        return datasets
-    current = {
-        name: data if (asked := data["in_study"].values).all() else data.isel(run=asked)
-        for name, data in datasets.items()
-    }
-    return {name: data for name, data in current.items() if data.sizes["run"]}
+    chosen = select_runs_for_command(store, experiments, where, none_is_refused=where is not None)
+    return {name: runs for name, (runs, _) in chosen.items()}
 
 
-def select_runs_for_command(store, experiments=(), expression=None):
+def select_runs_for_command(store, experiments=(), expression=None, none_is_refused=True):
     """The runs of a store for which an expression holds, and how many there are; by experiment.
 
     Of the experiments that have some; `InputError` if none has.
     """
     chosen, refused = {}, []
-    for name, dataset in open_experiments_for_command(store, experiments).items():
+    tree = sweep.open_study(store)
+    for name in experiments:
+        check_known(f"experiment of {store}", name, tree.children)
+    for name, node in tree.children.items():
+        dataset = node.to_dataset()
+        asked = dataset["in_study"].values
+        if (experiments and name not in experiments) or not asked.any():
+            continue
+        dataset = dataset if asked.all() else dataset.isel(run=asked)
         try:
             runs = dataset if expression is None else sweep.query(dataset, expression)
             chosen[name] = runs, dataset.sizes["run"]
         except InputError as error:
             refused.append((name, error))
-    if not chosen:
+    if not chosen and none_is_refused:
         raise InputError(
             "\n".join(sweep.analysis.query_refusals_in_words(refused)) or f"{store} has no runs"
         )

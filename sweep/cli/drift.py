@@ -12,12 +12,14 @@ from sweep.cli.common import (
     json_option,
     open_experiments_for_command,
     store_argument,
+    where_option,
 )
 
 
 @click.command("drift")
 @store_argument
 @experiment_option
+@where_option
 @click.option("--quantity", "-q", multiple=True, metavar="NAME", help="energy, …; repeatable.")
 @click.option("--all-steps", is_flag=True, help="Every step size, not only the smallest.")
 @click.option("--growth", is_flag=True, help="How errors grow over the starts: like √t or t.")
@@ -27,7 +29,7 @@ from sweep.cli.common import (
     help="Which part of a drift is the method's, and which is rounding, by runs in double-double.",
 )
 @json_option
-def command(store, experiment, quantity, all_steps, growth, arithmetic, as_json):
+def command(store, experiment, where, quantity, all_steps, growth, arithmetic, as_json):
     """Print mean, maximum and drift of the errors of the invariants in STORE.
 
     The drift is the slope of the signed error over time; with 95 % confidence it stays below
@@ -68,7 +70,7 @@ def command(store, experiment, quantity, all_steps, growth, arithmetic, as_json)
     """
     if growth and arithmetic:
         raise InputError("--growth and --arithmetic are tables of their own: give one of them")
-    experiments = open_experiments_for_command(store, experiment)
+    experiments = open_experiments_for_command(store, experiment, where)
     analyse, tables_of = (
         (sweep.growth_table, sweep.tables.growth_as_tables)
         if growth

@@ -3,7 +3,12 @@
 import click
 
 import sweep
-from sweep.cli.common import experiment_option, select_runs_for_command, store_argument
+from sweep.cli.common import (
+    experiment_option,
+    open_experiments_for_command,
+    store_argument,
+    where_option,
+)
 from sweep.store.store import Store
 
 
@@ -11,7 +16,7 @@ from sweep.store.store import Store
 @store_argument
 @click.argument("output", type=click.Path())
 @experiment_option
-@click.option("--where", metavar="EXPR", help="Only runs for which it holds, as of sweep query.")
+@where_option
 @click.option(
     "--format",
     "kind",
@@ -40,10 +45,7 @@ def command(store, output, experiment, where, kind, series, columns, force):
     """
     import xarray as xr
 
-    chosen = {
-        name: data for name, (data, _) in select_runs_for_command(store, experiment, where).items()
-    }
-    tree = xr.DataTree.from_dict(chosen)
+    tree = xr.DataTree.from_dict(open_experiments_for_command(store, experiment, where))
     tree.attrs = Store.at(store).attributes
     asked = {"series": series, "columns": columns or None, "force": force}
     written = sweep.export(tree, output, kind, **asked)

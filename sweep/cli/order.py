@@ -10,12 +10,14 @@ from sweep.cli.common import (
     json_option,
     open_experiments_for_command,
     store_argument,
+    where_option,
 )
 
 
 @click.command("order")
 @store_argument
 @experiment_option
+@where_option
 @click.option(
     "--at",
     type=click.Choice(["end", "sup"]),
@@ -29,7 +31,7 @@ from sweep.cli.common import (
     "[default: global_error; self without a reference]",
 )
 @json_option
-def command(store, experiment, at, error, as_json):
+def command(store, experiment, where, at, error, as_json):
     """Print the measured order of each integrator in STORE beside the declared one.
 
     Slope of log error over log step size, with a 95 % interval from all step sizes that are
@@ -43,7 +45,7 @@ def command(store, experiment, at, error, as_json):
       sweep order quickstart.zarr --error energy_error --at sup
     """
     datasets = _experiments_with_error(
-        open_experiments_for_command(store, experiment), store, error, bool(experiment)
+        open_experiments_for_command(store, experiment, where), store, error, bool(experiment)
     )
     found = {
         name: sweep.analysis.orders_and_tolerances(dataset, error, at)

@@ -6,7 +6,12 @@ import click
 
 import sweep
 from integrators.errors import InputError, check_known
-from sweep.cli.common import experiment_option, open_experiments_for_command, save_experiment_plots
+from sweep.cli.common import (
+    experiment_option,
+    open_experiments_for_command,
+    save_experiment_plots,
+    where_option,
+)
 from sweep.cli.summary import default_plot_directory
 from sweep.store.backends.places import require_local_path
 from sweep.store.store import Store
@@ -18,7 +23,7 @@ PICTURES = (".pdf", ".svg", ".png", ".eps", ".jpg", ".tif", ".webp")
 @click.command("plot")
 @click.argument("what", nargs=-1, required=True, metavar="[KIND] STORE")
 @experiment_option
-@click.option("--where", metavar="EXPR", help="Only runs for which it holds, as of sweep query.")
+@where_option
 @click.option(
     "--output",
     "-o",

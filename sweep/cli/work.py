@@ -10,6 +10,7 @@ from sweep.cli.common import (
     json_option,
     open_experiments_for_command,
     store_argument,
+    where_option,
 )
 
 AGAINST = {"steps": "steps", "evaluations": "evaluations", "cpu-time": "cpu_time"}
@@ -18,6 +19,7 @@ AGAINST = {"steps": "steps", "evaluations": "evaluations", "cpu-time": "cpu_time
 @click.command("work")
 @store_argument
 @experiment_option
+@where_option
 @click.option("--error", metavar="NAME", help="Only this error: global_error, energy_error, …")
 @click.option(
     "--against",
@@ -33,7 +35,7 @@ AGAINST = {"steps": "steps", "evaluations": "evaluations", "cpu-time": "cpu_time
     help="Error against the reference at the end or its supremum.",
 )
 @json_option
-def command(store, experiment, error, against, at, as_json):
+def command(store, experiment, where, error, against, at, as_json):
     """Print the errors in STORE beside steps, evaluations and CPU time, the best marked.
 
     Errors of invariants and constraints are the largest of a run. Best are those on the front of
@@ -45,7 +47,7 @@ def command(store, experiment, error, against, at, as_json):
       sweep work quickstart.zarr -e pendulum
       sweep work quickstart.zarr --error energy_error --against cpu-time
     """
-    datasets, measure = open_experiments_for_command(store, experiment), AGAINST[against]
+    datasets, measure = open_experiments_for_command(store, experiment, where), AGAINST[against]
     if error is not None and not experiment:
         datasets = {name: data for name, data in datasets.items() if error in data} or datasets
     found, refused = {}, []

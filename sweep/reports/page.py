@@ -7,6 +7,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from integrators.errors import InputError
+from sweep.analysis import query
 from sweep.reports.contents import report_part_of_experiment, table_on_report_page
 from sweep.reports.sections import VERDICTS
 from sweep.store import files, provenance
@@ -25,7 +26,7 @@ MOST_FAILURES = 20  # of an experiment that are listed
 MOST_OPEN = 60  # rows; of longer tables the page shows how many there are, and all when asked
 
 
-def report(store, output=None):
+def report(store, output=None, where=None):
     """Write what a store answers as one HTML file, which opens offline and prints well.
 
     It holds the study, the answers in short, and of each experiment the tables and pictures of
@@ -38,6 +39,8 @@ def report(store, output=None):
     store : str, Path or Store
     output : str or Path, optional
         Where to; beside the store, ``NAME-report.html``, unless given.
+    where : str, optional
+        Tables and pictures are of the runs for which this expression holds, see `sweep.query`.
 
     Returns
     -------
@@ -47,8 +50,8 @@ def report(store, output=None):
     Raises
     ------
     InputError
-        If there is no store, or one of a newer version or a damaged one, or if the file cannot be
-        written.
+        If there is no store, or one of a newer version or a damaged one, if the expression holds
+        for no run, or if the file cannot be written.
 
     Examples
     --------
@@ -61,7 +64,7 @@ def report(store, output=None):
         raise InputError(f"{output} is a directory; give a file, as report.html", key="output")
     if output.suffix.lower() not in ENDINGS:
         raise InputError(f"{output} is to be HTML: give a name that ends in .html", key="output")
-    text = report_as_html(store)
+    text = report_as_html(store, where)
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(text, encoding="utf-8")
@@ -70,9 +73,10 @@ def report(store, output=None):
     return output
 
 
-def report_as_html(store):
-    """The report of a store as HTML."""
+def report_as_html(store, where=None):
+    """The report of a store as HTML, see `report`."""
     tree = open_study(store)
+    tree = tree if where is None else query(tree, where)
     progress = {each.experiment: each for each in _report_progress(store)}
     tables = {str(name): node.to_dataset() for name, node in tree.children.items()}
     tables = {
@@ -88,6 +92,7 @@ def report_as_html(store):
         name=tree.attrs.get("study_name", store.place.stem),
         description=tree.attrs.get("description", ""),
         study=join_study_texts(tree.attrs.get("studies", [])),
+        where=where,
         summary=_report_summary(experiments, progress.values()),
         experiments=experiments,
         failures=_report_failures(store),

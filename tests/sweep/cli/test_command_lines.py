@@ -88,6 +88,7 @@ def store(ran, place):
     return place / "small.zarr"
 
 
+WHERE = "integrator == 'rk4' and step_size < 0.02"
 QUESTIONS = {
     "check": ("check", "small.toml"),
     "check quickstart": ("check", "quickstart"),
@@ -101,6 +102,10 @@ QUESTIONS = {
     "order in the sup norm": (
         "order", "small.zarr", "--at", "sup", "--error", "position_error", "--json",
     ),
+    **{
+        f"{command} where": (command, "small.zarr", "--json", "--where", WHERE)
+        for command in ("order", "drift", "work")
+    },
     "drift": ("drift", "small.zarr", "-q", "energy", "-e", "pendulum"),
     "drift in json": ("drift", "small.zarr", "--all-steps", "--json"),
     "growth": ("drift", "small.zarr", "-q", "energy", "-e", "pendulum", "--growth"),
@@ -108,7 +113,7 @@ QUESTIONS = {
     "work": ("work", "small.zarr", "-e", "pendulum"),
     "work in json": ("work", "small.zarr", "--error", "energy_error", "--json"),
     "query": (
-        "query", "small.zarr", "integrator == 'rk4' and step_size < 0.02", "-e", "pendulum",
+        "query", "small.zarr", WHERE, "-e", "pendulum",
     ),
     "query in json": ("query", "small.zarr", "energy_error@max > 0", "--json"),
     "query of columns": (
@@ -363,6 +368,17 @@ def test_drift(answers, store):
     # over k = 0 … N: nothing at the start, then the mean of each interval
     mean = runs.energy_error_abs_mean.mean("time").median().item() * 40 / 41
     assert row["mean_abs"]["median"] == pytest.approx(mean)
+
+
+@pytest.mark.parametrize("command", ["order", "drift", "work"])
+def test_answers_about_the_runs_for_which_an_expression_holds(answers, store, command):
+    chosen = sweep.query(sweep.open_study(store), WHERE)
+    for name, rows in parsed(answers[f"{command} where"]).items():
+        rows = rows["rows"] if command == "work" else rows
+        assert {row["integrator"] for row in rows} == {"rk4"}
+        sizes = set(chosen[name].to_dataset().step_size.values.tolist())
+        found = [point for row in rows for point in row.get("points", [row])]
+        assert {point["step_size"] for point in found} <= sizes
 
 
 def test_growth(answers):

@@ -166,6 +166,8 @@ COMMANDS = {
     "export over a file": (["export", "test.zarr", "file", "--format", "csv"], "file exists"),
     "export without a format": (["export", "test.zarr", "new"], "does not say its format"),
     "export of no runs": (["export", "test.zarr", "new.nc", "--where", "steps < 0"], "There is"),
+    "a drift of no runs": (["drift", "test.zarr", "--where", "steps < 0"], "There is"),
+    "a report of no runs": (["report", "test.zarr", "--where", "steps < 0"], "There is"),
     "a report that is none": (["report", "test.zarr", "-o", "r.pdf"], "ends in .html"),
     "plots inside of the store": (["plot", "test.zarr", "-o", "test.zarr"], "is a store"),
     "plots where a file is": (["plot", "test.zarr", "-o", "file"], "file"),

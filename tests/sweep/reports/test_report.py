@@ -215,6 +215,16 @@ def test_a_store_that_is_not_finished(folder, tmp_path, pending):
         assert "none of the selected runs has any results yet" in text
 
 
+def test_a_report_of_the_runs_for_which_an_expression_holds(folder, tmp_path):
+    where = "integrator == 'variational+suzuki4' and step_size < 1"
+    text = words(sweep.report(folder / "odd.zarr", tmp_path / "it.html", where).read_text())
+    assert f"of the runs for which {where} holds" in text
+    assert len(_experiments((tmp_path / "it.html").read_text())) == 1
+    assert " of 58 runs are computed" in text  # of the whole store
+    with pytest.raises(InputError, match="no run is selected by steps < 0"):
+        sweep.report(folder / "odd.zarr", tmp_path / "none.html", "steps < 0")
+
+
 def test_bad_input_is_refused_with_a_reason(folder, tmp_path, command):
     with pytest.raises(InputError, match="is not a store"):
         sweep.report(tmp_path / "no.zarr")
