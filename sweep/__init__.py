@@ -19,6 +19,7 @@ _HOMES = {
     "chaos_table": "sweep.analysis",
     "check": "sweep.store.studies:check_study",
     "drift_table": "sweep.analysis",
+    "early_references": "sweep.store.failures:references_that_end_early",
     "errors": "sweep.errors",
     "export": "sweep.exports.files",
     "extend": "sweep.campaign.extend",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from integrators.errors import InputError
 from sweep.campaign.cost_model import (
     Cost,
     Line,
@@ -145,20 +146,29 @@ def pilot_reference_cost(table, chosen, clock=time.thread_time):
         A run of the table for each reference that is to be computed.
     clock : callable
         CPU time.
+
+    Raises
+    ------
+    InputError
+        If none of those that are tried meets the tolerance up to its end.
     """
     experiment = table.experiment
     times = experiment.times[experiment.times <= experiment.reference.until * (1 + 1e-12)]
     if len(times) < 2:  # they end before the first sample
         return Cost(lines=(Line(np.zeros(2), np.zeros(2)),))
     places = np.unique(((np.arange(PROBES) + 0.5) / PROBES * len(chosen)).astype(int))
-    lines = []
+    lines, unmet = [], []
     for run in chosen[places]:
         system = table.systems[table.take(np.array([run])).system_index[0]]
         if experiment.reference.is_precise:
             solver = make_solver(experiment, len(times))
             starts = _starts_of_reference(table, run)
             solver.load(system, *starts)
-            seconds = solver.expected_seconds(system, *starts, clock)
+            try:
+                seconds = solver.expected_seconds(system, *starts, clock)
+            except InputError as error:  # of this start, or of the study
+                unmet.append(error)
+                continue
             lines.append(Line(np.zeros(2), np.full(2, seconds / times[-1])))
             continue
         work = functools.partial(
@@ -175,6 +185,8 @@ def pilot_reference_cost(table, chosen, clock=time.thread_time):
                 *time_growing_work(work, end * REFERENCE_PART, end, REFERENCE_SECONDS, clock)
             )
         )
+    if not lines:
+        raise unmet[0]
     return Cost(lines=tuple(lines))
 
 

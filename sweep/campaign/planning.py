@@ -123,8 +123,9 @@ class ExperimentPlan:
         if references := references_of_run_table(table):
             count, rows = len(references.ids), 3 * max(made.rows for made in table.systems)
             layout = Layout.choose(count, references.samples, rows)
-            found += layout.files(count, references.samples, 2, 3)
-            found += math.ceil(count / INITIAL_CHUNK) + 1 + 8  # ids, metadata
+            ends = len(schema.OF_REFERENCE_ENDS)
+            found += layout.files(count, references.samples, 2, 3 + ends)
+            found += math.ceil(count / INITIAL_CHUNK) + 1 + 8 + ends  # ids, metadata
         return found
 
     @property

@@ -24,6 +24,7 @@ from sweep.cli.summary import print_run_summary
 from sweep.errors import Damaged
 from sweep.store.progress import Counter
 from sweep.store.store import Store
+from sweep.text import count_with_noun
 
 
 @click.command("run")
@@ -89,6 +90,7 @@ def print_run_outcome(outcome):
                 f"{tally.experiment}: {count:,} of {tally.runs:,} runs "
                 f"{_failure_status_in_words(meaning)}"
             )
+    _print_early_references(outcome)
     if outcome.failed:
         click.echo(f"Which runs: {shlex.join(['sweep', 'failures', str(outcome.store)])}")
     if outcome.complete:
@@ -97,6 +99,14 @@ def print_run_outcome(outcome):
         command = shlex.join(["sweep", *sys.argv[1:]])
         why = f" ({outcome.stopped})" if outcome.stopped else ""
         click.echo(f"Stopped{why} with {done:,} of {runs:,} runs committed. To go on: {command}")
+
+
+def _print_early_references(outcome):
+    """How many references end early, where to look, and the first of them."""
+    with contextlib.suppress(InputError):  # of a store that is damaged, or was never made
+        if early := sweep.early_references(outcome.store):
+            ends = count_with_noun(len(early), "reference") + f" end{'s' * (len(early) == 1)} early"
+            click.echo(f"{ends}: {shlex.join(['sweep', 'failures', str(outcome.store)])}")
 
 
 def _failure_status_in_words(meaning):

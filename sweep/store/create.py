@@ -317,6 +317,7 @@ def _reference_variables(reference):
         schema.Variable(
             schema.CPU_TIME, ("run",), "s", "CPU time of the reference and its own error"
         ),
+        *schema.OF_REFERENCE_ENDS,
         schema.MARKER,
     )
 

@@ -1,4 +1,7 @@
-"""Which runs failed, why and where, and which axis values they share. Without Numba or zarr."""
+"""Which runs failed, why and where, and which axis values they share; which references end early.
+
+Without Numba or zarr.
+"""
 
 import json
 import math
@@ -9,12 +12,15 @@ import numpy as np
 from integrators.errors import check_known
 from sweep.store import files
 from sweep.store.commit.fold import check_files_are_there
+from sweep.store.files import references_group_name
 from sweep.store.progress import IN_STUDY, MARKER, STATUS
 from sweep.store.store import Store
+from sweep.study import schema
 from sweep.text import format_number
 
 COMPLETE = 0
 FEW = 4  # labels that a condition may list
+SETTLED = 1e-6  # difference of states at which a larger tolerance may be met
 STEPPING = ("integrator", "step_size", "tolerance")
 WHERE = ("stop_step", "stop_time", "stop_residual")
 
@@ -56,6 +62,105 @@ class Shared:
         if not self.also:
             return f"{text}; none of the {self.complete:,} complete runs has"
         return f"{text}; so have {self.also:,} of the {self.complete:,} complete runs"
+
+
+@dataclass(frozen=True)
+class ReferenceEnd:
+    """Why a reference ends before its last sample, and where.
+
+    Parameters
+    ----------
+    reference : dict
+        Its settings, as `sweep.study.experiment.Reference` has them.
+    reason : str
+        One of `schema.REFERENCE_ENDS`, not the first.
+    held : float
+        Time of the last sample at which it holds; NaN where that is not known.
+    lost : float
+        Time of the next one.
+    step_size : float
+        Of one in double-double, the step size that was tried last; NaN otherwise.
+    difference : float
+        By which the states of that and of half of it differ there, of the size of the initial one.
+    steps : float
+        About how many would have been needed until there, if these are too many.
+    """
+
+    reference: dict
+    reason: str
+    held: float
+    lost: float
+    step_size: float = math.nan
+    difference: float = math.nan
+    steps: float = math.nan
+
+    @property
+    def columns(self):
+        """Of `schema.OF_REFERENCE_ENDS` all but the number of samples, by name."""
+        return {
+            schema.REFERENCE_END: schema.REFERENCE_ENDS.index(self.reason),
+            **{variable.name: getattr(self, variable.name) for variable in schema.STOPS},
+        }
+
+    def __str__(self):
+        arithmetic = self.reference.get("arithmetic")
+        where = f" in {arithmetic}" if arithmetic else ""
+        return (
+            f"the reference by {self.reference['integrator']!r}{where} does not meet its tolerance "
+            f"{self.reference['tolerance']:g}: at t = {self.lost:g} {self._why}. Give "
+            f"{', or '.join(self._cures)}"
+        )
+
+    @property
+    def _why(self):
+        apart = (
+            f"the step sizes {self.step_size:.3g} and {self.step_size / 2:.3g} differ by "
+            f"{self.difference:.2g} of the state's size, and "
+        )
+        return {
+            "not_finite": "its states are finite no more, as at a collision",
+            "step_too_small": "its steps fall below round-off, as near a singularity",
+            "no_step_size": f"no step size leads on, the last tried was {self.step_size / 2:.3g}: "
+            "states are finite no more or a solver does not converge, as at a collision",
+            "rounding": f"{apart}shorter steps do not come nearer: rounding decides, that grows "
+            "as neighbouring trajectories part",
+            "too_many_steps": f"{apart}to meet it some {self.steps:.1g} steps are needed, which "
+            "are too many",
+        }[self.reason]
+
+    @property
+    def _cures(self):
+        cures = ["an integrator of higher order"] if self.reason == "too_many_steps" else []
+        cures += ["a larger tolerance"] if self.difference < SETTLED else []
+        known = self.held > 0
+        return [*cures, f"until = {self.held:g}, to which it is met" if known else "a shorter time"]
+
+
+@dataclass(frozen=True)
+class EarlyReference:
+    """A reference that ends before its last sample: errors of its runs are NaN from there.
+
+    Parameters
+    ----------
+    experiment : str
+    starts : tuple of str
+        The labels of its initial state.
+    runs : tuple of int
+        Rows of the study's runs that are measured against it.
+    end : ReferenceEnd
+    """
+
+    experiment: str
+    starts: tuple
+    runs: tuple
+    end: ReferenceEnd
+
+    def __str__(self):
+        runs = f"{len(self.runs):,} run{'s' * (len(self.runs) != 1)}"
+        return (
+            f"{self.experiment}: the reference of {' or '.join(self.starts)} holds until "
+            f"t = {self.end.held:g}, and errors of its {runs} are NaN from there: {self.end}"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +239,125 @@ def values_shared_by_failed_runs(store, experiments=()):
     return found
 
 
+def references_that_end_early(store, experiments=()):
+    """The references that end before their last sample: since when, why, and what would do.
+
+    Parameters as in `failed_runs`.
+
+    Returns
+    -------
+    list of EarlyReference
+
+    Raises
+    ------
+    InputError
+        As `failed_runs`.
+    """
+    store = Store.at(store)
+    return [
+        early
+        for name in _known_experiments(store, experiments)
+        for early in _early_references_of_experiment(store, name)
+    ]
+
+
+def _early_references_of_experiment(store, name):
+    group = references_group_name(name)
+    if not (store.place / group / schema.REFERENCE_END).is_dir():  # none, or of an earlier version
+        return
+    with store.naming_damage():
+        arrays = store.arrays_of_group(group, store.unfolded(group))
+        ends, counts = arrays[schema.REFERENCE_END].values(), arrays[MARKER].values()
+        early = np.flatnonzero((ends > 0) & (counts > 0))
+        if not len(early):
+            return
+        own = {variable.name: arrays[variable.name].values() for variable in schema.STOPS}
+        held = arrays[schema.HELD_SAMPLES].values()
+        attributes = files.read_zarr_metadata(store.place / name)["attributes"]
+        reference = json.loads(attributes["experiment"])["reference"]
+        times, labels, wanted = (
+            store.array(name, key).values() for key in ("time", "initial_condition", IN_STUDY)
+        )
+        of_runs = store.arrays_of_group(name, store.unfolded(name))
+        runs = _reference_of_each_run(of_runs, arrays)
+    for row in early.tolist():
+        mine = np.array([run for run, known in runs.items() if row == known], dtype=int)
+        mine = mine[wanted[mine]]
+        if len(mine):
+            end = ReferenceEnd(
+                reference,
+                schema.REFERENCE_ENDS[ends[row]],
+                *times[[held[row] - 1, held[row]]].tolist(),
+                **{key: float(values[row]) for key, values in own.items()},
+            )
+            starts = tuple(dict.fromkeys(labels[mine].tolist()))
+            yield EarlyReference(name, starts, tuple(mine.tolist()), end)
+
+
+def _reference_of_each_run(arrays, references):
+    """The row of the reference of each run that one of those that end early may be of.
+
+    Where several are of one initial state, that whose own error the run has stored.
+    """
+    found = {}
+    for run, known in rows_measured_against(arrays, references).items():
+        if len(known) > 1:
+            (own,) = arrays[schema.REFERENCE_ERROR].read_rows(np.array([run]))
+            errors = references["error"].read_rows(np.array(known))
+            known = [row for row, e in zip(known, errors, strict=True) if _is_start_of(own, e)]
+        found |= {run: known[0]} if known else {}
+    return found
+
+
+def _is_start_of(one, other):
+    size = min(len(one), len(other))
+    return np.array_equal(one[:size], other[:size], equal_nan=True)
+
+
+def rows_measured_against(arrays, references):
+    """Rows of the references of each run that may be measured against one that ends early.
+
+    Those of its initial state: several, where a study scans a parameter that starts do not depend
+    on.
+
+    Parameters
+    ----------
+    arrays, references : dict of str to ArrayFiles
+        Of an experiment, and of its references.
+
+    Returns
+    -------
+    dict of int to tuple of int
+        By the runs' rows.
+
+    Raises
+    ------
+    Damaged
+        If one of them is.
+    """
+    ends = references[schema.REFERENCE_END].values()
+    if not (ends > 0).any():
+        return {}
+    known = {}
+    for row, state in _states_as_bytes(references[schema.INITIAL_STATE.name]):
+        known.setdefault(state, []).append(row)
+    known = {state: tuple(rows) for state, rows in known.items() if (ends[rows] > 0).any()}
+    return {
+        row: known[state]
+        for row, state in _states_as_bytes(arrays[schema.INITIAL_STATE.name])
+        if state in known
+    }
+
+
+def _states_as_bytes(array):
+    """Row and initial state, without the rows that others have beyond it, of an array of these."""
+    for i in range(array.grid[0]):
+        rows = array.rows((i,))
+        states = array.read_rows(np.arange(rows.start, rows.stop))
+        for row, state in enumerate(states, rows.start):
+            yield row, state[~np.isnan(state).all(axis=1)].tobytes()
+
+
 def _conditions_shared_by_failures(table, failed):
     """The conditions as text, the fewest that leave out the most complete runs; who is left."""
     known = failed | table.complete
@@ -194,12 +418,16 @@ def _axis_range_of_failures(axis, values, mine, known):
 # --- reading ---------------------------------------------------------------------------------
 
 
-def _run_status_tables_of_store(store, experiments):
-    names = store.experiments
+def _known_experiments(store, experiments):
+    """Names of experiments as `failed_runs` takes them, all if there are none."""
     experiments = (experiments,) if isinstance(experiments, str) else experiments
     for name in experiments:
-        check_known(f"experiment of {store}", name, names)
-    for name in experiments or names:
+        check_known(f"experiment of {store}", name, store.experiments)
+    return experiments or store.experiments
+
+
+def _run_status_tables_of_store(store, experiments):
+    for name in _known_experiments(store, experiments):
         with store.naming_damage():
             check_files_are_there(store, name)
             table = _read_run_status_table(store, name)

@@ -266,6 +266,34 @@ STRUCTURE = {  # what a study's record may ask for besides, each with its variab
         ),
     ),
 }
+REFERENCE_ENDS = (
+    "complete", "not_finite", "step_too_small", "no_step_size", "rounding", "too_many_steps",
+)  # fmt: skip
+"""How references end: at their last sample, or why before it."""
+
+REFERENCE_END, HELD_SAMPLES = "end", "held_samples"
+STOPS = (  # of a reference in double-double
+    Variable("step_size", ("run",), "1", "step size that was tried last where it ends"),
+    Variable(
+        "difference",
+        ("run",),
+        "1",
+        "by which states of that and of half of it differ there, of the size of the initial one",
+    ),
+    Variable("steps", ("run",), "1", "about how many would be needed until there, if too many"),
+)
+OF_REFERENCE_ENDS = (  # over references, along ``run`` in their group
+    _count_variable(
+        REFERENCE_END,
+        "how the reference ended; pending: not known",
+        PENDING,
+        "int8",
+        flag_values=[PENDING, *range(len(REFERENCE_ENDS))],
+        flag_meanings=" ".join(("pending", *REFERENCE_ENDS)),
+    ),
+    _count_variable(HELD_SAMPLES, "samples at which the reference holds, the first ones"),
+    *STOPS,
+)
 MARKER = _count_variable("sample_count", "valid samples; 0: not computed yet")
 """The count of samples: what it does not count is not there."""
 

@@ -4,9 +4,13 @@ Two trajectories go side by side, with a step and with half of it. As long as th
 more than the tolerance, the states of the finer one are the reference. At the first sample at
 which they differ by more, a trajectory with half its step catches up, and these two go on. So a
 sample depends on those before it alone: a reference goes on from any of them, bit for bit.
+
+Where no step size meets the tolerance a reference ends, and its later samples are NaN.
 """
 
+import dataclasses
 import functools
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +26,7 @@ from sweep.campaign.worker.recorder import (
     state_differences,
 )
 from sweep.store.checkpoints import reference_checkpoint_length
+from sweep.store.failures import ReferenceEnd
 from sweep.study.experiment import PreciseReference
 
 SETTLED = 1e-6  # of the size: below it errors fall as the order says, or are round-off
@@ -30,6 +35,7 @@ MOST_STEPS = 2**24  # steps from the start up to a sample
 LOOSE = 1e-10  # tolerance at which the steps to a smaller one are known
 TIMED = 32  # steps
 SEARCHED = 2.5  # steps that are taken in all for one of the finer trajectory, about
+NO_STEP_SIZE = "no_step_size"
 PIECE = 2**14  # steps between two looks at whether it is to stop
 
 
@@ -101,20 +107,24 @@ class PreciseSolver:
         Raises
         ------
         InputError
-            As of `advance`, where that is seen already.
+            Where it would end before its last sample, as no step size meets the tolerance: how
+            far it is met, and what would do.
         """
         tolerance, order = self.reference.tolerance, self.integrator.order
         going = _Going(self, system, initial, known, tolerance=max(tolerance, LOOSE))
         began = clock()
         _, errors = going.take(0, len(self.marks))
         seconds = clock() - began
+        if going.end is not None and going.end.reason != NO_STEP_SIZE:
+            raise InputError(str(going.end))
         error = np.max(errors, initial=0.0, where=np.isfinite(errors))
         ratio = error / (tolerance * going.size) if error else 0.0
         if ratio <= 1 or order == EXACT:
             return seconds
         finer = 2.0 ** np.ceil(np.log2(ratio) / order)
         if (steps := 2 * going.steps * finer * self.marks[-1]) > MOST_STEPS:
-            raise InputError(going.unmet(int(np.nanargmax(errors)), going.steps, error, steps))
+            at = int(np.nanargmax(errors))
+            raise InputError(going.unmet(at, "too_many_steps", going.steps, error, steps))
         few = max(TIMED // int(self.marks[1]), 1)
         began = clock()
         going.run(None, few, 0, 1)
@@ -139,20 +149,16 @@ class PreciseSolver:
         -------
         columns : dict of str to ndarray, shape (upto - first, …)
             ``states``, what they have beyond doubles, ``states_low``, and ``error``, their
-            distance to those at twice the step size. NaN from where no step size leads on, as at
-            a collision.
+            distance to those at twice the step size: NaN from where the reference ends. Where it
+            does so, also what `schema.OF_REFERENCE_ENDS` says of it, as numbers.
         stands : ndarray, shape (1 + 2 * size,)
             The number of the coarser one's steps in an interval, and the checkpoints of both.
-
-        Raises
-        ------
-        InputError
-            If no step size meets the tolerance: how far it is met, and what would do.
         """
         going = _Going(self, system, initial, known, stands, check)
         states, errors = going.take(first, upto)
         high, low = np.moveaxis(states, -1, 0)
-        return {"states": high, "states_low": low, "error": errors}, going.stands
+        ended = going.end.columns if going.end else {}
+        return {"states": high, "states_low": low, "error": errors} | ended, going.stands
 
 
 class _Going:
@@ -171,7 +177,7 @@ class _Going:
         self.size = float(norms_of_state_errors(system, own)[0])
         self.is_rough = tolerance is not None
         self.bound = (tolerance if self.is_rough else solver.reference.tolerance) * self.size
-        self.steps, self.both = 1, (None, None)
+        self.steps, self.both, self.end = 1, (None, None), None
         if stands is not None:
             self.steps, self.both = int(stands[0]), tuple(np.split(stands[1:], 2))
 
@@ -182,7 +188,7 @@ class _Going:
 
     @property
     def is_lost(self):
-        """Whether no step size has led on."""
+        """Whether it has ended, in an earlier call or in this one."""
         return not self.steps
 
     def run(self, checkpoint, steps, first, last):
@@ -246,7 +252,7 @@ class _Going:
         return states, errors
 
     def refine(self, at, error, state, checkpoint):
-        """Halve the step until a sample is good; its state and error, or None where none leads on.
+        """Halve the step until a sample is good; its state and error, or None where it ends.
 
         `error` is that of the step size, and `state` and `checkpoint` are what half of it has.
         """
@@ -258,7 +264,8 @@ class _Going:
             if own <= self.bound and not self.stalls(errors):
                 self.steps, self.both = steps, (checkpoint, ahead)
                 return finer[0], own
-            if self.gives_up(at, steps, errors):
+            self.end = self.end_at(at, steps, errors)
+            if self.end is not None:
                 self.steps, self.both = 0, (np.full_like(ahead, np.nan),) * 2
                 return None
             state, checkpoint, steps = finer, ahead, 2 * steps
@@ -272,16 +279,16 @@ class _Going:
         falls = 2.0 ** (-0.5 * (1 if order == EXACT else order))
         return len(errors) > 1 and errors[-1] > falls * errors[-2]
 
-    def gives_up(self, at, steps, errors):
-        """Whether no step size leads to a sample; `InputError` if they do and go on differing."""
+    def end_at(self, at, steps, errors):
+        """The `ReferenceEnd` where shorter steps do not meet the tolerance at a sample, or None."""
         taken, own = 2 * steps * int(self.solver.marks[at]), errors[-1]
         if not np.isfinite(own):
-            return taken > MOST_UNSETTLED
+            return self.unmet(at, NO_STEP_SIZE, steps) if taken > MOST_UNSETTLED else None
         settled = errors[-2] <= SETTLED * self.size
         needed = in_all = 2.0 * taken
         if self.stalls(errors):
             if self.stalls(errors[:-1]) and (settled or taken > MOST_UNSETTLED):
-                raise InputError(self.unmet(at, steps, own))
+                return self.unmet(at, "rounding", steps, max(errors[-3:]))
         elif settled:
             asked = self.solver.reference.tolerance * self.size  # a first search asks for less
             needed, in_all = (
@@ -289,30 +296,19 @@ class _Going:
                 for bound in (self.bound, asked)
             )
         if needed > MOST_STEPS:
-            raise InputError(self.unmet(at, steps, own, in_all))
-        return False
+            return self.unmet(at, "too_many_steps", steps, own, in_all)
+        return None
 
-    def unmet(self, at, steps, error, needed=None):
-        """Why the tolerance is not met at a sample, and what would do."""
-        solver, reference = self.solver, self.solver.reference
-        interval, relative = float(rounded(solver.interval)), error / self.size
-        step, (before, now) = interval / steps, interval * solver.marks[[at - 1, at]]
-        why = (
-            f"to meet it some {needed:.1g} steps are needed, {MOST_STEPS:.1g} are the most"
-            if needed
-            else "shorter steps do not come nearer: rounding decides, that grows as neighbouring "
-            "trajectories part"
-        )
-        cures = ["an integrator of higher order"] if needed else []
-        cures += ["a larger tolerance"] if relative < SETTLED else []
-        cures += (
-            ["a shorter time"]
-            if self.is_rough or at < 2
-            else [f"until = {before:g}, to which it is met"]
-        )
-        return (
-            f"the reference by {reference.integrator!r} in double-double does not meet its "
-            f"tolerance {reference.tolerance:g}: at t = {now:g} the step sizes {step:.3g} and "
-            f"{step / 2:.3g} differ by {relative:.2g} of the state's size, and {why}. Give "
-            f"{', or '.join(cures)}"
+    def unmet(self, at, reason, steps, error=np.nan, needed=np.nan):
+        """The `ReferenceEnd` before a sample, of step sizes of `steps` and twice as many steps."""
+        interval = float(rounded(self.solver.interval))
+        before, now = (interval * self.solver.marks[[at - 1, at]]).tolist()
+        return ReferenceEnd(
+            dataclasses.asdict(self.solver.reference),
+            reason,
+            held=math.nan if self.is_rough else before,
+            lost=now,
+            step_size=interval / steps,
+            difference=float(error / self.size),
+            steps=float(needed),
         )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from integrators.methods import dormand_prince
+from integrators.status import COMPLETE, STATUS
 from sweep.campaign.worker.precise_reference import PreciseSolver
 from sweep.campaign.worker.recorder import make_system, norms_of_state_errors
 from sweep.campaign.worker.recording import MARKER, Recording
@@ -19,6 +20,9 @@ from sweep.study import schema
 from sweep.study.experiment import Reference
 
 CHECKPOINT = checkpoints.CHECKPOINT.name
+STANDING = (  # that a reference goes on with
+    CHECKPOINT, schema.CPU_TIME, *(variable.name for variable in schema.OF_REFERENCE_ENDS),
+)  # fmt: skip
 REHEARSED_TOLERANCE = 1e-3
 
 
@@ -36,14 +40,16 @@ class ReferenceWork:
     def __init__(self, task, arrays, attempt):
         self.task, self.attempt = task, attempt
         self.initial = arrays[schema.INITIAL_STATE.name].read_rows(task.rows)
-        stands, seconds = (arrays[name].read_rows(task.rows) for name in (CHECKPOINT, "cpu_time"))
-        stored = np.where(np.isfinite(stands[:, 0]), task.stored, 0)
-        identity = checkpoints.checkpoint_identity(task.solver.identity, times=task.times)
+        known = {name: arrays[name].read_rows(task.rows) for name in STANDING}
+        stored = np.where(np.isfinite(known[CHECKPOINT][:, 0]), task.stored, 0)
+        stored = np.where(known[schema.REFERENCE_END] == schema.PENDING, 0, stored)
+        identity = checkpoints.checkpoint_identity(task.solver.identity, STANDING, times=task.times)
         self.recording = Recording(
             task.store, task.group, arrays, task.rows, stored, len(task.times), attempt, identity
         )
         columns, on = self.recording.columns, stored > 0
-        columns[CHECKPOINT][on], columns[schema.CPU_TIME][on] = stands[on], seconds[on]
+        for name, values in known.items():
+            columns[name][on] = values[on]
         self.segment = min(SEGMENT, task.checkpoint_every)
 
     def compute(self):
@@ -75,7 +81,7 @@ class ReferenceWork:
         times, recording = self.task.times, self.recording
         count = int(recording.reached[i]) or int(recording.first[i])
         if recording.reached[i]:
-            for name, values in recording.state((CHECKPOINT, schema.CPU_TIME), [i]).items():
+            for name, values in recording.state(STANDING, [i]).items():
                 recording.columns[name][i] = values[0]
         self.task.solver.load(system, *self._starts(i, system))
         length = self._first_length(len(times) - count)
@@ -107,7 +113,7 @@ class ReferenceWork:
         if self.recording.is_unsaved:
             self.recording.commit()
         columns, mine = self.recording.columns, np.array([i])
-        state = {name: columns[name][mine] for name in (CHECKPOINT, schema.CPU_TIME)}
+        state = {name: columns[name][mine] for name in STANDING}
         self.recording.checkpoint(mine, count, state)
 
     def _first_length(self, left):
@@ -126,11 +132,16 @@ class ReferenceWork:
         )
         seconds, before = time.thread_time() - began, columns[schema.CPU_TIME][i]
         columns[schema.CPU_TIME][i] = seconds + (before if count and before > 0 else 0.0)
+        if not count:
+            columns[schema.REFERENCE_END][i] = columns[schema.HELD_SAMPLES][i] = 0
         for name, values in found.items():
-            if values.ndim > 1:
+            if np.ndim(values) == 0:
+                columns[name][i] = values
+            elif values.ndim > 1:
                 columns[name][i, count:upto, : system.rows] = values
             else:
                 columns[name][i, count:upto] = values
+        columns[schema.HELD_SAMPLES][i] += np.isfinite(found["error"]).sum()
         columns[CHECKPOINT][i, :size] = stands
 
     def _check_stopped(self):
@@ -194,7 +205,11 @@ class DoubleSolver:
             system, initial, self.times[first:upto], self.identity, stands
         )
         new = slice(count - first, None)
-        return {"states": states[new], "error": error[new]}, stands
+        found = {"states": states[new], "error": error[new]}
+        status = max(int(part[dormand_prince.STATUS]) for part in np.split(stands, 2))
+        if status > COMPLETE:
+            found |= {schema.REFERENCE_END: schema.REFERENCE_ENDS.index(STATUS[status])}
+        return found, stands
 
 
 def compute_reference_trajectory(system, initial, times, tolerance, checkpoints=None):
@@ -212,6 +227,7 @@ def compute_reference_trajectory(system, initial, times, tolerance, checkpoints=
     Returns
     -------
     states : ndarray, shape (S, rows, 3)
+        NaN from where it, or that at ten times the tolerance, fails.
     error : ndarray, shape (S,)
         Distance of the states at ten times the tolerance; the reference is better than this.
     checkpoints : ndarray, shape (2 * size,)
@@ -227,4 +243,5 @@ def compute_reference_trajectory(system, initial, times, tolerance, checkpoints=
         solved.append(dormand_prince.solve(system, state, times, own, part))
     (states, _, fine), (coarse, _, rough) = solved
     error = norms_of_state_errors(system, states - coarse)
+    states[np.isnan(error)] = np.nan  # where one has failed
     return states, error, np.concatenate([fine, rough])

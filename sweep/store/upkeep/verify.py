@@ -17,6 +17,7 @@ from sweep.store import files
 from sweep.store.backends.places import map_over_place
 from sweep.store.commit.fold import book_file, missing_shards, written_by_tasks
 from sweep.store.commit.records import PARTIAL, RECORD, records_by_group, unfolded_by_group
+from sweep.store.failures import rows_measured_against
 from sweep.store.files import (
     INTERNAL,
     REFERENCES,
@@ -84,6 +85,9 @@ class Group:
         Commit marker, status and coordinate; 0 and complete where they cannot be read.
     samples : int
         Sample times that the references cover; 0 without.
+    held : dict of int to tuple of int
+        Of rows whose references may end early, or that are such references, how many of these
+        they hold at.
     read : dict
         Chunks of these three by the array's name and the index of the file, which were read.
     """
@@ -94,6 +98,7 @@ class Group:
     status: np.ndarray
     adaptive: np.ndarray
     samples: int
+    held: dict
     read: dict
 
     @property
@@ -275,7 +280,25 @@ def _group_to_verify(place, arrays, references):
         _readable_values_or_zero(arrays.get(name), size, read) for name in names
     )
     samples = references["states"].shape[1] if "states" in references else 0
-    return Group(place, arrays, counts, status, adaptive.astype(bool), samples, read)
+    held = _samples_at_which_references_hold(arrays, references)
+    return Group(place, arrays, counts, status, adaptive.astype(bool), samples, held, read)
+
+
+def _samples_at_which_references_hold(arrays, references):
+    """`Group.held`; empty where that cannot be read, or is of an earlier version."""
+    try:
+        if schema.REFERENCE_END in arrays:
+            ends, held = (arrays[k].values() for k in (schema.REFERENCE_END, schema.HELD_SAMPLES))
+            return {
+                row: (int(held[row]),) for row in np.flatnonzero(ends != schema.PENDING).tolist()
+            }
+        if schema.REFERENCE_END in references:
+            held = references[schema.HELD_SAMPLES].values()
+            found = rows_measured_against(arrays, references)
+            return {run: tuple(held[list(rows)].tolist()) for run, rows in found.items()}
+    except Damaged:  # said of the chunk
+        pass
+    return {}
 
 
 def _readable_values_or_zero(array, size, read):
@@ -392,11 +415,20 @@ def _committed_rows_without_values(group, array, values, rows, first):
     at = first + np.arange(flat.shape[1])
     must = (at >= least) & (at < most[:, None])
     loose = group.status[rows] > 0
-    loose |= group.is_reference
+    known = np.array([row in group.held for row in rows.tolist()], dtype=bool)
+    loose |= group.is_reference & ~known
     must &= ~(loose[:, None] & (at > least))
     if array.name.endswith(tuple(ENDS)):
         must &= ~group.adaptive[rows][:, None]
+    if group.is_reference or array.attributes.get("kind") == "state_error":
+        for i in np.flatnonzero(known):
+            must[i] &= _where_a_reference_holds(group.held[int(rows[i])], at, np.isnan(flat[i]))
     return rows[(np.isnan(flat) & must).any(axis=1)]
+
+
+def _where_a_reference_holds(held, at, lost):
+    """Which samples it holds at, of the numbers that it may hold: that which tells what is lost."""
+    return next((at < own for own in held if np.array_equal(at >= own, lost)), at < max(held))
 
 
 def _required_sample_ranges(group, array, counts):

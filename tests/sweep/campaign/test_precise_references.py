@@ -1,23 +1,30 @@
 """References in double-double: how far they are right, and what is measured against them."""
 
 import json
+import shutil
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from study_text import one_experiment, problems
 
 import sweep
 import systems
 from integrators.errors import InputError
+from integrators.methods import dormand_prince
+from integrators.status import STEP_TOO_SMALL
 from sweep.analysis import order_table
 from sweep.analysis.convergence.slopes import USED
 from sweep.campaign.worker import precise_reference
 from sweep.campaign.worker.precise_reference import PreciseSolver
+from sweep.campaign.worker.reference import DoubleSolver
+from sweep.cli.failures import command
 from sweep.store import studies
 from sweep.store.upkeep.verify import verify
-from sweep.study.experiment import PreciseReference
+from sweep.study import schema
+from sweep.study.experiment import PreciseReference, Reference
 from sweep.study.run_table import expand_experiment
 
 TENTH, EIGHTH = "variational+sofroniou_spaletta10", "variational+kahan_li8"
@@ -166,6 +173,15 @@ def test_the_flow_itself_is_a_reference():
     assert np.abs(apart).max() < 1e-24
 
 
+# --- references that end early -----------------------------------------------------------------
+
+
+def ends_of(found):
+    """What `advance` says of the end of a reference."""
+    own = {name: found[name] for name in ("end", "step_size", "difference", "steps")}
+    return own | {"end": schema.REFERENCE_ENDS[own["end"]]}
+
+
 def test_where_no_step_size_leads_on_a_reference_ends(monkeypatch):
     run = precise_reference._Going.run
 
@@ -183,26 +199,25 @@ def test_where_no_step_size_leads_on_a_reference_ends(monkeypatch):
     later, _ = solver.advance(system, known[..., 0], known, 8, 11, stands)
     assert np.isfinite(found["states"][:5]).all() and np.isnan(found["states"][5:]).all()
     assert np.isnan(found["error"][5:]).all() and np.isnan(later["states"]).all()
+    assert ends_of(found)["end"] == "no_step_size" and "end" not in later
 
 
 @pytest.mark.parametrize(
-    ("integrator", "duration", "words"),
-    [
-        ("variational", 1.0, r"steps are needed, 2e\+07 are the most. Give an integrator of hi"),
-        (TENTH, 40.0, "shorter steps do not come nearer: rounding decides.*Give a shorter time"),
-    ],
+    ("integrator", "duration", "why"),
+    [("variational", 1.0, "too_many_steps"), (TENTH, 40.0, "rounding")],
 )
-def test_a_tolerance_that_is_not_met_is_said(monkeypatch, integrator, duration, words):
+def test_where_a_tolerance_is_not_met_a_reference_ends(monkeypatch, integrator, duration, why):
     monkeypatch.setattr(precise_reference, "MOST_UNSETTLED", 2**10)
     system = systems.get("spherical_pendulum_chain", gravity=-9.81)
     known = system.start("celledoni_spatial", arithmetic="double-double")
     solver = solver_until(duration, 1e-20, integrator)
-    with pytest.raises(InputError, match=words) as error:
-        solver.advance(system, known[..., 0], known, 0, 2)
-    assert f"at t = {duration:g} the step sizes" in str(error.value)
+    found, _ = solver.advance(system, known[..., 0], known, 0, 2)
+    own = ends_of(found)
+    assert own["end"] == why and np.isnan(found["error"][1]) and own["step_size"] < 0.1
+    assert own["difference"] > 1e-20 and (own["steps"] > 2**24 or why == "rounding")
 
 
-def test_until_when_rounding_lets_a_tolerance_be_met_is_said(monkeypatch):
+def test_how_far_rounding_lets_a_tolerance_be_met(monkeypatch):
     run = precise_reference._Going.run
 
     def rounded(self, checkpoint, steps, first, last):
@@ -214,9 +229,105 @@ def test_until_when_rounding_lets_a_tolerance_be_met_is_said(monkeypatch):
     system = systems.get("spherical_pendulum_chain")
     known = system.start("lee", arithmetic="double-double")
     solver = solver_until(1.0, 1e-22, samples=10)
-    with pytest.raises(InputError, match="a larger tolerance, or until = 0.5, to which it is met"):
-        solver.advance(system, known[..., 0], known, 0, 11)
-    solver.advance(system, known[..., 0], known, 0, 6)
+    found, _ = solver.advance(system, known[..., 0], known, 0, 11)
+    assert ends_of(found)["end"] == "rounding"
+    np.testing.assert_array_equal(np.isfinite(found["error"]), np.arange(11) < 6)
+
+
+ENDING = one_experiment(
+    system='"spherical_pendulum_chain"',
+    parameters="{ count = 1, mass = [1.0], length = [1.0] }",
+    scan="{ gravity = [9.81, 9.8] }",
+    integrators=f'["rk4", {{ name = "{EIGHTH}", arithmetic = "double-double" }}]',
+    initial_condition="""[
+    { label = "hanging", q = [[0.1, 0, 1]], omega = [[0, 0.5, 0]], normalize = true },
+    { label = "upright", q = [[0, 0.001, -1]], omega = [[0, 0, 0]], normalize = true },
+]""",
+    step_size="[0.02, 0.01, 0.005]",
+    samples="8",
+    duration="8.0",
+    record='["energy"]',
+    reference=f"{{ {REFERENCE}, tolerance = 1e-28 }}",
+)
+
+
+@pytest.fixture(scope="module")
+def ending(cluster, tmp_path_factory):
+    path = tmp_path_factory.mktemp("references") / "ending.zarr"
+    assert sweep.run(studies.parse_study(ENDING), path, cluster).complete
+    return path
+
+
+def test_a_reference_that_ends_spoils_no_other(ending):
+    """Rounding grows by e^(√g t) where a pendulum falls from its upper end."""
+    data = sweep.open_study(ending)["only"].to_dataset()
+    falls = data["initial_condition"] == "upright"
+    for name in ("global_error", "reference_error"):
+        assert np.isfinite(data[name].where(~falls, 0.0)).all()
+        known = np.isfinite(data[name].where(falls, drop=True).values)
+        assert known[:, :5].all() and not known[:, -1].any()
+        assert np.all(known == np.logical_and.accumulate(known, axis=1))
+    early = sweep.early_references(ending)
+    assert [one.starts for one in early] == [("upright",)] * 2
+    assert sorted(run for one in early for run in one.runs) == np.flatnonzero(falls).tolist()
+    for one in early:
+        assert set(data["gravity"].values[list(one.runs)]) == {data["gravity"].values[one.runs[0]]}
+        own = data["global_error"].values[list(one.runs)]
+        assert np.isfinite(own[:, data["time"] <= one.end.held]).all()
+        assert np.isnan(own[:, data["time"] >= one.end.lost]).all()
+        assert one.end.reason == "rounding" and one.end.difference > 1e-28
+        assert f"or until = {one.end.held:g}, to which it is met" in str(one)
+
+
+@pytest.mark.parametrize(
+    ("place", "array", "row", "sample"),
+    [
+        ("only", "global_error", "hanging", 7),
+        ("only", "global_error", "upright", 2),
+        ("only", "reference_error", "hanging", slice(6, None)),
+        (GROUP, "states", "hanging", slice(6, None)),
+        (GROUP, "error", "upright", 2),
+    ],
+)
+def test_nothing_else_may_be_nan_than_what_is_beyond_the_end_of_a_reference(
+    ending, tmp_path, place, array, row, sample
+):
+    assert verify(ending) == []
+    copy = shutil.copytree(ending, tmp_path / "copy.zarr")
+    data = sweep.open_study(copy)["only"].to_dataset()
+    upright = data["initial_state"].values[:, 0, 2] < 0
+    if place == GROUP:
+        upright = sweep.Store.at(copy).group(GROUP)["initial_state"][:, 0, 2] < 0
+    (mine, *_) = np.flatnonzero(upright == (row == "upright")).tolist()
+    sweep.Store.at(copy).group(place, "r+")[array][mine, sample] = np.nan
+    (found,) = verify(copy)
+    assert (found.place, found.array, found.rows.tolist()) == (place, array, [mine])
+
+
+def test_failures_tell_where_references_end(ending):
+    done = CliRunner().invoke(command, [str(ending)])
+    assert done.output.startswith("No run failed.") and done.output.count("of upright holds") == 2
+    (one, _) = json.loads(CliRunner().invoke(command, [str(ending), "--json"]).output)["references"]
+    assert one["end"]["reason"] == "rounding" and one["end"]["held"] < one["end"]["lost"] <= 8
+
+
+def test_a_reference_in_doubles_ends_where_it_fails(monkeypatch):
+    solve = dormand_prince.solve
+
+    def failing(system, state, times, tolerance, checkpoint):
+        states, status, stands = solve(system, state, times, tolerance, checkpoint)
+        if times[-1] > 0.55 and tolerance < 1e-9:
+            states[times > 0.55], stands[dormand_prince.STATUS] = np.nan, STEP_TOO_SMALL
+        return states, status, stands
+
+    monkeypatch.setattr(dormand_prince, "solve", failing)
+    system = systems.get("spherical_pendulum_chain")
+    solver = DoubleSolver(np.linspace(0.0, 1.0, 11), Reference("dop853", 1e-9 / 2, 1.0))
+    found, _ = solver.advance(system, system.start("lee"), None, 0, 11)
+    assert schema.REFERENCE_ENDS[found["end"]] == "step_too_small"
+    for name in ("states", "error"):
+        lost = np.isnan(found[name]).reshape(11, -1)
+        np.testing.assert_array_equal(lost.any(axis=1), np.arange(11) > 5)
 
 
 # --- stores ------------------------------------------------------------------------------------
