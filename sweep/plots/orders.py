@@ -31,8 +31,8 @@ from sweep.plots.style import (
 def convergence(dataset, error=None, at="end"):
     """Error against step size, as `order_table` measures it.
 
-    Filled markers count for the order in the legend, open ones do not. Lines are geometric means
-    over the starts, bars their range; a grey line beside them falls with each declared order.
+    Filled markers count for the order in the legend, open ones do not. Lines are errors
+    of a typical start, bars the range over the starts; a grey line falls with each declared order.
 
     Parameters
     ----------

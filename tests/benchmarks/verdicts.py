@@ -1,4 +1,4 @@
-"""How often drift verdicts are right, and how often |drift| ≤ x holds, on series of known truth.
+"""How often verdicts on drifts and orders are right, and how often their intervals hold the truth.
 
     python tests/benchmarks/verdicts.py [--trials 200] [--part NAME] [--json]
 
@@ -8,7 +8,9 @@ or walk reaches at the end (1/100 of the oscillation's rms and less), by starts 
 the last rows show where it stops working. ``alike``: 17 starts that share what is beside the truth,
 by their correlation. ``coverage``: single short series of nine kinds, from 8
 windows to 300 intervals. ``steps``: the slow part of interval means drawn directly beside that of
-means over all the million steps. Some minutes on two cores. Exit code 3: a figure does not hold.
+means over all the million steps. ``orders``: 200 pairs of an integrator and a system, whose step
+sizes, horizon and starts are random; the truth is what a run of ten times finer step sizes
+certifies. Some minutes on two cores each. Exit code 3: a figure does not hold.
 """
 
 import argparse
@@ -17,6 +19,7 @@ import math
 import multiprocessing
 import os
 import sys
+import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -25,9 +28,13 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "helpers"))
+from random_settings import PAIRS, random_order_study
 from short_series import KINDS, coverage
 from wandering import TRUTHS, Oscillation, ensemble, line
 
+import sweep
+from integrators.method import EXACT
+from sweep.analysis.convergence.certificates import CONFIRMED, REFUTED
 from sweep.analysis.drift.drifts import fit_drift_slope
 from sweep.analysis.drift.slow_modes import slow_parts_of_series, window_means_of_intervals
 from sweep.analysis.drift.verdicts import LINEAR, NONE, VERDICTS, WALK, WORSE, judge_drift
@@ -37,6 +44,7 @@ RIGHT = dict(zip(TRUTHS, (NONE, WALK, LINEAR, LINEAR), strict=True))
 FIGURE = 0.99
 COVERED = 0.94
 WRONG = 0.003
+ORDERS_HELD = 0.93
 SETTINGS = (  # share at the end, starts, what the oscillation is like; the first rows have figures
     (0.01, 64, {}),
     (0.01, 64, {"intervals": 100}),
@@ -157,11 +165,40 @@ def faithful(memory):
     return {"memory": memory, "ratio": ratio, "±": error, "holds": abs(ratio - 1) < 4 * error}
 
 
+def orders(pairs, seed=2):
+    """Counts of orders that are measured in random settings, whose truth finer steps certify."""
+    with tempfile.TemporaryDirectory() as folder:
+        study = Path(folder) / "random-orders.toml"
+        study.write_text(random_order_study(np.random.default_rng(seed), -(-pairs // PAIRS)))
+        store = Path(folder) / "random-orders.zarr"
+        sweep.run(study, store)
+        return [order_counts(sweep.open_study(store))]
+
+
+def order_counts(tree):
+    """How many pairs there are, have an interval, and hold what their finer twin certifies."""
+    found = Counter()
+    for name in (str(name) for name in tree.children if str(name).startswith("s")):
+        twins = sweep.order_table(tree[f"c{name[1:]}"])
+        for row, finer in zip(sweep.order_table(tree[name]), twins, strict=True):
+            known = finer.verdict == CONFIRMED and finer.declared != EXACT
+            found["pairs"] += 1
+            found[row.verdict] += 1
+            found["known"] += known
+            found["with an interval"] += known and math.isfinite(row.order)
+            found["holds the truth"] += known and row.low <= row.declared <= row.high
+            found["another order"] += known and row.verdict == REFUTED
+    measured = found["with an interval"]
+    error = math.sqrt(ORDERS_HELD * (1 - ORDERS_HELD) / measured)
+    held = found["holds the truth"] / measured >= ORDERS_HELD - 3 * error
+    return dict(found) | {"holds": held and not found["another order"]}
+
+
 def main():
     """Print the parts that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--trials", type=int, default=200)
-    parser.add_argument("--part", choices=("verdicts", "alike", "coverage", "steps"))
+    parser.add_argument("--part", choices=("verdicts", "alike", "coverage", "steps", "orders"))
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
     close = [
@@ -176,6 +213,7 @@ def main():
             "alike": lambda: pool.map(alike, close, chunksize=1),
             "coverage": lambda: pool.map(covered, short, chunksize=1),
             "verdicts": lambda: verdicts(pool, chosen.trials),
+            "orders": lambda: orders(chosen.trials),
         }
         parts = {name: make() for name, make in parts.items() if chosen.part in (None, name)}
     if chosen.json:

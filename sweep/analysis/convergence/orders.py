@@ -18,7 +18,6 @@ from sweep.analysis.convergence.curves import (
     SELF,
     default_error_for_orders,
     error_curve,
-    geometric_mean_and_range_of_errors,
     run_table_with_error,
     self_convergence_curve,
 )
@@ -48,7 +47,7 @@ class OrderPoint:
     ----------
     step_size : float
     error, low, high : float
-        Geometric mean over the starts, and the range.
+        That of a typical start, see `slopes.OrderFit`, and the range over the starts.
     use : str
         ``used``, ``floor`` or ``pre-asymptotic``.
     starts : int
@@ -231,8 +230,15 @@ def _order_estimate_from_curve(curve, label, parameters, method, error, at, movi
     of_use = {kind: sizes[use == kind] for kind in (USED, FLOOR, PRE_ASYMPTOTIC)}
     verdict, why = verdict_on_declared_order(fit, declared, curve, error, moving)
     points = tuple(
-        OrderPoint(float(h), *geometric_mean_and_range_of_errors(e), u, int(np.isfinite(e).sum()))
-        for h, e, u in zip(sizes, errors, use, strict=True)
+        OrderPoint(
+            float(h),
+            float(t),
+            float(np.nanmin(e)),
+            float(np.nanmax(e)),
+            u,
+            int(np.isfinite(e).sum()),
+        )
+        for h, t, e, u in zip(sizes, fit.typical, errors, use, strict=True)
     )
     return OrderEstimate(
         integrator=label,

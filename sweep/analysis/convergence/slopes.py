@@ -6,7 +6,8 @@ With errors e of several starts s at step sizes h, the model is
 
 with b = 0, or the next term of the error's expansion, q = 1 or 2. A step size does not count near
 the floor, where the error no longer falls with the step size (round-off, an iteration's
-tolerance), nor where so short an expansion does not describe it yet.
+tolerance), nor where so short an expansion does not describe it yet. The curve c is estimated
+robustly: starts near a singularity have errors of another shape, and are outliers.
 """
 
 from dataclasses import dataclass, replace
@@ -23,11 +24,17 @@ SHORTEST = np.log(1.2)  # a tail: over less, errors that merely scatter look fla
 LEAST = 0.01  # half an interval: what bends less is not told from a power law
 OF_POINTS = 0.995  # the quantile for points that lie off the curve, of stretches that are chosen
 WITH_NEXT_TERM = 5  # points from which on the next term is fitted too
+WITH_SECOND_TERM = 7  # and the one behind it
 SHORT = 4  # points of the shortest stretch, where there are so many
+NARROWER = 1.5  # times smaller is the coarsest step size of a stretch that a slope is held against
+SETTLED, CLOSE = 50, 1e-9  # iterations at most of a robust estimate, and the last one's change
+SPREAD = 1.4826  # times the median deviation: the standard deviation of normal values
+BIWEIGHT = 4.685  # times the spread: what lies further off has no weight; 95 % efficient
+LEAST_GIVING = 0.2  # of the mean slope of its influence, which is 0.8 of normal values
 MOST_BENT = 0.35  # of the error at the coarsest step size: the next term's share
 # q: what follows the leading term h^p is h^(p+1), and h^(p+2) of symmetric methods, whose errors
 # are series in h² (Hairer, Lubich and Wanner, theorem II.3.2 and section V.1).
-NEXT_TERMS = {False: (1,), True: (2,), None: (1, 2)}
+NEXT_TERMS = {False: (1, 2), True: (2,), None: (1, 2)}
 
 
 # Why a step size does not count: it does; no error is above 0, or of too few starts; floors are
@@ -91,6 +98,9 @@ class OrderFit:
         For each step size as given one of `CAUSES`.
     flat : Flat or None
         Where the curve stops falling; None where it does not.
+    typical : ndarray, shape ``(n,)``
+        The error of each step size as given, of a typical start: on the curve that is fitted, or
+        the median where that does not count.
     """
 
     order: float
@@ -107,6 +117,7 @@ class OrderFit:
     bend: float
     causes: tuple
     flat: Flat | None
+    typical: np.ndarray
 
     def count_step_sizes_with(self, cause):
         """How many step sizes have a cause of `CAUSES`."""
@@ -140,7 +151,9 @@ def fit_convergence_order(step_sizes, errors, floors=0.0, symmetric=None):
 
     The interval is the wider of two of Student's: one from how far the points lie off the curve,
     the other from how far the starts' own slopes lie apart; the first does not see what all step
-    sizes share, the second does not see what all starts share. What the floors may bend is added.
+    sizes share, the second does not see what all starts share. What the floors may bend is added,
+    and what terms may that are not fitted: by how far the slopes lie apart with the next term,
+    with two, and without, and of a stretch whose coarsest step size is `NARROWER` times smaller.
     """
     step_sizes = np.asarray(step_sizes, dtype=float)
     errors = np.asarray(errors, dtype=float)
@@ -160,7 +173,11 @@ def fit_convergence_order(step_sizes, errors, floors=0.0, symmetric=None):
     causes[share > 1 / MARGIN] = UNRESOLVED
     causes[~enough] = MISSING
     kept = np.flatnonzero((share <= 1 / MARGIN) & enough)
-    curve, residuals = _mean_error_curve(errors[kept], counts[kept])
+    curve, residuals = _pooled_error_curve(errors[kept], counts[kept])
+    typical = np.array(
+        [np.median(e[t]) if t.any() else np.nan for e, t in zip(errors, there, strict=True)]
+    )
+    typical[kept] = np.exp(curve)
     falling, flat = _points_above_floor(x[kept], curve)
     floor = np.nan if flat is None else flat.level * MARGIN
     share = share[kept]
@@ -174,7 +191,7 @@ def fit_convergence_order(step_sizes, errors, floors=0.0, symmetric=None):
     local = np.diff(curve[:taken]) / np.diff(points.x[:taken])
     back = np.argsort(order)
     seen = {"local": local, "floor": floor, "use": tuple(use[back])}
-    seen |= {"causes": tuple(causes[back]), "flat": flat}
+    seen |= {"causes": tuple(causes[back]), "flat": flat, "typical": typical[back]}
     if fit is None:
         unknown = ("order", "low", "high", "worst_residual", "scatter", "apart", "bend")
         return OrderFit(**dict.fromkeys(unknown, np.nan), next_term=0.0, budget=0.0, **seen)
@@ -219,28 +236,58 @@ class _Line:
     bend: float
 
 
-def _mean_error_curve(errors, counts):
-    """The common curve c(h) of log errors, and what each start deviates from it; NaN outside.
+def _pooled_error_curve(errors, counts):
+    """The common curve c(h) of log errors, and what each start deviates from it.
 
-    A mean over the starts of each step size alone would jump where a start is missing, so c and
-    the starts' offsets a are fitted together, each in turn until they settle.
+    Offsets a(s) of the starts are medians over the step sizes. The curve is at each step size an
+    estimate of location by Tukey's biweight, so that starts near a singularity, whose errors fall
+    as those of others do at far smaller step sizes only, do not bend it.
+
+    Parameters
+    ----------
+    errors, counts : ndarray, shape ``(n, starts)``
+        Errors, and which of them count.
+
+    Returns
+    -------
+    curve : ndarray, shape ``(n,)``
+    residuals : ndarray, shape ``(n, starts)``
+        Influence of each start on the curve: their mean square over their number is the variance
+        of the curve, as that of deviations is of a mean. NaN where none counts.
     """
-    logs = np.where(counts, np.log(np.where(counts, errors, 1.0)), 0.0)
-    per_step = counts.sum(axis=1)
-    per_start = np.maximum(counts.sum(axis=0), 1)
-    curve = logs.sum(axis=1) / per_step
-    for _ in range(1 if counts.all() else 100):
-        offset = ((logs - curve[:, None]) * counts).sum(axis=0) / per_start
-        curve = ((logs - offset) * counts).sum(axis=1) / per_step
-    return curve, np.where(counts, logs - offset - curve[:, None], np.nan)
+    logs = np.where(counts, np.log(np.where(counts, errors, 1.0)), np.nan)
+    median = np.median if counts.all() else np.nanmedian
+    there = counts.any(axis=0)
+    logs, counts = logs[:, there], counts[:, there]
+    residuals = np.full(errors.shape, np.nan)
+    curve, per_step = median(logs, axis=1), counts.sum(axis=1)
+    for _ in range(SETTLED):
+        off = logs - curve[:, None]
+        off = off - median(off, axis=0)
+        spread = SPREAD * median(np.abs(off), axis=1)[:, None]
+        # Where more than half of them are equal, their mean is as robust.
+        outer = np.divide(off, BIWEIGHT * spread, out=np.zeros_like(off), where=spread > 0)
+        inner = np.where(counts, np.maximum(1 - outer**2, 0.0), 0.0)
+        weight, off = inner**2, np.where(counts, off, 0.0)
+        step = (weight * off).sum(axis=1) / weight.sum(axis=1)
+        curve = curve + step
+        if np.abs(step).max(initial=0.0) < CLOSE:
+            break
+    # The derivative of x (1 - x²)² is (1 - x²)(1 - 5x²); its mean is how the estimate gives way.
+    gives = (inner * (5 * inner - 4)).sum(axis=1) / np.maximum(per_step, 1)
+    influence = weight * off / np.maximum(gives, LEAST_GIVING)[:, None]
+    residuals[:, there] = np.where(counts, influence, np.nan)
+    return curve, residuals
 
 
 def _floor_shares_of_errors(errors, floors, counts):
-    """What the floors are of the errors, geometric means over the starts; shape ``(n,)``."""
-    with np.errstate(divide="ignore"):
-        logs = np.log(np.where(counts, floors, 1.0)) - np.log(np.where(counts, errors, 1.0))
-    number = counts.sum(axis=1)
-    return np.where(number > 0, np.exp(logs.sum(axis=1) / np.maximum(number, 1)), np.inf)
+    """What the floors are of the errors, the median over the starts; shape ``(n,)``."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(counts, floors / errors, np.nan)
+    found = np.full(len(share), np.inf)
+    some = counts.any(axis=1)
+    found[some] = np.nanmedian(share[some], axis=1)
+    return found
 
 
 def _points_above_floor(x, curve):
@@ -279,6 +326,10 @@ def _line_of_best_stretch(points, powers):
     lines, low, high = {}, -np.inf, np.inf
     for n in range(min(SHORT, count), count + 1):
         line = _line_with_narrowest_interval(points.finest_points(n), powers)
+        finer = int(np.sum(points.x <= points.x[n - 1] - np.log(NARROWER)))
+        if finer in lines:  # what terms that are not fitted bend shows in how the slope goes on
+            bend = max(abs(line.slope - lines[finer].slope) - lines[finer].apart, 0.0)
+            line = replace(line, half=line.half + bend, bend=line.bend + bend)
         if not low <= line.slope <= high:
             break
         low, high = max(low, line.slope - line.half), min(high, line.slope + line.half)
@@ -296,25 +347,30 @@ def _line_with_narrowest_interval(points, powers):
     plain = _fit_weighted_line(points)
     if len(points.x) < SHORT:
         return plain
-    bent = [_fit_weighted_line(points, power) for power in powers]
-    off = min(abs(line.slope - plain.slope) for line in bent)
+    bent = [_fit_weighted_line(points, (power,)) for power in powers]
+    off = max(abs(line.slope - plain.slope) for line in bent)
     widened = replace(plain, half=plain.half + off, bend=off)
     if len(points.x) < WITH_NEXT_TERM:
         return widened
+    if len(points.x) >= WITH_SECOND_TERM:
+        twice = [_fit_weighted_line(points, (power, 2 * power)) for power in powers]
+        bent = [
+            replace(one, half=one.half + (off := abs(one.slope - two.slope)), bend=off)
+            for one, two in zip(bent, twice, strict=True)
+        ] + twice
     narrow = min(bent, key=lambda line: line.half)
     apart = max(line.slope for line in bent) - min(line.slope for line in bent)
-    narrow = replace(narrow, half=narrow.half + apart / 2, bend=apart / 2)
+    narrow = replace(narrow, half=narrow.half + apart / 2, bend=narrow.bend + apart / 2)
     if abs(narrow.next_term) > MOST_BENT:
         return widened
     return min(widened, narrow, key=lambda line: line.half)
 
 
-def _fit_weighted_line(points, power=0):
-    """Weighted least squares, with the next term h^power unless it is 0."""
+def _fit_weighted_line(points, powers=()):
+    """Weighted least squares, with next terms h^power, the first of which is `next_term`."""
     weight = _point_weights_from_start_scatter(points.residuals)
     columns = [np.ones(len(points.x)), points.x - np.average(points.x, weights=weight)]
-    if power:
-        columns.append(np.exp(power * (points.x - points.x[-1])))
+    columns += [np.exp(power * (points.x - points.x[-1])) for power in powers]
     design = np.stack(columns, axis=1)
     q, r = np.linalg.qr(design * np.sqrt(weight)[:, None])
     inverse = np.linalg.inv(r)
@@ -328,7 +384,7 @@ def _fit_weighted_line(points, power=0):
     apart = _slope_interval_between_starts(solve[1], points.residuals)
     half = max(of_points, apart, LEAST) + budget
     worst = float(np.expm1(np.abs(off).max()))
-    next_term = float(coefficients[2]) if power else 0.0
+    next_term = float(coefficients[2:].sum()) if powers else 0.0
     parts = float(of_points), float(apart), 0.0
     return _Line(float(coefficients[1]), float(half), worst, next_term, budget, *parts)
 

@@ -166,19 +166,39 @@ def test_the_interval_of_an_ensemble_covers_the_order(orders, bend):
     order = orders[0]
     assert np.mean([fit.low <= order <= fit.high for fit in fits]) >= 0.95
     narrow = [order - 0.1 <= fit.low and fit.high <= order + 0.1 for fit in fits]
-    assert np.mean(narrow) >= 0.95
+    # Where next terms are twice the leading one, a start's shape is far from the others'.
+    assert np.mean(narrow) >= (0.95 if bend < 1 else 0.85)
+
+
+def test_starts_near_a_singularity_do_not_bend_the_order():
+    rng = np.random.default_rng(6)
+    h = 0.2 / 1.4 ** np.arange(8)
+    error = np.exp(rng.normal(size=32)) * h[:, None] ** 2 * (1 + h[:, None] ** 2)
+    strange = np.arange(32) % 4 == 0  # whose errors jump about, and are up to 1000 times larger
+    error[:, strange] *= np.exp(rng.uniform(0, 7, size=(8, 8)))
+    fit = fit_convergence_order(h, error, symmetric=True)
+    assert fit.low <= 2 <= fit.high and fit.high - fit.low < 0.05
+    mean = np.log(error).mean(axis=1)
+    assert np.abs(np.diff(mean) / np.diff(np.log(h)) - 2).max() > 0.3  # of a mean they do
+
+
+def test_an_interval_holds_what_the_next_terms_may_still_change():
+    # Local slopes of an rk4 beside a Heisenberg chain, which a plain next term takes to 3.95.
+    slopes = np.array([4.13, 4.10, 4.07, 4.04, 4.03, 4.02, 4.01])
+    h = 0.2 / 1.4 ** np.arange(8)
+    curve = np.concatenate([[0.0], np.cumsum(-slopes * np.log(1.4))])
+    fit = fit_convergence_order(h, np.exp(curve), symmetric=False)
+    assert fit.low <= 4 <= fit.high and fit.bend > 0
 
 
 def test_starts_narrow_the_interval():
     rng = np.random.default_rng(4)
-    width = {}
+    h, width = 0.2 / 1.4 ** np.arange(8), {}
     for starts in (2, 8, 32):
-        fits = [
-            fit_convergence_order(*error_series(rng, (8, 2), starts, 12, 2.0), 1e-13)
-            for _ in range(20)
-        ]
+        errors = [h[:, None] ** 4 * np.exp(0.1 * rng.normal(size=(8, starts))) for _ in range(20)]
+        fits = [fit_convergence_order(h, error, 1e-13) for error in errors]
         width[starts] = np.median([fit.high - fit.low for fit in fits])
-    assert width[32] < 0.7 * width[2]
+    assert width[32] < 0.5 * width[2]
 
 
 def test_what_the_reference_is_wrong_by_is_in_the_interval():
@@ -289,6 +309,8 @@ def test_a_step_size_within_a_hundred_reference_errors_does_not_count():
 def test_eighth_order_between_large_steps_and_round_off():
     h = (0.05, 0.04, 0.025, 0.02, 0.0125, 0.01)
     table = run_table({"kahan_li8": 8}, step_sizes=h, times=(0.0, 1.0))
+    method = {"name": "kahan_li8", "order": 8, "symmetric": True}
+    table.attrs["integrators"] = json.dumps({"kahan_li8": method})
     table["global_error"][:, 1] = [1.4e-7, 2.4e-8, 5.7e-10, 9.6e-11, 2.3e-12, 6e-13]
     table["reference_error"][:] = 7e-13
     row = only(order_table(table))
