@@ -42,6 +42,10 @@ def command(store, experiment, where, quantity, all_steps, growth, arithmetic, a
       worse than linear  like a power of t above 1, or faster
       undecided          below the table stands why, and how much would decide
 
+    Beside it "≥ 92× less than rk4" compares it, surely for 95 % of such pairs, with the integrator
+    that drifts least of those that surely drift more, at equal step size, and in no more CPU time
+    where that was measured.
+
     Its tests are at 99.7 % or stricter. An oscillation of less than one cycle in the run, and a
     memory of more than a fifth of it, are drift as far as the run shows. With --growth the
     exponent of the growth over the last decade of time stands beside the same verdict, and the

@@ -45,7 +45,8 @@ def drift_over_time(dataset, quantity=None, step_size=None):
     A strip for each integrator, each with its own scale, and a column for each combination of
     scanned values. The line is the median over the starts, the band holds 90 % of them; the wedge
     is what the drifts within the interval make of the mean. Above a strip stand the verdict and
-    the largest drift that is not excluded.
+    the largest drift that is not excluded; in it how many times less that is than the drift of the
+    integrator that drifts least of those that surely drift more at equal step size.
 
     Parameters
     ----------
@@ -154,6 +155,11 @@ def _draw_drift_strip(ax, cell, row, said, colour):
     else:
         ax.set_title(", ".join(said), loc="left", **bold)
         ax.set_title(found, loc="right", fontsize=8, color="0.15")
+    closest = next((one for one in row.compared if one.equal_step), None)
+    if closest is not None:
+        ground = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 1.0}
+        at = {"ha": "right", "va": "top", "transform": ax.transAxes, "bbox": ground, "zorder": 5}
+        ax.text(0.995, 0.95, f"{closest} (95 %)", fontsize=7, color="0.15", **at)
     return len(means)
 
 

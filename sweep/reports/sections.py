@@ -118,7 +118,9 @@ def drift_section_answer(dataset):
     for row in rows:
         by_quantity.setdefault(row.quantity, []).append(row)
     counts = dict(Counter(row.verdict for row in rows if getattr(row, "verdict", "")))
-    sentences = [_drift_bounds_sentence(name, of) for name, of in by_quantity.items()]
+    sentences = []
+    for name, of in by_quantity.items():
+        sentences += [_drift_bounds_sentence(name, of), *_drift_comparison_sentences(name, of)]
     return Answer(tables.drifts_as_tables(rows), sentences, counts)
 
 
@@ -135,6 +137,23 @@ def _drift_bounds_sentence(quantity, rows):
         text += f"{scientific_cell(least.bound)}, {_row_origin_in_words(least)}"
     missing = len(rows) - len(bounded)
     return text + (f"; not measured of {missing} of {len(rows)}." if missing else ".")
+
+
+def _drift_comparison_sentences(quantity, rows):
+    """Who drifts less than whom at equal step size, by most; nothing where no one surely does."""
+    found = [
+        (one.times, row, one)
+        for row in rows
+        for one in [next((each for each in row.compared if each.equal_step), None)]
+        if one is not None
+    ]
+    if not found:
+        return []
+    _, row, one = max(found, key=lambda each: each[0])
+    name = quantity.replace("_", " ")
+    less = f"{row.integrator} drifts {one} at equal step size (95 %)"
+    values = _row_origin_in_words(row).partition(", ")[2]
+    return [f"Of the {name} {less}{f', at {values}' if values else ''}."]
 
 
 def _row_origin_in_words(row):

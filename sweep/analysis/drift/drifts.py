@@ -12,6 +12,7 @@ from sweep.analysis.drift.cells import (
     read_cell_errors,
     rounding_of_quantity,
 )
+from sweep.analysis.drift.comparisons import OF_EACH, compare_drifts
 from sweep.analysis.drift.growth_fits import fit_growth_of_cell_errors
 from sweep.analysis.drift.slow_modes import (
     FEWEST,
@@ -32,8 +33,13 @@ from sweep.analysis.drift.verdicts import (
     undecided_verdict_on_cell,
     verdict_from_growth_fit,
 )
+from sweep.analysis.efficiency.timing import (
+    TIMED,
+    comparable_cpu_time_of_cell,
+    with_cpu_times_of_runs,
+)
 from sweep.analysis.reasons import Reason, Remedy, drift_verdict_in_words
-from sweep.analysis.runs.selection import run_table_without_repeats
+from sweep.analysis.runs.selection import complete_runs, run_table, run_table_without_repeats
 
 GROWING = (WALK, LINEAR, WORSE)
 # Samples a decade with which the last of their intervals is a `FEWEST`-th of the run.
@@ -70,6 +76,8 @@ class DriftEstimate:
     drift, low, high : float
         Slope of the signed error over time, mean over the starts, and its 95 % interval; NaN
         where `lacks` says why. For a vector it is the slope of the norm of the change.
+    wide_low, wide_high : float
+        Its 97.5 % interval, by which two drifts are compared; see `compared`.
     mean_abs : Spread
         Mean of |error| over the steps k = 0 … N.
     max_abs : Spread
@@ -103,6 +111,11 @@ class DriftEstimate:
     every_step : bool
         Whether mean and drift are of every step, or only of the samples: so where adaptive steps
         are longer than sample intervals. The maximum is of every step where the store holds it.
+    cpu_time : float
+        Of a run in seconds, the median over the starts; NaN where it cannot be compared.
+    compared : tuple of DriftComparison
+        How many times less it drifts than other integrators of the table, of those that surely
+        drift more; see `comparisons.compare_drifts`.
     units, time_units : str
     lacks : tuple of Reason
         Why there is no drift.
@@ -120,6 +133,8 @@ class DriftEstimate:
     drift: float
     low: float
     high: float
+    wide_low: float
+    wide_high: float
     mean_abs: Spread
     max_abs: Spread
     verdict: str
@@ -139,6 +154,8 @@ class DriftEstimate:
     resolution: float
     why: tuple
     every_step: bool
+    cpu_time: float
+    compared: tuple
     units: str
     time_units: str
     lacks: tuple
@@ -229,16 +246,19 @@ def drift_table(dataset, quantities=None, step_sizes="all"):
     InputError
         When a quantity has no error in the dataset, or `step_sizes` is neither.
     """
-    dataset = run_table_without_repeats(dataset)
+    full = run_table(dataset)
+    dataset = run_table_without_repeats(full)
     quantities = chosen_drift_quantities(dataset, quantities)
+    dataset = with_cpu_times_of_runs(full, dataset)
     wanted = [f"{quantity}_error{of}" for quantity in quantities for of in STATISTICS]
     wanted += quantities  # a value beside its error: it has a sign
-    dataset = dataset[[name for name in (*wanted, *PER_RUN) if name in dataset]]
-    return [
-        _drift_estimate_of_cell(cell, key, quantity)
-        for key, cell in cells_chosen_for_drift(dataset, step_sizes)
-        for quantity in quantities
-    ]
+    dataset = dataset[[name for name in (*wanted, *PER_RUN, *TIMED) if name in dataset]]
+    rows, starts = [], []
+    for key, cell in cells_chosen_for_drift(dataset, step_sizes):
+        rows += [_drift_estimate_of_cell(cell, key, quantity) for quantity in quantities]
+        starts += [cell["initial_condition"].values[complete_runs(cell)]] * len(quantities)
+    compared = compare_drifts(rows, starts)
+    return [replace(row, compared=found) for row, found in zip(rows, compared, strict=True)]
 
 
 def _drift_estimate_of_cell(cell, key, quantity):
@@ -246,6 +266,7 @@ def _drift_estimate_of_cell(cell, key, quantity):
     errors = read_cell_errors(cell, quantity)
     lacks = _why_drift_not_measurable(errors)
     (drift, low, high), found = drift_and_verdict_of_cell(errors)
+    wide = (np.nan, np.nan) if lacks else drift_slope_interval(errors.parts, OF_EACH)[1:]
     return DriftEstimate(
         quantity=quantity,
         integrator=key.pop("integrator"),
@@ -259,6 +280,8 @@ def _drift_estimate_of_cell(cell, key, quantity):
         drift=drift,
         low=low,
         high=high,
+        wide_low=wide[0],
+        wide_high=wide[1],
         mean_abs=_spread_over_starts(errors.mean_abs),
         max_abs=_spread_over_starts(errors.max_abs),
         verdict=found.verdict,
@@ -278,6 +301,8 @@ def _drift_estimate_of_cell(cell, key, quantity):
         resolution=rounding_of_quantity(cell, quantity) if found.verdict in GROWING else np.nan,
         why=found.why,
         every_step=errors.every_step,
+        cpu_time=comparable_cpu_time_of_cell(cell),
+        compared=(),
         units=cell[f"{quantity}_error"].attrs.get("units", "1"),
         time_units=cell["time"].attrs.get("units", "1"),
         lacks=lacks,

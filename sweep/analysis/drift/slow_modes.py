@@ -261,26 +261,28 @@ def add_group_sums(sums):
     return np.sum(squares, axis=0), np.sum(members, axis=0)
 
 
-def drift_slope_interval(parts):
+def drift_slope_interval(parts, probability=0.95):
     """The slope, mean over the starts, and its 95 % interval; see `drifts.fit_drift_slope`.
 
     Parameters
     ----------
     parts : SlowParts
         Of at least `FEWEST` windows.
+    probability : float, optional
+        Of the interval.
 
     Returns
     -------
     slope, low, high : float
     """
-    trend = parts.trend.mean()
+    trend, quantile = parts.trend.mean(), (1 + probability) / 2
     modes = parts.slow_parts_of_mean().modes[0] ** 2
     half = max(
-        stdtrit(count, 0.975) * np.sqrt(modes[:count].mean()) for count in (FEW_MODES, MODES)
+        stdtrit(count, quantile) * np.sqrt(modes[:count].mean()) for count in (FEW_MODES, MODES)
     )
     if parts.starts > 1:
         apart = np.std(parts.trend, ddof=1) / np.sqrt(parts.starts)
-        half = max(half, stdtrit(parts.starts - 1, 0.975) * apart)
+        half = max(half, stdtrit(parts.starts - 1, quantile) * apart)
     values = np.array([trend, trend - half, trend + half]) / parts.trend_scale
     return tuple(float(value) for value in values)
 

@@ -17,6 +17,8 @@ FEWEST = 3  # repeats whose two least tell what the machine adds
 APART = 0.1  # of the least: what these may differ by
 ALONE = 1.0  # seconds over which a single measurement is an average over what the machine does
 OF_CELL = ("integrator", "step_size", "tolerance")
+# In a run table: what `RunTimes` has as least, apart, batch and repeats.
+TIMED = ("cpu_time", "cpu_time_apart", "cpu_time_batch", "cpu_time_repeats")
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,36 @@ def _numbers_of_combinations(*columns):
         distinct, code = distinct_values_and_codes(values)
         _, place = np.unique(place * len(distinct) + code, return_inverse=True)
     return place
+
+
+def with_cpu_times_of_runs(full, dataset):
+    """A run table with the `RunTimes` of its runs, as the variables `TIMED`.
+
+    Parameters
+    ----------
+    full, dataset : xarray.Dataset
+        As of `cpu_times_of_runs`.
+    """
+    timed = cpu_times_of_runs(full, dataset)
+    names = dict(zip(TIMED, (timed.least, timed.apart, timed.batch, timed.repeats), strict=True))
+    return dataset.assign({name: ("run", values) for name, values in names.items()})
+
+
+def comparable_cpu_time_of_cell(cell):
+    """The CPU time of a complete run, the median; NaN where it cannot be compared with others.
+
+    Parameters
+    ----------
+    cell : xarray.Dataset
+        Runs of one integrator at one step size, `with_cpu_times_of_runs`.
+    """
+    counts = complete_runs(cell)
+    if not counts.any():
+        return np.nan
+    times, apart, batch, repeats = (cell[name].values[counts] for name in TIMED)
+    measured = is_cpu_time_comparable(np.median(apart), np.median(batch), repeats.min())
+    time = float(np.median(times))
+    return time if measured and time > 0 else np.nan
 
 
 def is_cpu_time_comparable(apart, batch, repeats):

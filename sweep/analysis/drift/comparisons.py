@@ -1,0 +1,135 @@
+"""How many times less one integrator drifts than another, at equal step size and at equal cost."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sweep.analysis.drift.verdicts import FEWEST_STARTS, LINEAR, UNDECIDED, WALK, WORSE
+from sweep.analysis.efficiency.timing import APART
+
+# Of each of two drifts: that one lies within its interval (1 - 0.975) and another not nearer to 0
+# than its own (half of that) is wrong of 3.75 % of pairs at most.
+OF_EACH = 0.975
+LARGE = 1e4  # from here on a ratio is printed as a power of ten
+
+
+@dataclass(frozen=True)
+class DriftComparison:
+    """How many times less an integrator drifts than another one that is seen to drift.
+
+    Both have the same starts, duration and scanned values.
+
+    Attributes
+    ----------
+    than : str
+        The other integrator.
+    step_size, tolerance : float
+        Of the other; one is NaN.
+    times : float
+        Its mean |drift| is at least as many times as large, with 95 % certainty for this pair.
+    equal_step : bool
+        Whether the step sizes are equal.
+    cpu_time : float
+        CPU time of a run, in units of the other's; NaN where the two cannot be compared.
+    """
+
+    than: str
+    step_size: float
+    tolerance: float
+    times: float
+    equal_step: bool
+    cpu_time: float
+
+    @property
+    def equal_cost(self):
+        """Whether a run takes no more CPU time than one of the other, up to what times scatter."""
+        return bool(self.cpu_time <= 1 + APART)
+
+    def __str__(self):
+        return f"≥ {_rounded_down(self.times)}× less than {self.than}"
+
+
+def _rounded_down(times):
+    """Two digits, or the power of ten of what is large: a bound is no more exact."""
+    power = int(np.floor(np.log10(times) + 1e-12))
+    if times >= LARGE:
+        return f"1e{power}"
+    unit = 10.0 ** (power - 1)
+    return f"{np.floor(times / unit + 1e-9) * unit:.4g}"
+
+
+def compare_drifts(rows, starts):
+    """What other integrators each one drifts surely less than.
+
+    Of each other integrator at most two step sizes are compared: the same one, and of those at
+    which a run takes as much CPU time or more the cheapest.
+
+    Parameters
+    ----------
+    rows : sequence of DriftEstimate
+    starts : sequence of tuple of str
+        The initial conditions that count in each.
+
+    Returns
+    -------
+    list of tuple of DriftComparison
+        Of each row, those with the fewest times first.
+    """
+    together = {}
+    for row, own in zip(rows, starts, strict=True):
+        together.setdefault(_comparable_setting(row, own), []).append(row)
+    drifting = {
+        setting: [row for row in of if _drift_is_sure(row)] for setting, of in together.items()
+    }
+    return [
+        _comparisons_of_row(row, drifting[_comparable_setting(row, own)])
+        for row, own in zip(rows, starts, strict=True)
+    ]
+
+
+def _comparable_setting(row, starts):
+    """What rows share that can be compared."""
+    return row.quantity, tuple(row.parameters.items()), row.duration, frozenset(starts)
+
+
+def _drift_is_sure(row):
+    """Whether a drift is surely not 0: as one, or above how far independent starts lie apart.
+
+    Of few starts, or alike ones, a common walk or oscillation is none.
+    """
+    if row.wide_low <= 0 <= row.wide_high or np.isnan(row.wide_low):
+        return False
+    many = row.effective > FEWEST_STARTS - 0.5
+    return row.verdict in (LINEAR, WORSE) or (row.verdict in (UNDECIDED, WALK) and many)
+
+
+def _largest_possible_drift(row):
+    """The largest |drift| of the mean, or of single starts where these drift by either sign."""
+    most = max(abs(row.wide_low), abs(row.wide_high))
+    if np.isfinite(row.grown_high) and not row.shared:
+        return max(most, row.grown_high / row.duration)
+    return most
+
+
+def _comparisons_of_row(row, drifting):
+    most = _largest_possible_drift(row)
+    if not most > 0:  # not measured; or exactly constant, and so nothing is in proportion to it
+        return ()
+    by_integrator = {}
+    for other in drifting:
+        if other.integrator != row.integrator:
+            times = min(abs(other.wide_low), abs(other.wide_high)) / most
+            one = DriftComparison(
+                than=other.integrator,
+                step_size=other.step_size,
+                tolerance=other.tolerance,
+                times=float(times),
+                equal_step=row.step_size == other.step_size,
+                cpu_time=row.cpu_time / other.cpu_time,
+            )
+            by_integrator.setdefault(other.integrator, []).append(one)
+    chosen = []
+    for of in by_integrator.values():
+        costly = max((one for one in of if one.equal_cost), key=lambda o: o.cpu_time, default=None)
+        chosen += [one for one in of if one.equal_step or one is costly]
+    return tuple(sorted((one for one in chosen if one.times > 1), key=lambda one: one.times))

@@ -1,0 +1,135 @@
+"""How many times less one integrator drifts than another, on series whose drifts are known."""
+
+import numpy as np
+import pytest
+from run_tables import run_table, with_series
+from wandering import Oscillation
+
+from sweep.analysis.drift.drifts import drift_table
+from sweep.plots import drift_over_time
+from sweep.reports.sections import drift_section_answer
+from sweep.tables import drifts_as_tables, table_rows_for_json, tables_as_text
+
+TIMES = np.linspace(0.0, 64.0, 65)
+MIDDLES = (TIMES[1:] + TIMES[:-1]) / 2
+WAVES = Oscillation(intervals=64)
+
+
+def waves(rng, drift=0.0, starts=8):
+    """Bounded oscillations of rms near 1, and beside them a drift of the mean."""
+    return WAVES.means(rng, starts) + drift * MIDDLES
+
+
+def table_of(means, step_sizes=(0.5,), seconds=None):
+    """A run table of integrators, of starts with these interval means of the energy error.
+
+    `means` is by integrator, or by integrator and step size; `seconds`, likewise, the CPU times of
+    runs that were measured.
+    """
+    keys, labels = list(means), [key if isinstance(key, str) else key[0] for key in means]
+    starts = tuple(f"start[{i}]" for i in range(len(means[keys[0]])))
+    table = run_table(dict.fromkeys(labels, 2), step_sizes, starts, TIMES)
+    every = np.concatenate([means[key] for key in keys])
+    interval = np.concatenate([np.full((len(every), 1), np.nan), every], axis=1)
+    ends = np.concatenate([np.zeros((len(every), 1)), every], axis=1)
+    table = with_series(table, "energy", 1.0 + ends)  # an error of a value has a sign
+    table = with_series(table, "energy_error", ends, mean=interval, abs_mean=np.abs(interval))
+    if seconds is not None:
+        table["cpu_time"] = "run", np.repeat([seconds[key] for key in keys], len(starts))
+    return table
+
+
+def compared(table, step_sizes="smallest"):
+    return {
+        (row.integrator, row.step_size): row.compared
+        for row in drift_table(table, step_sizes=step_sizes)
+    }
+
+
+def test_no_drift_is_compared_with_a_drift():
+    rng = np.random.default_rng(1)
+    table = table_of({"good": waves(rng), "bad": waves(rng, 1.0), "worse": waves(rng, 30.0)})
+    rows = {row.integrator: row for row in drift_table(table)}
+    closest, other = rows["good"].compared
+    assert (closest.than, other.than) == ("bad", "worse") and closest.equal_step
+    assert closest.times * rows["good"].bound < 1.0 < 2 * closest.times * rows["good"].bound
+    assert [one.than for one in rows["bad"].compared] == ["worse"]
+    assert 20 < rows["bad"].compared[0].times < 30
+    assert rows["worse"].compared == ()
+    text = tables_as_text(drifts_as_tables(list(rows.values())))
+    assert f"{closest}  " in text and str(closest).endswith("× less than bad")
+    assert "in no more CPU time" not in text
+    (answer,) = [s for s in drift_section_answer(table).sentences if "less" in s]
+    assert answer == f"Of the energy good drifts {closest} at equal step size (95 %)."
+    said = table_rows_for_json([rows["good"]])[0]["compared"][0]
+    assert said["than"] == "bad" and said["times"] == closest.times
+    drawn = [text.get_text() for ax in drift_over_time(table).axes for text in ax.texts]
+    assert f"{closest} (95 %)" in drawn
+
+
+@pytest.mark.parametrize("ratio", [1.0, 3.0, 100.0])
+def test_what_is_said_holds_of_the_true_drifts(ratio):
+    said = held = 0
+    for trial in range(100):
+        rng = np.random.default_rng((trial, int(ratio)))
+        table = table_of({"one": waves(rng, 1.0), "other": waves(rng, ratio)})
+        for one in compared(table)["one", 0.5]:
+            said, held = said + 1, held + (one.times <= ratio)
+    assert said - held <= 0.05 * 100
+    assert said > 75 or ratio < 2
+
+
+def test_printed_bounds_are_rounded_down():
+    rng = np.random.default_rng(1)
+    still = waves(rng)
+    for size in np.geomspace(0.5, 1e4, 15):
+        (one,) = compared(table_of({"a": still, "b": waves(rng, size)}))["a", 0.5] or (None,)
+        if one is not None:
+            printed = float(str(one).split("×")[0].removeprefix("≥ "))
+            assert 1 <= printed <= one.times < 10 * printed
+
+
+def test_walks_and_drifts_of_either_sign_are_not_compared():
+    rng = np.random.default_rng(2)
+    still, walk = waves(rng), np.cumsum(rng.normal(size=64)) * 10
+    alike = waves(rng) + walk
+    assert compared(table_of({"still": still, "alike": alike}))["still", 0.5] == ()
+    sign = np.array([1, -1] * 4)[:, None]
+    either = waves(rng) + sign * 30 * MIDDLES
+    assert compared(table_of({"still": still, "either": either}))["still", 0.5] == ()
+    # A mean drift of nearly nothing is no small drift, where each start drifts.
+    steep = waves(rng, 30.0)
+    (row, _) = drift_table(table_of({"either": either, "steep": steep}))
+    assert row.verdict == "linear" and not any(one.times > 1.5 for one in row.compared)
+
+
+def test_other_starts_are_not_compared():
+    rng = np.random.default_rng(3)
+    table = table_of({"good": waves(rng), "bad": waves(rng, 30.0)})
+    assert len(compared(table)["good", 0.5]) == 1
+    table["status"][-1] = 1
+    assert compared(table)["good", 0.5] == ()
+
+
+def test_an_error_of_nothing_is_not_compared():
+    table = table_of({"good": np.zeros((8, 64)), "bad": waves(np.random.default_rng(3), 30.0)})
+    assert compared(table)["good", 0.5] == ()
+
+
+def test_equal_cost_is_of_the_cheapest_runs_that_cost_as_much():
+    rng = np.random.default_rng(4)
+    keys = [(label, h) for label in ("good", "bad") for h in (0.25, 0.5, 1.0)]
+    means = {(label, h): waves(rng, 30 * h if label == "bad" else 0.0) for label, h in keys}
+    seconds = {key: 2.0 / key[1] * (1.6 if key[0] == "good" else 1.0) for key in keys}
+    table = table_of(means, (0.25, 0.5, 1.0), seconds)
+    found = compared(table, "all")
+    equal_step, costly = sorted(found["good", 0.5], key=lambda one: -one.step_size)
+    assert equal_step.equal_step and not equal_step.equal_cost
+    assert equal_step.cpu_time == pytest.approx(1.6)
+    assert costly.equal_cost and not costly.equal_step and costly.step_size == 0.25
+    assert costly.cpu_time == pytest.approx(0.8)
+    assert [one.equal_cost for one in found["good", 0.25]] == [False]  # none costs as much
+    text = tables_as_text(drifts_as_tables(drift_table(table, step_sizes="all")))
+    assert "in no more CPU time" in text
+    table["cpu_time"] /= 1e6  # too short to be measured
+    assert not any(one.equal_cost for one in compared(table, "all")["good", 0.5])
