@@ -165,6 +165,8 @@ def drift_verdict_in_words(row, grows, signs):
         Whether the verdict says that something grows, and whether a sign matters to it.
     """
     words = [row.verdict + (f": {row.advice}" if row.why else "")]
+    if row.verdict == "at round-off":
+        words.append(roundings_in_words(row))
     if grows and np.isfinite(row.exponent_low):
         words.append(f"like t^{row.exponent_low:.2f} – t^{row.exponent_high:.2f}")
     if grows and signs and (sign := drift_sign_in_words(row, row.shared)):
@@ -177,6 +179,21 @@ def drift_verdict_in_words(row, grows, signs):
     if row.below_rounding:
         words.append(below_rounding_in_words(row))
     return ", ".join(words)
+
+
+def roundings_in_words(row):
+    """How large an error is in roundings of the quantity.
+
+    Parameters
+    ----------
+    row : DriftEstimate
+    """
+    units = "" if row.units == "1" else f" {row.units}"
+    quantity = row.quantity.replace("_", " ")
+    return (
+        f"|error| ≤ {row.largest_in_roundings:.2g} roundings of the {quantity}, "
+        f"{row.resolution:.1g}{units} each"
+    )
 
 
 def below_rounding_in_words(row):

@@ -40,6 +40,7 @@ def command(store, experiment, where, quantity, all_steps, growth, arithmetic, a
       √t                 a random walk of its own in each start; it takes 32 starts
       linear             like t, as far as the interval of the exponent tells
       worse than linear  like a power of t above 1, or faster
+      at round-off       the error is a few roundings, and no drift of more than one is seen
       undecided          below the table stands why, and how much would decide
 
     Beside it "≥ 92× less than rk4" compares it, surely for 95 % of such pairs, with the integrator

@@ -173,7 +173,9 @@ def fit_convergence_order(step_sizes, errors, floors=0.0, symmetric=None):
     causes[share > 1 / MARGIN] = UNRESOLVED
     causes[~enough] = MISSING
     kept = np.flatnonzero((share <= 1 / MARGIN) & enough)
-    curve, residuals = _pooled_error_curve(errors[kept], counts[kept])
+    curve, residuals = np.empty(0), np.empty((0, errors.shape[1]))
+    if len(kept):
+        curve, residuals = _pooled_error_curve(errors[kept], counts[kept])
     typical = np.array(
         [np.median(e[t]) if t.any() else np.nan for e, t in zip(errors, there, strict=True)]
     )

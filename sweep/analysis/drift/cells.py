@@ -151,6 +151,11 @@ class CellErrors:
         """Runs that count."""
         return len(self.mean_abs)
 
+    @property
+    def rms_at_end(self):
+        """Root mean square over the runs of the last interval's means; NaN without a run."""
+        return float(np.sqrt(np.mean(self.last**2))) if self.starts else np.nan
+
     @cached_property
     def likeness(self):
         """How alike the runs are, a `spectra.Likeness`."""

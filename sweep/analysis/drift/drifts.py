@@ -22,16 +22,16 @@ from sweep.analysis.drift.slow_modes import (
     window_means_of_intervals,
 )
 from sweep.analysis.drift.verdicts import (
-    LINEAR,
+    GROWING,
     NONE,
     UNDECIDED,
     WALK,
-    WORSE,
     advise_longer_run,
     advise_more_starts,
     judge_drift,
     undecided_verdict_on_cell,
     verdict_from_growth_fit,
+    verdict_with_round_off,
 )
 from sweep.analysis.efficiency.timing import (
     TIMED,
@@ -41,7 +41,6 @@ from sweep.analysis.efficiency.timing import (
 from sweep.analysis.reasons import Reason, Remedy, drift_verdict_in_words
 from sweep.analysis.runs.selection import complete_runs, run_table, run_table_without_repeats
 
-GROWING = (WALK, LINEAR, WORSE)
 # Samples a decade with which the last of their intervals is a `FEWEST`-th of the run.
 THINNEST = int(np.ceil(1 / np.log10(FEWEST / (FEWEST - 1))))
 
@@ -84,8 +83,9 @@ class DriftEstimate:
         Largest |error|.
     verdict : str
         How the error moves over the run: ``no drift seen``, ``√t`` (a random walk), ``linear``,
-        ``worse than linear`` or ``undecided``; see `verdicts.judge_drift`. No drift seen does not
-        say that there is none: `bound` says how much could hide.
+        ``worse than linear``, ``at round-off`` or ``undecided``; see `verdicts.judge_drift` and
+        `verdicts.verdict_with_round_off`. No drift seen does not say that there is none: `bound`
+        says how much could hide.
     shared : bool
         Whether the mean over the starts drifts, as far as their scatter and its own noise show.
     rising, falling, with_mean : int
@@ -102,8 +102,7 @@ class DriftEstimate:
         Root mean square over the starts of what has grown until the end, and its 95 % interval;
         NaN as above.
     resolution : float
-        One rounding of the quantity in the arithmetic of the runs, where the verdict is that
-        something grows; else NaN.
+        One rounding of the quantity in the arithmetic of the runs; NaN without a run.
     why : tuple of Reason
         Why the verdict is undecided and what would decide, or what else is to be said.
     steps : float
@@ -181,6 +180,11 @@ class DriftEstimate:
         if self.verdict not in GROWING:
             return np.nan
         return self.grown if np.isfinite(self.grown) else abs(self.drift) * self.duration
+
+    @property
+    def largest_in_roundings(self):
+        """The largest |error| of any start, in roundings of the quantity."""
+        return self.max_abs.high / self.resolution
 
     @property
     def below_rounding(self):
@@ -267,6 +271,8 @@ def _drift_estimate_of_cell(cell, key, quantity):
     lacks = _why_drift_not_measurable(errors)
     (drift, low, high), found = drift_and_verdict_of_cell(errors)
     wide = (np.nan, np.nan) if lacks else drift_slope_interval(errors.parts, OF_EACH)[1:]
+    resolution = rounding_of_quantity(cell, quantity) if errors.starts else np.nan
+    found = verdict_with_round_off(found, errors, resolution)
     return DriftEstimate(
         quantity=quantity,
         integrator=key.pop("integrator"),
@@ -298,7 +304,7 @@ def _drift_estimate_of_cell(cell, key, quantity):
         grown=found.grown,
         grown_low=found.grown_low,
         grown_high=found.grown_high,
-        resolution=rounding_of_quantity(cell, quantity) if found.verdict in GROWING else np.nan,
+        resolution=resolution,
         why=found.why,
         every_step=errors.every_step,
         cpu_time=comparable_cpu_time_of_cell(cell),

@@ -18,8 +18,9 @@ from sweep.analysis.drift.cells import (
     read_cell_errors,
     rounding_of_quantity,
 )
-from sweep.analysis.drift.drifts import GROWING, drift_verdict_of_cell
+from sweep.analysis.drift.drifts import drift_verdict_of_cell
 from sweep.analysis.drift.growth_fits import fit_growth_exponent, fit_growth_of_cell_errors
+from sweep.analysis.drift.verdicts import GROWING, verdict_with_round_off
 from sweep.analysis.reasons import drift_sign_in_words
 from sweep.analysis.runs.selection import run_table_without_repeats
 
@@ -146,7 +147,8 @@ def _growth_estimate_of_cell(cell, key, quantity):
     key = dict(key)
     errors = read_cell_errors(cell, quantity)
     fit = fit_growth_of_cell_errors(errors)
-    found = drift_verdict_of_cell(errors)
+    resolution = rounding_of_quantity(cell, quantity)
+    found = verdict_with_round_off(drift_verdict_of_cell(errors), errors, resolution)
     duration = float(errors.ends[-1] - errors.ends[0])
     steps = float(np.median(errors.steps)) if errors.starts else np.nan
     to_epsilon = duration / (steps * EPSILON * initial_rms_of_quantity(cell, quantity))
@@ -160,8 +162,8 @@ def _growth_estimate_of_cell(cell, key, quantity):
         left_out=errors.left_out,
         steps=steps,
         duration=duration,
-        rms=float(np.sqrt(np.mean(errors.last**2))) if errors.starts else np.nan,
-        resolution=rounding_of_quantity(cell, quantity),
+        rms=errors.rms_at_end,
+        resolution=resolution,
         exponent=fit.exponent,
         low=fit.low,
         high=fit.high,

@@ -32,7 +32,10 @@ WALK = "√t"
 LINEAR = "linear"
 WORSE = "worse than linear"
 UNDECIDED = "undecided"
-VERDICTS = (NONE, WALK, LINEAR, WORSE, UNDECIDED)
+AT_ROUND_OFF = "at round-off"
+GROWING = (WALK, LINEAR, WORSE)
+VERDICTS = (NONE, WALK, LINEAR, WORSE, AT_ROUND_OFF, UNDECIDED)
+FEW_ROUNDINGS = 16.0  # as which an error is at round-off: to sum a quantity up takes several
 
 FEWEST_STARTS = 8  # that tell a drift of each from a random walk
 FEWEST_WALKS = 32  # that tell a random walk from a chaotic wandering about as slow as the run
@@ -240,6 +243,33 @@ def verdict_from_growth_fit(fit, signed):
     """The `Verdict` of a `growth_fits.GrowthFit`, where samples thin out too fast for windows."""
     found = _Found(fit.verdict, fit.why, fit.power)
     return verdict_from_finding(found, fit.rates, fit.likeness, signed, shared=fit.biased)
+
+
+def verdict_with_round_off(found, errors, resolution):
+    """The verdict, ``at round-off`` where it is no more than that, and undecided or a drift.
+
+    A few roundings are what the quantity's own evaluation costs, and as far as a walk of one
+    rounding a step gets in `FEW_ROUNDINGS`² steps. A drift that reaches less than one rounding
+    until the end is below what a single value shows.
+
+    Parameters
+    ----------
+    found : Verdict
+    errors : cells.CellErrors
+    resolution : float
+        One rounding of the quantity.
+
+    Returns
+    -------
+    Verdict
+    """
+    grown = found.grown if np.isfinite(found.grown) else errors.rms_at_end
+    drifts = found.verdict in (LINEAR, WORSE) and grown < resolution
+    if not errors.starts or not (found.verdict == UNDECIDED or drifts):
+        return found
+    if not 0 < errors.max_abs.max() <= FEW_ROUNDINGS * resolution:
+        return found
+    return replace(found, verdict=AT_ROUND_OFF, why=())
 
 
 def undecided_verdict_on_cell(errors, why):

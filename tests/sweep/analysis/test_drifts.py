@@ -204,7 +204,8 @@ def test_what_grows_by_less_than_one_rounding_is_said_to(starts):
     rng, said = np.random.default_rng(3), "less at the end than one rounding of the energy, 4e-16 J"
     error = 8e-17 * TIMES / 100 + 1e-18 * rng.normal(size=(len(starts), 101))
     table = with_series(energy_table(error, starts=starts), "energy", 2.0 + error)
-    row = only(drift_table(table))
+    moving = with_series(table, "energy_error", error, mean=error, abs_max=1e-14)  # in a step
+    row = only(drift_table(moving))
     assert row.verdict == "linear" and row.size == pytest.approx(8e-17, rel=0.1)
     assert row.resolution == 2.0**-51 and row.below_rounding and said in row.in_words
     above = only(drift_table(energy_table(10 * error, starts=starts)))
@@ -218,7 +219,30 @@ def test_what_grows_by_less_than_one_rounding_is_said_to(starts):
     none = only(
         drift_table(energy_table(1e-18 * rng.normal(size=(len(starts), 101)), starts=starts))
     )
-    assert np.isnan(none.size) and np.isnan(none.resolution) and not none.below_rounding
+    assert np.isnan(none.size) and not none.below_rounding
+
+
+def test_a_few_roundings_are_at_round_off():
+    """A drift below one rounding, and what is undecided, are no more; larger errors are."""
+    rng, starts = np.random.default_rng(3), tuple(f"random[{i}]" for i in range(16))
+    error = 8e-17 * TIMES / 100 + 1e-18 * rng.normal(size=(16, 101))
+
+    def judged(error):
+        return only(drift_table(with_series(energy_table(error, starts=starts), "energy", 2.0)))
+
+    row = judged(error)
+    assert (row.verdict, row.why) == ("at round-off", ()) and np.isnan(row.size)
+    assert row.largest_in_roundings == pytest.approx(np.abs(error).max() * 2.0**51)
+    said = f"at round-off, |error| ≤ {row.largest_in_roundings:.2g} roundings of the energy"
+    assert row.in_words == f"{said}, 4e-16 J each"
+    # As many walk together: few independent ones, which leave it undecided.
+    walk = np.cumsum(rng.normal(size=101)) * 2.0**-54
+    assert judged(walk + 0 * error).verdict == "at round-off"
+    assert judged(1e3 * walk + 0 * error).verdict == "undecided"
+    # What surely grows by more than a rounding drifts, however few roundings it reaches.
+    assert judged(10 * error).verdict == "linear"
+    still = judged(1e-18 * rng.normal(size=(16, 101)))
+    assert still.verdict == "no drift seen" and judged(0 * error).verdict == "no drift seen"
 
 
 def test_bad_input_names_what_there_is():
