@@ -9,8 +9,8 @@ from integrators import status as status_of
 from integrators.compiler import elements
 from integrators.compiler.lanes import WIDTH
 from integrators.diagnostics.stability import warn_if_unstable
-from integrators.errors import InputError, check_array, check_known, check_number, check_whole
-from integrators.forms.forms import checked_members, form_of
+from integrators.errors import InputError, check_known, check_number, check_whole
+from integrators.forms.forms import checked_low, checked_members, high_and_low
 from integrators.method import Integrator
 from integrators.precision import ARITHMETICS, DOUBLE_DOUBLE, precise
 from integrators.stepping.adaptive import StepHistory, run_adaptive
@@ -104,7 +104,7 @@ def integrate(
     if arithmetic is None:
         arithmetic = integrator.arithmetic
     check_known("arithmetic", arithmetic, ARITHMETICS, key="arithmetic")
-    state, state_low = _parts(state, state_low, arithmetic)
+    state, state_low = high_and_low(state, state_low, arithmetic)
     members = checked_members(system, state)
     start_time = check_number("start_time", start_time)
     if check_number("duration", duration) == 0.0:
@@ -146,45 +146,6 @@ def integrate(
         high, low = np.ascontiguousarray(np.moveaxis(states, -1, 0))
         return Trajectories(times, high, status, counters, histories, low)
     return Trajectories(times, states, status, counters, histories)
-
-
-def _parts(state, low, arithmetic):
-    """A state and what it has beyond doubles, which may be its last axis."""
-    shape = np.shape(state)
-    if arithmetic != DOUBLE_DOUBLE:
-        if low is not None:
-            raise InputError(
-                f"state_low is for arithmetic = {DOUBLE_DOUBLE!r}; in {arithmetic} leave it out",
-                key="state_low",
-            )
-        return state, None
-    if low is None and len(shape) > 2 and shape[-1] == 2:  # as `System.start` gives them
-        return np.ascontiguousarray(np.moveaxis(np.asarray(state, dtype=float), -1, 0))
-    return state, low
-
-
-def checked_low(system, low, members):
-    """What `members` have beyond doubles, of their shape (members, rows, 3), or `InputError`."""
-    if low is None:
-        return np.zeros_like(members)
-    form = form_of(system)
-    found = check_array("state_low", low, f"that of state, {members.shape[1:]}")
-    if hasattr(form, "completed"):
-        found = form.completed(found)
-    if found.shape not in (members.shape, members.shape[1:]) or found.size != members.size:
-        raise InputError(
-            f"state_low of shape {np.shape(low)}; expected that of state", key="state_low"
-        )
-    found = found.reshape(members.shape)
-    there = np.isfinite(members)
-    off = there & (members + found != members)
-    if off.any():
-        raise InputError(
-            f"state_low has {found[off][0]!r} beside {members[off][0]!r}; expected what the "
-            "nearest double lacks, at most half a unit in its last place",
-            key="state_low",
-        )
-    return found
 
 
 def _check_forward(integrator, duration, start_time):

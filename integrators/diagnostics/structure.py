@@ -14,7 +14,13 @@ import numpy as np
 
 from integrators.compiler.kernels import IS_COMPILED
 from integrators.errors import InputError, check_number, check_whole
-from integrators.forms.forms import SpheresLagrangian, checked_members, form_of
+from integrators.forms.forms import (
+    SpheresLagrangian,
+    checked_low,
+    checked_members,
+    form_of,
+    high_and_low,
+)
 from integrators.forms.phase_spaces import phase_space
 from integrators.precision import DOUBLE
 from integrators.stepping.adaptive import prepare, run_adaptive
@@ -60,6 +66,7 @@ def symplectic_defect(
     system : System or form
         Without a non-conservative force.
     integrator : Integrator
+        Of one in double-double the method's map is measured in double precision.
     state : array_like, shape (rows, 3)
     step_size : float, optional
         Of a fixed-step integrator: the map is that of `steps` such steps.
@@ -87,13 +94,12 @@ def symplectic_defect(
     tangents; of an adaptive integrator a run for each is computed on either side, ten times or so.
     Time grows as the dimension times a step's, memory as the dimension times the rows.
     """
-    _check_in_doubles(integrator)
     integrator.check(system)
     space = phase_space(form_of(system))
     members = checked_members(system, state)
     if len(members) > 1:
         raise InputError(f"state has {len(members)} members; expected one state", key="state")
-    problem = integrator.bind(system)
+    problem = integrator.bind(system, DOUBLE)
     if integrator.adaptive:
         if step_size is not None or tolerance is None or duration is None:
             raise InputError("an adaptive integrator takes a tolerance, a duration, no step_size")
@@ -106,14 +112,6 @@ def symplectic_defect(
     steps = check_whole("steps", steps)
     start_time = check_number("start_time", start_time)
     return defect_of_steps(space, problem, members[0], step_size, steps, start_time)
-
-
-def _check_in_doubles(integrator):
-    if integrator.arithmetic != DOUBLE:
-        raise InputError(
-            f"{integrator.label!r}: structure is measured of states in double precision; leave "
-            "'arithmetic' out"
-        )
 
 
 def adaptive_map(problem, state, duration, tolerance):
@@ -268,6 +266,7 @@ def reversal_error(system, integrator, state, *, step_size, steps, start_time=0.
     integrator : Integrator
         With a fixed step.
     state : array_like, shape (rows, 3) or (members, rows, 3)
+        In double-double with a last axis of high and low, or exact as it is.
     step_size : float
     steps : int
     start_time : float
@@ -275,28 +274,31 @@ def reversal_error(system, integrator, state, *, step_size, steps, start_time=0.
     Returns
     -------
     float, or ndarray of shape (members,)
-        Euclidean distance of the stacked states, but for the work of a force; NaN where the run
-        fails. A symmetric method leads back to round-off, which a chaotic motion enlarges.
+        In the integrator's arithmetic the Euclidean distance of the stacked states, but for the
+        work of a force; NaN where the run fails. A symmetric method leads back to round-off, which
+        a chaotic motion enlarges.
 
     Raises
     ------
     InputError
         If the integrator is adaptive or does not fit, or the state is off the manifold.
     """
-    _check_in_doubles(integrator)
     integrator.check(system)
     if integrator.adaptive:
         raise InputError(
             f"{integrator.name!r} is adaptive: it has no steps to go back by. Time reversal is "
             "measured of integrators with a fixed step"
         )
-    members, problem = checked_members(system, state), integrator.bind(system)
+    high, low = high_and_low(state, None, integrator.arithmetic)
+    members, problem = checked_members(system, high), integrator.bind(system)
+    if problem.elements[0].parts:
+        members = np.stack([members, checked_low(system, low, members)], axis=-1)
     step_size = check_number("step_size", step_size, above=0.0)
     steps = check_whole("steps", steps)
     start_time = check_number("start_time", start_time)
     ends = run_ends(problem, members, step_size, steps, start_time, lanes=len(members) > 1)
     errors = errors_of_return(form_of(system), problem, members, ends, step_size, steps, start_time)
-    return float(errors[0]) if np.ndim(state) == 2 else errors
+    return float(errors[0]) if np.ndim(high) == 2 else errors
 
 
 def errors_of_return(form, problem, members, ends, step_size, steps, start_time=0.0):

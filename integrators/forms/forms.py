@@ -15,7 +15,7 @@ from integrators.errors import InputError, check_array
 from integrators.forms import momenta, sphere_fields, spheres
 from integrators.forms.flows import HomogeneousFlow, VectorField, with_work
 from integrators.lie_groups.actions import tangent_spheres
-from integrators.precision import inverse_of, numbers, rounded
+from integrators.precision import DOUBLE_DOUBLE, inverse_of, numbers, rounded
 from integrators.solvers.inertia import CHAIN, CHAIN_FROM, DIAGONAL, FULL, ChainInertia
 
 FORMULATIONS = ("q_omega", "q_qdot")  # of the vector field
@@ -344,3 +344,42 @@ def checked_members(system, state):
         for member in members[np.isfinite(members).all(axis=(1, 2))]:  # NaN gives its status
             system.check_state(member)
     return members
+
+
+def high_and_low(state, low, arithmetic):
+    """A state and what it has beyond doubles, which may be its last axis."""
+    shape = np.shape(state)
+    if arithmetic != DOUBLE_DOUBLE:
+        if low is not None:
+            raise InputError(
+                f"state_low is for arithmetic = {DOUBLE_DOUBLE!r}; in {arithmetic} leave it out",
+                key="state_low",
+            )
+        return state, None
+    if low is None and len(shape) > 2 and shape[-1] == 2:  # as `System.start` gives them
+        return np.ascontiguousarray(np.moveaxis(np.asarray(state, dtype=float), -1, 0))
+    return state, low
+
+
+def checked_low(system, low, members):
+    """What `members` have beyond doubles, of their shape (members, rows, 3), or `InputError`."""
+    if low is None:
+        return np.zeros_like(members)
+    form = form_of(system)
+    found = check_array("state_low", low, f"that of state, {members.shape[1:]}")
+    if hasattr(form, "completed"):
+        found = form.completed(found)
+    if found.shape not in (members.shape, members.shape[1:]) or found.size != members.size:
+        raise InputError(
+            f"state_low of shape {np.shape(low)}; expected that of state", key="state_low"
+        )
+    found = found.reshape(members.shape)
+    there = np.isfinite(members)
+    off = there & (members + found != members)
+    if off.any():
+        raise InputError(
+            f"state_low has {found[off][0]!r} beside {members[off][0]!r}; expected what the "
+            "nearest double lacks, at most half a unit in its last place",
+            key="state_low",
+        )
+    return found

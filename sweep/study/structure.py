@@ -42,9 +42,6 @@ def obstacle_to_measuring(name, systems, entries):
         if all(entry.adaptive for entry in entries):
             return "needs an integrator with a fixed step: an adaptive one has no steps to go back"
         return ""
-    for entry in entries:
-        if entry.is_precise:
-            return f"is of runs in double precision, and those of {entry.label!r} are not"
     try:
         for system in systems:
             phase_space(system.form)

@@ -16,7 +16,8 @@ from integrators.compiler.elements import DOUBLE
 from integrators.diagnostics.exponents import first_directions
 from integrators.errors import InputError
 from integrators.forms.forms import in_precise_numbers
-from integrators.precision import DOUBLE_DOUBLE, only_precise, pairs, precise
+from integrators.precision import DOUBLE as DOUBLE_PRECISION
+from integrators.precision import DOUBLE_DOUBLE, only_precise, pairs, precise, rounded
 from integrators.stepping import loop
 from integrators.stepping.adaptive import prepare, run_adaptive
 from integrators.stepping.batch import counters_of, run_batch
@@ -156,6 +157,11 @@ class Recorder:
     def problem(self):
         """The integrator bound to the system."""
         return self._integrator.bind(self._system)
+
+    @cached_property
+    def _problem_in_doubles(self):
+        """The problem, whose map is the same but for rounding, in double precision."""
+        return self._integrator.bind(self._system, DOUBLE_PRECISION)
 
     @property
     def resumable(self):
@@ -358,8 +364,9 @@ class Recorder:
         columns, form, record = {}, self._system.form, self.recipe.record
         if schema.SYMPLECTIC_DEFECT in record:
             columns |= structure.symplectic_defects(
-                form, self.problem, initial, step_size, tolerance, self.recipe.times[1]
-            )
+                form, self._problem_in_doubles, self._doubles(initial), float(rounded(step_size)),
+                tolerance, self.recipe.times[1],
+            )  # fmt: skip
         if schema.REVERSAL_ERROR in record:
             columns |= structure.reversal_errors(
                 form, self.problem, initial, final, step_size, steps

@@ -7,7 +7,6 @@ from study_text import one_experiment, problems
 import integrators
 import sweep
 import systems
-from integrators.errors import InputError
 from sweep.campaign.worker.recorder import BatchUnderway, NamedComponent, Recipe, Recorder
 from sweep.store import studies
 from sweep.study.run_table import expand_experiment
@@ -22,7 +21,8 @@ KEYS = {
     "step_size": "[0.02, 0.01]",
     "samples": "4",
     "duration": "0.8",
-    "record": '["energy", "momentum", "unit_length", "tangency", "state", "reversal_error"]',
+    "record": """["energy", "momentum", "unit_length", "tangency", "state", "reversal_error",
+    "symplectic_defect"]""",
     "reference": '{ integrator = "dop853", until = 0.4 }',
 }
 
@@ -154,13 +154,24 @@ def test_arithmetic_that_cannot_be_is_refused(integrator, words):
     assert "experiment[0].integrators[1].arithmetic: " in found and words in found
 
 
-def test_what_is_measured_in_doubles_is_refused():
-    text = one_experiment(**KEYS | {"record": '["energy", "symplectic_defect"]'})
-    (found,) = problems(text)
-    assert "experiment[0].record[1]: 'symplectic_defect' is of runs in double precision" in found
-    assert LABEL in found
-    method = integrators.get(NAME, arithmetic="double-double")
-    system = systems.get(SYSTEM)
-    for measure in (integrators.symplectic_defect, integrators.reversal_error):
-        with pytest.raises(InputError, match="leave 'arithmetic' out"):
-            measure(system, method, system.start("lee"), step_size=0.1, steps=1)
+def test_structure_is_that_of_the_method_and_of_the_way_back(runs):
+    """The defect is that of the same map in doubles; reversal is measured to 31 digits."""
+    row = runs[LABEL].isel(run=0)
+    precise, doubles = (
+        integrators.get(NAME, arithmetic=name) for name in ("double-double", "double")
+    )
+    system, h = systems.get(SYSTEM), float(row.step_size)
+    start = system.start("lee", arithmetic="double-double")
+    one, other = (
+        integrators.symplectic_defect(system, method, start[..., 0], step_size=h)
+        for method in (precise, doubles)
+    )
+    assert one == other and one.defect < 10 * one.resolution < 1e-12
+    assert (float(row.symplectic_defect), float(row.symplectic_resolution)) == (
+        one.defect,
+        one.resolution,
+    )
+    back = integrators.reversal_error(system, precise, start, step_size=h, steps=40)
+    also = integrators.reversal_error(system, precise, start[None], step_size=h, steps=40)
+    assert 0 < back < 1e-28 and also.tolist() == [back]
+    assert float(row.reversal_error) == pytest.approx(back, rel=1.0)
