@@ -36,6 +36,7 @@ _HOMES = {
     "plots": "sweep.plots",
     "plugins": "sweep.plugins",
     "query": "sweep.analysis",
+    "recommend": "sweep.campaign.recommend.recommend",
     "repair": "sweep.store.upkeep.repair",
     "report": "sweep.reports.page",
     "reproduce": "sweep.papers",

@@ -27,9 +27,9 @@ from sweep.store.backends.disk import (
 )
 
 COMMANDS = (
-    "init", "check", "plan", "run", "submit", "cancel", "status", "extend", "merge", "failures",
-    "retry", "verify", "ls", "show", "query", "order", "drift", "chaos", "work", "plot", "report",
-    "export", "reproduce", "certificates", "guide",
+    "init", "check", "plan", "recommend", "run", "submit", "cancel", "status", "extend", "merge",
+    "failures", "retry", "verify", "ls", "show", "query", "order", "drift", "chaos", "work", "plot",
+    "report", "export", "reproduce", "certificates", "guide",
 )  # fmt: skip
 MODULES = {"ls": "listing"}
 
@@ -92,7 +92,7 @@ def main():
         error.show()
         sys.exit(BAD_INPUT)
     except click.Abort:
-        _echo_to_stderr("Interrupted; the same command goes on from where it was.")
+        _echo_to_stderr("Interrupted; the same command goes on from what is recorded.")
         sys.exit(INCOMPLETE)
     except BrokenPipeError:
         sys.stderr.close()  # whoever read the output has enough

@@ -156,7 +156,7 @@ def _fitting_integrators(node, family, library, taken):
         if library.integrator(name, {}).adaptive:
             continue
         integrator = library.integrator(name, options)
-        if of_order(integrator.order) and _integrator_fits_family(integrator, family):
+        if of_order(integrator.order) and _integrator_fits(integrator, family):
             fitting[integrator.label] = {"name": name} | options if options else name
     if not fitting:
         fixed = f"integrator with a fixed step{in_words}"
@@ -183,7 +183,25 @@ def _read_order_condition(node):
     return lambda order: order not in (EXACT, None) and bool(condition.holds(order)), in_words
 
 
-def _integrator_fits_family(integrator, family):
+def fitting_integrators(family, library):
+    """The integrators that fit, with their default options, with a fixed step and adaptive ones.
+
+    Parameters
+    ----------
+    family : sequence of systems.System
+        All of which they are to fit.
+    library : Library
+
+    Returns
+    -------
+    dict of str to integrators.method.Integrator
+        By name, with its modifier.
+    """
+    known = {name: library.integrator(name, {}) for name in integrators.names(library.methods)}
+    return {name: found for name, found in known.items() if _integrator_fits(found, family)}
+
+
+def _integrator_fits(integrator, family):
     try:
         for system in family:
             integrator.check(system)

@@ -19,6 +19,8 @@ _HOMES = {
     "growth_as_tables": "sweep.tables.invariants",
     "orders_as_table": "sweep.tables.convergence",
     "paper_claims_as_table": "sweep.tables.paper",
+    "recommendation_as_table": "sweep.tables.recommendation",
+    "recommendation_in_sentences": "sweep.tables.recommendation",
     "runs_as_json_rows": "sweep.tables.runs",
     "runs_as_table": "sweep.tables.runs",
     "scientific_cell": "sweep.tables.base",

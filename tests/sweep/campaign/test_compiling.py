@@ -20,7 +20,7 @@ from sweep.plugins.loader import Plugin
 from sweep.store.lease import sessions
 
 STOPPED = "Stopped (SIGTERM) with 0 of 4 runs committed. To go on: sweep run small.toml"
-INTERRUPTED = "Interrupted; the same command goes on from where it was."
+INTERRUPTED = "Interrupted; the same command goes on from what is recorded."
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ COMMANDS = (
     "init",
     "check",
     "plan",
+    "recommend",
     "run",
     "extend",
     "merge",

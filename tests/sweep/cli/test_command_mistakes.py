@@ -131,6 +131,23 @@ COMMANDS = {
     "a store below a file": (["run", "mine.toml", "file/far/below.zarr"], "is not a directory"),
     "a place where nothing can be made": (["run", "mine.toml", "/proc/a.zarr"], "cannot be"),
     "too long a name": (["run", "mine.toml", "n" * 300], "cannot be"),
+    "an error that is none": (
+        ["recommend", "mine.toml", "--energy-error", "0"],
+        "energy_error = 0.0; expected a number > 0",
+    ),
+    "no error to keep": (["recommend", "mine.toml"], "give energy_error = 1e-9, for example"),
+    "no time to search": (
+        ["recommend", "mine.toml", "--energy-error", "1", "--budget", "0s"],
+        "'0s' is no time",
+    ),
+    "a picture that is none": (
+        ["recommend", "mine.toml", "--energy-error", "1", "--plot", "answer.toml"],
+        "no picture ends in .toml",
+    ),
+    "a study over another": (
+        ["recommend", "mine.toml", "--energy-error", "1", "--study", "other.toml"],
+        "other.toml exists",
+    ),
     "status of no store": (["status", "none.zarr"], "none.zarr is not a store"),
     "failures of no store": (["failures", "none.zarr"], "none.zarr is not a store"),
     "no store to verify": (["verify", "zarr.zarr"], "not one that `sweep run` wrote"),

@@ -1,0 +1,1 @@
+"""Which integrator keeps an error below a bound at the least cost: searched for, and verified."""

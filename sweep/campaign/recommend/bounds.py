@@ -1,0 +1,118 @@
+"""Bounds on errors: which errors of a system they are about, and how large these are in a run."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from integrators.errors import InputError, check_number
+from sweep.study import schema
+
+ENERGY, MOMENTUM, GLOBAL = "energy_error", "momentum_error", "global_error"
+KINDS = {ENERGY: "energy", MOMENTUM: "momentum_map"}
+WORDS = {ENERGY: "energy error", MOMENTUM: "momentum error", GLOBAL: "global error"}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What an error is to stay below.
+
+    Parameters
+    ----------
+    error : {"energy_error", "momentum_error", "global_error"}
+    most : float
+        In `units`.
+    units : str
+    quantities : tuple of str
+        Those of the system that the error is of, the largest change of which counts; none of the
+        error against a reference.
+    columns : tuple of str
+        The numbers that these are, as a `Recorder` gives them.
+    """
+
+    error: str
+    most: float
+    units: str
+    quantities: tuple = ()
+    columns: tuple = ()
+
+    @property
+    def in_words(self):
+        """Such as ``energy error``."""
+        return WORDS[self.error]
+
+    def series(self, sampled, every_step):
+        """The error at the samples of runs, or the largest since the sample before.
+
+        Parameters
+        ----------
+        sampled : dict of str to ndarray, shape (runs, samples)
+            As `Recorder.advance` gives it.
+        every_step : bool
+            Whether the statistics of every step are there.
+
+        Returns
+        -------
+        ndarray, shape (runs, samples)
+        """
+        if self.error == GLOBAL:
+            return sampled[schema.GLOBAL_ERROR]
+        ending = "_error_abs_max" if every_step and self.error == ENERGY else "_error"
+        found = [np.abs(sampled[f"{name}{ending}"]) for name in self.quantities]
+        return np.max(found, axis=0)
+
+    def round_off(self, sampled):
+        """What rounding the numbers behind it by half a unit in the last place comes to.
+
+        Of states, whose rows are about 1, as of 1.
+        """
+        sizes = [np.nanmax(np.abs(sampled[name][:, 0])) for name in self.columns]
+        return np.finfo(float).eps / 2 * max(sizes, default=1.0)
+
+
+def make_bounds(system, asked):
+    """The `Bound`s that are asked of a system.
+
+    Parameters
+    ----------
+    system : systems.System
+    asked : dict of str to float
+        By error; None: it is not asked for.
+
+    Returns
+    -------
+    tuple of Bound
+
+    Raises
+    ------
+    InputError
+        If none is asked for, one is not positive, or the system has no such error.
+    """
+    asked = {error: most for error, most in asked.items() if most is not None}
+    if not asked:
+        raise InputError(
+            "no error to keep below a bound: give energy_error = 1e-9, for example, global_error "
+            "or momentum_error"
+        )
+    return tuple(_make_bound(system, error, most) for error, most in asked.items())
+
+
+def _make_bound(system, error, most):
+    most = check_number(error, most, above=0.0)
+    if error == GLOBAL:
+        (units, *others) = dict.fromkeys(own.units for own in system.state_errors)
+        return Bound(error, most, "1" if others else units)
+    found = [own for own in system.quantities if own.kind == KINDS[error]]
+    if not found:
+        known = [WORDS[GLOBAL]]
+        known += [WORDS[e] for e, k in KINDS.items() if any(q.kind == k for q in system.quantities)]
+        raise InputError(
+            f"{error} = {most:g}: {system.name} has no {KINDS[error].replace('_', ' ')} that is "
+            f"conserved; it has {' and '.join(known)}",
+            key=error,
+        )
+    columns = [
+        name
+        for own in found
+        for name in ([f"{own.name}_{axis}" for axis in own.components] or [own.name])
+    ]
+    return Bound(error, most, found[0].units, tuple(own.name for own in found), tuple(columns))

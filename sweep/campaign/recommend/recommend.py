@@ -1,0 +1,339 @@
+"""Recommend an integrator: the cheapest that keeps errors below bounds until a time."""
+
+import contextlib
+import dataclasses
+import math
+
+import numpy as np
+
+from integrators.compiler.lanes import WIDTH
+from integrators.errors import InputError, check_known, check_number
+from sweep.campaign.recommend.bounds import ENERGY, GLOBAL, MOMENTUM, make_bounds
+from sweep.campaign.recommend.promise import (
+    CONFIDENCE,
+    confidence_of_attempt,
+    share_that_keeps,
+)
+from sweep.campaign.recommend.recommendation import Choice, Point, Recommendation, study_text
+from sweep.campaign.recommend.search import (
+    CLOSE_ENOUGH,
+    HOPELESS,
+    TRIES,
+    follow,
+    search,
+    time_interleaved,
+)
+from sweep.campaign.recommend.starts import Draw
+from sweep.campaign.recommend.trials import Bench, Candidate, OutOfBudget
+from sweep.store.studies import load_study_file
+from sweep.study.run_table import expand_experiment
+from sweep.study.system_defaults import fitting_integrators
+from sweep.study.time_axis import TimeAxis
+
+SEARCHED, HELD_BACK = 40, 40  # initial conditions
+ATTEMPTS = 3  # to find what the held-back ones keep
+STEPS_OF_SAMPLE = 16  # suitable steps in a sample interval, at least where there are many
+FEWEST_SAMPLES, MOST_SAMPLES = 8, 2048
+DOUBT = 1.25  # how far off expected costs may be, and errors at a size next to it
+STEPS_UNDECLARED = 1000  # of a run, of a system that declares no step that suits it
+
+
+def recommend(
+    study,
+    *,
+    energy_error=None,
+    global_error=None,
+    momentum_error=None,
+    until=None,
+    experiment=None,
+    budget=600.0,
+    trust_plugins=False,
+    say=lambda line: None,
+):
+    """Find the integrator and size of step that keep errors below bounds at the least cost.
+
+    All integrators that fit the system are candidates, with a fixed step or a tolerance. Short
+    pilots of all of them say how errors fall with the step and grow with time, and what a step
+    costs; the cheaper ones are followed longer, and the last few until the end. What is the
+    cheapest there is verified from initial conditions that were held back.
+
+    Parameters
+    ----------
+    study : str, Path or Study
+        A file, the name of a packaged study or a study: of which the system, its parameters and
+        the initial conditions count, and whether errors are those of every step. Its integrators
+        and step sizes do not.
+    energy_error, global_error, momentum_error : float, optional
+        Bounds, in the system's units; one at least. Errors of energy and momenta are the largest
+        changes of these, the global error is that of the state against a reference.
+    until : float, optional
+        In the study's unit of time; its duration unless given.
+    experiment : str, optional
+        Needed where the study has several.
+    budget : float, optional
+        Seconds that the search may take.
+    trust_plugins : bool, optional
+        As in `sweep.run`.
+    say : callable, optional
+        Takes lines on what is done.
+
+    Returns
+    -------
+    Recommendation
+
+    Raises
+    ------
+    InputError
+        If no bound is asked for, the system has no such error, no integrator keeps the bounds
+        (with the least error that is reached, and its cost), the experiment scans parameters, or
+        the budget ends before any integrator was tried.
+    StudyError
+        If the study has a problem.
+    """
+    budget = check_number("budget", budget, above=0.0)
+    read = load_study_file(study, trust_plugins=trust_plugins)
+    chosen = _chosen_experiment(read, experiment)
+    (system, *others) = chosen.make_systems()
+    if others:
+        scanned = ", ".join(axis.name for axis in chosen.scan)
+        raise InputError(
+            f"experiment {chosen.name!r} scans {scanned}, and the answer is for one system: give "
+            "'parameters' a value instead",
+            key="scan",
+        )
+    bounds = make_bounds(
+        system, {ENERGY: energy_error, GLOBAL: global_error, MOMENTUM: momentum_error}
+    )
+    if until is None:
+        duration = chosen.duration
+    else:
+        duration = check_number("until", until, above=0.0) * chosen.time_unit
+    step = system.convergence.longest_step if system.convergence else duration / STEPS_UNDECLARED
+    step = min(step, duration / FEWEST_SAMPLES)
+    axis = TimeAxis(duration, _sample_count(duration, step))
+    draw = Draw(chosen, system)
+    starts = np.concatenate([draw.single, draw.take(_count_searched(draw))])
+    bench = Bench(chosen, system, bounds, axis, budget, drawn=len(starts) > len(draw.single))
+    candidates = [
+        Candidate(name, integrator, step)
+        for name, integrator in fitting_integrators([system], chosen.library).items()
+    ]
+    contenders, finalists = search(bench, candidates, starts[:WIDTH], starts, say)
+    answer = _Answer(bench, contenders, finalists, searched=len(starts))
+    with contextlib.suppress(OutOfBudget):
+        _verify(answer, draw, starts, say)
+    return _recommendation(read, chosen, answer)
+
+
+@dataclasses.dataclass(eq=False)
+class _Answer:
+    """What a search found, and what became of it with the initial conditions held back."""
+
+    bench: Bench
+    contenders: list
+    finalists: list
+    searched: int
+    costs: dict = dataclasses.field(default_factory=dict)  # least and median, by contender
+    held_back: int = 0
+    above: int = 0
+    attempt: int = 1
+
+
+def _verify(answer, draw, starts, say):
+    """Take the cheapest of the finalists that keeps the bounds from starts held back, too.
+
+    Where one does not, its size is chosen anew with these, and there are new ones held back.
+
+    Raises
+    ------
+    OutOfBudget
+    """
+    bench, total = answer.bench, answer.bench.time_axis.samples
+    while answer.finalists:
+        costs = time_interleaved(bench, answer.finalists, starts)
+        answer.costs = dict(zip(answer.finalists, costs, strict=True))
+        answer.finalists.sort(key=lambda own: answer.costs[own])
+        best = answer.finalists[0]
+        held = draw.take(HELD_BACK)
+        if not len(held):
+            return
+        say(f"{best.candidate.name} from {len(held)} initial conditions that were held back")
+        trial = bench.try_size(best.candidate, best.kept.size, total, held)
+        best.verified = trial
+        answer.held_back = len(held)
+        answer.above = int(np.sum(~(trial.ratios[:, -1] <= 1.0)))
+        if not answer.above or answer.attempt == ATTEMPTS or not draw.is_endless:
+            return
+        answer.attempt += 1
+        starts = np.concatenate([starts, held])
+        answer.searched, answer.held_back = len(starts), 0
+        follow(bench, best, total, starts, TRIES, CLOSE_ENOUGH)
+        if best.kept is None:
+            answer.finalists.remove(best)
+
+
+def _no_integrator_does(bench, contenders):
+    """The error that says the least that is reached, by the longest trials, and at what cost."""
+    tried = [own for own in contenders if own.trials]
+    if not tried:
+        return InputError(
+            "the budget ended before any integrator was tried; expected more: kernels alone take "
+            "some seconds to compile",
+            key="budget",
+        )
+    longest = max(own.least.samples for own in tried)
+    best = min((own for own in tried if own.least.samples == longest), key=lambda c: c.least.rare)
+    bounds = " and ".join(f"{b.in_words} below {b.most:g} {b.units}" for b in bench.bounds)
+    none = "no integrator" if bench.in_time else f"none of {len(tried)} integrators in the budget"
+    problem = f"{none} keeps the {bounds} until t = {bench.time_axis.duration:g}"
+    trial = best.least
+    if not math.isfinite(trial.rare):
+        return InputError(f"{problem}: all runs failed")
+    seconds = trial.seconds * best.samples / trial.samples
+    values = " and ".join(f"{trial.errors[b.error].max():.1e} {b.units}" for b in bench.bounds)
+    size = f"{'tolerance' if best.candidate.adaptive else 'step size'} {trial.size:.3g}"
+    until = bench.time_axis.times[trial.samples]
+    already = f" until t = {until:g} already" if trial.samples < best.samples else ""
+    return InputError(
+        f"{problem}: the least is {values}{already}, by {best.candidate.name} at {size}, in "
+        f"{seconds:.2g} s of CPU time a run"
+    )
+
+
+def _recommendation(study, experiment, answer):
+    """The `Recommendation` of an answer."""
+    bench = answer.bench
+    measured = [_measured_choice(answer, own) for own in answer.finalists]
+    expected = [
+        _expected_choice(bench, own)
+        for own in answer.contenders
+        if own not in answer.finalists and math.isfinite(own.expected_seconds)
+    ]
+    expected.sort(key=lambda own: own.seconds)
+    if not measured and (bench.in_time or not expected):
+        raise _no_integrator_does(bench, answer.contenders)
+    best, *others = [*measured, *expected]
+    others = tuple(
+        dataclasses.replace(own, is_apart=_is_apart(own, best))
+        for own in others
+        if own.seconds <= HOPELESS * best.seconds
+    )
+    axis = bench.time_axis
+    alpha = confidence_of_attempt(answer.attempt)
+    kept = answer.held_back - answer.above
+    able = {own.integrator for own in [*measured, *expected]}
+    tried = [own for own in answer.contenders if own.trials]
+    return Recommendation(
+        study=study.name,
+        experiment=experiment.name,
+        system=experiment.system,
+        bounds=bench.bounds,
+        until=axis.duration,
+        time_units=bench.system.time_units,
+        samples=axis.samples,
+        every_step=bench.every_step,
+        best=best,
+        others=others,
+        unable=tuple(own.candidate.name for own in tried if own.candidate.name not in able),
+        tried=len(tried),
+        fitting=len(answer.contenders),
+        searched=answer.searched,
+        held_back=answer.held_back,
+        above=answer.above,
+        share=share_that_keeps(kept, answer.held_back, alpha),
+        confidence=CONFIDENCE,
+        together=1 if best.adaptive else min(answer.searched, WIDTH),
+        in_time=bench.in_time,
+        search_seconds=bench.seconds + bench.reference_seconds,
+        compile_seconds=bench.compile_seconds,
+        points=tuple(_points(bench, answer.contenders)),
+        text=study_text(study, experiment, bench.bounds, axis, [best, *others[:2]]),
+    )
+
+
+def _is_apart(choice, best):
+    """Whether a choice is seen to cost more than the best."""
+    return choice.seconds > (DOUBT if choice.is_expected else 1.0) * best.seconds_median
+
+
+def _measured_choice(answer, contender):
+    """What is known of a finalist."""
+    kept, candidate = contender.kept, contender.candidate
+    seconds, median = answer.costs.get(contender, (kept.seconds, kept.seconds))
+    trials = [kept, contender.verified] if contender.verified else [kept]
+    return Choice(
+        integrator=candidate.name,
+        order=candidate.integrator.order,
+        adaptive=candidate.adaptive,
+        size=kept.size,
+        seconds=seconds,
+        seconds_median=median,
+        steps=kept.steps,
+        errors={name: float(max(own.errors[name].max() for own in trials)) for name in kept.errors},
+        until=answer.bench.time_axis.duration,
+        at_largest=kept.size >= candidate.snapped(math.inf, answer.bench.time_axis.interval),
+    )
+
+
+def _expected_choice(bench, contender):
+    """What pilots say of a contender that was not followed to the end."""
+    candidate, axis = contender.candidate, bench.time_axis
+    size = candidate.snapped(contender.expected_size, axis.interval)
+    nearest = min(contender.longest, key=lambda trial: abs(math.log(trial.size / size)))
+    change = (nearest.size / size) ** candidate.cost_power
+    seconds = contender.expected_seconds
+    return Choice(
+        integrator=candidate.name,
+        order=candidate.integrator.order,
+        adaptive=candidate.adaptive,
+        size=size,
+        seconds=seconds,
+        seconds_median=seconds,
+        steps=nearest.steps * change * axis.samples / nearest.samples,
+        errors={
+            name: float(values.max()) if change < DOUBT else math.nan
+            for name, values in nearest.errors.items()
+        },
+        until=float(axis.times[nearest.samples]),
+        is_expected=True,
+    )
+
+
+def _points(bench, contenders):
+    """All trials of the longest durations, as `Point`s."""
+    axis = bench.time_axis
+    for contender in contenders:
+        for trial in contender.longest:
+            yield Point(
+                integrator=contender.candidate.name,
+                size=trial.size,
+                until=float(axis.times[trial.samples]),
+                seconds=trial.seconds * axis.samples / trial.samples,
+                ratio=float(trial.ratios[:, -1].max()),
+            )
+
+
+def _chosen_experiment(study, name):
+    names = [own.name for own in study.experiments]
+    if name is None and len(names) > 1:
+        raise InputError(
+            f"study {study.name!r} has {len(names)} experiments: give one of {', '.join(names)}",
+            key="experiment",
+        )
+    if name is not None:
+        check_known(f"experiment of {study.name}", name, names, key="experiment")
+    chosen = study.experiments[names.index(name) if name is not None else 0]
+    expand_experiment(chosen)
+    return chosen
+
+
+def _sample_count(duration, step):
+    """A power of two of sample intervals, each of several steps."""
+    count = 2.0 ** math.floor(math.log2(max(duration / (STEPS_OF_SAMPLE * step), 1.0)))
+    return int(min(max(count, FEWEST_SAMPLES), MOST_SAMPLES))
+
+
+def _count_searched(draw):
+    """How many initial conditions are drawn to search with, so that others are left."""
+    wanted = max(SEARCHED - len(draw.single), WIDTH)
+    return wanted if draw.is_endless else min(wanted, (draw.left + 1) // 2)

@@ -1,0 +1,339 @@
+"""Successive halving: from short pilots of all candidates to the full length for the last few."""
+
+import dataclasses
+import math
+import statistics
+
+import numpy as np
+
+from sweep.campaign.recommend.trials import Candidate, OutOfBudget, Trial
+
+PILOT_SAMPLES = 4  # of the first pilots
+LONGER = 4  # times, the pilots of the next round
+SHARE = 8  # part of the duration that pilots have at most, where it is long
+AIM = 0.9  # of a bound, that sizes are chosen for
+PILOT_TRIES, TRIES = 6, 6  # sizes of a candidate in a round
+CLOSE, CLOSE_ENOUGH = 1.3, 1.06  # ratio of sizes within which another one is not tried
+DOWN, UP = 16.0, 4.0  # that a size changes by at most, in cost
+WORTH = 4.0, 2.0, 1.5  # times the least expected cost: who stays after a round, and at last
+STAY = 12, 5, 3  # how many do at most
+# Times the least expected cost: no size of such a candidate is tried further, after the first one.
+HOPELESS, FAR = 10.0, 40.0
+BEYOND_STUCK = 20.0  # times the cost at which others fall no more: none is followed further
+FEW = 2  # initial conditions of the first trial of an adaptive candidate
+AT_FLOOR = 0.25  # part of the declared power by which errors fall, below which they do not
+NEAR_ROUND_OFF = 1e4  # times half a unit in the last place
+FEWEST_KNOWN = 4  # candidates that were tried, for others to be judged by
+TIMED_SECONDS, TIMINGS = 0.05, 7  # of an interleaved timing, and how many
+
+
+@dataclasses.dataclass(eq=False)
+class Contender:
+    """A candidate with its trials, and where the search stands with it.
+
+    Attributes
+    ----------
+    trials : list of Trial
+    samples : int
+        Of the whole duration.
+    is_stuck : bool
+        Whether errors fell no more before they reached their bound, or would reach it at a cost far
+        beyond that at which those of others fall no more.
+    verified : Trial or None
+        From initial conditions that were held back.
+    """
+
+    candidate: Candidate
+    samples: int
+    trials: list = dataclasses.field(default_factory=list)
+    is_stuck: bool = False
+    verified: Trial | None = None
+
+    @property
+    def longest(self):
+        """The trials of the longest duration that there are, of these from the most starts."""
+        extents = [(trial.samples, len(trial.ratios)) for trial in self.trials]
+        most = max(extents, default=None)
+        return [trial for trial, own in zip(self.trials, extents, strict=True) if own == most]
+
+    @property
+    def least(self):
+        """The trial of the longest duration whose error is least; None before the first."""
+        return min(self.longest, key=lambda trial: trial.rare, default=None)
+
+    def goal(self, samples):
+        """The part of its bound that the error may have by then, as it grows until the end.
+
+        Never below round-off, which no size can reach.
+        """
+        own = [trial.growth for trial in self.longest if np.isfinite(trial.rare)]
+        growth = statistics.median(own) if own and samples < self.samples else 0.0
+        round_off = max((trial.round_off for trial in self.trials), default=0.0)
+        return max(AIM * (samples / self.samples) ** growth, round_off)
+
+    @property
+    def power(self):
+        """The power of the size by which errors fall: measured where that can be."""
+        declared = self.candidate.error_power
+        known = sorted(
+            (trial for trial in self.longest if 0 < trial.rare < np.inf), key=lambda t: t.size
+        )
+        if len(known) < 2:
+            return declared
+        one, other = min(
+            zip(known, known[1:], strict=False),
+            key=lambda pair: abs(math.log(pair[0].rare * pair[1].rare)),
+        )
+        if other.size < 1.02 * one.size:
+            return declared
+        found = math.log(other.rare / one.rare) / math.log(other.size / one.size)
+        return min(max(found, declared / 2), 2 * declared)
+
+    def next_size(self, goal):
+        """The size to be tried for an error of `goal`: not too far from those that were."""
+        size, power = self.wanted_size(goal), self.candidate.cost_power
+        least = min(trial.size for trial in self.longest) * DOWN ** (-1 / power)
+        most = max(trial.size for trial in self.longest) * UP ** (1 / power)
+        return min(max(size, least), most)
+
+    def wanted_size(self, goal):
+        """The size whose error is expected to be `goal`; within what is known to be so or not."""
+        known = [trial for trial in self.longest if 0 < trial.rare < np.inf]
+        failed = [trial.size for trial in self.longest if trial.rare == np.inf]
+        if not known:
+            kept = [trial.size for trial in self.longest if trial.rare == 0]
+            return max(kept) * 2 if kept else min(failed) / 2
+        nearest = min(known, key=lambda trial: abs(math.log(trial.rare / goal)))
+        size = nearest.size * (goal / nearest.rare) ** (1 / self.power)
+        above = [t.size for t in self.longest if t.rare > goal and t.size > nearest.size]
+        below = [t.size for t in known if t.rare <= goal]
+        if above and size >= min(above):
+            size = math.sqrt(nearest.size * min(above))
+        if nearest.rare > goal and below and size <= max(below):
+            size = math.sqrt(nearest.size * max(below))
+        return size
+
+    def check_stuck(self):
+        """Note whether the errors of the smallest sizes fall no more.
+
+        Two sizes show it where errors are about round-off, three elsewhere; one where the bound is
+        below all round-off.
+        """
+        known = sorted(
+            (trial for trial in self.longest if np.isfinite(trial.rare)), key=lambda t: t.size
+        )
+        if not known or known[0].rare <= self.goal(known[0].samples):
+            return
+        count = 3
+        if known[0].rare < NEAR_ROUND_OFF * known[0].round_off:
+            count = 1 if known[0].round_off > 1.0 else 2
+        least = self.candidate.error_power * AT_FLOOR
+        fall = [
+            larger.rare > smaller.rare * (larger.size / smaller.size) ** least
+            for smaller, larger in zip(known[:count], known[1:count], strict=False)
+        ]
+        self.is_stuck = len(fall) == count - 1 and not any(fall)
+
+    def note_limit(self, size):
+        """Note that no smaller size can be than one that was tried: errors fall no more."""
+        (trial, *_) = [trial for trial in self.longest if trial.size == size]
+        smallest = min(trial.size for trial in self.longest)
+        if self.candidate.adaptive and size == smallest and trial.rare > self.goal(trial.samples):
+            self.is_stuck = True
+
+    @property
+    def expected_size(self):
+        """The size that would keep the bounds until the end, by the longest trials."""
+        return self.wanted_size(self.goal(self.longest[0].samples))
+
+    @property
+    def expected_seconds(self):
+        """CPU time of a run with that size until the end; infinite if none is known to do."""
+        known = [trial for trial in self.longest if np.isfinite(trial.rare)]
+        if not known or self.is_stuck:
+            return math.inf
+        size = min(self.expected_size, self.candidate.largest_size)
+        nearest = min(known, key=lambda trial: abs(math.log(trial.size / size)))
+        change = (nearest.size / size) ** self.candidate.cost_power
+        return nearest.seconds * change * self.samples / nearest.samples
+
+    @property
+    def stuck_seconds(self):
+        """CPU time of a run until the end at the least error of one that is stuck, or infinite."""
+        if not self.is_stuck:
+            return math.inf
+        return self.least.seconds * self.samples / self.least.samples
+
+    @property
+    def may_keep(self):
+        """Whether some size may keep the bounds until the end, as far as it was followed."""
+        return math.isfinite(self.expected_seconds) and self.goal(self.samples) <= 1.0
+
+    @property
+    def kept(self):
+        """Of the longest trials the cheapest that keeps the bounds; None if there is none."""
+        kept = [trial for trial in self.longest if trial.rare <= 1.0]
+        return max(kept, key=lambda trial: trial.size, default=None)
+
+
+def rounds(samples):
+    """The samples until which candidates are piloted, round by round."""
+    found, length = [], PILOT_SAMPLES
+    while length * SHARE <= samples:
+        found.append(length)
+        length *= LONGER
+    return found or [samples]
+
+
+def search(bench, candidates, pilot_starts, starts, say):
+    """Find the candidates that keep the bounds until the end at the least cost.
+
+    Parameters
+    ----------
+    bench : Bench
+    candidates : sequence of Candidate
+    pilot_starts, starts : ndarray, shape (starts, rows, 3)
+        Initial states of the pilots, and of the trials until the end.
+    say : callable
+        Takes a line on what is done.
+
+    Returns
+    -------
+    contenders : list of Contender
+        All of them.
+    finalists : list of Contender
+        Those that were followed to the end and keep the bounds.
+    """
+    total = bench.time_axis.samples
+    likely = sorted(candidates, key=lambda own: (own.adaptive, -own.order))
+    contenders = [Contender(candidate, total) for candidate in likely]
+    stay, finalists = contenders, []
+    try:
+        for number, samples in enumerate(rounds(total)):
+            until = bench.time_axis.times[samples]
+            say(f"{len(stay)} integrators until t = {until:g}")
+            tried = []
+            for contender in stay:
+                if number == 0 and _cannot_win(contender, tried):
+                    continue
+                follow(bench, contender, samples, pilot_starts, PILOT_TRIES, CLOSE, tried)
+                tried.append(contender)
+            place = min(number, len(STAY) - 2)
+            stay = _cheapest(stay, WORTH[place], STAY[place])
+        if not any(own.may_keep for own in contenders):
+            return contenders, finalists
+        say(f"{len(stay)} integrators until t = {bench.time_axis.duration:g}")
+        rest = sorted(contenders, key=lambda own: own.expected_seconds)
+        for contender in [*stay, *(own for own in rest if own not in stay)]:
+            if not _may_win(contender, finalists):
+                continue
+            others = [own for own in contenders if own is not contender]
+            follow(bench, contender, total, starts, TRIES, CLOSE_ENOUGH, others)
+            if contender.kept is not None:
+                finalists.append(contender)
+    except OutOfBudget:
+        say("the budget ended")
+    return contenders, finalists
+
+
+def _cannot_win(contender, tried):
+    """Whether a declared order is so low that a first trial would show the candidate hopeless.
+
+    It is taken to cost a step what the cheapest does, and to err at a step that suits the system as
+    the least exact of the others: so its kernel is not compiled for nothing.
+    """
+    candidate = contender.candidate
+    known = [own for own in tried if own.trials and not own.candidate.adaptive]
+    known = [own for own in known if np.isfinite(own.trials[0].rare)]
+    if candidate.adaptive or candidate.keeps_invariants or len(known) < FEWEST_KNOWN:
+        return False
+    first = [own.trials[0] for own in known]
+    goal = min(own.goal(first[0].samples) for own in known)
+    error = statistics.median(trial.rare for trial in first)
+    step_seconds = min(trial.seconds / trial.steps for trial in first)
+    steps = first[0].steps * max(1.0, error / goal) ** (1.0 / candidate.order)
+    seconds = step_seconds * steps * contender.samples / first[0].samples
+    return seconds > HOPELESS * min(own.expected_seconds for own in known)
+
+
+def _may_win(contender, finalists):
+    """Whether a contender may be as cheap as the cheapest that is known to do."""
+    if not finalists:
+        return math.isfinite(contender.expected_seconds)
+    worth = WORTH[-1] if len(finalists) > 1 else WORTH[0]
+    least = min(own.kept.seconds for own in finalists)
+    return len(finalists) < STAY[-1] and contender.expected_seconds <= worth * least
+
+
+def _cheapest(contenders, worth, most):
+    """The contenders that are expected to be the cheapest, in that order."""
+    order = sorted(contenders, key=lambda own: own.expected_seconds)
+    least = order[0].expected_seconds
+    return [own for own in order if own.expected_seconds <= worth * least][:most]
+
+
+def follow(bench, contender, samples, starts, tries, close, others=()):
+    """Try sizes of a contender until a sample, until one is close to what its error may be.
+
+    Or until it is seen that `others` cost far less.
+    """
+    candidate, interval = contender.candidate, bench.time_axis.interval
+    size = contender.expected_size if contender.longest else candidate.first_size
+    least = min((own.expected_seconds for own in others), default=math.inf)
+    stuck = BEYOND_STUCK * min((own.stuck_seconds for own in others), default=math.inf)
+    contender.is_stuck, tried = False, set()
+    for number in range(tries):
+        size = candidate.snapped(size, interval)
+        if size in tried:
+            contender.note_limit(size)
+            break
+        tried.add(size)
+        some = starts[:FEW] if candidate.adaptive and not contender.trials else starts
+        if not bench.has_time_for(_expected_wall(contender, size, samples, len(some))):
+            break
+        trial = bench.try_size(candidate, size, samples, some)
+        contender.trials.append(trial)
+        contender.check_stuck()
+        if math.inf > contender.expected_seconds > (HOPELESS if number else FAR) * least:
+            break
+        if least == math.inf > contender.expected_seconds > stuck:
+            contender.is_stuck = True
+        if contender.is_stuck:
+            break
+        goal = contender.goal(samples)
+        size = contender.next_size(goal)
+        change = max(size / trial.size, trial.size / size) ** candidate.cost_power
+        if change < close and trial.rare <= goal / AIM:
+            break
+
+
+def _expected_wall(contender, size, samples, starts):
+    """Seconds that a trial is expected to take, by those that there are."""
+    known = [trial for trial in contender.longest if np.isfinite(trial.rare)]
+    if not known:
+        return 0.0
+    nearest = min(known, key=lambda trial: abs(math.log(trial.size / size)))
+    change = (nearest.size / size) ** contender.candidate.cost_power
+    return nearest.seconds * change * samples / nearest.samples * starts
+
+
+def time_interleaved(bench, contenders, starts):
+    """CPU seconds of a run until the end of each contender, by repeats in turn.
+
+    Returns
+    -------
+    list of tuple of float
+        Of each contender the least and the median of the repeats.
+    """
+    lengths, found = [], [[] for _ in contenders]
+    for contender in contenders:
+        kept = contender.kept
+        together = 1 if contender.candidate.adaptive else min(len(starts), 8)
+        part = min(1.0, TIMED_SECONDS / (kept.seconds * together))
+        lengths.append(max(1, round(part * contender.samples)))
+    for _ in range(TIMINGS):
+        for own, contender, samples in zip(found, contenders, lengths, strict=True):
+            bench.check_time()
+            seconds = bench.timed(contender.candidate, contender.kept.size, samples, starts)
+            own.append(seconds * contender.samples / samples)
+    return [(min(own), statistics.median(own)) for own in found]

@@ -1,0 +1,65 @@
+"""The initial conditions of a recommendation: some are searched with, others held back."""
+
+import numpy as np
+
+from sweep.study.initial_conditions.base import RandomStarts
+
+SEED = 20260101  # of the order in which a finite number of states is drawn
+
+
+class Draw:
+    """Draws initial conditions of an experiment, each once.
+
+    Random states are drawn as the experiment draws its own, and beyond their number; of other
+    ensembles there are as many as there are. Single states belong to none: they are searched with,
+    and nothing is held back where there are no others.
+
+    Parameters
+    ----------
+    experiment : sweep.study.experiment.ResolvedExperiment
+    system : systems.System
+    """
+
+    def __init__(self, experiment, system):
+        conditions = experiment.initial_conditions
+        self._system = system
+        self._random = [own for own in conditions if isinstance(own, RandomStarts)]
+        single = [own for own in conditions if own.size == 1 and own not in self._random]
+        finite = [own for own in conditions if own not in single and own not in self._random]
+        self.single = _stacked([own.states(system) for own in single], system)
+        self._finite = _stacked([own.states(system) for own in finite], system)
+        if not self._random:
+            self._finite = np.random.default_rng(SEED).permutation(self._finite)
+        self._taken = 0
+
+    @property
+    def is_endless(self):
+        """Whether there are always more."""
+        return bool(self._random)
+
+    @property
+    def left(self):
+        """How many there are still of a finite ensemble."""
+        return 0 if self._random else max(0, len(self._finite) - self._taken)
+
+    def take(self, count):
+        """The next states, shape (count, rows, 3); fewer where there are no more."""
+        if not self._random:
+            found = self._finite[self._taken : self._taken + count]
+            self._taken += len(found)
+            return found
+        # The members of several ensembles in turn, so that all are about equally many.
+        places = range(self._taken, self._taken + count)
+        self._taken += count
+        drawn = [
+            self._random[place % len(self._random)].states(
+                self._system, range(member := place // len(self._random), member + 1)
+            )
+            for place in places
+        ]
+        return _stacked(drawn, self._system)
+
+
+def _stacked(parts, system):
+    """States of arrays of shape (n, rows, 3), as one."""
+    return np.concatenate([np.empty((0, system.rows, 3)), *parts])

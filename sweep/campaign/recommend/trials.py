@@ -1,0 +1,306 @@
+"""Trials: an integrator at one step size or tolerance, from some initial conditions, for a while.
+
+They are computed as the runs of a study are, by a `Recorder`, up to eight in the lanes of a vector.
+"""
+
+import functools
+import math
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from integrators import status as status_of
+from integrators.compiler.lanes import WIDTH
+from integrators.errors import InputError
+from integrators.method import EXACT, Integrator
+from integrators.stepping.adaptive import SMALLEST_TOLERANCE
+from sweep.campaign.recommend.bounds import GLOBAL
+from sweep.campaign.recommend.promise import rare_error
+from sweep.campaign.worker.recorder import (
+    EVERY_STEP,
+    BatchUnderway,
+    NamedComponent,
+    Recipe,
+    Recorder,
+)
+from sweep.campaign.worker.reference import compute_reference_trajectory
+
+FIRST_TOLERANCE, LARGEST_TOLERANCE = 1e-6, 0.1
+LONGEST = 4.0  # times a step that suits the system: the longest that is tried
+BRIEF, REPEATS = 1e-3, 3  # seconds of trials that are repeated, and how often
+RESOLVED = 0.1  # of a bound, that a reference is to be better than
+CHAOTIC = 0.01  # error of a reference, beyond which it says nothing at all
+
+
+class OutOfBudget(Exception):
+    """The time that a search was given is over."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """An integrator that fits.
+
+    Parameters
+    ----------
+    name : str
+    integrator : integrators.method.Integrator
+    suitable_step : float
+        A step that suits the system, about.
+    """
+
+    name: str
+    integrator: Integrator
+    suitable_step: float
+
+    @property
+    def adaptive(self):
+        """Whether its size is a tolerance, not a step size."""
+        return self.integrator.adaptive
+
+    @property
+    def order(self):
+        """Of convergence; 1 of an integrator that has none, whose steps are the flow itself."""
+        return 1 if self.integrator.order == EXACT else self.integrator.order
+
+    @property
+    def keeps_invariants(self):
+        """Whether it keeps invariants to round-off, so that its errors need not be of its order."""
+        return not {"energy", "momentum_map"}.isdisjoint(self.integrator.preserves)
+
+    @property
+    def first_size(self):
+        """The size that is tried first."""
+        return FIRST_TOLERANCE if self.adaptive else self.suitable_step
+
+    @property
+    def largest_size(self):
+        """The largest size that is tried."""
+        return LARGEST_TOLERANCE if self.adaptive else LONGEST * self.suitable_step
+
+    @property
+    def error_power(self):
+        """The power of the size by which errors fall, as declared."""
+        return 1.0 if self.adaptive else float(self.order)
+
+    @property
+    def cost_power(self):
+        """The power of the size by which the cost rises as that falls."""
+        return 1.0 / self.order if self.adaptive else 1.0
+
+    def snapped(self, size, interval):
+        """The nearest size that can be: of a step the longest below it that fits an interval."""
+        size = min(size, self.largest_size)
+        if self.adaptive:
+            return max(size, SMALLEST_TOLERANCE)
+        return interval / math.ceil(interval / size * (1 - 1e-9))
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """What came of a candidate at one size.
+
+    Parameters
+    ----------
+    size : float
+        Step size, or tolerance.
+    samples : int
+        Sample intervals until its end.
+    ratios : ndarray, shape (starts, samples)
+        The largest error until each sample, as a part of its bound; of several errors, the largest
+        part. Infinite where the run failed.
+    errors : dict of str to ndarray, shape (starts,)
+        The largest of each error.
+    seconds : float
+        CPU time of one run, of those that were computed together.
+    steps : float
+        Of one run, on average.
+    drawn : bool
+        Whether the starts are drawn from an ensemble, and stand for others of it.
+    round_off : float
+        The part of its bound that half a unit in the last place is; of several errors, the largest.
+    """
+
+    size: float
+    samples: int
+    ratios: np.ndarray
+    errors: dict = field(repr=False)
+    seconds: float
+    steps: float
+    drawn: bool
+    round_off: float
+
+    @functools.cached_property
+    def rare(self):
+        """The part of the bound that few new initial conditions would exceed."""
+        return self._rare(-1)
+
+    def _rare(self, sample):
+        ratios = self.ratios[:, sample]
+        return rare_error(ratios) if self.drawn else float(ratios.max())
+
+    @property
+    def growth(self):
+        """The power of the time by which errors grew in the second half; at least 0."""
+        half = self._rare((self.samples + 1) // 2 - 1)
+        if self.samples < 2 or not 0 < half < np.inf or not np.isfinite(self.rare):
+            return 0.0
+        return max(0.0, float(np.log2(self.rare / half)))
+
+
+class Bench:
+    """Where candidates are tried on one system.
+
+    Parameters
+    ----------
+    experiment : sweep.study.experiment.ResolvedExperiment
+        Of one system.
+    system : systems.System
+    bounds : tuple of Bound
+    time_axis : TimeAxis
+        Of the whole duration.
+    budget : float
+        Seconds that may pass from now on.
+    drawn : bool
+        As of a `Trial`.
+
+    Attributes
+    ----------
+    seconds, compile_seconds, reference_seconds : float
+        CPU time that trials, the compilation of kernels and references have taken.
+    in_time : bool
+        Whether there was time for all that was asked.
+    """
+
+    def __init__(self, experiment, system, bounds, time_axis, budget, drawn):
+        library = experiment.library
+        self.system, self.bounds, self.time_axis = system, bounds, time_axis
+        self._named = NamedComponent.of(system.name, system.parameters, library)
+        self._library = library
+        self.drawn = drawn
+        self._ends = time.perf_counter() + budget
+        self._recorders, self._references = {}, {}
+        self.every_step = experiment.statistics == EVERY_STEP
+        record = tuple(name for bound in bounds for name in bound.quantities)
+        referred = any(bound.error == GLOBAL for bound in bounds)
+        self._recipe = Recipe(
+            time_axis, record, experiment.statistics, len(time_axis.times) if referred else 0
+        )
+        self.round_off = 0.0  # as of a `Trial`, when there was one
+        self.seconds = self.compile_seconds = self.reference_seconds = 0.0
+        self.in_time = True
+
+    def check_time(self):
+        """Raise `OutOfBudget` if the budget is over."""
+        if not self.has_time_for(0.0):
+            raise OutOfBudget
+
+    def has_time_for(self, seconds):
+        """Whether the budget allows so many seconds; it is noted if not."""
+        allowed = time.perf_counter() + seconds <= self._ends
+        self.in_time &= allowed
+        return allowed
+
+    def try_size(self, candidate, size, samples, starts):
+        """A `Trial` from some initial states, shape (starts, rows, 3), up to a sample."""
+        self.check_time()
+        recorder, parts = self._loaded(candidate, len(starts)), []
+        width = 1 if candidate.adaptive else WIDTH
+        for i in range(0, len(starts), width):
+            self.check_time()
+            parts.append(self._run(recorder, candidate, size, samples, starts[i : i + width]))
+        series, steps, seconds = (list(own) for own in zip(*parts, strict=True))
+        if sum(seconds) < BRIEF and not candidate.adaptive:  # the first time is a cold one
+            repeats = [self.timed(candidate, size, samples, starts) for _ in range(REPEATS)]
+            seconds = [*seconds, *repeats]
+        errors = {
+            bound.error: np.concatenate([own[bound.error] for own in series])
+            for bound in self.bounds
+        }
+        ratios = np.max([errors[b.error] / b.most for b in self.bounds], axis=0)
+        return Trial(
+            size=size,
+            samples=samples,
+            ratios=ratios,
+            errors={name: values[:, -1] for name, values in errors.items()},
+            seconds=float(np.mean(seconds) if candidate.adaptive else min(seconds)),
+            steps=float(np.mean(np.concatenate(steps))),
+            drawn=self.drawn,
+            round_off=self.round_off,
+        )
+
+    def timed(self, candidate, size, samples, starts):
+        """CPU seconds of one run up to a sample, of up to eight that are computed together."""
+        starts = starts[: 1 if candidate.adaptive else WIDTH]
+        recorder = self._loaded(candidate, len(starts))
+        return self._run(recorder, candidate, size, samples, starts, measured=False)[2]
+
+    def _loaded(self, candidate, count):
+        """The recorder of a candidate, with its kernels."""
+        if candidate.name not in self._recorders:
+            named = NamedComponent.of(candidate.name, {}, self._library)
+            self._recorders[candidate.name] = Recorder(self._recipe, self._named, named)
+        recorder = self._recorders[candidate.name]
+        began = time.thread_time()
+        problem = recorder.problem
+        compiled = problem.kernels if candidate.adaptive else problem.trajectory
+        compiled(problem.elements[count > 1 and not candidate.adaptive])
+        self.compile_seconds += time.thread_time() - began
+        return recorder
+
+    def _run(self, recorder, candidate, size, samples, starts, measured=True):
+        """Running largest errors by name, steps and CPU time of some runs."""
+        adaptive = candidate.adaptive
+        steps = 0 if adaptive else round(self.time_axis.interval / size)
+        runs = BatchUnderway.begin(
+            starts, np.nan if adaptive else size, steps, size if adaptive else np.nan
+        )
+        reference = (
+            self._references_of(starts) if measured and self._recipe.reference_samples else None
+        )
+        began = time.thread_time()
+        sampled = recorder.advance(runs, samples, reference)
+        self.seconds += time.thread_time() - began
+        failed = ~runs.alive | (runs.status > status_of.COMPLETE)
+        found = {}
+        if not self.round_off:
+            parts = [bound.round_off(sampled) / bound.most for bound in self.bounds]
+            self.round_off = max(parts)
+        for bound in self.bounds if measured else ():
+            series = bound.series(sampled, self.every_step)[:, 1:]
+            series = np.maximum.accumulate(np.where(np.isfinite(series), series, np.inf), axis=1)
+            found[bound.error] = np.where(failed[:, None], np.inf, series)
+        return found, runs.counters["steps"], float(runs.cpu.mean())
+
+    def _references_of(self, starts):
+        """References of initial states and their own errors, as `Recorder.advance` takes them."""
+        found = [self._reference_of(state) for state in starts]
+        return tuple(np.array(own) for own in zip(*found, strict=True))
+
+    def _reference_of(self, state):
+        key = state.tobytes()
+        if key not in self._references:
+            self.check_time()
+            began, times = time.thread_time(), self.time_axis.times
+            states, error, _ = compute_reference_trajectory(
+                self.system, state, times, SMALLEST_TOLERANCE
+            )
+            self.reference_seconds += time.thread_time() - began
+            self._check_resolved(times, error)
+            self._references[key] = states, error
+        return self._references[key]
+
+    def _check_resolved(self, times, error):
+        """Raise `InputError` unless a reference is better than a global error is to be."""
+        (most,) = (bound.most for bound in self.bounds if bound.error == GLOBAL)
+        unresolved = ~(error <= RESOLVED * most)
+        if unresolved.any():
+            most_uncertain, first = np.nanmax(error), times[max(0, int(np.argmax(unresolved)) - 1)]
+            remedies = ["a shorter time" if first == 0 else f"a time until {first:g}"]
+            if most_uncertain < CHAOTIC:
+                remedies.append(f"a bound of at least {most_uncertain / RESOLVED:.1e}")
+            raise InputError(
+                f"{GLOBAL} = {most:g} cannot be told until t = {times[-1]:g}: the reference itself "
+                f"is uncertain by {most_uncertain:.1e}; expected {' or '.join(remedies)}",
+                key=GLOBAL,
+            )

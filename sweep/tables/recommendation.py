@@ -1,0 +1,171 @@
+"""A recommended integrator: in a few sentences, and the runners-up as a table."""
+
+import math
+
+from sweep.tables.base import Table, scientific_cell
+from sweep.text import count_with_noun, format_number
+
+MANY_TIMES = 100.0  # that an error is below its bound, which is worth a word
+MOST_NAMES = 6
+
+
+def recommendation_in_sentences(found):
+    """What is recommended, how far that was verified, and what was searched.
+
+    Parameters
+    ----------
+    found : sweep.campaign.recommend.recommendation.Recommendation
+
+    Returns
+    -------
+    list of str
+        A sentence or two each; the first is the answer.
+    """
+    return [_answer(found), *_verification(found), *_remarks(found), _search(found)]
+
+
+def recommendation_as_table(found):
+    """What is recommended and its runners-up, the cheapest first.
+
+    Parameters
+    ----------
+    found : sweep.campaign.recommend.recommendation.Recommendation
+
+    Returns
+    -------
+    Table
+    """
+    best = found.best
+    headers = ["integrator", "order", "step size", "tolerance", "CPU time", "times"]
+    headers += [bound.in_words for bound in found.bounds] + ["until"]
+    rows = [
+        [
+            own.integrator,
+            str(own.order),
+            "–" if own.adaptive else format_number(own.size),
+            scientific_cell(own.size) if own.adaptive else "–",
+            ("≈ " if own.is_expected else "") + _seconds(own.seconds),
+            _times(own, best),
+            *(scientific_cell(own.errors[bound.error]) for bound in found.bounds),
+            format_number(own.until),
+        ]
+        for own in (best, *found.others)
+    ]
+    if not any(own.adaptive for own in (best, *found.others)):
+        headers, rows = headers[:3] + headers[4:], [row[:3] + row[4:] for row in rows]
+    together = f", {found.together} side by side" if found.together > 1 else ", each by itself"
+    notes = [
+        f"CPU time is that of a run until t = {_time(found, found.until)}{together}; errors are "
+        "the largest of all runs until then, or until where a row was followed."
+    ]
+    if any(own.is_expected for own in (best, *found.others)):
+        notes.append("≈: expected, by shorter runs or from fewer initial conditions")
+    if not all(own.is_apart for own in found.others):
+        notes.append("=: cannot be told from the first by the spread of its CPU times")
+    return Table(headers, rows, "", notes)
+
+
+def _answer(found):
+    best = found.best
+    what = "tolerance" if best.adaptive else "step size"
+    units = "" if best.adaptive or found.time_units == "1" else f" {found.time_units}"
+    doubt = " is expected to keep" if best.is_expected else " keeps"
+    text = f"{best.integrator} with {what} {_size(best)}{units}{doubt} {_bounds(found)} "
+    text += f"until t = {_time(found, found.until)}, in {_seconds(best.seconds)} of CPU time a run"
+    apart = [own for own in found.others if own.is_apart]
+    same = [own.integrator for own in found.others if not own.is_apart]
+    if same:
+        text += (
+            f"; {' and '.join(same)} cost{'s' * (len(same) == 1)} the same as far as can be told"
+        )
+    elif apart:
+        text += f", {apart[0].seconds / best.seconds:.2g} times cheaper than {apart[0].integrator}"
+    return f"{text}."
+
+
+def _verification(found):
+    if found.best.is_expected or not found.held_back:
+        if found.best.is_expected:
+            until = _time(found, found.best.until)
+            yield f"Not verified: the budget ended, and it was followed until t = {until}."
+        elif not found.in_time:
+            yield "Not verified from initial conditions that were held back: the budget ended."
+        else:
+            count = count_with_noun(found.searched, "initial condition")
+            yield (
+                f"So it is from the study's {count}; of others nothing is known, since none is "
+                "random: { around = …, random = 16, spread = …, seed = 1 } draws some."
+            )
+        return
+    largest = " and ".join(
+        f"{found.best.errors[bound.error]:.1e}{_units(bound.units)}" for bound in found.bounds
+    )
+    yield (
+        f"Verified: from {found.above} of {found.held_back} initial conditions that were held back "
+        f"it is above; at least {100 * math.floor(100 * found.share) / 100:.0f} % of new ones keep "
+        f"it ({100 * found.confidence:.0f} % confidence). The largest was {largest}."
+    )
+
+
+def _remarks(found):
+    best = found.best
+    is_far = all(best.errors[own.error] < own.most / MANY_TIMES for own in found.bounds)
+    if best.at_largest:
+        yield (
+            f"No larger {'tolerance' if best.adaptive else 'step'} was tried: the error asked for "
+            "hardly depends on it here, and says little of trajectories. Bound the global error."
+        )
+    elif is_far and not best.is_expected:
+        yield (
+            "That is far below the bound: with a larger one runs fail for other reasons, or errors "
+            "leap above it."
+        )
+    if not found.in_time and not best.is_expected:
+        yield "The budget ended before all that might be cheaper was followed to the end."
+
+
+def _search(found):
+    text = f"Tried {found.tried} of {found.fitting} integrators that fit"
+    if found.tried < found.fitting and found.in_time:
+        text += "; the order of the others is too low for such an error"
+    if found.unable:
+        shown = ", ".join(found.unable[:MOST_NAMES])
+        shown += ", …" * (len(found.unable) > MOST_NAMES)
+        text += f"; {shown} keep{'s' * (len(found.unable) == 1)} it at none of the sizes tried"
+    text += f": {_seconds(found.search_seconds)} of CPU time"
+    if found.compile_seconds > 0.1:
+        text += f", and {_seconds(found.compile_seconds)} to compile or load kernels"
+    return f"{text}."
+
+
+def _bounds(found):
+    return " and ".join(
+        f"the {bound.in_words} below {bound.most:g}{_units(bound.units)}" for bound in found.bounds
+    )
+
+
+def _times(own, best):
+    if own is best:
+        return "1"
+    return f"{own.seconds / best.seconds:.2g}" if own.is_apart else "="
+
+
+def _size(choice):
+    return f"{choice.size:.1e}" if choice.adaptive else format_number(choice.size)
+
+
+def _time(found, time):
+    return f"{format_number(time)}{_units(found.time_units)}"
+
+
+def _units(units):
+    return "" if units == "1" else f" {units}"
+
+
+def _seconds(seconds):
+    """A CPU time with two digits, in the unit that suits it."""
+    for unit, size in (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size or unit == "µs":
+            break
+    value = seconds / size
+    return f"{value:.0f} {unit}" if value >= 10.0 else f"{value:.2g} {unit}"
