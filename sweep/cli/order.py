@@ -30,8 +30,14 @@ from sweep.cli.common import (
     help="A variable over (run, time), or self: differences between step sizes, of stored states.  "
     "[default: global_error; self without a reference]",
 )
+@click.option(
+    "--across",
+    metavar="NAME",
+    help="One table of what methods share: across experiment, system, a parameter such as count, "
+    "or an option of integrators such as formulation.",
+)
 @json_option
-def command(store, experiment, where, at, error, as_json):
+def command(store, experiment, where, at, error, across, as_json):
     """Print the measured order of each integrator in STORE beside the declared one.
 
     Slope of log error over log step size, with a 95 % interval from all step sizes that are
@@ -43,10 +49,14 @@ def command(store, experiment, where, at, error, as_json):
     Example:
       sweep order quickstart.zarr --experiment pendulum
       sweep order quickstart.zarr --error energy_error --at sup
+      sweep order quickstart.zarr --across experiment
     """
     datasets = _experiments_with_error(
         open_experiments_for_command(store, experiment, where), store, error, bool(experiment)
     )
+    if across is not None:
+        _print_orders_across(datasets, across, error, at, as_json)
+        return
     found = {
         name: sweep.analysis.orders_and_tolerances(dataset, error, at)
         for name, dataset in datasets.items()
@@ -56,11 +66,25 @@ def command(store, experiment, where, at, error, as_json):
         echo_json({name: sweep.tables.table_rows_for_json(of) for name, of in rows.items()})
         return
     for name, (fixed, adaptive) in found.items():
-        of = (fixed or adaptive)[0].error
-        what = "differences between step sizes" if of == sweep.analysis.SELF else of
-        when = sweep.tables.error_times_for_title([*fixed, *adaptive])
         text = sweep.tables.tables_as_text(sweep.tables.errors_as_tables(fixed, adaptive))
-        click.echo(f"{name}: order of {what}{when}\n{text}\n")
+        click.echo(f"{name}: {_errors_in_words([*fixed, *adaptive])}\n{text}\n")
+
+
+def _errors_in_words(rows):
+    """Of which errors orders are, and of when."""
+    names = {sweep.analysis.SELF: "differences between step sizes"}
+    errors = dict.fromkeys(names.get(row.error, row.error) for row in rows)
+    return f"order of {' or '.join(errors)}{sweep.tables.error_times_for_title(rows)}"
+
+
+def _print_orders_across(datasets, across, error, at, as_json):
+    """Print orders side by side, by what experiments or integrators differ in."""
+    rows = sweep.analysis.orders_across(datasets, across, error, at)
+    if as_json:
+        echo_json(sweep.tables.table_rows_for_json(rows))
+        return
+    title = _errors_in_words([row.estimate for row in rows])
+    click.echo(f"{title}, across {across}\n{sweep.tables.orders_across_as_table(rows)}\n")
 
 
 def _experiments_with_error(datasets, store, error, chosen):

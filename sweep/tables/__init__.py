@@ -17,6 +17,7 @@ _HOMES = {
     "error_times_for_title": "sweep.tables.convergence",
     "errors_as_tables": "sweep.tables.convergence",
     "growth_as_tables": "sweep.tables.invariants",
+    "orders_across_as_table": "sweep.tables.convergence",
     "orders_as_table": "sweep.tables.convergence",
     "paper_claims_as_table": "sweep.tables.paper",
     "recommendation_as_table": "sweep.tables.recommendation",

@@ -2,12 +2,14 @@
 
 import math
 
+from sweep.analysis.convergence.certificates import CONFIRMED
 from sweep.tables.base import (
     Table,
     left_out_runs_note,
     scanned_axes_of_rows,
     scientific_cell,
     table_notes,
+    table_row_label,
     two_decimal_cell,
 )
 from sweep.text import format_number
@@ -39,6 +41,60 @@ def orders_as_table(estimates):
     ]
     notes = table_notes(estimates, lambda row: row.reason and f"{row.verdict}, {row.reason}")
     return Table(headers, rows, notes=notes + left_out_runs_note(estimates))
+
+
+def orders_across_as_table(rows):
+    """Orders of methods, a line for each and a column for each value that they are compared across.
+
+    Parameters
+    ----------
+    rows : sequence of OrderAcross
+    """
+    across, axes = rows[0].across, scanned_axes_of_rows(rows)
+    values = [row.value for row in rows]
+    numbers = all(isinstance(value, float | int) for value in values)
+    columns = list(dict.fromkeys(map(format_number, sorted(values) if numbers else values)))
+    lines = _rows_by_line(rows, ())
+    if any(len(of) < n for of, n in lines.values()):  # experiments have the same values
+        axes, lines = ["experiment", *axes], _rows_by_line(rows, ("experiment",))
+    cells = [
+        [method, *names, format_number(declared), *(_order_cell(of.get(c)) for c in columns)]
+        for (method, names, declared), (of, _) in lines.items()
+    ]
+    headers = ["integrator", *axes, "declared", *(f"{across} = {value}" for value in columns)]
+    notes = [
+        f"{table_row_label(row.estimate)} at {across} = {format_number(row.value)}: "
+        f"{row.estimate.verdict}, {row.estimate.reason}"
+        for row in rows
+        if row.estimate.reason and row.estimate.verdict != CONFIRMED
+    ]
+    if rows[0].others:
+        notes.append(f"The experiments differ too in: {', '.join(rows[0].others)}.")
+    return Table(headers, cells, notes=notes)
+
+
+def _rows_by_line(rows, names):
+    """By what a line is: its rows by value, and how many there are."""
+    lines = {}
+    for row in rows:
+        words = [getattr(row, name) for name in names]
+        words += [format_number(value) for value in row.parameters.values()]
+        key = row.method, tuple(words), row.estimate.declared
+        of, n = lines.get(key, ({}, 0))
+        lines[key] = {**of, format_number(row.value): row}, n + 1
+    return lines
+
+
+def _order_cell(row):
+    """An order with its interval, and the verdict where it is not confirmed."""
+    if row is None:
+        return "–"
+    found = row.estimate
+    measured = math.isfinite(found.order)
+    words = [f"{found.order:.2f} ±{(found.high - found.low) / 2:.2f}"] if measured else []
+    if found.verdict != CONFIRMED:
+        words.append(found.verdict)
+    return " ".join(words) or "exact"
 
 
 def _left_out_step_sizes_text(row):

@@ -1,0 +1,173 @@
+"""Orders of the same methods side by side: across experiments, parameters or formulations."""
+
+import json
+from dataclasses import dataclass, replace
+
+from integrators.errors import InputError
+from sweep.analysis.convergence.curves import run_table_has_error
+from sweep.analysis.convergence.orders import OrderEstimate, order_table
+from sweep.analysis.runs.selection import adaptive_runs, integrator_descriptions, scanned_axes
+
+EXPERIMENT, SYSTEM = "experiment", "system"
+SETTINGS = ("system", "duration", "reference")  # of an experiment, beside its parameters
+
+
+@dataclass(frozen=True)
+class OrderAcross:
+    """The order of one method at one value of what it is looked at across.
+
+    Attributes
+    ----------
+    method : str
+        What the row shares with others: its label, or its name where it is looked at across an
+        option of integrators and no other option tells methods of that name apart.
+    experiment : str
+    across : str
+        ``experiment``, ``system``, a scanned or fixed parameter, or an option of integrators.
+    value : object
+        Its value here.
+    estimate : OrderEstimate
+    others : tuple of str
+        In which settings and parameters besides the experiments that are compared differ.
+    """
+
+    method: str
+    experiment: str
+    across: str
+    value: object
+    estimate: OrderEstimate
+    others: tuple
+
+    @property
+    def parameters(self):
+        """Values of the scanned axes but this one."""
+        return {k: v for k, v in self.estimate.parameters.items() if k != self.across}
+
+
+def orders_across(experiments, across, error=None, at="end"):
+    """Measure orders in several experiments, to be laid side by side by what they differ in.
+
+    Parameters
+    ----------
+    experiments : dict of str to xarray.Dataset
+        Run tables by name. Those without this error, or without `across`, do not count.
+    across : str
+        ``experiment``, ``system``; a parameter of the system, scanned or not, such as ``count``;
+        or an option of integrators, such as ``formulation``.
+    error, at : str, optional
+        As of `order_table`.
+
+    Returns
+    -------
+    list of OrderAcross
+
+    Raises
+    ------
+    InputError
+        If `across` has fewer than two values; it names what has.
+    """
+    measured = {
+        name: dataset
+        for name, dataset in experiments.items()
+        if run_table_has_error(dataset, error) and not adaptive_runs(dataset).all()
+    }
+    _check_values_differ(measured, across)
+    taken = {name: data for name, data in measured.items() if _values_across(name, data, across)}
+    others = tuple(_settings_that_differ(taken, across))
+    rows = []
+    for name, dataset in taken.items():
+        for row in order_table(dataset, error, at):
+            value = _value_of_row(name, dataset, across, row)
+            if value is not None:
+                rows.append(OrderAcross(row.integrator, name, across, value, row, others))
+    return _with_shared_method_names(rows, taken, across)
+
+
+def _check_values_differ(experiments, across):
+    """InputError unless `across` has two values, with what has."""
+    keys = dict.fromkeys([EXPERIMENT, SYSTEM])
+    for dataset in experiments.values():
+        keys |= dict.fromkeys([*scanned_axes(dataset), *_fixed(dataset).get("parameters", {})])
+        for one in integrator_descriptions(dataset).values():
+            keys |= dict.fromkeys(one.get("options", {}))
+    differ = []
+    for key in keys:
+        found = [v for name, data in experiments.items() for v in _values_across(name, data, key)]
+        if len({_as_text(value) for value in found}) > 1:
+            differ.append(key)
+    if across not in differ:
+        has = "has one value in" if across in keys else "is no setting of"
+        hint = f"These differ: {', '.join(differ)}" if differ else "Nothing else differs either"
+        raise InputError(
+            f"{across!r} {has} the experiments that have orders. {hint}.", key="across"
+        )
+
+
+def _fixed(dataset):
+    """The settings that an experiment's runs share."""
+    return json.loads(dataset.attrs.get("fixed", "{}"))
+
+
+def _as_text(value):
+    return json.dumps(value, sort_keys=True, default=str)
+
+
+def _values_across(name, dataset, across):
+    """The values that an experiment has of what it is looked at across; none if it lacks it."""
+    if across == EXPERIMENT:
+        return [name]
+    fixed = _fixed(dataset)
+    if across == SYSTEM:
+        return [fixed["system"]] if "system" in fixed else []
+    if across in scanned_axes(dataset):
+        return list(dict.fromkeys(dataset[across].values.tolist()))
+    if across in fixed.get("parameters", {}):
+        return [fixed["parameters"][across]]
+    described = integrator_descriptions(dataset).values()
+    options = [one.get("options", {}) for one in described]
+    return [of[across] for of in options if across in of]
+
+
+def _value_of_row(name, dataset, across, row):
+    """The value of one row; None where its integrator has no such option."""
+    if across in row.parameters:
+        return row.parameters[across]
+    if across in (EXPERIMENT, SYSTEM) or across in _fixed(dataset).get("parameters", {}):
+        return _values_across(name, dataset, across)[0]
+    described = integrator_descriptions(dataset).get(row.integrator, {})
+    return described.get("options", {}).get(across)
+
+
+def _settings_that_differ(experiments, across):
+    """Names of settings and parameters, other than `across`, that experiments differ in."""
+    fixed = {name: _fixed(dataset) for name, dataset in experiments.items()}
+    parameters = dict.fromkeys(key for of in fixed.values() for key in of.get("parameters", {}))
+    for key in (*SETTINGS, *parameters):
+        values = [
+            of.get(key) if key in SETTINGS else of.get("parameters", {}).get(key)
+            for of in fixed.values()
+        ]
+        if key != across and len({_as_text(value) for value in values}) > 1:
+            yield key
+
+
+def _with_shared_method_names(rows, experiments, across):
+    """The rows with one name for each method, that is for equal names and other options."""
+    identities, labels, names = [], {}, {}
+    for row in rows:
+        described = integrator_descriptions(experiments[row.experiment]).get(row.method, {})
+        name = described.get("name", row.method)
+        options = {k: v for k, v in described.get("options", {}).items() if k != across}
+        identity = name, _as_text(options)
+        identities.append(identity)
+        labels.setdefault(identity, row.method)
+        names.setdefault(name, set()).add(identity)
+    optional = any(
+        across in one.get("options", {})
+        for dataset in experiments.values()
+        for one in integrator_descriptions(dataset).values()
+    )
+    return [
+        replace(row, method=name if optional and len(names[name]) == 1 else labels[name, options])
+        for row, (name, options) in zip(rows, identities, strict=True)
+    ]
