@@ -1,6 +1,9 @@
 """`sweep recommend`: which integrator keeps an error below a bound at the least cost."""
 
 import dataclasses
+import os
+import tomllib
+from pathlib import Path
 
 import click
 
@@ -60,12 +63,15 @@ def command(study, experiment, until, budget, plot, shown, trust_plugins, as_jso
     written = None if shown is None else _new_file(shown, "study")
     if written is not None and written.exists():
         raise InputError(f"--study {shown} exists; give another path, or remove it first")
+    read, _ = sweep.store.resolve_study_and_store(study, trust_plugins=trust_plugins)
+    home = Path(study).parent if os.path.exists(study) else Path()
+    if written is not None and written.parent.resolve() != home.resolve() and _names_files(read):
+        raise InputError(f"--study {shown}: {study} names files beside it; expected one in {home}")
     found = sweep.recommend(
-        study,
+        read,
         until=until,
         experiment=experiment,
         budget=budget,
-        trust_plugins=trust_plugins,
         say=lambda line: click.echo(line, err=True),
         **asked,
     )
@@ -80,6 +86,21 @@ def command(study, experiment, until, budget, plot, shown, trust_plugins, as_jso
     if picture is not None:
         sweep.plots.save(sweep.plots.recommendation_picture(found), picture)
         click.echo(f"Wrote {plot}", err=as_json)
+
+
+def _names_files(study):
+    """Whether a study has plugins, or initial states in files and stores."""
+    for top in map(tomllib.loads, study.texts):
+        tables = [top.get("defaults", {}), *top["experiment"]]
+        starts = [own for table in tables for own in _listed(table.get("initial_condition", []))]
+        origins = [own.keys() & {"file", "store"} for own in starts if isinstance(own, dict)]
+        if top.get("plugins") or any(origins):
+            return True
+    return False
+
+
+def _listed(value):
+    return value if isinstance(value, list) else [value]
 
 
 def _new_file(path, option):

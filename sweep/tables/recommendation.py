@@ -75,9 +75,8 @@ def _answer(found):
     apart = [own for own in found.others if own.is_apart]
     same = [own.integrator for own in found.others if not own.is_apart]
     if same:
-        text += (
-            f"; {' and '.join(same)} cost{'s' * (len(same) == 1)} the same as far as can be told"
-        )
+        names = ", ".join(same[:MOST_NAMES]) + ", …" * (len(same) > MOST_NAMES)
+        text += f"; {names} may be as cheap: that cannot be told by these CPU times"
     elif apart:
         text += f", {apart[0].seconds / best.seconds:.2g} times cheaper than {apart[0].integrator}"
     return f"{text}."
@@ -110,15 +109,18 @@ def _verification(found):
 def _remarks(found):
     best = found.best
     is_far = all(best.errors[own.error] < own.most / MANY_TIMES for own in found.bounds)
+    larger = [own for own in found.points if own.integrator == best.integrator]
+    larger = [own.size for own in larger if own.size > best.size and own.ratio > 1.0]
     if best.at_largest:
         yield (
             f"No larger {'tolerance' if best.adaptive else 'step'} was tried: the error asked for "
             "hardly depends on it here, and says little of trajectories. Bound the global error."
         )
-    elif is_far and not best.is_expected:
+    elif is_far and larger and not best.is_expected:
+        what = "tolerance" if best.adaptive else "step size"
         yield (
-            "That is far below the bound: with a larger one runs fail for other reasons, or errors "
-            "leap above it."
+            "That is far below the bound, but errors rise steeply: it is exceeded, or runs fail, "
+            f"with {what} {format_number(min(larger))}."
         )
     if not found.in_time and not best.is_expected:
         yield "The budget ended before all that might be cheaper was followed to the end."

@@ -25,7 +25,7 @@ from sweep.campaign.recommend.search import (
 )
 from sweep.campaign.recommend.starts import Draw
 from sweep.campaign.recommend.trials import Bench, Candidate, OutOfBudget
-from sweep.store.studies import load_study_file
+from sweep.store.studies import resolve_study_and_store
 from sweep.study.run_table import expand_experiment
 from sweep.study.system_defaults import fitting_integrators
 from sweep.study.time_axis import TimeAxis
@@ -59,10 +59,10 @@ def recommend(
 
     Parameters
     ----------
-    study : str, Path or Study
-        A file, the name of a packaged study or a study: of which the system, its parameters and
-        the initial conditions count, and whether errors are those of every step. Its integrators
-        and step sizes do not.
+    study : str, Path, Store or Study
+        A file, the name of a packaged study, a store or a study: of which the system, its
+        parameters and the initial conditions count, and whether errors are those of every step. Its
+        integrators and step sizes do not.
     energy_error, global_error, momentum_error : float, optional
         Bounds, in the system's units; one at least. Errors of energy and momenta are the largest
         changes of these, the global error is that of the state against a reference.
@@ -91,7 +91,7 @@ def recommend(
         If the study has a problem.
     """
     budget = check_number("budget", budget, above=0.0)
-    read = load_study_file(study, trust_plugins=trust_plugins)
+    read, _ = resolve_study_and_store(study, trust_plugins=trust_plugins)
     chosen = _chosen_experiment(read, experiment)
     (system, *others) = chosen.make_systems()
     if others:

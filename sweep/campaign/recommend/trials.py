@@ -166,6 +166,7 @@ class Bench:
 
     Attributes
     ----------
+    library : sweep.plugins.registry.Library
     seconds, compile_seconds, reference_seconds : float
         CPU time that trials, the compilation of kernels and references have taken.
     in_time : bool
@@ -176,7 +177,7 @@ class Bench:
         library = experiment.library
         self.system, self.bounds, self.time_axis = system, bounds, time_axis
         self._named = NamedComponent.of(system.name, system.parameters, library)
-        self._library = library
+        self.library = library
         self.drawn = drawn
         self._ends = time.perf_counter() + budget
         self._recorders, self._references = {}, {}
@@ -238,7 +239,7 @@ class Bench:
     def _loaded(self, candidate, count):
         """The recorder of a candidate, with its kernels."""
         if candidate.name not in self._recorders:
-            named = NamedComponent.of(candidate.name, {}, self._library)
+            named = NamedComponent.of(candidate.name, {}, self.library)
             self._recorders[candidate.name] = Recorder(self._recipe, self._named, named)
         recorder = self._recorders[candidate.name]
         began = time.thread_time()

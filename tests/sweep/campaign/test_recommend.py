@@ -133,6 +133,25 @@ def test_the_command_writes_the_answer_a_picture_and_a_study(few, command, tmp_p
     assert found["bounds"][0]["error"] == "energy_error"
 
 
+PLUGIN = """
+import dataclasses
+from integrators.plugin import named
+INTEGRATORS = [dataclasses.replace(named("rk4")[0], name="mine")]
+"""
+
+
+def test_a_study_of_the_answer_finds_its_plugins(command, tmp_path):
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far" / "mine.py").write_text(PLUGIN)
+    text = STUDY.format(start=RANDOM, duration=8.0)
+    text = text.replace("[[", 'plugins = ["mine.py"]\n[[')
+    (tmp_path / "far" / "top.toml").write_text(text)
+    asked = ["recommend", "far/top.toml", "--energy-error", "1e-6", "--study", "a.toml"]
+    done = command(tmp_path, *asked, code=2)
+    assert "--study a.toml: far/top.toml names files beside it; expected one in far" in done.stderr
+    assert not (tmp_path / "a.toml").exists()
+
+
 def test_of_a_single_start_nothing_is_said_of_others(few):
     found = sweep.recommend(study('"figure3"', 8.0), energy_error=1e-3)
     assert (found.searched, found.held_back, found.together) == (1, 0, 1)

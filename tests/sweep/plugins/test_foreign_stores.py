@@ -126,6 +126,7 @@ COMPUTING = {
     "retry": ["retry", STORE],
     "extend": ["extend", STORE, "--duration", "2"],
     "plan": ["plan", STORE],
+    "recommend": ["recommend", STORE, "--energy-error", "1e-2", "--until", "1"],
     "verify --repair": ["verify", STORE, "--repair"],
     "merge": ["merge", STORE, OTHER, "-o", "both.zarr"],
     "ls": ["ls", "integrators", "--study", STORE],
@@ -135,7 +136,7 @@ COMPUTING = {
     "run of a study that goes on from it": ["run", "second.toml", "--no-summary"],
 }
 ENDS_WITH = {"submit": 2, "verify --repair": 3}  # nobody answers there; something was found
-NO_STORE = {"init", "recommend", "reproduce", "certificates", "guide"}
+NO_STORE = {"init", "reproduce", "certificates", "guide"}
 
 
 def test_every_command_is_asked():
