@@ -28,8 +28,13 @@ from sweep.cli.common import (
     is_flag=True,
     help="Which part of a drift is the method's, and which is rounding, by runs in double-double.",
 )
+@click.option(
+    "--structure",
+    is_flag=True,
+    help="Symplectic defects and reversal errors, of runs that have recorded them.",
+)
 @json_option
-def command(store, experiment, where, quantity, all_steps, growth, arithmetic, as_json):
+def command(store, experiment, where, quantity, all_steps, growth, arithmetic, structure, as_json):
     """Print mean, maximum and drift of the errors of the invariants in STORE.
 
     The drift is the slope of the signed error over time; with 95 % confidence it stays below
@@ -67,14 +72,22 @@ def command(store, experiment, where, quantity, all_steps, growth, arithmetic, a
       neither     no drift is seen in either; |drift| ≤ says how much could hide
       undecided   what hides in one part could be more than is seen of the other
 
+    With --structure it is the map that is measured, where record = ["symplectic_defect",
+    "reversal_error"]: whether a step is symplectic, and how near to its start a run returns.
+
     \b
     Example:
       sweep drift quickstart.zarr -q energy
       sweep drift round-off.zarr -q energy --growth
       sweep drift round-off.zarr -q energy --arithmetic
+      sweep drift mclachlan-symmetries.zarr --structure
     """
-    if growth and arithmetic:
-        raise InputError("--growth and --arithmetic are tables of their own: give one of them")
+    if growth + arithmetic + structure > 1:
+        raise InputError(
+            "--growth, --arithmetic and --structure are tables of their own: give one of them"
+        )
+    if structure and quantity:
+        raise InputError("--structure is of the map and of no quantity: leave --quantity out")
     experiments = open_experiments_for_command(store, experiment, where)
     analyse, tables_of = (
         (sweep.growth_table, sweep.tables.growth_as_tables)
@@ -85,6 +98,8 @@ def command(store, experiment, where, quantity, all_steps, growth, arithmetic, a
         everywhere = open_experiments_for_command(store).values()
         analyse = functools.partial(sweep.arithmetic_table, others=list(everywhere))
         tables_of = sweep.tables.arithmetic_as_tables
+    if structure:
+        analyse, tables_of = _structure_of_map, _structure_as_tables
     found, refused = {}, []
     for name, dataset in experiments.items():
         try:
@@ -104,3 +119,11 @@ def command(store, experiment, where, quantity, all_steps, growth, arithmetic, a
         return
     for name, rows in found.items():
         click.echo(f"{name}\n{sweep.tables.tables_as_text(tables_of(rows))}\n")
+
+
+def _structure_of_map(dataset, _, step_sizes):
+    return sweep.analysis.structure_table(dataset, step_sizes)
+
+
+def _structure_as_tables(rows):
+    return [sweep.tables.structure_as_table(rows)]

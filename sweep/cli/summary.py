@@ -37,6 +37,9 @@ def print_run_summary(store):
             )
         if sweep.analysis.variables_of_chaos(dataset):
             click.echo(f"\n{sweep.tables.chaos_as_table(sweep.chaos_table(dataset))}")
+        if sweep.analysis.has_structure(dataset):
+            rows = sweep.analysis.structure_table(dataset, "smallest")
+            click.echo(f"\n{sweep.tables.structure_as_table(rows)}")
     _save_summary_plots(store, datasets)
 
 

@@ -11,7 +11,9 @@ from sweep.analysis import (
     adaptive_runs,
     chaos_table,
     drift_table,
+    has_structure,
     order_table,
+    structure_table,
     tolerance_table,
     variables_of_chaos,
     work_table,
@@ -168,6 +170,13 @@ def chaos_section_answer(dataset):
     return Answer([tables.chaos_as_table(rows)], [], dict(counts))
 
 
+def structure_section_answer(dataset):
+    """Symplectic defects and reversal errors, at every step size."""
+    rows = structure_table(dataset)
+    counts = Counter(row.verdict for row in rows if row.verdict)
+    return Answer([tables.structure_as_table(rows)], [], dict(counts))
+
+
 def work_section_answer(dataset):
     """What errors cost, and which integrator of each family is best."""
     return Answer(tables.work_as_tables(work_table(dataset)), [], {})
@@ -206,6 +215,14 @@ SECTIONS = (
             "lyapunov": "The largest Lyapunov exponent until each time.",
         },
         lambda dataset: bool(variables_of_chaos(dataset)),
+    ),
+    Section(
+        "Symplecticity and reversibility",
+        "Whether a step preserves the symplectic form, as far as rounding lets it be seen, and how "
+        "near to its start a run returns in as many steps back.",
+        structure_section_answer,
+        {},
+        has_structure,
     ),
     Section(
         "Work and precision",

@@ -25,6 +25,7 @@ _HOMES = {
     "runs_as_json_rows": "sweep.tables.runs",
     "runs_as_table": "sweep.tables.runs",
     "scientific_cell": "sweep.tables.base",
+    "structure_as_table": "sweep.tables.structure",
     "table_rows_for_json": "sweep.tables.base",
     "tables_as_text": "sweep.tables.base",
     "tolerances_as_table": "sweep.tables.convergence",

@@ -65,6 +65,11 @@ def orders_across(experiments, across, error=None, at="end"):
     ------
     InputError
         If `across` has fewer than two values; it names what has.
+
+    Examples
+    --------
+    >>> tree = sweep.open_study("forms.zarr")  # doctest: +SKIP
+    >>> orders_across({name: tree[name].to_dataset() for name in tree}, "count")  # doctest: +SKIP
     """
     measured = {
         name: dataset

@@ -183,6 +183,16 @@ COMMANDS = {
     "export over a file": (["export", "test.zarr", "file", "--format", "csv"], "file exists"),
     "export without a format": (["export", "test.zarr", "new"], "does not say its format"),
     "export of no runs": (["export", "test.zarr", "new.nc", "--where", "steps < 0"], "There is"),
+    "a structure of a quantity": (
+        ["drift", "test.zarr", "--structure", "-q", "energy"],
+        "leave --quantity out",
+    ),
+    "no structure recorded": (["drift", "test.zarr", "--structure"], "symplectic_defect"),
+    "two drift tables": (["drift", "test.zarr", "--growth", "--structure"], "give one of them"),
+    "orders across what is none": (
+        ["order", "test.zarr", "--error", "energy_error", "--across", "siez"],
+        "'siez' is no setting",
+    ),
     "a drift of no runs": (["drift", "test.zarr", "--where", "steps < 0"], "There is"),
     "a report of no runs": (["report", "test.zarr", "--where", "steps < 0"], "There is"),
     "a report that is none": (["report", "test.zarr", "-o", "r.pdf"], "ends in .html"),

@@ -1,0 +1,148 @@
+"""How far integrators' maps are from symplectic and from reversible, as runs have recorded it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from integrators.errors import InputError
+from sweep.analysis.drift.cells import cells_chosen_for_drift
+from sweep.analysis.drift.drifts import Spread
+from sweep.analysis.runs.selection import (
+    complete_runs,
+    integrator_descriptions,
+    run_table_without_repeats,
+)
+
+SYMPLECTIC, RESOLUTION, REVERSAL = "symplectic_defect", "symplectic_resolution", "reversal_error"
+NONE, NOT, UNDECIDED = "no defect seen", "not symplectic", "undecided"
+CLEAR = 10.0  # times its resolution a defect is surely none of rounding
+
+
+@dataclass(frozen=True)
+class StructureEstimate:
+    """What one integrator's map preserves at one step size.
+
+    Attributes
+    ----------
+    integrator : str
+        The label in the study.
+    parameters : dict
+        Values of the scanned axes.
+    step_size, tolerance : float
+        One is NaN: adaptive integrators have a tolerance, the others a step size.
+    starts, left_out : int
+        Initial conditions with either measure, and runs without.
+    defect : Spread
+        max |JᵀΩJ − Ω| / max |Ω| over the starts, of the first step; of an adaptive integrator of
+        the first sample interval. NaN where it is not recorded.
+    largest_resolved : float
+        The largest resolution of a defect over the starts: what rounding makes of none.
+    verdict : str
+        Of the defects ``no defect seen``, where none is above its resolution; ``not symplectic``,
+        where one is more than 10 times its own; else ``undecided``. Empty where none is recorded.
+    reversal : Spread
+        Distance of the state from the start after the run and as many steps back; NaN of adaptive
+        integrators, and where it is not recorded.
+    symmetric : bool or None
+        Whether the integrator is declared to be; None where the store does not say.
+    duration : float
+        Of a run forward.
+    time_units : str
+    """
+
+    integrator: str
+    parameters: dict
+    step_size: float
+    tolerance: float
+    starts: int
+    left_out: int
+    defect: Spread
+    largest_resolved: float
+    verdict: str
+    reversal: Spread
+    symmetric: bool | None
+    duration: float
+    time_units: str
+
+
+def structure_table(dataset, step_sizes="all"):
+    """Symplectic defects and reversal errors, run by run and over the starts.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset or xarray.DataTree
+        One experiment, or a selection of its runs.
+    step_sizes : {"all", "smallest"}, optional
+        Every step size (or tolerance) of each integrator, or only its smallest.
+
+    Returns
+    -------
+    list of StructureEstimate
+        By integrator, scanned values and step size.
+
+    Raises
+    ------
+    InputError
+        If neither is recorded, or `step_sizes` is neither.
+    """
+    dataset = run_table_without_repeats(dataset)
+    if not has_structure(dataset):
+        raise InputError(
+            "neither symplectic defect nor reversal error is recorded: name them in the "
+            'experiment, as in record = ["symplectic_defect", "reversal_error"].',
+            key="record",
+        )
+    symmetric = {
+        label: one.get("symmetric") for label, one in integrator_descriptions(dataset).items()
+    }
+    runs = dataset.drop_vars([n for n, found in dataset.data_vars.items() if found.ndim > 1])
+    return [
+        _estimate_of_cell(dict(key), cell, symmetric)
+        for key, cell in cells_chosen_for_drift(runs, step_sizes)
+    ]
+
+
+def has_structure(dataset):
+    """Whether a run table has symplectic defects or reversal errors."""
+    return SYMPLECTIC in dataset or REVERSAL in dataset
+
+
+def _estimate_of_cell(key, cell, symmetric):
+    counts = complete_runs(cell)
+    defect, resolution, reversal = (
+        cell[name].values[counts] if name in cell else np.full(counts.sum(), np.nan)
+        for name in (SYMPLECTIC, RESOLUTION, REVERSAL)
+    )
+    measured = np.isfinite(defect) | np.isfinite(reversal)
+    label, times = key.pop("integrator"), cell["time"]
+    return StructureEstimate(
+        integrator=label,
+        step_size=key.pop("step_size"),
+        tolerance=key.pop("tolerance", np.nan),
+        parameters=key,
+        starts=int(measured.sum()),
+        left_out=int(len(counts) - measured.sum()),
+        defect=_spread_of_finite(defect),
+        largest_resolved=_spread_of_finite(resolution).high,
+        verdict=_verdict_on_defects(defect, resolution),
+        reversal=_spread_of_finite(reversal),
+        symmetric=symmetric.get(label),
+        duration=float(times.values[-1] - times.values[0]),
+        time_units=times.attrs.get("units", "1"),
+    )
+
+
+def _verdict_on_defects(defect, resolution):
+    there = np.isfinite(defect)
+    if not there.any():
+        return ""
+    if np.any(defect[there] > CLEAR * resolution[there]):
+        return NOT
+    return NONE if np.all(defect[there] <= resolution[there]) else UNDECIDED
+
+
+def _spread_of_finite(values):
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return Spread(np.nan, np.nan, np.nan)
+    return Spread(float(np.median(values)), float(values.min()), float(values.max()))

@@ -1,0 +1,59 @@
+"""Symplectic defects and reversal errors: a table."""
+
+import math
+
+from sweep.tables.base import Table, left_out_runs_note, scanned_axes_of_rows, scientific_cell
+from sweep.text import format_number
+
+SYMMETRIC = {True: "yes", False: "no", None: "–"}
+
+
+def structure_as_table(estimates):
+    """A table of symplectic defects and reversal errors, as far as they are recorded.
+
+    Parameters
+    ----------
+    estimates : sequence of StructureEstimate
+    """
+    axes = scanned_axes_of_rows(estimates)
+    steps = [
+        name
+        for name in ("step_size", "tolerance")
+        if any(math.isfinite(getattr(row, name)) for row in estimates)
+    ]
+    defects = any(row.verdict for row in estimates)
+    reversals = any(math.isfinite(row.reversal.median) for row in estimates)
+    headers = ["integrator", *axes, *(name.replace("_", " ") for name in steps), "starts"]
+    headers += ["symplectic defect", "largest", "resolution", "verdict"] if defects else []
+    headers += ["reversal error", "largest", "symmetric"] if reversals else []
+    cells = []
+    for row in estimates:
+        cells.append([row.integrator, *(format_number(row.parameters[axis]) for axis in axes)])
+        cells[-1] += [format_number(getattr(row, name)) for name in steps]
+        cells[-1].append(str(row.starts))
+        if defects:
+            values = row.defect.median, row.defect.high, row.largest_resolved
+            cells[-1] += [*map(scientific_cell, values), row.verdict or "–"]
+        if reversals:
+            values = row.reversal.median, row.reversal.high
+            cells[-1] += [*map(scientific_cell, values), SYMMETRIC[row.symmetric]]
+    notes = left_out_runs_note(estimates)
+    return Table(headers, cells, _structure_title(estimates, defects, reversals), notes)
+
+
+def _structure_title(estimates, defects, reversals):
+    first, parts = estimates[0], []
+    if defects:
+        parts.append(
+            "symplectic defect max |JᵀΩJ − Ω| / max |Ω| of the first step (adaptive: of the first "
+            "sample interval), and the resolution: what rounding or differences can make of none"
+        )
+    if reversals:
+        time = "" if first.time_units == "1" else f" {first.time_units}"
+        parts.append(
+            "reversal error: distance from the start after as many steps back from "
+            f"t = {first.duration:g}{time}"
+        )
+    several = max(row.starts for row in estimates) > 1
+    median = ["medians and largest over the starts"] if several else []
+    return "; ".join([*parts, *median])

@@ -1,0 +1,72 @@
+"""Symplectic defects and reversal errors of runs, as a table says them."""
+
+import json
+
+import numpy as np
+import pytest
+from run_tables import run_table
+
+from integrators.errors import InputError
+from sweep import tables
+from sweep.analysis import structure_table
+from sweep.reports.sections import structure_section_answer
+
+DEFECTS = {  # of two starts each at one step size, with a resolution of 2e-15
+    "kept": ([1e-16, 2e-15], "no defect seen"),
+    "lost": ([1e-16, 3e-14], "not symplectic"),
+    "near": ([1e-16, 3e-15], "undecided"),
+    "nan": ([np.nan, np.nan], ""),
+}
+
+
+def measured(defects=DEFECTS, step_sizes=(0.5,)):
+    table = run_table(dict.fromkeys(defects, 2), step_sizes, ("a", "b"))
+    repeated = [np.tile(values, len(step_sizes)) for values, _ in defects.values()]
+    described = json.loads(table.attrs["integrators"])
+    described["kept"]["symmetric"] = True
+    table.attrs["integrators"] = json.dumps(described)
+    return table.assign(
+        symplectic_defect=("run", np.concatenate(repeated)),
+        symplectic_resolution=("run", np.full(table.sizes["run"], 2e-15)),
+        reversal_error=("run", 1e-14 * (1.0 + np.arange(table.sizes["run"]))),
+    )
+
+
+def test_a_defect_is_told_by_its_resolution():
+    rows = {row.integrator: row for row in structure_table(measured())}
+    assert {name: row.verdict for name, row in rows.items()} == {
+        name: verdict for name, (_, verdict) in DEFECTS.items()
+    }
+    kept = rows["kept"]
+    assert (kept.defect.low, kept.defect.high, kept.largest_resolved) == (1e-16, 2e-15, 2e-15)
+    assert kept.reversal.median == pytest.approx(1.5e-14) and kept.symmetric
+    assert rows["lost"].symmetric is None and rows["nan"].starts == 2
+    text = str(tables.structure_as_table(list(rows.values())))
+    assert "no defect seen" in text and "as many steps back from t = 1 s" in text
+    assert structure_section_answer(measured()).counts["not symplectic"] == 1
+    assert json.dumps(tables.table_rows_for_json(list(rows.values())))
+
+
+def test_runs_that_do_not_count_are_left_out():
+    table = measured()
+    table["status"][0], table["sample_count"][3] = 1, 1  # one failed, one is not finished
+    kept, lost, *_ = structure_table(table)
+    assert (kept.starts, kept.left_out, kept.defect.low) == (1, 1, 2e-15)
+    assert (lost.left_out, lost.verdict) == (1, "no defect seen")
+    assert "Left out" in str(tables.structure_as_table([kept]))
+
+
+def test_the_smallest_step_sizes_and_one_measure_alone():
+    table = measured(step_sizes=(0.5, 0.25))
+    assert len(structure_table(table)) == 8
+    rows = structure_table(table.drop_vars("reversal_error"), "smallest")
+    assert [row.step_size for row in rows] == [0.25] * 4
+    headers = tables.structure_as_table(rows).headers
+    assert "symplectic defect" in headers and "reversal error" not in headers
+    rows = structure_table(table.drop_vars(["symplectic_defect", "symplectic_resolution"]))
+    assert "verdict" not in tables.structure_as_table(rows).headers
+
+
+def test_nothing_recorded_is_said():
+    with pytest.raises(InputError, match="record ="):
+        structure_table(run_table({"a": 2}))
