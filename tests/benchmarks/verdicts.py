@@ -6,7 +6,8 @@
 means; truths bounded, √t and linear, by the correlation time of the oscillation, by what a drift
 or walk reaches at the end (1/100 of the oscillation's rms and less), by starts and by intervals;
 the last rows show where it stops working. ``alike``: 17 starts that share what is beside the truth,
-by their correlation. ``coverage``: single short series of nine kinds, from 8
+by their correlation. ``comparisons``: how often an integrator is said to drift less than another one
+that drifts as much, more, or walks. ``coverage``: single short series of nine kinds, from 8
 windows to 300 intervals. ``steps``: the slow part of interval means drawn directly beside that of
 means over all the million steps. ``orders``: 200 pairs of an integrator and a system, whose step
 sizes, horizon and starts are random; the truth is what a run of ten times finer step sizes
@@ -21,6 +22,7 @@ import os
 import sys
 import tempfile
 from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -35,8 +37,13 @@ from wandering import TRUTHS, Oscillation, ensemble, line
 import sweep
 from integrators.method import EXACT
 from sweep.analysis.convergence.certificates import CONFIRMED, REFUTED
+from sweep.analysis.drift.comparisons import OF_EACH, compare_drifts
 from sweep.analysis.drift.drifts import fit_drift_slope
-from sweep.analysis.drift.slow_modes import slow_parts_of_series, window_means_of_intervals
+from sweep.analysis.drift.slow_modes import (
+    drift_slope_interval,
+    slow_parts_of_series,
+    window_means_of_intervals,
+)
 from sweep.analysis.drift.verdicts import LINEAR, NONE, VERDICTS, WALK, WORSE, judge_drift
 from sweep.text import format_table
 
@@ -149,6 +156,68 @@ def covered(task):
     }
 
 
+@dataclass(frozen=True)
+class Judged:
+    """What `compare_drifts` asks of an integrator's drift, without a table."""
+
+    integrator: str
+    verdict: str
+    effective: float
+    shared: bool
+    grown_high: float
+    wide_low: float
+    wide_high: float
+    duration: float = 1.0
+    step_size: float = 1.0
+    tolerance: float = math.nan
+    cpu_time: float = math.nan
+    quantity: str = "energy"
+    parameters: dict = field(default_factory=dict)
+
+
+def judged(name, ends, means):
+    """A row of one integrator from its interval means."""
+    parts = slow_parts_of_series(*window_means_of_intervals(ends, means))
+    found = judge_drift(parts)
+    wide = drift_slope_interval(parts, OF_EACH)[1:]
+    return Judged(name, found.verdict, found.effective, found.shared, found.grown_high, *wide)
+
+
+def comparisons(task):
+    """How often one integrator is said to drift less than another, and how often that holds.
+
+    Both oscillate, partly in common to all starts; the other drifts by what is a tenth of the
+    oscillation at the end, and by 30 % more or less in each of several starts, or walks so far.
+    """
+    truth, ratio, starts, likeness, trials = task
+    oscillation = Oscillation(memory=1000.0)
+    ends = np.linspace(0.0, 1.0, oscillation.intervals + 1)
+    said = false = 0
+    for trial in range(trials):
+        rng = np.random.default_rng((trial, starts, int(ratio)))
+        common = oscillation.means(rng, 2)
+        own = oscillation.means(rng, 2 * starts).reshape(2, starts, -1)
+        means = math.sqrt(likeness) * common[:, None] + math.sqrt(1 - likeness) * own
+        vary = 1 + (0.3 * rng.normal(size=(2, starts, 1)) if starts > 1 else 0.0)
+        if truth == "linear":
+            each = 0.1 * vary * line(oscillation.intervals)
+            means += each * np.array([1 / ratio, 1.0])[:, None, None]
+        else:
+            means[1] += 0.1 * TRUTHS[truth](rng, starts, oscillation.intervals)
+        rows = [judged(name, ends, of) for name, of in zip("ab", means, strict=True)]
+        for found in compare_drifts(rows, [("all",)] * 2)[0]:
+            said, false = said + 1, false + (truth != "linear" or found.times > ratio)
+    return {
+        "other": truth,
+        "ratio": ratio if truth == "linear" else math.nan,
+        "starts": starts,
+        "correlation": likeness,
+        "said": said / trials,
+        "false": false / trials,
+        "holds": false / trials <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / trials),
+    }
+
+
 def faithful(memory):
     """Mean square of the slow modes of means over all steps, over that of means drawn directly."""
     oscillation = Oscillation(memory=memory, tails=0.0)
@@ -198,7 +267,9 @@ def main():
     """Print the parts that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--trials", type=int, default=200)
-    parser.add_argument("--part", choices=("verdicts", "alike", "coverage", "steps", "orders"))
+    parser.add_argument(
+        "--part", choices=("verdicts", "alike", "comparisons", "coverage", "steps", "orders")
+    )
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
     close = [
@@ -207,10 +278,16 @@ def main():
         for truth in ("bounded", "√t", "linear")
     ]
     short = [(k, n, 5 * chosen.trials) for k in KINDS for n in (8, 16, 30, 100, 300)]
+    pairs = [
+        (truth, ratio, starts, likeness, chosen.trials)
+        for truth, ratio in (("linear", 1.0), ("linear", 3.0), ("linear", 30.0), ("√t", 1.0))
+        for starts, likeness in ((1, 0.0), (8, 0.0), (8, 0.9), (64, 0.0))
+    ]
     with multiprocessing.Pool() as pool:
         parts = {
             "steps": lambda: pool.map(faithful, (300.0, 3000.0)),
             "alike": lambda: pool.map(alike, close, chunksize=1),
+            "comparisons": lambda: pool.map(comparisons, pairs, chunksize=1),
             "coverage": lambda: pool.map(covered, short, chunksize=1),
             "verdicts": lambda: verdicts(pool, chosen.trials),
             "orders": lambda: orders(chosen.trials),
