@@ -6,8 +6,8 @@
 means; truths bounded, √t and linear, by the correlation time of the oscillation, by what a drift
 or walk reaches at the end (1/100 of the oscillation's rms and less), by starts and by intervals;
 the last rows show where it stops working. ``alike``: 17 starts that share what is beside the truth,
-by their correlation. ``comparisons``: how often an integrator is said to drift less than another one
-that drifts as much, more, or walks. ``coverage``: single short series of nine kinds, from 8
+by their correlation. ``comparisons``: how often an integrator is said to drift less than another
+one that drifts as much, more, or walks. ``coverage``: single short series of nine kinds, from 8
 windows to 300 intervals. ``steps``: the slow part of interval means drawn directly beside that of
 means over all the million steps. ``orders``: 200 pairs of an integrator and a system, whose step
 sizes, horizon and starts are random; the truth is what a run of ten times finer step sizes
