@@ -387,6 +387,14 @@ class Integrator:
         return None if name is None else Integrator.of(name, {}, self.known)
 
     @property
+    def main(self):
+        """The `Integrator` that steps as an adaptive one does, with a fixed step; None without."""
+        if self.method.fixed is None:
+            return None
+        own = {key: value for key, value in self.given.items() if key in self.method.fixed.options}
+        return replace(self, modifier=FIXED, given=own)
+
+    @property
     def _own(self):
         """What is given of the method's own options."""
         return {key: value for key, value in self.given.items() if key != STEPS_OF}

@@ -12,8 +12,13 @@ of nearby orbits* (Physica D 182, 2003): with δ_k the length of a tangent vecto
 
     Y(n) = 2/n Σ_k k ln(δ_k/δ_{k−1}),    megno(n) = 1/n Σ_k Y(k).
 
-It tends to 2 where the motion is quasi-periodic, to 0 where nearby ones keep their distance, and
-grows like λt/2 where it is chaotic.
+With steps of several sizes h_k that end at t_k, k is t_k in these sums, n the time, and Y(k) counts
+h_k times. It tends to 2 where the motion is quasi-periodic, to 0 where nearby ones keep their
+distance, and grows like λt/2 where it is chaotic.
+
+Of an adaptive integrator the steps are those that its control took, which sees values alone: its
+main method takes them once more, with tangents. So the map is that of these steps, whose sizes do
+not change with the state. A sample has what there is at the end of the step that covers it.
 
 Lengths are Euclidean, of the states as they are stored: of (δq, δω), for example. Exponents do not
 depend on that, but their values after a finite time t do, by an amount that falls like 1/t.
@@ -38,6 +43,7 @@ from integrators.method import Integrator
 from integrators.precision import DOUBLE
 from integrators.solvers.moving import carry
 from integrators.status import STATUS_ROW
+from integrators.stepping.adaptive import StepHistory, run_adaptive
 from integrators.stepping.batch import clock_of, steps_per_interval, with_tangents
 from integrators.stepping.checkpoint import Layout, Standing
 from integrators.stepping.formulations import conversion_kernels
@@ -45,7 +51,7 @@ from integrators.stepping.loop import method_signature
 
 EVERY = 10  # steps after which vectors are made orthonormal
 SEED = 1  # of the directions that they begin in
-GROWTH, LENGTH, WEIGHTED, MEGNO = 0, COUNT, COUNT + 1, COUNT + 2  # where sums lie
+GROWTH, LENGTH, WEIGHTED, MEGNO, ELAPSED = 0, *range(COUNT, COUNT + 4)  # where sums lie
 SUMS = 2  # elements that hold them
 
 
@@ -72,26 +78,31 @@ class LyapunovExponents:
 
 
 def lyapunov_exponents(
-    system, integrator, state, *, step_size, duration, samples, count=1, directions=None,
-    start_time=0.0,
+    system, integrator, state, *, duration, samples, step_size=None, tolerance=None, count=1,
+    directions=None, start_time=0.0,
 ):  # fmt: skip
-    """Lyapunov exponents and MEGNO of a run with a fixed step, from its own tangent map.
+    """Lyapunov exponents and MEGNO of a run, from its own tangent map.
 
     Parameters
     ----------
     system : System or form
     integrator : Integrator
-        With a fixed step, in double precision.
+        In double precision, with a fixed step or one of those that are ``+fixed`` with it.
     state : array_like, shape (rows, 3)
-    step_size, duration : float
+    duration : float
     samples : int
-        Intervals between samples; the step must divide ``duration / samples``.
+        Intervals between samples; a fixed step must divide ``duration / samples``.
+    step_size : float, optional
+        Of an integrator with a fixed step.
+    tolerance : float, optional
+        Of an adaptive one.
     count : int, optional
         Exponents, the largest ones: up to 8, and up to the dimension of the state space.
     directions : array_like, shape (count, rows, 3), optional
         Vectors to begin with, which are led to the tangent space and made orthonormal; by default
         ones that point anywhere in it, the same in every run.
     start_time : float, optional
+        With a fixed step.
 
     Returns
     -------
@@ -100,7 +111,8 @@ def lyapunov_exponents(
     Raises
     ------
     InputError
-        If the integrator is adaptive, in double-double or does not fit, the state is off the
+        If the integrator has no main method with a fixed step, is in double-double or does not
+        fit, it gets no step size or tolerance, or both, the state is off the
         manifold, the step does not divide the sample interval, there are more exponents than that,
         or the state space of the form is not known.
     """
@@ -117,26 +129,60 @@ def lyapunov_exponents(
         directions = first_directions(form, members[0], count)
     else:
         directions = _checked_directions(form, directions, members[0], count)
-    step_size = check_number("step_size", step_size, above=0.0)
     duration = check_number("duration", duration, above=0.0)
     samples = check_whole("samples", samples)
-    steps = steps_per_interval(step_size, duration / samples)
     start_time = check_number("start_time", start_time)
-    followed = Followed(integrator.bind(system), form, count)
-    series, _, status = followed.run(
-        members[0], directions, step_size, np.full(samples, steps), start_time=start_time
-    )
     times = start_time + duration * np.arange(samples + 1) / samples
+    if integrator.adaptive:
+        if step_size is not None or tolerance is None or start_time:
+            raise InputError(
+                f"{integrator.label!r} is adaptive: give a tolerance, no step_size, no start_time"
+            )
+        followed = Followed(integrator.main.bind(system), form, count)
+        steps, ends, failed = _steps_taken(integrator.bind(system), members[0], times, tolerance)
+        series, _, status = followed.run_along(members[0], directions, steps, ends)
+        series[ends > len(steps)] = np.nan
+        status = failed or status
+    else:
+        if tolerance is not None or step_size is None:
+            raise InputError(f"{integrator.label!r} has a fixed step: give step_size, no tolerance")
+        step_size = check_number("step_size", step_size, above=0.0)
+        steps = steps_per_interval(step_size, duration / samples)
+        followed = Followed(integrator.bind(system), form, count)
+        series, _, status = followed.run(
+            members[0], directions, step_size, np.full(samples, steps), start_time=start_time
+        )
     series = np.concatenate([np.full((1, count + 1), np.nan), series])
     return LyapunovExponents(times, series[:, :count], series[:, count], status)
 
 
+def _steps_taken(problem, state, times, tolerance):
+    """The steps that an adaptive problem takes, and how many of them lead to each sample.
+
+    Returns
+    -------
+    steps : ndarray, shape (n, 2)
+        When each begins, and its size.
+    ends : ndarray of int, shape (S,)
+        One more than there are after a failure.
+    status : int
+    """
+    runs = run_adaptive(problem, state[np.newaxis], times, tolerance, history=True)
+    tried = StepHistory.of(runs.histories[0])
+    steps = np.stack([tried.times, tried.sizes], axis=1)[tried.accepted]
+    ends = np.searchsorted(steps[:, 0], times[1:], side="left")
+    failed = ~np.isfinite(runs.states[0, 1:]).all(axis=(1, 2))
+    ends = np.where(failed, len(steps) + 1, ends)
+    return steps, ends, int(runs.report[0, STATUS_ROW])
+
+
 def check_followed(integrator):
     """Raise InputError unless tangent vectors can go along with an integrator's steps."""
-    if integrator.adaptive:
+    if integrator.adaptive and integrator.main is None:
         raise InputError(
-            f"{integrator.label!r} is adaptive: tangent vectors go along with fixed steps only; "
-            "expected an integrator with a fixed step"
+            f"{integrator.label!r} has no main method with a fixed step that tangent vectors could "
+            "go along with; expected an integrator with a fixed step, or an adaptive one such as "
+            "'rk45'"
         )
     if integrator.arithmetic != DOUBLE:
         raise InputError(
@@ -259,6 +305,28 @@ class Followed:
         checkpoint : ndarray, shape (checkpoint_size,)
         status : int
         """
+        clock = clock_of(TANGENTS, start_time, step_size)
+        ends = np.cumsum(np.asarray(counts, dtype=np.int64))
+        return self._run(state, directions, clock, np.zeros((0, 2)), ends, checkpoint)
+
+    def run_along(self, state, directions, steps, ends):
+        """As `run`, along steps of any sizes.
+
+        Parameters
+        ----------
+        state, directions
+            As of `run`.
+        steps : ndarray, shape (n, 2)
+            When each begins, and its size; the first begins at 0.
+        ends : ndarray of int, shape (S,)
+            How many of them have been taken at each sample; more than there are: all.
+        """
+        ends = np.minimum(ends, len(steps)).astype(np.int64)
+        clock = clock_of(TANGENTS, 0.0, 0.0)
+        return self._run(state, directions, clock, steps, ends, None)
+
+    def _run(self, state, directions, clock, steps, ends, checkpoint):
+        """`run` and `run_along`; `ends` count from where the run stands."""
         problem = self.problem
         if checkpoint is None:
             moving = np.zeros((COUNT, problem.rows, 3))
@@ -269,15 +337,15 @@ class Followed:
             standing = Standing.at(self.layout, TANGENTS, checkpoint[None])
         space, (stepped, stored) = state_space(self.form), conversion_kernels(problem)
         work = max(1, problem.work, *(of.work(problem.rows) for of in (stepped, stored)))
-        ends = standing.first + np.cumsum(np.asarray(counts, dtype=np.int64))
+        ends = standing.first + ends
         series = aligned((len(ends), self.count + 1))
         scratch = aligned((2, problem.rows, 3, *TANGENTS.shape))
         _along_steps().compiled(TANGENTS)(
             *problem.step_kernels(TANGENTS),
             *(of.compiled(TANGENTS) for of in (stored, space.retraction, stepped)),
-            clock_of(TANGENTS, start_time, step_size), standing.first, ends, self.count,
-            self.seen_rows, problem.constants, problem.options, standing.y, standing.memory,
-            problem.parameters, space.parameters, aligned((work, *TANGENTS.shape)),
+            clock, np.ascontiguousarray(steps), standing.first, ends, self.count, self.seen_rows,
+            problem.constants, problem.options, standing.y, standing.memory, problem.parameters,
+            space.parameters, aligned((work, *TANGENTS.shape)),
             standing.report, scratch, standing.part("sums").reshape(-1), series,
         )  # fmt: skip
         status = int(standing.report[STATUS_ROW, 0])
@@ -340,10 +408,12 @@ def _along_steps():
     method = types.FunctionType(method_signature(TANGENTS.type))
 
     def along(
-        advance, function, move, pull, stored, retraction, stepped, clock, first, ends, count,
-        rows, constants, options, y, memory, p, of_space, work, report, scratch, sums, series,
+        advance, function, move, pull, stored, retraction, stepped, clock, steps, first, ends,
+        count, rows, constants, options, y, memory, p, of_space, work, report, scratch, sums,
+        series,
     ):  # fmt: skip
         t0, h = clock[0], clock[1]
+        equal = steps.shape[0] == 0
         carried = memory.reshape(memory.shape[0], 1, memory.shape[1])
         seen, straight = scratch[0], scratch[1]
         if first == 0:
@@ -351,16 +421,23 @@ def _along_steps():
         k = first
         for s in range(ends.shape[0]):
             while k < ends[s]:
+                begun, number = t0, k
+                if not equal:
+                    begun, h, number = steps[k - first, 0], steps[k - first, 1], 0
                 advance(
-                    function, move, pull, t0, h, k, 1, constants, options, elements(y),
+                    function, move, pull, begun, h, number, 1, constants, options, elements(y),
                     elements(memory), p, elements(work), elements(report),
                 )  # fmt: skip
                 k += 1
-                t = t0 + k * h
+                t, passed, share = t0 + k * h, float(k), 1.0
+                if not equal:
+                    t = begun + h
+                    passed, share = t, h
+                sums[ELAPSED] = passed
                 stored(t, elements(y), p, elements(seen), elements(work))
                 length = _product(seen, rows, 0, 0)
-                sums[WEIGHTED] += k * (0.5 * math.log(length / sums[LENGTH]))
-                sums[MEGNO] += 2.0 * sums[WEIGHTED] / k
+                sums[WEIGHTED] += passed * (0.5 * math.log(length / sums[LENGTH]))
+                sums[MEGNO] += share * (2.0 * sums[WEIGHTED] / passed)
                 sums[LENGTH] = length
                 if k % EVERY == 0 or k == ends[s]:
                     retraction(t, elements(seen), of_space, elements(straight), elements(work))
@@ -370,14 +447,14 @@ def _along_steps():
                         carry(elements(y), i, get(elements(seen), i))
                     sums[LENGTH] = 1.0
             for j in range(count):
-                series[s, j] = sums[GROWTH + j] / (k * h)
-            series[s, count] = sums[MEGNO] / k
+                series[s, j] = sums[GROWTH + j] / (k * h if equal else sums[ELAPSED])
+            series[s, count] = sums[MEGNO] / sums[ELAPSED]
 
     floats, count = flat(types.float64), types.int64
     stack, of_elements = array(types.float64, 3), array(types.float64, 2)
     signature = types.void(
-        method, *[whole] * 6, floats, count, flat(count), count, count, floats, floats, stack,
-        of_elements, floats, floats, of_elements, of_elements, array(types.float64, 4), floats,
-        of_elements,
+        method, *[whole] * 6, floats, of_elements, count, flat(count), count, count, floats, floats,
+        stack, of_elements, floats, floats, of_elements, of_elements, array(types.float64, 4),
+        floats, of_elements,
     )  # fmt: skip
     return Kernel(along, lambda _: signature, (TANGENTS.name,))

@@ -198,6 +198,11 @@ class AdaptivePairing:
     def __str__(self):
         return f"{self.name}{''.join(f'[{value}]' for _, value in self.options)}-{self.case}"
 
+    @property
+    def integrator(self):
+        """The integrator with its choices."""
+        return integrators.get(self.name, **dict(self.options))
+
     def problem(self, tolerance):
         """Bound to the system; numbers are small beside an absolute tolerance of their own."""
         options = dict(self.options)

@@ -1,12 +1,17 @@
 """Lyapunov exponents and MEGNO against closed forms, and against differences of runs."""
 
+import contextlib
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from cases import adaptive_pairings
 
 import integrators
 import systems
 from integrators import InputError, lyapunov_exponents
 from integrators.compiler.kernels import IS_COMPILED
+from integrators.diagnostics import exponents
 from integrators.diagnostics.exponents import EVERY, Followed, first_directions
 from integrators.forms.phase_spaces import state_space
 from integrators.stepping.batch import run_tangents
@@ -16,6 +21,19 @@ pytestmark = pytest.mark.skipif(not IS_COMPILED, reason="plain Python has no tan
 FREQUENCY = 3.0  # rad/s, of the pendulum √(g/l)
 NORMAL = systems.get("spherical_pendulum_chain").start("lee") * [[1.0], [1.0], [0.0], [0.0]]
 UPRIGHT = np.array([[0.0, 0.0, -1.0], [0.0, 0.0, 0.0]])
+SWINGING = np.array([[0.8, 0.0, 0.6], [0.0, 1.5, 0.0]])
+
+
+def one_of_each():
+    """Every adaptive integrator with a main method, with its choices, on a system of each kind."""
+    found = {}
+    for pairing in adaptive_pairings():
+        form = pairing.case.system.form
+        if pairing.integrator.main is None or getattr(form, "forced", False):
+            continue
+        with contextlib.suppress(InputError):  # its tangent spaces are not known
+            found.setdefault((pairing.name, pairing.options, type(state_space(form))), pairing)
+    return list(found.values())
 
 
 def pendulum():
@@ -119,6 +137,60 @@ def _moved(problem, form, state, direction, h, steps):
     return vectors[0, :rows]
 
 
+@pytest.mark.parametrize("chosen", one_of_each(), ids=str)
+def test_vectors_grow_along_the_steps_that_were_taken(chosen):
+    """As by the main method's steps of these sizes one by one, which lead to the same states."""
+    system, state, method = chosen.case.system, chosen.case.state, chosen.integrator
+    vectors = first_directions(system.form, state, 1)
+    # rk45 leaves the manifold by its errors, which states lose here at every step
+    given = {"tolerance": 1e-12 if method.name == "rk45" else 1e-6, "samples": 3}
+    given["duration"] = 2.0 * chosen.case.time_scale
+    found = lyapunov_exponents(system, method, state, directions=vectors, **given)
+    run = integrators.integrate(system, method, state, history=True, **given)
+    tried = run.history
+    steps = np.stack([tried.times, tried.sizes], axis=1)[tried.accepted]
+    ends = np.searchsorted(steps[:, 0], run.times[1:], side="left")
+    main, grown = method.main.bind(system), []
+    for k, (t, h) in enumerate(steps, 1):
+        state, vectors = run_tangents(main, state, vectors, h, 1, t)
+        if k % EVERY == 0 or k in ends:
+            vectors = state_space(system.form).projected(state, vectors)
+        grown.append(np.log(np.linalg.norm(vectors)))
+    spans = steps[ends - 1].sum(axis=1)
+    np.testing.assert_allclose(
+        found.exponents[1:, 0] * spans, np.array(grown)[ends - 1], rtol=0.0, atol=1e-10
+    )
+    if method.options["output"] == "land":
+        np.testing.assert_allclose(state, run.states[-1], rtol=0.0, atol=1e-11)
+    assert found.status == 0 and np.isfinite(found.megno[1:]).all()
+
+
+def test_megno_of_steps_of_several_sizes_is_that_of_equal_ones():
+    method, start = integrators.get("rkmk54"), SWINGING
+    found = lyapunov_exponents(pendulum(), method, start, tolerance=1e-8, duration=500.0, samples=5)
+    equal = lyapunov_exponents(
+        pendulum(), integrators.get("rkmk5"), start, step_size=0.01, duration=500.0, samples=5
+    )
+    np.testing.assert_allclose(found.megno[1:], equal.megno[1:], atol=0.05)
+
+
+def test_nothing_is_said_beyond_a_failure_of_adaptive_steps(monkeypatch):
+    run = exponents.run_adaptive
+
+    def failing(problem, members, times, tolerance, history):
+        found = run(problem, members, times, tolerance, history=history)
+        found.states[0, 3:] = np.nan
+        kept = found.histories[0][found.histories[0][:, 0] < times[2]]
+        return replace(found, histories=(kept,))
+
+    system, given = pendulum(), {"tolerance": 1e-6, "duration": 1.0, "samples": 5}
+    whole = lyapunov_exponents(system, integrators.get("rk45"), SWINGING, **given)
+    monkeypatch.setattr(exponents, "run_adaptive", failing)
+    found = lyapunov_exponents(system, integrators.get("rk45"), SWINGING, **given)
+    np.testing.assert_array_equal(found.exponents[:3], whole.exponents[:3])
+    assert np.isnan(found.exponents[3:]).all() and np.isnan(found.megno[3:]).all()
+
+
 def test_it_goes_on_bit_for_bit():
     system, method = systems.get("spherical_pendulum_chain"), integrators.get("variational")
     state, counts = system.start("lee"), np.array([37, 1, 22, 40])
@@ -133,9 +205,8 @@ def test_it_goes_on_bit_for_bit():
 
 def test_megno_tells_order_from_chaos():
     method = integrators.get("variational+suzuki4")
-    start = np.array([[0.8, 0.0, 0.6], [0.0, 1.5, 0.0]])
     one = lyapunov_exponents(  # which is integrable
-        pendulum(), method, start, step_size=0.01, duration=2000.0, samples=10
+        pendulum(), method, SWINGING, step_size=0.01, duration=2000.0, samples=10
     )
     assert np.all(np.diff(np.abs(one.megno[1:] - 2.0)) < 0.0)
     assert abs(one.megno[-1] - 2.0) < 0.04
@@ -161,7 +232,9 @@ def test_there_are_no_more_exponents_than_dimensions():
         ({"count": 9}, "9 exponents; expected 1 to 8: 8 tangent vectors go along with a run"),
         ({"count": 0}, "count = 0"),
         ({"directions": NORMAL[None]}, "no combinations of each other"),
-        ({"integrator": "rk45"}, "'rk45' is adaptive: tangent vectors"),
+        ({"integrator": "rk45"}, "'rk45' is adaptive: give a tolerance, no step_size"),
+        ({"integrator": "dop853"}, "'dop853' has no main method with a fixed step"),
+        ({"tolerance": 1e-6}, "'variational' has a fixed step: give step_size, no tolerance"),
         ({"arithmetic": "double-double"}, "leave 'arithmetic' out"),
         ({"samples": 7}, "does not divide the sample interval"),
         ({"directions": np.zeros((1, 4, 3))}, "no combinations of each other"),
