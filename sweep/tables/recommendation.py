@@ -112,10 +112,12 @@ def _remarks(found):
     larger = [own for own in found.points if own.integrator == best.integrator]
     larger = [own.size for own in larger if own.size > best.size and own.ratio > 1.0]
     if best.at_largest:
-        yield (
-            f"No larger {'tolerance' if best.adaptive else 'step'} was tried: the error asked for "
-            "hardly depends on it here, and says little of trajectories. Bound the global error."
-        )
+        text = f"No larger {'tolerance' if best.adaptive else 'step'} was tried."
+        if is_far and all(bound.quantities for bound in found.bounds):  # none of states
+            text += (
+                " So small an error says little of trajectories: bound the global error as well."
+            )
+        yield text
     elif is_far and larger and not best.is_expected:
         what = "tolerance" if best.adaptive else "step size"
         yield (

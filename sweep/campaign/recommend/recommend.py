@@ -35,6 +35,7 @@ ATTEMPTS = 3  # to find what the held-back ones keep
 STEPS_OF_SAMPLE = 16  # suitable steps in a sample interval, at least where there are many
 FEWEST_SAMPLES, MOST_SAMPLES = 8, 2048
 DOUBT = 1.25  # how far off expected costs may be, and errors at a size next to it
+APART = 1.06  # times the median of repeats: what costs less by the least of its own is not ranked
 STEPS_UNDECLARED = 1000  # of a run, of a system that declares no step that suits it
 
 
@@ -253,7 +254,7 @@ def _recommendation(study, experiment, answer):
 
 def _is_apart(choice, best):
     """Whether a choice is seen to cost more than the best."""
-    return choice.seconds > (DOUBT if choice.is_expected else 1.0) * best.seconds_median
+    return choice.seconds > (DOUBT if choice.is_expected else APART) * best.seconds_median
 
 
 def _measured_choice(answer, contender):

@@ -6,6 +6,7 @@ import statistics
 
 import numpy as np
 
+from integrators.compiler.lanes import WIDTH
 from sweep.campaign.recommend.trials import Candidate, OutOfBudget, Trial
 
 PILOT_SAMPLES = 4  # of the first pilots
@@ -17,6 +18,7 @@ CLOSE, CLOSE_ENOUGH = 1.3, 1.06  # ratio of sizes within which another one is no
 DOWN, UP = 16.0, 4.0  # that a size changes by at most, in cost
 WORTH = 4.0, 2.0, 1.5  # times the least expected cost: who stays after a round, and at last
 STAY = 12, 5, 3  # how many do at most
+CHEAPER = 0.8  # times the least cost of those: what is expected to cost less stays as well
 # Times the least expected cost: no size of such a candidate is tried further, after the first one.
 HOPELESS, FAR = 10.0, 40.0
 BEYOND_STUCK = 20.0  # times the cost at which others fall no more: none is followed further
@@ -25,6 +27,7 @@ AT_FLOOR = 0.25  # part of the declared power by which errors fall, below which 
 NEAR_ROUND_OFF = 1e4  # times half a unit in the last place
 FEWEST_KNOWN = 4  # candidates that were tried, for others to be judged by
 TIMED_SECONDS, TIMINGS = 0.05, 7  # of an interleaved timing, and how many
+MOST_REPEATS = 100  # of a short run in a timing
 
 
 @dataclasses.dataclass(eq=False)
@@ -260,9 +263,11 @@ def _may_win(contender, finalists):
     """Whether a contender may be as cheap as the cheapest that is known to do."""
     if not finalists:
         return math.isfinite(contender.expected_seconds)
-    worth = WORTH[-1] if len(finalists) > 1 else WORTH[0]
     least = min(own.kept.seconds for own in finalists)
-    return len(finalists) < STAY[-1] and contender.expected_seconds <= worth * least
+    if len(finalists) >= STAY[-1]:
+        return len(finalists) < STAY[-2] and contender.expected_seconds < CHEAPER * least
+    worth = WORTH[-1] if len(finalists) > 1 else WORTH[0]
+    return contender.expected_seconds <= worth * least
 
 
 def _cheapest(contenders, worth, most):
@@ -325,15 +330,17 @@ def time_interleaved(bench, contenders, starts):
     list of tuple of float
         Of each contender the least and the median of the repeats.
     """
-    lengths, found = [], [[] for _ in contenders]
+    lengths, repeats, found = [], [], [[] for _ in contenders]
     for contender in contenders:
         kept = contender.kept
-        together = 1 if contender.candidate.adaptive else min(len(starts), 8)
-        part = min(1.0, TIMED_SECONDS / (kept.seconds * together))
-        lengths.append(max(1, round(part * contender.samples)))
+        together = 1 if contender.candidate.adaptive else min(len(starts), WIDTH)
+        part = TIMED_SECONDS / (kept.seconds * together)
+        lengths.append(max(1, round(min(1.0, part) * contender.samples)))
+        repeats.append(min(max(1, round(part)), MOST_REPEATS))
     for _ in range(TIMINGS):
-        for own, contender, samples in zip(found, contenders, lengths, strict=True):
+        for own, contender, samples, count in zip(found, contenders, lengths, repeats, strict=True):
             bench.check_time()
-            seconds = bench.timed(contender.candidate, contender.kept.size, samples, starts)
-            own.append(seconds * contender.samples / samples)
+            size = contender.kept.size
+            taken = [bench.timed(contender.candidate, size, samples, starts) for _ in range(count)]
+            own.append(statistics.mean(taken) * contender.samples / samples)
     return [(min(own), statistics.median(own)) for own in found]

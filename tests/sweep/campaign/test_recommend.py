@@ -1,5 +1,6 @@
 """Recommendations: what they promise holds, against what is measured apart from them."""
 
+import dataclasses
 import json
 import math
 
@@ -157,6 +158,30 @@ def test_of_a_single_start_nothing_is_said_of_others(few):
     assert (found.searched, found.held_back, found.together) == (1, 0, 1)
     _, verified, *_ = sweep.tables.recommendation_in_sentences(found)
     assert "of others nothing is known" in verified
+
+
+def test_doubt_is_said_in_words(found):
+    """Each of them where there is a field for it, and nowhere else."""
+    say = sweep.tables.recommendation_in_sentences
+    best, other = found.best, dataclasses.replace(found.best, integrator="another")
+    alike = dataclasses.replace(found, others=(dataclasses.replace(other, is_apart=False),))
+    assert "another may be as cheap" in say(alike)[0] and "times cheaper" not in say(alike)[0]
+    dearer = dataclasses.replace(other, seconds=3 * best.seconds)
+    assert "3 times cheaper than another" in say(dataclasses.replace(found, others=(dearer,)))[0]
+    expected = dataclasses.replace(best, is_expected=True, until=2.0)
+    early = say(dataclasses.replace(found, best=expected, in_time=False))
+    assert "is expected to keep" in early[0] and early[1].startswith("Not verified: the budget")
+    small = dataclasses.replace(best, errors=dict.fromkeys(best.errors, 1e-14), at_largest=True)
+    both = say(dataclasses.replace(found, best=small))[2]
+    assert both == "No larger step was tried."  # the global error is bound already
+    energy = dataclasses.replace(found, best=small, bounds=found.bounds[:1])
+    assert say(energy)[2].endswith("bound the global error as well.")
+    far = dataclasses.replace(small, at_largest=False)
+    failed = dataclasses.replace(found.points[0], integrator=best.integrator, ratio=np.inf)
+    failed = dataclasses.replace(failed, size=2 * best.size)
+    seen = say(dataclasses.replace(found, best=far, points=(failed,)))[2]
+    assert f"with step size {2 * best.size:.3g}" in seen
+    assert not say(dataclasses.replace(found, best=far, points=()))[2].startswith("That is far")
 
 
 def test_a_bound_that_none_keeps_says_the_least_that_is_reached(few):
