@@ -75,9 +75,10 @@ def integrate(
     history : bool, optional
         Whether to keep every step that an adaptive integrator tries, also those that it rejects.
     arithmetic : {"double", "double-double"}, optional
-        That of the integrator unless given. With a fixed step: in double-double all is computed to
-        31 digits, 5 to 30 times as slowly. Parameters, the step size and times are what their
-        floats stand for then, 0.1 the tenth; see `precision.precise`.
+        That of the integrator unless given. In double-double all is computed to 31 digits, 5 to 30
+        times as slowly; an adaptive integrator takes tolerances down to 5e-30. Parameters, the
+        step size and times are what their floats stand for then, 0.1 the tenth; see
+        `precision.precise`.
     state_low : array_like, optional
         In double-double what the state has beyond `state`, which is exact without it.
 
@@ -89,9 +90,9 @@ def integrate(
     ------
     InputError
         If the integrator does not fit the system, the state has a wrong shape or is off the
-        manifold, the step does not divide the sample interval, a step size, a start time, a
-        negative duration or double-double meets an adaptive integrator, or a history is asked of
-        another; in double-double also where a plugin's numbers are doubles.
+        manifold, the step does not divide the sample interval, a step size, a start time or a
+        negative duration meets an adaptive integrator, or a history is asked of another; in
+        double-double also where a plugin's numbers are doubles, and of dop853, which has none.
 
     Warns
     -----
@@ -120,7 +121,11 @@ def integrate(
         _check_forward(integrator, duration, start_time)
         _check_sizes(integrator, step_size, tolerance)
         problem = integrator.bind(system, arithmetic)
-        runs = run_adaptive(problem, members, times, tolerance, history=history)
+        own_times = times
+        if arithmetic == DOUBLE_DOUBLE:
+            members = np.stack([members, checked_low(system, state_low, members)], axis=-1)
+            own_times = precise(float(duration)) * np.arange(samples + 1) / samples
+        runs = run_adaptive(problem, members, own_times, tolerance, history=history)
         status = runs.report[:, status_of.STATUS_ROW].astype(np.int8)
         result = canonical(problem, runs.states), status, runs.counters
         histories = tuple(StepHistory.of(rows) for rows in runs.histories) if history else None

@@ -184,6 +184,8 @@ class Method:
         ``order_of(order, options)`` gives the order with some options, where those lower it.
     symmetric_with : callable
         ``symmetric_with(options)`` says whether a symmetric method is so with some options.
+    precise : bool
+        Whether it computes in double-double too.
     fixed : Method, optional
         Of an adaptive method: the one that it is with a constant step, its modifier ``+fixed``.
     made_of : callable, optional
@@ -211,6 +213,7 @@ class Method:
     adjoint: bool = False
     order_of: Callable = lambda order, options: order
     symmetric_with: Callable = lambda options: True
+    precise: bool = True
     fixed: "Method | None" = None
     made_of: Callable | None = None
     example: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
@@ -287,11 +290,19 @@ class Integrator:
 
     def _check_arithmetic(self):
         check_known(ARITHMETIC, self.arithmetic, ARITHMETICS, key=ARITHMETIC)
-        if self.arithmetic == DOUBLE_DOUBLE and self.adaptive:
-            fixed = f" Use '{self.name}+{FIXED}'." if self.method.fixed else ""
+        if self.arithmetic != DOUBLE_DOUBLE:
+            return
+        if self.counted is not None:
             raise InputError(
-                f"{self.name!r} chooses its steps by a tolerance, in double precision; in "
-                f"{DOUBLE_DOUBLE} an integrator needs a fixed step.{fixed}",
+                f"{self.label!r} takes as many steps as an adaptive run in double precision: in "
+                f"{DOUBLE_DOUBLE} give it a step size in the place of {STEPS_OF}",
+                key=ARITHMETIC,
+            )
+        if not self.method.precise:
+            others = ", ".join(m.name for m in self.known if m.adaptive and m.precise)
+            raise InputError(
+                f"{self.name!r} computes in double precision only; adaptive ones that compute in "
+                f"{DOUBLE_DOUBLE}: {others}",
                 key=ARITHMETIC,
             )
 
@@ -549,8 +560,8 @@ class Integrator:
         Raises
         ------
         InputError
-            If they do not fit, or in double-double for an adaptive integrator, and where numbers
-            cannot be had with so many digits.
+            If they do not fit, or in double-double where numbers cannot be had with so many
+            digits.
         """
         if arithmetic not in (None, self.arithmetic):
             return replace(self, arithmetic=arithmetic).bind(system)

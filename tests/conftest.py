@@ -93,7 +93,7 @@ def _compilings():
         if own := pairing.problem.own_loop:
             found[own.label, LANES.name] = partial(own.compiled, LANES)
     for pairing in cases.adaptive_pairings():
-        for kernel in pairing.problem(1e-3).compiled:
+        for kernel in pairing.problem(1e-3).made_from:
             found[kernel.label, DOUBLE.name] = partial(kernel.compiled, DOUBLE)
     for case in cases.cases():
         for quantity in case.system.quantities:

@@ -212,6 +212,11 @@ def _int(context, builder, sig, args):
     return builder.fptosi(builder.extract_value(args[0], 0), ir.IntType(64))
 
 
+@overload(lanes.double_of)
+def _double_of(x):
+    return (lambda x: high_part(x)) if x is double_double else None
+
+
 @overload(lanes.number)
 def _number(like, high, low):
     return (lambda like, high, low: pair(high, low)) if is_precise(like) else None

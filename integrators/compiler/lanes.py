@@ -483,6 +483,16 @@ def _value_of(x):
     return (lambda x: x) if not hasattr(x, "tangents") else None
 
 
+def double_of(x):
+    """The float64 next to a number alone: without tangents, and what is below doubles."""
+    return x
+
+
+@overload(double_of)
+def _double_of(x):
+    return (lambda x: x) if isinstance(x, types.Float) else None
+
+
 def hsum(x):
     """Sum of the lanes in a fixed tree: halves are added three times."""
     while np.ndim(x):

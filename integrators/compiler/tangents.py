@@ -195,6 +195,11 @@ def _value_of(x):
     return (lambda x: _value(x)) if isinstance(x, TangentsType) else None
 
 
+@overload(lanes.double_of)
+def _double_of(x):
+    return (lambda x: _value(x)) if isinstance(x, TangentsType) else None
+
+
 @overload(sin)
 def _sin(x):
     if isinstance(x, TangentsType):

@@ -95,7 +95,7 @@ def _bind(scheme):
             integrator,
             integrate=integrate,
             pull=None,
-            constants=scheme.constants,
+            constants=integrator.constants_of(scheme),
             orders=(scheme.order, scheme.estimate_order),
             stages=stages,
             reused=False,

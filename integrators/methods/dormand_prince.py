@@ -77,6 +77,7 @@ METHOD = Method(
     evaluations=STAGES,
     family="runge_kutta",
     adaptive=True,
+    precise=False,
 )
 
 

@@ -21,6 +21,7 @@ from dataclasses import replace
 import numpy as np
 
 from integrators.compiler.kernels import inlined, spliced
+from integrators.compiler.lanes import double_of
 from integrators.compiler.vectors import add, get, put
 from integrators.compiler.views import rows_of, tail
 from integrators.errors import InputError
@@ -112,7 +113,7 @@ def _pair(pulled_back):
                 if keeps and s == stages - 1:
                     copy(slope, rows_of(flat, 3 * m * (stages + 1), m))
                 cut = int(settings[COMMUTATORS])
-                angle = pulled_back(pull, time, sigma, p, slope, cut, scratch)  # (6)
+                angle = double_of(pulled_back(pull, time, sigma, p, slope, cut, scratch))  # (6)
                 widest = angle if angle > widest else widest
         control[EVALUATIONS] += stages - 1.0
         return widest
@@ -137,7 +138,7 @@ def _pair(pulled_back):
         else:
             error = norm(sigma)
         for i in range(size):  # NaN where the new state is not finite
-            error += 0.0 * (d[i, 0] + d[i, 1] + d[i, 2])
+            error += 0.0 * double_of(d[i, 0] + d[i, 1] + d[i, 2])
         return math.inf if widest > WIDEST else error
 
     @spliced
@@ -168,20 +169,20 @@ BY_EXACT, BY_SERIES = _pair(exact), _pair(truncated)
 
 def _bind(tableau):
     reused = _is_reused(tableau)
-    dense = np.ravel(DENSE) if tableau == DORMAND_PRINCE54 else []
-    constants = np.concatenate([tableau.constants, tableau.embedded, dense])
+    dense = np.ravel(DENSE).tolist() if tableau == DORMAND_PRINCE54 else []
 
     def bind(form, integrator):
         options = integrator.options
         flow = flow_of(form, options)
         m, stages = flow.action.algebra_rows, tableau.stages
         exactly = options["dexpinv"] == "exact"
+        beside = map(integrator.constant, (*tableau.embedded, *dense))
         return pair_problem(
             flow,
             integrator,
             integrate=BY_EXACT if exactly else BY_SERIES,
             pull=flow.action.dexpinv if exactly else flow.action.bracket,
-            constants=constants,
+            constants=[*integrator.constants_of(tableau), *beside],
             orders=[order_of(p, options) for p in (tableau.order, tableau.embedded_order)],
             stages=stages,
             reused=reused,

@@ -25,6 +25,7 @@ from dataclasses import replace
 import numpy as np
 
 from integrators.compiler.kernels import inlined, spliced
+from integrators.compiler.lanes import double_of
 from integrators.compiler.vectors import axpy, get, put, scale
 from integrators.compiler.views import rows_of, tail
 from integrators.forms.flows import VectorField
@@ -40,15 +41,16 @@ from integrators.stepping.adaptive_loop import (
     OWN,
     REJECTED,
     SIZE,
-    SMALLEST,
     STEPS,
     TIME,
     TOLERANCE,
     Looped,
     accepted,
     copy,
+    larger,
     loop,
     note,
+    smallest_at,
 )
 from integrators.stepping.step_control import root
 from integrators.tableaux.butcher import DORMAND_PRINCE5, DORMAND_PRINCE54
@@ -65,8 +67,7 @@ DENSE = (
     (0.0, 3 / 2, -4.0, 5 / 2),
 )
 STAGES, POWERS = np.shape(DENSE)
-_WITHOUT_ESTIMATE = replace(DORMAND_PRINCE54, embedded=()).constants
-CONSTANTS = np.concatenate([_WITHOUT_ESTIMATE, ERROR, np.ravel(DENSE)])
+_WITHOUT_ESTIMATE = replace(DORMAND_PRINCE54, embedded=())
 NODES, MATRIX = STAGES, 2 * STAGES  # where they begin in the constants
 ERROR_WEIGHTS = MATRIX + STAGES * STAGES
 DENSE_WEIGHTS = ERROR_WEIGHTS + STAGES
@@ -99,7 +100,8 @@ def _first_size(y, slope, settings):
     rate = 0.0
     for i in range(y.shape[0]):
         for c in range(3):
-            rate = _worst(rate, abs(slope[i, c]) / max(abs(y[i, c]), threshold))
+            size = max(abs(double_of(y[i, c])), threshold)
+            rate = _worst(rate, abs(double_of(slope[i, c])) / size)
     most = 0.8 * root(settings[TOLERANCE], 5)
     return most / rate if LARGEST_FIRST * rate > most else LARGEST_FIRST
 
@@ -109,7 +111,7 @@ def _begin(field, settings, control, y, memory, p, scratch):
     """Slope and size of the first step."""
     size = y.shape[0]
     slope = rows_of(memory, _slope(size, STAGES - 1), size)
-    field(0.0, y, p, slope, scratch)
+    field(control[TIME], y, p, slope, scratch)
     control[EVALUATIONS] = 1.0
     fail(control, is_finite(y) and is_finite(slope), NOT_FINITE, 0, math.nan)
     control[SIZE] = _first_size(y, slope, settings)
@@ -145,9 +147,9 @@ def _error(constants, settings, h, y, memory):
         for s in range(1, STAGES):
             total = axpy(weights[s], get(rows_of(memory, _slope(size, s), size), i), total)
         for c in range(3):
-            most = max(max(abs(y[i, c]), abs(trial[i, c])), threshold)
-            largest = _worst(largest, abs(total[c]) / most)
-    return h * largest
+            most = max(abs(double_of(y[i, c])), abs(double_of(trial[i, c])))
+            largest = _worst(largest, abs(double_of(total[c])) / max(most, threshold))
+    return double_of(h) * largest
 
 
 @inlined
@@ -156,7 +158,7 @@ def _rejected_size(h, smallest, ratio, first):
     factor = 0.5
     if first:
         factor = max(0.1, 0.8 * root(ratio, 5)) if ratio > 1e-6 else 0.1
-    return max(smallest, factor * h)
+    return larger(smallest, factor * h)
 
 
 @inlined
@@ -170,8 +172,8 @@ def _accepted_size(h, ratio):
 def _step(field, unused, none, settings, constants, control, goal, y, memory, p, scratch, history):
     """One accepted step, not beyond `goal`; or a failure, noted in `control`."""
     size, t, wanted = y.shape[0], control[TIME], control[SIZE]
-    tolerance, smallest = settings[TOLERANCE], SMALLEST * control[TIME]
-    h = max(wanted, smallest)
+    tolerance, smallest = settings[TOLERANCE], smallest_at(t)
+    h = larger(wanted, smallest)
     reaches = 1.1 * h >= goal - t
     h = goal - t if reaches else h
     copy(rows_of(memory, _slope(size, STAGES - 1), size), rows_of(memory, _slope(size, 0), size))
@@ -195,7 +197,7 @@ def _step(field, unused, none, settings, constants, control, goal, y, memory, p,
     if fresh:
         control[SIZE] = _accepted_size(h, error / tolerance)
         if reaches and h < wanted:  # cut short at a sample: no measure for the next
-            control[SIZE] = max(control[SIZE], wanted)
+            control[SIZE] = larger(control[SIZE], wanted)
     copy(y, rows_of(memory, 0, size))
     copy(rows_of(memory, _slope(size, STAGES), size), y)
 
@@ -237,11 +239,18 @@ def _settings(options, tolerance):
     return [options["absolute_tolerance"] or min(ABSOLUTE_TOLERANCE, tolerance)]
 
 
+def constants_of(integrator):
+    """As kernels read them: of the tableau, the error and the interpolant."""
+    of_error, dense = (map(integrator.constant, np.ravel(of).tolist()) for of in (ERROR, DENSE))
+    return np.array([*integrator.constants_of(_WITHOUT_ESTIMATE), *of_error, *dense])
+
+
 def _bind(form, integrator):
     form = form.vector_field(integrator.options["formulation"])
     work = form.field.work(form.rows)
-    solve = Looped(integrate, CONSTANTS, _settings, memory_size(form.rows), work)
-    return bound(form, solve, (integrate,), integrator.options, solve.carried)
+    solve = Looped(integrate, _settings, memory_size(form.rows), work)
+    constants = constants_of(integrator)
+    return bound(form, solve, (), integrator.options, solve.carried, integrate, constants)
 
 
 RK45 = Method(

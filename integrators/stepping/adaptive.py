@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from integrators import status
-from integrators.compiler.elements import DOUBLE
+from integrators import precision, status
+from integrators.compiler.elements import DOUBLE, DOUBLE_DOUBLE
 from integrators.compiler.kernels import Kernel
 from integrators.errors import InputError, check_number
 from integrators.forms.forms import FORMULATIONS
@@ -15,15 +15,19 @@ from integrators.stepping.checkpoint import Layout
 from integrators.stepping.formulations import in_formulation
 
 BEGUN, TRIED, ERROR, ACCEPTED, ATTEMPT = range(5)  # of an attempt: time, size, error, whether
-SMALLEST_TOLERANCE = 100 * np.finfo(float).eps  # below it double precision decides, not the method
+SMALLEST_TOLERANCES = {  # and in words: below it rounding decides, not the method
+    precision.DOUBLE: (100 * precision.ROUND_OFF[precision.DOUBLE], "2.3e-14"),
+    precision.DOUBLE_DOUBLE: (100 * precision.ROUND_OFF[precision.DOUBLE_DOUBLE], "5e-30"),
+}
 
 
-def check_tolerance(tolerance):
-    """A relative tolerance as a float, or `InputError`."""
-    value = check_number("tolerance", tolerance)
-    if not SMALLEST_TOLERANCE <= value < 1:
+def check_tolerance(tolerance, arithmetic=precision.DOUBLE):
+    """A relative tolerance of steps in an arithmetic as a float, or `InputError`."""
+    value, (least, words) = check_number("tolerance", tolerance), SMALLEST_TOLERANCES[arithmetic]
+    if not least <= value < 1:
         raise InputError(
-            f"tolerance = {tolerance!r}; expected 2.3e-14 to 1, e.g. 1e-6", key="tolerance"
+            f"tolerance = {tolerance!r}; expected {words} to 1 in {arithmetic}, e.g. 1e-6",
+            key="tolerance",
         )
     return value
 
@@ -37,13 +41,14 @@ class AdaptiveProblem:
     solve : callable
         ``solve(problem, state, times, tolerance, statistics, history=False, prepared=None,
         checkpoint=None)`` gives a `Solution`: from `state`, shape (rows, 3), in the problem's
-        formulation at ``times[0] = 0``, or from where a `checkpoint` of ``times[0]`` stands;
+        formulation at ``times[0] = 0``, or from where a `checkpoint` of ``times[0]`` stands; in
+        double-double states and times have a last axis of high and low;
         `statistics` says whether to keep those of every step, `history` whether to keep every
         attempt; `prepared` is what `prepare` gives.
     function, monitor : Kernel
         The field or generator, and what statistics are kept of.
     compiled : tuple of Kernel
-        Those that `solve` calls.
+        Those that `solve` calls, but for that of `loop`.
     parameters : ndarray, shape (k,)
     rows : int
     options : mapping
@@ -57,6 +62,11 @@ class AdaptiveProblem:
         (rows, 3), (q, ω) at the start, that is no part of its work.
     conversions : tuple of Kernel
         As a `HomogeneousFlow` has them.
+    loop : callable, optional
+        From an `Element` to the kernel of its loop, see `adaptive_loop.loop`; without it there are
+        runs in double precision only.
+    constants : ndarray
+        Of the method, that the loop reads.
     carried : int
         Numbers that `solve` carries from step to step besides the state; −1 where it cannot go on
         from a checkpoint.
@@ -74,6 +84,8 @@ class AdaptiveProblem:
     pull: Kernel | None = None
     prepare: Callable | None = None
     conversions: tuple = ()
+    loop: Callable | None = None
+    constants: np.ndarray | tuple = ()
     carried: int = -1
 
     @property
@@ -86,24 +98,35 @@ class AdaptiveProblem:
     @property
     def checkpoint_size(self):
         """Numbers in a checkpoint; 0 where runs depend on their duration and cannot go on."""
-        return self.layout.size
+        return self.layout.size * math.prod(self.elements[0].parts)
 
     @property
     def elements(self):
         """As a `Problem` has them: trajectories run one by one."""
-        return DOUBLE, DOUBLE
+        own = DOUBLE_DOUBLE if np.ndim(self.parameters) == 2 else DOUBLE
+        return own, own
+
+    @property
+    def arithmetic(self):
+        """That of its numbers, one of `precision.ARITHMETICS`."""
+        return precision.DOUBLE_DOUBLE if self.elements[0].parts else precision.DOUBLE
+
+    @property
+    def made_from(self):
+        """All kernels that `solve` calls."""
+        return (*self.compiled, *([self.loop(self.elements[0])] if self.loop else []))
 
     def kernels(self, element=DOUBLE):
         """The compiled functions; adaptive methods have no lanes."""
-        return [kernel.scalar for kernel in self.compiled]
+        return [kernel.compiled(element) for kernel in self.made_from]
 
     def functions(self):
         """The compiled functions of the form: `function`, `move`, `pull` and `monitor`."""
         made = (self.function, self.move, self.pull, self.monitor)
-        return [(kernel or self.function).scalar for kernel in made]
+        return [(kernel or self.function).compiled(self.elements[0]) for kernel in made]
 
 
-def bound(form, solve, own_kernels, options, carried):
+def bound(form, solve, own_kernels, options, carried, loop=None, constants=()):
     """The `AdaptiveProblem` of a method on a vector field, by `solve` and kernels of its own."""
     form = form.vector_field(options.get("formulation", FORMULATIONS[0]))
     return AdaptiveProblem(
@@ -115,6 +138,8 @@ def bound(form, solve, own_kernels, options, carried):
         rows=form.rows,
         options=options,
         formulation=form.formulation,
+        loop=loop,
+        constants=constants,
         carried=carried,
     )
 
@@ -219,9 +244,10 @@ def run_adaptive(
     ----------
     problem : AdaptiveProblem
     members : ndarray, shape (members, rows, 3)
-        (q, ω) at time 0.
+        (q, ω) at time 0; with a last axis of high and low where the problem is one in
+        double-double.
     times : ndarray, shape (S + 1,)
-        Of the samples, from 0 on.
+        Of the samples, from 0 on; of objects, precise numbers, in double-double.
     tolerance : float
         Relative, or absolute where the method says so.
     statistics : bool
@@ -245,11 +271,14 @@ def run_adaptive(
     ValueError
         If there are checkpoints of a problem that cannot go on from them.
     """
-    tolerance, times = check_tolerance(tolerance), np.array(times, dtype=float)
+    tolerance = check_tolerance(tolerance, problem.arithmetic)
+    precise = problem.elements[0].numbers
+    times = precision.pairs(times) if precise else np.array(times, dtype=float)
     if checkpoints is not None:
         if not problem.checkpoint_size:
             raise ValueError("steps that depend on the duration do not go on from a checkpoint")
-        initial, known = problem.layout.parts(checkpoints)["y"], [None] * len(checkpoints)
+        numbers = checkpoints.reshape(len(checkpoints), -1, *problem.elements[0].parts)
+        initial, known = problem.layout.parts(numbers)["y"], [None] * len(checkpoints)
     else:
         initial = in_formulation(problem, members)
         known = prepare(problem, members, times, tolerance) if prepared is None else prepared

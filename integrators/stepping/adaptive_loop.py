@@ -14,8 +14,12 @@ A method is three inlined functions, which `loop` compiles into one kernel:
 that a method carries from step to step is in `control`, ``y`` and ``memory``: a run continues from
 them bit for bit. No step knows of the end of the run: with interpolated samples the last one leads
 beyond it.
+
+Steps are controlled in float64 whatever the elements are: by `settings` and errors that are, and
+`history` keeps such. Times and sizes of steps have all the digits of the elements.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,11 +27,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from integrators.compiler.elements import aligned
-from integrators.compiler.kernels import Kernel, inlined, types, whole_state
-from integrators.compiler.lanes import array, flat, vectors
+from integrators.compiler.kernels import Kernel, inlined, spliced, types, whole_state
+from integrators.compiler.lanes import array, by_precision, double_of, flat
 from integrators.compiler.vectors import get, put
-from integrators.compiler.views import rows_of, tail
+from integrators.compiler.views import as_elements, as_numbers, rows_of, tail
 from integrators.options import Option
+from integrators.precision import DOUBLE, DOUBLE_DOUBLE, ROUND_OFF
 from integrators.solvers.failures import poison
 from integrators.status import (
     COMPLETE,
@@ -37,9 +42,11 @@ from integrators.status import (
     STATUS_ROW,
 )
 from integrators.stepping.adaptive import ACCEPTED, ATTEMPT, BEGUN, ERROR, TRIED, Solution
+from integrators.stepping.checkpoint import values_at
 from integrators.stepping.loop import end_errors, first_error, next_error
 
-SMALLEST = 16 * 2.0**-52  # a step that is smaller beside t can hardly be told from none
+SMALLEST = 16 * ROUND_OFF[DOUBLE]  # a step that is smaller beside t can hardly be told from none
+PRECISE_SMALLEST = 16 * ROUND_OFF[DOUBLE_DOUBLE]
 
 TOLERANCE, LAND, OWN = range(3)  # in the settings; those of a method begin at OWN
 # The rows of `control`: a report, then what the loop carries from step to step.
@@ -64,6 +71,18 @@ def copy(source, target):
 
 
 @inlined
+def smallest_at(t):
+    """The least step from a time."""
+    return by_precision(t, SMALLEST, PRECISE_SMALLEST) * t
+
+
+@inlined
+def larger(a, b):
+    """The larger of two numbers."""
+    return a if a > b else b
+
+
+@inlined
 def note(history, control, t, h, error, accepted):
     """Take an attempted step from `t` into the history, where one is kept.
 
@@ -71,8 +90,8 @@ def note(history, control, t, h, error, accepted):
     """
     row = int(control[STEPS] + control[REJECTED])
     if row < history.shape[0]:
-        history[row, BEGUN] = t
-        history[row, TRIED] = h
+        history[row, BEGUN] = double_of(t)
+        history[row, TRIED] = double_of(h)
         history[row, ERROR] = error
         history[row, ACCEPTED] = 1.0 if accepted else 0.0
 
@@ -133,15 +152,17 @@ def loop(begin, step, interpolate, *made_from):
 
     Returns
     -------
-    Kernel
-        ``integrate(function, move, pull, monitor, settings, constants, times, control, y, memory,
-        p, work, samples, taken, statistics, history)`` fills `samples` (S, rows, 3) and `taken`
-        (S, TAKEN) at `times` (S,), from where it stands; `statistics` has S entries, or none if
-        none are wanted; `history` a row for each attempt, or none. The first call, with a
-        `control` of zeros, begins at time 0; later ones go on.
+    callable
+        From an `Element` to the kernel of it, which takes arrays of float64 with the axes of
+        numbers and of elements: ``integrate(function, move, pull, monitor, settings, constants,
+        times, control, y, memory, p, work, samples, taken, statistics, history)`` fills `samples`
+        (S, rows, 3) and `taken` (S, TAKEN) at `times` (S,), from where it stands; `statistics` has
+        S entries, or none if none are wanted; `history` a row for each attempt, or none. The first
+        call, with a `control` of zeros, begins at time 0; later ones go on.
     """
 
-    def integrate(
+    @spliced
+    def run(
         function, move, pull, monitor, settings, constants, times, control, y, memory, p, work,
         samples, taken, statistics, history,
     ):  # fmt: skip
@@ -178,16 +199,37 @@ def loop(begin, step, interpolate, *made_from):
             if statistics.shape[0] > 0:
                 _close(statistics[s], steps)
 
-    return Kernel(integrate, _signature, made_from)
+    @functools.cache
+    def of(element):
+        elements, numbers = as_elements(element), as_numbers(element)
+
+        def integrate(
+            function, move, pull, monitor, settings, constants, times, control, y, memory, p, work,
+            samples, taken, statistics, history,
+        ):  # fmt: skip
+            run(
+                function, move, pull, monitor, settings, numbers(constants), numbers(times),
+                numbers(control), elements(y), elements(memory), numbers(p), elements(work),
+                elements(samples), numbers(taken), elements(statistics), history,
+            )  # fmt: skip
+
+        return Kernel(integrate, lambda _: _signature(element), (*made_from, element.name))
+
+    return of
 
 
 def _signature(element):
-    whole = types.FunctionType(whole_state(element))
-    numbers, stack = flat(element), vectors(element)
-    stacks = array(element, 3)
+    whole = types.FunctionType(whole_state(element.type))
+
+    def floats(ndim, axes):
+        return array(types.float64, ndim + len(axes))
+
+    of_elements, of_numbers = element.shape, element.numbers
+    numbers, stacks = floats(1, of_numbers), floats(3, of_elements)
     return types.void(
-        whole, whole, whole, whole, numbers, numbers, numbers, numbers, stack, numbers, numbers,
-        numbers, stacks, stack, stacks, stack,
+        whole, whole, whole, whole, flat(types.float64), numbers, numbers, numbers,
+        floats(2, of_elements), floats(1, of_elements), numbers, floats(1, of_elements), stacks,
+        floats(2, of_numbers), stacks, floats(2, ()),
     )  # fmt: skip
 
 
@@ -200,18 +242,15 @@ class Looped:
 
     Parameters
     ----------
-    loop : Kernel
+    loop : callable
         From `loop`.
-    constants : ndarray
-        Of the method.
     settings : callable
         ``settings(options, tolerance)`` gives those of the method, which follow `OWN`.
     memory, work : int
         Elements that the method carries from step to step, and scratch with its functions' own.
     """
 
-    loop: Kernel
-    constants: np.ndarray
+    loop: Callable
     settings: Callable
     memory: int
     work: int
@@ -226,10 +265,12 @@ class Looped:
         checkpoint=None,
     ):  # fmt: skip
         """Integrate one trajectory; see `adaptive.AdaptiveProblem`."""
-        carried = np.zeros(self.carried)
+        values = values_at(problem.elements[0])
+        carried = np.zeros((self.carried, *problem.elements[0].shape))
         if checkpoint is not None:
-            carried[:] = checkpoint[: self.carried]
-        before = int(carried[STEPS] + carried[REJECTED])
+            numbers = checkpoint.reshape(-1, *problem.elements[0].shape)
+            carried[:] = numbers[: self.carried]
+        before = int(np.sum(carried[values][[STEPS, REJECTED]]))
         attempts = np.zeros((0, ATTEMPT))
         found = self._run(problem, state, times, tolerance, statistics, attempts, carried)
         if history:  # its length is known now, and the run is the same again
@@ -239,32 +280,37 @@ class Looped:
         return found
 
     def _run(self, problem, state, times, tolerance, statistics, history, carried):
-        rows, samples = problem.rows, len(times) - 1
+        (element, _), rows, samples = problem.elements, problem.rows, len(times) - 1
+        shape, values = element.shape, values_at(element)
         land = float(problem.options["output"] == "land")
         own = self.settings(problem.options, tolerance)
         settings = np.array([tolerance, land, *own], dtype=float)
-        control, memory, y = aligned(CONTROL), aligned(self.memory), aligned((rows, 3))
-        work = aligned(3 + max(self.work, problem.monitor.work(rows)))
-        states, taken = aligned((samples + 1, rows, 3)), aligned((samples + 1, TAKEN))
-        kept = aligned((samples if statistics else 0, MONITORED, STATISTICS))
+        control, memory, y = (
+            aligned((*n, *shape)) for n in ((CONTROL,), (self.memory,), (rows, 3))
+        )
+        work = aligned((3 + max(self.work, problem.monitor.work(rows)), *shape))
+        states = aligned((samples + 1, rows, 3, *shape))
+        taken = aligned((samples + 1, TAKEN, *element.numbers))
+        kept = aligned((samples if statistics else 0, MONITORED, STATISTICS, *shape))
         y[:] = states[0] = state
         control[:], memory[:] = carried[:CONTROL], carried[CONTROL:]
-        self.loop.scalar(
-            *problem.functions(), settings, self.constants, times[1:], control, y, memory,
+        self.loop(element).compiled(element)(
+            *problem.functions(), settings, problem.constants, times[1:], control, y, memory,
             problem.parameters, work, states[1:], taken[1:], kept, history,
         )  # fmt: skip
         taken[0, COVERING] = control[FIRST_SIZE]
         taken[0, REJECTED_SO_FAR] = carried[REJECTED]
+        stood, taken = control[values], taken[values]
         return Solution(
             states=states,
-            statistics=kept,
+            statistics=kept[values],
             step_sizes=taken[:, COVERING],
             rejected_so_far=taken[:, REJECTED_SO_FAR],
-            report=control[:REPORT_SIZE],
-            stop_time=control[TIME] if control[STATUS_ROW] > COMPLETE else math.nan,
-            steps=int(control[STEPS]),
-            rejected_steps=int(control[REJECTED]),
-            evaluations=int(control[EVALUATIONS]),
+            report=stood[:REPORT_SIZE],
+            stop_time=stood[TIME] if stood[STATUS_ROW] > COMPLETE else math.nan,
+            steps=int(stood[STEPS]),
+            rejected_steps=int(stood[REJECTED]),
+            evaluations=int(stood[EVALUATIONS]),
             history=history,
-            checkpoint=np.concatenate([control, memory, y.ravel()]),
+            checkpoint=np.concatenate([control.ravel(), memory.ravel(), y.ravel()]),
         )

@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from integrators.compiler.kernels import inlined, spliced
-from integrators.compiler.lanes import sqrt
+from integrators.compiler.lanes import double_of, sqrt
 from integrators.compiler.vectors import dot, get, increment, sub
 from integrators.compiler.views import rows_of
 from integrators.solvers.failures import fail, is_finite
@@ -27,14 +27,15 @@ from integrators.stepping.adaptive_loop import (
     OUTPUT,
     REJECTED,
     SIZE,
-    SMALLEST,
     STEPS,
     TIME,
     TOLERANCE,
     Looped,
     accepted,
     copy,
+    larger,
     note,
+    smallest_at,
 )
 from integrators.stepping.step_control import (
     CONTROL_OPTIONS,
@@ -80,21 +81,22 @@ def before_at(size):
 
 @inlined
 def norm(a):
-    """The Euclidean norm of a stack."""
-    total = 0.0
-    for i in range(a.shape[0]):
+    """The Euclidean norm of a stack, in float64."""
+    total = dot(get(a, 0), get(a, 0))
+    for i in range(1, a.shape[0]):
         total += dot(get(a, i), get(a, i))
-    return sqrt(total)
+    return double_of(sqrt(total))
 
 
 @inlined
 def distance(a, b):
-    """The Euclidean distance of two stacks."""
-    total = 0.0
-    for i in range(a.shape[0]):
+    """The Euclidean distance of two stacks, in float64."""
+    first = sub(get(a, 0), get(b, 0))
+    total = dot(first, first)
+    for i in range(1, a.shape[0]):
         d = sub(get(a, i), get(b, i))
         total += dot(d, d)
-    return sqrt(total)
+    return double_of(sqrt(total))
 
 
 @spliced
@@ -102,7 +104,7 @@ def begin(generator, settings, control, y, memory, p, scratch):
     """The generator at the start, and the first step."""
     m = int(settings[ALGEBRA_ROWS])
     first = rows_of(memory, sigma_at(y.shape[0]) + 3 * m, m)
-    generator(0.0, y, p, first, scratch)
+    generator(control[TIME], y, p, first, scratch)
     control[EVALUATIONS] = 1.0
     control[KNOWN] = HELD
     fail(control, is_finite(y) and is_finite(first), NOT_FINITE, 0, math.nan)
@@ -122,8 +124,8 @@ def controlled(attempt):
     @spliced
     def step(function, move, pull, settings, constants, control, goal, y, memory, p, work, history):
         t, wanted = control[TIME], control[SIZE]
-        smallest = SMALLEST * t
-        h = max(wanted, smallest)
+        smallest = smallest_at(t)
+        h = larger(wanted, smallest)
         reaches = (1.0 + SLACK) * h >= goal - t
         h = goal - t if reaches else h
         while True:
@@ -139,12 +141,12 @@ def controlled(attempt):
             if h <= smallest:
                 fail(control, done, STEP_TOO_SMALL, control[STEPS], error)
                 return
-            h = max(factor * h, smallest)
+            h = larger(factor * h, smallest)
             reaches = False
         accepted(control, t, h, goal, reaches)
         control[SIZE] = factor * h
         if reaches and factor >= settings[MOST]:  # cut so short that it says nothing of the next
-            control[SIZE] = max(control[SIZE], wanted)
+            control[SIZE] = larger(control[SIZE], wanted)
         size = y.shape[0]
         low, d = rows_of(memory, 0, size), rows_of(memory, increment_at(size), size)
         copy(y, rows_of(memory, before_at(size), size))
@@ -167,10 +169,11 @@ def pair_problem(
     ----------
     flow : HomogeneousFlow
     integrator : Integrator
-    integrate : Kernel
+    integrate : callable
         From `adaptive_loop.loop`.
     pull : Kernel or None
     constants : ndarray
+        As `Integrator.constants_of` has them.
     orders : tuple of int
         Of the main method and of the one that estimates its error.
     stages : int
@@ -188,8 +191,8 @@ def pair_problem(
         return [*control_settings(options, degree), stages, m, REUSABLE * reused, *own]
 
     memory += memory_size(flow.rows, m, stages)
-    kernels = (flow.generator, flow.action.act, flow.monitor, integrate)
-    solve = Looped(integrate, np.asarray(constants), settings, memory, work)
+    kernels = (flow.generator, flow.action.act, flow.monitor)
+    solve = Looped(integrate, settings, memory, work)
     return AdaptiveProblem(
         solve=solve,
         function=flow.generator,
@@ -197,6 +200,8 @@ def pair_problem(
         pull=pull,
         monitor=flow.monitor,
         compiled=kernels if pull is None else (*kernels, pull),
+        loop=integrate,
+        constants=np.asarray(constants),
         parameters=flow.packed,
         rows=flow.rows,
         options=integrator.options,

@@ -145,7 +145,7 @@ def equal_steps(integrator, problem, counted):
         solve=solve,
         function=problem.function,
         monitor=problem.monitor,
-        compiled=(*own, loop.trajectory(DOUBLE), loop.single_steps, *counted.compiled),
+        compiled=(*own, loop.trajectory(DOUBLE), loop.single_steps, *counted.made_from),
         parameters=problem.parameters,
         rows=problem.rows,
         options=integrator.options,

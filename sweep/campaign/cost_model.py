@@ -284,10 +284,10 @@ class Probe:
             initial = recorder.starts(self.initial)
             integrate = functools.partial(recorder.integrate_fixed, initial, self.step_size, counts)
         else:
-            times = self._times(amount)
-            prepared = prepare(recorder.problem, self.initial, times, self.tolerance)
+            times, initial = self._times(amount), recorder.starts(self.initial)
+            prepared = prepare(recorder.problem, initial, times, self.tolerance)
             integrate = functools.partial(
-                recorder.integrate_adaptive, self.initial, times, self.tolerance, prepared
+                recorder.integrate_adaptive, initial, times, self.tolerance, prepared
             )
 
         def failed():
@@ -308,7 +308,8 @@ class Probe:
         return np.append(times[times < span * (1 - 1e-12)], span)
 
     def _steps(self, recorder, span):
-        found = recorder.integrate_adaptive(self.initial, self._times(span), self.tolerance)
+        initial = recorder.starts(self.initial)
+        found = recorder.integrate_adaptive(initial, self._times(span), self.tolerance)
         return max(float(found[0].counters["steps"][0]), 1.0)
 
 

@@ -196,7 +196,7 @@ def _integrator_facts(name, library):
         "order": made.order,
         "symmetric": "yes" if made.symmetric else "no",
         "adaptive": "yes, takes a tolerance" if made.adaptive else "no",
-        "arithmetic": DOUBLE if made.adaptive else " or ".join(ARITHMETICS),
+        "arithmetic": " or ".join(ARITHMETICS) if made.method.precise else DOUBLE,
         "needs": " or ".join(form.__name__ for form in made.method.forms)
         + (f", and {made.method.condition}" if made.method.condition else ""),
         "evaluations": _evaluations_in_words(made),

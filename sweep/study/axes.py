@@ -3,7 +3,7 @@
 import dataclasses
 
 from integrators.errors import InputError, check_known
-from integrators.precision import ARITHMETIC
+from integrators.precision import ARITHMETIC, DOUBLE, DOUBLE_DOUBLE
 from integrators.stepping.adaptive import check_tolerance
 from sweep import limits
 from sweep.errors import Gathered, StudyError, check_distinct_nodes, read_nodes_gathering_problems
@@ -248,21 +248,23 @@ def _read_step_size(node, time_axis):
     return value
 
 
-def read_tolerances(node):
-    """A number, an array or a range as tolerances of adaptive integrators."""
+def read_tolerances(node, entries):
+    """A number, an array or a range as tolerances of those of `entries` that are adaptive."""
+    found = {entry.arithmetic for entry in entries if entry.adaptive}
+    arithmetic = DOUBLE_DOUBLE if found == {DOUBLE_DOUBLE} else DOUBLE
     if type(node.value) is dict:
         with node.context():
-            return tuple(check_tolerance(value) for value in read_value_range(node))
+            return tuple(check_tolerance(value, arithmetic) for value in read_value_range(node))
     nodes = node.one_or_more()
     node.take(limits.NUMBERS, len(nodes))
-    values = read_nodes_gathering_problems(_read_tolerance, nodes)
+    values = read_nodes_gathering_problems(_read_tolerance, nodes, arithmetic)
     check_distinct_nodes(nodes, values, "tolerance")
     return values
 
 
-def _read_tolerance(node):
+def _read_tolerance(node, arithmetic):
     with node.context():
-        return check_tolerance(node.real())
+        return check_tolerance(node.real(), arithmetic)
 
 
 def check_steps_are_used(table, entries):
@@ -361,7 +363,7 @@ def with_own_step_sizes(node, entries, time_axis, shared, shared_tolerances, tog
 def _tolerances_of_entry(node, entry, shared):
     for key in TOLERANCE_KEYS:
         if key in node:
-            return read_tolerances(node[key])
+            return read_tolerances(node[key], [entry])
     if not shared:
         how = "takes its steps at a tolerance" if "steps_of" in entry.options else "is adaptive"
         raise node.error(

@@ -12,7 +12,7 @@ import numpy as np
 import integrators
 from integrators.errors import InputError, check_known
 from integrators.precision import ARITHMETIC, DOUBLE, DOUBLE_DOUBLE
-from integrators.stepping.adaptive import SMALLEST_TOLERANCE
+from integrators.stepping.adaptive import SMALLEST_TOLERANCES
 from sweep.limits import MOST_RUNS, RUNS
 from sweep.plugins.registry import BUILT_IN, Library
 from sweep.study.time_axis import LogarithmicTimeAxis, TimeAxis
@@ -83,9 +83,14 @@ class IntegratorEntry:
         return self.integrator().adaptive
 
     @property
+    def arithmetic(self):
+        """One of `integrators.precision.ARITHMETICS`."""
+        return self.options.get(ARITHMETIC, DOUBLE)
+
+    @property
     def is_precise(self):
         """Whether it computes in double-double."""
-        return self.options.get(ARITHMETIC, DOUBLE) != DOUBLE
+        return self.arithmetic != DOUBLE
 
     def integrator(self):
         """The `integrators.Integrator`."""
@@ -121,7 +126,7 @@ class Reference:
     until: float
 
     options: typing.ClassVar[dict] = {}
-    least: typing.ClassVar[tuple] = SMALLEST_TOLERANCE, "2.3e-14"  # and in words
+    least: typing.ClassVar[tuple] = SMALLEST_TOLERANCES[DOUBLE]  # and in words
 
     def __post_init__(self):
         least, words = self.least

@@ -137,7 +137,7 @@ def _read_experiment(table, library):
     time_axis = gather(axes.make_time_axis, table, duration, samples)
     steps = read("step_size", axes.read_step_sizes, time_axis, together, default=())
     entries = read("integrators", axes.read_integrator_entries, family, library)
-    tolerances = read("tolerance", axes.read_tolerances, default=())
+    tolerances = read("tolerance", axes.read_tolerances, entries, default=())
     gather(axes.check_steps_are_used, table, entries)
     sizes = steps, tolerances, together
     entries = read("integrators", axes.with_own_step_sizes, entries, time_axis, *sizes)
@@ -380,8 +380,8 @@ def _read_precise_reference(node, name, until, family):
         integrator = integrators.get(name)
         if integrator.adaptive:
             raise InputError(
-                f"{name!r} chooses its steps in double precision; a reference in double-double "
-                f"needs a fixed step{_precise_integrators_in_words(family[0])}"
+                f"{name!r} is adaptive; a reference in double-double needs a fixed "
+                f"step{_precise_integrators_in_words(family[0])}"
             )
         integrator = integrators.get(name, **PreciseReference.options)
         for system in family:

@@ -132,7 +132,7 @@ KEYS = {
         "tolerance": "its own, instead of the experiment's",
         "relative_tolerance": "the same as `tolerance`",
         STEPS_OF: "an adaptive integrator, of which this one takes as many equal steps",
-        ARITHMETIC: '`"double"` or, with a fixed step, `"double-double"`',
+        ARITHMETIC: '`"double"` or `"double-double"`',
     },
     ALL_ENTRY: {
         "name": '`"all"`',

@@ -204,5 +204,9 @@ def test_bad_input_is_named():
         run(state_low=np.zeros((3, 3)))
     with pytest.raises(InputError, match=r"at most half a unit in its last place"):
         run(state_low=np.full((4, 3), 1e-9))
-    with pytest.raises(InputError, match="'rk45' chooses its steps by a tolerance.*'rk45.fixed'"):
-        run("rk45", step_size=None, tolerance=1e-6)
+    with pytest.raises(
+        InputError, match="'dop853' computes in double precision only.*: rkmk54, .*rk45"
+    ):
+        run("dop853", step_size=None, tolerance=1e-6)
+    with pytest.raises(InputError, match="expected 5e-30 to 1 in double-double"):
+        run("rk45", step_size=None, tolerance=1e-30)

@@ -240,7 +240,7 @@ class Recorder:
             Of the samples from where the runs stood, without that one, or from 0 on.
         """
         lanes = len(runs.initial) > 1
-        first, times = runs.sample, self.recipe.times[runs.sample : last + 1]
+        first, times = runs.sample, self._times(slice(runs.sample, last + 1))
         adaptive = self._integrator.adaptive
         compiled = self.problem.kernels if adaptive else self.problem.trajectory
         compiled(self.problem.elements[lanes])  # before the clock starts
@@ -271,7 +271,9 @@ class Recorder:
         valid = np.isfinite(self._doubles(raw)).all(axis=(2, 3)).cumprod(axis=1).astype(bool)
         valid &= runs.alive[:, None]
         where = np.concatenate([[0], np.arange(first + 1, last + 1)])
-        sampled = self._sampled(raw, self._times(runs, where)) | self._statistics(batch)
+        at = self._times(where)
+        at = pairs(at) if self._element.numbers else at
+        sampled = self._sampled(raw, at) | self._statistics(batch)
         sampled |= self._errors(ends, reference, where)
         chaos, followed = self._chaos(runs, last, followed)
         sampled |= chaos
@@ -382,7 +384,7 @@ class Recorder:
 
         In double-double steps fill the sample intervals, of which doubles are parts by and large.
         """
-        if self._element is DOUBLE:
+        if self._element is DOUBLE or self._integrator.adaptive:
             return runs.step_size
         axis = self.recipe.time_axis
         return precise(float(axis.duration)) / (axis.intervals * int(runs.steps_per_sample))
@@ -429,7 +431,12 @@ class Recorder:
         )
 
     def integrate_adaptive(self, initial, times, tolerance, prepared=None, checkpoints=None):
-        """As `integrate_fixed`, of an adaptive integrator, up to sample times."""
+        """As `integrate_fixed`, of an adaptive integrator, up to sample times.
+
+        In double-double those are precise numbers, or else what floats stand for.
+        """
+        if self._element is not DOUBLE:
+            times = precise(times)
         found = run_adaptive(
             self.problem, initial, times, tolerance, self._keeps_statistics,
             prepared=prepared, checkpoints=checkpoints,
@@ -440,12 +447,12 @@ class Recorder:
             _step_variables_along_runs(found.step_sizes, found.rejected_so_far),
         )
 
-    def _times(self, runs, where):
-        """Times of samples in the integrator's arithmetic, where whole steps lead to."""
+    def _times(self, where):
+        """Times of samples: floats, or precise numbers of an integrator in double-double."""
+        axis = self.recipe.time_axis
         if self._element is DOUBLE:
             return self.recipe.times[where]
-        steps = self.recipe.time_axis.marks[where] * runs.steps_per_sample
-        return pairs(steps.astype(object) * self._exact_step(runs))
+        return axis.marks[where].astype(object) * (precise(float(axis.duration)) / axis.intervals)
 
     def _sampled(self, raw, times):
         """The recorded quantities of states (runs, S, …), and their errors, shape (runs, S) each.

@@ -7,9 +7,11 @@ from cases import AdaptivePairing, Case, adaptive_pairings
 import integrators
 import systems
 from integrators import status
-from integrators.compiler.elements import aligned
+from integrators.compiler.elements import DOUBLE, aligned
+from integrators.compiler.kernels import IS_COMPILED
 from integrators.forms.forms import velocities
 from integrators.methods import ode45
+from integrators.precision import precise
 from integrators.stepping import adaptive_loop, step_control
 from integrators.stepping.adaptive import run_adaptive
 from integrators.stepping.formulations import canonical, lagrangian
@@ -131,6 +133,98 @@ def test_local_orders_of_a_step_and_of_the_interpolant(formulation):
     assert between == pytest.approx(5.0, abs=0.2)
 
 
+# --- double-double ------------------------------------------------------------------------------
+
+compiled = pytest.mark.skipif(not IS_COMPILED, reason="plain Python has float64 alone")
+PRECISE = sorted({p.name for p in adaptive_pairings() if integrators.get(p.name).method.precise})
+WAYS = [(name, system) for name in PRECISE for system in (CHAIN, systems.get("free_rigid_body"))]
+SPAN = 0.25
+LIKE_CHAIN, LIKE_SPIN = "variational+kahan_li8", "spherical_midpoint+kahan_li8"
+
+
+def in_double_double(name, system, tolerance=1e-6, duration=SPAN, samples=2, **options):
+    """Trajectories from the first start."""
+    method = integrators.get(name, arithmetic="double-double", **options)
+    start = system.start(system.starts[0], arithmetic="double-double")
+    return integrators.integrate(
+        system, method, start, duration=duration, samples=samples, tolerance=tolerance, history=True
+    )
+
+
+def apart(one, other):
+    """The largest difference of states in double-double."""
+    return np.abs((one.states - other.states) + (one.states_low - other.states_low)).max()
+
+
+@compiled
+@pytest.mark.parametrize(("name", "system"), WAYS, ids=str)
+def test_steps_in_double_double_are_those_in_double(name, system):
+    found = in_double_double(name, system)
+    method, start = integrators.get(name), system.start(system.starts[0])
+    plain = integrators.integrate(
+        system, method, start, duration=SPAN, samples=2, tolerance=1e-6, history=True
+    )
+    np.testing.assert_array_equal(found.history.accepted, plain.history.accepted)
+    np.testing.assert_allclose(found.history.sizes, plain.history.sizes, rtol=1e-6)
+    np.testing.assert_allclose(found.states, plain.states, rtol=0, atol=1e-9)
+    for key in ("steps", "rejected_steps", "evaluations"):
+        assert found.counters[key] == plain.counters[key]
+    assert found.states_low.any()
+
+
+@compiled
+@pytest.mark.parametrize(("name", "system"), WAYS, ids=str)
+def test_errors_fall_with_the_tolerance_below_round_off_of_doubles(name, system):
+    method = integrators.get(
+        LIKE_CHAIN if system is CHAIN else LIKE_SPIN, arithmetic="double-double"
+    )
+    start = system.start(system.starts[0], arithmetic="double-double")
+    exact = integrators.integrate(
+        system, method, start, duration=SPAN, samples=2, step_size=SPAN / 2048
+    )
+    low = 1e-15 if integrators.get(name).order < 4 else 1e-18
+    errors = [
+        apart(in_double_double(name, system, tolerance, SPAN), exact)
+        for tolerance in (1e3 * low, low)
+    ]
+    assert errors[1] < 10 * low and errors[0] > 100 * errors[1]
+
+
+@compiled
+@pytest.mark.parametrize(("name", "output"), [("rk45", "dense"), ("rkmk54", "land")])
+def test_runs_in_double_double_go_on_where_they_stood(name, output):
+    problem = integrators.get(name, output=output, arithmetic="double-double").bind(CHAIN)
+    members = CHAIN.start("lee", arithmetic="double-double")[None]
+    times = np.arange(7) * (precise(0.3) / 6)
+    whole = run_adaptive(problem, members, times, 1e-18, True)
+    first = run_adaptive(problem, members, times[:3], 1e-18, True)
+    assert first.checkpoints.shape == (1, problem.checkpoint_size)
+    rest = run_adaptive(problem, members, times[2:], 1e-18, True, checkpoints=first.checkpoints)
+    for key in ("states", "step_sizes", "rejected_so_far"):
+        np.testing.assert_array_equal(getattr(rest, key)[:, 1:], getattr(whole, key)[:, 3:])
+    np.testing.assert_array_equal(rest.statistics, whole.statistics[:, 2:])
+    np.testing.assert_array_equal(rest.checkpoints, whole.checkpoints)
+
+
+@compiled
+def test_a_tolerance_of_25_digits():
+    """Over a time so short that it takes few steps: these are 14,000 in a unit of it."""
+    system = systems.get("free_rigid_body")
+    span, options = 2.0**-10, {"absolute_tolerance": 1e-25}
+    tight = in_double_double("rk45", system, 1e-25, span, 1, **options)
+    loose = in_double_double("rk45", system, 1e-22, span, 1, absolute_tolerance=1e-22)
+    method = integrators.get(LIKE_SPIN, arithmetic="double-double")
+    start = system.start(system.starts[0], arithmetic="double-double")
+    exact = integrators.integrate(
+        system, method, start, duration=span, samples=1, step_size=span / 256
+    )
+    assert apart(tight, exact) < 1e-25 and apart(loose, exact) < 1e-22
+    assert tight.counters["steps"] > 2 * loose.counters["steps"]
+
+
+# ------------------------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("name", ["rk45", "rkmk54"])
 def test_steps_know_nothing_of_the_duration(name):
     """The first one at an equilibrium, which nothing bounds, neither."""
@@ -159,8 +253,8 @@ def test_the_loop_goes_on_where_it_stood():
     for part in (slice(1, 18), slice(18, 51)):
         size = part.stop - part.start
         states, taken, kept = aligned((size, 4, 3)), np.zeros((size, 2)), aligned((size, 2, 5))
-        ode45.integrate.scalar(
-            *problem.functions(), settings, ode45.CONSTANTS, times[part], control, y, memory,
+        ode45.integrate(DOUBLE).scalar(
+            *problem.functions(), settings, problem.constants, times[part], control, y, memory,
             problem.parameters, work, states, taken, kept, np.zeros((0, 4)),
         )  # fmt: skip
         np.testing.assert_array_equal(states, whole.states[0, part])

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from study_text import one_experiment
+from study_text import one_experiment, problems
 
 import integrators
 import sweep
@@ -17,6 +17,7 @@ from sweep.campaign import coordinator, planning
 from sweep.campaign.batches import Batches
 from sweep.store import diff, studies
 from sweep.store.store import Store
+from sweep.store.upkeep.verify import verify
 from sweep.study.run_id import run_id
 from sweep.study.run_table import expand_experiment
 from sweep.study.schema import PENDING
@@ -329,3 +330,58 @@ def test_a_collision_is_a_result(cluster, tmp_path):
     for name in ("energy", "current_step_size"):
         values = run[name].values
         assert np.isfinite(values[:count]).all() and np.isnan(values[count:]).all()
+
+
+# --- double-double ------------------------------------------------------------------------------
+
+PRECISE = KEYS | {
+    "integrators": """[
+    "rk4",
+    { name = "rk45", arithmetic = "double-double", absolute_tolerance = 1e-20 },
+    { name = "rkmk54", arithmetic = "double-double", tolerance = 1e-16 },
+]""",
+    "tolerance": "[1e-17, 1e-20]",
+    "step_size": "[0.125]",
+    "initial_condition": '["lee"]',
+    "record": '["energy", "unit_length", "step_size", "symplectic_defect", "reversal_error"]',
+    "duration": "0.5",
+    "samples": "4",
+    "reference": '{ integrator = "variational+kahan_li8", arithmetic = "double-double", '
+    "tolerance = 1e-24 }",
+}
+
+
+def test_adaptive_runs_in_double_double(cluster, tmp_path):
+    """Their errors are far below the digits of doubles, and they go on where they stood."""
+    path = tmp_path / "precise.zarr"
+    assert sweep.run(studies.parse_study(one_experiment(**PRECISE)), path, cluster).complete
+    assert verify(path) == []
+    assert sweep.extend(path, duration=1.0, client=cluster).complete
+    assert verify(path) == []
+    data = sweep.open_study(path)["only"].to_dataset().load().query(run="adaptive")
+    end = {"time": -1}
+    errors = dict(zip(data["tolerance"].values, data["global_error"].isel(end).values, strict=True))
+    assert all(error < 10 * tolerance for tolerance, error in errors.items())
+    assert (
+        errors[1e-17] > 100 * errors[1e-20] > 0
+        and float(data["energy_error"].isel(end).max()) < 1e-14
+    )
+    assert np.isnan(data["reversal_error"]).all()
+    whole = tmp_path / "whole.zarr"
+    longer = PRECISE | {"duration": "1.0", "samples": "8"}
+    assert sweep.run(studies.parse_study(one_experiment(**longer)), whole, cluster).complete
+    other = sweep.open_study(whole)["only"].to_dataset().load().query(run="adaptive")
+    for key in ("global_error", "energy_error", "current_step_size"):
+        np.testing.assert_array_equal(data[key], other[key])
+
+
+@pytest.mark.parametrize(
+    ("integrators", "least"),
+    [('["rk45"]', "2.3e-14"), ('[{ name = "rk45", arithmetic = "double-double" }]', "5e-30")],
+)
+def test_the_least_tolerance_is_that_of_the_arithmetic(integrators, least):
+    text = one_experiment(
+        **PRECISE | {"integrators": integrators, "tolerance": "[1e-31]", "step_size": None}
+    )
+    found = problems(text)
+    assert any(f"tolerance[0]: tolerance = 1e-31; expected {least} to 1 in" in one for one in found)

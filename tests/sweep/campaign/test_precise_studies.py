@@ -142,10 +142,13 @@ def test_arithmetic_is_part_of_what_a_run_is():
     [
         (PRECISE.replace("double-double", "double-dubble"), "Did you mean 'double-double'?"),
         (PRECISE.replace('"double-double"', "2"), "unknown arithmetic 2. Valid: double, "),
-        ('{ name = "rk45", arithmetic = "double-double" }', "Use 'rk45+fixed'."),
+        (
+            '{ name = "dop853", arithmetic = "double-double" }',
+            "'dop853' computes in double precision only",
+        ),
         (
             '{ name = "rkmk5", steps_of = "rkmk54", arithmetic = "double-double" }',
-            "in double-double an integrator needs a fixed step",
+            "in double-double give it a step size in the place of steps_of",
         ),
     ],
 )
