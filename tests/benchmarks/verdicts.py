@@ -11,7 +11,8 @@ one that drifts as much, more, or walks. ``coverage``: single short series of ni
 windows to 300 intervals. ``steps``: the slow part of interval means drawn directly beside that of
 means over all the million steps. ``orders``: 200 pairs of an integrator and a system, whose step
 sizes, horizon and starts are random; the truth is what a run of ten times finer step sizes
-certifies. Some minutes on two cores each. Exit code 3: a figure does not hold.
+certifies. ``drifts``: the same of drifts, whose truth is a run ten times as long: a drift that
+has not doubled there is false. Some minutes on two cores each. Exit code 3: a figure does not hold.
 """
 
 import argparse
@@ -30,7 +31,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "helpers"))
-from random_settings import PAIRS, random_order_study
+from random_settings import INTERVALS, PAIRS, random_drift_study, random_order_study
 from short_series import KINDS, coverage
 from wandering import TRUTHS, Oscillation, ensemble, line
 
@@ -236,12 +237,20 @@ def faithful(memory):
 
 def orders(pairs, seed=2):
     """Counts of orders that are measured in random settings, whose truth finer steps certify."""
+    return _counts_of_random_study(random_order_study, pairs, seed, order_counts)
+
+
+def drifts(pairs, seed=5):
+    """Counts of drifts that are seen in random settings, whose truth longer runs show."""
+    return _counts_of_random_study(random_drift_study, pairs, seed, drift_counts)
+
+
+def _counts_of_random_study(text_of, pairs, seed, count):
     with tempfile.TemporaryDirectory() as folder:
-        study = Path(folder) / "random-orders.toml"
-        study.write_text(random_order_study(np.random.default_rng(seed), -(-pairs // PAIRS)))
-        store = Path(folder) / "random-orders.zarr"
+        study, store = Path(folder) / "random.toml", Path(folder) / "random.zarr"
+        study.write_text(text_of(np.random.default_rng(seed), -(-pairs // PAIRS)))
         sweep.run(study, store)
-        return [order_counts(sweep.open_study(store))]
+        return [count(sweep.open_study(store))]
 
 
 def order_counts(tree):
@@ -263,12 +272,28 @@ def order_counts(tree):
     return dict(found) | {"holds": held and not found["another order"]}
 
 
+def drift_counts(tree):
+    """How often each verdict is given, and how many drifts runs ten times as long do not show."""
+    found = Counter()
+    for node in tree.children.values():
+        whole = node.to_dataset()
+        first = whole.isel(time=slice(INTERVALS + 1))
+        for row, longer in zip(sweep.drift_table(first), sweep.drift_table(whole), strict=True):
+            grown = longer.size if math.isfinite(longer.size) else longer.bound * longer.duration
+            found["verdicts"] += 1
+            found[row.verdict] += 1
+            found["false"] += row.verdict in (LINEAR, WORSE) and not grown > 2 * row.size
+    allowed = WRONG + 3 * math.sqrt(WRONG / found["verdicts"])
+    return dict(found) | {"holds": found["false"] / found["verdicts"] <= allowed}
+
+
 def main():
     """Print the parts that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--trials", type=int, default=200)
     parser.add_argument(
-        "--part", choices=("verdicts", "alike", "comparisons", "coverage", "steps", "orders")
+        "--part",
+        choices=("verdicts", "alike", "comparisons", "coverage", "steps", "orders", "drifts"),
     )
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
@@ -291,6 +316,7 @@ def main():
             "coverage": lambda: pool.map(covered, short, chunksize=1),
             "verdicts": lambda: verdicts(pool, chosen.trials),
             "orders": lambda: orders(chosen.trials),
+            "drifts": lambda: drifts(chosen.trials),
         }
         parts = {name: make() for name, make in parts.items() if chosen.part in (None, name)}
     if chosen.json:

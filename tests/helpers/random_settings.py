@@ -23,6 +23,7 @@ AROUND = {  # a named start of each system, and its parameters where the default
 }
 ANYWHERE = ("free_rigid_body", "point_vortices", "heisenberg_chain", "nambu_quadratic")
 PAIRS = 4  # of an integrator and a system, in an experiment
+LONGER, INTERVALS = 10, 64  # times as long is a run as its part that is judged, and samples of that
 
 
 def random_order_study(rng, experiments):
@@ -95,3 +96,29 @@ def _fits(name, system):
     except integrators.errors.InputError:
         return False
     return True
+
+
+def random_drift_study(rng, experiments):
+    """The text of a study of drifts, whose runs are ten times as long as what is judged of them."""
+    text = [f'format = 1\nname = "random-drifts"\n\n[defaults]\nsamples = {LONGER * INTERVALS}\n']
+    return "\n".join([*text, *(_drift_experiment(rng, i) for i in range(experiments))])
+
+
+def _drift_experiment(rng, i):
+    name = str(rng.choice([name for name in AROUND if not name.startswith("forced")]))
+    around, parameters = AROUND[name]
+    system = get_system(name, **parameters)
+    convergence = system.convergence
+    starts = int(rng.choice([1, 4, 8, 16, 32]))
+    where = f'around = "{around}", random = {starts}, spread = {10 ** rng.uniform(-4, -0.7):.3g}'
+    duration = LONGER * convergence.duration * float(np.exp(rng.uniform(0.0, np.log(10.0))))
+    interval = duration / (LONGER * INTERVALS)
+    longest = convergence.longest_step * float(np.exp(rng.uniform(np.log(0.1), np.log(1.0))))
+    step = interval / max(1, int(np.ceil(interval / longest)))
+    chosen = rng.choice(fitting_integrators(system), PAIRS, replace=False)
+    return (
+        f'[[experiment]]\nname = "s{i}"\nsystem = "{name}"\n'
+        + (f"parameters = {{ count = {parameters['count']} }}\n" if parameters else "")
+        + f"initial_condition = {{ {where}, seed = {i} }}\nduration = {duration!r}\n"
+        + f"step_size = {step!r}\nintegrators = {[str(label) for label in chosen]}\n"
+    ).replace("'", '"')
