@@ -16,6 +16,7 @@ from sweep.analysis.convergence.slopes import (
     OF_POINTS,
     UNRESOLVED,
     USED,
+    WITH_SECOND_TERM,
 )
 from sweep.analysis.reasons import Reason, Remedy
 
@@ -171,13 +172,24 @@ def _remedies_narrowing_order_interval(fit, declared, curve, error, wanted):
             remedies.append(Remedy("step sizes", float(enough[0] + apart), used + apart))
     left = wanted - fit.budget - LEAST
     if fit.bend > 0 and left > 0 and not remedies:
-        return _remedy_of_smaller_step_size(fit.bend, fit.order, fit, curve, left / 2)
+        finer = _remedy_of_smaller_step_size(fit.bend, fit.order, fit, curve, left / 2)
+        return finer or _remedy_of_denser_step_sizes(used, error)
     if fit.budget > wanted / 2:
         remedies.append(Remedy("reference", 2 * fit.budget / wanted, 1.0))
     gap = abs(float(fit.local[0]) - declared)
-    return tuple(remedies) or _remedy_of_smaller_step_size(
-        max(gap, TOLERANCE), declared, fit, curve
+    return (
+        tuple(remedies)
+        or _remedy_of_smaller_step_size(max(gap, TOLERANCE), declared, fit, curve)
+        or _remedy_of_denser_step_sizes(used, error)
     )
+
+
+def _remedy_of_denser_step_sizes(used, error):
+    """Twice as many step sizes in the same range, where so few are used: next terms are fitted."""
+    if used >= WITH_SECOND_TERM:
+        return ()
+    apart = error == SELF  # differences, of which there is one less than step sizes
+    return (Remedy("step sizes", 2 * used + apart, used + apart),)
 
 
 def _remedy_of_smaller_step_size(gap, order, fit, curve, wanted=TOLERANCE):

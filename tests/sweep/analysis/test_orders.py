@@ -470,3 +470,20 @@ def test_bad_input_names_what_there_is():
         order_table(table.isel(run=[]))
     with pytest.raises(InputError, match="no run table"):
         order_table(xr.Dataset())
+
+
+def test_few_step_sizes_above_the_floor_are_to_be_denser():
+    """Smaller ones are at the floor; of twice as many the next terms are fitted."""
+    ladders = [np.geomspace(0.4, 0.1, count) for count in (4, 8)]
+    rows = []
+    for h in ladders:
+        table = run_table({"a": 6}, step_sizes=tuple(h), times=(0.0, 1.0))
+        bent = h**6 * (1 + 3 * h**2 - 4 * h**4)
+        table["global_error"][:, 1] = 1e-4 * bent
+        table["reference_error"][:] = 5e-3 * 1e-4 * bent[-1]
+        rows.append(only(order_table(table)))
+    few, many = rows
+    assert few.verdict == "undecided"
+    (remedy,) = few.why[0].remedies
+    assert (remedy.what, remedy.number, remedy.now) == ("step sizes", 8, 4)
+    assert many.high - many.low < few.high - few.low
