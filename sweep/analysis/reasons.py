@@ -23,8 +23,9 @@ CLAUSES = {
     "that tell a drift from a random walk or an oscillation slower than the run",
     "mean": "its mean grows, {value:.2g} times its standard error, but single starts hardly",
     "memory": "it wanders, with a memory of about {value:.1g} of the run",
-    "bending": "it grows, like √t or like t, hardly above the oscillation ({value:.2g} standard "
-    "errors, {threshold:.3g} tell)",
+    "bending": "it grows, like √t or like t: its trend stands out above the oscillation, but the "
+    "slow modes beside it rise as a random walk's do by {value:.2g} standard errors only, "
+    "{threshold:.3g} tell",
     "lasting": "it grows like √t, or wanders about as slowly as the run is long: {starts} count "
     "as {effective:.2g} independent ones",
     "slowing": "it drifts, ever slower, {power}",

@@ -527,7 +527,7 @@ def _finding_of_single_starts(ensemble):
         why = (Reason("memory", fit.memory, LONG, remedies),)
         return _Found(NONE if fit.memory <= LONG else UNDECIDED, why)
     if fit.bending < BENT:
-        return _Found(UNDECIDED, (_why_growth_hides_in_oscillation(ensemble, fit.bending),))
+        return _Found(UNDECIDED, (_why_growth_hides_in_oscillation(ensemble, fit),))
     if fit.lasting < CLEAR or ensemble.independent_starts < FEWEST_WALKS:
         return _Found(UNDECIDED, (_why_random_walk_or_wandering(ensemble, fit),))
     return _Found(WALK, (), Exponent(p=0.5), grown)
@@ -561,19 +561,21 @@ def _why_few_starts_are_undecided(ensemble):
     )
 
 
-def _why_growth_hides_in_oscillation(ensemble, bending):
-    """That what grows is hardly above the oscillation.
+def _why_growth_hides_in_oscillation(ensemble, fit):
+    """That what grows is not told from the oscillation: like √t, or like t.
 
-    What is measured grows like the root of the number of starts, and where it is small like the
-    square of the duration.
+    What is measured of either grows like the root of the number of starts, and what shows a walk,
+    where it is small, like the square of the duration.
     """
+    needed = [of / found for of, found in ((BENT, fit.bending), (STRICT, fit.steeper)) if found > 0]
     remedies = []
-    if bending > 0:
+    if needed:
         remedies = _advise_more_starts_of_ensemble(
-            ensemble, ensemble.independent_starts * (BENT / bending) ** 2
+            ensemble, ensemble.independent_starts * min(needed) ** 2
         )
-        remedies += advise_longer_run(np.sqrt(BENT / bending))
-    return Reason("bending", bending, BENT, tuple(remedies))
+    if fit.bending > 0:
+        remedies += advise_longer_run(np.sqrt(BENT / fit.bending))
+    return Reason("bending", fit.bending, BENT, tuple(remedies))
 
 
 def _why_random_walk_or_wandering(ensemble, fit):

@@ -348,3 +348,19 @@ def test_errors_that_fall_at_every_halving_are_not_said_to_be_in_round_off():
     assert "from h = 0.0125 to 0.00625 the error does not fall faster than h^0.5" in row.reason
     assert "≤ 0.1 flat" in str(orders_as_table([row]))
     assert {remedy.what for remedy in reason.remedies} >= {"smaller step size"}
+
+
+def test_a_growth_that_is_not_told_from_another_says_how_many_starts_tell():
+    seen = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        noise = rng.normal(size=(16, 64))
+        row = judged(noise + 0.01 * rng.normal(size=(16, 1)) * MIDDLES)
+        if any(why.tested == "bending" for why in row.why):
+            (reason,) = row.why
+            assert row.verdict == UNDECIDED and reason.value < reason.threshold
+            more = {remedy.what: remedy.number for remedy in reason.remedies}
+            assert more.get("starts", 17) > 16
+            assert f"{reason.value:.2g} standard errors only" in row.in_words
+            seen.append((reason.value, "starts" in more))
+    assert len(seen) > 3 and any(value == 0 and told for value, told in seen)
