@@ -14,7 +14,8 @@ from integrators import status as status_of
 from integrators.compiler.lanes import WIDTH
 from integrators.errors import InputError
 from integrators.method import EXACT, Integrator
-from integrators.stepping.adaptive import SMALLEST_TOLERANCE
+from integrators.precision import DOUBLE
+from integrators.stepping.adaptive import SMALLEST_TOLERANCES
 from sweep.campaign.recommend.bounds import GLOBAL
 from sweep.campaign.recommend.promise import rare_error
 from sweep.campaign.worker.recorder import (
@@ -92,7 +93,7 @@ class Candidate:
         """The nearest size that can be: of a step the longest below it that fits an interval."""
         size = min(size, self.largest_size)
         if self.adaptive:
-            return max(size, SMALLEST_TOLERANCE)
+            return max(size, SMALLEST_TOLERANCES[DOUBLE][0])
         return interval / math.ceil(interval / size * (1 - 1e-9))
 
 
@@ -284,7 +285,7 @@ class Bench:
             self.check_time()
             began, times = time.thread_time(), self.time_axis.times
             states, error, _ = compute_reference_trajectory(
-                self.system, state, times, SMALLEST_TOLERANCE
+                self.system, state, times, SMALLEST_TOLERANCES[DOUBLE][0]
             )
             self.reference_seconds += time.thread_time() - began
             self._check_resolved(times, error)
