@@ -121,7 +121,7 @@ def _remarks(found):
     elif is_far and larger and not best.is_expected:
         what = "tolerance" if best.adaptive else "step size"
         yield (
-            "That is far below the bound, but errors rise steeply: it is exceeded, or runs fail, "
+            "That is far below the bound, which is exceeded, or runs fail, "
             f"with {what} {format_number(min(larger))}."
         )
     if not found.in_time and not best.is_expected:

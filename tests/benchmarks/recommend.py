@@ -44,7 +44,7 @@ NEAR_LEE = ', around = "lee", spread = 0.1'
 ASKED = {  # where random starts are, the bound of the energy error, until when
     "spherical_pendulum_chain": (NEAR_LEE, 1e-9, 500.0),
     "heisenberg_chain": ("", 1e-9, 40.0),
-    "heavy_top": ("", 1e-6, 1.0),
+    "heavy_top": ("", 1e-6, 4.0),
     "magnetic_dipoles": (NEAR_LEE, 1e-8, 6.0),
 }
 

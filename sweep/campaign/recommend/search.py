@@ -342,5 +342,5 @@ def time_interleaved(bench, contenders, starts):
             bench.check_time()
             size = contender.kept.size
             taken = [bench.timed(contender.candidate, size, samples, starts) for _ in range(count)]
-            own.append(statistics.mean(taken) * contender.samples / samples)
+            own.append(min(taken) * contender.samples / samples)
     return [(min(own), statistics.median(own)) for own in found]
