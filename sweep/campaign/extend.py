@@ -277,10 +277,10 @@ def _steps_as_written(experiment, key):
     """The experiment's step sizes or tolerances as a study's text has them."""
     if key == "tolerance":
         return experiment.tolerances
-    return [_exact_multiple_of_unit(size, experiment.time_unit) for size in experiment.step_sizes]
+    return [exact_multiple_of_unit(size, experiment.time_unit) for size in experiment.step_sizes]
 
 
-def _exact_multiple_of_unit(value, unit):
+def exact_multiple_of_unit(value, unit):
     """The number whose product with a unit is `value`, to the last bit where there is one."""
     near = value / unit
     shorter = [float(f"{near:.{digits}g}") for digits in (6, 9, 12, 15, 16)]

@@ -47,6 +47,15 @@ max_time_option = click.option(
     help="End before so much time has passed since the start: 3600, 55m, 2h, 1h30m.",
 )
 
+budget_option = click.option(
+    "--budget",
+    type=Duration(),
+    default="10m",
+    show_default=True,
+    metavar="TIME",
+    help="CPU time of what is added to decide verdicts, at most: 600, 10m, 2h.",
+)
+
 _SCHEDULER_OPTIONS = (
     click.option(
         "--scheduler", metavar="ADDRESS", help="A running Dask scheduler, tcp://host:8786."

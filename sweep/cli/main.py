@@ -27,9 +27,9 @@ from sweep.store.backends.disk import (
 )
 
 COMMANDS = (
-    "init", "check", "plan", "recommend", "run", "submit", "cancel", "status", "extend", "merge",
-    "failures", "retry", "verify", "ls", "show", "query", "order", "drift", "chaos", "work", "plot",
-    "report", "export", "reproduce", "certificates", "guide",
+    "init", "check", "plan", "recommend", "run", "submit", "cancel", "status", "extend", "decide",
+    "merge", "failures", "retry", "verify", "ls", "show", "query", "order", "drift", "chaos",
+    "work", "plot", "report", "export", "reproduce", "certificates", "guide",
 )  # fmt: skip
 MODULES = {"ls": "listing"}
 

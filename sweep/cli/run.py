@@ -10,6 +10,7 @@ import click
 import sweep
 from integrators.errors import InputError
 from sweep.cli.common import (
+    budget_option,
     optional_store,
     print_warnings_before_work,
     progress_bar,
@@ -20,7 +21,7 @@ from sweep.cli.common import (
 from sweep.cli.main import DOES_NOT_HOLD, INCOMPLETE
 from sweep.cli.plan import format_plan_table
 from sweep.cli.status import checkpoint_progress_lines
-from sweep.cli.summary import print_run_summary
+from sweep.cli.summary import print_decisions, print_run_summary
 from sweep.errors import Damaged
 from sweep.store.progress import Counter
 from sweep.store.store import Store
@@ -32,8 +33,10 @@ from sweep.text import count_with_noun
 @optional_store
 @run_options
 @click.option("--summary/--no-summary", default=True, help="Tables and plots at the end.")
+@click.option("--decide", is_flag=True, help="Then add what decides its verdicts: sweep decide.")
+@budget_option
 @trust_option
-def command(study, store, summary, trust_plugins, options):
+def command(study, store, summary, decide, budget, trust_plugins, options):
     """Run STUDY, a file or a packaged study's name, into STORE (./NAME.zarr unless given).
 
     STUDY may be a store, too: the study that it keeps goes on, as after a merge; or, with another
@@ -53,13 +56,20 @@ def command(study, store, summary, trust_plugins, options):
       sweep run my-study.toml /scratch/my-study.zarr --scheduler tcp://login1:8786
       sweep run my-study.toml /scratch/my-study.zarr --cluster slurm --workers 64
       sweep run my-study.toml --max-time 55m
+      sweep run my-study.toml --decide --budget 5m
       sweep run my-study.toml s3://my-bucket/studies/my-study.zarr
     """
     loaded, store = sweep.store.resolve_study_and_store(study, store, trust_plugins)
     click.echo(f"Store: {store}")
-    outcome = sweep.run(loaded, store, watcher=Terminal(loaded.name), **options)
+    options["watcher"] = Terminal(loaded.name)
+    outcome, found = sweep.run(loaded, store, **options), None
+    if decide and outcome.complete:
+        found = sweep.decide(store, budget, trust_plugins=trust_plugins, **options)
+        outcome = found.outcome or outcome
     if summary and outcome.complete:
         print_run_summary(store)
+    if found is not None:
+        print_decisions(found)
     print_outcome_and_exit(outcome)
 
 

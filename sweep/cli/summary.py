@@ -43,6 +43,12 @@ def print_run_summary(store):
     _save_summary_plots(store, datasets)
 
 
+def print_decisions(found, proposed=False):
+    """Print what became of verdicts that were open, or what would be added; see `sweep.decide`."""
+    said = sweep.tables.decisions_as_table if found.rows else sweep.tables.decisions_in_words
+    click.echo(f"\n{said(found, proposed)}")
+
+
 def _save_summary_plots(store, datasets):
     """Write the plots; where that cannot be, the run is complete all the same."""
     directory, left_out = default_plot_directory(store), []

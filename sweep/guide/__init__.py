@@ -5,8 +5,9 @@ from importlib import resources
 from integrators.errors import check_known
 
 TOPICS = (
-    "tutorial", "study", "integrators", "orders", "drifts", "chaos", "work", "precision", "stores",
-    "clusters", "buckets", "plugins", "python", "papers", "operations", "contributing",
+    "tutorial", "study", "integrators", "orders", "drifts", "deciding", "chaos", "work",
+    "precision", "stores", "clusters", "buckets", "plugins", "python", "papers", "operations",
+    "contributing",
 )  # fmt: skip
 
 

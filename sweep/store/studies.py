@@ -2,7 +2,7 @@
 
 A store keeps the texts of the studies that it was asked for, one after the other: running a file
 begins with that one, an extension or a merge adds some. A run belongs to the store if any of them
-names it.
+names it. A file that is run again unedited keeps what was added to decide its verdicts.
 """
 
 import contextlib
@@ -27,6 +27,8 @@ from sweep.study.run_table import expand_experiment
 from sweep.study.time_axis import ExtendedTimeAxis, LogarithmicTimeAxis, TimeAxis, extend_time_axis
 from sweep.study.toml.nodes import Node, parse_toml
 from sweep.study.union import unite_studies
+
+ADDED = "# Added to decide "  # first words of a text that `sweep decide` adds
 
 
 def _load_starts_from_store(*arguments, **settings):
@@ -204,16 +206,24 @@ def resolve_study_and_store(study, store=None, trust_plugins=False):
     else:
         study = study.place if isinstance(study, Store) else study
         known = _store_that_study_was_run_into(study, store)
-        made = _with_durations_of_store(load_study_file(study, known, trust_plugins), known)
+        made = load_study_file(study, known, trust_plugins)
+        made = _with_additions_of_store(made, known, trust_plugins)
     return made, Store.at(store if store is not None else f"{made.name}.zarr").absolute()
 
 
-def _with_durations_of_store(study, store):
-    """A study with the durations that a store of just this one was extended to; else as it is."""
+def _with_additions_of_store(study, store, trust_plugins):
+    """A study with what a store of just this one has more: durations, and runs that decide.
+
+    Else as it is: of an edited study the store has what that asks for.
+    """
     with contextlib.suppress(InputError):  # no store, or none that can be read: said later
-        stored = Store.at(store).attributes["studies"] if store is not None else []
-        if [tomllib.loads(text) for text in stored] == [tomllib.loads(own) for own in study.texts]:
-            return _study_with_stored_time_axes(Store.at(store).existing_root(), study)
+        texts = Store.at(store).attributes["studies"] if store is not None else []
+        added = [text for text in texts if text.startswith(ADDED)]
+        asked = [tomllib.loads(text) for text in texts if text not in added]
+        if asked == [tomllib.loads(own) for own in study.texts]:
+            own = _study_with_stored_time_axes(Store.at(store).existing_root(), study)
+            more = stored_studies(store, texts=added, trust_plugins=trust_plugins) if added else []
+            return unite_studies([own, *more])
     return study
 
 

@@ -85,7 +85,7 @@ def with_declared_defaults(table, family, library):
         nodes = given.one_or_more()
         if len(nodes) > INTEGRATORS.most:  # they are counted later, when they are read
             raise given.error(str(INTEGRATORS.error(len(nodes))))
-        taken = {_label_of_entry(node.value, library) for node in nodes if not _is_all(node)}
+        taken = {label_of_entry(node.value, library) for node in nodes if not _is_all(node)}
         entries = []
         for node in nodes:
             if _is_all(node):
@@ -125,8 +125,20 @@ def _convergence_of_family(node, table, family):
     return system.convergence
 
 
-def _label_of_entry(entry, library):
-    """The label of an entry; None where it is none that can be read."""
+def label_of_entry(entry, library):
+    """The label of an entry of a study's integrators.
+
+    Parameters
+    ----------
+    entry : str or dict
+        As it is written.
+    library : Library
+
+    Returns
+    -------
+    str or None
+        None where it is none that can be read.
+    """
     if type(entry) is dict and "label" in entry:
         return entry["label"] if type(entry["label"]) is str else None
     integrator = _integrator_of_entry(entry, library)

@@ -13,6 +13,8 @@ _HOMES = {
     "arithmetic_as_tables": "sweep.tables.invariants",
     "chaos_as_table": "sweep.tables.chaos",
     "chosen_table_columns": "sweep.tables.runs",
+    "decisions_as_table": "sweep.tables.decisions",
+    "decisions_in_words": "sweep.tables.decisions",
     "drifts_as_tables": "sweep.tables.invariants",
     "error_times_for_title": "sweep.tables.convergence",
     "errors_as_tables": "sweep.tables.convergence",

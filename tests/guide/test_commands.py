@@ -52,9 +52,11 @@ INSTEAD = {
     "/shared/my-study.zarr": "shared.zarr",
     # No study can say such a time axis: a copy has it, so that later commands find what they show.
     "my-study.zarr --duration 1e6 --samples 100": "copied.zarr --duration 3 --samples 2",
+    "my-study.toml --decide": "my-study.toml --decide --budget 0.0001",  # whose runs stay short
     "--duration 1e6": "--duration 2",
     "--members 128": "--members 9",
     "--step-size 0.01 ": "--step-size 0.025 ",
+    "celledoni-top.zarr --across formulation": "weights.zarr --across gravity",
 }
 
 
@@ -77,6 +79,10 @@ def folder(tmp_path_factory, command):
         if block.name:
             (path / f"{block.name}.toml").write_text(block.text)
     command(path, "run", "round-off", "--no-summary")
+    light, _, table = small("weights").partition("[[experiment]]")
+    heavy = "[[experiment]]" + table.replace('"pendulum"', '"heavy"') + "parameters.gravity = 2.0\n"
+    (path / "weights").write_text(f"{light}[[experiment]]{table}\n{heavy}")
+    command(path, "run", "weights", "--no-summary")
     return path
 
 

@@ -31,6 +31,7 @@ COMMANDS = (
     "recommend",
     "run",
     "extend",
+    "decide",
     "merge",
     "status",
     "failures",

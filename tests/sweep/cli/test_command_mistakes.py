@@ -193,6 +193,8 @@ COMMANDS = {
         ["order", "test.zarr", "--error", "energy_error", "--across", "siez"],
         "'siez' is no setting",
     ),
+    "a budget of nothing": (["decide", "test.zarr", "--budget", "0"], "'0' is no time"),
+    "decisions on no store": (["decide", "none.zarr"], "none.zarr is not a store"),
     "a drift of no runs": (["drift", "test.zarr", "--where", "steps < 0"], "There is"),
     "a report of no runs": (["report", "test.zarr", "--where", "steps < 0"], "There is"),
     "a report that is none": (["report", "test.zarr", "-o", "r.pdf"], "ends in .html"),

@@ -91,6 +91,7 @@ def test_a_run_says_labels_and_paths_so_that_they_are_seen(ran):
         ("drift", "nasty.zarr", "-q", "energy"),
         ("drift", "nasty.zarr", "-q", "energy", "--growth"),
         ("work", "nasty.zarr"),
+        ("decide", "nasty.zarr", "--dry-run"),
         ("query", "nasty.zarr"),
         ("query", "nasty.zarr", f"integrator == {NASTY + LINES!r}"),
         ("query", "nasty.zarr", f"integrator == '{NASTY}'"),
@@ -118,6 +119,7 @@ def test_a_run_says_labels_and_paths_so_that_they_are_seen(ran):
         (NASTY,),
         ("run", f"--{NASTY}"),
         ("query", "nasty.zarr", "--limit", NASTY),
+        ("decide", "nasty.zarr", "--keep-duration"),
     ],
     ids=lambda arguments: "-".join(escape_control_characters(a)[:12] for a in arguments),
 )

@@ -1,0 +1,519 @@
+"""Runs that would decide an open verdict: an entry of a study each, with its price."""
+
+import dataclasses
+import math
+import re
+import tomllib
+
+import numpy as np
+
+from integrators.errors import InputError
+from integrators.precision import ARITHMETIC
+from sweep.campaign.decide.questions import DRIFT, ORDER
+from sweep.campaign.extend import exact_multiple_of_unit
+from sweep.store.studies import ADDED, stored_studies, study_with_longer_duration
+from sweep.study.experiment import TOLERANCE_KEYS
+from sweep.study.initial_conditions.base import RandomStarts
+from sweep.study.system_defaults import label_of_entry
+from sweep.study.toml.writer import write_study_text
+
+NOTE = f"{ADDED}what was open after look "  # first words of a text, before the number
+SPREAD = 0.05  # radians: of an ensemble about a start that stands alone
+SEED = 1
+MORE = 2.0  # times as many starts, or as long, as would just do
+FINER = 3  # step sizes down to one that is asked for, or up to it
+BEYOND = 2.0  # times as large as the largest step size, or as small as the smallest: others tried
+STEP_KEYS = ("step_size", *TOLERANCE_KEYS)
+EQUAL = 1e-9  # relative difference up to which two step sizes are the same
+
+# Remedies that no run of the same store is, and what would be.
+BEYOND_STORE = {
+    "reference": "the store keeps its reference: a new store with a smaller tolerance of it",
+    "reference end": "the store keeps its reference: a new store in which it ends earlier",
+    "samples": "the store keeps its sample times: a new store with more samples",
+    "samples a decade": "the store keeps its sample times: a new store with more samples",
+    "likeness": "starts further apart are another ensemble: a larger spread",
+    "earlier end": "the store keeps its duration: a new store with a shorter one",
+    "state": "the store keeps what is recorded: a new store with it",
+    "integrator": "another integrator beside it",
+    "global error": "the store keeps what is recorded: a new store with it",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """Runs of one integrator with one step size or tolerance, or references.
+
+    Attributes
+    ----------
+    experiment : str
+    integrator : str or None
+        None: references of new starts.
+    size : float
+        Step size, in the system's unit of time, or tolerance; 0 of references.
+    runs : int
+        That are added.
+    seconds : float
+        Expected CPU time of each, by that of others so far.
+    """
+
+    experiment: str
+    integrator: str | None
+    size: float
+    runs: int
+    seconds: float
+
+    @property
+    def key(self):
+        """What tells it from others."""
+        return self.experiment, self.integrator, self.size
+
+
+@dataclasses.dataclass(frozen=True)
+class Addition:
+    """Runs that would decide an open verdict.
+
+    Attributes
+    ----------
+    question : Question
+    words : str
+        What is added: ``step sizes 0.014, 0.012``.
+    cells : tuple of Cell
+    members : int or None
+        To which random ensembles grow.
+    duration : float or None
+        To which all runs of the experiment go on instead, in the study's unit of time.
+    longer : float
+        Expected CPU time of that.
+    """
+
+    question: object
+    words: str
+    cells: tuple = ()
+    members: int | None = None
+    duration: float | None = None
+    longer: float = 0.0
+
+    @property
+    def seconds(self):
+        """Expected CPU time."""
+        return self.seconds_beside({})
+
+    def seconds_beside(self, taken):
+        """Expected CPU time beside what others take, by `Cell.key` and by experiment."""
+        longer = self.longer - taken.get(self.question.experiment, 0.0)
+        return max(longer, 0.0) + sum(
+            max(cell.runs - taken.get(cell.key, 0), 0) * cell.seconds for cell in self.cells
+        )
+
+    def take(self, taken):
+        """Note what it takes, for others."""
+        name = self.question.experiment
+        taken[name] = max(taken.get(name, 0.0), self.longer)
+        for cell in self.cells:
+            taken[cell.key] = max(taken.get(cell.key, 0), cell.runs)
+
+
+class Adviser:
+    """What can be added to an experiment of a store for its open verdicts.
+
+    Parameters
+    ----------
+    study : sweep.study.Study
+        Of the store, all its texts together.
+    experiment : sweep.study.ResolvedExperiment
+        Of that study.
+    dataset : xarray.Dataset
+        The experiment's runs.
+    seconds : float
+        CPU time of these and of their references.
+    allow_longer : bool
+        Whether runs may go on to a longer duration.
+    """
+
+    def __init__(self, study, experiment, dataset, seconds, allow_longer):
+        self._study, self._experiment, self._allow_longer = study, experiment, allow_longer
+        self._entries = {entry.label: entry for entry in experiment.integrators}
+        self._places = len(experiment.make_systems())  # combinations of scanned values
+        self._starts = sum(start.size for start in experiment.initial_conditions)
+        self._labels, self._sizes, self._tolerances = (
+            dataset[name].values if name in dataset else np.full(dataset.sizes["run"], np.nan)
+            for name in ("integrator", "step_size", "tolerance")
+        )
+        self._seconds, self._steps = (dataset[name].values for name in ("cpu_time", "steps"))
+        self._seconds_of_runs = float(np.nansum(self._seconds))
+        self._seconds_of_references = max(seconds - self._seconds_of_runs, 0.0)
+
+    def additions_for(self, question):
+        """The additions each of which may decide a question, the cheapest first.
+
+        Parameters
+        ----------
+        question : Question
+
+        Returns
+        -------
+        additions : list of Addition
+        why : str
+            Why there is none; empty where there are some.
+        """
+        found, reasons = [], []
+        for remedy in question.remedies:
+            try:
+                found.append(self._addition_of_remedy(question, remedy))
+            except InputError as error:
+                reasons.append(str(error))
+        found.sort(key=lambda one: one.seconds)
+        why = "; ".join(dict.fromkeys(reasons)) or _why_nothing_helps(question)
+        return found, "" if found else why
+
+    def _addition_of_remedy(self, question, remedy):
+        if remedy.what in BEYOND_STORE:
+            raise InputError(BEYOND_STORE[remedy.what])
+        if remedy.what == "duration":
+            return self._longer_runs(question, remedy)
+        if remedy.what == "starts":
+            return self._more_starts(question, remedy)
+        return self._more_step_sizes(question, remedy)
+
+    def _longer_runs(self, question, remedy):
+        factor, experiment = math.ceil(MORE * remedy.number), self._experiment
+        row = question.estimate
+        if not self._allow_longer:
+            raise InputError(f"runs {factor} times as long would, but the duration is to be kept")
+        duration = experiment.in_time_units(factor * experiment.duration)
+        study_with_longer_duration(self._study, duration, names=[experiment.name])  # or refuse
+        seconds = self._seconds_of_runs * (factor - 1)
+        reference = experiment.reference
+        if reference is not None and reference.until == experiment.duration:  # it goes on too
+            seconds += self._seconds_of_references * (factor - 1)
+        words = f"all runs until t = {duration:g}"
+        cells = self._cells(row.integrator, [self._size_of(row)], 0)
+        return Addition(question, words, cells, duration=duration, longer=seconds)
+
+    def _more_starts(self, question, remedy):
+        conditions, row = self._experiment.initial_conditions, question.estimate
+        target, present = math.ceil(MORE * remedy.number), row.starts + row.left_out
+        if target <= present:
+            raise InputError("its ensemble has so many starts, of which some do not count")
+        ensembles = [start.size for start in conditions if isinstance(start, RandomStarts)]
+        if ensembles:
+            alone = sum(start.size for start in conditions) - sum(ensembles)
+            members = -(-(target - alone) // len(ensembles))
+            words = f"random starts up to {members}"
+        else:
+            members = target - present
+            words = f"{members} starts about {_only_start(conditions)!r}"
+        if question.kind == DRIFT:
+            sizes = [self._size_of(row)]
+        else:
+            sizes = [h for h in self._sizes_of(row.integrator) if not h < row.step_low]
+        each = self._seconds_of_references / (self._starts * self._places)
+        new = max(target - self._starts, 0) * self._places
+        references = Cell(self._experiment.name, None, 0.0, new, each)
+        cells = *self._cells(row.integrator, sizes, target - present), references
+        return Addition(question, words, cells, members)
+
+    def _more_step_sizes(self, question, remedy):
+        row = question.estimate
+        if any(part.axis_of_steps is not None for part in self._experiment.grids):
+            raise InputError("its step sizes advance with a scanned parameter")
+        known = self._sizes_of(row.integrator)
+        new = self._snapped_new_sizes(_wanted_sizes(row, remedy, known), known)
+        if not new:
+            raise InputError("its sample interval leaves no other step size there")
+        shown = ", ".join(f"{self._experiment.in_time_units(size):.4g}" for size in new)
+        words = f"step size{'s' * (len(new) > 1)} {shown}"
+        return Addition(question, words, self._cells(row.integrator, new, self._starts))
+
+    def _cells(self, label, sizes, starts):
+        runs = starts * self._places
+        return tuple(
+            Cell(self._experiment.name, label, size, runs, self._seconds_of_run(label, size))
+            for size in map(float, sizes)
+        )
+
+    def _size_of(self, row):
+        """Step size or tolerance of a row on a drift."""
+        return row.tolerance if self._entries[row.integrator].adaptive else row.step_size
+
+    def _sizes_of(self, label):
+        """Step sizes of an integrator, ascending."""
+        return np.unique(self._sizes[self._labels == label])
+
+    def _seconds_of_run(self, label, size):
+        """CPU time of a run, by that of the integrator's runs so far."""
+        own = self._labels == label
+        if self._entries[label].adaptive:
+            return float(np.nanmedian(self._seconds[own & (self._tolerances == size)]))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            of_step = np.nanmedian(self._seconds[own] / self._steps[own])
+        return float(np.nan_to_num(of_step * self._experiment.duration / size))
+
+    def _snapped_new_sizes(self, wanted, known):
+        """Those that divide the sample interval and that there are not yet."""
+        axis, new = self._experiment.time_axis, []
+        for size in wanted:
+            try:
+                snapped = float(axis.snapped(float(size)))
+            except InputError:  # larger than the sample interval
+                continue
+            if not any(abs(snapped - one) <= EQUAL * one for one in (*known, *new)):
+                new.append(snapped)
+        return tuple(new)
+
+
+def _wanted_sizes(row, remedy, known):
+    """Step sizes that a remedy asks for, not yet such as divide the sample interval."""
+    if remedy.what in ("smaller step size", "larger step size"):
+        return np.geomspace(remedy.now, remedy.number, FINER + 1)[1:]
+    if remedy.what == "step sizes":
+        low = row.step_low if row.floor_count else row.step_low / BEYOND  # where slopes settle
+        return _sizes_between(known, low, row.step_high, remedy.number - remedy.now + 1)
+    # Some more that count: between those at the floor and those that are too coarse.
+    low = row.floor_until if row.floor_until > 0 else known[0] / BEYOND
+    high = row.pre_asymptotic_from if row.pre_asymptotic_from > low else BEYOND * known[-1]
+    return _sizes_between(known, low, high, remedy.number + 1)
+
+
+def _why_nothing_helps(question):
+    """Why no addition is known to decide a verdict, with the evidence."""
+    row = question.estimate
+    if question.kind == ORDER and row.pre_asymptotic_from > row.floor_until > 0:
+        early, late = row.pre_asymptotic_from, row.floor_until
+        return (
+            f"its error is not asymptotic at h = {early:.3g} and at the floor at h = {late:.3g}, a "
+            f"factor of {early / late:.2g}"
+        )
+    return "nothing is known that would decide it"
+
+
+def _sizes_between(known, low, high, count):
+    """So many sizes more between two, each in the middle of the widest gap, by logarithm."""
+    inside = known[(known >= low * (1 - EQUAL)) & (known <= high * (1 + EQUAL))]
+    points = np.unique(np.log([low, *inside, high]))
+    new = []
+    for _ in range(int(count)):
+        widest = int(np.argmax(np.diff(points)))
+        middle = (points[widest] + points[widest + 1]) / 2
+        new.append(float(np.exp(middle)))
+        points = np.insert(points, widest + 1, middle)
+    return sorted(new, reverse=True)
+
+
+def _only_start(conditions):
+    """The only start of an experiment, by name, about which others can be drawn."""
+    names = [getattr(start, "name", None) for start in conditions]
+    if len(names) != 1 or names[0] is None:
+        raise InputError(
+            "no start of it is a random ensemble that could grow: add one, such as "
+            '{ around = "…", random = 16, spread = 0.1, seed = 1 }'
+        )
+    return names[0]
+
+
+# --- as studies --------------------------------------------------------------------------------
+
+
+def study_texts_of_additions(store, additions, experiments, look):
+    """The texts of studies with the runs that are added.
+
+    Parameters
+    ----------
+    store : Store
+    additions : sequence of Addition
+        That have cells.
+    experiments : dict of str to sweep.study.ResolvedExperiment
+        Of the store, by name.
+    look : int
+        At the store after which they are added.
+
+    Returns
+    -------
+    list of str
+        In each an experiment stands once. What is added, why, and the look, are comments.
+    """
+    groups, texts = {}, []
+    for one in additions:
+        groups.setdefault((one.question.experiment, one.members), []).append(one)
+    written = _experiments_as_written(store)
+    while groups:
+        chosen = {name: groups.pop((name, members)) for name, members in _first_of_each(groups)}
+        tables = [
+            _table_with_additions(written[name], experiments[name], several)
+            for name, several in chosen.items()
+        ]
+        top = written[next(iter(chosen))].top
+        reasons = [f"# {_reason(one)}" for several in chosen.values() for one in several]
+        comments = "\n".join([f"{NOTE}{look}", *reasons, ""])
+        texts.append(comments + write_study_text(top, tables))
+    return texts
+
+
+def _first_of_each(groups):
+    """Of keys that begin with a name, the first of each name."""
+    return list({name: (name, members) for name, members in reversed(groups)}.values())
+
+
+def _reason(addition):
+    question, why = addition.question, " ".join(addition.question.why.split())
+    of = f"{question.subject} of {question.estimate.integrator!r}"
+    return f"{question.experiment}, {of}: {addition.words}, since {why}"
+
+
+def smallest_sizes_asked_for(studies):
+    """The smallest step size or tolerance that each integrator has in what was not added to decide.
+
+    Parameters
+    ----------
+    studies : sequence of sweep.study.Study
+        Of a store.
+
+    Returns
+    -------
+    dict of (str, str) to float
+        By experiment and integrator.
+    """
+    found = {}
+    for study in studies:
+        if not study.toml().startswith(NOTE):
+            for experiment in study.experiments:
+                for entry in experiment.integrators:
+                    key = experiment.name, entry.label
+                    sizes = [size[entry.adaptive] for size in experiment.steps_of(entry)]
+                    found[key] = min(*sizes, found.get(key, math.inf))
+    return found
+
+
+def looks_at_integrators(texts, library):
+    """After how many looks at a store something was added, by experiment and integrator.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        Of the store's study.
+    library : Library
+        Of its plugins.
+
+    Returns
+    -------
+    dict of (str, str) to int
+    """
+    looks = {}
+    for text in texts:
+        if found := re.match(rf"{NOTE}(\d+)$", text, re.MULTILINE):
+            for table in tomllib.loads(text)["experiment"]:
+                for entry in table["integrators"]:
+                    key = table["name"], label_of_entry(entry, library)
+                    looks[key] = max(looks.get(key, 0), int(found[1]))
+    return looks
+
+
+@dataclasses.dataclass(frozen=True)
+class _Written:
+    """An experiment as studies have it.
+
+    Attributes
+    ----------
+    top, table : dict
+        Keys of the first study that has it, and its table there, with the defaults.
+    experiment : sweep.study.ResolvedExperiment
+        That it gives.
+    entries : dict of str to dict
+        What any of the studies says of its integrators, by label.
+    """
+
+    top: dict
+    table: dict
+    experiment: object
+    entries: dict
+
+
+def _experiments_as_written(store):
+    """Each experiment of a store, by name."""
+    found = {}
+    for study in stored_studies(store):
+        top = tomllib.loads(study.toml())
+        defaults = top.pop("defaults", {})
+        tables = {table["name"]: table for table in top.pop("experiment")}
+        for experiment in study.experiments:
+            whole = defaults | tables[experiment.name]
+            known = found.setdefault(experiment.name, _Written(top, whole, experiment, {}))
+            given = whole["integrators"]
+            for entry in given if isinstance(given, list) else [given]:
+                label = label_of_entry(entry, study.library)
+                known.entries.setdefault(
+                    label, entry if isinstance(entry, dict) else {"name": entry}
+                )
+    return found
+
+
+def _table_with_additions(written, whole, additions):
+    """An experiment's table with only the integrators and step sizes that are added."""
+    entries, sizes = {entry.label: entry for entry in whole.integrators}, {}
+    for cell in (cell for one in additions for cell in one.cells):
+        if cell.integrator is not None:
+            sizes.setdefault(cell.integrator, []).append(cell.size)
+    made = {
+        k: v for k, v in written.table.items() if k not in ("step_size", "tolerance", "exclude")
+    }
+    made["integrators"] = [
+        _entry_with_steps(written, entries[label], dict.fromkeys(steps), whole.time_unit)
+        for label, steps in sizes.items()
+    ]
+    made |= _samples_as_stored(written.table, whole)
+    if rules := _rules_on_integrators(written.table.get("exclude", []), sizes):
+        made["exclude"] = rules
+    (members,) = {one.members for one in additions}
+    if members is not None:
+        made["initial_condition"] = _starts_with_members(written, members)
+    return made
+
+
+def _entry_with_steps(written, entry, steps, unit):
+    """An integrator as a study has it, or one of all that fit, with other steps."""
+    said = written.entries.get(entry.label, {"name": entry.name})
+    said = {key: value for key, value in said.items() if key not in STEP_KEYS}
+    if entry.is_precise:
+        said[ARITHMETIC] = entry.options[ARITHMETIC]
+    if entry.adaptive:
+        return said | {"tolerance": list(steps)}
+    return said | {"step_size": [exact_multiple_of_unit(size, unit) for size in steps]}
+
+
+def _samples_as_stored(table, experiment):
+    """Keys that make samples which thin out those of the store, whatever step sizes there are.
+
+    They are multiples of the largest step size, and begin with it unless told.
+    """
+    if not isinstance(table["samples"], dict):
+        return {}
+    axis, unit = experiment.grids[0].time_axis, experiment.time_unit
+    grid, first = (exact_multiple_of_unit(time, unit) for time in (axis.grid, axis.first))
+    return {"step_size": [grid], "samples": table["samples"] | {"first": first}}
+
+
+def _rules_on_integrators(rules, labels):
+    """Rules that leave runs out, of a table that has only some of the integrators."""
+    kept = []
+    for rule in rules:
+        named = rule.get("integrator", "")
+        if named.removeprefix("!=").strip() in labels or not named:
+            kept.append(rule)
+        elif named.startswith("!="):  # which holds for all that are there
+            kept.append({key: value for key, value in rule.items() if key != "integrator"})
+    return [rule for rule in kept if rule]
+
+
+def _starts_with_members(written, members):
+    """Initial conditions as they are written, random ensembles with so many members."""
+    starts = written.table["initial_condition"]
+    starts = list(starts) if isinstance(starts, list) else [starts]
+    conditions = written.experiment.initial_conditions
+    if not any(isinstance(start, RandomStarts) for start in conditions):
+        about = _only_start(conditions)
+        return [*starts, {"around": about, "random": members, "spread": SPREAD, "seed": SEED}]
+    return [
+        of | {"random": max(members, start.size)} if isinstance(start, RandomStarts) else of
+        for of, start in zip(starts, conditions, strict=True)
+    ]

@@ -1,0 +1,399 @@
+"""Add runs to a store until its verdicts are decided, a budget is spent, or nothing would help.
+
+What is added in a round is a text more of the study that the store keeps, with the reason of each
+addition as a comment: the store stays what it was, plus rows.
+"""
+
+import dataclasses
+import time
+
+import numpy as np
+
+from integrators.errors import InputError, check_number
+from sweep.analysis.drift.verdicts import RARE
+from sweep.campaign import coordinator
+from sweep.campaign.decide.additions import (
+    Adviser,
+    looks_at_integrators,
+    smallest_sizes_asked_for,
+    study_texts_of_additions,
+)
+from sweep.campaign.decide.questions import (
+    KINDS,
+    MOST_LOOKS,
+    WIDER,
+    questions_of_experiments,
+)
+from sweep.store import diff
+from sweep.store.open import open_study
+from sweep.store.progress import Counter
+from sweep.store.store import Store
+from sweep.store.studies import stored_studies, stored_study, study_with_longer_duration
+from sweep.study.union import unite_studies
+
+BUDGET = 600.0  # seconds of CPU time
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """A verdict that was open, and what became of it.
+
+    Attributes
+    ----------
+    experiment, integrator : str
+    parameters : dict
+        Values of the scanned axes.
+    subject : str
+        ``order``, or ``drift of energy``.
+    before, after : str
+        The verdict.
+    open : bool
+        Whether it still is.
+    found : str
+        What it says now: the measured order, or the bound of the drift.
+    added : tuple of str
+        What was added for it.
+    seconds : float
+        Expected CPU time of what is proposed for it; NaN where nothing is.
+    why : str
+        Why it is open; empty where it is not.
+    """
+
+    experiment: str
+    integrator: str
+    parameters: dict
+    subject: str
+    before: str
+    after: str
+    open: bool
+    found: str
+    added: tuple
+    seconds: float
+    why: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Decisions:
+    """What a store's verdicts are after additions to it.
+
+    Attributes
+    ----------
+    rows : tuple of Decision
+        Of the verdicts that were open at first.
+    verdicts : int
+        That the store was asked for, open at first or not.
+    looks : int
+        Rounds of additions that the store has had, in all.
+    runs : int
+        That were added.
+    cpu_seconds : float
+        That these took, and their references.
+    budget : float
+    wider : float
+        Times as wide as one of a single look is the interval that an order was decided by.
+    sure : float
+        With which probability the tests of a drift hold, of all looks together, at least.
+    stopped : str
+        Why it ended; empty where all is decided.
+    outcome : Outcome or None
+        Of the last run; None if nothing was run.
+    """
+
+    rows: tuple
+    verdicts: int
+    looks: int
+    runs: int
+    cpu_seconds: float
+    budget: float
+    wider: float
+    sure: float
+    stopped: str
+    outcome: object
+
+    @property
+    def decided(self):
+        """How many that were open are decided."""
+        return sum(not row.open for row in self.rows)
+
+    @property
+    def left(self):
+        """How many are open."""
+        return sum(row.open for row in self.rows)
+
+
+def decide(
+    store, budget=BUDGET, *, only=KINDS, experiments=(), longer=True, dry_run=False,
+    max_time=None, trust_plugins=False, **options,
+):  # fmt: skip
+    """Add to a store what decides its open verdicts: step sizes, starts, or longer runs.
+
+    In each round the cheapest addition for each open verdict is made, as far as the budget goes;
+    then the store is looked at again, at most `questions.MOST_LOOKS` times. An order counts as
+    decided by an interval that is so much wider that 95 % hold for all looks together.
+
+    Parameters
+    ----------
+    store : str, Path or Store
+        Whose runs are complete, or are completed first.
+    budget : float, optional
+        Seconds of CPU time for what is added.
+    only : str or sequence of str, optional
+        ``"order"``, ``"drift"``.
+    experiments : str or sequence of str, optional
+        All unless given.
+    longer : bool, optional
+        Whether all runs of an experiment may go on to a longer duration.
+    dry_run : bool, optional
+        Whether only to say what the first round would add.
+    max_time : float, optional
+        Seconds after which it ends, with what is committed; the same call goes on.
+    trust_plugins : bool
+        Whether to approve the plugins that the store brings; see `sweep.plugins.approvals`.
+    **options
+        Of `sweep.run`.
+
+    Returns
+    -------
+    Decisions
+
+    Raises
+    ------
+    InputError
+        If the budget is not positive, there is no store or experiment, or nothing is recorded that
+        there are verdicts on.
+    """
+    budget = check_number("budget", budget, above=0.0)
+    campaign = _Campaign(
+        store=Store.at(store).absolute(),
+        budget=budget,
+        kinds=(only,) if isinstance(only, str) else tuple(only),
+        names=(experiments,) if isinstance(experiments, str) else tuple(experiments),
+        longer=longer,
+        trust_plugins=trust_plugins,
+        ends=np.inf if max_time is None else time.monotonic() + max_time,
+        options=options,
+    )
+    return campaign.proposed() if dry_run else campaign.carried_out()
+
+
+@dataclasses.dataclass
+class _Campaign:
+    """One call of `decide`, as it goes on."""
+
+    store: Store
+    budget: float
+    kinds: tuple
+    names: tuple
+    longer: bool
+    trust_plugins: bool
+    ends: float
+    options: dict
+    before: dict = dataclasses.field(default_factory=dict)  # questions that were open, by key
+    added: dict = dataclasses.field(default_factory=dict)  # words, by key of the question
+    runs: int = 0
+    spent: float = 0.0
+    outcome: object = None
+
+    def proposed(self):
+        """What the first round would add, as `Decisions`."""
+        look = self._look()
+        return self._decisions(look, self._proposals(look), "nothing was run")
+
+    def carried_out(self):
+        """Round after round until nothing is left to add."""
+        study = stored_study(self.store, trust_plugins=self.trust_plugins)
+        if any(entry.pending.any() for entry in diff.diff_store_against_study(self.store, study)):
+            self._run(study)  # as of a round that was interrupted
+        look = self._look()
+        while self.outcome is None or self.outcome.complete:
+            proposals = self._proposals(look)
+            if not proposals.chosen:
+                break
+            before = look
+            self._run(self._study_with(proposals.chosen, look))
+            for one in proposals.chosen:
+                self.added.setdefault(one.question.key, []).append(one.words)
+            look = self._look()
+            self.runs += look.runs - before.runs
+            self.spent += sum(look.seconds.values()) - sum(before.seconds.values())
+        proposals = self._proposals(look)
+        stopped = proposals.why_none if any(q.open for q in look.questions) else ""
+        if self.outcome is not None and not self.outcome.complete:
+            stopped = self.outcome.stopped
+        return self._decisions(look, proposals, stopped)
+
+    def _run(self, study):
+        left = self.ends - time.monotonic()
+        timed = {} if left == np.inf else {"max_time": max(left, 1e-3)}
+        self.outcome = coordinator.run(
+            study, self.store, trust_plugins=self.trust_plugins, **timed, **self.options
+        )
+
+    def _look(self):
+        """The verdicts as they stand; those that are open are kept in mind."""
+        self.store = self.store.anew()  # which reads its attributes once
+        look = _Look.at_store(self.store, self.names, self.kinds, self.trust_plugins)
+        for question in look.questions:
+            if question.open:
+                self.before.setdefault(question.key, question)
+        return look
+
+    def _proposals(self, look):
+        """The cheapest addition for each open verdict, as far as the budget and the looks go."""
+        found, reasons, chosen, taken = [], {}, [], {}
+        left, beyond = self.budget - self.spent, 0
+        waiting = [question for question in look.questions if question.open]
+        for question in waiting:
+            additions, why = look.adviser(question, self.longer).additions_for(question)
+            found += _preferred(additions, left / len(waiting))
+            reasons[question.key] = why
+        for one in sorted(found, key=lambda one: one.seconds):
+            seconds = one.seconds_beside(taken)
+            if look.looks >= MOST_LOOKS - 1:
+                reasons[one.question.key] = f"it was looked at {MOST_LOOKS} times"
+            elif seconds > left:
+                beyond += 1
+                reasons[one.question.key] = (
+                    f"{one.words} would take {seconds:.2g} s of CPU time, {max(left, 0):.2g} s of "
+                    "the budget are left"
+                )
+            else:
+                chosen.append(one)
+                left -= seconds
+                one.take(taken)
+        if look.looks >= MOST_LOOKS - 1:
+            why = f"the store was looked at {MOST_LOOKS} times, the most that its tests allow for"
+        elif beyond:
+            why = "the budget is spent"
+        else:
+            why = "nothing is known that would decide what is left"
+        return _Proposals(chosen, reasons, why)
+
+    def _study_with(self, chosen, look):
+        """The store's study with what is added."""
+        kept = stored_studies(self.store, trust_plugins=self.trust_plugins)
+        texts = study_texts_of_additions(self.store, chosen, look.experiments, look.looks + 1)
+        more = stored_studies(self.store, texts=texts, trust_plugins=self.trust_plugins)
+        study, longest = unite_studies([*kept, *more]), {}
+        for one in chosen:
+            if one.duration is not None:
+                name = one.question.experiment
+                longest[name] = max(one.duration, longest.get(name, 0.0))
+        for name, duration in longest.items():
+            study = study_with_longer_duration(study, duration, names=[name])
+        return study
+
+    def _decisions(self, look, proposals, stopped):
+        now = {question.key: question for question in look.questions}
+        proposed = {one.question.key: one for one in proposals.chosen}
+        rows = tuple(
+            _decision(
+                before,
+                now.get(key, before),
+                self.added.get(key, ()),
+                proposed.get(key),
+                proposals.reasons.get(key, ""),
+            )
+            for key, before in self.before.items()
+        )
+        return Decisions(
+            rows=rows,
+            verdicts=len(look.questions),
+            looks=look.looks,
+            runs=self.runs,
+            cpu_seconds=self.spent,
+            budget=self.budget,
+            wider=WIDER,
+            sure=1 - RARE * (look.looks + 1),
+            stopped=stopped,
+            outcome=self.outcome,
+        )
+
+
+def _preferred(additions, share):
+    """The cheapest of some additions, in a list; one that changes the horizon if it has to.
+
+    That is where the others take more than a share of the budget.
+    """
+    same = [one for one in additions if one.duration is None and one.seconds <= share]
+    return (same or additions)[:1]
+
+
+def _decision(before, now, added, proposed, why_none):
+    row = now.estimate
+    why = "; ".join(filter(None, (now.why, why_none))) if now.open else ""
+    return Decision(
+        experiment=now.experiment,
+        integrator=row.integrator,
+        parameters=row.parameters,
+        subject=now.subject,
+        before=before.estimate.verdict,
+        after=row.verdict,
+        open=now.open,
+        found=now.found,
+        added=tuple(added) or ((proposed.words,) if proposed is not None else ()),
+        seconds=proposed.seconds if proposed is not None else np.nan,
+        why=why,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Proposals:
+    """What would be added, why not more of each question, and why nothing where it is nothing."""
+
+    chosen: list
+    reasons: dict
+    why_none: str
+
+
+@dataclasses.dataclass(frozen=True)
+class _Look:
+    """A store as it stands: its study, runs, their CPU times with references, and verdicts."""
+
+    study: object
+    datasets: dict
+    seconds: dict
+    questions: list
+    looks: int
+
+    @classmethod
+    def at_store(cls, store, names, kinds, trust_plugins):
+        """A store as it is now."""
+        kept = stored_studies(store, trust_plugins=trust_plugins)
+        study, tree = unite_studies(kept), open_study(store)
+        looks = looks_at_integrators(store.attributes["studies"], study.library)
+        datasets = {}
+        for name, node in tree.children.items():
+            asked = node["in_study"].values.astype(bool)
+            if asked.any() and (not names or name in names):
+                datasets[str(name)] = node.to_dataset().isel(run=asked)
+        unknown = [name for name in names if name not in datasets]
+        if unknown or not datasets:
+            known = ", ".join(map(str, tree.children)) or "none"
+            raise InputError(
+                f"{store} has no experiment {unknown[0]!r} with runs; there are {known}"
+                if unknown
+                else f"{store} has no runs",
+                key="experiments",
+            )
+        smallest = smallest_sizes_asked_for(kept)
+        questions = questions_of_experiments(datasets, smallest, kinds, looks)
+        seconds = {one.experiment: one.cpu_seconds for one in Counter(store).count()}
+        return cls(study, datasets, seconds, questions, max(looks.values(), default=0))
+
+    @property
+    def runs(self):
+        """Number of runs."""
+        return sum(dataset.sizes["run"] for dataset in self.datasets.values())
+
+    @property
+    def experiments(self):
+        """The study's, by name."""
+        return {experiment.name: experiment for experiment in self.study.experiments}
+
+    def adviser(self, question, longer):
+        """What can be added to the experiment of a question."""
+        name = question.experiment
+        return Adviser(
+            self.study, self.experiments[name], self.datasets[name], self.seconds[name], longer
+        )

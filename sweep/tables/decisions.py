@@ -1,0 +1,71 @@
+"""What became of verdicts that were open: a table."""
+
+from sweep.tables.base import Table, scanned_axes_of_rows
+from sweep.text import count_with_noun, format_duration, format_number
+
+
+def decisions_as_table(decisions, proposed=False):
+    """A table of the verdicts that were open; below it why some still are, and what it took.
+
+    Parameters
+    ----------
+    decisions : sweep.campaign.decide.decide.Decisions
+    proposed : bool
+        Whether nothing was run: the table has what would be added, and its price.
+    """
+    rows, axes = decisions.rows, scanned_axes_of_rows(decisions.rows)
+    headers = ["experiment", "integrator", *axes, "verdict on"]
+    headers += ["would be added", "CPU time"] if proposed else ["now", "found", "added"]
+    cells = [
+        [
+            row.experiment,
+            row.integrator,
+            *(format_number(row.parameters.get(axis, "")) for axis in axes),
+            row.subject,
+            *(_proposal_cells(row) if proposed else _result_cells(row)),
+        ]
+        for row in rows
+    ]
+    notes = [
+        f"{row.experiment}, {row.subject} of {row.integrator}: {row.why}"
+        for row in rows
+        if row.open
+    ]
+    return Table(headers, cells, "", [*notes, decisions_in_words(decisions, proposed)])
+
+
+def _proposal_cells(row):
+    price = "–" if row.seconds != row.seconds else format_duration(row.seconds)
+    return "; ".join(row.added) or "–", price
+
+
+def _result_cells(row):
+    return "open" if row.open else row.after, row.found, "; ".join(row.added) or "–"
+
+
+def decisions_in_words(decisions, proposed=False):
+    """How many verdicts were open and are decided, what it took, and how sure that is."""
+    opened = count_with_noun(decisions.verdicts, "verdict")
+    if not decisions.rows:
+        return f"None of {opened} is open."
+    if proposed:
+        chosen = [row for row in decisions.rows if row.added]
+        price = sum(row.seconds for row in chosen)
+        return (
+            f"{len(decisions.rows)} of {opened} are open; for {len(chosen)} of them runs would be "
+            f"added, of about {format_duration(price)} of CPU time. Nothing was run."
+        )
+    many = count_with_noun(decisions.runs, "more run")
+    took = format_duration(decisions.cpu_seconds)
+    words = [
+        f"{len(decisions.rows)} of {opened} were open, and {decisions.decided} of these are "
+        f"decided now: by {many} and {took} of CPU time."
+    ]
+    if decisions.left:
+        words.append(f"{decisions.left} are left: {decisions.stopped}.")
+    words.append(
+        f"Orders are decided by intervals {decisions.wider:.2f} times as wide as at 95 %, which "
+        "then holds for all looks together; tests of drifts hold with "
+        f"{100 * decisions.sure:.1f} %."
+    )
+    return " ".join(words)

@@ -1,0 +1,39 @@
+"""`sweep decide` killed in a round goes on from what is committed."""
+
+import sweep
+from sweep.store.store import Store
+
+STUDY = """\
+format = 1
+name = "long"
+
+[[experiment]]
+name = "pendulum"
+system = "spherical_pendulum_chain"
+integrators = ["variational", "rk2_heun"]
+step_size = [0.0008, 0.0004, 0.0002]
+initial_condition = { around = "lee", random = 4, spread = 0.1, seed = 7 }
+duration = 60.0
+samples = 60
+record = ["energy"]
+"""
+
+
+def test_a_decide_that_is_killed_goes_on(tmp_path, start, until, committed, command, arrays):
+    (tmp_path / "long.toml").write_text(STUDY)
+    command(tmp_path, "run", "long.toml", "--no-summary")
+    store, before = tmp_path / "long.zarr", arrays(tmp_path / "long.zarr", "pendulum")
+    count = len(before["status"])
+    deciding = start("sweep", "decide", "long.zarr", "--keep-duration", cwd=tmp_path)
+    until(lambda: committed(store, "pendulum") > count or deciding.poll() is not None)
+    assert deciding.poll() is None, deciding.communicate()
+    deciding.kill()
+    assert len(Store.at(store).attributes["studies"]) > 1
+    done = command(tmp_path, "decide", "long.zarr", "--keep-duration")
+    assert " were open, and " in done.stdout or "is open" in done.stdout
+    after = arrays(store, "pendulum")
+    for name in ("energy", "cpu_time", "status"):
+        assert after[name][:count].tobytes() == before[name].tobytes(), name
+    (progress,) = sweep.status(store)
+    assert progress.done == progress.runs > count and not progress.left
+    assert sweep.verify(store) == []

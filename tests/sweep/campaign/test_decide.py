@@ -1,0 +1,274 @@
+"""Additions to a store that decide its verdicts, their price and their limits."""
+
+import dataclasses
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+import sweep
+from integrators.errors import InputError
+from sweep.analysis.reasons import Remedy
+from sweep.campaign.decide import additions, questions
+from sweep.store import studies
+from sweep.store.store import Store
+
+STUDY = """\
+format = 1
+name = "open"
+
+[[experiment]]
+name = "pendulum"
+system = "spherical_pendulum_chain"
+integrators = ["variational", "variational+kahan_li6", "rk4", "rk2_heun"]
+step_size = [0.02, 0.01, 0.005]
+initial_condition = { around = "lee", random = 4, spread = 0.1, seed = 7 }
+duration = 20.0
+samples = 100
+record = ["energy"]
+exclude = [{ integrator = "variational", step_size = 0.02 }]
+reference = { integrator = "dop853", until = 2.0 }
+
+[[experiment]]
+name = "thinning"
+system = "free_rigid_body"
+time_unit = 2.0
+integrators = { name = "rkmk", tableau = { a = [[], [0.5]], b = [0.0, 1.0], order = 2 }, label = "own" }
+step_size = [0.1, 0.05]
+initial_condition = "figure3"
+duration = 100.0
+samples = { per_decade = 20 }
+record = ["energy"]
+
+[[experiment]]
+name = "few-samples"
+system = "free_rigid_body"
+integrators = "rk4"
+step_size = 0.1
+initial_condition = "figure3"
+duration = 4.0
+samples = 4
+record = ["energy"]
+"""  # noqa: E501
+
+
+@pytest.fixture(scope="module")
+def begun(cluster, tmp_path_factory):
+    path = tmp_path_factory.mktemp("decide") / "open.zarr"
+    assert sweep.run(studies.parse_study(STUDY), path, cluster).complete
+    return path
+
+
+@pytest.fixture
+def store(begun, tmp_path):
+    return shutil.copytree(begun, tmp_path / "open.zarr")
+
+
+@pytest.fixture(scope="module")
+def decided(begun, cluster, tmp_path_factory):
+    """The store after `decide`, and what that says."""
+    path = shutil.copytree(begun, tmp_path_factory.mktemp("decided") / "open.zarr")
+    return path, sweep.decide(path, client=cluster)
+
+
+def rows_of(found):
+    return {(row.experiment, row.integrator, row.subject): row for row in found.rows}
+
+
+def test_a_dry_run_names_what_is_open_with_its_price_and_writes_nothing(store):
+    before = {file: file.stat().st_mtime_ns for file in store.rglob("*")}
+    found = sweep.decide(store, dry_run=True)
+    assert {file: file.stat().st_mtime_ns for file in store.rglob("*")} == before
+    assert found.outcome is None and (found.looks, found.runs) == (0, 0)
+    rows = rows_of(found)
+    verdicts = [
+        (name, row.integrator, "order" if row in orders else f"drift of {row.quantity}")
+        for name, data in ((name, of.to_dataset()) for name, of in sweep.open_study(store).items())
+        for orders in [sweep.order_table(data) if "global_error" in data else []]
+        for row in [*orders, *sweep.drift_table(data, step_sizes="smallest")]
+        if row.verdict == "undecided"
+    ]
+    assert sorted(rows) == sorted(verdicts)
+    assert all(row.open and row.why for row in rows.values())
+    proposed = [row for row in rows.values() if row.added]
+    assert len(proposed) == len(rows) - 1  # all but that of few samples
+    assert all(0 < row.seconds < 10 for row in proposed)
+
+
+def test_open_verdicts_are_decided(decided):
+    _, found = decided
+    assert found.outcome.complete and found.verdicts > len(found.rows) == found.decided + found.left
+    rows = rows_of(found)
+    for label in ("variational", "variational+kahan_li6", "rk4", "rk2_heun"):
+        row = rows["pendulum", label, "order"]
+        assert (row.before, row.after, row.open, row.why) == ("undecided", "confirmed", False, "")
+    lasting = rows.pop(("few-samples", "rk4", "drift of energy"))
+    assert lasting.open and "a new store with more samples" in lasting.why
+    assert found.decided >= len(rows) - 1
+
+
+def test_an_order_counts_as_decided_by_an_interval_for_all_looks(decided):
+    path, found = decided
+    pendulum = sweep.open_study(path)["pendulum"].to_dataset()
+    assert found.wider == pytest.approx(1.314, abs=1e-3)  # 2.576 / 1.960
+    for row in sweep.order_table(pendulum):
+        assert abs(row.order - row.declared) + found.wider * (row.high - row.low) / 2 <= 0.1
+
+
+def test_the_store_stays_what_it_was_plus_rows(begun, decided):
+    path, found = decided
+    added = 0
+    for name, before in sweep.open_study(begun).items():
+        after = sweep.open_study(path)[name].to_dataset()
+        before = before.to_dataset()
+        known = after.isel(run=slice(before.sizes["run"]))
+        np.testing.assert_array_equal(known["run_id"], before["run_id"])
+        early = known["time"].values <= before["time"].values[-1] * (1 + 1e-12)
+        np.testing.assert_array_equal(known["time"].values[early], before["time"].values)
+        np.testing.assert_array_equal(known["energy"].values[:, early], before["energy"].values)
+        added += after.sizes["run"] - before.sizes["run"]
+    assert added == found.runs > 0
+    assert sweep.verify(path) == []
+
+
+def test_additions_are_recorded_with_their_reasons(decided):
+    path, found = decided
+    first, *texts = Store.at(path).attributes["studies"]
+    assert first == STUDY
+    looks = additions.looks_at_integrators(texts, studies.parse_study(STUDY).library)
+    assert max(looks.values()) == found.looks
+    for row in found.rows:
+        for words in row.added:
+            said = f"# {row.experiment}, {row.subject} of {row.integrator!r}: {words}, since "
+            assert any(said in text for text in texts), said
+
+
+def test_what_is_decided_stays_so(decided, cluster):
+    path, found = decided
+    again = sweep.decide(path, client=cluster)
+    assert (again.runs, again.cpu_seconds, again.looks) == (0, 0.0, found.looks)
+    assert again.left == found.left
+
+
+def test_a_budget_that_is_too_small_is_said(store, cluster):
+    found = sweep.decide(store, 1e-6, client=cluster)
+    assert (found.runs, found.decided, found.stopped) == (0, 0, "the budget is spent")
+    assert any("1e-06 s of the budget are left" in row.why for row in found.rows)
+    assert len(Store.at(store).attributes["studies"]) == 1
+
+
+def test_the_duration_is_kept_where_it_is_to_be(store, cluster):
+    found = sweep.decide(store, longer=False, experiments="pendulum", only="drift", client=cluster)
+    assert {row.experiment for row in found.rows} == {"pendulum"}
+    assert {row.subject for row in found.rows} == {"drift of energy"}
+    pendulum = sweep.open_study(store)["pendulum"].to_dataset()
+    assert pendulum["time"].values[-1] == 20.0 and pendulum.sizes["run"] > 44
+    sizes = pendulum["step_size"].values[44:]
+    assert set(sizes) == {0.005}  # drifts are looked at there
+
+
+def test_an_interrupted_decide_goes_on(store, cluster):
+    found = sweep.decide(store, max_time=1e-3, client=cluster)
+    assert not found.outcome.complete and found.stopped == found.outcome.stopped
+    again = sweep.decide(store, client=cluster)
+    assert again.outcome.complete
+    assert rows_of(again)["pendulum", "rk4", "order"].after == "confirmed"
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"budget": 0.0}, "budget"),
+        ({"budget": float("nan")}, "budget"),
+        ({"only": "work"}, "unknown kind of verdict 'work'"),
+        ({"experiments": "pendulm"}, "no experiment 'pendulm' with runs; there are pendulum"),
+        ({"experiments": "thinning", "only": "order"}, "global_error"),
+    ],
+)
+def test_mistakes_are_said_before_any_work(begun, asked, message):
+    with pytest.raises(InputError, match=message):
+        sweep.decide(begun, **asked)
+
+
+def test_no_store_is_said(tmp_path):
+    with pytest.raises(InputError, match="there is no store"):
+        sweep.decide(tmp_path / "none.zarr")
+
+
+def test_json_has_all_fields(begun, command):
+    done = command(begun.parent, "decide", begun.name, "--dry-run", "--json")
+    found = json.loads(done.stdout)
+    assert found["left"] == len(found["rows"]) > 0 and found["runs"] == 0
+    assert {"experiment", "subject", "before", "why", "seconds"} <= set(found["rows"][0])
+
+
+def test_a_run_ends_with_decisions(tmp_path, command):
+    (tmp_path / "open.toml").write_text(STUDY.partition('\n[[experiment]]\nname = "thin')[0])
+    done = command(tmp_path, "run", "open.toml", "--no-summary", "--decide", "--budget", "1m")
+    assert " are decided now: by " in done.stdout
+    assert done.stdout.rstrip().endswith(f"runs in {tmp_path / 'open.zarr'}")
+
+
+# --- parts -------------------------------------------------------------------------------------
+
+
+def question(row, looks=0, **changes):
+    return questions.Question("any", "order", dataclasses.replace(row, **changes), looks)
+
+
+def test_an_interval_that_is_narrow_for_one_look_alone_leaves_it_open(decided):
+    row = sweep.order_table(sweep.open_study(decided[0])["pendulum"])[0]
+    narrow = {"order": 2.0, "low": 1.91, "high": 2.09, "verdict": "confirmed", "why": ()}
+    assert not question(row, 0, **narrow).open
+    looked = question(row, 1, **narrow)
+    assert (
+        looked.open and looked.why == "2.00 ± 0.09 is confirmed at 95 %, but not as one of 5 looks"
+    )
+    assert [one.what for one in looked.remedies] == ["step sizes"]
+    assert not question(row, 1, **narrow | {"low": 1.93, "high": 2.07}).open
+
+
+def test_rules_on_integrators_that_are_not_added_are_left_out():
+    rules = [
+        {"integrator": "rk4", "step_size": 0.1},
+        {"integrator": "cf4", "step_size": 0.1},
+        {"integrator": "!= rk4", "gravity": 2.0},
+        {"integrator": "!= cf4", "gravity": 2.0},
+        {"step_size": "> 1"},
+    ]
+    assert additions._rules_on_integrators(rules, {"rk4": ()}) == [
+        {"integrator": "rk4", "step_size": 0.1},
+        {"integrator": "!= rk4", "gravity": 2.0},
+        {"gravity": 2.0},
+        {"step_size": "> 1"},
+    ]
+
+
+def test_new_step_sizes_halve_the_widest_gaps():
+    known = np.array([0.01, 0.05, 0.16])
+    found = additions._sizes_between(known, 0.01, 0.16, 2)
+    assert found == pytest.approx([0.05 * 3.2**0.5, 0.01 * 5**0.5])
+    assert additions._sizes_between(known, 0.005, 0.02, 1) == pytest.approx([0.01 * 2**-0.5])
+
+
+def test_a_remedy_beyond_the_store_says_what_would_do():
+    every = {"reference", "reference end", "samples", "samples a decade", "likeness", "earlier end"}
+    every |= {"state", "integrator", "global error"}
+    assert set(additions.BEYOND_STORE) == every
+    assert Remedy("samples", 8, 4).what in additions.BEYOND_STORE
+
+
+def test_the_same_file_run_again_keeps_what_was_added(tmp_path, cluster):
+    file, store = tmp_path / "open.toml", tmp_path / "open.zarr"
+    file.write_text(STUDY)
+    assert sweep.run(file, store, cluster).complete
+    added = sweep.decide(store, only="drift", experiments="pendulum", client=cluster)
+    assert added.runs
+    study, _ = sweep.store.resolve_study_and_store(file, store)
+    assert len(study.texts) == len(Store.at(store).attributes["studies"]) > 1
+    assert sweep.run(file, store, cluster).complete
+    assert all(part["in_study"].values.all() for part in sweep.open_study(store).children.values())
+    file.write_text(STUDY.replace("samples = 4", "samples = 2"))  # an edited one is what it says
+    study, _ = sweep.store.resolve_study_and_store(file, store)
+    assert len(study.texts) == 1
