@@ -1,7 +1,7 @@
 """What a study can be seen to ask for in vain, before any work: with the values that would do.
 
 Step sizes, tolerances and horizons outside what its systems declare, and questions that can only
-end undecided: orders of too few step sizes, drifts of too few samples or starts.
+end undecided: orders of too few step sizes, drifts of too few samples.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,6 @@ from integrators.method import EXACT
 from sweep.analysis.convergence.slopes import FEWEST as FEWEST_STEP_SIZES
 from sweep.analysis.drift.slow_modes import FEWEST as FEWEST_WINDOWS
 from sweep.analysis.drift.slow_modes import drift_window_count
-from sweep.analysis.drift.verdicts import FEWEST_STARTS
 from sweep.study import schema
 
 LATE = 10.0  # times the declared horizon: errors measured first after it may have grown by chaos
@@ -154,7 +153,7 @@ def _tolerances_below_reference(table):
 
 
 def _drifts_left_undecided(table):
-    """Drifts of too few samples to be measured, or of too few starts to be told from a walk."""
+    """Drifts of too few samples to be measured."""
     experiment = table.experiment
     quantities = [
         variable.name.removesuffix("_error")
@@ -170,12 +169,6 @@ def _drifts_left_undecided(table):
         yield (
             f"no drift of {of} can be measured of {intervals} sample intervals: "
             f"samples = {FEWEST_WINDOWS} or more"
-        )
-    elif table.start_count < FEWEST_STARTS:
-        starts = f"{table.start_count} start{'s' * (table.start_count > 1)}"
-        yield (
-            f"of {starts} it may stay undecided whether {of} drift or walk at random: "
-            f"{FEWEST_STARTS} or more independent ones tell"
         )
 
 

@@ -26,7 +26,8 @@ from sweep.store.store import Store
     "--only",
     type=click.Choice(["order", "drift"]),
     multiple=True,
-    help="Only verdicts of this kind; repeatable.",
+    help="Only verdicts of this kind; repeatable.  [default: both, but no drifts of a study of "
+    "convergence]",
 )
 @experiment_option
 @click.option("--keep-duration", is_flag=True, help="Let no run go on to a longer duration.")
@@ -46,7 +47,8 @@ def command(
     the store keeps (`sweep show study STORE`). After an interruption the same command goes on.
 
     Orders are decided by intervals that are so much wider that 95 % hold for all looks together.
-    Verdicts are those of `sweep order` and, at the smallest step size, `sweep drift`.
+    Verdicts are those of `sweep order` and, at the smallest step size, `sweep drift`; but an
+    experiment with several step sizes and a reference to its end asks for orders alone.
 
     \b
     Example:

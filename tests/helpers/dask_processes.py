@@ -17,7 +17,7 @@ integrators = ["rk4"]
 step_size = 0.01
 initial_condition = { around = "lee", random = 4, spread = 1e-2, seed = 1 }
 duration = 1.0
-samples = 2
+samples = 10
 record = ["energy"]
 """
 

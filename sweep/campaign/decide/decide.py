@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 
-from integrators.errors import InputError, check_number
+from integrators.errors import InputError, check_known, check_number
 from sweep.analysis.drift.verdicts import RARE
 from sweep.campaign import coordinator
 from sweep.campaign.decide.additions import (
@@ -22,6 +22,7 @@ from sweep.campaign.decide.questions import (
     KINDS,
     MOST_LOOKS,
     WIDER,
+    kinds_asked_for,
     questions_of_experiments,
 )
 from sweep.store import diff
@@ -122,7 +123,7 @@ class Decisions:
 
 
 def decide(
-    store, budget=BUDGET, *, only=KINDS, experiments=(), longer=True, dry_run=False,
+    store, budget=BUDGET, *, only=(), experiments=(), longer=True, dry_run=False,
     max_time=None, trust_plugins=False, **options,
 ):  # fmt: skip
     """Add to a store what decides its open verdicts: step sizes, starts, or longer runs.
@@ -138,7 +139,8 @@ def decide(
     budget : float, optional
         Seconds of CPU time for what is added.
     only : str or sequence of str, optional
-        ``"order"``, ``"drift"``.
+        ``"order"``, ``"drift"``. Both unless given, but no drift of an experiment that has several
+        step sizes and a reference to its end: that is a study of convergence.
     experiments : str or sequence of str, optional
         All unless given.
     longer : bool, optional
@@ -163,10 +165,13 @@ def decide(
         there are verdicts on.
     """
     budget = check_number("budget", budget, above=0.0)
+    only = (only,) if isinstance(only, str) else tuple(only)
+    for kind in only:
+        check_known("kind of verdict", kind, KINDS, key="only")
     campaign = _Campaign(
         store=Store.at(store).absolute(),
         budget=budget,
-        kinds=(only,) if isinstance(only, str) else tuple(only),
+        kinds=only,
         names=(experiments,) if isinstance(experiments, str) else tuple(experiments),
         longer=longer,
         trust_plugins=trust_plugins,
@@ -377,7 +382,9 @@ class _Look:
                 key="experiments",
             )
         smallest = smallest_sizes_asked_for(kept)
-        questions = questions_of_experiments(datasets, smallest, kinds, looks)
+        asked = {one.name: kinds or kinds_asked_for(one) for one in kept[0].experiments}
+        asked = {name: asked.get(name, kinds or KINDS) for name in datasets}
+        questions = questions_of_experiments(datasets, smallest, asked, looks)
         seconds = {one.experiment: one.cpu_seconds for one in Counter(store).count()}
         return cls(study, datasets, seconds, questions, max(looks.values(), default=0))
 

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import ndtri
 
 import sweep.analysis
-from integrators.errors import InputError, check_known
+from integrators.errors import InputError
 from sweep.analysis.convergence.certificates import CONFIRMED, TOLERANCE, UNDECIDED
 from sweep.analysis.drift.drifts import GROWING
 from sweep.analysis.reasons import Remedy
@@ -98,6 +98,18 @@ class Question:
         return abs(row.order - order) + half > TOLERANCE if row.order == row.order else False
 
 
+def kinds_asked_for(experiment):
+    """Of which kinds an experiment asks for verdicts, a tuple of `KINDS`.
+
+    One with several step sizes and a reference to its end is a study of convergence: its horizon
+    is none to see drifts over.
+    """
+    reference = experiment.reference
+    several = any(len(experiment.steps_of(e)) > 1 for e in experiment.integrators if not e.adaptive)
+    whole = reference is not None and reference.until >= experiment.duration
+    return (ORDER,) if several and whole else KINDS
+
+
 def questions_of_experiments(datasets, smallest, kinds, looks=None):
     """The verdicts on some experiments, open or not.
 
@@ -106,8 +118,8 @@ def questions_of_experiments(datasets, smallest, kinds, looks=None):
     datasets : dict of str to xarray.Dataset
     smallest : dict of (str, str) to float
         The step size or tolerance at which drifts are looked at, by experiment and integrator.
-    kinds : sequence of str
-        Of `KINDS`.
+    kinds : dict of str to sequence of str
+        Of `KINDS`, by experiment.
     looks : dict of (str, str) to int, optional
         Rounds of additions that there were, by experiment and integrator.
 
@@ -120,11 +132,9 @@ def questions_of_experiments(datasets, smallest, kinds, looks=None):
     InputError
         If no experiment records what one of the kinds is a verdict on.
     """
-    for kind in kinds:
-        check_known("kind of verdict", kind, KINDS, key="only")
     found, refused = [], []
     for name, dataset in datasets.items():
-        for kind in kinds:
+        for kind in kinds[name]:
             try:
                 if kind == ORDER:
                     rows = sweep.analysis.order_table(dataset)

@@ -398,7 +398,10 @@ def test_real_runs_the_methods_drift_and_the_rounding(store, command):
 
 def test_the_command_refuses_two_tables_at_once(store, command):
     refused = command(store.parent, "drift", store, "--arithmetic", "--growth", code=2)
-    assert "--growth and --arithmetic are tables of their own: give one of them" in refused.stderr
+    assert (
+        "--growth, --arithmetic and --structure are tables of their own: give one of them"
+        in refused.stderr
+    )
 
 
 def test_the_command_that_an_answer_names_adds_the_twins(store, command):

@@ -229,6 +229,16 @@ def test_an_interval_that_is_narrow_for_one_look_alone_leaves_it_open(decided):
     assert not question(row, 1, **narrow | {"low": 1.93, "high": 2.07}).open
 
 
+def test_a_study_of_convergence_asks_for_orders_alone():
+    pendulum, thinning, few = studies.parse_study(STUDY).experiments
+    assert questions.kinds_asked_for(pendulum) == ("order", "drift")  # beyond its reference
+    assert (
+        questions.kinds_asked_for(thinning) == questions.kinds_asked_for(few) == ("order", "drift")
+    )
+    whole = STUDY.replace("until = 2.0", "until = 20.0")
+    assert questions.kinds_asked_for(studies.parse_study(whole).experiments[0]) == ("order",)
+
+
 def test_rules_on_integrators_that_are_not_added_are_left_out():
     rules = [
         {"integrator": "rk4", "step_size": 0.1},

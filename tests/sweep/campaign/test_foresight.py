@@ -92,17 +92,13 @@ def test_a_tolerance_below_the_reference():
     )
 
 
-def test_drifts_of_few_samples_or_starts():
+def test_drifts_of_few_samples():
     (line,) = warnings(steps="0.02", samples="5")
     assert line == (
         "pendulum: no drift of energy, unit_length, tangency, momentum can be measured of 5 sample "
         "intervals: samples = 8 or more"
     )
-    (line,) = warnings(steps="0.02", samples="10", starts='"lee"')
-    assert line == (
-        "pendulum: of 1 start it may stay undecided whether energy, unit_length, tangency, "
-        "momentum drift or walk at random: 8 or more independent ones tell"
-    )
+    assert warnings(steps="0.02", samples="10", starts='"lee"') == []  # one may show no drift
 
 
 def test_experiments_with_the_same_doubt_share_a_line():
