@@ -163,7 +163,7 @@ def stored_study_text(store):
     if root is None:
         raise StoreError(f"{store}: there is no store")
     notes = {}
-    for name, unit, axis in _time_axes_in_texts(root.attrs["studies"]):
+    for name, unit, axis in time_axes_in_texts(root.attrs["studies"]):
         stored = json.loads(root[name].attrs.get("time_axis", "{}")) if name in root else {}
         if stored and stored["duration"] != axis.duration:
             notes[name] = (
@@ -173,8 +173,11 @@ def stored_study_text(store):
     return "".join(notes.values()) + join_study_texts(root.attrs["studies"])
 
 
-def _time_axes_in_texts(texts):
-    """Name, unit of time and time axis of experiments, where no plugin is needed to know them."""
+def time_axes_in_texts(texts):
+    """Experiments of study texts: name, unit of time and time axis as they are written.
+
+    Of those where no plugin is needed to know them.
+    """
     for text in texts:
         with contextlib.suppress(InputError):  # it is valid no longer, and is shown as it is
             top = parse_toml(text, "the study").table(required=("experiment",))

@@ -13,7 +13,7 @@ from sweep.campaign.decide.questions import DRIFT, ORDER
 from sweep.campaign.extend import exact_multiple_of_unit
 from sweep.store.studies import ADDED, stored_studies, study_with_longer_duration
 from sweep.study.experiment import TOLERANCE_KEYS
-from sweep.study.initial_conditions.base import RandomStarts
+from sweep.study.initial_conditions.base import NamedStart, RandomStarts
 from sweep.study.system_defaults import label_of_entry
 from sweep.study.toml.writer import write_study_text
 
@@ -21,6 +21,7 @@ NOTE = f"{ADDED}what was open after look "  # first words of a text, before the 
 SPREAD = 0.05  # radians: of an ensemble about a start that stands alone
 SEED = 1
 MORE = 2.0  # times as many starts, or as long, as would just do
+LONGEST = 10  # times the duration that the study asks for: beyond, runs are of another question
 FINER = 3  # step sizes down to one that is asked for, or up to it
 BEYOND = 2.0  # times as large as the largest step size, or as small as the smallest: others tried
 STEP_KEYS = ("step_size", *TOLERANCE_KEYS)
@@ -127,12 +128,15 @@ class Adviser:
         The experiment's runs.
     seconds : float
         CPU time of these and of their references.
+    asked : float
+        The duration that the study asks for, which the store may have been extended beyond.
     allow_longer : bool
         Whether runs may go on to a longer duration.
     """
 
-    def __init__(self, study, experiment, dataset, seconds, allow_longer):
+    def __init__(self, study, experiment, dataset, seconds, asked, allow_longer):
         self._study, self._experiment, self._allow_longer = study, experiment, allow_longer
+        self._asked = asked
         self._entries = {entry.label: entry for entry in experiment.integrators}
         self._places = len(experiment.make_systems())  # combinations of scanned values
         self._starts = sum(start.size for start in experiment.initial_conditions)
@@ -177,10 +181,15 @@ class Adviser:
         return self._more_step_sizes(question, remedy)
 
     def _longer_runs(self, question, remedy):
-        factor, experiment = math.ceil(MORE * remedy.number), self._experiment
-        row = question.estimate
+        experiment, row = self._experiment, question.estimate
+        least, most = math.ceil(remedy.number), self._most_times_longer()
         if not self._allow_longer:
-            raise InputError(f"runs {factor} times as long would, but the duration is to be kept")
+            raise InputError(f"runs {least} times as long would, but the duration is to be kept")
+        if least > most:
+            raise InputError(
+                f"runs {least} times as long would, beyond {LONGEST} times what the study asks for"
+            )
+        factor = min(math.ceil(MORE * remedy.number), most)
         duration = experiment.in_time_units(factor * experiment.duration)
         study_with_longer_duration(self._study, duration, names=[experiment.name])  # or refuse
         seconds = self._seconds_of_runs * (factor - 1)
@@ -190,6 +199,10 @@ class Adviser:
         words = f"all runs until t = {duration:g}"
         cells = self._cells(row.integrator, [self._size_of(row)], 0)
         return Addition(question, words, cells, duration=duration, longer=seconds)
+
+    def _most_times_longer(self):
+        """How many times as long runs may become: see `LONGEST`."""
+        return math.floor(LONGEST * self._asked / self._experiment.duration * (1 + EQUAL))
 
     def _more_starts(self, question, remedy):
         conditions, row = self._experiment.initial_conditions, question.estimate
@@ -303,7 +316,7 @@ def _sizes_between(known, low, high, count):
 
 def _only_start(conditions):
     """The only start of an experiment, by name, about which others can be drawn."""
-    names = [getattr(start, "name", None) for start in conditions]
+    names = [start.name if isinstance(start, NamedStart) else None for start in conditions]
     if len(names) != 1 or names[0] is None:
         raise InputError(
             "no start of it is a random ensemble that could grow: add one, such as "

@@ -29,7 +29,12 @@ from sweep.store import diff
 from sweep.store.open import open_study
 from sweep.store.progress import Counter
 from sweep.store.store import Store
-from sweep.store.studies import stored_studies, stored_study, study_with_longer_duration
+from sweep.store.studies import (
+    stored_studies,
+    stored_study,
+    study_with_longer_duration,
+    time_axes_in_texts,
+)
 from sweep.study.union import unite_studies
 
 BUDGET = 600.0  # seconds of CPU time
@@ -353,11 +358,15 @@ class _Proposals:
 
 @dataclasses.dataclass(frozen=True)
 class _Look:
-    """A store as it stands: its study, runs, their CPU times with references, and verdicts."""
+    """A store as it stands: its study, runs, their CPU times with references, and verdicts.
+
+    And the durations that the study asks for.
+    """
 
     study: object
     datasets: dict
     seconds: dict
+    durations: dict
     questions: list
     looks: int
 
@@ -386,7 +395,12 @@ class _Look:
         asked = {name: asked.get(name, kinds or KINDS) for name in datasets}
         questions = questions_of_experiments(datasets, smallest, asked, looks)
         seconds = {one.experiment: one.cpu_seconds for one in Counter(store).count()}
-        return cls(study, datasets, seconds, questions, max(looks.values(), default=0))
+        texts = reversed(
+            store.attributes["studies"]
+        )  # of several the first says what was asked for
+        durations = {name: axis.duration for name, _, axis in time_axes_in_texts(texts)}
+        looked = max(looks.values(), default=0)
+        return cls(study, datasets, seconds, durations, questions, looked)
 
     @property
     def runs(self):
@@ -400,7 +414,12 @@ class _Look:
 
     def adviser(self, question, longer):
         """What can be added to the experiment of a question."""
-        name = question.experiment
+        experiment = self.experiments[question.experiment]
         return Adviser(
-            self.study, self.experiments[name], self.datasets[name], self.seconds[name], longer
+            self.study,
+            experiment,
+            self.datasets[experiment.name],
+            self.seconds[experiment.name],
+            self.durations.get(experiment.name, experiment.duration),
+            longer,
         )

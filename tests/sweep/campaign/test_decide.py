@@ -168,6 +168,12 @@ def test_the_duration_is_kept_where_it_is_to_be(store, cluster):
     assert set(sizes) == {0.005}  # drifts are looked at there
 
 
+def test_runs_become_ten_times_as_long_at_most(decided):
+    for name, asked in (("pendulum", 20.0), ("thinning", 200.0), ("few-samples", 4.0)):
+        time = sweep.open_study(decided[0])[name]["time"].values
+        assert asked <= time[-1] * (1 + 1e-12) and time[-1] <= 10 * asked * (1 + 1e-12)
+
+
 def test_an_interrupted_decide_goes_on(store, cluster):
     found = sweep.decide(store, max_time=1e-3, client=cluster)
     assert not found.outcome.complete and found.stopped == found.outcome.stopped
