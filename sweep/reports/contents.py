@@ -38,6 +38,12 @@ class TablePart:
     rows: list
     notes: list
 
+    @property
+    def verdict_column(self):
+        """The place of the verdict, which a narrow window shows below the name; None without."""
+        names = [name for name, _ in self.headers]
+        return names.index("verdict") if "verdict" in names[1:] else None
+
 
 @dataclass(frozen=True)
 class Picture:

@@ -9,7 +9,7 @@ from markupsafe import Markup, escape
 from integrators.errors import InputError
 from sweep.analysis import query
 from sweep.reports.contents import report_part_of_experiment, table_on_report_page
-from sweep.reports.sections import VERDICTS
+from sweep.reports.sections import LOOKS
 from sweep.store import files, provenance
 from sweep.store.backends.places import require_local_path
 from sweep.store.failures import failed_runs, values_shared_by_failed_runs
@@ -100,7 +100,7 @@ def report_as_html(store, where=None):
         provenance=_report_provenance(store, tree.attrs, progress.values()),
         store=store.name,
         style=_read_report_asset("style.css"),
-        verdicts=VERDICTS,
+        looks=LOOKS,
         most_open=MOST_OPEN,
         made=_report_date(datetime.datetime.now(datetime.UTC)),
     )

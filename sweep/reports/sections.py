@@ -23,6 +23,9 @@ from sweep.tables.base import scientific_cell
 from sweep.text import format_number
 
 VERDICTS = ("confirmed", "refuted", "undecided")
+# How the page colours a verdict; one that says how something is, and not how well, has no colour.
+LOOKS = {"confirmed": "good", "refuted": "bad", "undecided": "open", "no drift seen": "good"}
+LOOKS |= {"at round-off": "good", "linear": "bad", "worse than linear": "bad"}
 
 
 @dataclass(frozen=True)

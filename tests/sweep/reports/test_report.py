@@ -150,9 +150,10 @@ def test_odd_names_are_text(page):
 
 
 def test_the_answers_come_first(page):
-    summary = words(page).partition("Summary")[2].partition("Study")[0]
-    assert "58 of 58 runs are computed; 1 of them failed." in summary
-    assert "Order of convergence: 2 confirmed, 0 refuted, 1 undecided." in summary
+    header, _, summary = words(page).partition("Contents")
+    summary = summary.partition("An order is the slope")[0]
+    assert "58 of 58 runs are computed; 1 of them failed." in header
+    assert "Order of convergence: 2 confirmed, 0 refuted, 1 undecided." in header
     assert f"Orders: 2 confirmed, 0 refuted, 1 undecided ({ODD})." in summary
     assert "fails: free rigid body" in summary and "1 of 2 runs failed." in summary
     assert "Energy: |drift| ≤ " in summary and " over 2 s (95 %)" in summary
@@ -269,7 +270,67 @@ CUT_TEXT = """[...document.querySelectorAll('svg text')].filter(e => {
 }).map(e => e.textContent)"""
 
 
-@pytest.mark.skipif(not browser.found(), reason="no Chromium: apt-get install chromium")
+def test_contents_lead_to_every_section(page):
+    contents = re.search(r"<nav.*?</nav>", page, re.S)[0]
+    leads = re.findall(r'href="#([^"]+)"', contents)
+    heads = re.findall(r'<h[23] id="([^"]+)"', page)
+    assert sorted(leads) == sorted(heads) and len(leads) > 12
+
+
+NEEDS_BROWSER = pytest.mark.skipif(
+    not browser.found(), reason="no Chromium: apt-get install chromium"
+)
+# The darkest and the lightest of what the page has behind and in its text.
+COLOURS = """['background-color', 'color'].map(name =>
+    getComputedStyle(document.body).getPropertyValue(name).match(/\\d+/g).map(Number)[0])"""
+VERDICT = """getComputedStyle(document.querySelector('th[data-verdict]'), '::after').content"""
+PICTURE = """(box => [box.width, box.height])(
+    document.querySelector('.picture svg, .picture img').getBoundingClientRect())"""
+
+
+@NEEDS_BROWSER
+def test_a_telephone_shows_verdicts_with_names_and_a_desktop_uses_its_width(folder):
+    with browser.Browser(browser.found()) as window:
+        window.open(folder / "odd-report.html", 390)
+        assert window.ask(VERDICT) == '"confirmed"'
+        assert not window.ask("document.querySelector('td.verdict').checkVisibility()")
+        window.resize(1400)
+        assert window.ask(VERDICT) == "none"
+        assert window.ask("document.querySelector('td.verdict').checkVisibility()")
+        left, width = "getBoundingClientRect().left", "getBoundingClientRect().width"
+        assert window.ask(f"document.querySelector('main').{left}") > 200  # contents beside it
+        assert window.ask(f"document.querySelector('main').{width}") > 1000
+        window.ask("window.scrollTo(0, 3000), 0")
+        top = "document.querySelector('.contents summary').getBoundingClientRect().top"
+        assert 0 <= window.ask(top) < 100  # they stay
+
+
+@NEEDS_BROWSER
+def test_a_picture_fills_the_window_when_it_is_clicked(folder):
+    with browser.Browser(browser.found()) as window:
+        window.open(folder / "odd-report.html", 1400)
+        small = window.ask(PICTURE)
+        for expected in (True, False):
+            window.ask("document.querySelector('.picture summary').click()")
+            assert (window.ask(PICTURE)[0] > 1.5 * small[0]) is expected
+        assert window.ask(PICTURE) == small
+
+
+@NEEDS_BROWSER
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_in_light_and_dark_and_is_printed_dark_on_white(folder, scheme):
+    with browser.Browser(browser.found()) as window:
+        scheme_of_window = [{"name": "prefers-color-scheme", "value": scheme}]
+        window("Emulation.setEmulatedMedia", features=scheme_of_window)
+        window.open(folder / "odd-report.html", 1400)
+        paper, ink = window.ask(COLOURS)
+        assert (paper < ink) is (scheme == "dark") and abs(paper - ink) > 180
+        window("Emulation.setEmulatedMedia", media="print", features=scheme_of_window)
+        paper, ink = window.ask(COLOURS)
+        assert paper == 255 and ink < 60
+
+
+@NEEDS_BROWSER
 def test_it_reads_well_in_a_narrow_window_and_in_print(folder):
     with browser.Browser(browser.found()) as window:
         window.open(folder / "odd-report.html", WIDTH)
