@@ -11,11 +11,9 @@ import copy
 import logging
 import os
 import signal
-import sys
-from multiprocessing import forkserver, resource_tracker
+from multiprocessing import resource_tracker
 
 import dask
-import distributed
 from distributed import Nanny, Scheduler, SpecCluster, Worker
 from distributed.core import Status
 from distributed.worker_memory import parse_memory_limit
@@ -24,6 +22,7 @@ from integrators.compiler.cache_directory import cache_root
 from integrators.errors import InputError
 from sweep.clusters.adaptive import FollowingWork
 from sweep.clusters.jobqueue import SETTINGS
+from sweep.clusters.processes import start_method
 from sweep.clusters.tls import PrivateSecurity
 from sweep.shutdown import ENDING
 
@@ -116,9 +115,8 @@ def start_local_cluster(
     }
     # Processes that start within this inherit blocked signals; `sweep.clusters.preload` ends that.
     with dask.config.set(SETTINGS), _signals_blocked(ENDING):
-        if sys.platform == "linux":  # elsewhere libraries of the system are not safe to fork
-            _start_fork_server()
-            nanny["env"] = dict(os.environ) | nanny.get("env", {})
+        _choose_start_method()
+        nanny["env"] = dict(os.environ) | nanny.get("env", {})
         settings = copy.deepcopy(dask.config.config)  # also of workers that start later
         worker = {"cls": LocalNanny, "options": shared | {"config": settings} | nanny}
         cluster = SpecCluster(
@@ -152,19 +150,12 @@ def _dashboard_options(address):
     return {"dashboard": True, "dashboard_address": f"{host or LOOPBACK}:{port}"}
 
 
-def _start_fork_server():
-    """Let workers be forked from a process that has imported what they need, and has no threads.
-
-    It stays until this process ends. Where no socket can be made for it, workers are spawned.
-    """
+def _choose_start_method():
+    """Let workers be forked from a process that has imported what they need, and has no threads."""
     for name, value in dask.config.get("distributed.nanny.pre-spawn-environ").items():
         if value is not None:  # a nanny sets them as well, when this process has loaded BLAS
             os.environ.setdefault(name, str(value))
-    distributed.utils._forkserver_preload_set = True  # else Dask imports pandas, here and there
-    forkserver.set_forkserver_preload(list(FORKED))
-    with contextlib.suppress(OSError):
-        forkserver.ensure_running()
-        dask.config.set({START_METHOD: "forkserver"})  # also of workers that start again
+    dask.config.set({START_METHOD: start_method(FORKED)})  # also of workers that start again
 
 
 @contextlib.contextmanager
